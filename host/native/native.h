@@ -1,0 +1,489 @@
+/* What the C half of the host shares between its files: the layout of the opaque types, and the functions of one
+ * file that another one calls. Nothing here is seen by a plugin. */
+#ifndef EPHOST_NATIVE_H_
+#define EPHOST_NATIVE_H_
+
+#include <stdatomic.h>
+
+#include "ephost/ephost.h"
+#include "slots.h" /* generated: a prototype for each implemented slot, so that a definition is checked against the ABI */
+
+/* The name under which a slot of a table is implemented. Writing a function under this name puts it into the table;
+ * the build finds it by this macro (see tools/generate.py). */
+#define SLOT(table, member) ephost_##table##_##member
+
+#define EPHOST_API_VERSION_SERVED 31 /* the highest version that GetApi serves; newer slots are stubs */
+
+/* ---- status.c ------------------------------------------------------------------------------------------------ */
+
+struct OrtStatus {
+  OrtErrorCode code;
+  char message[]; /* NUL-terminated */
+};
+
+#if defined(__GNUC__)
+#define EPHOST_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define EPHOST_PRINTF(format, first)
+#endif
+
+/* Never returns NULL: without memory it gives a shared "out of memory" status that ReleaseStatus leaves alone. */
+OrtStatus* status_new(OrtErrorCode code, const char* format, ...) EPHOST_PRINTF(2, 3);
+OrtStatus* status_no_memory(void);
+/* Answers for a slot that nobody implements: counts the call, says the table's and the function's name. */
+OrtStatus* status_not_implemented(const char* table, const char* member);
+
+/* For the argument checks at the top of a slot. */
+#define REQUIRE_ARG(condition)                                                                        \
+  do {                                                                                                \
+    if (!(condition)) return status_new(ORT_INVALID_ARGUMENT, "%s: " #condition " does not hold", __func__); \
+  } while (0)
+
+/* Live handles by kind, for tests and leak reports: every create counts +1, every release -1. */
+typedef enum HandleKind {
+  HANDLE_STATUS,
+  HANDLE_VALUE,
+  HANDLE_BUFFER,
+  HANDLE_MEMORY_INFO,
+  HANDLE_TYPE_INFO,
+  HANDLE_TENSOR_INFO,
+  HANDLE_KEY_VALUE_PAIRS,
+  HANDLE_GRAPH,
+  HANDLE_KERNEL_REGISTRY,
+  HANDLE_KERNEL_DEF,
+  HANDLE_KERNEL_INFO,
+  HANDLE_EP_DEVICE,
+  HANDLE_HARDWARE_DEVICE,
+  HANDLE_ALLOCATOR,
+  HANDLE_SYNC_STREAM,
+  HANDLE_SESSION_OPTIONS,
+  HANDLE_RUN_OPTIONS,
+  HANDLE_PLAN,
+  HANDLE_OTHER,
+  HANDLE_KINDS
+} HandleKind;
+void handle_count(HandleKind kind, int delta);
+int64_t ephost_live_handles(HandleKind kind);
+
+/* ---- key_values.c -------------------------------------------------------------------------------------------- */
+
+/* Entries keep the order in which their keys were first added; setting a key again replaces its value. */
+struct OrtKeyValuePairs {
+  const char** keys;
+  const char** values;
+  size_t count;
+  size_t capacity;
+};
+OrtKeyValuePairs* key_values_new(void);                           /* NULL without memory */
+OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source); /* NULL source gives an empty one */
+bool key_values_set(OrtKeyValuePairs* pairs, const char* key, const char* value); /* false without memory */
+void key_values_free(OrtKeyValuePairs* pairs);
+const char* key_values_get(const OrtKeyValuePairs* pairs, const char* key); /* NULL when absent */
+
+/* ---- memory.c ------------------------------------------------------------------------------------------------ */
+
+struct OrtMemoryDevice {
+  OrtMemoryInfoDeviceType device_type;
+  OrtDeviceMemoryType memory_type;
+  uint32_t vendor_id;
+  int32_t device_id;
+  size_t alignment;
+};
+
+struct OrtMemoryInfo {
+  char* name;
+  OrtAllocatorType allocator_type;
+  OrtMemType mem_type;
+  OrtMemoryDevice device;
+};
+
+extern const OrtMemoryInfo ephost_cpu_memory_info; /* name "Cpu", the default CPU memory; never released */
+OrtMemoryInfo* memory_info_copy(const OrtMemoryInfo* source);
+static inline bool memory_info_is_cpu(const OrtMemoryInfo* info) {
+  return info->device.device_type == OrtMemoryInfoDeviceType_CPU ||
+         info->device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE;
+}
+
+/* The process-wide CPU allocator: 64-byte aligned, with a per-size cache of freed blocks (bounded by a limit that
+ * ephost_set_cpu_cache_limit sets), counting what it holds for GetStats. Thread-safe. */
+OrtAllocator* ephost_cpu_allocator(void);
+void ephost_set_cpu_cache_limit(size_t bytes);
+void* cpu_alloc(size_t nbytes); /* NULL without memory; nbytes 0 gives a unique non-NULL pointer */
+void cpu_free(void* block);
+void ephost_trim_cpu_cache(void); /* give cached blocks back to the system */
+
+/* ---- value.c ------------------------------------------------------------------------------------------------- */
+
+/* A block of memory that several values may share. */
+typedef struct Buffer {
+  atomic_int references;
+  void* data;
+  size_t nbytes;
+  void (*free_data)(struct Buffer* buffer); /* called once, at the last reference; NULL: nothing to free */
+  void* context;                            /* for free_data: an OrtAllocator*, a Python object, ... */
+} Buffer;
+
+/* All return NULL without memory. */
+Buffer* buffer_from_cpu(size_t nbytes);                                        /* from cpu_alloc */
+Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes);          /* from allocator->Alloc */
+Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void* context);
+void buffer_retain(Buffer* buffer);
+void buffer_release(Buffer* buffer); /* NULL is fine */
+
+/* One element of a string tensor; text is NUL-terminated and may hold NULs before its end. NULL text is "". */
+typedef struct StringElement {
+  char* text;
+  size_t length;
+} StringElement;
+
+#define VALUE_INLINE_RANK 6
+
+/* ONNX_TYPE_UNKNOWN: no value (an absent optional input, a slot not computed yet).
+ * ONNX_TYPE_OPTIONAL: an optional that holds nothing; one that holds something has the type of what it holds.
+ * A tensor of strings has StringElement[count] as its data. 4-bit and 2-bit types are packed, low bits first. */
+struct OrtValue {
+  ONNXType type;
+  ONNXTensorElementDataType element_type; /* tensors */
+  size_t rank;
+  int64_t* dims; /* inline_dims, or heap memory when rank > VALUE_INLINE_RANK */
+  int64_t inline_dims[VALUE_INLINE_RANK];
+  size_t element_count;
+  void* data;     /* NULL only when nbytes is 0 and no buffer is held */
+  size_t nbytes;  /* bytes of the elements */
+  Buffer* buffer; /* what keeps data alive; NULL when somebody else does (a planned arena, the caller) */
+  const OrtMemoryInfo* memory_info; /* where data lives; never NULL for a tensor; borrowed from a longer-lived owner */
+  OrtValue** items; /* sequences: the elements; maps: two values, keys and values (each a rank 1 tensor) */
+  size_t item_count;
+};
+
+size_t element_type_bits(ONNXTensorElementDataType type); /* 0 for strings and undefined */
+/* Bytes of a tensor; false when a dimension is negative or the product overflows. count may be NULL. */
+bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count, size_t* nbytes);
+/* Make an empty (zeroed) value a tensor over `buffer` (its reference is taken over) or, with buffer NULL, over the
+ * borrowed `data`. On false (no memory, bad shape) the value is untouched and the reference still the caller's. */
+bool value_init_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
+                       Buffer* buffer, void* data, const OrtMemoryInfo* memory_info);
+void value_clear(OrtValue* value);                     /* drop what it holds; it is then ONNX_TYPE_UNKNOWN */
+void value_move(OrtValue* to, OrtValue* from);         /* `to` must be clear; `from` is clear afterwards */
+bool value_share(OrtValue* to, const OrtValue* from);  /* `to` must be clear; shares buffers; false without memory;
+                                                          false too when `from` borrows its data (no buffer) */
+OrtValue* value_new(void);                             /* on the heap, clear; ReleaseValue frees it; NULL without memory */
+
+/* ---- type_info.c --------------------------------------------------------------------------------------------- */
+
+struct OrtTensorTypeAndShapeInfo {
+  ONNXTensorElementDataType element_type;
+  bool has_shape;
+  size_t rank;
+  int64_t* dims;         /* -1 where unknown */
+  const char** symbols;  /* "" where there is none; owned strings; NULL when no dimension has one */
+};
+struct OrtMapTypeInfo {
+  ONNXTensorElementDataType key_type;
+  OrtTypeInfo* value_type;
+};
+struct OrtSequenceTypeInfo {
+  OrtTypeInfo* element_type;
+};
+struct OrtOptionalTypeInfo {
+  OrtTypeInfo* contained_type;
+};
+struct OrtTypeInfo {
+  ONNXType type;
+  char* denotation; /* NULL for none */
+  OrtTensorTypeAndShapeInfo* tensor;
+  OrtMapTypeInfo* map;
+  OrtSequenceTypeInfo* sequence;
+  OrtOptionalTypeInfo* optional;
+};
+OrtTensorTypeAndShapeInfo* tensor_info_new(ONNXTensorElementDataType type, bool has_shape, const int64_t* dims,
+                                           const char* const* symbols, size_t rank); /* copies; NULL without memory */
+OrtTensorTypeAndShapeInfo* tensor_info_copy(const OrtTensorTypeAndShapeInfo* source);
+void tensor_info_free(OrtTensorTypeAndShapeInfo* info);
+OrtTypeInfo* type_info_new(ONNXType type);           /* the part that belongs to `type` is for the caller to set */
+OrtTypeInfo* type_info_copy(const OrtTypeInfo* source); /* deep */
+void type_info_free(OrtTypeInfo* info);                 /* deep; NULL is fine */
+OrtTypeInfo* type_info_of_value(const OrtValue* value);
+
+/* ---- logger.c ------------------------------------------------------------------------------------------------ */
+
+/* Messages go to Python's logging through ephost_on_log; below `level` they are dropped before any Python runs. */
+struct OrtLogger {
+  char* name; /* the registration name, or a session's log id */
+  OrtLoggingLevel level;
+};
+OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
+void ephost_logger_free(OrtLogger* logger);
+void host_log(OrtLoggingLevel level, const char* format, ...) EPHOST_PRINTF(2, 3); /* the host's own messages */
+
+/* ---- devices.c ----------------------------------------------------------------------------------------------- */
+
+struct OrtHardwareDevice {
+  OrtHardwareDeviceType type;
+  uint32_t vendor_id;
+  uint32_t device_id;
+  char* vendor;
+  OrtKeyValuePairs* metadata;
+};
+
+/* Made by a plugin through CreateEpDevice inside GetSupportedDevices, owned by the environment afterwards. */
+struct OrtEpDevice {
+  OrtEpFactory* factory;
+  const OrtHardwareDevice* hardware; /* borrowed: the environment's, or a virtual device of the plugin's */
+  char* ep_name;                     /* copied when it was made: valid after the library is gone */
+  char* ep_vendor;
+  OrtKeyValuePairs* metadata;
+  OrtKeyValuePairs* options;
+  const OrtMemoryInfo* default_memory;         /* from EpDevice_AddAllocatorInfo (copies); NULL for none */
+  const OrtMemoryInfo* host_accessible_memory;
+  const OrtMemoryInfo* read_only_memory;
+};
+
+struct OrtDeviceEpIncompatibilityDetails {
+  uint32_t reasons;
+  int32_t error_code;
+  char* notes;
+};
+
+/* ---- options.c ----------------------------------------------------------------------------------------------- */
+
+struct OrtSessionOptions {
+  OrtKeyValuePairs* config;
+  bool mem_pattern;
+  ExecutionMode execution_mode;
+  const void* weightless_data; /* borrowed */
+  size_t weightless_size;
+};
+
+struct OrtRunOptions {
+  OrtKeyValuePairs* config;
+  char* tag;
+  int log_severity;
+  int log_verbosity;
+  atomic_bool terminate;
+  OrtSyncStream* sync_stream; /* borrowed */
+};
+
+/* ---- graph.c, graph_view.c, attribute.c ----------------------------------------------------------------------- */
+
+struct OrtOpAttr {
+  char* name;
+  OrtOpAttrType type;
+  size_t count;     /* elements of a list; 1 for a scalar; bytes of a string */
+  int64_t* ints;    /* INT, INTS */
+  float* floats;    /* FLOAT, FLOATS */
+  char** strings;   /* STRING (one), STRINGS */
+  size_t* lengths;  /* of the strings, without the NUL */
+  OrtValue* tensor; /* TENSOR */
+  OrtGraph* graph;  /* GRAPH: owned */
+};
+void attribute_free(OrtOpAttr* attribute);
+
+struct OrtExternalInitializerInfo {
+  ORTCHAR_T* path;
+  int64_t offset;
+  size_t nbytes;
+};
+
+typedef struct Consumer {
+  const OrtNode* node;
+  int64_t input; /* -1: implicitly, through a subgraph of the node */
+} Consumer;
+
+struct OrtValueInfo {
+  char* name;
+  OrtTypeInfo* type; /* never NULL once it is in a graph: unknown types are tensors of undefined element type */
+  const OrtGraph* graph;
+  OrtNode* producer; /* NULL for inputs and initializers, and for values of an outer graph */
+  size_t producer_output;
+  Consumer* consumers;
+  size_t consumer_count;
+  size_t consumer_capacity;
+  OrtValue* initializer;                /* NULL for none; borrowed in a view, else owned (see owns_initializer) */
+  OrtExternalInitializerInfo* external; /* NULL when the data is not in a file of its own; owned */
+  bool owns_initializer;
+  bool is_constant_initializer;
+  bool is_required_input;
+  bool is_optional_input; /* an input that an initializer gives a default */
+  bool is_graph_output;
+  bool is_from_outer_scope;
+  bool owned_by_graph; /* false while a plugin holds it (model editor) */
+};
+
+struct OrtNode {
+  size_t id;
+  char* name;
+  char* op_type;
+  char* domain; /* "" for ai.onnx */
+  char* ep_name; /* "" while nobody has claimed it */
+  int since_version;
+  OrtGraph* graph;
+  const OrtNode* origin; /* in a view: the node of the graph that the view was made from, at its root; else itself */
+  OrtValueInfo** inputs; /* NULL entry: optional input left out */
+  size_t input_count;
+  OrtValueInfo** outputs; /* NULL entry: optional output left out */
+  size_t output_count;
+  OrtValueInfo** implicit_inputs;
+  size_t implicit_input_count;
+  OrtOpAttr** attributes; /* owned by the root graph's node; views borrow */
+  size_t attribute_count;
+  const char** input_params;  /* for kernel lookup: the schema's type parameter ("T") and formal name ("X") of each */
+  const char** input_formals; /*   input and output; NULL where the schema is not known; borrowed, interned strings */
+  const char** output_params;
+  const char** output_formals;
+  char** editor_inputs; /* names, while the node is built through the model editor */
+  char** editor_outputs;
+  bool owned_by_graph;
+};
+
+struct OrtModelMetadata {
+  char* producer_name;
+  char* graph_name;
+  char* domain;
+  char* description;
+  char* graph_description;
+  int64_t version;
+  OrtKeyValuePairs* custom;
+};
+
+struct OrtGraph {
+  char* name;
+  ORTCHAR_T* model_path; /* "" when the model has no file */
+  int64_t ir_version;
+  char** opset_domains;
+  int64_t* opset_versions;
+  size_t opset_count;
+  OrtValueInfo** values; /* all of them, owned */
+  size_t value_count;
+  size_t value_capacity;
+  OrtValueInfo** inputs; /* including initializers that are inputs; borrowed from values */
+  size_t input_count;
+  OrtValueInfo** outputs;
+  size_t output_count;
+  OrtValueInfo** initializers;
+  size_t initializer_count;
+  OrtNode** nodes; /* in topological order; owned */
+  size_t node_count;
+  size_t node_capacity;
+  const OrtNode* parent_node; /* of a subgraph; borrowed */
+  const OrtGraph* view_of;    /* NULL unless it is a view */
+  OrtModelMetadata* metadata; /* owned by the root graph; NULL in views and subgraphs */
+};
+
+struct OrtModel {
+  char** opset_domains;
+  int* opset_versions;
+  size_t opset_count;
+  OrtGraph* graph;
+};
+
+/* What an EP claims in one GetCapability, collected for Python, which reads it when the call has returned. */
+typedef struct Claim {
+  const OrtNode** nodes; /* origin nodes */
+  size_t node_count;
+  bool single;                     /* through AddSingleNode: a kernel from the EP's registry runs it */
+  bool drop_constant_initializers; /* of a group */
+} Claim;
+struct OrtEpGraphSupportInfo {
+  const OrtGraph* graph;
+  OrtEp* ep;
+  const OrtKernelRegistry* registry; /* for LookUpKernel; NULL when the EP has none */
+  Claim* claims;
+  size_t claim_count;
+  size_t claim_capacity;
+};
+
+struct OrtNodeComputeContext {
+  const char* node_name;
+};
+
+/* ---- kernel_registry.c, kernel_info.c ------------------------------------------------------------------------- */
+
+struct OrtDataType {
+  ONNXTensorElementDataType element_type;
+};
+
+typedef struct TypeConstraint {
+  char* name; /* a type parameter ("T"), or an input's or output's formal name */
+  ONNXTensorElementDataType* types;
+  size_t type_count;
+} TypeConstraint;
+
+typedef struct IndexPair {
+  int input;
+  int output;
+} IndexPair;
+
+/* Shared by reference: Build hands out the builder's description, a registry keeps it alive. */
+struct OrtKernelDef {
+  atomic_int references;
+  char* op_type;
+  char* domain;
+  char* ep_name;
+  int since_version;
+  int until_version; /* INT_MAX for open */
+  TypeConstraint* constraints;
+  size_t constraint_count;
+  OrtMemType* input_mem_types; /* OrtMemTypeDefault beyond the array */
+  size_t input_mem_type_count;
+  OrtMemType* output_mem_types;
+  size_t output_mem_type_count;
+  IndexPair* aliases;
+  size_t alias_count;
+  IndexPair* may_inplace;
+  size_t may_inplace_count;
+};
+OrtMemType kernel_def_input_mem_type(const OrtKernelDef* def, size_t index);
+OrtMemType kernel_def_output_mem_type(const OrtKernelDef* def, size_t index);
+
+typedef struct KernelEntry {
+  OrtKernelDef* def;
+  OrtKernelCreateFunc create;
+  void* create_state;
+} KernelEntry;
+/* The entry whose operator, domain, version range and type constraints fit the node; NULL for none. */
+const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node);
+
+struct OrtKernelInfo {
+  const OrtNode* node; /* borrowed: its graph must outlive the kernel */
+  const OrtEp* ep;
+  OrtKernelDef* def;   /* a reference is held */
+  const OrtLogger* logger;
+  OrtKeyValuePairs* config;        /* the session's; owned copy, may be NULL */
+  OrtAllocator* cpu_allocator;
+  OrtAllocator* device_allocator;  /* the EP's; the CPU's when it has none */
+  void* session;                   /* Python's handle of the session, for subgraph kernels; may be NULL */
+  const OrtValue* const* constants; /* one for each input: its constant value (maybe on the device) or NULL; borrowed */
+};
+
+/* ---- threads.c ----------------------------------------------------------------------------------------------- */
+
+typedef struct ThreadPool ThreadPool;
+ThreadPool* ephost_thread_pool_new(int threads); /* counts the caller: 1 starts none; 0 takes the machine's cores */
+void ephost_thread_pool_free(ThreadPool* pool);
+/* Calls fn(context, i) for each i < total, on the pool's threads and the caller's, in at most `batches` pieces
+ * (0: as many as there are threads); returns when all are done. Nested calls run in the calling thread. */
+void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches, void* context);
+
+/* ---- streams ------------------------------------------------------------------------------------------------- */
+
+struct OrtSyncStream {
+  OrtSyncStreamImpl* impl; /* NULL for a stream whose handle a user brought */
+  void* user_handle;
+  const OrtMemoryDevice* device;
+  const OrtEpDevice* ep_device;
+  atomic_uint_least64_t sync_id;
+  void* owner;
+};
+
+/* ---- tables.c (generated) -------------------------------------------------------------------------------------- */
+
+extern const OrtApiBase ephost_api_base;
+extern const OrtApi ephost_api;
+extern const OrtEpApi ephost_ep_api;
+extern const OrtModelEditorApi ephost_model_editor_api;
+extern const OrtCompileApi ephost_compile_api;
+extern const OrtInteropApi ephost_interop_api;
+void stub_called(size_t stub); /* counts; see ephost_stub_calls */
+
+#endif
