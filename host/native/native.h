@@ -14,6 +14,20 @@
 
 #define EPHOST_API_VERSION_SERVED 31 /* the highest version that GetApi serves; newer slots are stubs */
 
+/* ---- heap.c -------------------------------------------------------------------------------------------------- */
+
+/* What the host allocates for itself goes through these, so that tests can make any one of them fail. They give NULL
+ * without memory; a size of 0 gives a block to free like any other. */
+void* host_malloc(size_t nbytes);
+void* host_calloc(size_t count, size_t size); /* NULL too when the product overflows */
+void* host_realloc(void* block, size_t nbytes);
+void host_free(void* block); /* NULL is fine */
+void* host_memdup(const void* data, size_t nbytes);
+char* host_strdup(const char* text);
+bool host_allocation_fails(void); /* for an allocation that goes elsewhere: true when it is the one to fail */
+void ephost_fail_allocation_after(int64_t count); /* `count` more succeed, the next fails, later ones succeed;
+                                                     negative: none fails */
+
 /* ---- status.c ------------------------------------------------------------------------------------------------ */
 
 struct OrtStatus {
@@ -22,9 +36,9 @@ struct OrtStatus {
 };
 
 #if defined(__GNUC__)
-#define EPHOST_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define EPHOST_PRINTF(string, first) __attribute__((format(printf, string, first)))
 #else
-#define EPHOST_PRINTF(format, first)
+#define EPHOST_PRINTF(string, first)
 #endif
 
 /* Never returns NULL: without memory it gives a shared "out of memory" status that ReleaseStatus leaves alone. */

@@ -4,6 +4,7 @@
 
 /* ---- status, handles ---- */
 int64_t ephost_live_handles(int kind);
+void ephost_fail_allocation_after(int64_t count);
 
 /* ---- objects: values, type infos, memory, devices, options, loggers ---- */
 
