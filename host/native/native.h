@@ -77,7 +77,7 @@ typedef enum HandleKind {
   HANDLE_KINDS
 } HandleKind;
 void handle_count(HandleKind kind, int delta);
-int64_t ephost_live_handles(HandleKind kind);
+int64_t ephost_live_handles(int kind); /* a HandleKind */
 
 /* ---- key_values.c -------------------------------------------------------------------------------------------- */
 
