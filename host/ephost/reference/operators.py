@@ -1,0 +1,149 @@
+"""Finds the implementation of a single operator: this project's own, or the onnx package's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import onnx
+
+from .attributes import attribute_value
+from .control_flow import Subgraph
+from .ops import OperatorNode, find_operator
+from .signature import Signature, signature_of
+from .values import Value
+
+Implementation = Callable[[Sequence[Value], Mapping[str, Value]], Sequence[Any]]
+"""Runs a node: its inputs in order, the outer-scope values by name; returns its outputs, perhaps not yet
+normalized.
+"""
+
+_PACKAGE_ROOMS = {
+    "": "onnx.reference.ops",
+    "ai.onnx.ml": "onnx.reference.ops.aionnxml",
+    "ai.onnx.preview": "onnx.reference.ops.aionnx_preview",
+    "ai.onnx.preview.training": "onnx.reference.ops.aionnx_preview_training",
+}
+
+
+def own_operator(
+    node: onnx.NodeProto, domain: str, version: int, signature: Signature | None
+) -> Implementation | None:
+    """This project's implementation of the node, or None where it leaves the operator to the package."""
+    function = find_operator(domain, node.op_type, version)
+    if function is None:
+        return None
+    attributes = (
+        {name: attribute_value(default) for name, default in signature.defaults.items()} if signature else {}
+    )
+    attributes.update((attribute.name, attribute_value(attribute)) for attribute in node.attribute)
+    described = OperatorNode(version, attributes, tuple(bool(name) for name in node.output))
+    return lambda inputs, implicit: function(described, *inputs)
+
+
+def package_operator(
+    node: onnx.NodeProto,
+    domain: str,
+    version: int,
+    signature: Signature | None,
+    opset_imports: Mapping[str, int],
+    subgraphs: Mapping[str, Subgraph],
+) -> Implementation | None:
+    """The onnx package's reference operator for the node, or None where the package has none."""
+    operator = _package_class(domain, node.op_type, version)
+    if operator is None:
+        return None
+    node = _with_old_defaults(node, domain, signature)
+    parameters = {
+        "log": _no_log,
+        "opsets": dict(opset_imports),
+        "verbose": 0,
+        "new_ops": {},
+        "existing_functions": {},
+    }
+    if subgraphs:
+        # Such an operator keeps its bodies as attributes: it is made anew for each call, around that call's
+        # captures.
+        def run_with_bodies(inputs: Sequence[Value], implicit: Mapping[str, Value]) -> Sequence[Any]:
+            def bound(graph: onnx.GraphProto, **_: Any) -> _BoundBody:
+                return _BoundBody(
+                    next(found for found in subgraphs.values() if found.graph == graph), implicit
+                )
+
+            return operator(node, {**parameters, "evaluator_cls": bound}).run(*inputs)
+
+        return run_with_bodies
+    prototype = operator(node, parameters)
+    # Some operators put intermediate results into attributes of theirs: each call gets a copy of its own.
+    return lambda inputs, implicit: copy.copy(prototype).run(*inputs)
+
+
+class _BoundBody:
+    """A subgraph in the form in which the package's operators call one."""
+
+    has_linked_attribute = False
+
+    def __init__(self, subgraph: Subgraph, implicit: Mapping[str, Value]) -> None:
+        self._subgraph = subgraph
+        self._implicit = implicit
+        self.input_names = [value.name for value in subgraph.graph.input]
+        self.output_names = [value.name for value in subgraph.graph.output]
+
+    def run(self, output_names: None, feeds: Mapping[str, Value], **_: Any) -> list[Value]:
+        return self._subgraph.run([feeds.get(name) for name in self.input_names], self._implicit)
+
+
+@cache
+def _package_class(domain: str, op_type: str, version: int) -> type | None:
+    room = _PACKAGE_ROOMS.get(domain)
+    if room is None:
+        return None
+    from onnx.reference.op_run import OpRun
+
+    extra = {"evaluator_cls": _no_log} if domain == "" else {}
+    try:
+        found = import_module(room).load_op(domain, op_type, version, **extra)
+    except (
+        RuntimeError
+    ):  # its way to say that there is no such operator, no such version, or only a function body
+        return None
+    return found if isinstance(found, type) and issubclass(found, OpRun) else None
+
+
+def _with_old_defaults(node: onnx.NodeProto, domain: str, signature: Signature | None) -> onnx.NodeProto:
+    """The node with those defaults written out that differ from the newest opset's, which the package would
+    take.
+    """
+    if signature is None:
+        return node
+    given = {attribute.name for attribute in node.attribute}
+    added = [
+        default
+        for default in _old_defaults(domain, node.op_type, signature.since_version)
+        if default.name not in given
+    ]
+    if not added:
+        return node
+    completed = onnx.NodeProto()
+    completed.CopyFrom(node)
+    completed.attribute.extend(added)
+    return completed
+
+
+@cache
+def _old_defaults(domain: str, op_type: str, since_version: int) -> tuple[onnx.AttributeProto, ...]:
+    old = signature_of(domain, op_type, since_version)
+    newest = signature_of(domain, op_type, _NEWEST)
+    if old is None or newest is None or old.since_version == newest.since_version:
+        return ()
+    return tuple(default for name, default in old.defaults.items() if newest.defaults.get(name) != default)
+
+
+_NEWEST = 2**31 - 1
+
+
+def _no_log(*_: Any, **__: Any) -> None:
+    """The package's operators log each call; this project logs in its own places."""
