@@ -1,3 +1,5 @@
+/* The whole plugin ABI. A plugin's source that exports the two entry functions also includes ephost/plugin.h;
+   the names of options are in ephost/config_keys.h. */
 #ifndef EPHOST_EPHOST_H_
 #define EPHOST_EPHOST_H_
 
