@@ -1,0 +1,39 @@
+"""Fixtures for the bundled plugins."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugin_harness import ROOT, Runner, build_plugin
+
+HOSTS = ["onnxruntime"]
+
+
+@pytest.fixture(params=HOSTS)
+def host(request: pytest.FixtureRequest) -> str:
+    """The module name of a host; all of them have onnxruntime's Python API."""
+    if importlib.util.find_spec(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def plugin_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Gives the library of a bundled plugin: the one in its package, else a fresh build."""
+    built: dict[str, Path] = {}
+
+    def find(name: str) -> Path:
+        if name not in built:
+            shipped = ROOT / "host" / "ephost" / "plugins" / name / f"lib{name}.so"
+            source = ROOT / "plugins" / name / f"{name}.c"
+            built[name] = shipped if shipped.exists() else build_plugin(source, tmp_path_factory.mktemp(name))
+        return built[name]
+
+    return find
+
+
+@pytest.fixture
+def runner(host: str, plugin_library: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Runner]:
+    """Makes a Runner for a bundled plugin by its name, which is its EP's name too."""
+    return lambda name: Runner(host, plugin_library(name), name, tmp_path)

@@ -1,0 +1,116 @@
+"""Runs plugins in real hosts, each time in a fresh process, and builds those that do not ship."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Case:
+    """A model, the feeds of one or more calls, and what to set for the session."""
+
+    model: onnx.ModelProto
+    feeds: Sequence[Arrays]
+    config: dict[str, str] = field(default_factory=dict)
+    provider_options: dict[str, str] = field(default_factory=dict)
+    basic_optimizations_off: bool = True  # what a test wrote is then what the plugin sees
+
+
+@dataclass
+class Outcome:
+    """What became of a case: the outputs of each call and the groups of (name, operator), or the error."""
+
+    outputs: list[Arrays]
+    groups: list[tuple[str, list[tuple[str, str]]]]
+    error: str | None = None
+    message: str = ""
+
+    def operators(self, ep_name: str) -> list[list[str]]:
+        """The operators of each group that an EP took, sorted."""
+        return [sorted(op for _, op in nodes) for ep, nodes in self.groups if ep == ep_name]
+
+
+@dataclass
+class Runner:
+    """One plugin in one host."""
+
+    host: str
+    library: Path
+    ep_name: str
+    folder: Path
+
+    def run(
+        self, cases: Sequence[Case], env: dict[str, str] | None = None
+    ) -> tuple[list[Outcome], list[dict]]:
+        """Runs all cases in one process; returns an outcome for each, and the devices that the EP offered."""
+        folder = self.folder / f"run{len(list(self.folder.iterdir()))}"
+        folder.mkdir()
+        for i, case in enumerate(cases):
+            onnx.save(case.model, folder / f"{i}.onnx")
+            for j, feeds in enumerate(case.feeds):
+                np.savez(folder / f"{i}.{j}.npz", **feeds)
+        described = [
+            {
+                "calls": len(case.feeds),
+                "config": case.config,
+                "provider_options": case.provider_options,
+                "basic_optimizations_off": case.basic_optimizations_off,
+            }
+            for case in cases
+        ]
+        (folder / "cases.json").write_text(json.dumps(described))
+        script = Path(__file__).with_name("run_in_host.py")
+        done = subprocess.run(
+            [sys.executable, str(script), self.host, str(self.library), self.ep_name, str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, **(env or {})},
+        )
+        assert done.returncode == 0, (
+            f"{self.host} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        )
+        result = json.loads((folder / "result.json").read_text())
+        outcomes = []
+        for i, (case, entry) in enumerate(zip(cases, result["cases"], strict=True)):
+            if "error" in entry:
+                outcomes.append(Outcome([], [], entry["error"], entry["message"]))
+                continue
+            outputs = []
+            for j in range(len(case.feeds)):
+                with np.load(folder / f"{i}.{j}.out.npz") as arrays:
+                    outputs.append(dict(arrays))
+            groups = [(g["ep"], [(name, op) for name, op in g["nodes"]]) for g in entry["groups"]]
+            outcomes.append(Outcome(outputs, groups))
+        return outcomes, result["devices"]
+
+    def run_one(self, case: Case) -> Outcome:
+        """Runs one case that must not fail."""
+        outcome = self.run([case])[0][0]
+        assert outcome.error is None, f"{outcome.error}: {outcome.message}"
+        return outcome
+
+
+def build_plugin(source: Path, folder: Path, *flags: str) -> Path:
+    """Compiles one plugin with the flags that the project builds with."""
+    library = folder / f"lib{source.stem}.so"
+    command = [
+        *("cc", "-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"),
+        *("-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT / 'include'}"),
+        *(str(source), "-o", str(library), "-lm", *flags),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+    return library
