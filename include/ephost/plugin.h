@@ -37,7 +37,8 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
                                                   size_t max_factories, size_t* num_factories);
 
 /* Frees one factory from CreateEpFactories. The host calls it once for each, after everything that the
-   factory made (EPs, allocators, data transfers, streams) has been released, and before it unloads the library. */
+   factory made (EPs, allocators, data transfers, streams) has been released, and before it unloads the
+   library. */
 EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory);
 
 #ifdef __cplusplus

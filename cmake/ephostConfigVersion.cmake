@@ -1,0 +1,21 @@
+# Answers find_package(ephost VERSION). Installing fills the version in; in the source tree it is the project's.
+set(PACKAGE_VERSION "@PROJECT_VERSION@")
+if(NOT PACKAGE_VERSION MATCHES "^[0-9]")
+  file(READ "${CMAKE_CURRENT_LIST_DIR}/../CMakeLists.txt" _ephost_project)
+  string(REGEX MATCH "project\\(ephost VERSION ([0-9.]+)" _ephost_project "${_ephost_project}")
+  set(PACKAGE_VERSION "${CMAKE_MATCH_1}")
+endif()
+
+# Compatible: not older than asked for, and of the same major version (before 1.0: of the same minor one).
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+set(PACKAGE_VERSION_EXACT FALSE)
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+elseif(PACKAGE_FIND_VERSION VERSION_LESS PACKAGE_VERSION)
+  string(REGEX MATCH "^(0\\.[0-9]+|[1-9][0-9]*)" _ephost_series "${PACKAGE_VERSION}")
+  string(REGEX MATCH "^(0\\.[0-9]+|[1-9][0-9]*)" _ephost_asked "${PACKAGE_FIND_VERSION}")
+  if(_ephost_series STREQUAL _ephost_asked OR PACKAGE_FIND_VERSION STREQUAL "0")
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+endif()
