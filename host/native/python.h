@@ -31,4 +31,37 @@ int64_t ephost_live_handles(int kind);
 
 /* ---- plans and runs ---- */
 
+/* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs, allocators,
+ * memory infos, kernels and compute infos are borrowed and must outlive the plan. */
+typedef struct Plan EphostPlan;
+typedef struct ThreadPool EphostThreadPool;
+EphostThreadPool* ephost_thread_pool_new(int threads);
+void ephost_thread_pool_free(EphostThreadPool* pool);
+int ephost_thread_pool_size(const EphostThreadPool* pool);
+EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const OrtLogger* logger, bool exclusive);
+void ephost_plan_free(EphostPlan* plan);
+void ephost_plan_free_frames(EphostPlan* plan);
+OrtStatus* ephost_plan_set_slot(EphostPlan* plan, size_t slot, ONNXTensorElementDataType element_type,
+                                const int64_t* dims, size_t rank, const OrtMemoryInfo* memory,
+                                OrtAllocator* allocator);
+OrtStatus* ephost_plan_set_constant(EphostPlan* plan, size_t slot, OrtValue* value); /* takes the value over */
+OrtStatus* ephost_plan_set_arena(EphostPlan* plan, size_t slot, size_t offset, size_t nbytes);
+OrtStatus* ephost_plan_add_ep(EphostPlan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
+                              OrtAllocator* allocator);
+OrtStatus* ephost_plan_add_step(EphostPlan* plan, int kind, int ep, void* object, void* state, const char* node_name,
+                                const char* op_type, const int32_t* inputs, size_t input_count,
+                                const int32_t* outputs, size_t output_count, const int32_t* releases,
+                                size_t release_count);
+OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, size_t input_count,
+                                     const int32_t* outputs, size_t output_count);
+typedef struct EphostStepTime {
+  int32_t step;
+  uint64_t thread;
+  int64_t start_ns;
+  int64_t duration_ns;
+} EphostStepTime;
+void ephost_plan_profile(EphostPlan* plan, bool enabled);
+size_t ephost_plan_times(EphostPlan* plan, EphostStepTime* out, size_t capacity); /* capacity 0: only counts */
+int64_t ephost_clock_ns(void);
+
 #endif

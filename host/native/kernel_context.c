@@ -1,0 +1,195 @@
+/* What a kernel asks for while it runs: its inputs and outputs, scratch memory, threads. The hot path of a call. */
+#include "plan.h"
+
+#include <string.h>
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInputCount)(const OrtKernelContext* context, size_t* out) {
+  REQUIRE_ARG(context && out);
+  *out = context->step->input_count;
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutputCount)(const OrtKernelContext* context, size_t* out) {
+  REQUIRE_ARG(context && out);
+  *out = context->step->output_count;
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInput)(const OrtKernelContext* context, size_t index,
+                                                            const OrtValue** out) {
+  REQUIRE_ARG(context && out);
+  const Step* step = context->step;
+  *out = NULL;
+  if (index >= step->input_count) {
+    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu inputs; input %zu was asked for", step->node_name,
+                      step->input_count, index);
+  }
+  int32_t slot = step->inputs[index];
+  if (slot >= 0) {
+    const OrtValue* value = context->frame->values[slot];
+    if (value->type != ONNX_TYPE_UNKNOWN) *out = value;
+  }
+  return NULL;
+}
+
+static bool same_dims(const OrtValue* value, const int64_t* dims, size_t rank) {
+  return value->rank == rank && (rank == 0 || memcmp(value->dims, dims, rank * sizeof *dims) == 0);
+}
+
+static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
+  return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with another shape than %s", index,
+                    step->node_name, why);
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* context, size_t index,
+                                                             const int64_t* dim_values, size_t dim_count,
+                                                             OrtValue** out) {
+  REQUIRE_ARG(context && out && (dim_values || dim_count == 0));
+  const Step* step = context->step;
+  *out = NULL;
+  if (index >= step->output_count) {
+    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for", step->node_name,
+                      step->output_count, index);
+  }
+  int32_t slot = step->outputs[index];
+  if (slot < 0) return NULL; /* an optional output that the model does not use */
+  Frame* frame = context->frame;
+  OrtValue* value = &frame->storage[slot];
+  if (value->type != ONNX_TYPE_UNKNOWN) {
+    if (same_dims(value, dim_values, dim_count)) {
+      frame->preallocated[slot] |= frame->preallocated[slot] ? PREALLOCATED_GIVEN : 0;
+      *out = value;
+      return NULL;
+    }
+    if (frame->preallocated[slot] & PREALLOCATED_BOUND) {
+      return wrong_shape(step, index, "that of the value bound to it");
+    }
+    if (frame->preallocated[slot] != PREALLOCATED_GUESS) return wrong_shape(step, index, "before");
+    frame->preallocated[slot] = 0;
+    value_clear(value);
+  }
+  const Slot* plan = &frame->plan->slots[slot];
+  if (plan->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
+    return status_new(ORT_FAIL, "the type of output %zu of node '%s' is not known", index, step->node_name);
+  }
+  size_t nbytes;
+  if (!tensor_nbytes(plan->element_type, dim_values, dim_count, NULL, &nbytes)) {
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape", index,
+                      step->node_name);
+  }
+  const OrtMemoryInfo* memory = plan->memory ? plan->memory : &ephost_cpu_memory_info;
+  if (plan->planned && nbytes <= plan->arena_bytes) {
+    if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, NULL, frame->arena + plan->arena_offset,
+                           memory)) {
+      return status_no_memory();
+    }
+  } else {
+    Buffer* buffer = plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
+    if (!buffer) {
+      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s", nbytes, index,
+                        step->node_name, memory->name);
+    }
+    if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, buffer, NULL, memory)) {
+      buffer_release(buffer);
+      return status_no_memory();
+    }
+  }
+  *out = value;
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(OrtKernelContext* context,
+                                                                         size_t output_index, OrtValue** output) {
+  REQUIRE_ARG(context && output);
+  const Step* step = context->step;
+  *output = NULL;
+  if (output_index >= step->output_count) {
+    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for", step->node_name,
+                      step->output_count, output_index);
+  }
+  int32_t slot = step->outputs[output_index];
+  if (slot >= 0 && context->frame->preallocated[slot] & PREALLOCATED_BOUND) {
+    context->frame->preallocated[slot] |= PREALLOCATED_GIVEN;
+    *output = &context->frame->storage[slot];
+  }
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetLogger)(const OrtKernelContext* context,
+                                                             const OrtLogger** logger) {
+  REQUIRE_ARG(context && logger);
+  *logger = context->frame->plan->logger;
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_ParallelFor)(const OrtKernelContext* context,
+                                                               void (*fn)(void*, size_t), size_t total,
+                                                               size_t num_batch, void* usr_data) {
+  REQUIRE_ARG(context && fn);
+  thread_pool_parallel_for(context->frame->plan->threads, fn, total, num_batch, usr_data);
+  return NULL;
+}
+
+/* The allocator for a memory: the CPU's, or that of the plan's EP whose memory it is. Borrowed. */
+static OrtAllocator* find_allocator(const OrtKernelContext* context, const OrtMemoryInfo* info) {
+  const Plan* plan = context->frame->plan;
+  for (size_t i = 0; i < plan->ep_count; ++i) {
+    const OrtMemoryInfo* memory = plan->eps[i].memory;
+    int different = 1;
+    if (!memory || !plan->eps[i].allocator) continue;
+    OrtStatus* status = ephost_api.CompareMemoryInfo(memory, info, &different);
+    if (status) {
+      ephost_api.ReleaseStatus(status);
+    } else if (different == 0) {
+      return plan->eps[i].allocator;
+    }
+  }
+  return memory_info_is_cpu(info) ? ephost_cpu_allocator() : NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetAllocator)(const OrtKernelContext* context,
+                                                                const OrtMemoryInfo* mem_info, OrtAllocator** out) {
+  REQUIRE_ARG(context && mem_info && out);
+  *out = find_allocator(context, mem_info);
+  if (!*out) return status_new(ORT_INVALID_ARGUMENT, "no EP of this session has an allocator for '%s'", mem_info->name);
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetScratchBuffer)(const OrtKernelContext* context,
+                                                                    const OrtMemoryInfo* mem_info,
+                                                                    size_t count_or_bytes, void** out) {
+  REQUIRE_ARG(context && mem_info && out);
+  *out = NULL;
+  if (count_or_bytes == 0) return NULL;
+  OrtAllocator* allocator = find_allocator(context, mem_info);
+  if (!allocator) {
+    return status_new(ORT_INVALID_ARGUMENT, "no EP of this session has an allocator for '%s'", mem_info->name);
+  }
+  Scratch* scratch = host_malloc(sizeof *scratch);
+  if (!scratch) return status_no_memory();
+  scratch->allocator = allocator;
+  scratch->block = allocator->Alloc(allocator, count_or_bytes);
+  if (!scratch->block) {
+    host_free(scratch);
+    return status_new(ORT_FAIL, "no memory for %zu bytes of scratch on '%s'", count_or_bytes, mem_info->name);
+  }
+  OrtKernelContext* mutable_context = &context->frame->context;
+  scratch->link = mutable_context->scratch;
+  mutable_context->scratch = scratch;
+  *out = scratch->block;
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetGPUComputeStream)(const OrtKernelContext* context, void** out) {
+  REQUIRE_ARG(context && out);
+  OrtSyncStream* stream = context->frame->options ? context->frame->options->sync_stream : NULL;
+  *out = stream ? ephost_api.SyncStream_GetHandle(stream) : NULL;
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetSyncStream)(const OrtKernelContext* context,
+                                                                 OrtSyncStream** out) {
+  REQUIRE_ARG(context && out);
+  *out = context->frame->options ? context->frame->options->sync_stream : NULL;
+  return NULL;
+}

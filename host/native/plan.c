@@ -1,0 +1,432 @@
+/* The plan of a session: its steps in order, where each value lives, and how a run walks it. Python makes the plan
+ * (ephost_plan_...), the rest happens here without the GIL.
+ *
+ * A run takes a frame: one OrtValue for each slot and one arena for the values whose size was known when the session
+ * was opened. Frames are kept for the next run, so that in the steady state a run allocates nothing but outputs and
+ * values of unknown size. */
+#define _GNU_SOURCE
+#include "plan.h"
+
+#include <string.h>
+
+#define ARENA_ALIGNMENT 64
+
+OrtStatus* (*plan_python_step)(const Step* step, Frame* frame);
+void (*plan_python_release)(void* object);
+
+static OrtStatus* bad_plan(const char* what) { return status_new(ORT_INVALID_ARGUMENT, "plan: %s", what); }
+
+static bool slots_valid(const Plan* plan, const int32_t* slots, size_t count, bool allow_absent) {
+  for (size_t i = 0; i < count; ++i) {
+    if (slots[i] < (allow_absent ? -1 : 0) || (slots[i] >= 0 && (size_t)slots[i] >= plan->slot_count)) return false;
+  }
+  return true;
+}
+
+static int32_t* copy_slots(const int32_t* slots, size_t count) {
+  int32_t* copy = host_malloc((count ? count : 1) * sizeof *copy);
+  if (copy && count) memcpy(copy, slots, count * sizeof *copy);
+  return copy;
+}
+
+/* ---- making a plan ------------------------------------------------------------------------------------------- */
+
+Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* logger, bool exclusive) {
+  Plan* plan = host_calloc(1, sizeof *plan);
+  if (!plan) return NULL;
+  plan->slots = host_calloc(slot_count ? slot_count : 1, sizeof *plan->slots);
+  if (!plan->slots) {
+    host_free(plan);
+    return NULL;
+  }
+  plan->slot_count = slot_count;
+  plan->threads = threads;
+  plan->logger = logger;
+  plan->exclusive = exclusive;
+  mutex_init(&plan->exclusive_lock);
+  mutex_init(&plan->frames_lock);
+  mutex_init(&plan->profile_lock);
+  handle_count(HANDLE_PLAN, 1);
+  return plan;
+}
+
+static void frame_free(Frame* frame) {
+  cpu_free(frame->arena);
+  host_free(frame->values);
+  host_free(frame->preallocated);
+  host_free(frame->held);
+  host_free(frame);
+}
+
+static void step_free(Step* step) {
+  if (step->kind == STEP_PYTHON && step->object && plan_python_release) plan_python_release(step->object);
+  host_free(step->node_name);
+  host_free(step->op_type);
+  host_free(step->inputs);
+  host_free(step->outputs);
+  host_free(step->releases);
+}
+
+void ephost_plan_free_frames(Plan* plan) {
+  mutex_lock(&plan->frames_lock);
+  Frame* frame = plan->free_frames;
+  plan->free_frames = NULL;
+  mutex_unlock(&plan->frames_lock);
+  while (frame) {
+    Frame* next = frame->link;
+    frame_free(frame);
+    frame = next;
+  }
+}
+
+void ephost_plan_free(Plan* plan) {
+  if (!plan) return;
+  ephost_plan_free_frames(plan);
+  for (size_t i = 0; i < plan->step_count; ++i) step_free(&plan->steps[i]);
+  for (size_t i = 0; i < plan->slot_count; ++i) {
+    if (plan->slots[i].constant) ephost_api.ReleaseValue(plan->slots[i].constant);
+    host_free(plan->slots[i].dims);
+  }
+  for (size_t i = 0; i < plan->ep_count; ++i) host_free(plan->eps[i].name);
+  host_free(plan->steps);
+  host_free(plan->slots);
+  host_free(plan->eps);
+  host_free(plan->inputs);
+  host_free(plan->outputs);
+  host_free(plan->times);
+  mutex_destroy(&plan->exclusive_lock);
+  mutex_destroy(&plan->frames_lock);
+  mutex_destroy(&plan->profile_lock);
+  host_free(plan);
+  handle_count(HANDLE_PLAN, -1);
+}
+
+OrtStatus* ephost_plan_set_slot(Plan* plan, size_t slot, ONNXTensorElementDataType element_type, const int64_t* dims,
+                                size_t rank, const OrtMemoryInfo* memory, OrtAllocator* allocator) {
+  if (slot >= plan->slot_count) return bad_plan("slot out of range");
+  Slot* target = &plan->slots[slot];
+  target->element_type = element_type;
+  target->memory = memory;
+  target->allocator = allocator;
+  host_free(target->dims);
+  target->dims = NULL;
+  if (dims) {
+    target->dims = host_malloc((rank ? rank : 1) * sizeof *dims);
+    if (!target->dims) return status_no_memory();
+    if (rank) memcpy(target->dims, dims, rank * sizeof *dims);
+    target->rank = rank;
+  }
+  return NULL;
+}
+
+OrtStatus* ephost_plan_set_constant(Plan* plan, size_t slot, OrtValue* value) {
+  if (slot >= plan->slot_count) return bad_plan("constant's slot out of range");
+  if (plan->slots[slot].constant) return bad_plan("constant set twice");
+  plan->slots[slot].constant = value;
+  return NULL;
+}
+
+OrtStatus* ephost_plan_set_arena(Plan* plan, size_t slot, size_t offset, size_t nbytes) {
+  if (slot >= plan->slot_count) return bad_plan("arena slot out of range");
+  if (offset % ARENA_ALIGNMENT != 0) return bad_plan("arena offset not aligned");
+  if (offset + nbytes < offset) return bad_plan("arena size overflows");
+  plan->slots[slot].planned = true;
+  plan->slots[slot].arena_offset = offset;
+  plan->slots[slot].arena_bytes = nbytes;
+  if (offset + nbytes > plan->arena_bytes) plan->arena_bytes = offset + nbytes;
+  return NULL;
+}
+
+OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
+                              OrtAllocator* allocator) {
+  PlanEp* grown = host_realloc(plan->eps, (plan->ep_count + 1) * sizeof *grown);
+  if (!grown) return status_no_memory();
+  plan->eps = grown;
+  PlanEp entry = {.ep = ep, .name = host_strdup(name), .memory = memory, .allocator = allocator};
+  if (!entry.name) return status_no_memory();
+  plan->eps[plan->ep_count++] = entry;
+  return NULL;
+}
+
+OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void* state, const char* node_name,
+                                const char* op_type, const int32_t* inputs, size_t input_count,
+                                const int32_t* outputs, size_t output_count, const int32_t* releases,
+                                size_t release_count) {
+  if (!object) return bad_plan("a step has nothing to run");
+  if (kind < STEP_COMPILED || kind > STEP_COPY) return bad_plan("unknown kind of step");
+  if (ep >= (int)plan->ep_count || (ep < 0 && kind != STEP_PYTHON)) return bad_plan("step of an unknown EP");
+  if (!slots_valid(plan, inputs, input_count, true) || !slots_valid(plan, outputs, output_count, true) ||
+      !slots_valid(plan, releases, release_count, false)) {
+    return bad_plan("a step's slot is out of range");
+  }
+  if (plan->step_count == plan->step_capacity) {
+    size_t capacity = plan->step_capacity ? plan->step_capacity * 2 : 16;
+    Step* grown = host_realloc(plan->steps, capacity * sizeof *grown);
+    if (!grown) return status_no_memory();
+    plan->steps = grown;
+    plan->step_capacity = capacity;
+  }
+  Step step = {
+      .kind = (StepKind)kind,
+      .ep = ep,
+      .state = state,
+      .node_name = host_strdup(node_name),
+      .op_type = host_strdup(op_type),
+      .inputs = copy_slots(inputs, input_count),
+      .input_count = input_count,
+      .outputs = copy_slots(outputs, output_count),
+      .output_count = output_count,
+      .releases = copy_slots(releases, release_count),
+      .release_count = release_count,
+  };
+  if (!step.node_name || !step.op_type || !step.inputs || !step.outputs || !step.releases) {
+    step_free(&step);
+    return status_no_memory();
+  }
+  step.object = object;
+  plan->steps[plan->step_count++] = step;
+  return NULL;
+}
+
+OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t input_count, const int32_t* outputs,
+                                     size_t output_count) {
+  if (plan->inputs || plan->outputs) return bad_plan("inputs and outputs set twice");
+  if (!slots_valid(plan, inputs, input_count, false) || !slots_valid(plan, outputs, output_count, false)) {
+    return bad_plan("an input's or output's slot is out of range");
+  }
+  plan->inputs = copy_slots(inputs, input_count);
+  plan->outputs = copy_slots(outputs, output_count);
+  if (!plan->inputs || !plan->outputs) return status_no_memory();
+  plan->input_count = input_count;
+  plan->output_count = output_count;
+  return NULL;
+}
+
+/* ---- frames -------------------------------------------------------------------------------------------------- */
+
+static Frame* frame_new(Plan* plan) {
+  Frame* frame = host_calloc(1, sizeof *frame + plan->slot_count * sizeof(OrtValue));
+  if (!frame) return NULL;
+  frame->plan = plan;
+  frame->context.frame = frame;
+  size_t count = plan->slot_count ? plan->slot_count : 1;
+  frame->values = host_malloc(count * sizeof(OrtValue*));
+  frame->preallocated = host_calloc(count, 1);
+  frame->held = host_calloc(plan->input_count ? plan->input_count : 1, sizeof *frame->held);
+  frame->arena = plan->arena_bytes ? cpu_alloc(plan->arena_bytes) : NULL;
+  if (!frame->values || !frame->preallocated || !frame->held || (plan->arena_bytes && !frame->arena)) {
+    frame_free(frame);
+    return NULL;
+  }
+  for (size_t i = 0; i < plan->slot_count; ++i) {
+    frame->values[i] = plan->slots[i].constant ? plan->slots[i].constant : &frame->storage[i];
+  }
+  return frame;
+}
+
+Frame* frame_acquire(Plan* plan) {
+  mutex_lock(&plan->frames_lock);
+  Frame* frame = plan->free_frames;
+  if (frame) plan->free_frames = frame->link;
+  mutex_unlock(&plan->frames_lock);
+  return frame ? frame : frame_new(plan);
+}
+
+/* value_clear, without the call for what nearly every value is: a small tensor in the arena. */
+static inline void drop_value(OrtValue* value) {
+  if (!value->buffer && value->type == ONNX_TYPE_TENSOR && value->dims == value->inline_dims &&
+      value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+    value->type = ONNX_TYPE_UNKNOWN;
+  } else if (value->type != ONNX_TYPE_UNKNOWN) {
+    value_clear(value);
+  }
+}
+
+void frame_release(Frame* frame) {
+  Plan* plan = frame->plan;
+  for (size_t i = 0; i < plan->slot_count; ++i) drop_value(&frame->storage[i]);
+  for (size_t i = 0; i < plan->input_count; ++i) {
+    size_t slot = (size_t)plan->inputs[i];
+    if (plan->slots[slot].constant) frame->values[slot] = plan->slots[slot].constant;
+  }
+  for (size_t i = 0; i < plan->output_count; ++i) frame->preallocated[plan->outputs[i]] = 0;
+  frame->options = NULL;
+  mutex_lock(&plan->frames_lock);
+  frame->link = plan->free_frames;
+  plan->free_frames = frame;
+  mutex_unlock(&plan->frames_lock);
+}
+
+bool frame_borrows(const Frame* frame, int32_t slot) {
+  const OrtValue* value = frame->values[slot];
+  return !value->buffer || value != &frame->storage[slot] || atomic_load(&value->buffer->references) > 1;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+static void release_scratch(OrtKernelContext* context) {
+  while (context->scratch) {
+    Scratch* scratch = context->scratch;
+    context->scratch = scratch->link;
+    scratch->allocator->Free(scratch->allocator, scratch->block);
+    host_free(scratch);
+  }
+}
+
+static OrtStatus* copy_step(const Step* step, Frame* frame) {
+  OrtDataTransferImpl* transfer = step->object;
+  enum { BATCH = 16 };
+  const OrtValue* from[BATCH];
+  OrtValue* to[BATCH];
+  size_t count = 0;
+  for (size_t i = 0; i < step->input_count; ++i) {
+    const OrtValue* source = frame->values[step->inputs[i]];
+    int32_t slot = step->outputs[i];
+    const Slot* target = &frame->plan->slots[slot];
+    OrtValue* value = &frame->storage[slot];
+    if (source->type != ONNX_TYPE_TENSOR) {
+      return status_new(ORT_NOT_IMPLEMENTED, "a value that is not a tensor has to cross devices");
+    }
+    Buffer* buffer = target->allocator ? buffer_from_allocator(target->allocator, source->nbytes)
+                                       : buffer_from_cpu(source->nbytes);
+    if (!buffer) return status_new(ORT_FAIL, "no memory for %zu bytes on the device", source->nbytes);
+    if (!value_init_tensor(value, source->element_type, source->dims, source->rank, buffer, NULL,
+                           target->memory ? target->memory : &ephost_cpu_memory_info)) {
+      buffer_release(buffer);
+      return status_no_memory();
+    }
+    from[count] = source;
+    to[count++] = value;
+    if (count == BATCH || i + 1 == step->input_count) {
+      OrtStatus* status = transfer->CopyTensors(transfer, from, to, NULL, count);
+      if (status) return status;
+      count = 0;
+    }
+  }
+  return NULL;
+}
+
+static OrtStatus* run_step(const Step* step, Frame* frame) {
+  switch (step->kind) {
+    case STEP_COMPILED: {
+      OrtNodeComputeInfo* info = step->object;
+      return info->Compute(info, step->state, &frame->context);
+    }
+    case STEP_KERNEL: {
+      OrtKernelImpl* kernel = step->object;
+      return kernel->Compute(kernel, &frame->context);
+    }
+    case STEP_PYTHON:
+      return plan_python_step(step, frame);
+    case STEP_COPY:
+      return copy_step(step, frame);
+  }
+  return status_new(ORT_FAIL, "unknown kind of step");
+}
+
+static OrtStatus* step_failed(const Plan* plan, const Step* step, OrtStatus* cause) {
+  const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";
+  OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", who, step->node_name, step->op_type,
+                                 cause->message);
+  ephost_api.ReleaseStatus(cause);
+  return status;
+}
+
+static void record_time(Plan* plan, size_t step, int64_t start, int64_t end) {
+  mutex_lock(&plan->profile_lock);
+  if (plan->time_count == plan->time_capacity) {
+    size_t capacity = plan->time_capacity ? plan->time_capacity * 2 : 1024;
+    EphostStepTime* grown = host_realloc(plan->times, capacity * sizeof *grown);
+    if (grown) {
+      plan->times = grown;
+      plan->time_capacity = capacity;
+    }
+  }
+  if (plan->time_count < plan->time_capacity) {
+    EphostStepTime time = {(int32_t)step, thread_id(), start, end - start};
+    plan->times[plan->time_count++] = time;
+  }
+  mutex_unlock(&plan->profile_lock);
+}
+
+static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame* frame) {
+  for (size_t i = 0; i < step->output_count; ++i) {
+    int32_t slot = step->outputs[i];
+    if (slot < 0) continue;
+    uint8_t preallocated = frame->preallocated[slot];
+    if (preallocated ? !(preallocated & PREALLOCATED_GIVEN) : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
+      const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";
+      return status_new(ORT_EP_FAIL, "%s reported success for node '%s' (%s) without setting its output %zu", who,
+                        step->node_name, step->op_type, i);
+    }
+  }
+  return NULL;
+}
+
+static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
+  Plan* plan = frame->plan;
+  bool profiling = atomic_load_explicit(&plan->profiling, memory_order_relaxed);
+  for (size_t i = 0; i < plan->step_count; ++i) {
+    const Step* step = &plan->steps[i];
+    if (options && atomic_load_explicit(&options->terminate, memory_order_relaxed)) {
+      return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'", step->node_name);
+    }
+    frame->context.step = step;
+    int64_t start = profiling ? clock_ns() : 0;
+    OrtStatus* status = run_step(step, frame);
+    if (frame->context.scratch) release_scratch(&frame->context);
+    if (status) return step_failed(plan, step, status);
+    if (profiling) record_time(plan, i, start, clock_ns());
+    if ((status = check_outputs(plan, step, frame)) != NULL) return status;
+    for (size_t k = 0; k < step->release_count; ++k) drop_value(&frame->storage[step->releases[k]]);
+  }
+  return NULL;
+}
+
+/* A member of a plugin's EP, or NULL when the plugin is older than it or left it out. */
+#define EP_MEMBER(ep, version, member) ((ep)->ort_version_supported >= (version) ? (ep)->member : NULL)
+
+OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
+  Plan* plan = frame->plan;
+  frame->options = options;
+  if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
+  OrtStatus* status = NULL;
+  size_t started = 0;
+  for (; started < plan->ep_count && !status; ++started) {
+    OrtEp* ep = plan->eps[started].ep;
+    if (EP_MEMBER(ep, 23, OnRunStart)) status = ep->OnRunStart(ep, options);
+    if (status) {
+      OrtStatus* named = status_new(status->code, "%s failed in OnRunStart: %s", plan->eps[started].name,
+                                    status->message);
+      ephost_api.ReleaseStatus(status);
+      status = named;
+    }
+  }
+  if (!status) status = walk(frame, options);
+  for (size_t i = 0; i < started; ++i) {
+    OrtEp* ep = plan->eps[i].ep;
+    if (!EP_MEMBER(ep, 23, OnRunEnd)) continue;
+    OrtStatus* end = ep->OnRunEnd(ep, options, true);
+    if (end && !status) {
+      status = status_new(end->code, "%s failed in OnRunEnd: %s", plan->eps[i].name, end->message);
+    }
+    if (end) ephost_api.ReleaseStatus(end);
+  }
+  if (plan->exclusive) mutex_unlock(&plan->exclusive_lock);
+  return status;
+}
+
+/* ---- profile ------------------------------------------------------------------------------------------------- */
+
+void ephost_plan_profile(Plan* plan, bool enabled) { atomic_store(&plan->profiling, enabled); }
+
+size_t ephost_plan_times(Plan* plan, EphostStepTime* out, size_t capacity) {
+  mutex_lock(&plan->profile_lock);
+  size_t count = plan->time_count;
+  if (capacity && count) memcpy(out, plan->times, (count < capacity ? count : capacity) * sizeof *out);
+  if (capacity) plan->time_count = 0;
+  mutex_unlock(&plan->profile_lock);
+  return count;
+}
+
+int64_t ephost_clock_ns(void) { return clock_ns(); }

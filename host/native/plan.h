@@ -1,0 +1,124 @@
+/* The plan of a session and the frame of a run, shared by plan.c, kernel_context.c and call.c. */
+#ifndef EPHOST_PLAN_H_
+#define EPHOST_PLAN_H_
+
+#include "native.h"
+#include "platform.h"
+#include "python.h"
+
+typedef enum StepKind {
+  STEP_COMPILED, /* object: OrtNodeComputeInfo*, state: its compute state */
+  STEP_KERNEL,   /* object: OrtKernelImpl* */
+  STEP_PYTHON,   /* object: a Python callable, for nodes on the reference fallback */
+  STEP_COPY,     /* object: OrtDataTransferImpl*: inputs are copied to outputs, on another device */
+} StepKind;
+
+typedef struct Step {
+  StepKind kind;
+  int ep; /* index into Plan.eps; -1 for the fallback */
+  void* object;
+  void* state;
+  char* node_name; /* what an error and a profile call it */
+  char* op_type;
+  int32_t* inputs; /* slots; -1: an optional one left out */
+  size_t input_count;
+  int32_t* outputs;
+  size_t output_count;
+  int32_t* releases; /* slots that nobody reads after this step */
+  size_t release_count;
+} Step;
+
+/* One value of the graph. */
+typedef struct Slot {
+  ONNXTensorElementDataType element_type; /* of a tensor; undefined when the graph doesn't say */
+  OrtValue* constant;                     /* an initializer; owned */
+  bool planned;                           /* its memory is at arena_offset of the frame's arena */
+  size_t arena_offset;
+  size_t arena_bytes;
+  const OrtMemoryInfo* memory; /* where a kernel's output goes; NULL: CPU memory */
+  OrtAllocator* allocator;     /* for `memory`; borrowed */
+  int64_t* dims;               /* when all are known, else NULL */
+  size_t rank;
+} Slot;
+
+typedef struct PlanEp {
+  OrtEp* ep;
+  char* name;
+  OrtAllocator* allocator;     /* for the EP's default memory; NULL: CPU */
+  const OrtMemoryInfo* memory; /* its default memory; NULL: CPU */
+} PlanEp;
+
+typedef struct Frame Frame;
+
+typedef struct Plan {
+  Slot* slots;
+  size_t slot_count;
+  Step* steps;
+  size_t step_count;
+  size_t step_capacity;
+  PlanEp* eps;
+  size_t ep_count;
+  int32_t* inputs; /* slots of the model's inputs, in order, overridable initializers after them */
+  size_t input_count;
+  int32_t* outputs;
+  size_t output_count;
+  size_t arena_bytes;
+  ThreadPool* threads; /* borrowed */
+  const OrtLogger* logger;
+  bool exclusive; /* an EP said that runs must not overlap */
+  Mutex exclusive_lock;
+  Mutex frames_lock;
+  Frame* free_frames;
+  atomic_bool profiling;
+  Mutex profile_lock;
+  EphostStepTime* times;
+  size_t time_count;
+  size_t time_capacity;
+} Plan;
+
+typedef struct Scratch {
+  struct Scratch* link;
+  OrtAllocator* allocator;
+  void* block;
+} Scratch;
+
+struct OrtKernelContext {
+  Frame* frame;
+  const Step* step;
+  Scratch* scratch; /* given out by GetScratchBuffer, taken back after the step */
+};
+
+/* An output whose memory was there before the run. */
+enum Preallocated {
+  PREALLOCATED_GUESS = 1, /* by the host, from the shape that the graph declares: given up when it proves wrong */
+  PREALLOCATED_BOUND = 2, /* by the user: another shape is an error */
+  PREALLOCATED_GIVEN = 4, /* the kernel has asked for it */
+};
+
+struct Frame {
+  Plan* plan;
+  Frame* link;
+  const OrtRunOptions* options;
+  OrtKernelContext context;
+  char* arena;
+  OrtValue** values;  /* what each slot holds: the plan's constant or &storage[slot] */
+  uint8_t* preallocated; /* Preallocated flags of each slot */
+  void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
+  OrtValue storage[];
+};
+
+/* A frame with every slot empty but the constants; NULL without memory. */
+Frame* frame_acquire(Plan* plan);
+/* Takes it back, dropping every value left in it. */
+void frame_release(Frame* frame);
+/* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive the run. */
+bool frame_borrows(const Frame* frame, int32_t slot);
+/* Runs every step. The caller has put the inputs into storage. NULL when all went well. Without the GIL. */
+OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options);
+
+/* Set by call.c: runs a step on the reference fallback, taking the GIL. */
+extern OrtStatus* (*plan_python_step)(const Step* step, Frame* frame);
+/* Set by call.c: drops the reference to a step's Python object, taking the GIL. */
+extern void (*plan_python_release)(void* object);
+
+#endif

@@ -1,0 +1,132 @@
+/* The thread pool behind KernelContext_ParallelFor.
+ *
+ * A job lives on its caller's stack. Workers and the caller take pieces of it by an atomic counter; the caller leaves
+ * when the counter has run out and no worker is inside any more. Several jobs may be open at once, since runs of one
+ * session overlap: a worker takes the newest one that has pieces left. */
+#define _GNU_SOURCE
+#include "native.h"
+#include "platform.h"
+#include "python.h"
+
+typedef struct Job {
+  void (*fn)(void*, size_t);
+  void* context;
+  size_t total;
+  size_t piece; /* indices in one piece */
+  atomic_size_t next;
+  int workers; /* inside this job; under the pool's lock */
+  struct Job* link;
+} Job;
+
+struct ThreadPool {
+  Mutex lock;
+  Condition work; /* a job was added, or the pool stops */
+  Condition left; /* a worker left a job */
+  Job* jobs;
+  bool stopping;
+  int thread_count; /* not counting callers */
+  Thread threads[];
+};
+
+static THREAD_LOCAL bool inside_job;
+
+static void job_run_pieces(Job* job) {
+  for (;;) {
+    size_t begin = atomic_fetch_add_explicit(&job->next, job->piece, memory_order_relaxed);
+    if (begin >= job->total) return;
+    size_t end = job->total - begin < job->piece ? job->total : begin + job->piece;
+    for (size_t i = begin; i < end; ++i) job->fn(job->context, i);
+  }
+}
+
+static Job* find_job(ThreadPool* pool) {
+  for (Job* job = pool->jobs; job; job = job->link) {
+    if (atomic_load_explicit(&job->next, memory_order_relaxed) < job->total) return job;
+  }
+  return NULL;
+}
+
+static THREAD_RESULT worker(void* argument) {
+  ThreadPool* pool = argument;
+  inside_job = true;
+  mutex_lock(&pool->lock);
+  while (!pool->stopping) {
+    Job* job = find_job(pool);
+    if (!job) {
+      condition_wait(&pool->work, &pool->lock);
+      continue;
+    }
+    ++job->workers;
+    mutex_unlock(&pool->lock);
+    job_run_pieces(job);
+    mutex_lock(&pool->lock);
+    if (--job->workers == 0) condition_broadcast(&pool->left);
+  }
+  mutex_unlock(&pool->lock);
+  THREAD_RETURN;
+}
+
+ThreadPool* ephost_thread_pool_new(int threads) {
+  if (threads <= 0) threads = processor_count();
+  int helpers = threads - 1;
+  ThreadPool* pool = host_calloc(1, sizeof *pool + (size_t)helpers * sizeof(Thread));
+  if (!pool) return NULL;
+  mutex_init(&pool->lock);
+  condition_init(&pool->work);
+  condition_init(&pool->left);
+  while (pool->thread_count < helpers) {
+    if (thread_start(&pool->threads[pool->thread_count], worker, pool)) {
+      host_log(ORT_LOGGING_LEVEL_WARNING, "the system gave %d of %d threads to the thread pool", pool->thread_count,
+               helpers);
+      break;
+    }
+    ++pool->thread_count;
+  }
+  return pool;
+}
+
+void ephost_thread_pool_free(ThreadPool* pool) {
+  if (!pool) return;
+  mutex_lock(&pool->lock);
+  pool->stopping = true;
+  condition_broadcast(&pool->work);
+  mutex_unlock(&pool->lock);
+  for (int i = 0; i < pool->thread_count; ++i) thread_join(pool->threads[i]);
+  condition_destroy(&pool->left);
+  condition_destroy(&pool->work);
+  mutex_destroy(&pool->lock);
+  host_free(pool);
+}
+
+int ephost_thread_pool_size(const ThreadPool* pool) { return pool ? pool->thread_count + 1 : 1; }
+
+void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches,
+                              void* context) {
+  if (total == 0) return;
+  size_t threads = pool ? (size_t)pool->thread_count + 1 : 1;
+  if (batches == 0) batches = threads;
+  if (batches > total) batches = total;
+  if (threads == 1 || batches == 1 || inside_job) {
+    for (size_t i = 0; i < total; ++i) fn(context, i);
+    return;
+  }
+  Job job = {.fn = fn, .context = context, .total = total, .piece = (total + batches - 1) / batches};
+  mutex_lock(&pool->lock);
+  job.link = pool->jobs;
+  pool->jobs = &job;
+  if (batches == 2) {
+    condition_signal(&pool->work);
+  } else {
+    condition_broadcast(&pool->work);
+  }
+  mutex_unlock(&pool->lock);
+  inside_job = true;
+  job_run_pieces(&job);
+  inside_job = false;
+  mutex_lock(&pool->lock);
+  Job** place = &pool->jobs;
+  while (*place != &job) place = &(*place)->link;
+  *place = job.link;
+  while (job.workers > 0) condition_wait(&pool->left, &pool->lock);
+  mutex_unlock(&pool->lock);
+}
