@@ -44,7 +44,7 @@ struct OrtStatus {
 /* Never returns NULL: without memory it gives a shared "out of memory" status that ReleaseStatus leaves alone. */
 OrtStatus* status_new(OrtErrorCode code, const char* format, ...) EPHOST_PRINTF(2, 3);
 OrtStatus* status_no_memory(void);
-/* Answers for a slot that nobody implements: counts the call, says the table's and the function's name. */
+/* Answers for a slot that nobody implements: says the table's and the function's name. */
 OrtStatus* status_not_implemented(const char* table, const char* member);
 
 /* For the argument checks at the top of a slot. */
@@ -77,7 +77,7 @@ typedef enum HandleKind {
   HANDLE_KINDS
 } HandleKind;
 void handle_count(HandleKind kind, int delta);
-int64_t ephost_live_handles(int kind); /* a HandleKind */
+int64_t ephost_live_handles(int kind); /* a HandleKind; -1 for what is none */
 
 /* ---- key_values.c -------------------------------------------------------------------------------------------- */
 
@@ -93,6 +93,7 @@ OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source); /* NULL sourc
 bool key_values_set(OrtKeyValuePairs* pairs, const char* key, const char* value); /* false without memory */
 void key_values_free(OrtKeyValuePairs* pairs);
 const char* key_values_get(const OrtKeyValuePairs* pairs, const char* key); /* NULL when absent */
+void key_values_remove(OrtKeyValuePairs* pairs, const char* key);
 
 /* ---- memory.c ------------------------------------------------------------------------------------------------ */
 
@@ -112,7 +113,9 @@ struct OrtMemoryInfo {
 };
 
 extern const OrtMemoryInfo ephost_cpu_memory_info; /* name "Cpu", the default CPU memory; never released */
-OrtMemoryInfo* memory_info_copy(const OrtMemoryInfo* source);
+OrtMemoryInfo* memory_info_copy(const OrtMemoryInfo* source); /* NULL without memory */
+void memory_info_free(OrtMemoryInfo* info);                   /* NULL is fine, and so is the CPU's */
+bool memory_info_equal(const OrtMemoryInfo* a, const OrtMemoryInfo* b);
 static inline bool memory_info_is_cpu(const OrtMemoryInfo* info) {
   return info->device.device_type == OrtMemoryInfoDeviceType_CPU ||
          info->device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE;
@@ -221,13 +224,17 @@ OrtTypeInfo* type_info_of_value(const OrtValue* value);
 
 /* ---- logger.c ------------------------------------------------------------------------------------------------ */
 
-/* Messages go to Python's logging through ephost_on_log; below `level` they are dropped before any Python runs. */
+/* Messages go to the callback of ephost_set_log_callback (without one, errors go to stderr, the rest nowhere); below
+ * `level` they are dropped before any Python runs. */
 struct OrtLogger {
   char* name; /* the registration name, or a session's log id */
   OrtLoggingLevel level;
 };
 OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
 void ephost_logger_free(OrtLogger* logger);
+void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message, const char* file,
+                                              int line, const char* function));
+void ephost_set_log_level(int level); /* of the host's own messages; warnings and above unless it is set */
 void host_log(OrtLoggingLevel level, const char* format, ...) EPHOST_PRINTF(2, 3); /* the host's own messages */
 
 /* ---- devices.c ----------------------------------------------------------------------------------------------- */

@@ -24,8 +24,19 @@ const EphostMember* ephost_member(size_t index);
 
 /* ---- status, handles ---- */
 int64_t ephost_live_handles(int kind);
+void ephost_fail_allocation_after(int64_t count);
 
 /* ---- objects: values, type infos, memory, devices, options, loggers ---- */
+
+void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message, const char* file,
+                                              int line, const char* function));
+void ephost_set_log_level(int level);
+OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
+void ephost_logger_free(OrtLogger* logger);
+
+OrtAllocator* ephost_cpu_allocator(void);
+void ephost_set_cpu_cache_limit(size_t bytes);
+void ephost_trim_cpu_cache(void);
 
 /* ---- graphs, kernel registry ---- */
 

@@ -1,0 +1,73 @@
+/* OrtStatus, and the counts of live handles. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "native.h"
+
+static atomic_int_least64_t live_handles[HANDLE_KINDS];
+
+void handle_count(HandleKind kind, int delta) {
+  atomic_fetch_add_explicit(&live_handles[kind], delta, memory_order_relaxed);
+}
+
+int64_t ephost_live_handles(int kind) {
+  return kind >= 0 && kind < HANDLE_KINDS ? atomic_load(&live_handles[kind]) : -1;
+}
+
+/* Laid out as an OrtStatus with room for its message. */
+static struct {
+  OrtErrorCode code;
+  char message[16];
+} no_memory = {ORT_FAIL, "out of memory"};
+
+OrtStatus* status_no_memory(void) { return (OrtStatus*)(void*)&no_memory; }
+
+static OrtStatus* status_of_length(OrtErrorCode code, size_t length) {
+  OrtStatus* status = host_malloc(sizeof(OrtStatus) + length + 1);
+  if (status == NULL) return status_no_memory();
+  status->code = code;
+  status->message[0] = '\0';
+  handle_count(HANDLE_STATUS, +1);
+  return status;
+}
+
+OrtStatus* status_new(OrtErrorCode code, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  if (length < 0) length = 0; /* a malformed multibyte argument: an empty message is what is left to say */
+  OrtStatus* status = status_of_length(code, (size_t)length);
+  if (status == status_no_memory()) return status;
+  va_start(arguments, format);
+  vsnprintf(status->message, (size_t)length + 1, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+OrtStatus* status_not_implemented(const char* table, const char* member) {
+  return status_new(ORT_NOT_IMPLEMENTED, "%s::%s is not implemented by ephost", table, member);
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateStatus)(OrtErrorCode code, const char* msg) {
+  if (msg == NULL) msg = "";
+  size_t length = strlen(msg);
+  OrtStatus* status = status_of_length(code, length);
+  if (status != status_no_memory()) memcpy(status->message, msg, length + 1);
+  return status;
+}
+
+OrtErrorCode ORT_API_CALL SLOT(OrtApi, GetErrorCode)(const OrtStatus* status) {
+  return status != NULL ? status->code : ORT_OK;
+}
+
+const char* ORT_API_CALL SLOT(OrtApi, GetErrorMessage)(const OrtStatus* status) {
+  return status != NULL ? status->message : "";
+}
+
+void ORT_API_CALL SLOT(OrtApi, ReleaseStatus)(OrtStatus* input) {
+  if (input == NULL || input == status_no_memory()) return;
+  handle_count(HANDLE_STATUS, -1);
+  host_free(input);
+}
