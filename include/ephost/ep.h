@@ -252,7 +252,8 @@ struct OrtEpFactory {
   void (ORT_API_CALL* ReleaseAllocator)(OrtEpFactory* this_ptr, OrtAllocator* allocator);
 
   /* The copier between the EP's memories and the host's; the host owns it. NULL, as member or result: the
-     memory is the host's. */
+     memory is the host's. onnxruntime 1.31 calls the member without a look whether it is NULL, so better have
+     one that gives NULL. */
   OrtStatus* (ORT_API_CALL* CreateDataTransfer)(OrtEpFactory* this_ptr, OrtDataTransferImpl** data_transfer);
 
   /* Whether the EP queues work on streams. NULL: no. */

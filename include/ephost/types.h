@@ -39,7 +39,9 @@
 /* The API version that these headers declare: ask OrtApiBase::GetApi for it, or for an older one. */
 #define ORT_API_VERSION 30
 
-/* The calling convention of every function in the ABI, and the character of paths. */
+/* The calling convention of the functions in the tables and structs, and the character of paths. The two
+   functions that a plugin exports and some callbacks have the compiler's own convention instead, which only
+   differs on 32-bit Windows: their types below are written without the macro. */
 #if defined(_WIN32) && !defined(EPHOST_CDEF)
 #include <wchar.h>
 #define ORT_API_CALL __stdcall
@@ -483,29 +485,29 @@ typedef OrtStatus* (ORT_API_CALL* OrtGetInitializerLocationFunc)(void* state, co
     OrtExternalInitializerInfo** new_external_info);
 
 /* What a thread of the host runs: called once with its parameter, returns when the thread is to end. */
-typedef void (ORT_API_CALL* OrtThreadWorkerFn)(void* ort_worker_fn_param);
+typedef void (*OrtThreadWorkerFn)(void* ort_worker_fn_param);
 
 /* Starts a thread that calls the worker function with its parameter. Returns NULL when it cannot. */
-typedef OrtCustomThreadHandle (ORT_API_CALL* OrtCustomCreateThreadFn)(
-    void* ort_custom_thread_creation_options, OrtThreadWorkerFn ort_thread_worker_fn,
-    void* ort_worker_fn_param);
+typedef OrtCustomThreadHandle (*OrtCustomCreateThreadFn)(void* ort_custom_thread_creation_options,
+                                                         OrtThreadWorkerFn ort_thread_worker_fn,
+                                                         void* ort_worker_fn_param);
 
 /* Waits for such a thread to end and frees the handle. */
-typedef void (ORT_API_CALL* OrtCustomJoinThreadFn)(OrtCustomThreadHandle ort_custom_thread_handle);
+typedef void (*OrtCustomJoinThreadFn)(OrtCustomThreadHandle ort_custom_thread_handle);
 
 /* See OrtThreadPoolCallbacksConfig. */
-typedef void* (ORT_API_CALL* OrtThreadPoolWorkEnqueueFn)(void* user_context);
-typedef void (ORT_API_CALL* OrtThreadPoolWorkStartFn)(void* user_context, void* enqueue_data);
-typedef void (ORT_API_CALL* OrtThreadPoolWorkStopFn)(void* user_context, void* enqueue_data);
-typedef void (ORT_API_CALL* OrtThreadPoolWorkAbandonFn)(void* user_context, void* enqueue_data);
+typedef void* (*OrtThreadPoolWorkEnqueueFn)(void* user_context);
+typedef void (*OrtThreadPoolWorkStartFn)(void* user_context, void* enqueue_data);
+typedef void (*OrtThreadPoolWorkStopFn)(void* user_context, void* enqueue_data);
+typedef void (*OrtThreadPoolWorkAbandonFn)(void* user_context, void* enqueue_data);
 
 /* Exported as RegisterCustomOps by a library of custom operators: adds its domains to the options. */
 typedef OrtStatus* (ORT_API_CALL* RegisterCustomOpsFn)(OrtSessionOptions* options, const OrtApiBase* api);
 
 /* The end of a RunAsync: its outputs, or a status that the callback must release. Called on a thread of the
    pool. */
-typedef void (ORT_API_CALL* RunAsyncCallbackFn)(void* user_data, OrtValue** outputs, size_t num_outputs,
-                                                OrtStatus* status);
+typedef void (*RunAsyncCallbackFn)(void* user_data, OrtValue** outputs, size_t num_outputs,
+                                   OrtStatus* status);
 
 /* Makes the kernel of one node; info is borrowed for the call. The host calls the kernel's Release. On error
    *kernel_out is ignored. May be called on several threads at once. */
@@ -513,10 +515,10 @@ typedef OrtStatus* (ORT_API_CALL* OrtKernelCreateFunc)(void* kernel_create_func_
                                                        const OrtKernelInfo* info, OrtKernelImpl** kernel_out);
 
 /* Types of the two functions that a plugin exports: see plugin.h. */
-typedef OrtStatus* (ORT_API_CALL* CreateEpApiFactoriesFn)(const char* registered_name,
-    const OrtApiBase* ort_api_base, const OrtLogger* default_logger, OrtEpFactory** factories,
-    size_t max_factories, size_t* num_factories);
-typedef OrtStatus* (ORT_API_CALL* ReleaseEpApiFactoryFn)(OrtEpFactory* factory);
+typedef OrtStatus* (*CreateEpApiFactoriesFn)(const char* registered_name, const OrtApiBase* ort_api_base,
+                                             const OrtLogger* default_logger, OrtEpFactory** factories,
+                                             size_t max_factories, size_t* num_factories);
+typedef OrtStatus* (*ReleaseEpApiFactoryFn)(OrtEpFactory* factory);
 
 #ifdef __cplusplus
 }

@@ -48,7 +48,7 @@ def test_types_are_the_published_ones():
     functions = {
         name: abi_tables.normal(declaration)
         for declaration, name in re.findall(
-            r"^(typedef [^;{]*?\(ORT_API_CALL\* (\w+)\)\([^;]*\));", text, re.M
+            r"^(typedef [^;{]*?\((?:ORT_API_CALL)?\* ?(\w+)\)\([^;]*\));", text, re.M
         )
     }
     for row in abi_tables.rows("abi_types.tsv"):
