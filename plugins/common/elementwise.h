@@ -29,40 +29,42 @@ typedef struct Shape {
 typedef void (*RowFn)(const float* a, bool a_steps, const float* b, bool b_steps, float* out, size_t n);
 
 /* One loop for each way to step, so that the compiler can use vector instructions in all of them. */
-#define BINARY_ROW(NAME, EXPRESSION)                                                                   \
-  static void NAME(const float* a, bool a_steps, const float* b, bool b_steps, float* out, size_t n) { \
-    if (a_steps && b_steps) {                                                                          \
-      for (size_t i = 0; i < n; ++i) {                                                                 \
-        const float x = a[i], y = b[i];                                                                \
-        out[i] = (EXPRESSION);                                                                         \
-      }                                                                                                \
-    } else if (a_steps) {                                                                              \
-      const float y = *b;                                                                              \
-      for (size_t i = 0; i < n; ++i) {                                                                 \
-        const float x = a[i];                                                                          \
-        out[i] = (EXPRESSION);                                                                         \
-      }                                                                                                \
-    } else if (b_steps) {                                                                              \
-      const float x = *a;                                                                              \
-      for (size_t i = 0; i < n; ++i) {                                                                 \
-        const float y = b[i];                                                                          \
-        out[i] = (EXPRESSION);                                                                         \
-      }                                                                                                \
-    } else {                                                                                           \
-      const float x = *a, y = *b, value = (EXPRESSION);                                                \
-      for (size_t i = 0; i < n; ++i) {                                                                 \
-        out[i] = value;                                                                                \
-      }                                                                                                \
-    }                                                                                                  \
+#define BINARY_ROW(NAME, EXPRESSION)                                                              \
+  static inline void NAME(const float* a, bool a_steps, const float* b, bool b_steps, float* out, \
+                          size_t n) {                                                             \
+    if (a_steps && b_steps) {                                                                     \
+      for (size_t i = 0; i < n; ++i) {                                                            \
+        const float x = a[i], y = b[i];                                                           \
+        out[i] = (EXPRESSION);                                                                    \
+      }                                                                                           \
+    } else if (a_steps) {                                                                         \
+      const float y = *b;                                                                         \
+      for (size_t i = 0; i < n; ++i) {                                                            \
+        const float x = a[i];                                                                     \
+        out[i] = (EXPRESSION);                                                                    \
+      }                                                                                           \
+    } else if (b_steps) {                                                                         \
+      const float x = *a;                                                                         \
+      for (size_t i = 0; i < n; ++i) {                                                            \
+        const float y = b[i];                                                                     \
+        out[i] = (EXPRESSION);                                                                    \
+      }                                                                                           \
+    } else {                                                                                      \
+      const float x = *a, y = *b, value = (EXPRESSION);                                           \
+      for (size_t i = 0; i < n; ++i) {                                                            \
+        out[i] = value;                                                                           \
+      }                                                                                           \
+    }                                                                                             \
   }
 
-#define UNARY_ROW(NAME, EXPRESSION)                                                                    \
-  static void NAME(const float* a, bool a_steps, const float* b, bool b_steps, float* out, size_t n) { \
-    (void)b, (void)b_steps;                                                                            \
-    for (size_t i = 0; i < n; ++i) {                                                                   \
-      const float x = a[a_steps ? i : 0];                                                              \
-      out[i] = (EXPRESSION);                                                                           \
-    }                                                                                                  \
+#define UNARY_ROW(NAME, EXPRESSION)                                                               \
+  static inline void NAME(const float* a, bool a_steps, const float* b, bool b_steps, float* out, \
+                          size_t n) {                                                             \
+    (void)b, (void)b_steps;                                                                       \
+    for (size_t i = 0; i < n; ++i) {                                                              \
+      const float x = a[a_steps ? i : 0];                                                         \
+      out[i] = (EXPRESSION);                                                                      \
+    }                                                                                             \
   }
 
 BINARY_ROW(add_row, x + y)

@@ -59,32 +59,32 @@ static inline OrtStatus* out_of_memory(const OrtApi* api) {
   return api->CreateStatus(ORT_FAIL, "out of memory");
 }
 
-static const char* ORT_API_CALL factory_name(const OrtEpFactory* this_ptr) {
+static inline const char* ORT_API_CALL factory_name(const OrtEpFactory* this_ptr) {
   return ((const Factory*)this_ptr)->ep_name;
 }
 
-static const char* ORT_API_CALL factory_vendor(const OrtEpFactory* this_ptr) {
+static inline const char* ORT_API_CALL factory_vendor(const OrtEpFactory* this_ptr) {
   (void)this_ptr;
   return "ephost";
 }
 
 /* The PCI vendor id of the hardware's maker; software that runs on any CPU has none. */
-static uint32_t ORT_API_CALL factory_vendor_id(const OrtEpFactory* this_ptr) {
+static inline uint32_t ORT_API_CALL factory_vendor_id(const OrtEpFactory* this_ptr) {
   (void)this_ptr;
   return 0;
 }
 
-static const char* ORT_API_CALL factory_version(const OrtEpFactory* this_ptr) {
+static inline const char* ORT_API_CALL factory_version(const OrtEpFactory* this_ptr) {
   (void)this_ptr;
   return EPHOST_VERSION;
 }
 
 /* The host shows every device of the machine; we answer with one OrtEpDevice for each that we can use. Those
  * we return belong to the host from then on; those we created before an error are still ours to release. */
-static OrtStatus* ORT_API_CALL factory_devices(OrtEpFactory* this_ptr,
-                                               const OrtHardwareDevice* const* devices, size_t num_devices,
-                                               OrtEpDevice** ep_devices, size_t max_ep_devices,
-                                               size_t* num_ep_devices) {
+static inline OrtStatus* ORT_API_CALL factory_devices(OrtEpFactory* this_ptr,
+                                                      const OrtHardwareDevice* const* devices,
+                                                      size_t num_devices, OrtEpDevice** ep_devices,
+                                                      size_t max_ep_devices, size_t* num_ep_devices) {
   Factory* factory = (Factory*)this_ptr;
   size_t found = 0;
   OrtStatus* status = NULL;
@@ -106,8 +106,8 @@ static OrtStatus* ORT_API_CALL factory_devices(OrtEpFactory* this_ptr,
 
 /* Our tensors are in the host's memory, so nothing has to be copied between devices. A NULL member would say
  * the same, but onnxruntime (1.31 at least) calls it without looking. */
-static OrtStatus* ORT_API_CALL factory_data_transfer(OrtEpFactory* this_ptr,
-                                                     OrtDataTransferImpl** data_transfer) {
+static inline OrtStatus* ORT_API_CALL factory_data_transfer(OrtEpFactory* this_ptr,
+                                                            OrtDataTransferImpl** data_transfer) {
   (void)this_ptr;
   *data_transfer = NULL;
   return NULL;
@@ -116,7 +116,7 @@ static OrtStatus* ORT_API_CALL factory_data_transfer(OrtEpFactory* this_ptr,
 /* What CreateEpFactories answers to a host without our API version. Such a host still has the table of
  * version 1, which is enough to make an error with; if it lacks even that, no factories is all that we can
  * say. */
-static OrtStatus* host_too_old(const OrtApiBase* base) {
+static inline OrtStatus* host_too_old(const OrtApiBase* base) {
   const OrtApi* oldest = base->GetApi(1);
   return oldest == NULL
              ? NULL
@@ -125,7 +125,7 @@ static OrtStatus* host_too_old(const OrtApiBase* base) {
 
 /* Fills in the members that both samples share. `factory` must be zeroed: a NULL member means "not offered".
  */
-static void factory_init(Factory* factory, const OrtApi* api, const char* ep_name) {
+static inline void factory_init(Factory* factory, const OrtApi* api, const char* ep_name) {
   factory->base.ort_version_supported = API_VERSION;
   factory->base.GetName = factory_name;
   factory->base.GetVendor = factory_vendor;
@@ -141,8 +141,8 @@ static void factory_init(Factory* factory, const OrtApi* api, const char* ep_nam
 /* True when `value` is known to be a float32 tensor with a known rank of at most `max_rank`; its dimensions
  * may still be open. An optional input that is left out is NULL. A status means that the host itself failed.
  */
-static OrtStatus* is_float_tensor(const OrtApi* api, const OrtValueInfo* value, size_t max_rank,
-                                  bool* answer) {
+static inline OrtStatus* is_float_tensor(const OrtApi* api, const OrtValueInfo* value, size_t max_rank,
+                                         bool* answer) {
   const OrtTypeInfo* type = NULL;
   const OrtTensorTypeAndShapeInfo* tensor = NULL;
   ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;

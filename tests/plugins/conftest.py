@@ -26,7 +26,7 @@ def plugin_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
     def find(name: str) -> Path:
         if name not in built:
             shipped = ROOT / "host" / "ephost" / "plugins" / name / f"lib{name}.so"
-            source = ROOT / "plugins" / name / f"{name}.c"
+            source = ROOT / "plugins" / name
             built[name] = shipped if shipped.exists() else build_plugin(source, tmp_path_factory.mktemp(name))
         return built[name]
 

@@ -103,13 +103,14 @@ class Runner:
         return outcome
 
 
-def build_plugin(source: Path, folder: Path, *flags: str) -> Path:
-    """Compiles one plugin with the flags that the project builds with."""
-    library = folder / f"lib{source.stem}.so"
+def build_plugin(folder: Path, target: Path, *flags: str) -> Path:
+    """Compiles the plugin whose sources are in ``folder``, with the flags that the project builds with."""
+    library = target / f"lib{folder.name}.so"
     command = [
         *("cc", "-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"),
         *("-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT / 'include'}"),
-        *(str(source), "-o", str(library), "-lm", *flags),
+        *(str(source) for source in sorted(folder.glob("*.c"))),
+        *("-o", str(library), "-lm", *flags),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
