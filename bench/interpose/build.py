@@ -1,8 +1,9 @@
 """Build the interposing plugin library: ``python bench/interpose/build.py OUT.so``.
 
-The library stands between a host and a real plugin EP and logs what each says to the other; interpose.c's first
-comment says how to use it. This script generates a logging wrapper for every function of the ABI's tables, and for
-every function that a plugin hands to the host, from include/ephost, and compiles them with interpose.c.
+The library stands between a host and a real plugin EP and logs what each says to the other; interpose.c's
+first comment says how to use it. This script generates a logging wrapper for every function of the ABI's
+tables, and for every function that a plugin hands to the host, from include/ephost, and compiles them with
+interpose.c.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import generate  # noqa: E402  (the headers' reader, shared with the extension m
 HOST_TABLES = ("OrtApi", "OrtEpApi", "OrtModelEditorApi", "OrtCompileApi", "OrtInteropApi")
 PLUGIN_STRUCTS = ("OrtEpFactory", "OrtEp", "OrtNodeComputeInfo")
 INTEGERS = frozenset(
-    "bool size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t int unsigned long char".split()
+    ["bool", "size_t", "int", "unsigned", "long", "char"]
+    + [f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
 COUNT_WORDS = ("num", "count", "length", "len", "size", "max")
 

@@ -1,21 +1,23 @@
 /* A plugin EP library that stands between a host and a real plugin and logs what each says to the other.
 
-   Build it with `python bench/interpose/build.py libinterpose.so`, and register it in a host (onnxruntime or ephost)
-   in the plugin's place, with these environment variables:
+   Build it with `python bench/interpose/build.py libinterpose.so`, and register it in a host (onnxruntime or
+   ephost) in the plugin's place, with these environment variables:
 
      EPHOST_INTERPOSE_LIBRARY   the real plugin's path (required)
      EPHOST_INTERPOSE_LOG       the file to append to; stderr without it
-     EPHOST_INTERPOSE_ONLY      comma-separated glob patterns of the functions to log: `OrtEp*.*` logs what the host
-                                calls in the plugin, `OrtApi.Graph_*` what the plugin asks about graphs; all without it
-     EPHOST_INTERPOSE_GRAPHS    when set, each graph that the plugin is shown is written out in full, and with it the
-                                session's options and the devices
+     EPHOST_INTERPOSE_ONLY      comma-separated glob patterns of the functions to log: `OrtEp*.*` logs what
+   the host calls in the plugin, `OrtApi.Graph_*` what the plugin asks about graphs; all without it
+     EPHOST_INTERPOSE_GRAPHS    when set, each graph that the plugin is shown is written out in full, and with
+   it the session's options and the devices
 
-   Two logs of the same plugin, one from each host, show where the hosts' answers part. A plugin's function gives a
-   line on entry and one on return, with what it called in between indented; a table's function gives one line.
+   Two logs of the same plugin, one from each host, show where the hosts' answers part. A plugin's function
+   gives a line on entry and one on return, with what it called in between indented; a table's function gives
+   one line.
 
-   The host's tables are copied and the copies' slots replaced. A plugin's own structs (factory, EP, compute info) keep
-   their addresses, because both sides compare them: their members are replaced in place and put back before the
-   plugin frees them. Members that are newer than the struct's ort_version_supported are never touched. */
+   The host's tables are copied and the copies' slots replaced. A plugin's own structs (factory, EP, compute
+   info) keep their addresses, because both sides compare them: their members are replaced in place and put
+   back before the plugin frees them. Members that are newer than the struct's ort_version_supported are never
+   touched. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fnmatch.h>
@@ -60,7 +62,9 @@ __attribute__((format(printf, 2, 3))) static void add(Line* line, const char* fo
 
 static void add_integer(Line* line, const char* name, long long value) { add(line, " %s=%lld", name, value); }
 static void add_real(Line* line, const char* name, double value) { add(line, " %s=%g", name, value); }
-static void add_flag(Line* line, const char* name, bool set) { add(line, " %s=%s", name, set ? "set" : "NULL"); }
+static void add_flag(Line* line, const char* name, bool set) {
+  add(line, " %s=%s", name, set ? "set" : "NULL");
+}
 
 static void add_pointer(Line* line, const char* name, const void* value) {
   if (value) {
@@ -84,7 +88,8 @@ static bool add_status(Line* line, OrtStatus* status) {
     add(line, " -> ok");
     return true;
   }
-  add(line, " -> error %d \"%.300s\"", (int)real_OrtApi->GetErrorCode(status), real_OrtApi->GetErrorMessage(status));
+  add(line, " -> error %d \"%.300s\"", (int)real_OrtApi->GetErrorCode(status),
+      real_OrtApi->GetErrorMessage(status));
   return false;
 }
 
@@ -227,19 +232,19 @@ static void unhook_compute_infos(OrtNodeComputeInfo** infos, size_t count) {
 
 /* ---- the host's tables ---- */
 
-#define DEFINE_COPY(Table)                               \
-  static const Table* copy_of_##Table(const Table* real) { \
+#define DEFINE_COPY(Table)                                    \
+  static const Table* copy_of_##Table(const Table* real) {    \
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; \
-    static Table copy;                                   \
-    if (!real) return NULL;                              \
-    pthread_mutex_lock(&mutex);                          \
-    if (!real_##Table) {                                 \
-      copy = *real;                                      \
-      fill_##Table(&copy);                               \
-      real_##Table = real;                               \
-    }                                                    \
-    pthread_mutex_unlock(&mutex);                        \
-    return &copy;                                        \
+    static Table copy;                                        \
+    if (!real) return NULL;                                   \
+    pthread_mutex_lock(&mutex);                               \
+    if (!real_##Table) {                                      \
+      copy = *real;                                           \
+      fill_##Table(&copy);                                    \
+      real_##Table = real;                                    \
+    }                                                         \
+    pthread_mutex_unlock(&mutex);                             \
+    return &copy;                                             \
   }
 
 DEFINE_COPY(OrtApi)
@@ -307,7 +312,8 @@ static void print_type(const OrtTypeInfo* type) {
   }
   if (!GOOD(CastTypeInfoToTensorInfo(type, &tensor)) || !tensor) return;
   if (!GOOD(GetTensorElementType(tensor, &element)) || !GOOD(GetDimensionsCount(tensor, &rank))) return;
-  bool shaped = real_OrtApi->TensorTypeAndShape_HasShape ? real_OrtApi->TensorTypeAndShape_HasShape(tensor) : true;
+  bool shaped =
+      real_OrtApi->TensorTypeAndShape_HasShape ? real_OrtApi->TensorTypeAndShape_HasShape(tensor) : true;
   fprintf(log_file, "tensor(%d)", (int)element);
   if (!shaped) fputs(" no shape,", log_file);
   if (rank > COUNT_OF(dimensions)) rank = COUNT_OF(dimensions);
@@ -338,11 +344,13 @@ static void print_value(const OrtValueInfo* value, bool with_type) {
   bool optional = false;
   bool output = false;
   bool outer = false;
-  if (GOOD(ValueInfo_IsConstantInitializer(value, &constant)) && GOOD(ValueInfo_IsRequiredGraphInput(value, &required)) &&
-      GOOD(ValueInfo_IsOptionalGraphInput(value, &optional)) && GOOD(ValueInfo_IsGraphOutput(value, &output)) &&
-      GOOD(ValueInfo_IsFromOuterScope(value, &outer))) {
+  if (GOOD(ValueInfo_IsConstantInitializer(value, &constant)) &&
+      GOOD(ValueInfo_IsRequiredGraphInput(value, &required)) &&
+      GOOD(ValueInfo_IsOptionalGraphInput(value, &optional)) &&
+      GOOD(ValueInfo_IsGraphOutput(value, &output)) && GOOD(ValueInfo_IsFromOuterScope(value, &outer))) {
     fprintf(log_file, "%s%s%s%s%s", constant ? " constant" : "", required ? " required-input" : "",
-            optional ? " optional-input" : "", output ? " graph-output" : "", outer ? " from-outer-scope" : "");
+            optional ? " optional-input" : "", output ? " graph-output" : "",
+            outer ? " from-outer-scope" : "");
   }
   const OrtValue* tensor = NULL;
   OrtStatus* status = real_OrtApi->ValueInfo_GetInitializerValue(value, &tensor);
@@ -359,7 +367,8 @@ typedef OrtStatus*(ORT_API_CALL* GraphValues)(const OrtGraph*, const OrtValueInf
 typedef OrtStatus*(ORT_API_CALL* NodeCount)(const OrtNode*, size_t*);
 typedef OrtStatus*(ORT_API_CALL* NodeValues)(const OrtNode*, const OrtValueInfo**, size_t);
 
-static void print_graph_values(const OrtGraph* graph, const char* what, GraphCount count_of, GraphValues values_of) {
+static void print_graph_values(const OrtGraph* graph, const char* what, GraphCount count_of,
+                               GraphValues values_of) {
   size_t count = 0;
   if (!good(count_of(graph, &count), what)) return;
   const OrtValueInfo** values = calloc(count + 1, sizeof *values);
@@ -374,7 +383,8 @@ static void print_graph_values(const OrtGraph* graph, const char* what, GraphCou
   free(values);
 }
 
-static void print_node_values(const OrtNode* node, const char* before, NodeCount count_of, NodeValues values_of) {
+static void print_node_values(const OrtNode* node, const char* before, NodeCount count_of,
+                              NodeValues values_of) {
   size_t count = 0;
   if (!good(count_of(node, &count), before)) return;
   const OrtValueInfo** values = calloc(count + 1, sizeof *values);
@@ -397,7 +407,8 @@ static void print_attributes(const OrtNode* node) {
     for (size_t i = 0; i < count; ++i) {
       const char* name = NULL;
       OrtOpAttrType type = ORT_OP_ATTR_UNDEFINED;
-      if (attributes[i] && GOOD(OpAttr_GetName(attributes[i], &name)) && GOOD(OpAttr_GetType(attributes[i], &type))) {
+      if (attributes[i] && GOOD(OpAttr_GetName(attributes[i], &name)) &&
+          GOOD(OpAttr_GetType(attributes[i], &type))) {
         fprintf(log_file, "%s%s:%d", i ? ", " : "", name, (int)type);
       }
     }
@@ -413,15 +424,17 @@ static void print_node(const OrtNode* node) {
   const char* ep = NULL;
   size_t id = 0;
   int since = 0;
-  if (!GOOD(Node_GetId(node, &id)) || !GOOD(Node_GetName(node, &name)) || !GOOD(Node_GetOperatorType(node, &type)) ||
-      !GOOD(Node_GetDomain(node, &domain)) || !GOOD(Node_GetSinceVersion(node, &since)) ||
-      !GOOD(Node_GetEpName(node, &ep))) {
+  if (!GOOD(Node_GetId(node, &id)) || !GOOD(Node_GetName(node, &name)) ||
+      !GOOD(Node_GetOperatorType(node, &type)) || !GOOD(Node_GetDomain(node, &domain)) ||
+      !GOOD(Node_GetSinceVersion(node, &since)) || !GOOD(Node_GetEpName(node, &ep))) {
     return;
   }
-  fprintf(log_file, "  |   #%zu \"%s\" %s domain=\"%s\" since=%d ep=\"%s\"", id, name, type, domain, since, ep ? ep : "NULL");
+  fprintf(log_file, "  |   #%zu \"%s\" %s domain=\"%s\" since=%d ep=\"%s\"", id, name, type, domain, since,
+          ep ? ep : "NULL");
   print_node_values(node, " (", real_OrtApi->Node_GetNumInputs, real_OrtApi->Node_GetInputs);
   print_node_values(node, ") -> (", real_OrtApi->Node_GetNumOutputs, real_OrtApi->Node_GetOutputs);
-  print_node_values(node, ") implicit (", real_OrtApi->Node_GetNumImplicitInputs, real_OrtApi->Node_GetImplicitInputs);
+  print_node_values(node, ") implicit (", real_OrtApi->Node_GetNumImplicitInputs,
+                    real_OrtApi->Node_GetImplicitInputs);
   fputc(')', log_file);
   print_attributes(node);
   fputc('\n', log_file);
@@ -446,7 +459,8 @@ static void print_graph(const char* title, const OrtGraph* graph) {
     int64_t* versions = calloc(count + 1, sizeof *versions);
     if (domains && versions && GOOD(Graph_GetOperatorSets(graph, domains, versions, count))) {
       fputs("  | opsets:", log_file);
-      for (size_t i = 0; i < count; ++i) fprintf(log_file, " \"%s\"=%lld", domains[i], (long long)versions[i]);
+      for (size_t i = 0; i < count; ++i)
+        fprintf(log_file, " \"%s\"=%lld", domains[i], (long long)versions[i]);
       fputc('\n', log_file);
     }
     free(domains);
@@ -454,7 +468,8 @@ static void print_graph(const char* title, const OrtGraph* graph) {
   }
   print_graph_values(graph, "inputs", real_OrtApi->Graph_GetNumInputs, real_OrtApi->Graph_GetInputs);
   print_graph_values(graph, "outputs", real_OrtApi->Graph_GetNumOutputs, real_OrtApi->Graph_GetOutputs);
-  print_graph_values(graph, "initializers", real_OrtApi->Graph_GetNumInitializers, real_OrtApi->Graph_GetInitializers);
+  print_graph_values(graph, "initializers", real_OrtApi->Graph_GetNumInitializers,
+                     real_OrtApi->Graph_GetInitializers);
   if (!GOOD(Graph_GetNumNodes(graph, &count))) return;
   const OrtNode** nodes = calloc(count + 1, sizeof *nodes);
   if (nodes && GOOD(Graph_GetNodes(graph, nodes, count))) {
@@ -590,11 +605,14 @@ OrtStatus* CreateEpFactories(const char* registered_name, const OrtApiBase* ort_
   const char* problem = start();
   if (problem) return ort_api_base->GetApi(1)->CreateStatus(ORT_FAIL, problem);
   real_base = ort_api_base;
-  fprintf(log_file, "> CreateEpFactories registered_name=\"%s\" max_factories=%zu\n", registered_name, max_factories);
+  fprintf(log_file, "> CreateEpFactories registered_name=\"%s\" max_factories=%zu\n", registered_name,
+          max_factories);
   ++depth;
-  OrtStatus* status = real_create(registered_name, &base_copy, default_logger, factories, max_factories, num_factories);
+  OrtStatus* status =
+      real_create(registered_name, &base_copy, default_logger, factories, max_factories, num_factories);
   --depth;
-  fprintf(log_file, "< CreateEpFactories -> %s, %zu\n", status ? "an error" : "ok", status ? 0 : *num_factories);
+  fprintf(log_file, "< CreateEpFactories -> %s, %zu\n", status ? "an error" : "ok",
+          status ? 0 : *num_factories);
   if (!status) {
     for (size_t i = 0; i < *num_factories; ++i) hook_factory(factories[i]);
   }
