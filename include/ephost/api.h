@@ -222,8 +222,8 @@ struct OrtApi {
   OrtStatus* (ORT_API_CALL* GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo* info,
                                                    const char* dim_params[], size_t dim_params_length);
 
-  /* The product of the dimensions: 1 for a scalar, 0 when one of them is 0. Only meaningful when all are
-     known. */
+  /* The product of the dimensions: 1 for a scalar, 0 when one of them is 0. An error when one is unknown; 0
+     also for an unknown rank. */
   OrtStatus* (ORT_API_CALL* GetTensorShapeElementCount)(const OrtTensorTypeAndShapeInfo* info, size_t* out);
 
   /* Element type and actual shape of a tensor, as a new object that the caller releases.
@@ -236,8 +236,9 @@ struct OrtApi {
   /* Tensor, sequence, map, ... */
   OrtStatus* (ORT_API_CALL* GetValueType)(const OrtValue* value, enum ONNXType* out);
 
-  /* Says where memory is: allocator name (copied; "Cpu" for host memory), kind of allocator, device number
-     and use. New object; the caller releases it. CreateMemoryInfo_V2 can name any device. */
+  /* Says where memory is: allocator name (copied; "Cpu" for host memory, an unknown one is an error), kind
+     of allocator, device number and use. New object; the caller releases it. CreateMemoryInfo_V2 can name
+     any device. */
   OrtStatus* (ORT_API_CALL* CreateMemoryInfo)(const char* name, enum OrtAllocatorType type, int id,
                                               enum OrtMemType mem_type, OrtMemoryInfo** out);
   OrtStatus* (ORT_API_CALL* CreateCpuMemoryInfo)(enum OrtAllocatorType type, enum OrtMemType mem_type,
@@ -1169,7 +1170,7 @@ struct OrtApi {
   OrtStatus* (ORT_API_CALL* Node_GetSubgraphs)(const OrtNode* node, const OrtGraph** subgraphs,
                                                size_t num_subgraphs, const char** attribute_names);
 
-  /* The graph that the node is in; NULL for a node that is in none. */
+  /* The graph that the node is in, borrowed; an error for a node built with OrtModelEditorApi. */
   OrtStatus* (ORT_API_CALL* Node_GetGraph)(const OrtNode* node, const OrtGraph** graph);
 
   /* The EP that the node was assigned to, borrowed; NULL when it is not assigned. */

@@ -232,7 +232,8 @@ struct OrtEpFactory {
   /* The vendor's PCI number. NULL: 0. */
   uint32_t (ORT_API_CALL* GetVendorId)(const OrtEpFactory* this_ptr);
 
-  /* The EP's version, as in "1.2.3" (semantic versioning); valid as long as the factory. */
+  /* The EP's version, as in "1.2.3" (semantic versioning); valid as long as the factory. NULL: unknown.
+     onnxruntime 1.31 calls the member without a look whether it is NULL, so better have one. */
   const char* (ORT_API_CALL* GetVersion)(const OrtEpFactory* this_ptr);
 
   /* Whether a compiled model with this text runs on the devices. NULL: the host cannot tell and tries. */
@@ -407,7 +408,7 @@ struct OrtEpApi {
       OrtKernelDefBuilder* kernel_def_builder, int const* input_indices, int const* output_indices,
       size_t num_io_indices);
 
-  /* The definition; an error when something needed is not set. The caller releases it. */
+  /* The definition as set so far, not checked; the caller releases it. */
   OrtStatus* (ORT_API_CALL* KernelDefBuilder_Build)(OrtKernelDefBuilder* kernel_def_builder,
                                                     OrtKernelDef** kernel_def_out);
   void (ORT_API_CALL* ReleaseKernelDef)(OrtKernelDef* input);
