@@ -37,7 +37,7 @@ class Body:
         self._constants = dict(constants or {})
 
     def __call__(self, inputs: Sequence[Value], implicit: Mapping[str, Value]) -> list[Value]:
-        """Raises ValueError for too many inputs and for a name that nothing makes; missing inputs are None."""
+        """Missing inputs are None. Raises ValueError for too many, and for a name that nothing makes."""
         if len(inputs) > len(self._inputs):
             raise ValueError(f"the body takes {len(self._inputs)} inputs, got {len(inputs)}")
         scope: dict[str, Value] = {**implicit, **dict.fromkeys(self._inputs), **self._constants}

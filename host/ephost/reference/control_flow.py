@@ -36,11 +36,13 @@ Implicit = Mapping[str, Value]
 
 
 def run_if(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> list[Value]:
+    """The outputs of the branch that the condition, a tensor of one element, picks."""
     branch = "then_branch" if _condition(inputs[0]) else "else_branch"
     return node.subgraphs[branch].run([], implicit)
 
 
 def run_loop(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> list[Value]:
+    """The last loop-carried values, then the scan outputs. Without trip count and condition it never ends."""
     body = node.subgraphs["body"]
     trips = int(_scalar(inputs[0], "the trip count")) if inputs and inputs[0] is not None else None
     going = len(inputs) < 2 or inputs[1] is None or _condition(inputs[1])
@@ -59,6 +61,7 @@ def run_loop(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> 
 
 
 def run_scan(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> list[Value]:
+    """The last state variables, then the scan outputs, each stacked along its axis in its direction."""
     body = node.subgraphs["body"]
     scanned = int(node.attributes["num_scan_inputs"])
     axes = _per_item(node, "scan_input_axes", scanned)
@@ -111,7 +114,7 @@ def _scan(
 def _scan_batches(
     node: ControlNode, body: Subgraph, inputs: Sequence[Value], scanned: int, implicit: Implicit
 ) -> list[Value]:
-    """Scan of opset 8: every value has a batch axis before all others, and each row its own sequence length."""
+    """Scan of opset 8: every value has a batch axis before the others; each row has a sequence length."""
     states = [_tensor(value, "a state variable") for value in inputs[1 : len(inputs) - scanned]]
     sequences = [_tensor(value, "a scan input") for value in inputs[len(inputs) - scanned :]]
     longest = sequences[0].shape[1]
@@ -142,6 +145,7 @@ def _scan_batches(
 
 
 def run_sequence_map(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> list[Value]:
+    """A sequence of results for each output of the body; tensor inputs are the same for every element."""
     body = node.subgraphs["body"]
     first = inputs[0]
     if not isinstance(first, list):

@@ -44,7 +44,9 @@ def schema_function(schema: Any, version: int) -> onnx.FunctionProto | None:
     versions = [candidate for candidate in schema.function_opset_versions if candidate <= version]
     if not versions:
         return None
-    return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(versions)))
+    function = onnx.FunctionProto()
+    function.ParseFromString(schema.get_function_with_opset_version(max(versions)))
+    return function
 
 
 class ContextFunction:
@@ -80,5 +82,6 @@ class ContextFunction:
         self._body = body
 
     def __call__(self, inputs: Sequence[Value], implicit: Mapping[str, Value]) -> list[Value]:
+        """Runs the body for the types of these inputs; bodies of the last few types are kept."""
         types = tuple(type_of(value).SerializeToString() for value in inputs)
         return self._body(types)(inputs, implicit)

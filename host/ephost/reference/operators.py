@@ -73,7 +73,8 @@ def package_operator(
                     next(found for found in subgraphs.values() if found.graph == graph), implicit
                 )
 
-            return operator(node, {**parameters, "evaluator_cls": bound}).run(*inputs)
+            results: Sequence[Any] = operator(node, {**parameters, "evaluator_cls": bound}).run(*inputs)
+            return results
 
         return run_with_bodies
     prototype = operator(node, parameters)

@@ -49,7 +49,7 @@ class Signature:
 
 @cache
 def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
-    """The signature in force at opset `version` of `domain`, or None for an operator that onnx does not know."""
+    """The signature in force at opset `version`, or None for an operator that onnx does not know."""
     schema = schema_of(domain, op_type, version)
     if schema is None:
         return None

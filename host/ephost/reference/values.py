@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-Value = np.ndarray | list | dict | None
+Value = np.ndarray | list[Any] | dict[Any, Any] | None
 """A tensor, a sequence, a map, or an empty optional. An optional that is not empty is the value in it."""
 
 

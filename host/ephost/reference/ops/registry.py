@@ -8,7 +8,17 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-MODULES = ("sequences",)
+MODULES = (
+    "convolution",
+    "elementwise",
+    "machine_learning",
+    "normalization",
+    "pooling",
+    "random",
+    "scatter",
+    "sequences",
+    "shapes",
+)
 """The modules that declare operators; imported when the first kernel is created."""
 
 

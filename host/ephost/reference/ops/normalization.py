@@ -1,0 +1,41 @@
+"""Batch normalization."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .registry import OperatorNode, operator
+from .windows import compute_dtype
+
+
+@operator("BatchNormalization", since=7)
+def batch_normalization(
+    node: OperatorNode, x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, var: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """x [N, C, *image]; the others [C], or before opset 9 with spatial=0 [C, *image].
+
+    Training (opset 14's training_mode, or earlier a node with more than one output) normalizes by the batch's
+    own mean and variance and gives the running ones as second and third output; the fourth and fifth that
+    there were before opset 14 are the batch's. The package mixes the batch's statistics into inference before
+    opset 14 as soon as a node has a momentum.
+    """
+    attributes = node.attributes
+    dtype = compute_dtype(x.dtype)
+    values = x.astype(dtype, copy=False)
+    spatial = attributes.get("spatial", 1)
+    axes = tuple(axis for axis in range(values.ndim) if axis == 0 or (spatial and axis > 1))
+    training = bool(attributes.get("training_mode")) if node.version >= 14 else any(node.wanted[1:])
+    statistics: tuple[np.ndarray, ...] = ()
+    if training:
+        momentum = attributes.get("momentum", 0.9)
+        batch_mean, batch_var = values.mean(axis=axes), values.var(axis=axes)
+        running_mean = mean * momentum + batch_mean * (1 - momentum)
+        running_var = var * momentum + batch_var * (1 - momentum)
+        statistics = (running_mean.astype(mean.dtype), running_var.astype(var.dtype))
+        if node.version < 14:
+            statistics += (batch_mean.astype(mean.dtype), batch_var.astype(var.dtype))
+        mean, var = batch_mean, batch_var
+    shape = [1, *scale.shape, *[1] * (values.ndim - 1 - scale.ndim)]
+    factor = scale.astype(dtype) / np.sqrt(var.astype(dtype) + dtype.type(attributes.get("epsilon", 1e-5)))
+    offset = bias.astype(dtype) - mean.astype(dtype) * factor
+    return ((values * factor.reshape(shape) + offset.reshape(shape)).astype(x.dtype, copy=False), *statistics)

@@ -1,0 +1,250 @@
+"""This project's own operators, against onnxruntime where it has them, else against the definition."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from ephost.reference import NodeError, create_kernel
+from onnx import TensorProto, helper
+
+RNG = np.random.default_rng(7)
+
+
+def ours(
+    op_type: str, inputs: list[Any], outputs: int = 1, opset: int = 21, domain: str = "", **attributes: Any
+) -> Any:
+    return create_kernel(_node(op_type, inputs, outputs, domain, attributes), {domain: opset})(inputs)
+
+
+def theirs(op_type: str, inputs: list[Any], outputs: int = 1, opset: int = 21, **attributes: Any) -> Any:
+    ort = pytest.importorskip("onnxruntime")
+    graph = helper.make_graph(
+        [_node(op_type, inputs, outputs, "", attributes)],
+        "g",
+        [
+            helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for i, x in enumerate(inputs)
+            if x is not None
+        ],
+        [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {f"x{i}": x for i, x in enumerate(inputs) if x is not None})
+
+
+def _node(
+    op_type: str, inputs: list[Any], outputs: int, domain: str, attributes: dict[str, Any]
+) -> onnx.NodeProto:
+    names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
+    return helper.make_node(op_type, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes)
+
+
+def assert_like_onnxruntime(op_type: str, inputs: list[Any], outputs: int = 1, **attributes: Any) -> None:
+    expected = theirs(op_type, inputs, outputs, **attributes)
+    for want, got in zip(expected, ours(op_type, inputs, outputs, **attributes), strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), attributes
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=str(attributes))
+
+
+def image(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+PLACEMENTS: list[dict[str, Any]] = [
+    {},
+    {"pads": [1, 0, 2, 1]},
+    {"pads": [0, 2, 1, 0], "strides": [2, 3]},
+    {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+    {"auto_pad": "SAME_LOWER", "strides": [2, 1]},
+    {"auto_pad": "VALID", "strides": [3, 2]},
+]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_conv_places_its_windows_as_onnxruntime_does(placement: dict[str, Any], group: int) -> None:
+    x, w, bias = image(2, 4, 11, 10), image(8, 4 // group, 3, 4), image(8)
+    assert_like_onnxruntime("Conv", [x, w, bias], group=group, **placement)
+    if "auto_pad" not in placement:
+        assert_like_onnxruntime("Conv", [x, w], group=group, dilations=[2, 1], **placement)
+
+
+@pytest.mark.parametrize("spatial", [(9,), (5, 6, 7)])
+def test_conv_takes_images_of_any_rank(spatial: tuple[int, ...]) -> None:
+    kernel = (3,) * len(spatial)
+    assert_like_onnxruntime(
+        "Conv", [image(1, 2, *spatial), image(3, 2, *kernel)], pads=[1] * (2 * len(spatial))
+    )
+
+
+def test_conv_works_in_parts_on_a_large_image() -> None:
+    assert_like_onnxruntime("Conv", [image(1, 32, 260, 260), image(4, 32, 3, 3)], strides=[1, 2])
+
+
+def test_conv_gives_equal_filters_equal_channels() -> None:
+    w = np.repeat(image(1, 96, 1, 1), 250, axis=0)
+    (y,) = ours("Conv", [image(1, 96, 13, 13), w])
+    assert (y == y[:, :1]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_conv_keeps_the_images_type(dtype: Any) -> None:
+    x, w = image(1, 2, 5, 5), image(3, 2, 3, 3)
+    (y,) = ours("Conv", [x.astype(dtype), w.astype(dtype)], opset=22)
+    assert y.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(y.astype(np.float32), ours("Conv", [x, w])[0], atol=0.2)
+
+
+def test_conv_refuses_what_does_not_fit() -> None:
+    with pytest.raises(NodeError, match="do not fit together"):
+        ours("Conv", [image(1, 3, 5, 5), image(2, 2, 3, 3)])
+    with pytest.raises(NodeError, match="does not fit on"):
+        ours("Conv", [image(1, 2, 2, 2), image(2, 2, 3, 3)])
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        {},
+        {"pads": [1, 0, 2, 1], "strides": [2, 3]},
+        {"strides": [3, 2], "output_padding": [2, 1]},
+        {"strides": [2, 2], "output_shape": [9, 12]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 1], "auto_pad": "SAME_LOWER"},
+        {"dilations": [2, 3], "pads": [1, 1, 1, 1]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("group", [1, 2])
+def test_conv_transpose_places_its_output_as_onnxruntime_does(placement: dict[str, Any], group: int) -> None:
+    x, w, bias = image(2, 4, 5, 6), image(4, 3, 3, 2), image(3 * group)
+    assert_like_onnxruntime("ConvTranspose", [x, w, bias], group=group, **placement)
+
+
+@pytest.mark.parametrize(
+    "placement", [*PLACEMENTS, {"strides": [2, 2], "pads": [1, 1, 0, 1], "ceil_mode": 1}], ids=str
+)
+def test_pools_place_their_windows_as_onnxruntime_does(placement: dict[str, Any]) -> None:
+    x = image(2, 3, 9, 10)
+    kernel = {"kernel_shape": [3, 4]}
+    assert_like_onnxruntime("MaxPool", [x], 2, **kernel, **placement)
+    assert_like_onnxruntime("MaxPool", [x], 2, storage_order=1, **kernel, **placement)
+    for include in (0, 1):
+        assert_like_onnxruntime("AveragePool", [x], count_include_pad=include, **kernel, **placement)
+    assert_like_onnxruntime("LpPool", [x], p=3, **kernel, **placement)
+
+
+@pytest.mark.parametrize(("pads", "ceil_mode"), list(itertools.product([[0, 0], [1, 2]], [0, 1])))
+def test_pools_take_images_of_one_and_three_dimensions(pads: list[int], ceil_mode: int) -> None:
+    for rank in (1, 3):
+        x = image(1, 2, *range(7, 7 + rank))
+        shared = {"strides": [2] * rank, "pads": np.repeat(pads, rank).tolist(), "ceil_mode": ceil_mode}
+        assert_like_onnxruntime("MaxPool", [x], 2, kernel_shape=[3] * rank, **shared)
+        assert_like_onnxruntime("AveragePool", [x], kernel_shape=[3] * rank, **shared)
+
+
+def test_max_pool_of_integers_and_of_minus_infinity() -> None:
+    x = RNG.integers(-100, 100, (1, 1, 6, 6)).astype(np.int8)
+    assert_like_onnxruntime("MaxPool", [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    low = np.full((1, 1, 2, 2), -np.inf, np.float32)
+    best, places = ours("MaxPool", [low], 2, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+    assert (best == -np.inf).all()
+    assert 0 <= places.min() <= places.max() <= 3
+
+
+@pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"])
+@pytest.mark.parametrize("spatial", [(5,), (4, 5), (3, 4, 5)])
+def test_global_pools_take_images_of_any_rank(op_type: str, spatial: tuple[int, ...]) -> None:
+    assert_like_onnxruntime(op_type, [image(2, 3, *spatial)])
+
+
+def test_max_roi_pool_is_onnxruntimes() -> None:
+    x = image(2, 3, 12, 10)
+    rois = np.array([[0, 0, 0, 9, 11], [1, 2, 3, 8, 7], [1, 4, 4, 4, 4], [0, 8, 9, 30, 30]], np.float32)
+    for scale in (1.0, 0.5):
+        assert_like_onnxruntime("MaxRoiPool", [x, rois], pooled_shape=[3, 2], spatial_scale=scale)
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_before_opset_13_these_see_a_matrix(op_type: str, axis: int) -> None:
+    assert_like_onnxruntime(op_type, [image(2, 3, 4)], opset=11, axis=axis)
+
+
+@pytest.mark.parametrize("opset", [7, 9, 14])
+def test_batch_normalization_ignores_the_momentum_in_inference(opset: int) -> None:
+    vectors = [image(3), image(3), image(3), np.abs(image(3))]
+    assert_like_onnxruntime("BatchNormalization", [image(2, 3, 4, 5), *vectors], opset=opset, momentum=0.4)
+
+
+def test_batch_normalization_in_training_updates_the_running_statistics() -> None:
+    x, scale, bias, mean, var = image(8, 3, 5), image(3), image(3), image(3), np.abs(image(3))
+    y, new_mean, new_var = ours(
+        "BatchNormalization", [x, scale, bias, mean, var], 3, training_mode=1, momentum=0.75, epsilon=1e-5
+    )
+    batch_mean, batch_var = x.mean((0, 2)), x.var((0, 2))
+    normal = (x - batch_mean[:, None]) / np.sqrt(batch_var[:, None] + 1e-5)
+    np.testing.assert_allclose(y, normal * scale[:, None] + bias[:, None], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(new_mean, mean * 0.75 + batch_mean * 0.25, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(new_var, var * 0.75 + batch_var * 0.25, rtol=1e-5)
+
+
+def test_erf_of_doubles_is_exact_to_double_precision() -> None:
+    x = np.linspace(-3, 3, 7)
+    (y,) = ours("Erf", [x])
+    assert y.dtype == np.float64
+    assert abs(y[-1] - 0.9999779095030014) < 1e-15
+
+
+def test_scatter_writes_along_its_axis() -> None:
+    data, updates = image(3, 4), image(2, 4)
+    indices = np.array([[0, 2, -1, 1], [1, 0, 0, 2]])
+    assert_like_onnxruntime("Scatter", [data, indices, updates], opset=9, axis=0)
+    with pytest.raises(NodeError, match="outside of axis 0"):
+        ours("Scatter", [data, indices + 3, updates], opset=9, axis=0)
+
+
+def test_squeeze_before_opset_13_takes_axes_in_any_order() -> None:
+    (y,) = ours("Squeeze", [image(1, 2, 1, 3, 1)], opset=11, axes=[4, 0, -3])
+    assert y.shape == (2, 3)
+
+
+def test_cast_map_gives_a_row_in_key_order_or_with_gaps() -> None:
+    values = {3: np.float32(1.5), 1: np.float32(-2)}
+    assert ours("CastMap", [values], opset=1, domain="ai.onnx.ml")[0].tolist() == [[-2, 1.5]]
+    (sparse,) = ours("CastMap", [values], opset=1, domain="ai.onnx.ml", map_form="SPARSE", max_map=5)
+    assert (sparse.tolist(), sparse.dtype) == ([[0, -2, 0, 1.5, 0]], np.float32)
+    (numbers,) = ours("CastMap", [{0: "7"}], opset=1, domain="ai.onnx.ml", cast_to="TO_INT64")
+    assert (numbers.tolist(), numbers.dtype) == ([[7]], np.int64)
+
+
+def test_category_mapper_goes_both_ways() -> None:
+    lists = {"cats_strings": ["a", "b"], "cats_int64s": [10, 20], "opset": 1, "domain": "ai.onnx.ml"}
+    (numbers,) = ours("CategoryMapper", [np.array([["b", "x"]], object)], default_int64=-5, **lists)
+    assert (numbers.tolist(), numbers.dtype) == ([[20, -5]], np.int64)
+    (names,) = ours("CategoryMapper", [np.array([10, 11])], default_string="?", **lists)
+    assert names.tolist() == ["a", "?"]
+
+
+def test_zip_map_makes_a_map_of_each_row() -> None:
+    (rows,) = ours("ZipMap", [image(2, 2)], opset=1, domain="ai.onnx.ml", classlabels_strings=["a", "b"])
+    assert [sorted(row) for row in rows] == [["a", "b"], ["a", "b"]]
+    with pytest.raises(NodeError, match="1 class labels"):
+        ours("ZipMap", [image(2, 2)], opset=1, domain="ai.onnx.ml", classlabels_int64s=[1])
+
+
+def test_a_constant_of_each_kind() -> None:
+    assert ours("Constant", [], value_float=1.5)[0].dtype == np.float32
+    assert ours("Constant", [], value_ints=[1, 2])[0].tolist() == [1, 2]
+    assert ours("Constant", [], value_string="é")[0].item() == "é"
+    tensor = helper.make_tensor("t", TensorProto.INT32, [2], [3, 4])
+    kernel = create_kernel(helper.make_node("Constant", [], ["y"], value=tensor), {"": 21})
+    first = kernel([])[0]
+    first[:] = 0
+    assert kernel([])[0].tolist() == [3, 4]
