@@ -1,7 +1,7 @@
 """Fixtures for the bundled plugins."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,3 +37,17 @@ def plugin_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 def runner(host: str, plugin_library: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Runner]:
     """Makes a Runner for a bundled plugin by its name, which is its EP's name too."""
     return lambda name: Runner(host, plugin_library(name), name, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def bad_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Builds tests/plugins/bad_plugin with extra compiler flags, once for each set of them."""
+    built: dict[Sequence[str], Path] = {}
+
+    def build(*flags: str) -> Path:
+        if flags not in built:
+            source = ROOT / "tests" / "plugins" / "bad_plugin"
+            built[flags] = build_plugin(source, tmp_path_factory.mktemp("bad_plugin"), *flags)
+        return built[flags]
+
+    return build

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -115,3 +116,10 @@ def build_plugin(folder: Path, target: Path, *flags: str) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
     return library
+
+
+def bad_modes() -> dict[str, str]:
+    """The modes of tests/plugins/bad_plugin: what EPHOST_BAD may say, and what the plugin then does."""
+    source = (ROOT / "tests" / "plugins" / "bad_plugin" / "bad_plugin.c").read_text()
+    table = source[source.index("#define MODES") : source.index("#define NAME_OF")].replace("\\\n", " ")
+    return {name: re.sub(r'"\s+"', "", what) for name, what in re.findall(r'MODE\((\w+),\s*"(.*?)"\)', table)}

@@ -24,7 +24,8 @@ def run_case(host, devices, folder: Path, index: int, case: dict) -> dict:
         options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_provider_for_devices(devices, case["provider_options"])
     try:
-        session = host.InferenceSession(str(folder / f"{index}.onnx"), options)
+        # onnxruntime's class would otherwise answer a failing EP by starting again, silently, without it.
+        session = host.InferenceSession(str(folder / f"{index}.onnx"), options, enable_fallback=0)
         groups = [
             {"ep": group.ep_name, "nodes": [[node.name, node.op_type] for node in group.get_nodes()]}
             for group in session.get_provider_graph_assignment_info()

@@ -1,0 +1,61 @@
+"""tests/plugins/bad_plugin: that it is good by default and bad as told."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plugin_harness import Case, Runner, bad_modes
+from plugin_models import model, node
+
+EP = "bad_plugin"
+X = np.array([1.0, 2.0], np.float32)
+
+
+def case() -> Case:
+    """Two Adds, so that some modes have a first and a last one to fail at."""
+    made = model([node("Add", "x x", "a"), node("Neg", "a", "n"), node("Add", "n x", "y")], {"x": [2]}, ["y"])
+    return Case(made, [{"x": X}])
+
+
+@pytest.fixture
+def bad_runner(host: str, bad_plugin: Callable[..., Path], tmp_path: Path) -> Runner:
+    """Runs the bad plugin in a host."""
+    return Runner(host, bad_plugin(), EP, tmp_path)
+
+
+def test_without_a_mode_it_is_a_good_plugin(bad_runner: Runner) -> None:
+    outcome = bad_runner.run_one(case())
+    assert outcome.operators(EP) == [["Add"], ["Add"]]
+    np.testing.assert_array_equal(outcome.outputs[0]["y"], -X)
+
+
+@pytest.mark.parametrize("stage", ["CreateEp", "Compile", "Compute"])
+def test_an_error_that_it_was_told_to_make_reaches_the_user(bad_runner: Runner, stage: str) -> None:
+    mode = re.sub(r"(?<!^)(?=[A-Z])", "_", stage).lower() + "_fails"
+    (outcome,), _ = bad_runner.run([case()], {"EPHOST_BAD": mode})
+    assert outcome.error is not None
+    assert f"bad_plugin: {stage} fails" in outcome.message
+
+
+def test_a_mode_that_it_does_not_know_fails_the_registration(bad_runner: Runner) -> None:
+    with pytest.raises(AssertionError, match="EPHOST_BAD is not one of its modes"):
+        bad_runner.run([], {"EPHOST_BAD": "no_such_mode"})
+
+
+def test_every_mode_is_described() -> None:
+    modes = bad_modes()
+    assert len(modes) > 50
+    assert all(what and what.strip() == what for what in modes.values())
+
+
+@pytest.mark.parametrize("missing", ["CreateEpFactories", "ReleaseEpFactory"])
+def test_a_build_can_leave_out_a_symbol(bad_plugin: Callable[..., Path], missing: str) -> None:
+    library = bad_plugin(f"-D{missing}=Other")
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    )
+    exported = {line.split()[-1] for line in listed.stdout.splitlines()}
+    assert exported == {"CreateEpFactories", "ReleaseEpFactory", "Other"} - {missing}
