@@ -23,6 +23,8 @@ import argparse
 import collections
 import ctypes
 import dataclasses
+import faulthandler
+import functools
 import importlib
 import json
 import multiprocessing
@@ -312,6 +314,7 @@ def serve(
     log = os.open(stderr_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    faulthandler.disable()  # a crash is the parent's to report
     warnings.simplefilter("ignore")
     try:
         host = HostSession(host_name, plugin)
@@ -379,7 +382,7 @@ class Worker:
             raise SystemExit(f"the host cannot start: {problem}")
 
     def _end(self) -> str:
-        """Make sure that the process is gone; say how it ended and what it said last."""
+        """Make sure that the process is gone; say how it ended and what it said in its last case."""
         self._process.join(5)
         if self._process.is_alive():
             self._process.kill()
@@ -388,8 +391,16 @@ class Worker:
         self._process = None
         self._connection.close()
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        said = self._log.read_text(errors="replace").strip()[-400:] if self._log.exists() else ""
+        said = self._log.read_text(errors="replace").strip()[:400] if self._log.exists() else ""
         return f"{how}: {said}" if said else how
+
+
+@functools.cache
+def node_cases() -> dict[str, TestCase]:
+    """The standard's node tests by name. Making them takes seconds, and warnings that mean nothing here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in load_model_tests(kind="node")}
 
 
 def run_cases(
@@ -400,9 +411,7 @@ def run_cases(
     progress: bool = False,
 ) -> list[Result]:
     """Run the node tests, or those whose name matches one of the patterns, and return a Result for each."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = {case.name: case for case in load_model_tests(kind="node")}
+    cases = node_cases()
     names = [name for name in cases if not patterns or any(re.search(pattern, name) for pattern in patterns)]
     results = []
     with tempfile.TemporaryDirectory() as folder:
@@ -483,6 +492,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=30, help="seconds for one case (30)")
     options = parser.parse_args(arguments)
 
+    against = read_results(options.against) if options.against else None  # it may be the file that is written
     start = time.monotonic()
     results = run_cases(options.host, options.ep, options.only, options.timeout, sys.stderr.isatty())
     title = (
@@ -497,15 +507,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "cases": [dataclasses.asdict(result) for result in results],
         }
         options.output.write_text(json.dumps(record, indent=1) + "\n")
-    if not options.against:
+    if against is None:
         return 0
-    found = regressions(results, read_results(options.against))
+    found = regressions(results, against)
     for heading, lines in (
         ("pass there, not here", found["fails"]),
         ("claimed there, not here", found["unclaimed"]),
     ):
-        print(f"\n### {heading}: {len(lines)}\n")
-        print("\n".join(f"- {line}" for line in lines))
+        print("\n".join([f"\n### {heading}: {len(lines)}\n", *(f"- {line}" for line in lines)]))
     return int(any(found.values()))
 
 
