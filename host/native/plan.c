@@ -64,6 +64,7 @@ static void step_free(Step* step) {
   host_free(step->op_type);
   host_free(step->inputs);
   host_free(step->outputs);
+  host_free(step->is_read);
   host_free(step->releases);
 }
 
@@ -175,13 +176,21 @@ OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void
       .inputs = copy_slots(inputs, input_count),
       .input_count = input_count,
       .outputs = copy_slots(outputs, output_count),
+      .is_read = host_malloc(output_count ? output_count : 1),
       .output_count = output_count,
       .releases = copy_slots(releases, release_count),
       .release_count = release_count,
   };
-  if (!step.node_name || !step.op_type || !step.inputs || !step.outputs || !step.releases) {
+  if (!step.node_name || !step.op_type || !step.inputs || !step.outputs || !step.releases ||
+      !step.is_read) {
     step_free(&step);
     return status_no_memory();
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    step.is_read[i] = true;
+    for (size_t k = 0; k < release_count; ++k) {
+      if (releases[k] == outputs[i]) step.is_read[i] = false;
+    }
   }
   step.object = object;
   plan->steps[plan->step_count++] = step;
@@ -349,10 +358,11 @@ static void record_time(Plan* plan, size_t step, int64_t start, int64_t end) {
   mutex_unlock(&plan->profile_lock);
 }
 
+/* Every output that somebody reads must be there; one that nobody reads (released at once) may be left out. */
 static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame* frame) {
   for (size_t i = 0; i < step->output_count; ++i) {
     int32_t slot = step->outputs[i];
-    if (slot < 0) continue;
+    if (slot < 0 || !step->is_read[i]) continue;
     uint8_t preallocated = frame->preallocated[slot];
     if (preallocated ? !(preallocated & PREALLOCATED_GIVEN) : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
       const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";

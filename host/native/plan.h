@@ -24,6 +24,7 @@ typedef struct Step {
   size_t input_count;
   int32_t* outputs;
   size_t output_count;
+  bool* is_read; /* of each output */
   int32_t* releases; /* slots that nobody reads after this step */
   size_t release_count;
 } Step;

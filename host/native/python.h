@@ -40,6 +40,12 @@ void ephost_trim_cpu_cache(void);
 
 /* ---- graphs, kernel registry ---- */
 
+/* ---- libraries ---- */
+
+void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */
+void* ephost_library_symbol(void* library, const char* name);               /* NULL when absent */
+void ephost_library_close(void* library);
+
 /* ---- plans and runs ---- */
 
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs, allocators,

@@ -1,0 +1,160 @@
+"""The one door to the C half: cffi's ``ffi`` and ``lib``, the call module, and the few helpers that everyone needs.
+
+Nothing else imports ``_native`` or ``_call``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.machinery
+import importlib.util
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ephost import _native
+from ephost.errors import from_status
+
+ffi: Any = _native.ffi
+lib: Any = _native.lib
+api: Any = lib.ephost_api
+ep_api: Any = lib.ephost_ep_api
+NULL = ffi.NULL
+
+
+def _load_call() -> ModuleType:
+    # The call module lives in the same shared library as _native: both work on the same C state.
+    name = "ephost._call"
+    loader = importlib.machinery.ExtensionFileLoader(name, str(_native.__file__))
+    spec = importlib.util.spec_from_file_location(name, _native.__file__, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+call: Any = _load_call()
+
+# numpy's own dtypes by the ABI's element type; those of ml_dtypes are added when a model needs them.
+_DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.float32),
+    2: np.dtype(np.uint8),
+    3: np.dtype(np.int8),
+    4: np.dtype(np.uint16),
+    5: np.dtype(np.int16),
+    6: np.dtype(np.int32),
+    7: np.dtype(np.int64),
+    9: np.dtype(np.bool_),
+    10: np.dtype(np.float16),
+    11: np.dtype(np.float64),
+    12: np.dtype(np.uint32),
+    13: np.dtype(np.uint64),
+    14: np.dtype(np.complex64),
+    15: np.dtype(np.complex128),
+}
+_ML_DTYPES = {
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "uint2",
+    25: "int2",
+    26: "float8_e8m0fnu",
+}
+_FROM_ONNX = {24: 26, 25: 24, 26: 25}  # the three element types that onnx numbers otherwise than the ABI
+_TO_ONNX = {abi: onnx for onnx, abi in _FROM_ONNX.items()}
+call.setup(from_status, _DTYPES)
+atexit.register(call.finalize)
+
+
+@cache
+def all_dtypes() -> dict[int, np.dtype[Any]]:
+    """The ABI's element type -> numpy dtype, ml_dtypes' included; the C half knows them all from the first call on."""
+    import ml_dtypes
+
+    dtypes = dict(_DTYPES)
+    for element_type, name in _ML_DTYPES.items():
+        if hasattr(ml_dtypes, name):
+            dtypes[element_type] = np.dtype(getattr(ml_dtypes, name))
+    call.setup(from_status, dtypes)
+    return dtypes
+
+
+def abi_element_type(element_type: int) -> int:
+    """The ABI's number (ONNXTensorElementDataType) for an ``onnx.TensorProto.DataType``."""
+    return _FROM_ONNX.get(element_type, element_type)
+
+
+def onnx_element_type(element_type: int) -> int:
+    """The ``onnx.TensorProto.DataType`` for the ABI's number."""
+    return _TO_ONNX.get(element_type, element_type)
+
+
+def dtype_of(element_type: int) -> np.dtype[Any] | None:
+    """The numpy dtype of an ``onnx.TensorProto.DataType``; None for strings and what is unknown."""
+    return _DTYPES.get(element_type) or all_dtypes().get(abi_element_type(element_type))
+
+
+def text(pointer: Any) -> str:
+    """A C string as str; "" for NULL."""
+    return ffi.string(pointer).decode("utf-8", "surrogateescape") if pointer else ""
+
+
+def check(status: Any) -> None:
+    """Raise the exception that an ``OrtStatus*`` stands for, and release it. NULL is success."""
+    if status:
+        code, message = int(api.GetErrorCode(status)), text(api.GetErrorMessage(status))
+        api.ReleaseStatus(status)
+        raise from_status(code, message)
+
+
+def address(pointer: Any) -> int:
+    """A pointer as an integer, for the call module."""
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+@cache
+def _since() -> dict[tuple[str, str], int]:
+    found = {}
+    for index in range(lib.ephost_member_count()):
+        member = lib.ephost_member(index)
+        found[text(member.structure), text(member.member)] = int(member.since)
+    return found
+
+
+def member(structure: str, pointer: Any, name: str) -> Any:
+    """A function pointer of a struct that a plugin filled, or None when the plugin left it out or is older than it.
+
+    ``structure`` is the struct's name (``OrtEp``), ``pointer`` a pointer to it. Members newer than the struct's
+    ``ort_version_supported`` are never read: they may lie behind its end.
+    """
+    if int(pointer.ort_version_supported) < _since()[structure, name]:
+        return None
+    value = getattr(pointer, name)
+    return value or None
+
+
+def key_values(pairs: Any) -> dict[str, str]:
+    """An ``OrtKeyValuePairs*`` as a dict."""
+    if not pairs:
+        return {}
+    keys, values, count = ffi.new("char***"), ffi.new("char***"), ffi.new("size_t*")
+    api.GetKeyValuePairs(pairs, keys, values, count)
+    return {text(keys[0][i]): text(values[0][i]) for i in range(count[0])}
+
+
+def new_key_values(entries: dict[str, str]) -> Any:
+    """A new ``OrtKeyValuePairs*`` with these entries; the caller releases it by ReleaseKeyValuePairs."""
+    out = ffi.new("OrtKeyValuePairs**")
+    api.CreateKeyValuePairs(out)
+    for key, value in entries.items():
+        api.AddKeyValuePair(out[0], key.encode(), value.encode())
+    return out[0]

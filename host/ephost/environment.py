@@ -1,0 +1,312 @@
+"""The registry of this process: plugin libraries, hardware devices, EP devices, shared allocators."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ephost import hardware
+from ephost._bindings import api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
+from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException
+from ephost.hardware import HardwareDescription
+from ephost.library import Library, absolute
+from ephost.logs import LEVELS
+
+MAX_EP_DEVICES = 32
+DEFAULT_PROVIDER = "CPUExecutionProvider"
+_DEVICE_TYPES = {number: name for name, number in hardware.TYPES.items()}
+
+
+class OrtHardwareDevice:
+    """A CPU, GPU or NPU of this machine, as plugins see it."""
+
+    def __init__(self, pointer: Any) -> None:
+        self._pointer = pointer
+        self.vendor: str = text(api.HardwareDevice_Vendor(pointer))
+        self.vendor_id: int = int(api.HardwareDevice_VendorId(pointer))
+        self.device_id: int = int(api.HardwareDevice_DeviceId(pointer))
+        self.type: str = _DEVICE_TYPES.get(int(api.HardwareDevice_Type(pointer)), "?")
+        self.metadata: dict[str, str] = key_values(api.HardwareDevice_Metadata(pointer))
+
+    def __repr__(self) -> str:
+        return (
+            f"OrtHardwareDevice(type={self.type}, vendor={self.vendor!r}, vendor_id={self.vendor_id:#06x}, "
+            f"device_id={self.device_id:#06x})"
+        )
+
+
+class OrtEpDevice:
+    """A device that an execution provider of a registered library offers to run on."""
+
+    def __init__(self, pointer: Any, registration: Registration) -> None:
+        self._pointer = pointer
+        self._registration = registration
+        self._factory = lib.ephost_ep_device_factory(pointer)
+        self.ep_name: str = text(api.EpDevice_EpName(pointer))
+        self.ep_vendor: str = text(api.EpDevice_EpVendor(pointer))
+        self.ep_metadata: dict[str, str] = key_values(api.EpDevice_EpMetadata(pointer))
+        self.ep_options: dict[str, str] = key_values(api.EpDevice_EpOptions(pointer))
+        self.device = OrtHardwareDevice(api.EpDevice_Device(pointer))
+
+    @property
+    def registration_name(self) -> str:
+        """The name under which its library was registered."""
+        return self._registration.name
+
+    @property
+    def is_registered(self) -> bool:
+        """False once its library is unregistered: it can't be used any more."""
+        return self._registration.is_open
+
+    def __repr__(self) -> str:
+        return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
+
+
+class Registration:
+    """One registered library with its EP devices. Made whole or not at all."""
+
+    def __init__(self, name: str, path: str, devices: list[Any]) -> None:
+        self.name = name
+        self.path = path
+        self.is_open = False
+        self.ep_devices: list[OrtEpDevice] = []
+        self._pointers: list[Any] = []
+        self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.logger = lib.ephost_logger_new(name.encode(), _severity)
+        try:
+            self.library = Library(name, path, self.logger)
+        except BaseException:
+            lib.ephost_logger_free(self.logger)
+            raise
+        try:
+            for factory in self.library.factories:
+                self._add_devices(factory, devices)
+        except BaseException:
+            self.close()
+            raise
+        self.is_open = True
+
+    def _add_devices(self, factory: Any, devices: list[Any]) -> None:
+        ep_name = text(member("OrtEpFactory", factory, "GetName")(factory))
+        if not ep_name:
+            raise EPFail(f"a factory of '{self.name}' ({self.path}) gives no EP name")
+        if not text(member("OrtEpFactory", factory, "GetVendor")(factory)):
+            raise EPFail(f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) gives no vendor")
+        room = ffi.new("OrtEpDevice*[]", MAX_EP_DEVICES)
+        count = ffi.new("size_t*")
+        offered = ffi.new("OrtHardwareDevice*[]", devices)
+        where = f"GetSupportedDevices of EP '{ep_name}' of '{self.name}' ({self.path})"
+        status = factory.GetSupportedDevices(factory, offered, len(devices), room, MAX_EP_DEVICES, count)
+        number = int(count[0])
+        # Whatever was made is ours to release, also when the call failed half-way.
+        made = [room[i] for i in range(min(number, MAX_EP_DEVICES)) if room[i]]
+        self._pointers.extend(made)
+        try:
+            check(status)
+        except OnnxRuntimeException as error:
+            raise type(error)(f"{where} failed: {error}") from None
+        if number > MAX_EP_DEVICES:
+            raise EPFail(f"{where} says that it offers {number} devices where there was room for {MAX_EP_DEVICES}")
+        if len(made) < number:
+            raise EPFail(f"{where} gave NULL for {number - len(made)} of its {number} devices")
+        version = member("OrtEpFactory", factory, "GetVersion")
+        for pointer in made:
+            metadata = ffi.cast("OrtKeyValuePairs*", api.EpDevice_EpMetadata(pointer))
+            api.AddKeyValuePair(metadata, b"library_path", os.fsencode(self.path))
+            if version is not None and not api.GetKeyValue(metadata, b"version") and (number_text := text(version(factory))):
+                api.AddKeyValuePair(metadata, b"version", number_text.encode())
+            self.ep_devices.append(OrtEpDevice(pointer, self))
+
+    def close(self) -> None:
+        """Release the devices, then the factories, then the library."""
+        self.is_open = False
+        self.ep_devices.clear()
+        for pointer in reversed(self._pointers):
+            ep_api.ReleaseEpDevice(pointer)
+        self._pointers.clear()
+        self.library.close()
+        lib.ephost_logger_free(self.logger)
+
+
+_severity = 2
+_lock = threading.RLock()
+_registrations: dict[str, Registration] = {}
+_hardware: list[Any] | None = None
+_retired: list[Any] = []  # hardware devices that a registered library may still hold
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Which messages of plugins and the host reach Python's logging: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+
+    Raises:
+        InvalidArgument: the severity is none of these.
+    """
+    global _severity
+    if severity not in LEVELS:
+        raise InvalidArgument(f"severity {severity!r} is none of 0 (verbose) to 4 (fatal)")
+    _severity = severity
+    lib.ephost_set_log_level(severity)
+    for registration in _registrations.values():
+        lib.ephost_logger_set_level(registration.logger, severity)
+
+
+def default_logger_severity() -> int:
+    """The severity that :func:`set_default_logger_severity` set."""
+    return _severity
+
+
+def _new_hardware(description: HardwareDescription) -> Any:
+    out = ffi.new("OrtHardwareDevice**")
+    metadata = new_key_values(dict(description.metadata))
+    try:
+        check(
+            ep_api.CreateHardwareDevice(
+                hardware.TYPES[description.type],
+                description.vendor_id,
+                description.device_id,
+                description.vendor.encode(),
+                metadata,
+                out,
+            )
+        )
+    finally:
+        api.ReleaseKeyValuePairs(metadata)
+    return out[0]
+
+
+def _hardware_devices() -> list[Any]:
+    global _hardware
+    if _hardware is None:
+        descriptions = hardware.from_environment()
+        if descriptions is None:
+            descriptions = hardware.discover()
+        _hardware = [_new_hardware(description) for description in descriptions]
+    return _hardware
+
+
+def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """The devices that plugins are offered: this machine's, or those that the user named.
+
+    Raises:
+        InvalidArgument: the environment variable EPHOST_HARDWARE_DEVICES is not valid.
+    """
+    with _lock:
+        return [OrtHardwareDevice(pointer) for pointer in _hardware_devices()]
+
+
+def set_hardware_devices(devices: Iterable[Mapping[str, Any] | HardwareDescription] | None) -> None:
+    """Say what hardware plugins are offered from now on, in place of what discovery finds; None goes back to that.
+
+    Libraries that are registered already keep the devices that they chose.
+
+    Args:
+        devices: each a dict with ``type`` ("CPU", "GPU" or "NPU") and optionally ``vendor``, ``vendor_id``,
+            ``device_id`` and ``metadata``; what is missing is taken from the real device of that type.
+
+    Raises:
+        InvalidArgument: naming the entry and the field that are wrong.
+    """
+    global _hardware
+    descriptions = hardware.parse(devices) if devices is not None else None
+    with _lock:
+        if _hardware is not None:
+            _retired.extend(_hardware)
+        _hardware = None if descriptions is None else [_new_hardware(d) for d in descriptions]
+        if not _registrations:
+            _release_retired()
+
+
+def _release_retired() -> None:
+    for pointer in _retired:
+        ep_api.ReleaseHardwareDevice(pointer)
+    _retired.clear()
+
+
+def register_execution_provider_library(registration_name: str, library_path: str | os.PathLike[str]) -> None:
+    """Load a plugin library and list the devices that its execution providers offer.
+
+    Args:
+        registration_name: any name; the same library may be registered under several.
+        library_path: path of the shared library, relative to the working directory or absolute.
+
+    Raises:
+        InvalidArgument: a name or path that is empty or no text.
+        NoSuchFile: there is no such file.
+        Fail: the name is taken; the file is no shared library of this machine, needs a library that is missing, or
+            lacks one of the two symbols.
+        EPFail: the plugin broke a rule of the ABI; or the plugin's own error, with its code.
+        Whatever is raised, nothing is registered and the library is closed.
+    """
+    if not isinstance(registration_name, str):
+        raise TypeError(f"the registration name is a str, not {type(registration_name).__name__}")
+    if "\0" in registration_name:
+        raise InvalidArgument(f"the registration name {registration_name!r} has a NUL in it")
+    path = absolute(library_path)
+    with _lock:
+        if registration_name in _registrations or registration_name == DEFAULT_PROVIDER:
+            taken = _registrations.get(registration_name)
+            raise Fail(
+                f"EP library is already registered under {registration_name}"
+                + (f" ({taken.path})" if taken else ": the name is the host's own")
+            )
+        _registrations[registration_name] = Registration(registration_name, path, _hardware_devices())
+
+
+def unregister_execution_provider_library(registration_name: str) -> None:
+    """Release a library's devices and factories and close it.
+
+    Raises:
+        Fail: no library has that name, or a session still uses it (the message says which).
+    """
+    with _lock:
+        registration = _registrations.get(registration_name)
+        if registration is None:
+            known = ", ".join(sorted(_registrations)) or "none"
+            raise Fail(
+                f"Execution provider library: {registration_name} was not registered. Registered libraries: {known}"
+            )
+        if users := list(registration.sessions):
+            models = ", ".join(sorted({user.description for user in users}))
+            raise Fail(
+                f"the library '{registration_name}' is in use by {len(users)} session(s) ({models}): delete them first"
+            )
+        del _registrations[registration_name]
+        registration.close()
+        if not _registrations:
+            _release_retired()
+
+
+def get_ep_devices() -> list[OrtEpDevice]:
+    """The devices that the execution providers of all registered libraries offer, in order of registration."""
+    with _lock:
+        return [device for registration in _registrations.values() for device in registration.ep_devices]
+
+
+def registrations() -> Mapping[str, Registration]:
+    """The registered libraries by name."""
+    return MappingProxyType(_registrations)
+
+
+def get_available_providers() -> list[str]:
+    """Names of the execution providers that a session may be given: those of registered libraries, then the host's."""
+    names = dict.fromkeys(device.ep_name for device in get_ep_devices())
+    return [*names, DEFAULT_PROVIDER]
+
+
+def _close_all() -> None:
+    """At exit: sessions first, then libraries in reverse order, while Python still stands."""
+    with _lock:
+        for registration in reversed(list(_registrations.values())):
+            for session in list(registration.sessions):
+                session.close()
+            if not registration.sessions:
+                registration.close()
+        _registrations.clear()
+
+
+atexit.register(_close_all)

@@ -1,0 +1,125 @@
+"""The exceptions of the host: one class for each error code of the ABI, with onnxruntime's names.
+
+Each carries ``code`` (the ABI's number), so that an exception raised by a callback of ours comes back to a plugin as
+the status it stands for.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+
+class OnnxRuntimeException(Exception):  # noqa: N818 - onnxruntime's name
+    """Base of all errors that the host or a plugin reports."""
+
+    code: int = 1
+
+
+class Fail(OnnxRuntimeException):
+    """Something failed that has no code of its own (ORT_FAIL)."""
+
+    code = 1
+
+
+class InvalidArgument(OnnxRuntimeException):
+    """An argument is not what the function takes (ORT_INVALID_ARGUMENT)."""
+
+    code = 2
+
+
+class NoSuchFile(OnnxRuntimeException, FileNotFoundError):
+    """A file that was named does not exist (ORT_NO_SUCHFILE)."""
+
+    code = 3
+
+
+class NoModel(OnnxRuntimeException):
+    """There is no model (ORT_NO_MODEL)."""
+
+    code = 4
+
+
+class EngineError(OnnxRuntimeException):
+    """An engine behind an execution provider failed (ORT_ENGINE_ERROR)."""
+
+    code = 5
+
+
+class RuntimeException(OnnxRuntimeException, builtins.RuntimeError):
+    """Running failed (ORT_RUNTIME_EXCEPTION)."""
+
+    code = 6
+
+
+class InvalidProtobuf(OnnxRuntimeException):
+    """A file or a buffer holds no ONNX model (ORT_INVALID_PROTOBUF)."""
+
+    code = 7
+
+
+class ModelLoaded(OnnxRuntimeException):
+    """The model was loaded before (ORT_MODEL_LOADED)."""
+
+    code = 8
+
+
+class NotImplemented(OnnxRuntimeException, NotImplementedError):
+    """A function or an operator has no implementation (ORT_NOT_IMPLEMENTED)."""
+
+    code = 9
+
+
+class InvalidGraph(OnnxRuntimeException):
+    """The model's graph breaks a rule of ONNX (ORT_INVALID_GRAPH)."""
+
+    code = 10
+
+
+class EPFail(OnnxRuntimeException):
+    """An execution provider failed, or broke a rule of the ABI (ORT_EP_FAIL)."""
+
+    code = 11
+
+
+class ModelLoadCanceled(OnnxRuntimeException):
+    """Loading was cancelled (ORT_MODEL_LOAD_CANCELED)."""
+
+    code = 12
+
+
+class ModelRequiresCompilation(OnnxRuntimeException):
+    """The model has to be compiled first, and compiling was forbidden (ORT_MODEL_REQUIRES_COMPILATION)."""
+
+    code = 13
+
+
+class NotFound(OnnxRuntimeException):
+    """Something that was named is not there (ORT_NOT_FOUND)."""
+
+    code = 14
+
+
+BY_CODE: dict[int, type[OnnxRuntimeException]] = {
+    kind.code: kind
+    for kind in (
+        Fail,
+        InvalidArgument,
+        NoSuchFile,
+        NoModel,
+        EngineError,
+        RuntimeException,
+        InvalidProtobuf,
+        ModelLoaded,
+        NotImplemented,
+        InvalidGraph,
+        EPFail,
+        ModelLoadCanceled,
+        ModelRequiresCompilation,
+        NotFound,
+    )
+}
+
+
+def from_status(code: int, message: str) -> OnnxRuntimeException:
+    """The exception for an ABI error code, with the message that came with it."""
+    return BY_CODE.get(code, Fail)(message)

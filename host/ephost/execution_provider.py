@@ -1,0 +1,137 @@
+"""One EP of a session: created by its factory, asked, and released."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ephost._bindings import NULL, api, check, ffi, lib, member
+from ephost.environment import OrtEpDevice, Registration
+from ephost.errors import EPFail, OnnxRuntimeException
+
+
+class ExecutionProvider:
+    """An ``OrtEp`` and what it was made from."""
+
+    def __init__(
+        self,
+        devices: Sequence[OrtEpDevice],
+        session_options: Any,
+        options: Mapping[str, str],
+        severity: int,
+    ) -> None:
+        """Create the EP for devices of one factory.
+
+        Args:
+            devices: all of one EP of one library.
+            session_options: ``OrtSessionOptions*`` with the session's entries and the EP's options.
+            options: the EP's options, as the user gave them.
+            severity: of the logger that the EP gets.
+
+        Raises:
+            EPFail: the plugin failed, or gave an EP that lacks what every EP needs.
+        """
+        self.devices = list(devices)
+        self.options = dict(options)
+        self.name = devices[0].ep_name
+        self.registration: Registration = devices[0]._registration
+        self._factory = devices[0]._factory
+        self.pointer: Any = NULL
+        self._logger = lib.ephost_logger_new(self.registration.name.encode(), severity)
+        hardware = [api.EpDevice_Device(d._pointer) for d in devices]
+        metadata = [api.EpDevice_EpMetadata(d._pointer) for d in devices]
+        out = ffi.new("OrtEp**")
+        try:
+            try:
+                check(
+                    self._factory.CreateEp(
+                        self._factory, hardware, metadata, len(hardware), session_options, self._logger, out
+                    )
+                )
+            except OnnxRuntimeException as error:
+                raise type(error)(f"{self.label} cannot be created: {error}") from None
+            self.pointer = out[0]
+            if not self.pointer:
+                raise EPFail(f"{self.label} cannot be created: its factory says that it succeeded, and gave NULL")
+            self._check()
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def label(self) -> str:
+        """What an error calls it: the EP and its library."""
+        return f"the execution provider {self.name} ({self.registration.name}: {self.registration.path})"
+
+    def _check(self) -> None:
+        if self.member("GetCapability") is None:
+            raise EPFail(f"{self.label} has no GetCapability, which every EP needs")
+        if self.member("Compile") is None and self.member("GetKernelRegistry") is None:
+            raise EPFail(f"{self.label} has neither Compile nor GetKernelRegistry: it can run nothing")
+
+    def member(self, name: str) -> Any:
+        """A function of the EP, or None when it has none or is older than it."""
+        return member("OrtEp", self.pointer, name)
+
+    def factory_member(self, name: str) -> Any:
+        """A function of the factory, or None."""
+        return member("OrtEpFactory", self._factory, name)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the EP that gives a status.
+
+        Raises:
+            The exception of the status, with the EP and the function named.
+        """
+        try:
+            check(self.member(name)(self.pointer, *arguments))
+        except OnnxRuntimeException as error:
+            raise type(error)(f"{self.label} failed in {name}: {error}") from None
+
+    def kernel_registry(self) -> Any:
+        """The EP's ``OrtKernelRegistry*``; NULL for none. The EP owns it."""
+        if self.member("GetKernelRegistry") is None:
+            return NULL
+        out = ffi.new("OrtKernelRegistry**")
+        self.call("GetKernelRegistry", out)
+        return out[0]
+
+    def runs_may_overlap(self) -> bool:
+        """Whether runs of one session may call the EP at the same time."""
+        if self.member("IsConcurrentRunSupported") is None:
+            return True
+        out = ffi.new("bool*", True)
+        self.call("IsConcurrentRunSupported", out)
+        return bool(out[0])
+
+    def release(self) -> None:
+        """Give the EP back to its factory."""
+        if self.pointer:
+            self._factory.ReleaseEp(self._factory, self.pointer)
+            self.pointer = NULL
+        if self._logger:
+            lib.ephost_logger_free(self._logger)
+            self._logger = NULL
+
+    def __repr__(self) -> str:
+        return f"ExecutionProvider({self.name!r}, {len(self.devices)} device(s))"
+
+
+def option_prefix(ep_name: str) -> str:
+    """What stands before the EP's options among a session's entries."""
+    return f"ep.{ep_name.lower()}."
+
+
+def native_session_options(entries: Mapping[str, str]) -> Any:
+    """A new ``OrtSessionOptions*`` with these config entries; the caller releases it."""
+    out = ffi.new("OrtSessionOptions**")
+    check(api.CreateSessionOptions(out))
+    try:
+        for key, value in entries.items():
+            check(api.AddSessionConfigEntry(out[0], key.encode(), value.encode()))
+    except BaseException:
+        api.ReleaseSessionOptions(out[0])
+        raise
+    return out[0]
+
+

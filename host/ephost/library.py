@@ -1,0 +1,166 @@
+"""One plugin library: open it, find its two symbols, own its factories, close it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+from ephost._bindings import NULL, api, check, ffi, lib, member, text
+from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchFile, OnnxRuntimeException
+
+MAX_FACTORIES = 16
+_CREATE, _RELEASE = "CreateEpFactories", "ReleaseEpFactory"
+_ELF_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64", 22: "s390x"}
+_PE_MACHINES = {0x014C: "x86", 0x8664: "x86_64", 0xAA64: "aarch64"}
+_MACHO_MACHINES = {7: "x86", 0x01000007: "x86_64", 12: "arm", 0x0100000C: "aarch64"}
+_ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i686": "x86", "i386": "x86"}
+
+
+def describe_binary(head: bytes) -> tuple[str, str] | None:
+    """(format, machine) of a shared library by its first bytes, or None when it is no binary."""
+    if head[:4] == b"\x7fELF" and len(head) >= 20:
+        order = "<" if head[5] == 1 else ">"
+        number = struct.unpack_from(order + "H", head, 18)[0]
+        return "ELF", _ELF_MACHINES.get(number, f"machine {number}")
+    if head[:2] == b"MZ":
+        if len(head) >= 0x40:
+            at = struct.unpack_from("<I", head, 0x3C)[0]
+            if len(head) >= at + 6:
+                number = struct.unpack_from("<H", head, at + 4)[0]
+                return "PE", _PE_MACHINES.get(number, f"machine {number:#x}")
+        return "PE", "unknown machine"
+    if head[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe"):
+        number = struct.unpack_from("<I", head, 4)[0]
+        return "Mach-O", _MACHO_MACHINES.get(number, f"machine {number:#x}")
+    if head[:4] in (b"\xca\xfe\xba\xbe", b"\xbe\xba\xfe\xca"):
+        return "Mach-O", "several machines"
+    return None
+
+
+def check_path(path: str) -> None:
+    """Say what is wrong with a path before the system's loader says it in its own words.
+
+    Raises:
+        NoSuchFile: nothing is there.
+        Fail: it is a folder, no shared library, or one for another system or processor.
+    """
+    if not os.path.exists(path):
+        raise NoSuchFile(f"the plugin library {path} does not exist")
+    if os.path.isdir(path):
+        raise Fail(f"the plugin library {path} is a folder")
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise Fail(f"the plugin library {path} cannot be read: {error}") from error
+    found = describe_binary(head)
+    if found is None:
+        kind = "is empty" if not head else "is no shared library"
+        raise Fail(f"the plugin library {path} {kind}: its first bytes are {head[:8]!r}")
+    kind, machine = found
+    wanted = {"win32": "PE", "darwin": "Mach-O"}.get(sys.platform, "ELF")
+    here = _ALIASES.get(platform.machine().lower(), platform.machine().lower())
+    if kind != wanted or machine not in (here, "several machines"):
+        raise Fail(f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}")
+
+
+def explain_open_error(path: str, error: str) -> str:
+    """The loader's complaint, with the missing library named first when that is what it is about."""
+    missing = re.match(r"(.+?): cannot open shared object file", error)
+    if missing and os.path.basename(missing[1]) != os.path.basename(path):
+        return f"the plugin library {path} needs {missing[1]}, which is not on this machine ({error})"
+    return f"the plugin library {path} cannot be loaded: {error}"
+
+
+class Library:
+    """An open plugin library and the factories that it made. Every step that fails undoes the ones before it."""
+
+    def __init__(self, name: str, path: str, logger: Any) -> None:
+        """Open the library and create its factories.
+
+        Args:
+            name: the registration name, handed to the plugin.
+            path: absolute path of the shared library.
+            logger: ``OrtLogger*`` for the plugin's messages; must outlive the library.
+
+        Raises:
+            NoSuchFile, Fail: the library cannot be opened or lacks a symbol.
+            EPFail: ``CreateEpFactories`` failed, or gave an impossible answer.
+        """
+        self.name = name
+        self.path = path
+        self.factories: list[Any] = []
+        self._handle = NULL
+        check_path(path)
+        error = ffi.new("char[]", 4096)
+        handle = lib.ephost_library_open(os.fsencode(path), error, 4096)
+        if not handle:
+            raise Fail(explain_open_error(path, text(error)))
+        self._handle = handle
+        try:
+            create = self._symbol(_CREATE, "CreateEpApiFactoriesFn")
+            self._release = self._symbol(_RELEASE, "ReleaseEpApiFactoryFn")
+            self._create_factories(create, logger)
+        except BaseException:
+            self.close()
+            raise
+
+    def _symbol(self, name: str, kind: str) -> Any:
+        found = lib.ephost_library_symbol(self._handle, name.encode())
+        if not found:
+            raise Fail(
+                f"the plugin library {self.path} has no symbol {name}: it is no plugin execution provider, "
+                "or it does not export the symbol"
+            )
+        return ffi.cast(kind, found)
+
+    def _create_factories(self, create: Any, logger: Any) -> None:
+        factories = ffi.new("OrtEpFactory*[]", MAX_FACTORIES)
+        count = ffi.new("size_t*")
+        where = f"{_CREATE} of '{self.name}' ({self.path})"
+        base = ffi.addressof(lib, "ephost_api_base")
+        try:
+            check(create(self.name.encode(), base, logger, factories, MAX_FACTORIES, count))
+        except OnnxRuntimeException as error:
+            raise type(error)(f"{where} failed: {error}") from None
+        number = int(count[0])
+        if number > MAX_FACTORIES:
+            raise EPFail(f"{where} says that it made {number} factories where there was room for {MAX_FACTORIES}")
+        self.factories = [factories[i] for i in range(number) if factories[i]]
+        if number == 0:
+            raise EPFail(f"{where} made no factory")
+        if len(self.factories) < number:
+            raise EPFail(f"{where} gave NULL for {number - len(self.factories)} of its {number} factories")
+        for factory in self.factories:
+            for name in ("GetName", "GetVendor", "GetSupportedDevices", "CreateEp", "ReleaseEp"):
+                if member("OrtEpFactory", factory, name) is None:
+                    raise EPFail(f"a factory of '{self.name}' ({self.path}) lacks {name}, which every factory needs")
+
+    def close(self) -> None:
+        """Release the factories and close the library. What a factory says while going is logged, not raised."""
+        for factory in reversed(self.factories):
+            status = self._release(factory)
+            if status:
+                lib.ephost_log(2, f"ReleaseEpFactory of '{self.name}': {text(api.GetErrorMessage(status))}".encode())
+                api.ReleaseStatus(status)
+        self.factories.clear()
+        if self._handle:
+            lib.ephost_library_close(self._handle)
+            self._handle = NULL
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """The path of a library as the host keeps it.
+
+    Raises:
+        InvalidArgument: it is empty.
+    """
+    given = os.fspath(path)
+    if not given:
+        raise InvalidArgument("the path of the plugin library is empty")
+    return str(Path(given).absolute())

@@ -1,0 +1,37 @@
+"""Messages of the host and of plugins go to Python's ``logging``.
+
+The host's are under ``ephost``, a plugin's under ``ephost.plugin.<registration name>``. What is below the level that
+:func:`set_default_logger_severity` sets is dropped in C, before any Python runs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from typing import Any
+
+from ephost._bindings import ffi, lib, text
+
+# ABI severity -> logging level
+LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}
+PLUGIN_PREFIX = "ephost.plugin."
+
+
+@ffi.callback("void(int, const char*, const char*, const char*, int, const char*)")
+def _on_log(level: int, logger: Any, message: Any, file: Any, line: int, function: Any) -> None:
+    name = text(logger)
+    target = logging.getLogger(PLUGIN_PREFIX + name if name else "ephost")
+    target.log(
+        LEVELS.get(level, logging.INFO),
+        "%s",
+        text(message),
+        extra={"plugin_file": text(file), "plugin_line": line, "plugin_function": text(function)},
+    )
+
+
+lib.ephost_set_log_callback(_on_log)
+
+
+@atexit.register
+def _stop() -> None:
+    lib.ephost_set_log_callback(ffi.NULL)

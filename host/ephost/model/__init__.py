@@ -1,0 +1,1 @@
+"""From a model to a plan: load -> infer -> fold -> partition -> plan, one module a stage."""

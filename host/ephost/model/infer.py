@@ -1,0 +1,106 @@
+"""Stage 2: types and shapes of every value, by onnx's shape inference with data propagation.
+
+Large weights stay out of it: they go in as inputs of known shape, since inference copies the whole model several times.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from ephost.errors import InvalidGraph
+from ephost.model.graph import Graph, Model, TensorType, Value
+from ephost.model.load import type_proto, value_type
+
+_SMALL = 1024  # elements up to which a constant's value may matter to inference (shapes, axes, pads, ...)
+
+
+def infer(model: Model) -> None:
+    """Fill in the types that are not known yet, subgraphs included."""
+    graph = model.graph
+    if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
+        return
+    proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
+    for domain, version in model.opsets.items():
+        proto.opset_import.add(domain=domain, version=version)
+    proto.functions.extend(model.functions.values())
+    target = proto.graph
+    target.name = graph.name or "graph"
+    target.node.extend(node.proto for node in graph.nodes)
+    for value in graph.values.values():
+        if value.initializer is not None and value.is_constant and value.initializer.size <= _SMALL:
+            assert isinstance(value.type, TensorType)
+            target.initializer.append(_small_tensor(value))
+        elif value.initializer is not None or value.is_input:
+            target.input.append(_value_info(value))
+        elif value.type is not None and not value.is_output:
+            target.value_info.append(_value_info(value))
+    target.output.extend(_value_info(value) for value in graph.outputs)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
+    except (RuntimeError, ValueError) as error:
+        raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
+    _take(graph, inferred.graph)
+    by_outputs = {tuple(node.output): node for node in inferred.graph.node}
+    for node in graph.nodes:
+        if node.subgraphs and (found := by_outputs.get(tuple(node.proto.output))) is not None:
+            for attribute in found.attribute:
+                if attribute.name in node.subgraphs:
+                    _take(node.subgraphs[attribute.name], attribute.g)
+
+
+def _is_known(value: Value) -> bool:
+    if value.type is None:
+        return False
+    return not isinstance(value.type, TensorType) or (value.type.element_type != 0 and value.type.static_dims is not None)
+
+
+def _small_tensor(value: Value) -> onnx.TensorProto:
+    assert value.initializer is not None and isinstance(value.type, TensorType)
+    if value.type.element_type == onnx.TensorProto.STRING:
+        return onnx.helper.make_tensor(
+            value.name,
+            onnx.TensorProto.STRING,
+            value.initializer.shape,
+            [str(text).encode("utf-8", "surrogateescape") for text in value.initializer.ravel()],
+        )
+    return onnx.numpy_helper.from_array(value.initializer, value.name)
+
+
+def _value_info(value: Value) -> onnx.ValueInfoProto:
+    info = onnx.ValueInfoProto(name=value.name)
+    if isinstance(value.type, TensorType):
+        info.type.CopyFrom(type_proto(value.type.element_type, value.type.dims))
+    elif value.type is not None:
+        info.type.CopyFrom(value.type)
+    return info
+
+
+def _take(graph: Graph, proto: onnx.GraphProto) -> None:
+    for infos in (proto.value_info, proto.output):
+        for info in infos:
+            value = graph.values.get(info.name)
+            if value is None or value.initializer is not None:
+                continue
+            found = value_type(info.type)
+            if found is not None:
+                value.type = merge(value.type, found)
+
+
+def merge(
+    known: TensorType | onnx.TypeProto | None, found: TensorType | onnx.TypeProto
+) -> TensorType | onnx.TypeProto:
+    """The more precise of what was known and what was found; on contradiction what was known."""
+    if known is None or not isinstance(known, TensorType) or not isinstance(found, TensorType):
+        return known or found
+    element_type = known.element_type or found.element_type
+    if known.dims is None or found.dims is None:
+        return TensorType(element_type, known.dims if known.dims is not None else found.dims)
+    if len(known.dims) != len(found.dims):
+        return TensorType(element_type, known.dims)
+    dims = tuple(
+        f if isinstance(f, int) and not isinstance(k, int) else (k if k is not None else f)
+        for k, f in zip(known.dims, found.dims, strict=True)
+    )
+    return TensorType(element_type, dims)

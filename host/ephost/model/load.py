@@ -1,0 +1,421 @@
+"""Stage 1: a file, bytes or a ModelProto becomes a linked :class:`~ephost.model.graph.Model`.
+
+Data in external files is mapped, not read: a model of many gigabytes opens at the cost of the pages that are touched.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from ephost._bindings import dtype_of
+from ephost.errors import InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.model.graph import (
+    Dim,
+    External,
+    Graph,
+    Metadata,
+    Model,
+    Node,
+    TensorType,
+    Value,
+    since_version,
+    topological_order,
+)
+
+_EXTERNAL = onnx.TensorProto.EXTERNAL
+_STRING = onnx.TensorProto.STRING
+# Types of which a byte holds several elements: bits of one. The raw data of the others is the array itself.
+_PACKED = {
+    onnx.TensorProto.UINT4: 4,
+    onnx.TensorProto.INT4: 4,
+    onnx.TensorProto.FLOAT4E2M1: 4,
+    onnx.TensorProto.UINT2: 2,
+    onnx.TensorProto.INT2: 2,
+}
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto,
+    *,
+    external_data_folder: str | None = None,
+    free_dimensions: Mapping[str, int] | None = None,
+    free_denotations: Mapping[str, int] | None = None,
+) -> Model:
+    """Read and link a model.
+
+    Args:
+        source: a path, a serialised model, or a ``ModelProto``.
+        external_data_folder: where external data lies; by default the model's own folder.
+        free_dimensions: values for named dimensions of the inputs.
+        free_denotations: values for dimensions of the inputs by their denotation.
+
+    Raises:
+        NoSuchFile: the model's file, or a file of external data, does not exist.
+        InvalidProtobuf: the file or buffer holds no ONNX model.
+        InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
+    """
+    proto, path = _parse(source)
+    if not proto.HasField("graph"):
+        raise InvalidProtobuf(f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short")
+    opsets: dict[str, int] = {}
+    for entry in proto.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        opsets[domain] = entry.version
+    known = onnx.defs.onnx_opset_version()
+    if opsets.get("", 1) > known:
+        raise InvalidGraph(
+            f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {onnx.__version__} knows up to {known}"
+        )
+    graph = proto.graph
+    model = Model(
+        graph=Graph(graph.name, [], [], [], {}),
+        opsets=opsets,
+        ir_version=proto.ir_version,
+        functions={
+            ("" if f.domain == "ai.onnx" else f.domain, f.name, getattr(f, "overload", "")): f
+            for f in proto.functions
+        },
+        path=path,
+        metadata=Metadata(
+            producer_name=proto.producer_name,
+            producer_version=proto.producer_version,
+            graph_name=graph.name,
+            domain=proto.domain,
+            description=proto.doc_string,
+            graph_description=graph.doc_string,
+            version=proto.model_version,
+            custom={entry.key: entry.value for entry in proto.metadata_props},
+        ),
+    )
+    folder = external_data_folder or (os.path.dirname(path) if path else os.getcwd())
+    linker = _Linker(model, folder)
+    overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
+    model.graph = linker.graph(graph, None, {}, overrides)
+    return model
+
+
+def _parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
+    if isinstance(source, onnx.ModelProto):
+        return source, None
+    path: str | None = None
+    if isinstance(source, (str, os.PathLike)):
+        path = os.path.abspath(os.fspath(source))
+        if not os.path.exists(path):
+            raise NoSuchFile(f"the model {path} does not exist")
+        if os.path.isdir(path):
+            raise InvalidProtobuf(f"{path} is a folder, not an ONNX model")
+        data = Path(path).read_bytes()
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+    else:
+        raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(source).__name__}")
+    if not data:
+        raise InvalidProtobuf(f"{path or 'the buffer'} is empty: it holds no ONNX model")
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise InvalidProtobuf(f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})") from None
+    return proto, path
+
+
+_DimensionOverride = Callable[[onnx.TensorShapeProto.Dimension], int | None]
+
+
+def _dimension_override(names: Mapping[str, int], denotations: Mapping[str, int]) -> _DimensionOverride | None:
+    if not names and not denotations:
+        return None
+
+    def override(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+        if dim.dim_param in names:
+            return names[dim.dim_param]
+        return denotations.get(dim.denotation) if dim.denotation else None
+
+    return override
+
+
+def value_type(proto: onnx.TypeProto, override: _DimensionOverride | None = None) -> TensorType | onnx.TypeProto | None:
+    """The type as the pipeline keeps it; None when the proto says nothing."""
+    kind = proto.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind != "tensor_type":
+        return proto
+    tensor = proto.tensor_type
+    if not tensor.HasField("shape"):
+        return TensorType(tensor.elem_type, None)
+    dims: list[Dim] = []
+    for dim in tensor.shape.dim:
+        if override is not None and (value := override(dim)) is not None:
+            dims.append(value)
+            continue
+        which = dim.WhichOneof("value")
+        if which == "dim_value":
+            dims.append(dim.dim_value if dim.dim_value >= 0 else None)
+        else:
+            dims.append(dim.dim_param or None)
+    return TensorType(tensor.elem_type, tuple(dims))
+
+
+class _Linker:
+    def __init__(self, model: Model, folder: str) -> None:
+        self.model = model
+        self.folder = folder
+        self.maps: dict[str, np.ndarray] = {}
+
+    def graph(
+        self,
+        proto: onnx.GraphProto,
+        parent: Node | None,
+        outer: Mapping[str, Value],
+        override: _DimensionOverride | None = None,
+    ) -> Graph:
+        where = f"the graph '{proto.name}'"
+        values: dict[str, Value] = {}
+
+        def define(name: str) -> Value:
+            if name in values:
+                raise InvalidGraph(f"{where} defines '{name}' twice")
+            value = values[name] = Value(name)
+            return value
+
+        inputs = []
+        for info in proto.input:
+            value = define(info.name)
+            value.type = value_type(info.type, override)
+            value.is_input = True
+            inputs.append(value)
+        for tensor in proto.initializer:
+            if not tensor.name:
+                raise InvalidGraph(f"{where} has an initializer without a name")
+            array, external = self.tensor(tensor)
+            held = values.get(tensor.name)
+            if held is None:
+                held = define(tensor.name)
+            elif held.initializer is not None:
+                raise InvalidGraph(f"{where} defines '{tensor.name}' twice")
+            self._set_initializer(held, array, tensor.data_type, external)
+            # Before IR version 4 every initializer had to be listed as an input, which said nothing.
+            held.is_constant = not held.is_input or self.model.ir_version < 4
+        for sparse in proto.sparse_initializer:
+            value = define(sparse.values.name)
+            array = _dense(sparse)
+            self._set_initializer(value, array, sparse.values.data_type, None)
+            value.is_constant = True
+        nodes = []
+        for node_proto in proto.node:
+            domain = "" if node_proto.domain == "ai.onnx" else node_proto.domain
+            if node_proto.op_type == "Constant" and domain == "":
+                value = define(node_proto.output[0])
+                array, element_type = self._constant(node_proto)
+                self._set_initializer(value, array, element_type, None)
+                value.is_constant = True
+                continue
+            node = Node(
+                index=self.model.new_index(),
+                proto=node_proto,
+                op_type=node_proto.op_type,
+                domain=domain,
+                name=node_proto.name,
+                since_version=since_version(node_proto.op_type, domain, self.model.opsets.get(domain, 1)),
+                inputs=[],
+                outputs=[],
+            )
+            for at, name in enumerate(node_proto.output):
+                if not name:
+                    node.outputs.append(None)
+                    continue
+                value = define(name)
+                value.producer, value.producer_output = node, at
+                node.outputs.append(value)
+            nodes.append(node)
+        scope: Mapping[str, Value] = {**outer, **values} if outer else values
+        for node in nodes:
+            for name in node.proto.input:
+                node.inputs.append(self._find(name, scope, node, where) if name else None)
+            for attribute in node.proto.attribute:
+                if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+                    self._subgraphs(node, attribute, scope)
+            for value in node.reads():
+                if values.get(value.name) is value:
+                    value.consumers.append(node)
+        for info in proto.value_info:
+            listed = values.get(info.name)
+            if listed is not None and listed.type is None:
+                listed.type = value_type(info.type)
+        outputs = []
+        for info in proto.output:
+            output = values.get(info.name) or outer.get(info.name)
+            if output is None:
+                raise InvalidGraph(f"the output '{info.name}' of {where} is made by no node, input or initializer")
+            if values.get(info.name) is output:
+                output.is_output = True
+                declared = value_type(info.type)
+                if output.type is None or (isinstance(output.type, TensorType) and output.type.dims is None):
+                    output.type = declared or output.type
+            outputs.append(output)
+        return Graph(proto.name, topological_order(nodes), inputs, outputs, values, parent)
+
+    def _find(self, name: str, scope: Mapping[str, Value], node: Node, where: str) -> Value:
+        value = scope.get(name)
+        if value is None:
+            raise InvalidGraph(
+                f"node {node.label} of {where} reads '{name}', which is no input, no initializer and no node's output"
+            )
+        return value
+
+    def _subgraphs(self, node: Node, attribute: onnx.AttributeProto, scope: Mapping[str, Value]) -> None:
+        protos: Iterable[onnx.GraphProto] = (
+            [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs
+        )
+        for proto in protos:
+            graph = self.graph(proto, node, scope)
+            node.subgraphs[attribute.name] = graph
+            for captured in captured_values(graph):
+                if captured not in node.implicit_inputs:
+                    node.implicit_inputs.append(captured)
+
+    def _set_initializer(
+        self, value: Value, array: np.ndarray, element_type: int, external: External | None
+    ) -> None:
+        value.initializer = array
+        value.external = external
+        if value.type is None or not isinstance(value.type, TensorType) or value.type.static_dims != array.shape:
+            value.type = TensorType(element_type, tuple(int(d) for d in array.shape))
+
+    def _constant(self, proto: onnx.NodeProto) -> tuple[np.ndarray, int]:
+        for attribute in proto.attribute:
+            if attribute.name == "value":
+                return self.tensor(attribute.t)[0], attribute.t.data_type
+            if attribute.name == "sparse_value":
+                return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type
+            if attribute.name == "value_float":
+                return np.asarray(attribute.f, dtype=np.float32), onnx.TensorProto.FLOAT
+            if attribute.name == "value_floats":
+                return np.asarray(attribute.floats, dtype=np.float32), onnx.TensorProto.FLOAT
+            if attribute.name == "value_int":
+                return np.asarray(attribute.i, dtype=np.int64), onnx.TensorProto.INT64
+            if attribute.name == "value_ints":
+                return np.asarray(attribute.ints, dtype=np.int64), onnx.TensorProto.INT64
+            if attribute.name == "value_string":
+                return np.asarray(attribute.s.decode(), dtype=object), _STRING
+            if attribute.name == "value_strings":
+                return np.asarray([s.decode() for s in attribute.strings], dtype=object), _STRING
+        raise InvalidGraph(f"the Constant node '{proto.name}' has no value")
+
+    def tensor(self, proto: onnx.TensorProto) -> tuple[np.ndarray, External | None]:
+        """The data of an initializer: a view of its raw bytes, or of the mapped file."""
+        shape = tuple(proto.dims)
+        if any(d < 0 for d in shape):
+            raise InvalidGraph(f"the initializer '{proto.name}' has a negative dimension: {list(shape)}")
+        if proto.data_location == _EXTERNAL:
+            return self._external(proto, shape)
+        if proto.HasField("raw_data") and proto.data_type not in _PACKED and proto.data_type != _STRING:
+            dtype = dtype_of(proto.data_type)
+            if dtype is None:
+                raise InvalidGraph(f"the initializer '{proto.name}' has the unknown element type {proto.data_type}")
+            raw = proto.raw_data
+            expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+            if len(raw) != expected:
+                raise InvalidGraph(
+                    f"the initializer '{proto.name}' of shape {list(shape)} has {len(raw)} bytes instead of {expected}"
+                )
+            return np.frombuffer(raw, dtype=dtype).reshape(shape), None
+        try:
+            array = onnx.numpy_helper.to_array(proto)
+            if proto.data_type == _STRING:
+                array = np.asarray(array, dtype=object)
+            return array.reshape(shape), None
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise InvalidGraph(f"the initializer '{proto.name}' cannot be read: {error}") from error
+
+    def _external(self, proto: onnx.TensorProto, shape: tuple[int, ...]) -> tuple[np.ndarray, External]:
+        info = {entry.key: entry.value for entry in proto.external_data}
+        location = info.get("location", "")
+        what = f"the external data of the initializer '{proto.name}'"
+        if not location:
+            raise InvalidGraph(f"{what} names no file")
+        folder = os.path.realpath(self.folder)
+        path = os.path.realpath(os.path.join(folder, location))
+        if os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
+            raise InvalidGraph(f"{what} is in '{location}', outside the model's folder {folder}")
+        if not os.path.isfile(path):
+            raise NoSuchFile(f"{what} should be in {path}, which does not exist")
+        try:
+            offset = int(info.get("offset", "0"))
+            length = int(info["length"]) if "length" in info else None
+        except ValueError:
+            raise InvalidGraph(f"{what} has an offset or length that is no number") from None
+        dtype = dtype_of(proto.data_type)
+        if dtype is None:
+            raise InvalidGraph(f"{what}: element type {proto.data_type} cannot be external")
+        count = int(np.prod(shape, dtype=object))
+        bits = _PACKED.get(proto.data_type, dtype.itemsize * 8)
+        expected = (count * bits + 7) // 8
+        size = os.path.getsize(path)
+        if offset < 0 or offset + expected > size or (length is not None and length < expected):
+            raise InvalidGraph(
+                f"{what} needs {expected} bytes at offset {offset} of {path}, which has {size}"
+                + (f" (its length is given as {length})" if length is not None else "")
+            )
+        if length is not None and length != expected:
+            raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
+        block = self._map(path)[offset : offset + expected]
+        external = External(path, offset, expected)
+        if proto.data_type in _PACKED:
+            raw = onnx.TensorProto(dims=proto.dims, data_type=proto.data_type, raw_data=block.tobytes())
+            return onnx.numpy_helper.to_array(raw), external
+        return block.view(dtype).reshape(shape), external
+
+    def _map(self, path: str) -> np.ndarray:
+        if path not in self.maps:
+            if os.path.getsize(path) == 0:
+                self.maps[path] = np.zeros(0, dtype=np.uint8)
+            else:
+                with open(path, "rb") as file:
+                    view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self.maps[path] = np.frombuffer(view, dtype=np.uint8)
+        return self.maps[path]
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    shape = tuple(sparse.dims)
+    values = onnx.numpy_helper.to_array(sparse.values)
+    indices = onnx.numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(shape, dtype=values.dtype)
+    try:
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+    except IndexError as error:
+        raise InvalidGraph(f"the sparse initializer '{sparse.values.name}' has an index out of range: {error}") from error
+    return dense
+
+
+def captured_values(graph: Graph) -> list[Value]:
+    """The values of outer graphs that a subgraph, or one nested in it, reads."""
+    found: dict[int, Value] = {}
+    for node in graph.nodes:
+        for value in node.reads():
+            if graph.values.get(value.name) is not value:
+                found.setdefault(id(value), value)
+    for value in graph.outputs:
+        if graph.values.get(value.name) is not value:
+            found.setdefault(id(value), value)
+    return list(found.values())
+
+
+@cache
+def type_proto(element_type: int, dims: tuple[Dim, ...] | None) -> onnx.TypeProto:
+    """A tensor's TypeProto."""
+    return onnx.helper.make_tensor_type_proto(element_type, dims)

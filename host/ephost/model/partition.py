@@ -1,0 +1,412 @@
+"""Stage 4: each EP, in order of priority, claims nodes of what is left; groups are fused and compiled.
+
+What comes back is the same graph with claimed groups as single nodes, and for each claimed node what runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+
+from ephost._bindings import NULL, api, check, ffi, lib
+from ephost.errors import EPFail, OnnxRuntimeException
+from ephost.execution_provider import ExecutionProvider
+from ephost.model.graph import Graph, Model, Node, Value, topological_order
+from ephost.model.native_graph import Constants, NativeGraph
+
+_LOG = logging.getLogger("ephost.partition")
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Nodes that an EP compiles into one."""
+
+    nodes: list[Node]
+    inputs: list[Value]
+    outputs: list[Value]
+    fused: Node
+    compute_info: Any = NULL
+    state: Any = NULL
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """A node that a kernel of an EP's registry runs."""
+
+    node: Node
+    info: Any
+    implementation: Any
+    definition: Any
+
+
+@dataclass(slots=True, eq=False)
+class Assignment:
+    """What one EP got of a graph, and what it was refused."""
+
+    ep: ExecutionProvider
+    groups: list[Group] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    refused: list[tuple[list[Node], str]] = field(default_factory=list)
+    graphs: list[NativeGraph] = field(default_factory=list)  # kernels hold on to their nodes
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of the model that it runs."""
+        return [n for group in self.groups for n in group.nodes] + [k.node for k in self.kernels]
+
+    def release(self) -> None:
+        """Release states, kernels and compute infos, in the order that the ABI asks for."""
+        for group in self.groups:
+            if group.compute_info and group.state:
+                group.compute_info.ReleaseState(group.compute_info, group.state)
+                group.state = NULL
+        for kernel in reversed(self.kernels):
+            if kernel.implementation and kernel.implementation.Release:
+                kernel.implementation.Release(kernel.implementation)
+            if kernel.info:
+                lib.ephost_kernel_info_free(kernel.info)
+        self.kernels.clear()
+        infos = [group.compute_info for group in self.groups if group.compute_info]
+        release = self.ep.member("ReleaseNodeComputeInfos")
+        if infos and release is not None:
+            release(self.ep.pointer, ffi.new("OrtNodeComputeInfo*[]", infos), len(infos))
+        self.groups.clear()
+        for graph in self.graphs:
+            graph.release()
+        self.graphs.clear()
+
+
+class Partitioner:
+    """Asks EPs one after the other and rewrites the graph by what they claim."""
+
+    def __init__(self, model: Model, constants: Constants, prepack: bool = True) -> None:
+        self.model = model
+        self.constants = constants
+        self.prepack = prepack
+        self._counter = 0
+        self._hash = _model_hash(model)
+
+    def assign(self, assignment: Assignment, logger: Any, config: Any) -> None:
+        """Let the EP claim nodes, and prepare what runs them. The assignment is the owner of what was made, also when
+        this raises.
+
+        Raises:
+            EPFail: the EP claims a node twice, gives too little, or fails.
+        """
+        ep, graph = assignment.ep, self.model.graph
+        registry = ep.kernel_registry()
+        native = NativeGraph(self.model, graph, self.constants)
+        assignment.graphs.append(native)
+        claims = self._ask(ep, native, registry)
+        if claims:
+            singles, groups = self._sort_claims(assignment, native, claims)
+            for nodes, drops in groups:
+                self._fuse(assignment, nodes, drops)
+            if assignment.groups:
+                self._compile(assignment, native)
+            for node in singles:
+                self._create_kernel(assignment, native, registry, node, logger, config)
+        if not assignment.kernels:
+            assignment.graphs.clear()
+            native.release()
+
+    def _ask(
+        self, ep: ExecutionProvider, native: NativeGraph, registry: Any
+    ) -> list[tuple[list[Node], bool, bool]]:
+        """(nodes, is single, drops constants) of each claim."""
+        info = lib.ephost_support_info_new(native.pointer, ep.pointer, registry)
+        if not info:
+            raise MemoryError("no memory for the claims of an EP")
+        try:
+            ep.call("GetCapability", native.pointer, info)
+            claims = []
+            for claim in range(lib.ephost_support_info_claim_count(info)):
+                ids = ffi.new("size_t[]", lib.ephost_claim_node_count(info, claim))
+                lib.ephost_claim_node_ids(info, claim, ids)
+                nodes = [native.nodes[i] for i in ids]
+                single = bool(lib.ephost_claim_is_single(info, claim))
+                claims.append((nodes, single, bool(lib.ephost_claim_drops_constants(info, claim))))
+            return claims
+        finally:
+            lib.ephost_support_info_free(info)
+
+    def _sort_claims(
+        self, assignment: Assignment, native: NativeGraph, claims: list[tuple[list[Node], bool, bool]]
+    ) -> tuple[list[Node], list[tuple[list[Node], bool]]]:
+        taken: set[int] = set()
+        singles: list[Node] = []
+        groups: list[tuple[list[Node], bool]] = []
+        for nodes, single, drops in claims:
+            for node in nodes:
+                if node.index in taken:
+                    raise EPFail(f"{assignment.ep.label} claims the node {node.label} twice")
+                taken.add(node.index)
+            if owned := [n for n in nodes if n.ep_name]:
+                reason = f"{owned[0].label} belongs to {owned[0].ep_name} already"
+                assignment.refused.append((nodes, reason))
+                _LOG.warning("a claim of %s on %d node(s) is ignored: %s", assignment.ep.name, len(nodes), reason)
+            elif single:
+                singles.extend(nodes)
+            else:
+                groups.append((nodes, drops))
+        if singles and assignment.ep.member("GetKernelRegistry") is None:
+            raise EPFail(
+                f"{assignment.ep.label} claims the single node {singles[0].label}, but has no kernel registry"
+            )
+        if groups and assignment.ep.member("Compile") is None:
+            raise EPFail(
+                f"{assignment.ep.label} claims the group of {groups[0][0][0].label} to fuse, but has no Compile"
+            )
+        return singles, groups
+
+    def _fuse(self, assignment: Assignment, nodes: list[Node], drops: bool) -> None:
+        graph = self.model.graph
+        if (path := cycle_through(graph, nodes)) is not None:
+            way = " -> ".join(node.label for node in path)
+            reason = f"fused, its nodes would depend on themselves: {way}"
+            assignment.refused.append((nodes, reason))
+            _LOG.warning("a claim of %s on %d node(s) is ignored: %s", assignment.ep.name, len(nodes), reason)
+            return
+        ordered = group_order(nodes)
+        inputs, outputs = group_interface(ordered, drops)
+        ep_name = assignment.ep.name
+        name = f"{ep_name}_{self._hash}_{self._counter}"
+        fused = Node(
+            index=self.model.new_index(),
+            proto=onnx.NodeProto(op_type=name, domain=ep_name),
+            op_type=name,
+            domain=ep_name,
+            name=f"{ep_name}_{name}_{len(assignment.groups)}",
+            since_version=1,
+            inputs=list(inputs),
+            outputs=list(outputs),
+            ep_name=ep_name,
+        )
+        self._counter += 1
+        replace_by(graph, nodes, fused)
+        assignment.groups.append(Group(ordered, inputs, outputs, fused))
+
+    def _compile(self, assignment: Assignment, native: NativeGraph) -> None:
+        ep, groups = assignment.ep, assignment.groups
+        count = len(groups)
+        # The fused nodes live in a graph of their own, with the values that go in and out.
+        fused_graph = NativeGraph(self.model, self.model.graph, self.constants)
+        infos = ffi.new("OrtNodeComputeInfo*[]", count)
+        context_nodes = ffi.new("OrtNode*[]", count)
+        try:
+            views = [native.view(g.fused.op_type, g.nodes, g.inputs, g.outputs) for g in groups]
+            fused = [fused_graph.node_pointers[g.fused.index] for g in groups]
+            try:
+                ep.call("Compile", views, fused, count, infos, context_nodes)
+            finally:
+                for at, group in enumerate(groups):
+                    group.compute_info = infos[at]
+                    if context_nodes[at]:
+                        api.ReleaseNode(context_nodes[at])
+            for group in groups:
+                if not group.compute_info:
+                    raise EPFail(
+                        f"{ep.label} gave no compute info for the group of {group.nodes[0].label} "
+                        f"({len(group.nodes)} nodes) from Compile"
+                    )
+                for name in ("CreateState", "Compute", "ReleaseState"):
+                    if not getattr(group.compute_info, name):
+                        raise EPFail(
+                            f"{ep.label} gave a compute info without {name} for the group of {group.nodes[0].label}"
+                        )
+        finally:
+            native.release_views()
+            fused_graph.release()
+        for group in groups:
+            self._create_state(ep, group)
+
+    def _create_state(self, ep: ExecutionProvider, group: Group) -> None:
+        context = lib.ephost_compute_context_new(group.fused.name.encode("utf-8", "surrogateescape"))
+        if not context:
+            raise MemoryError("no memory for a compute context")
+        state = ffi.new("void**")
+        try:
+            check(group.compute_info.CreateState(group.compute_info, context, state))
+        except OnnxRuntimeException as error:
+            where = f"the group of {group.nodes[0].label} ({len(group.nodes)} nodes)"
+            raise type(error)(f"{ep.label} failed in CreateState for {where}: {error}") from None
+        finally:
+            lib.ephost_compute_context_free(context)
+        group.state = state[0]
+
+    def _create_kernel(
+        self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node, logger: Any, config: Any
+    ) -> None:
+        ep = assignment.ep
+        pointer = native.node_pointers[node.index]
+        entry = lib.ephost_registry_find(registry, pointer, ep.name.encode())
+        if not entry:
+            raise EPFail(
+                f"{ep.label} claims the node {node.label}, but its kernel registry has no kernel for it "
+                f"(version {node.since_version}, inputs {[str(v.type) if v else None for v in node.inputs]})"
+            )
+        definition = lib.ephost_entry_def(entry)
+        constants = [
+            self.constants.get(v) if v is not None and v.is_constant and v.initializer is not None else NULL
+            for v in node.inputs
+        ]
+        info = lib.ephost_kernel_info_new(
+            pointer, ep.pointer, definition, logger, config, NULL, NULL, NULL, constants or NULL
+        )
+        if not info:
+            raise MemoryError("no memory for a kernel info")
+        kernel = Kernel(node, info, NULL, definition)
+        assignment.kernels.append(kernel)
+        out = ffi.new("OrtKernelImpl**")
+        where = f"the kernel of {ep.label} for {node.label}"
+        try:
+            check(lib.ephost_kernel_create(info, entry, out))
+        except OnnxRuntimeException as error:
+            raise type(error)(f"{where} cannot be created: {error}") from None
+        kernel.implementation = out[0]
+        if not kernel.implementation or not kernel.implementation.Compute:
+            raise EPFail(f"{where} has no Compute")
+        node.ep_name = ep.name
+        if self.prepack:
+            self._prepack(kernel, constants, where)
+
+    def _prepack(self, kernel: Kernel, constants: list[Any], where: str) -> None:
+        implementation = kernel.implementation
+        if int(implementation.ort_version_supported) < 24 or not implementation.PrePackWeight:
+            return
+        packed = ffi.new("bool*")
+        allocator = lib.ephost_cpu_allocator()
+        for index, constant in enumerate(constants):
+            if not constant:
+                continue
+            try:
+                check(implementation.PrePackWeight(implementation, constant, index, allocator, NULL, packed))
+            except OnnxRuntimeException as error:
+                raise type(error)(f"{where} failed in PrePackWeight of input {index}: {error}") from None
+
+
+def _model_hash(model: Model) -> int:
+    """A number that tells models apart: of the path, or of the graph's inputs, outputs and first and last nodes."""
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update((model.path or "").encode("utf-8", "surrogateescape"))
+    graph = model.graph
+    digest.update(graph.name.encode("utf-8", "surrogateescape"))
+    for value in (*graph.inputs, *graph.outputs):
+        digest.update(value.name.encode("utf-8", "surrogateescape"))
+    for node in graph.nodes:
+        digest.update(node.op_type.encode("utf-8", "surrogateescape"))
+    return int.from_bytes(digest.digest(), "little")
+
+
+def group_order(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes of a group in the order in which its inputs and outputs are found: Kahn's algorithm with a queue, the
+    sources and each node's consumers by index, as onnxruntime does it."""
+    inside = {node.index: node for node in nodes}
+    waiting: dict[int, int] = {}
+    consumers: dict[int, list[int]] = {}
+    for node in nodes:
+        producers = {v.producer.index for v in node.reads() if v.producer is not None and v.producer.index in inside}
+        waiting[node.index] = len(producers)
+        for producer in producers:
+            consumers.setdefault(producer, []).append(node.index)
+    queue = deque(sorted(index for index, count in waiting.items() if count == 0))
+    ordered = []
+    while queue:
+        index = queue.popleft()
+        ordered.append(inside[index])
+        for consumer in sorted(consumers.get(index, ())):
+            waiting[consumer] -= 1
+            if waiting[consumer] == 0:
+                queue.append(consumer)
+    return ordered
+
+
+def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[Value], list[Value]]:
+    """The inputs and outputs of a group as a fused node has them.
+
+    Inputs are in the order of first use, those that only subgraphs read at the end; constants are among them unless
+    the EP drops them. Outputs are, node by node, those of the graph and then those that other nodes read.
+    """
+    inside = {node.index for node in nodes}
+    made = {id(v) for node in nodes for v in node.outputs if v is not None}
+    inputs: dict[int, Value] = {}
+    for pick in (lambda n: n.inputs, lambda n: n.implicit_inputs):
+        for node in nodes:
+            for value in pick(node):
+                if value is None or id(value) in made or (drop_constants and value.is_constant):
+                    continue
+                inputs.setdefault(id(value), value)
+    outputs: dict[int, Value] = {}
+    for node in nodes:
+        for value in node.outputs:
+            if value is not None and value.is_output:
+                outputs.setdefault(id(value), value)
+        for value in node.outputs:
+            if value is not None and any(c.index not in inside for c in value.consumers):
+                outputs.setdefault(id(value), value)
+    return list(inputs.values()), list(outputs.values())
+
+
+def cycle_through(graph: Graph, nodes: Sequence[Node]) -> list[Node] | None:
+    """A way out of the group and back into it, which forbids to fuse it; None when there is none."""
+    if len(nodes) == 1:
+        return None
+    inside = {node.index for node in nodes}
+    position = {node.index: at for at, node in enumerate(graph.nodes)}
+    last = max(position[node.index] for node in nodes)
+    before: dict[int, Node] = {}
+    stack: list[Node] = []
+    for node in nodes:
+        for value in node.outputs:
+            for consumer in value.consumers if value is not None else ():
+                if consumer.index not in inside and consumer.index not in before:
+                    before[consumer.index] = node
+                    stack.append(consumer)
+    while stack:
+        node = stack.pop()
+        if position[node.index] > last:
+            continue
+        for value in node.outputs:
+            for consumer in value.consumers if value is not None else ():
+                if consumer.index in inside:
+                    way = [consumer, node]
+                    while way[-1].index not in inside:
+                        way.append(before[way[-1].index])
+                    return way[::-1]
+                if consumer.index not in before:
+                    before[consumer.index] = node
+                    stack.append(consumer)
+    return None
+
+
+def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
+    """Put one node in the place of several, and forget the values that were only theirs."""
+    inside = {node.index for node in nodes}
+    kept = {id(v) for v in (*fused.inputs, *fused.outputs)}
+    for node in nodes:
+        for value in node.reads():
+            value.consumers = [c for c in value.consumers if c.index not in inside]
+        for value in node.outputs:
+            if value is not None and id(value) not in kept:
+                graph.values.pop(value.name, None)
+    for value in fused.inputs:
+        assert value is not None
+        value.consumers.append(fused)
+    for at, value in enumerate(fused.outputs):
+        assert value is not None
+        value.producer, value.producer_output = fused, at
+        value.consumers = [c for c in value.consumers if c.index not in inside]
+    places = [at for at, node in enumerate(graph.nodes) if node.index in inside]
+    remaining = list(graph.nodes)
+    remaining[places[-1]] = fused
+    for at in reversed(places[:-1]):
+        del remaining[at]
+    graph.nodes = topological_order(remaining)
+
+

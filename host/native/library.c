@@ -1,0 +1,50 @@
+/* Opening a plugin's library: privately, with every symbol resolved now, so that what is missing is known here. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+
+#include "native.h"
+#include "python.h"
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+
+static void last_error(char* error, size_t size) {
+  DWORD code = GetLastError();
+  DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, error,
+                                (DWORD)size, NULL);
+  if (length == 0) snprintf(error, size, "error %lu", (unsigned long)code);
+}
+
+void* ephost_library_open(const char* path, char* error, size_t error_size) {
+  wchar_t wide[32768];
+  if (!MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, (int)(sizeof wide / sizeof wide[0]))) {
+    last_error(error, error_size);
+    return NULL;
+  }
+  HMODULE module = LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);
+  if (!module) last_error(error, error_size);
+  return module;
+}
+
+void* ephost_library_symbol(void* library, const char* name) { return (void*)GetProcAddress(library, name); }
+
+void ephost_library_close(void* library) { FreeLibrary(library); }
+#else
+#include <dlfcn.h>
+
+void* ephost_library_open(const char* path, char* error, size_t error_size) {
+  dlerror();
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* text = dlerror();
+    snprintf(error, error_size, "%s", text ? text : "unknown error");
+  }
+  return library;
+}
+
+void* ephost_library_symbol(void* library, const char* name) { return dlsym(library, name); }
+
+void ephost_library_close(void* library) { dlclose(library); }
+#endif
