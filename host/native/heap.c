@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "python.h"
 
 /* Allocations left until one fails; negative: none will. */
 static atomic_llong allocations_left = -1;

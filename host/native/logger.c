@@ -4,6 +4,7 @@
 
 #include "lock.h"
 #include "native.h"
+#include "python.h"
 
 typedef void (*LogCallback)(int level, const char* logger, const char* message, const char* file, int line,
                             const char* function);

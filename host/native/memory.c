@@ -5,6 +5,7 @@
 
 #include "lock.h"
 #include "native.h"
+#include "python.h"
 
 /* ---- memory infos and devices --------------------------------------------------------------------------------- */
 

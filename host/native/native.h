@@ -160,31 +160,58 @@ typedef struct StringElement {
  * A tensor of strings has StringElement[count] as its data. 4-bit and 2-bit types are packed, low bits first. */
 struct OrtValue {
   ONNXType type;
-  ONNXTensorElementDataType element_type; /* tensors */
+  ONNXTensorElementDataType element_type; /* of a tensor; of the tensors in a sequence, or in an empty optional */
   size_t rank;
   int64_t* dims; /* inline_dims, or heap memory when rank > VALUE_INLINE_RANK */
   int64_t inline_dims[VALUE_INLINE_RANK];
   size_t element_count;
-  void* data;     /* NULL only when nbytes is 0 and no buffer is held */
+  void* data;     /* NULL only when nbytes is 0 */
   size_t nbytes;  /* bytes of the elements */
   Buffer* buffer; /* what keeps data alive; NULL when somebody else does (a planned arena, the caller) */
   const OrtMemoryInfo* memory_info; /* where data lives; never NULL for a tensor; borrowed from a longer-lived owner */
-  OrtValue** items; /* sequences: the elements; maps: two values, keys and values (each a rank 1 tensor) */
+  OrtMemoryInfo* owned_memory_info; /* NULL, or the same, when there is no such owner: see value_own_memory_info */
+  OrtValue** items; /* never NULL for these. sequences: the elements; maps: two values, keys and values (each a rank 1 tensor) */
   size_t item_count;
 };
 
 size_t element_type_bits(ONNXTensorElementDataType type); /* 0 for strings and undefined */
-/* Bytes of a tensor; false when a dimension is negative or the product overflows. count may be NULL. */
+/* Bytes of a tensor; false when a dimension is negative or the product overflows. count and nbytes may be NULL. A
+ * string counts as its StringElement. */
 bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count, size_t* nbytes);
 /* Make an empty (zeroed) value a tensor over `buffer` (its reference is taken over) or, with buffer NULL, over the
  * borrowed `data`. On false (no memory, bad shape) the value is untouched and the reference still the caller's. */
 bool value_init_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
                        Buffer* buffer, void* data, const OrtMemoryInfo* memory_info);
+/* The same over new memory: of the allocator, or of the CPU for NULL and for strings, which are empty then. */
+bool value_alloc_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
+                        OrtAllocator* allocator);
+/* Gives a tensor a memory info of its own when the one that it borrows may go first. False without memory. */
+bool value_own_memory_info(OrtValue* value);
 void value_clear(OrtValue* value);                     /* drop what it holds; it is then ONNX_TYPE_UNKNOWN */
 void value_move(OrtValue* to, OrtValue* from);         /* `to` must be clear; `from` is clear afterwards */
 bool value_share(OrtValue* to, const OrtValue* from);  /* `to` must be clear; shares buffers; false without memory;
                                                           false too when `from` borrows its data (no buffer) */
 OrtValue* value_new(void);                             /* on the heap, clear; ReleaseValue frees it; NULL without memory */
+
+/* As value_share, but a tensor's data is copied into new memory: only CPU memory to CPU memory. */
+bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator);
+/* NULL when the element type is one, and the shape is that of a tensor that can be. count and nbytes may be NULL. */
+OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
+                              size_t* count, size_t* nbytes);
+
+typedef void (*ReleaseCallback)(void* owner);
+
+/* ---- value_strings.c ------------------------------------------------------------------------------------------- */
+
+Buffer* buffer_for_strings(size_t count); /* StringElement[count], all empty; frees the texts; NULL without memory */
+bool string_element_set(StringElement* element, const char* text, size_t length); /* copies; false without memory */
+bool copy_strings(StringElement* to, const StringElement* from, size_t count);
+
+/* ---- value_containers.c ---------------------------------------------------------------------------------------- */
+
+/* Make a clear value a sequence or a map that shares (or copies, where they borrow) the items' data. */
+bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType element_type,
+                      const OrtValue* const* items, size_t count);
 
 /* ---- type_info.c --------------------------------------------------------------------------------------------- */
 
@@ -192,7 +219,8 @@ struct OrtTensorTypeAndShapeInfo {
   ONNXTensorElementDataType element_type;
   bool has_shape;
   size_t rank;
-  int64_t* dims;         /* -1 where unknown */
+  int64_t* dims;         /* -1 where unknown; inline_dims, or heap memory when rank > VALUE_INLINE_RANK */
+  int64_t inline_dims[VALUE_INLINE_RANK];
   const char** symbols;  /* "" where there is none; owned strings; NULL when no dimension has one */
 };
 struct OrtMapTypeInfo {

@@ -38,6 +38,45 @@ OrtAllocator* ephost_cpu_allocator(void);
 void ephost_set_cpu_cache_limit(size_t bytes);
 void ephost_trim_cpu_cache(void);
 
+/* Called once for each owner given to ephost_value_wrap, from any thread, when nobody uses its memory any more. */
+void ephost_set_release_callback(void (*callback)(void* owner));
+/* A tensor over memory of the caller's (memory_info NULL: the CPU's). With an owner, the callback above gets it when
+ * the last sharer is gone; without one the memory must outlive the value. On failure the callback is not called. */
+OrtStatus* ephost_value_wrap(int element_type, const int64_t* dims, size_t rank, void* data, size_t nbytes,
+                             const OrtMemoryInfo* memory_info, void* owner, OrtValue** out);
+/* Strings from one block of bytes: text i is packed[offsets[i]] up to packed[offsets[i + 1]]. To read them, use
+ * OrtApi's GetStringTensorDataLength and GetStringTensorContent. */
+OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const int64_t* dims, size_t rank,
+                                OrtValue** out);
+/* Sequences share their items' data. element_type: of the tensors, also when there is none. */
+OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int element_type, OrtValue** out);
+OrtStatus* ephost_value_empty_optional(int element_type, OrtValue** out);
+OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out); /* a second value over the same data */
+const OrtValue* ephost_value_item(const OrtValue* value, size_t index); /* lent; NULL beyond the last */
+
+typedef struct EphostValueView {
+  int type; /* ONNXType */
+  int element_type;
+  size_t rank;
+  const int64_t* dims; /* lent, like data and memory_info */
+  size_t element_count;
+  void* data;
+  size_t nbytes;
+  size_t item_count;
+  const OrtMemoryInfo* memory_info;
+} EphostValueView;
+void ephost_value_view(const OrtValue* value, EphostValueView* out);
+
+OrtStatus* ephost_type_tensor(int element_type, bool has_shape, const int64_t* dims, const char* const* symbols,
+                              size_t rank, OrtTypeInfo** out); /* symbols: NULL, or one for each dimension, or NULL */
+OrtStatus* ephost_type_set_denotation(OrtTypeInfo* type_info, const char* denotation);
+
+OrtStatus* ephost_env_config_set(const char* key, const char* value); /* NULL removes; see OrtEpApi.GetEnvConfigEntries */
+
+const OrtMemoryInfo* ephost_ep_device_read_only_memory(const OrtEpDevice* ep_device);
+OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device);
+OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void); /* NULL without memory */
+
 /* ---- graphs, kernel registry ---- */
 
 /* ---- libraries ---- */

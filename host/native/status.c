@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "python.h"
 
 static atomic_int_least64_t live_handles[HANDLE_KINDS];
 

@@ -1,0 +1,193 @@
+/* Tensors of strings. Each element owns its text; texts are UTF-8 by convention and may hold NULs. */
+#include <string.h>
+
+#include "native.h"
+#include "python.h"
+
+static void free_strings(Buffer* buffer) {
+  StringElement* elements = buffer->data;
+  for (size_t i = 0; i < buffer->nbytes / sizeof(*elements); i++) host_free(elements[i].text);
+  cpu_free(buffer->data);
+}
+
+Buffer* buffer_for_strings(size_t count) {
+  if (count > SIZE_MAX / sizeof(StringElement)) return NULL;
+  size_t nbytes = count * sizeof(StringElement);
+  void* data = cpu_alloc(nbytes);
+  if (data == NULL) return NULL;
+  memset(data, 0, nbytes);
+  Buffer* buffer = buffer_adopt(data, nbytes, free_strings, NULL);
+  if (buffer == NULL) cpu_free(data);
+  return buffer;
+}
+
+bool string_element_set(StringElement* element, const char* text, size_t length) {
+  char* copy = length < SIZE_MAX ? host_malloc(length + 1) : NULL;
+  if (copy == NULL) return false;
+  if (length > 0) memcpy(copy, text, length);
+  copy[length] = '\0';
+  host_free(element->text);
+  *element = (StringElement){copy, length};
+  return true;
+}
+
+bool copy_strings(StringElement* to, const StringElement* from, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (!string_element_set(&to[i], from[i].text, from[i].length)) return false;
+  }
+  return true;
+}
+
+/* The elements of a tensor of strings, or the status that says it is none. */
+static OrtStatus* elements_of(const char* function, const OrtValue* value, StringElement** out) {
+  *out = NULL;
+  if (value == NULL || value->type != ONNX_TYPE_TENSOR || value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+    return status_new(ORT_INVALID_ARGUMENT, "%s: the value is no tensor of strings", function);
+  }
+  *out = value->data;
+  return NULL;
+}
+
+static OrtStatus* element_at(const char* function, const OrtValue* value, size_t index, StringElement** out) {
+  OrtStatus* status = elements_of(function, value, out);
+  if (status != NULL) return status;
+  if (index >= value->element_count) {
+    *out = NULL;
+    return status_new(ORT_INVALID_ARGUMENT, "%s: there is no element %zu in a tensor of %zu", function, index,
+                      value->element_count);
+  }
+  *out += index;
+  return NULL;
+}
+
+/* One text for each element. On failure some elements may have their new text already. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, FillStringTensor)(OrtValue* value, const char* const* s, size_t s_len) {
+  StringElement* elements = NULL;
+  OrtStatus* status = elements_of("FillStringTensor", value, &elements);
+  if (status != NULL) return status;
+  REQUIRE_ARG(s != NULL || s_len == 0);
+  if (s_len != value->element_count) {
+    return status_new(ORT_INVALID_ARGUMENT, "FillStringTensor: %zu texts for a tensor of %zu", s_len,
+                      value->element_count);
+  }
+  for (size_t i = 0; i < s_len; i++) REQUIRE_ARG(s[i] != NULL);
+  for (size_t i = 0; i < s_len; i++) {
+    if (!string_element_set(&elements[i], s[i], strlen(s[i]))) return status_no_memory();
+  }
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, FillStringTensorElement)(OrtValue* value, const char* s, size_t index) {
+  StringElement* element = NULL;
+  OrtStatus* status = element_at("FillStringTensorElement", value, index, &element);
+  if (status != NULL) return status;
+  REQUIRE_ARG(s != NULL);
+  return string_element_set(element, s, strlen(s)) ? NULL : status_no_memory();
+}
+
+/* The bytes of all texts together, without NULs between them. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorDataLength)(const OrtValue* value, size_t* len) {
+  REQUIRE_ARG(len != NULL);
+  *len = 0;
+  StringElement* elements = NULL;
+  OrtStatus* status = elements_of("GetStringTensorDataLength", value, &elements);
+  if (status != NULL) return status;
+  for (size_t i = 0; i < value->element_count; i++) *len += elements[i].length;
+  return NULL;
+}
+
+/* The texts one after the other, and where each begins. Only the first offsets_len of an offsets array that is longer
+ * than the tensor are written. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorContent)(const OrtValue* value, void* s, size_t s_len,
+                                                             size_t* offsets, size_t offsets_len) {
+  StringElement* elements = NULL;
+  OrtStatus* status = elements_of("GetStringTensorContent", value, &elements);
+  if (status != NULL) return status;
+  REQUIRE_ARG(s != NULL || s_len == 0);
+  REQUIRE_ARG(offsets != NULL || offsets_len == 0);
+  size_t needed = 0;
+  for (size_t i = 0; i < value->element_count; i++) needed += elements[i].length;
+  if (s_len < needed || offsets_len < value->element_count) {
+    return status_new(ORT_INVALID_ARGUMENT,
+                      "GetStringTensorContent: %zu bytes and %zu offsets for a tensor of %zu bytes in %zu texts",
+                      s_len, offsets_len, needed, value->element_count);
+  }
+  size_t position = 0;
+  for (size_t i = 0; i < value->element_count; i++) {
+    offsets[i] = position;
+    if (elements[i].length > 0) memcpy((char*)s + position, elements[i].text, elements[i].length);
+    position += elements[i].length;
+  }
+  return NULL;
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElementLength)(const OrtValue* value, size_t index, size_t* out) {
+  REQUIRE_ARG(out != NULL);
+  *out = 0;
+  StringElement* element = NULL;
+  OrtStatus* status = element_at("GetStringTensorElementLength", value, index, &element);
+  if (status == NULL) *out = element->length;
+  return status;
+}
+
+/* The text's bytes, without a NUL. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElement)(const OrtValue* value, size_t s_len, size_t index,
+                                                             void* s) {
+  StringElement* element = NULL;
+  OrtStatus* status = element_at("GetStringTensorElement", value, index, &element);
+  if (status != NULL) return status;
+  REQUIRE_ARG(s != NULL || s_len == 0);
+  if (s_len < element->length) {
+    return status_new(ORT_INVALID_ARGUMENT, "GetStringTensorElement: %zu bytes for a text of %zu", s_len,
+                      element->length);
+  }
+  if (element->length > 0) memcpy(s, element->text, element->length);
+  return NULL;
+}
+
+/* The element's own memory, made `length_in_bytes` long, for the caller to write the text into. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetResizedStringTensorElementBuffer)(OrtValue* value, size_t index,
+                                                                          size_t length_in_bytes, char** buffer) {
+  REQUIRE_ARG(buffer != NULL);
+  *buffer = NULL;
+  StringElement* element = NULL;
+  OrtStatus* status = element_at("GetResizedStringTensorElementBuffer", value, index, &element);
+  if (status != NULL) return status;
+  char* text = length_in_bytes < SIZE_MAX ? host_realloc(element->text, length_in_bytes + 1) : NULL;
+  if (text == NULL) return status_no_memory();
+  if (length_in_bytes > element->length) memset(text + element->length, 0, length_in_bytes - element->length);
+  text[length_in_bytes] = '\0';
+  *element = (StringElement){text, length_in_bytes};
+  *buffer = text;
+  return NULL;
+}
+
+/* ---- for Python ---------------------------------------------------------------------------------------------------- */
+
+OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const int64_t* dims, size_t rank,
+                                OrtValue** out) {
+  REQUIRE_ARG(out != NULL);
+  *out = NULL;
+  REQUIRE_ARG(packed != NULL && offsets != NULL);
+  OrtStatus* status =
+      tensor_shape_check("ephost_value_strings", ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, dims, rank, NULL, NULL);
+  if (status != NULL) return status;
+  OrtValue* value = value_new();
+  if (value == NULL) return status_no_memory();
+  if (!value_alloc_tensor(value, ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, dims, rank, NULL)) goto no_memory;
+  StringElement* elements = value->data;
+  for (size_t i = 0; i < value->element_count; i++) {
+    if (offsets[i + 1] < offsets[i]) {
+      status = status_new(ORT_INVALID_ARGUMENT, "ephost_value_strings: offset %zu is below the one before", i + 1);
+      goto failed;
+    }
+    if (!string_element_set(&elements[i], packed + offsets[i], offsets[i + 1] - offsets[i])) goto no_memory;
+  }
+  *out = value;
+  return NULL;
+no_memory:
+  status = status_no_memory();
+failed:
+  SLOT(OrtApi, ReleaseValue)(value);
+  return status;
+}
