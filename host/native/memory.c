@@ -178,7 +178,7 @@ const OrtMemoryDevice* ORT_API_CALL SLOT(OrtEpApi, MemoryInfo_GetMemoryDevice)(c
 }
 
 bool ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_AreEqual)(const OrtMemoryDevice* a, const OrtMemoryDevice* b) {
-  return a == b || (a != NULL && b != NULL && device_equal(a, b));
+  return a != NULL && b != NULL && (a == b || device_equal(a, b));
 }
 
 OrtMemoryInfoDeviceType ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_GetDeviceType)(const OrtMemoryDevice* memory_device) {
