@@ -248,3 +248,90 @@ def test_a_constant_of_each_kind() -> None:
     first = kernel([])[0]
     first[:] = 0
     assert kernel([])[0].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(("op_type", "gates", "outputs"), [("RNN", 1, 2), ("GRU", 3, 2), ("LSTM", 4, 3)])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_recurrent_nets_are_onnxruntimes(op_type: str, gates: int, outputs: int, direction: str) -> None:
+    count = 2 if direction == "bidirectional" else 1
+    x, w, r = image(5, 3, 2), image(count, gates * 4, 2), image(count, gates * 4, 4)
+    shared = {"hidden_size": 4, "direction": direction}
+    assert_like_onnxruntime(op_type, [x, w, r], outputs, **shared)
+    bias, lengths = image(count, 2 * gates * 4), np.array([5, 3, 1], np.int32)
+    state = [image(count, 3, 4) for _ in range(outputs - 1)]
+    assert_like_onnxruntime(op_type, [x, w, r, bias, lengths, *state], outputs, **shared)
+
+
+def test_recurrent_nets_take_their_options() -> None:
+    x, w, r, bias = image(5, 3, 2), image(1, 12, 2), image(1, 12, 4), image(1, 24)
+    assert_like_onnxruntime("GRU", [x, w, r, bias], 2, hidden_size=4, linear_before_reset=1)
+    assert_like_onnxruntime("GRU", [x, w, r, bias], 2, hidden_size=4, clip=0.3)
+    assert_like_onnxruntime("GRU", [x, w, r], 2, hidden_size=4, activations=["HardSigmoid", "Softsign"])
+    x, w, r, bias = image(5, 3, 2), image(1, 16, 2), image(1, 16, 4), image(1, 32)
+    state = [image(1, 3, 4), image(1, 3, 4), image(1, 12)]
+    assert_like_onnxruntime("LSTM", [x, w, r, bias, None, *state], 3, hidden_size=4)
+    assert_like_onnxruntime("LSTM", [x, w, r, bias], 3, hidden_size=4, input_forget=1)
+    y, h, c = ours("LSTM", [x, w, r, bias], 3, hidden_size=4)
+    swapped = ours("LSTM", [x.swapaxes(0, 1), w, r, bias], 3, hidden_size=4, layout=1)
+    for got, want in zip(swapped, (y.transpose(2, 0, 1, 3), h.swapaxes(0, 1), c.swapaxes(0, 1)), strict=True):
+        np.testing.assert_allclose(got, want)
+
+
+def test_lrn_goes_over_the_channels() -> None:
+    for size in (2, 3, 5):
+        want = {"size": size, "alpha": 0.5, "beta": 0.6, "bias": 1.5}
+        if size % 2:
+            assert_like_onnxruntime("LRN", [image(2, 7, 3, 4)], **want)
+        assert ours("LRN", [image(2, 7, 3)], **want)[0].shape == (2, 7, 3)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_lp_normalization_divides_by_the_norm_and_leaves_zeros(p: int) -> None:
+    x = image(3, 4)
+    assert_like_onnxruntime("LpNormalization", [x], p=p, axis=0)
+    assert ours("LpNormalization", [np.zeros((2, 2), np.float32)], p=p)[0].tolist() == [[0, 0], [0, 0]]
+
+
+def test_dequantize_linear_before_opset_19() -> None:
+    x = RNG.integers(-128, 127, (2, 3, 4)).astype(np.int8)
+    assert_like_onnxruntime(
+        "DequantizeLinear", [x, np.array(0.5, np.float32), np.array(3, np.int8)], opset=10
+    )
+    vectors = [np.abs(image(3)), np.array([1, -2, 3], np.int8)]
+    assert_like_onnxruntime("DequantizeLinear", [x, *vectors], opset=13, axis=1)
+
+
+@pytest.mark.parametrize("depth", [np.array(4), np.array([4])])
+def test_one_hot_takes_a_depth_of_either_shape(depth: np.ndarray) -> None:
+    indices, values = np.array([[0, -1], [3, 9]]), np.array([2, 5], np.float32)
+    for axis in (-1, 0, 1):
+        assert_like_onnxruntime("OneHot", [indices, depth, values], axis=axis)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+def test_pad_adds_and_takes_away(mode: str) -> None:
+    x = image(3, 4, 5)
+    assert_like_onnxruntime("Pad", [x, np.array([0, -1, 2, 1, 0, -2])], mode=mode)
+    assert_like_onnxruntime("Pad", [x, np.array([1, 2]), None, np.array([-1])], opset=18, mode=mode)
+    assert_like_onnxruntime("Pad", [x], opset=2 + 5, pads=[0, 1, 0, 0, 1, 2], mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_upsample_takes_scales_as_attribute_or_input(mode: str) -> None:
+    x = image(1, 2, 3, 4)
+    assert_like_onnxruntime("Upsample", [x], opset=7, mode=mode, scales=[1.0, 1.0, 2.0, 3.0])
+    assert_like_onnxruntime("Upsample", [x, np.array([1, 1, 2, 1.5], np.float32)], opset=9, mode=mode)
+
+
+def test_old_names_and_defaults_reach_the_packages_operators() -> None:
+    grid = image(1, 3, 3, 2) * 0.3
+    assert_like_onnxruntime("GridSample", [image(1, 2, 4, 5), grid], opset=16, mode="bilinear")
+    regions = [np.array([[0, 0, 7, 7], [2, 1, 9, 8]], np.float32), np.array([0, 1])]
+    assert_like_onnxruntime(
+        "RoiAlign",
+        [image(2, 3, 10, 10), *regions],
+        opset=10,
+        output_height=3,
+        output_width=2,
+        sampling_ratio=2,
+    )

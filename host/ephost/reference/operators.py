@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import onnx
+from onnx import helper
 
 from .attributes import attribute_value
 from .control_flow import Subgraph
@@ -56,7 +57,7 @@ def package_operator(
     operator = _package_class(domain, node.op_type, version)
     if operator is None:
         return None
-    node = _with_old_defaults(node, domain, signature)
+    node = _as_of_newest(node, domain, signature)
     parameters = {
         "log": _no_log,
         "opsets": dict(opset_imports),
@@ -114,23 +115,25 @@ def _package_class(domain: str, op_type: str, version: int) -> type | None:
     return found if isinstance(found, type) and issubclass(found, OpRun) else None
 
 
-def _with_old_defaults(node: onnx.NodeProto, domain: str, signature: Signature | None) -> onnx.NodeProto:
-    """The node with those defaults written out that differ from the newest opset's, which the package would
-    take.
+def _as_of_newest(node: onnx.NodeProto, domain: str, signature: Signature | None) -> onnx.NodeProto:
+    """The node as the package's operators, which know the newest opset's attributes, must see it.
+
+    Defaults that differ from the newest opset's are written out, and renamed values have their new names.
     """
     if signature is None:
         return node
     given = {attribute.name for attribute in node.attribute}
-    added = [
-        default
-        for default in _old_defaults(domain, node.op_type, signature.since_version)
-        if default.name not in given
-    ]
-    if not added:
+    old = _old_defaults(domain, node.op_type, signature.since_version)
+    added = [default for default in old if default.name not in given]
+    renamed = node.op_type == "GridSample" and signature.since_version < 20
+    if not added and not renamed:
         return node
     completed = onnx.NodeProto()
     completed.CopyFrom(node)
     completed.attribute.extend(added)
+    if renamed:
+        for attribute in completed.attribute:
+            attribute.s = {b"bilinear": b"linear", b"bicubic": b"cubic"}.get(attribute.s, attribute.s)
     return completed
 
 
@@ -140,7 +143,11 @@ def _old_defaults(domain: str, op_type: str, since_version: int) -> tuple[onnx.A
     newest = signature_of(domain, op_type, _NEWEST)
     if old is None or newest is None or old.since_version == newest.since_version:
         return ()
-    return tuple(default for name, default in old.defaults.items() if newest.defaults.get(name) != default)
+    changed = tuple(default for name, default in old.defaults.items() if newest.defaults.get(name) != default)
+    if (domain, op_type) == ("", "RoiAlign") and old.since_version < 16:
+        # What opset 10 did without an attribute is since opset 16 one of two modes, and not the default.
+        changed += (helper.make_attribute("coordinate_transformation_mode", "output_half_pixel"),)
+    return changed
 
 
 _NEWEST = 2**31 - 1

@@ -1,4 +1,4 @@
-"""Batch normalization."""
+"""Normalization over a batch, over neighbouring channels and along an axis."""
 
 from __future__ import annotations
 
@@ -39,3 +39,31 @@ def batch_normalization(
     factor = scale.astype(dtype) / np.sqrt(var.astype(dtype) + dtype.type(attributes.get("epsilon", 1e-5)))
     offset = bias.astype(dtype) - mean.astype(dtype) * factor
     return ((values * factor.reshape(shape) + offset.reshape(shape)).astype(x.dtype, copy=False), *statistics)
+
+
+@operator("LRN")
+def lrn(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """Divides by the squares of `size` channels around each; x [N, C, *image].
+
+    The package goes over the batch where it should go over the channels, and takes only images of rank 2.
+    """
+    attributes = node.attributes
+    size = attributes["size"]
+    dtype = compute_dtype(x.dtype)
+    squares = np.square(x.astype(dtype, copy=False))
+    before, after = (size - 1) // 2, size // 2
+    total = np.zeros_like(squares)
+    for channel in range(x.shape[1]):
+        total[:, channel] = squares[:, max(0, channel - before) : channel + after + 1].sum(axis=1)
+    share = attributes.get("alpha", 1e-4) / size
+    divisor = (attributes.get("bias", 1.0) + share * total) ** dtype.type(attributes.get("beta", 0.75))
+    return ((x / divisor).astype(x.dtype),)
+
+
+@operator("LpNormalization")
+def lp_normalization(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """Divides by the norm along `axis` where it is not 0. The package's norm of order 1 keeps signs."""
+    axis, p = node.attributes.get("axis", -1), node.attributes.get("p", 2)
+    values = x.astype(compute_dtype(x.dtype), copy=False)
+    norm = np.linalg.norm(values, ord=p, axis=axis, keepdims=True)
+    return (np.divide(values, norm, out=np.zeros_like(values), where=norm != 0).astype(x.dtype),)
