@@ -102,8 +102,7 @@ static OrtStatus* plan_loops(const Program* program, Frame* frame) {
   return NULL;
 }
 
-/* The host allocates outputs; what else must be in memory is ours. Every output is asked for, empty ones too.
- */
+/* The host allocates outputs; what else must be in memory is ours. Empty outputs are asked for as well. */
 static OrtStatus* allocate_results(const Program* program, OrtKernelContext* context, Frame* frame) {
   const OrtApi* api = program->api;
   for (size_t i = 0; i < program->num_values; ++i) {

@@ -40,8 +40,7 @@ static void log_program(const Ep* ep, const Program* program) {
   }
 }
 
-/* State is for what a kernel keeps from run to run. A program keeps nothing, so the program itself will do.
- */
+/* State is for what a kernel keeps from run to run. A program keeps nothing, so it is its own state. */
 static OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo* this_ptr, OrtNodeComputeContext* context,
                                             void** compute_state) {
   (void)context;
