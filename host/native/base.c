@@ -5,25 +5,30 @@
 #define TEXT(x) TEXT_OF(x)
 
 const OrtApi* ORT_API_CALL SLOT(OrtApiBase, GetApi)(uint32_t version) {
-  if (version >= 1 && version <= EPHOST_API_VERSION_SERVED) return &ephost_api; /* the ABI only grows at its end */
+  if (version >= 1 && version <= EPHOST_API_VERSION_SERVED)
+    return &ephost_api; /* the ABI only grows at its end */
   host_log(ORT_LOGGING_LEVEL_WARNING,
            "a plugin asked for API version %u; ephost serves versions 1 to " TEXT(EPHOST_API_VERSION_SERVED),
            (unsigned)version);
   return NULL;
 }
 
-/* The onnxruntime release that has the ABI served here: plugins parse it. Who we are is in GetBuildInfoString. */
+/* The onnxruntime release that has the ABI served here: plugins parse it. Who we are is in
+ * GetBuildInfoString. */
 const char* ORT_API_CALL SLOT(OrtApiBase, GetVersionString)(void) {
   return "1." TEXT(EPHOST_API_VERSION_SERVED) ".0";
 }
 
 const char* ORT_API_CALL SLOT(OrtApi, GetBuildInfoString)(void) {
-  return "ephost " EPHOST_VERSION ", a host for plugin execution providers, API version " TEXT(EPHOST_API_VERSION_SERVED);
+  return "ephost " EPHOST_VERSION
+         ", a host for plugin execution providers, API version " TEXT(EPHOST_API_VERSION_SERVED);
 }
 
 const OrtEpApi* ORT_API_CALL SLOT(OrtApi, GetEpApi)(void) { return &ephost_ep_api; }
 
-const OrtModelEditorApi* ORT_API_CALL SLOT(OrtApi, GetModelEditorApi)(void) { return &ephost_model_editor_api; }
+const OrtModelEditorApi* ORT_API_CALL SLOT(OrtApi, GetModelEditorApi)(void) {
+  return &ephost_model_editor_api;
+}
 
 const OrtCompileApi* ORT_API_CALL SLOT(OrtApi, GetCompileApi)(void) { return &ephost_compile_api; }
 

@@ -4,7 +4,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- hardware devices --------------------------------------------------------------------------------------------- */
+/* ---- hardware devices ------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtEpApi, ReleaseHardwareDevice)(OrtHardwareDevice* input) {
   if (input == NULL) return;
@@ -25,8 +25,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateHardwareDevice)(OrtHardwareDeviceTy
   OrtHardwareDevice* device = host_malloc(sizeof(*device));
   if (device == NULL) return status_no_memory();
   handle_count(HANDLE_HARDWARE_DEVICE, +1);
-  *device = (OrtHardwareDevice){type, vendor_id, device_id, host_strdup(vendor_name != NULL ? vendor_name : ""),
-                                key_values_copy(metadata)};
+  *device =
+      (OrtHardwareDevice){type, vendor_id, device_id, host_strdup(vendor_name != NULL ? vendor_name : ""),
+                          key_values_copy(metadata)};
   if (device->vendor == NULL || device->metadata == NULL) {
     SLOT(OrtEpApi, ReleaseHardwareDevice)(device);
     return status_no_memory();
@@ -55,7 +56,7 @@ const OrtKeyValuePairs* ORT_API_CALL SLOT(OrtApi, HardwareDevice_Metadata)(const
   return device != NULL ? device->metadata : NULL;
 }
 
-/* ---- EP devices ---------------------------------------------------------------------------------------------------- */
+/* ---- EP devices ------------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtEpApi, ReleaseEpDevice)(OrtEpDevice* input) {
   if (input == NULL) return;
@@ -71,7 +72,8 @@ void ORT_API_CALL SLOT(OrtEpApi, ReleaseEpDevice)(OrtEpDevice* input) {
 }
 
 /* What the factory says of itself through a getter that it may lack; NULL for nothing. */
-static const char* ask_factory(const OrtEpFactory* factory, const char*(ORT_API_CALL* getter)(const OrtEpFactory*)) {
+static const char* ask_factory(const OrtEpFactory* factory,
+                               const char*(ORT_API_CALL* getter)(const OrtEpFactory*)) {
   return getter != NULL ? getter(factory) : NULL;
 }
 
@@ -80,7 +82,8 @@ static const char* ask_factory(const OrtEpFactory* factory, const char*(ORT_API_
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
                                                        const OrtHardwareDevice* hardware_device,
                                                        const OrtKeyValuePairs* ep_metadata,
-                                                       const OrtKeyValuePairs* ep_options, OrtEpDevice** ep_device) {
+                                                       const OrtKeyValuePairs* ep_options,
+                                                       OrtEpDevice** ep_device) {
   REQUIRE_ARG(ep_device != NULL);
   *ep_device = NULL;
   REQUIRE_ARG(ep_factory != NULL);
@@ -91,7 +94,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
     return status_new(ORT_INVALID_ARGUMENT, "CreateEpDevice: the factory's GetName gives no name");
   }
   if (vendor == NULL) {
-    return status_new(ORT_INVALID_ARGUMENT, "CreateEpDevice: the GetVendor of the factory of %s gives no vendor", name);
+    return status_new(ORT_INVALID_ARGUMENT,
+                      "CreateEpDevice: the GetVendor of the factory of %s gives no vendor", name);
   }
   OrtEpDevice* device = host_calloc(1, sizeof(*device));
   if (device == NULL) return status_no_memory();
@@ -104,7 +108,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
   device->options = key_values_copy(ep_options);
   bool complete = device->ep_name != NULL && device->ep_vendor != NULL && device->metadata != NULL &&
                   device->options != NULL;
-  if (complete && ep_factory->ort_version_supported >= 23 && key_values_get(device->metadata, "version") == NULL) {
+  if (complete && ep_factory->ort_version_supported >= 23 &&
+      key_values_get(device->metadata, "version") == NULL) {
     const char* version = ask_factory(ep_factory, ep_factory->GetVersion);
     if (version != NULL) complete = key_values_set(device->metadata, "version", version);
   }
@@ -117,8 +122,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
 }
 
 /* Copies the info. A second one of the same kind replaces the first. */
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpDevice_AddAllocatorInfo)(OrtEpDevice* ep_device,
-                                                                  const OrtMemoryInfo* allocator_memory_info) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             EpDevice_AddAllocatorInfo)(OrtEpDevice* ep_device,
+                                                        const OrtMemoryInfo* allocator_memory_info) {
   REQUIRE_ARG(ep_device != NULL && allocator_memory_info != NULL);
   const OrtMemoryInfo** place = &ep_device->default_memory;
   if (allocator_memory_info->allocator_type == OrtReadOnlyAllocator) {
@@ -169,7 +175,7 @@ OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device) {
   return ep_device != NULL ? ep_device->factory : NULL;
 }
 
-/* ---- why a device can't be used ------------------------------------------------------------------------------------ */
+/* ---- why a device can't be used --------------------------------------------------------------------- */
 
 OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void) {
   OrtDeviceEpIncompatibilityDetails* details = host_calloc(1, sizeof(*details));
@@ -177,7 +183,8 @@ OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void) {
   return details;
 }
 
-void ORT_API_CALL SLOT(OrtApi, ReleaseDeviceEpIncompatibilityDetails)(OrtDeviceEpIncompatibilityDetails* input) {
+void ORT_API_CALL SLOT(OrtApi,
+                       ReleaseDeviceEpIncompatibilityDetails)(OrtDeviceEpIncompatibilityDetails* input) {
   if (input == NULL) return;
   host_free(input->notes);
   handle_count(HANDLE_OTHER, -1);
@@ -185,7 +192,8 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseDeviceEpIncompatibilityDetails)(OrtDeviceE
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, DeviceEpIncompatibilityDetails_SetDetails)(
-    OrtDeviceEpIncompatibilityDetails* details, uint32_t reasons_bitmask, int32_t error_code, const char* notes) {
+    OrtDeviceEpIncompatibilityDetails* details, uint32_t reasons_bitmask, int32_t error_code,
+    const char* notes) {
   REQUIRE_ARG(details != NULL);
   char* copy = NULL;
   if (notes != NULL && (copy = host_strdup(notes)) == NULL) return status_no_memory();

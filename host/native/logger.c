@@ -15,16 +15,16 @@ static atomic_int calls_under_way;
 static _Thread_local int own_calls_under_way; /* so that the callback itself may change the callback */
 
 /* NULL takes the callback away. When this returns, no other thread is inside the old one any more. */
-void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message, const char* file,
-                                              int line, const char* function)) {
+void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message,
+                                              const char* file, int line, const char* function)) {
   atomic_store(&log_callback, callback);
   while (atomic_load(&calls_under_way) > own_calls_under_way) host_yield();
 }
 
 void ephost_set_log_level(int level) { atomic_store(&host_level, level); }
 
-static void deliver(OrtLoggingLevel level, const char* logger, const char* message, const char* file, int line,
-                    const char* function) {
+static void deliver(OrtLoggingLevel level, const char* logger, const char* message, const char* file,
+                    int line, const char* function) {
   atomic_fetch_add(&calls_under_way, 1);
   own_calls_under_way++;
   LogCallback callback = atomic_load(&log_callback);
@@ -39,7 +39,8 @@ static void deliver(OrtLoggingLevel level, const char* logger, const char* messa
 
 void host_log(OrtLoggingLevel level, const char* format, ...) {
   if ((int)level < atomic_load_explicit(&host_level, memory_order_relaxed)) return;
-  char message[1024]; /* on the stack, because "out of memory" is one of the things to say; longer ones are cut */
+  char message[1024]; /* on the stack, because "out of memory" is one of the things to say; longer ones are
+                         cut */
   va_list arguments;
   va_start(arguments, format);
   int length = vsnprintf(message, sizeof(message), format, arguments);
@@ -77,7 +78,8 @@ static const char* narrow(const wchar_t* text, char* room, size_t size) {
 }
 #endif
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_LogMessage)(const OrtLogger* logger, OrtLoggingLevel log_severity_level,
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_LogMessage)(const OrtLogger* logger,
+                                                        OrtLoggingLevel log_severity_level,
                                                         const char* message, const ORTCHAR_T* file_path,
                                                         int line_number, const char* func_name) {
   REQUIRE_ARG(logger != NULL);
@@ -93,7 +95,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_LogMessage)(const OrtLogger* logger,
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_GetLoggingSeverityLevel)(const OrtLogger* logger, OrtLoggingLevel* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_GetLoggingSeverityLevel)(const OrtLogger* logger,
+                                                                     OrtLoggingLevel* out) {
   REQUIRE_ARG(out != NULL);
   *out = ORT_LOGGING_LEVEL_FATAL;
   REQUIRE_ARG(logger != NULL);

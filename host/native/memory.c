@@ -7,7 +7,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- memory infos and devices --------------------------------------------------------------------------------- */
+/* ---- memory infos and devices ----------------------------------------------------------------------- */
 
 static char cpu_name[] = "Cpu";
 const OrtMemoryInfo ephost_cpu_memory_info = {
@@ -43,8 +43,8 @@ void memory_info_free(OrtMemoryInfo* info) {
 }
 
 static bool device_equal(const OrtMemoryDevice* a, const OrtMemoryDevice* b) {
-  return a->device_type == b->device_type && a->memory_type == b->memory_type && a->vendor_id == b->vendor_id &&
-         a->device_id == b->device_id && a->alignment == b->alignment;
+  return a->device_type == b->device_type && a->memory_type == b->memory_type &&
+         a->vendor_id == b->vendor_id && a->device_id == b->device_id && a->alignment == b->alignment;
 }
 
 bool memory_info_equal(const OrtMemoryInfo* a, const OrtMemoryInfo* b) {
@@ -52,9 +52,16 @@ bool memory_info_equal(const OrtMemoryInfo* a, const OrtMemoryInfo* b) {
                     device_equal(&a->device, &b->device) && strcmp(a->name, b->name) == 0);
 }
 
-enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_MICROSOFT = 0x1414, VENDOR_QUALCOMM = 0x5143, VENDOR_INTEL = 0x8086 };
+enum {
+  VENDOR_AMD = 0x1002,
+  VENDOR_NVIDIA = 0x10de,
+  VENDOR_MICROSOFT = 0x1414,
+  VENDOR_QUALCOMM = 0x5143,
+  VENDOR_INTEL = 0x8086
+};
 
-/* What CreateMemoryInfo, which knows nothing but a name, takes each name of onnxruntime's own providers to mean. */
+/* What CreateMemoryInfo, which knows nothing but a name, takes each name of onnxruntime's own providers to
+ * mean. */
 static const struct {
   const char* name;
   const char* reported; /* what MemoryInfoGetName says */
@@ -65,13 +72,18 @@ static const struct {
 } named_memory[] = {
     {"Cpu", "Cpu", OrtMemoryInfoDeviceType_CPU, OrtDeviceMemoryType_DEFAULT, 0, true},
     {"Cuda", "Cuda", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, VENDOR_NVIDIA, false},
-    {"CudaPinned", "CudaPinned", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_HOST_ACCESSIBLE, VENDOR_NVIDIA, false},
+    {"CudaPinned", "CudaPinned", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_HOST_ACCESSIBLE,
+     VENDOR_NVIDIA, false},
     {"Hip", "Hip", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, VENDOR_AMD, false},
-    {"HipPinned", "HipPinned", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_HOST_ACCESSIBLE, VENDOR_AMD, false},
+    {"HipPinned", "HipPinned", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_HOST_ACCESSIBLE, VENDOR_AMD,
+     false},
     {"DML", "DML", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, VENDOR_MICROSOFT, false},
-    {"OpenVINO_GPU", "OpenVINO_GPU", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, VENDOR_INTEL, false},
-    {"OpenVINO_RT_NPU", "OpenVINO_RT_NPU", OrtMemoryInfoDeviceType_NPU, OrtDeviceMemoryType_DEFAULT, VENDOR_INTEL, false},
-    {"QnnHtpShared", "QnnHtpShared", OrtMemoryInfoDeviceType_CPU, OrtDeviceMemoryType_HOST_ACCESSIBLE, VENDOR_QUALCOMM, false},
+    {"OpenVINO_GPU", "OpenVINO_GPU", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, VENDOR_INTEL,
+     false},
+    {"OpenVINO_RT_NPU", "OpenVINO_RT_NPU", OrtMemoryInfoDeviceType_NPU, OrtDeviceMemoryType_DEFAULT,
+     VENDOR_INTEL, false},
+    {"QnnHtpShared", "QnnHtpShared", OrtMemoryInfoDeviceType_CPU, OrtDeviceMemoryType_HOST_ACCESSIBLE,
+     VENDOR_QUALCOMM, false},
     {"WebGPU_Buffer", "WebGPU_Buf", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, 0, false},
     {"WebGPU_Buf", "WebGPU_Buf", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, 0, false},
     {"WebNN_Tensor", "WebNN_Ten", OrtMemoryInfoDeviceType_GPU, OrtDeviceMemoryType_DEFAULT, 0, false},
@@ -85,19 +97,21 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateMemoryInfo)(const char* name, enum Or
   REQUIRE_ARG(name != NULL);
   for (size_t i = 0; i < sizeof(named_memory) / sizeof(named_memory[0]); i++) {
     if (strcmp(name, named_memory[i].name) != 0) continue;
-    OrtMemoryDevice device = {named_memory[i].device_type, named_memory[i].memory_type, named_memory[i].vendor_id,
-                              named_memory[i].one_device ? 0 : id, 0};
+    OrtMemoryDevice device = {named_memory[i].device_type, named_memory[i].memory_type,
+                              named_memory[i].vendor_id, named_memory[i].one_device ? 0 : id, 0};
     *out = memory_info_new(named_memory[i].reported, type, mem_type, &device);
     return *out != NULL ? NULL : status_no_memory();
   }
   return status_new(ORT_INVALID_ARGUMENT,
-                    "CreateMemoryInfo: \"%s\" is no name of a known device; CreateMemoryInfo_V2 takes any", name);
+                    "CreateMemoryInfo: \"%s\" is no name of a known device; CreateMemoryInfo_V2 takes any",
+                    name);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateMemoryInfo_V2)(const char* name, enum OrtMemoryInfoDeviceType device_type,
-                                                          uint32_t vendor_id, int32_t device_id,
-                                                          enum OrtDeviceMemoryType mem_type, size_t alignment,
-                                                          enum OrtAllocatorType allocator_type, OrtMemoryInfo** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             CreateMemoryInfo_V2)(const char* name, enum OrtMemoryInfoDeviceType device_type,
+                                                  uint32_t vendor_id, int32_t device_id,
+                                                  enum OrtDeviceMemoryType mem_type, size_t alignment,
+                                                  enum OrtAllocatorType allocator_type, OrtMemoryInfo** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(name != NULL);
@@ -110,16 +124,16 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateMemoryInfo_V2)(const char* name, enum
   return *out != NULL ? NULL : status_no_memory();
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateCpuMemoryInfo)(enum OrtAllocatorType type, enum OrtMemType mem_type,
-                                                          OrtMemoryInfo** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateCpuMemoryInfo)(enum OrtAllocatorType type,
+                                                          enum OrtMemType mem_type, OrtMemoryInfo** out) {
   REQUIRE_ARG(out != NULL);
   *out = memory_info_new(cpu_name, type, mem_type, &ephost_cpu_memory_info.device);
   return *out != NULL ? NULL : status_no_memory();
 }
 
 /* 0 for equal, -1 for different. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, CompareMemoryInfo)(const OrtMemoryInfo* info1, const OrtMemoryInfo* info2,
-                                                        int* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, CompareMemoryInfo)(const OrtMemoryInfo* info1,
+                                                        const OrtMemoryInfo* info2, int* out) {
   REQUIRE_ARG(out != NULL);
   *out = -1;
   REQUIRE_ARG(info1 != NULL && info2 != NULL);
@@ -159,7 +173,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, MemoryInfoGetType)(const OrtMemoryInfo* ptr
   return NULL;
 }
 
-void ORT_API_CALL SLOT(OrtApi, MemoryInfoGetDeviceType)(const OrtMemoryInfo* ptr, OrtMemoryInfoDeviceType* out) {
+void ORT_API_CALL SLOT(OrtApi, MemoryInfoGetDeviceType)(const OrtMemoryInfo* ptr,
+                                                        OrtMemoryInfoDeviceType* out) {
   if (out != NULL) *out = ptr != NULL ? ptr->device.device_type : OrtMemoryInfoDeviceType_CPU;
 }
 
@@ -173,7 +188,8 @@ uint32_t ORT_API_CALL SLOT(OrtApi, MemoryInfoGetVendorId)(const OrtMemoryInfo* p
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseMemoryInfo)(OrtMemoryInfo* input) { memory_info_free(input); }
 
-const OrtMemoryDevice* ORT_API_CALL SLOT(OrtEpApi, MemoryInfo_GetMemoryDevice)(const OrtMemoryInfo* memory_info) {
+const OrtMemoryDevice* ORT_API_CALL SLOT(OrtEpApi,
+                                         MemoryInfo_GetMemoryDevice)(const OrtMemoryInfo* memory_info) {
   return memory_info != NULL ? &memory_info->device : NULL;
 }
 
@@ -181,11 +197,13 @@ bool ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_AreEqual)(const OrtMemoryDevice* a
   return a != NULL && b != NULL && (a == b || device_equal(a, b));
 }
 
-OrtMemoryInfoDeviceType ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_GetDeviceType)(const OrtMemoryDevice* memory_device) {
+OrtMemoryInfoDeviceType ORT_API_CALL SLOT(OrtEpApi,
+                                          MemoryDevice_GetDeviceType)(const OrtMemoryDevice* memory_device) {
   return memory_device != NULL ? memory_device->device_type : OrtMemoryInfoDeviceType_CPU;
 }
 
-OrtDeviceMemoryType ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_GetMemoryType)(const OrtMemoryDevice* memory_device) {
+OrtDeviceMemoryType ORT_API_CALL SLOT(OrtEpApi,
+                                      MemoryDevice_GetMemoryType)(const OrtMemoryDevice* memory_device) {
   return memory_device != NULL ? memory_device->memory_type : OrtDeviceMemoryType_DEFAULT;
 }
 
@@ -197,11 +215,12 @@ uint32_t ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_GetDeviceId)(const OrtMemoryDe
   return memory_device != NULL ? (uint32_t)memory_device->device_id : 0;
 }
 
-/* ---- the CPU allocator ---------------------------------------------------------------------------------------- */
+/* ---- the CPU allocator ------------------------------------------------------------------------------ */
 
-/* Blocks are 64-byte aligned, each behind a header of 64 bytes. Sizes are rounded up to a class, of which there are
- * eight between two powers of two (so at most an eighth is lost); a freed block waits in its class's list for the next
- * request. A list that another thread is at is passed over, so nobody ever waits. */
+/* Blocks are 64-byte aligned, each behind a header of 64 bytes. Sizes are rounded up to a class, of which
+ * there are eight between two powers of two (so at most an eighth is lost); a freed block waits in its
+ * class's list for the next request. A list that another thread is at is passed over, so nobody ever waits.
+ */
 enum { ALIGNMENT = 64, CLASSES_PER_DOUBLING = 8, SMALLEST_SHIFT = 6, LARGEST_SHIFT = 46 };
 enum { CLASS_COUNT = (LARGEST_SHIFT - SMALLEST_SHIFT) * CLASSES_PER_DOUBLING };
 
@@ -303,7 +322,8 @@ void cpu_free(void* block) {
   if (block == NULL) return;
   BlockHeader* header = (BlockHeader*)(void*)((char*)block - ALIGNMENT);
   if ((uintptr_t)block % ALIGNMENT != 0 || header->marker != BLOCK_LIVE) {
-    host_log(ORT_LOGGING_LEVEL_ERROR, "the CPU allocator was asked to free %p, which it has not given out", block);
+    host_log(ORT_LOGGING_LEVEL_ERROR, "the CPU allocator was asked to free %p, which it has not given out",
+             block);
     return;
   }
   size_t nbytes = header->nbytes;
@@ -357,7 +377,8 @@ static const OrtMemoryInfo* ORT_API_CALL cpu_allocator_info(const OrtAllocator* 
   return &ephost_cpu_memory_info;
 }
 
-static void* ORT_API_CALL cpu_allocator_alloc_on_stream(OrtAllocator* this_, size_t size, OrtSyncStream* stream) {
+static void* ORT_API_CALL cpu_allocator_alloc_on_stream(OrtAllocator* this_, size_t size,
+                                                        OrtSyncStream* stream) {
   (void)stream; /* the CPU's memory is in nobody's queue */
   return cpu_allocator_alloc(this_, size);
 }
@@ -415,7 +436,7 @@ static OrtAllocator cpu_allocator = {
 
 OrtAllocator* ephost_cpu_allocator(void) { return &cpu_allocator; }
 
-/* ---- slots that take any allocator ----------------------------------------------------------------------------- */
+/* ---- slots that take any allocator ------------------------------------------------------------------ */
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetAllocatorWithDefaultOptions)(OrtAllocator** out) {
   REQUIRE_ARG(out != NULL);
@@ -428,7 +449,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorAlloc)(OrtAllocator* ort_allocator
   *out = NULL;
   REQUIRE_ARG(ort_allocator != NULL && ort_allocator->Alloc != NULL);
   *out = ort_allocator->Alloc(ort_allocator, size);
-  if (*out == NULL && size > 0) return status_new(ORT_FAIL, "AllocatorAlloc: the allocator gave no %zu bytes", size);
+  if (*out == NULL && size > 0)
+    return status_new(ORT_FAIL, "AllocatorAlloc: the allocator gave no %zu bytes", size);
   return NULL;
 }
 
@@ -447,7 +469,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetInfo)(const OrtAllocator* ort_a
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetStats)(const OrtAllocator* ort_allocator, OrtKeyValuePairs** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetStats)(const OrtAllocator* ort_allocator,
+                                                        OrtKeyValuePairs** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(ort_allocator != NULL);
@@ -457,14 +480,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetStats)(const OrtAllocator* ort_
   return ort_allocator->GetStats(ort_allocator, out);
 }
 
-/* Every allocator that the host hands out is lent: the CPU's lives as long as the process, a plugin's belongs to the
- * environment, which gives it back to its factory. So there is nothing to free. */
+/* Every allocator that the host hands out is lent: the CPU's lives as long as the process, a plugin's belongs
+ * to the environment, which gives it back to its factory. So there is nothing to free. */
 void ORT_API_CALL SLOT(OrtApi, ReleaseAllocator)(OrtAllocator* input) { (void)input; }
 
-/* ---- arena settings -------------------------------------------------------------------------------------------- */
+/* ---- arena settings --------------------------------------------------------------------------------- */
 
-/* What an application asks of an arena. The CPU allocator has nothing to set by it; a plugin's factory gets such
- * settings as allocator options. */
+/* What an application asks of an arena. The CPU allocator has nothing to set by it; a plugin's factory gets
+ * such settings as allocator options. */
 struct OrtArenaCfg {
   OrtKeyValuePairs* settings;
 };
@@ -491,8 +514,8 @@ static OrtStatus* arena_config_new(const char* const* keys, const size_t* values
 
 /* -1 leaves a setting to the host, as in onnxruntime. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateArenaCfg)(size_t max_mem, int arena_extend_strategy,
-                                                     int initial_chunk_size_bytes, int max_dead_bytes_per_chunk,
-                                                     OrtArenaCfg** out) {
+                                                     int initial_chunk_size_bytes,
+                                                     int max_dead_bytes_per_chunk, OrtArenaCfg** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   const char* keys[4] = {"max_mem"};

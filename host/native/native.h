@@ -170,7 +170,7 @@ struct OrtValue {
   Buffer* buffer; /* what keeps data alive; NULL when somebody else does (a planned arena, the caller) */
   const OrtMemoryInfo* memory_info; /* where data lives; never NULL for a tensor; borrowed from a longer-lived owner */
   OrtMemoryInfo* owned_memory_info; /* NULL, or the same, when there is no such owner: see value_own_memory_info */
-  OrtValue** items; /* never NULL for these. sequences: the elements; maps: two values, keys and values (each a rank 1 tensor) */
+  OrtValue** items; /* never NULL for sequences: the elements; and maps: two rank 1 tensors, keys and values */
   size_t item_count;
 };
 

@@ -1,26 +1,27 @@
-/* Session options and run options as a plugin sees them, and the environment's settings. What they mean is Python's
- * business: here they are only kept. */
+/* Session options and run options as a plugin sees them, and the environment's settings. What they mean is
+ * Python's business: here they are only kept. */
 #include <string.h>
 
 #include "lock.h"
 #include "native.h"
 #include "python.h"
 
-/* Answers a request for a text under the size protocol of the ABI: *size is the room, and afterwards what is needed
- * with the NUL; without a buffer that is all. */
+/* Answers a request for a text under the size protocol of the ABI: *size is the room, and afterwards what is
+ * needed with the NUL; without a buffer that is all. */
 static OrtStatus* text_out(const char* function, const char* text, char* out, size_t* size) {
   size_t needed = strlen(text) + 1;
   size_t room = *size;
   *size = needed;
   if (out == NULL) return NULL;
   if (room < needed) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: the buffer of %zu bytes is too small for %zu", function, room, needed);
+    return status_new(ORT_INVALID_ARGUMENT, "%s: the buffer of %zu bytes is too small for %zu", function,
+                      room, needed);
   }
   memcpy(out, text, needed);
   return NULL;
 }
 
-/* ---- session options ------------------------------------------------------------------------------------------- */
+/* ---- session options -------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseSessionOptions)(OrtSessionOptions* input) {
   if (input == NULL) return;
@@ -51,19 +52,21 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateSessionOptions)(OrtSessionOptions** o
   return SLOT(OrtApi, CloneSessionOptions)(&defaults, options);
 }
 
-static OrtStatus* add_entry(const char* function, OrtKeyValuePairs* config, const char* key, const char* value) {
+static OrtStatus* add_entry(const char* function, OrtKeyValuePairs* config, const char* key,
+                            const char* value) {
   if (key[0] == '\0') return status_new(ORT_INVALID_ARGUMENT, "%s: the key is empty", function);
   return key_values_set(config, key, value) ? NULL : status_no_memory();
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, AddSessionConfigEntry)(OrtSessionOptions* options, const char* config_key,
+OrtStatus* ORT_API_CALL SLOT(OrtApi, AddSessionConfigEntry)(OrtSessionOptions* options,
+                                                            const char* config_key,
                                                             const char* config_value) {
   REQUIRE_ARG(options != NULL && config_key != NULL && config_value != NULL);
   return add_entry("AddSessionConfigEntry", options->config, config_key, config_value);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, HasSessionConfigEntry)(const OrtSessionOptions* options, const char* config_key,
-                                                            int* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, HasSessionConfigEntry)(const OrtSessionOptions* options,
+                                                            const char* config_key, int* out) {
   REQUIRE_ARG(out != NULL);
   *out = 0;
   REQUIRE_ARG(options != NULL && config_key != NULL);
@@ -71,8 +74,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, HasSessionConfigEntry)(const OrtSessionOpti
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSessionConfigEntry)(const OrtSessionOptions* options, const char* config_key,
-                                                            char* config_value, size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSessionConfigEntry)(const OrtSessionOptions* options,
+                                                            const char* config_key, char* config_value,
+                                                            size_t* size) {
   REQUIRE_ARG(options != NULL && config_key != NULL && size != NULL);
   const char* value = key_values_get(options->config, config_key);
   if (value == NULL) {
@@ -119,7 +123,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, SetSessionExecutionMode)(OrtSessionOptions*
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSessionExecutionMode)(const OrtSessionOptions* options, ExecutionMode* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSessionExecutionMode)(const OrtSessionOptions* options,
+                                                              ExecutionMode* out) {
   REQUIRE_ARG(out != NULL);
   *out = ORT_SEQUENTIAL;
   REQUIRE_ARG(options != NULL);
@@ -128,9 +133,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSessionExecutionMode)(const OrtSessionOp
 }
 
 /* The bytes stay the caller's and must outlive the options and their clones. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, SessionOptionsSetWeightlessSourceModelBuffer)(OrtSessionOptions* options,
-                                                                                   const void* source_model_data,
-                                                                                   size_t source_model_data_length) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             SessionOptionsSetWeightlessSourceModelBuffer)(OrtSessionOptions* options,
+                                                                           const void* source_model_data,
+                                                                           size_t source_model_data_length) {
   REQUIRE_ARG(options != NULL);
   REQUIRE_ARG(source_model_data != NULL && source_model_data_length > 0);
   options->weightless_data = source_model_data;
@@ -140,7 +146,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, SessionOptionsSetWeightlessSourceModelBuffe
 
 /* NULL and 0 when none was set. */
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, SessionOptionsGetWeightlessSourceModelBuffer)(
-    const OrtSessionOptions* session_options, const void** source_model_data, size_t* source_model_data_length) {
+    const OrtSessionOptions* session_options, const void** source_model_data,
+    size_t* source_model_data_length) {
   REQUIRE_ARG(source_model_data != NULL && source_model_data_length != NULL);
   *source_model_data = NULL;
   *source_model_data_length = 0;
@@ -150,7 +157,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, SessionOptionsGetWeightlessSourceModelBuf
   return NULL;
 }
 
-/* ---- run options ------------------------------------------------------------------------------------------------ */
+/* ---- run options ------------------------------------------------------------------------------------ */
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseRunOptions)(OrtRunOptions* input) {
   if (input == NULL) return;
@@ -220,7 +227,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsSetRunTag)(OrtRunOptions* options
 }
 
 /* Valid until the tag changes or the options are released. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsGetRunTag)(const OrtRunOptions* options, const char** run_tag) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsGetRunTag)(const OrtRunOptions* options,
+                                                          const char** run_tag) {
   REQUIRE_ARG(run_tag != NULL);
   *run_tag = "";
   REQUIRE_ARG(options != NULL);
@@ -247,7 +255,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AddRunConfigEntry)(OrtRunOptions* options, 
 }
 
 /* NULL when there is none; else valid until the entry changes or the options are released. */
-const char* ORT_API_CALL SLOT(OrtApi, GetRunConfigEntry)(const OrtRunOptions* options, const char* config_key) {
+const char* ORT_API_CALL SLOT(OrtApi, GetRunConfigEntry)(const OrtRunOptions* options,
+                                                         const char* config_key) {
   return options != NULL && config_key != NULL ? key_values_get(options->config, config_key) : NULL;
 }
 
@@ -255,7 +264,7 @@ void ORT_API_CALL SLOT(OrtApi, RunOptionsSetSyncStream)(OrtRunOptions* options, 
   if (options != NULL) options->sync_stream = sync_stream;
 }
 
-/* ---- the environment's settings ----------------------------------------------------------------------------------- */
+/* ---- the environment's settings --------------------------------------------------------------------- */
 
 static SpinLock environment_lock = ATOMIC_FLAG_INIT;
 static OrtKeyValuePairs* environment_config; /* NULL while it has no entry */
@@ -267,7 +276,8 @@ OrtStatus* ephost_env_config_set(const char* key, const char* value) {
   spin_lock(&environment_lock);
   if (value != NULL) {
     if (environment_config == NULL) environment_config = key_values_new();
-    if (environment_config == NULL || !key_values_set(environment_config, key, value)) status = status_no_memory();
+    if (environment_config == NULL || !key_values_set(environment_config, key, value))
+      status = status_no_memory();
   } else if (environment_config != NULL) {
     key_values_remove(environment_config, key);
   }

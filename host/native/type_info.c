@@ -4,7 +4,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- tensors -------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------------------------------------- */
 
 static void free_symbols(const char** symbols, size_t rank) {
   if (symbols == NULL) return;
@@ -12,11 +12,13 @@ static void free_symbols(const char** symbols, size_t rank) {
   host_free(symbols);
 }
 
-/* Owned copies of `rank` symbols ("" for a NULL one), in *out; NULL when none says anything. False without memory. */
+/* Owned copies of `rank` symbols ("" for a NULL one), in *out; NULL when none says anything. False without
+ * memory. */
 static bool copy_symbols(const char* const* symbols, size_t rank, const char*** out) {
   *out = NULL;
   bool any = false;
-  for (size_t i = 0; symbols != NULL && i < rank; i++) any = any || (symbols[i] != NULL && symbols[i][0] != '\0');
+  for (size_t i = 0; symbols != NULL && i < rank; i++)
+    any = any || (symbols[i] != NULL && symbols[i][0] != '\0');
   if (!any) return true;
   const char** copies = host_calloc(rank, sizeof(*copies));
   if (copies == NULL) return false;
@@ -48,8 +50,8 @@ static bool set_dims(OrtTensorTypeAndShapeInfo* info, const int64_t* dims, size_
   return true;
 }
 
-OrtTensorTypeAndShapeInfo* tensor_info_new(ONNXTensorElementDataType type, bool has_shape, const int64_t* dims,
-                                           const char* const* symbols, size_t rank) {
+OrtTensorTypeAndShapeInfo* tensor_info_new(ONNXTensorElementDataType type, bool has_shape,
+                                           const int64_t* dims, const char* const* symbols, size_t rank) {
   OrtTensorTypeAndShapeInfo* info = host_malloc(sizeof(*info));
   if (info == NULL) return NULL;
   handle_count(HANDLE_TENSOR_INFO, +1);
@@ -66,7 +68,8 @@ OrtTensorTypeAndShapeInfo* tensor_info_new(ONNXTensorElementDataType type, bool 
 }
 
 OrtTensorTypeAndShapeInfo* tensor_info_copy(const OrtTensorTypeAndShapeInfo* source) {
-  return tensor_info_new(source->element_type, source->has_shape, source->dims, source->symbols, source->rank);
+  return tensor_info_new(source->element_type, source->has_shape, source->dims, source->symbols,
+                         source->rank);
 }
 
 void tensor_info_free(OrtTensorTypeAndShapeInfo* info) {
@@ -95,8 +98,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, SetTensorElementType)(OrtTensorTypeAndShape
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, SetDimensions)(OrtTensorTypeAndShapeInfo* info, const int64_t* dim_values,
-                                                    size_t dim_count) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, SetDimensions)(OrtTensorTypeAndShapeInfo* info,
+                                                    const int64_t* dim_values, size_t dim_count) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(dim_values != NULL || dim_count == 0);
   for (size_t i = 0; i < dim_count; i++) {
@@ -108,7 +111,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, SetDimensions)(OrtTensorTypeAndShapeInfo* i
   return set_dims(info, dim_values, dim_count) ? NULL : status_no_memory();
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo* info, const char* dim_params[],
+OrtStatus* ORT_API_CALL SLOT(OrtApi, SetSymbolicDimensions)(OrtTensorTypeAndShapeInfo* info,
+                                                            const char* dim_params[],
                                                             size_t dim_params_length) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(dim_params != NULL || dim_params_length == 0);
@@ -141,8 +145,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetDimensionsCount)(const OrtTensorTypeAndS
 }
 
 /* Fills as many entries as there are dimensions and room. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetDimensions)(const OrtTensorTypeAndShapeInfo* info, int64_t* dim_values,
-                                                    size_t dim_values_length) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetDimensions)(const OrtTensorTypeAndShapeInfo* info,
+                                                    int64_t* dim_values, size_t dim_values_length) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(dim_values != NULL || dim_values_length == 0);
   for (size_t i = 0; i < info->rank && i < dim_values_length; i++) dim_values[i] = info->dims[i];
@@ -151,7 +155,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetDimensions)(const OrtTensorTypeAndShapeI
 
 /* As GetDimensions; "" for a dimension without a name. The names live as long as the info keeps its shape. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo* info,
-                                                            const char* dim_params[], size_t dim_params_length) {
+                                                            const char* dim_params[],
+                                                            size_t dim_params_length) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(dim_params != NULL || dim_params_length == 0);
   for (size_t i = 0; i < info->rank && i < dim_params_length; i++) {
@@ -161,7 +166,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSymbolicDimensions)(const OrtTensorTypeA
 }
 
 /* 0 without a shape, as in onnxruntime; an error when a dimension is not known. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorShapeElementCount)(const OrtTensorTypeAndShapeInfo* info, size_t* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorShapeElementCount)(const OrtTensorTypeAndShapeInfo* info,
+                                                                 size_t* out) {
   REQUIRE_ARG(out != NULL);
   *out = 0;
   REQUIRE_ARG(info != NULL);
@@ -178,7 +184,7 @@ bool ORT_API_CALL SLOT(OrtApi, TensorTypeAndShape_HasShape)(const OrtTensorTypeA
   return info != NULL && info->has_shape;
 }
 
-/* ---- types of every kind --------------------------------------------------------------------------------------- */
+/* ---- types of every kind ---------------------------------------------------------------------------- */
 
 OrtTypeInfo* type_info_new(ONNXType type) {
   OrtTypeInfo* info = host_calloc(1, sizeof(*info));
@@ -281,7 +287,8 @@ OrtTypeInfo* type_info_of_value(const OrtValue* value) {
   }
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetOnnxTypeFromTypeInfo)(const OrtTypeInfo* type_info, enum ONNXType* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetOnnxTypeFromTypeInfo)(const OrtTypeInfo* type_info,
+                                                              enum ONNXType* out) {
   REQUIRE_ARG(out != NULL);
   *out = ONNX_TYPE_UNKNOWN;
   REQUIRE_ARG(type_info != NULL);
@@ -367,7 +374,8 @@ static OrtStatus* copy_out(const OrtTypeInfo* inner, OrtTypeInfo** out) {
   return *out != NULL ? NULL : status_no_memory();
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetMapValueType)(const OrtMapTypeInfo* map_type_info, OrtTypeInfo** type_info) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetMapValueType)(const OrtMapTypeInfo* map_type_info,
+                                                      OrtTypeInfo** type_info) {
   REQUIRE_ARG(type_info != NULL);
   *type_info = NULL;
   REQUIRE_ARG(map_type_info != NULL);
@@ -382,8 +390,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetSequenceElementType)(const OrtSequenceTy
   return copy_out(sequence_type_info->element_type, type_info);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetOptionalContainedTypeInfo)(const OrtOptionalTypeInfo* optional_type_info,
-                                                                   OrtTypeInfo** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             GetOptionalContainedTypeInfo)(const OrtOptionalTypeInfo* optional_type_info,
+                                                           OrtTypeInfo** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(optional_type_info != NULL);
@@ -396,23 +405,26 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseMapTypeInfo)(OrtMapTypeInfo* input) { (voi
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseSequenceTypeInfo)(OrtSequenceTypeInfo* input) { (void)input; }
 
-/* ---- the model editor's constructors: all copy what they are given ---------------------------------------------- */
+/* ---- the model editor's constructors: all copy what they are given ---------------------------------- */
 
-static OrtStatus* create_tensor_type(ONNXType type, const OrtTensorTypeAndShapeInfo* tensor_info, OrtTypeInfo** out) {
+static OrtStatus* create_tensor_type(ONNXType type, const OrtTensorTypeAndShapeInfo* tensor_info,
+                                     OrtTypeInfo** out) {
   *out = tensor_type(type, tensor_info_copy(tensor_info));
   return *out != NULL ? NULL : status_no_memory();
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateTensorTypeInfo)(const OrtTensorTypeAndShapeInfo* tensor_info,
-                                                                      OrtTypeInfo** type_info) {
+OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi,
+                             CreateTensorTypeInfo)(const OrtTensorTypeAndShapeInfo* tensor_info,
+                                                   OrtTypeInfo** type_info) {
   REQUIRE_ARG(type_info != NULL);
   *type_info = NULL;
   REQUIRE_ARG(tensor_info != NULL);
   return create_tensor_type(ONNX_TYPE_TENSOR, tensor_info, type_info);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateSparseTensorTypeInfo)(
-    const OrtTensorTypeAndShapeInfo* tensor_info, OrtTypeInfo** type_info) {
+OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi,
+                             CreateSparseTensorTypeInfo)(const OrtTensorTypeAndShapeInfo* tensor_info,
+                                                         OrtTypeInfo** type_info) {
   REQUIRE_ARG(type_info != NULL);
   *type_info = NULL;
   REQUIRE_ARG(tensor_info != NULL);
@@ -447,15 +459,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateOptionalTypeInfo)(const Or
   return *type_info != NULL ? NULL : status_no_memory();
 }
 
-/* ---- for Python -------------------------------------------------------------------------------------------------- */
+/* ---- for Python ------------------------------------------------------------------------------------- */
 
-OrtStatus* ephost_type_tensor(int element_type, bool has_shape, const int64_t* dims, const char* const* symbols,
-                              size_t rank, OrtTypeInfo** out) {
+OrtStatus* ephost_type_tensor(int element_type, bool has_shape, const int64_t* dims,
+                              const char* const* symbols, size_t rank, OrtTypeInfo** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(element_type >= 0 && element_type <= ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E8M0);
   REQUIRE_ARG(dims != NULL || rank == 0);
-  *out = tensor_type(ONNX_TYPE_TENSOR, tensor_info_new((ONNXTensorElementDataType)element_type, has_shape, dims,
-                                                       symbols, rank));
+  *out = tensor_type(ONNX_TYPE_TENSOR, tensor_info_new((ONNXTensorElementDataType)element_type, has_shape,
+                                                       dims, symbols, rank));
   return *out != NULL ? NULL : status_no_memory();
 }

@@ -5,7 +5,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------- */
+/* ---- buffers ---------------------------------------------------------------------------------------- */
 
 /* Without memory it gives NULL, and the data is still the caller's. */
 Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void* context) {
@@ -44,7 +44,9 @@ Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes) {
   return buffer;
 }
 
-void buffer_retain(Buffer* buffer) { atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed); }
+void buffer_retain(Buffer* buffer) {
+  atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed);
+}
 
 void buffer_release(Buffer* buffer) {
   if (buffer == NULL || atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) != 1) return;
@@ -53,7 +55,7 @@ void buffer_release(Buffer* buffer) {
   host_free(buffer);
 }
 
-/* ---- shapes and sizes ------------------------------------------------------------------------------------------------ */
+/* ---- shapes and sizes ------------------------------------------------------------------------------- */
 
 size_t element_type_bits(ONNXTensorElementDataType type) {
   static const unsigned char bits[] = {
@@ -74,8 +76,10 @@ size_t element_type_bits(ONNXTensorElementDataType type) {
   return (unsigned)type < sizeof(bits) ? bits[type] : 0;
 }
 
-bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count, size_t* nbytes) {
-  size_t bits = type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ? 8 * sizeof(StringElement) : element_type_bits(type);
+bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count,
+                   size_t* nbytes) {
+  size_t bits =
+      type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ? 8 * sizeof(StringElement) : element_type_bits(type);
   if (bits == 0) return false;
   /* 128 bits is the widest element, so a count below this limit is one whose bits can be counted */
   const uint64_t limit = (uint64_t)PTRDIFF_MAX / 128;
@@ -94,7 +98,7 @@ bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t r
   return true;
 }
 
-/* ---- making and dropping ----------------------------------------------------------------------------------------------- */
+/* ---- making and dropping ---------------------------------------------------------------------------- */
 
 OrtValue* value_new(void) {
   OrtValue* value = host_calloc(1, sizeof(*value));
@@ -191,7 +195,8 @@ bool value_share(OrtValue* to, const OrtValue* from) {
   if (from->type == ONNX_TYPE_TENSOR) {
     if (from->buffer == NULL) return false;
     buffer_retain(from->buffer);
-    if (!value_init_tensor(to, from->element_type, from->dims, from->rank, from->buffer, NULL, from->memory_info)) {
+    if (!value_init_tensor(to, from->element_type, from->dims, from->rank, from->buffer, NULL,
+                           from->memory_info)) {
       buffer_release(from->buffer);
       return false;
     }
@@ -203,7 +208,8 @@ bool value_share(OrtValue* to, const OrtValue* from) {
     return true;
   }
   if (from->items != NULL) {
-    return value_init_items(to, from->type, from->element_type, (const OrtValue* const*)from->items, from->item_count);
+    return value_init_items(to, from->type, from->element_type, (const OrtValue* const*)from->items,
+                            from->item_count);
   }
   to->type = from->type;
   to->element_type = from->element_type;
@@ -228,10 +234,10 @@ bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator) {
   return true;
 }
 
-/* ---- making tensors: slots -------------------------------------------------------------------------------------------- */
+/* ---- making tensors: slots -------------------------------------------------------------------------- */
 
-OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
-                              size_t* count, size_t* nbytes) {
+OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims,
+                              size_t rank, size_t* count, size_t* nbytes) {
   if (type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING && element_type_bits(type) == 0) {
     return status_new(ORT_INVALID_ARGUMENT, "%s: %d is no element type", function, (int)type);
   }
@@ -244,7 +250,8 @@ OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType ty
     }
   }
   if (!tensor_nbytes(type, dims, rank, count, nbytes)) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: a tensor of this shape is larger than memory can be", function);
+    return status_new(ORT_INVALID_ARGUMENT, "%s: a tensor of this shape is larger than memory can be",
+                      function);
   }
   return NULL;
 }
@@ -255,7 +262,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorAsOrtValue)(OrtAllocator* alloc
                                                              OrtValue** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
-  REQUIRE_ARG(allocator != NULL && allocator->Alloc != NULL && allocator->Free != NULL && allocator->Info != NULL);
+  REQUIRE_ARG(allocator != NULL && allocator->Alloc != NULL && allocator->Free != NULL &&
+              allocator->Info != NULL);
   size_t nbytes = 0;
   OrtStatus* status = tensor_shape_check("CreateTensorAsOrtValue", type, shape, shape_len, NULL, &nbytes);
   if (status != NULL) return status;
@@ -272,10 +280,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorAsOrtValue)(OrtAllocator* alloc
   return NULL;
 }
 
-/* A tensor over memory that is somebody's: of `buffer`, whose reference is taken over on success only, or borrowed.
- * The memory info is copied. */
-static OrtStatus* tensor_over(const char* function, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
-                              void* data, size_t nbytes, const OrtMemoryInfo* info, OrtValue** out) {
+/* A tensor over memory that is somebody's: of `buffer`, whose reference is taken over on success only, or
+ * borrowed. The memory info is copied. */
+static OrtStatus* tensor_over(const char* function, ONNXTensorElementDataType type, const int64_t* dims,
+                              size_t rank, void* data, size_t nbytes, const OrtMemoryInfo* info,
+                              OrtValue** out) {
   size_t needed = 0;
   OrtStatus* status = tensor_shape_check(function, type, dims, rank, NULL, &needed);
   if (status != NULL) return status;
@@ -283,8 +292,8 @@ static OrtStatus* tensor_over(const char* function, ONNXTensorElementDataType ty
     return status_new(ORT_INVALID_ARGUMENT, "%s: strings can't be taken from the caller's memory", function);
   }
   if (nbytes < needed) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: the shape needs %zu bytes and the data has %zu", function, needed,
-                      nbytes);
+    return status_new(ORT_INVALID_ARGUMENT, "%s: the shape needs %zu bytes and the data has %zu", function,
+                      needed, nbytes);
   }
   if (data == NULL && needed > 0) return status_new(ORT_INVALID_ARGUMENT, "%s: the data is NULL", function);
   OrtValue* value = value_new();
@@ -300,7 +309,8 @@ static OrtStatus* tensor_over(const char* function, ONNXTensorElementDataType ty
 /* The data stays the caller's and must outlive the value. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorWithDataAsOrtValue)(const OrtMemoryInfo* info, void* p_data,
                                                                      size_t p_data_len, const int64_t* shape,
-                                                                     size_t shape_len, ONNXTensorElementDataType type,
+                                                                     size_t shape_len,
+                                                                     ONNXTensorElementDataType type,
                                                                      OrtValue** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
@@ -308,8 +318,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorWithDataAsOrtValue)(const OrtMe
   return tensor_over("CreateTensorWithDataAsOrtValue", type, shape, shape_len, p_data, p_data_len, info, out);
 }
 
-/* Makes the borrowed data of a fresh value its own: free_data(context) runs when the last sharer is gone. On failure
- * the value is released and the data still the caller's. */
+/* Makes the borrowed data of a fresh value its own: free_data(context) runs when the last sharer is gone. On
+ * failure the value is released and the data still the caller's. */
 static OrtStatus* hand_over(OrtValue** value, void (*free_data)(Buffer*), void* context, size_t nbytes) {
   (*value)->buffer = buffer_adopt((*value)->data, nbytes, free_data, context);
   if ((*value)->buffer != NULL) return NULL;
@@ -322,7 +332,8 @@ static void free_to_deleter(Buffer* buffer) {
   if (buffer->data != NULL) free_to_allocator(buffer);
 }
 
-/* The deleter frees the data with the value; it must outlive it. On failure the data is still the caller's. */
+/* The deleter frees the data with the value; it must outlive it. On failure the data is still the caller's.
+ */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorWithDataAndDeleterAsOrtValue)(
     OrtAllocator* deleter, void* p_data, size_t p_data_len, const int64_t* shape, size_t shape_len,
     ONNXTensorElementDataType type, OrtValue** out) {
@@ -336,16 +347,19 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorWithDataAndDeleterAsOrtValue)(
   return status != NULL ? status : hand_over(out, free_to_deleter, deleter, p_data_len);
 }
 
-/* ---- what every kernel asks: no more than a branch or two ---------------------------------------------------------------- */
+/* ---- what every kernel asks: no more than a branch or two ------------------------------------------- */
 
 static OrtStatus* not_a_tensor(const char* function, const OrtValue* value, const void* out) {
-  if (out == NULL) return status_new(ORT_INVALID_ARGUMENT, "%s: there is nowhere to put the answer", function);
+  if (out == NULL)
+    return status_new(ORT_INVALID_ARGUMENT, "%s: there is nowhere to put the answer", function);
   if (value == NULL) return status_new(ORT_INVALID_ARGUMENT, "%s: the value is NULL", function);
   return status_new(ORT_INVALID_ARGUMENT, "%s: the value is no tensor (its ONNXType is %d)", function,
                     (int)value->type);
 }
 
-static inline bool is_tensor(const OrtValue* value) { return value != NULL && value->type == ONNX_TYPE_TENSOR; }
+static inline bool is_tensor(const OrtValue* value) {
+  return value != NULL && value->type == ONNX_TYPE_TENSOR;
+}
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void** out) {
   if (is_tensor(value) && out != NULL) {
@@ -366,10 +380,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorData)(const OrtValue* value, const
 }
 
 /* The dimensions are lent, for as long as the value holds this tensor. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorElementTypeAndShapeDataReference)(const OrtValue* value,
-                                                                                ONNXTensorElementDataType* elem_type,
-                                                                                const int64_t** shape_data,
-                                                                                size_t* shape_data_count) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             GetTensorElementTypeAndShapeDataReference)(const OrtValue* value,
+                                                                        ONNXTensorElementDataType* elem_type,
+                                                                        const int64_t** shape_data,
+                                                                        size_t* shape_data_count) {
   REQUIRE_ARG(elem_type != NULL && shape_data != NULL && shape_data_count != NULL);
   if (is_tensor(value)) {
     *elem_type = value->element_type;
@@ -383,7 +398,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorElementTypeAndShapeDataReference)(
   return not_a_tensor("GetTensorElementTypeAndShapeDataReference", value, shape_data);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorTypeAndShape)(const OrtValue* value, OrtTensorTypeAndShapeInfo** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorTypeAndShape)(const OrtValue* value,
+                                                            OrtTensorTypeAndShapeInfo** out) {
   if (is_tensor(value) && out != NULL) {
     *out = tensor_info_new(value->element_type, true, value->dims, NULL, value->rank);
     return *out != NULL ? NULL : status_no_memory();
@@ -392,7 +408,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorTypeAndShape)(const OrtValue* valu
   return not_a_tensor("GetTensorTypeAndShape", value, out);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMemoryInfo)(const OrtValue* value, const OrtMemoryInfo** mem_info) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMemoryInfo)(const OrtValue* value,
+                                                          const OrtMemoryInfo** mem_info) {
   if (is_tensor(value) && mem_info != NULL) {
     *mem_info = value->memory_info;
     return NULL;
@@ -406,7 +423,7 @@ const OrtMemoryDevice* ORT_API_CALL SLOT(OrtEpApi, Value_GetMemoryDevice)(const 
   return is_tensor(value) ? &value->memory_info->device : NULL;
 }
 
-/* ---- asking for less usual things ------------------------------------------------------------------------------------------ */
+/* ---- asking for less usual things ------------------------------------------------------------------- */
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, IsTensor)(const OrtValue* value, int* out) {
   REQUIRE_ARG(out != NULL);
@@ -481,7 +498,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, TensorAt)(OrtValue* value, const int64_t* l
   return NULL;
 }
 
-/* ---- for Python -------------------------------------------------------------------------------------------------------------- */
+/* ---- for Python ------------------------------------------------------------------------------------- */
 
 static _Atomic(ReleaseCallback) release_callback;
 
@@ -497,8 +514,9 @@ OrtStatus* ephost_value_wrap(int element_type, const int64_t* dims, size_t rank,
                              const OrtMemoryInfo* memory_info, void* owner, OrtValue** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
-  OrtStatus* status = tensor_over("ephost_value_wrap", (ONNXTensorElementDataType)element_type, dims, rank, data,
-                                  nbytes, memory_info != NULL ? memory_info : &ephost_cpu_memory_info, out);
+  OrtStatus* status =
+      tensor_over("ephost_value_wrap", (ONNXTensorElementDataType)element_type, dims, rank, data, nbytes,
+                  memory_info != NULL ? memory_info : &ephost_cpu_memory_info, out);
   return status != NULL || owner == NULL ? status : hand_over(out, release_owner, owner, nbytes);
 }
 
@@ -519,7 +537,8 @@ OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out) {
   if (shared == NULL) return status_no_memory();
   if (!value_share(shared, value)) {
     SLOT(OrtApi, ReleaseValue)(shared);
-    return status_new(ORT_FAIL, "the value borrows its data, which nobody else can hold, or there is no memory");
+    return status_new(ORT_FAIL,
+                      "the value borrows its data, which nobody else can hold, or there is no memory");
   }
   *out = shared;
   return NULL;

@@ -11,7 +11,8 @@ bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType 
     if (copies[i] == NULL) goto failed;
     if (value_share(copies[i], items[i])) continue;
     /* what borrows its data can't be shared; on the CPU it can be copied */
-    if (items[i]->type != ONNX_TYPE_TENSOR || items[i]->buffer != NULL || !value_copy(copies[i], items[i], NULL)) {
+    if (items[i]->type != ONNX_TYPE_TENSOR || items[i]->buffer != NULL ||
+        !value_copy(copies[i], items[i], NULL)) {
       goto failed;
     }
   }
@@ -33,7 +34,8 @@ static OrtStatus* check_sequence(const OrtValue* const* items, size_t count) {
     REQUIRE_ARG(items[i]->type == ONNX_TYPE_TENSOR || items[i]->type == ONNX_TYPE_MAP ||
                 items[i]->type == ONNX_TYPE_SEQUENCE);
     if (items[i]->type != items[0]->type || items[i]->element_type != items[0]->element_type) {
-      return status_new(ORT_INVALID_ARGUMENT, "element %zu of the sequence is of another type than its first", i);
+      return status_new(ORT_INVALID_ARGUMENT, "element %zu of the sequence is of another type than its first",
+                        i);
     }
   }
   return NULL;
@@ -62,8 +64,8 @@ static OrtStatus* check_map(const OrtValue* const* items, size_t count) {
   }
 }
 
-static OrtStatus* new_container(ONNXType type, ONNXTensorElementDataType element_type, const OrtValue* const* items,
-                                size_t count, OrtValue** out) {
+static OrtStatus* new_container(ONNXType type, ONNXTensorElementDataType element_type,
+                                const OrtValue* const* items, size_t count, OrtValue** out) {
   OrtStatus* status = type == ONNX_TYPE_MAP ? check_map(items, count) : check_sequence(items, count);
   if (status != NULL) return status;
   OrtValue* value = value_new();
@@ -96,8 +98,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValueCount)(const OrtValue* value, size_
   return NULL;
 }
 
-/* A tensor on the CPU is copied into the allocator's memory, so that what the caller does to it stays with the
- * caller; anything else is shared. */
+/* A tensor on the CPU is copied into the allocator's memory, so that what the caller does to it stays with
+ * the caller; anything else is shared. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValue)(const OrtValue* value, int index, OrtAllocator* allocator,
                                                OrtValue** out) {
   REQUIRE_ARG(out != NULL);
@@ -106,7 +108,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValue)(const OrtValue* value, int index,
   REQUIRE_ARG(allocator->Alloc != NULL && allocator->Free != NULL && allocator->Info != NULL);
   REQUIRE_ARG(value->type == ONNX_TYPE_SEQUENCE || value->type == ONNX_TYPE_MAP);
   if (index < 0 || (size_t)index >= value->item_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "GetValue: there is no item %d among %zu", index, value->item_count);
+    return status_new(ORT_INVALID_ARGUMENT, "GetValue: there is no item %d among %zu", index,
+                      value->item_count);
   }
   const OrtValue* item = value->items[index];
   bool on_device = item->type == ONNX_TYPE_TENSOR && !memory_info_is_cpu(item->memory_info);
@@ -120,7 +123,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValue)(const OrtValue* value, int index,
   return NULL;
 }
 
-/* ---- for Python ------------------------------------------------------------------------------------------------------ */
+/* ---- for Python ------------------------------------------------------------------------------------- */
 
 OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int element_type, OrtValue** out) {
   REQUIRE_ARG(out != NULL);

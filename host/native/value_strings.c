@@ -41,7 +41,8 @@ bool copy_strings(StringElement* to, const StringElement* from, size_t count) {
 /* The elements of a tensor of strings, or the status that says it is none. */
 static OrtStatus* elements_of(const char* function, const OrtValue* value, StringElement** out) {
   *out = NULL;
-  if (value == NULL || value->type != ONNX_TYPE_TENSOR || value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+  if (value == NULL || value->type != ONNX_TYPE_TENSOR ||
+      value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
     return status_new(ORT_INVALID_ARGUMENT, "%s: the value is no tensor of strings", function);
   }
   *out = value->data;
@@ -96,8 +97,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorDataLength)(const OrtValue* 
   return NULL;
 }
 
-/* The texts one after the other, and where each begins. Only the first offsets_len of an offsets array that is longer
- * than the tensor are written. */
+/* The texts one after the other, and where each begins. Only the first offsets_len of an offsets array that
+ * is longer than the tensor are written. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorContent)(const OrtValue* value, void* s, size_t s_len,
                                                              size_t* offsets, size_t offsets_len) {
   StringElement* elements = NULL;
@@ -108,9 +109,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorContent)(const OrtValue* val
   size_t needed = 0;
   for (size_t i = 0; i < value->element_count; i++) needed += elements[i].length;
   if (s_len < needed || offsets_len < value->element_count) {
-    return status_new(ORT_INVALID_ARGUMENT,
-                      "GetStringTensorContent: %zu bytes and %zu offsets for a tensor of %zu bytes in %zu texts",
-                      s_len, offsets_len, needed, value->element_count);
+    return status_new(
+        ORT_INVALID_ARGUMENT,
+        "GetStringTensorContent: %zu bytes and %zu offsets for a tensor of %zu bytes in %zu texts", s_len,
+        offsets_len, needed, value->element_count);
   }
   size_t position = 0;
   for (size_t i = 0; i < value->element_count; i++) {
@@ -121,7 +123,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorContent)(const OrtValue* val
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElementLength)(const OrtValue* value, size_t index, size_t* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElementLength)(const OrtValue* value, size_t index,
+                                                                   size_t* out) {
   REQUIRE_ARG(out != NULL);
   *out = 0;
   StringElement* element = NULL;
@@ -131,8 +134,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElementLength)(const OrtValu
 }
 
 /* The text's bytes, without a NUL. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElement)(const OrtValue* value, size_t s_len, size_t index,
-                                                             void* s) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElement)(const OrtValue* value, size_t s_len,
+                                                             size_t index, void* s) {
   StringElement* element = NULL;
   OrtStatus* status = element_at("GetStringTensorElement", value, index, &element);
   if (status != NULL) return status;
@@ -147,7 +150,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorElement)(const OrtValue* val
 
 /* The element's own memory, made `length_in_bytes` long, for the caller to write the text into. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetResizedStringTensorElementBuffer)(OrtValue* value, size_t index,
-                                                                          size_t length_in_bytes, char** buffer) {
+                                                                          size_t length_in_bytes,
+                                                                          char** buffer) {
   REQUIRE_ARG(buffer != NULL);
   *buffer = NULL;
   StringElement* element = NULL;
@@ -162,15 +166,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetResizedStringTensorElementBuffer)(OrtVal
   return NULL;
 }
 
-/* ---- for Python ---------------------------------------------------------------------------------------------------- */
+/* ---- for Python ------------------------------------------------------------------------------------- */
 
 OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const int64_t* dims, size_t rank,
                                 OrtValue** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(packed != NULL && offsets != NULL);
-  OrtStatus* status =
-      tensor_shape_check("ephost_value_strings", ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, dims, rank, NULL, NULL);
+  OrtStatus* status = tensor_shape_check("ephost_value_strings", ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, dims,
+                                         rank, NULL, NULL);
   if (status != NULL) return status;
   OrtValue* value = value_new();
   if (value == NULL) return status_no_memory();
@@ -178,7 +182,8 @@ OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const
   StringElement* elements = value->data;
   for (size_t i = 0; i < value->element_count; i++) {
     if (offsets[i + 1] < offsets[i]) {
-      status = status_new(ORT_INVALID_ARGUMENT, "ephost_value_strings: offset %zu is below the one before", i + 1);
+      status =
+          status_new(ORT_INVALID_ARGUMENT, "ephost_value_strings: offset %zu is below the one before", i + 1);
       goto failed;
     }
     if (!string_element_set(&elements[i], packed + offsets[i], offsets[i + 1] - offsets[i])) goto no_memory;

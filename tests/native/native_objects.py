@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,17 @@ def live_handles() -> dict[int, int]:
     return {kind: lib.ephost_live_handles(kind) for kind in range(HANDLE_KINDS)}
 
 
+_kept: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+
+def c_strings(*texts: bytes | None) -> Any:
+    """A C array of strings (None for NULL) that keeps them alive."""
+    strings = [ffi.new("char[]", text) if text is not None else ffi.NULL for text in texts]
+    array = ffi.new("char*[]", strings)
+    _kept[array] = strings
+    return array
+
+
 def dims(*values: int) -> Any:
     """A C array of dimensions."""
     return ffi.new("int64_t[]", list(values))
@@ -49,7 +61,12 @@ def dims(*values: int) -> Any:
 def cpu_tensor(shape: tuple[int, ...], element_type: int = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) -> Any:
     """A new tensor from the CPU allocator; the caller releases it."""
     return out(
-        "OrtValue*", api.CreateTensorAsOrtValue, lib.ephost_cpu_allocator(), dims(*shape), len(shape), element_type
+        "OrtValue*",
+        api.CreateTensorAsOrtValue,
+        lib.ephost_cpu_allocator(),
+        dims(*shape),
+        len(shape),
+        element_type,
     )
 
 

@@ -6,7 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from native_objects import Refused, api, check, cpu_tensor, dims, editor, ep_api, ffi, lib, live_handles, out
+from native_objects import (
+    Refused,
+    api,
+    c_strings,
+    check,
+    cpu_tensor,
+    dims,
+    editor,
+    ep_api,
+    ffi,
+    lib,
+    live_handles,
+    out,
+)
 from test_objects import Factory, new_pairs
 
 FLOAT = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT
@@ -50,11 +63,12 @@ def tensors() -> Any:
 @pytest.fixture
 def nested_type() -> Any:
     """optional(sequence(map(int64, tensor(float)[n, 2])))."""
-    names = [ffi.new("char[]", b"n"), ffi.new("char[]", b"")]
     place = ffi.new("OrtTypeInfo**")
-    check(lib.ephost_type_tensor(FLOAT, True, dims(-1, 2), ffi.new("char*[]", names), 2, place))
+    check(lib.ephost_type_tensor(FLOAT, True, dims(-1, 2), c_strings(b"n", b""), 2, place))
     made = [place[0]]
-    made.append(out("OrtTypeInfo*", editor.CreateMapTypeInfo, lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, made[-1]))
+    made.append(
+        out("OrtTypeInfo*", editor.CreateMapTypeInfo, lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, made[-1])
+    )
     made.append(out("OrtTypeInfo*", editor.CreateSequenceTypeInfo, made[-1]))
     made.append(out("OrtTypeInfo*", editor.CreateOptionalTypeInfo, made[-1]))
     check(lib.ephost_type_set_denotation(made[-1], b"THING"))
@@ -63,15 +77,23 @@ def nested_type() -> Any:
         api.ReleaseTypeInfo(info)
 
 
-def test_tensors() -> None:
-    allocator = lib.ephost_cpu_allocator()
+@pytest.mark.parametrize("element_type", [FLOAT, STRING])
+def test_new_tensors(element_type: int) -> None:
+    def create() -> Any:
+        allocator = lib.ephost_cpu_allocator()
+        return out("OrtValue*", api.CreateTensorAsOrtValue, allocator, long_shape(), 7, element_type)
+
+    assert walk_failures(create, api.ReleaseValue) == 4  # value, data, buffer, dimensions
+
+
+def test_tensors_over_the_callers_data() -> None:
     pinned = out("OrtMemoryInfo*", api.CreateMemoryInfo, b"CudaPinned", 0, 0, 0)
     data = ffi.new("float[2]")
-    for element_type in (FLOAT, STRING):
-        create = lambda: out("OrtValue*", api.CreateTensorAsOrtValue, allocator, long_shape(), 7, element_type)  # noqa: B023, E731
-        assert walk_failures(create, api.ReleaseValue) == 4  # value, data, buffer, dimensions
-    over = lambda: out("OrtValue*", api.CreateTensorWithDataAsOrtValue, pinned, data, 8, long_shape(), 7, FLOAT)  # noqa: E731
-    assert walk_failures(over, api.ReleaseValue) == 4  # value, dimensions, memory info and its name
+
+    def create() -> Any:
+        return out("OrtValue*", api.CreateTensorWithDataAsOrtValue, pinned, data, 8, long_shape(), 7, FLOAT)
+
+    assert walk_failures(create, api.ReleaseValue) == 4  # value, dimensions, memory info and its name
     api.ReleaseMemoryInfo(pinned)
 
 
@@ -80,7 +102,10 @@ def test_wrapped_tensors_stay_the_callers() -> None:
     callback = ffi.callback("void(void*)")(released.append)
     lib.ephost_set_release_callback(callback)
     data, owner = ffi.new("float[2]"), ffi.cast("void*", 9)
-    wrap = lambda: out("OrtValue*", lib.ephost_value_wrap, FLOAT, dims(2), 1, data, 8, ffi.NULL, owner)  # noqa: E731
+
+    def wrap() -> Any:
+        return out("OrtValue*", lib.ephost_value_wrap, FLOAT, dims(2), 1, data, 8, ffi.NULL, owner)
+
     assert walk_failures(wrap, api.ReleaseValue) == 2
     assert released == [owner]  # for the one that succeeded
     lib.ephost_set_release_callback(ffi.NULL)
@@ -88,36 +113,58 @@ def test_wrapped_tensors_stay_the_callers() -> None:
 
 def test_strings(tensors: Any) -> None:
     offsets = ffi.new("size_t[]", [0, 2, 5])
-    make = lambda: out("OrtValue*", lib.ephost_value_strings, b"abcde", offsets, dims(2), 1)  # noqa: E731
+
+    def make() -> Any:
+        return out("OrtValue*", lib.ephost_value_strings, b"abcde", offsets, dims(2), 1)
+
     assert walk_failures(make, api.ReleaseValue) == 5
 
     def fill() -> None:
         check(api.FillStringTensorElement(tensors[0], b"other", 1))
 
     assert walk_failures(fill, lambda _: None) == 1
-    resize = lambda: out("char*", api.GetResizedStringTensorElementBuffer, tensors[0], 1, 900)  # noqa: E731
+
+    def resize() -> Any:
+        return out("char*", api.GetResizedStringTensorElementBuffer, tensors[0], 1, 900)
+
     assert walk_failures(resize, lambda _: None) == 1
 
 
 def test_containers(tensors: Any) -> None:
-    make = lambda: out("OrtValue*", api.CreateValue, tensors, 2, lib.ONNX_TYPE_MAP)  # noqa: E731
+    def make() -> Any:
+        return out("OrtValue*", api.CreateValue, tensors, 2, lib.ONNX_TYPE_MAP)
+
     assert walk_failures(make, api.ReleaseValue) == 4
     value = make()
-    take = lambda: out("OrtValue*", api.GetValue, value, 0, lib.ephost_cpu_allocator())  # noqa: E731
+
+    def take() -> Any:
+        return out("OrtValue*", api.GetValue, value, 0, lib.ephost_cpu_allocator())
+
     assert walk_failures(take, api.ReleaseValue) == 5
-    share = lambda: out("OrtValue*", lib.ephost_value_share, value)  # noqa: E731
+
+    def share() -> Any:
+        return out("OrtValue*", lib.ephost_value_share, value)
+
     assert walk_failures(share, api.ReleaseValue) == 4
     api.ReleaseValue(value)
 
 
 def test_type_infos(nested_type: Any, tensors: Any) -> None:
-    make = lambda: out("OrtTypeInfo*", editor.CreateOptionalTypeInfo, nested_type)  # noqa: E731
+    def make() -> Any:
+        return out("OrtTypeInfo*", editor.CreateOptionalTypeInfo, nested_type)
+
     assert walk_failures(make, api.ReleaseTypeInfo) > 10
     inner = out("const OrtOptionalTypeInfo*", api.CastTypeInfoToOptionalTypeInfo, nested_type)
-    take = lambda: out("OrtTypeInfo*", api.GetOptionalContainedTypeInfo, inner)  # noqa: E731
+
+    def take() -> Any:
+        return out("OrtTypeInfo*", api.GetOptionalContainedTypeInfo, inner)
+
     assert walk_failures(take, api.ReleaseTypeInfo) > 5
     value = out("OrtValue*", api.CreateValue, tensors, 2, lib.ONNX_TYPE_MAP)
-    of_value = lambda: out("OrtTypeInfo*", api.GetTypeInfo, value)  # noqa: E731
+
+    def of_value() -> Any:
+        return out("OrtTypeInfo*", api.GetTypeInfo, value)
+
     assert walk_failures(of_value, api.ReleaseTypeInfo) == 4
     api.ReleaseValue(value)
 
@@ -125,7 +172,7 @@ def test_type_infos(nested_type: Any, tensors: Any) -> None:
 def test_a_tensor_info_that_cannot_grow_is_unchanged() -> None:
     info = out("OrtTensorTypeAndShapeInfo*", api.CreateTensorTypeAndShapeInfo)
     check(api.SetDimensions(info, dims(3, 4), 2))
-    names = ffi.new("char*[]", [ffi.new("char[]", b"N"), ffi.new("char[]", b"M")])
+    names = c_strings(b"N", b"M")
 
     def set_names() -> None:
         check(api.SetSymbolicDimensions(info, names, 2))
@@ -145,11 +192,17 @@ def test_a_tensor_info_that_cannot_grow_is_unchanged() -> None:
 
 def test_devices() -> None:
     metadata = new_pairs({"a": "1", "b": "2"})
-    hardware = lambda: out("OrtHardwareDevice*", ep_api.CreateHardwareDevice, 0, 1, 2, b"Acme", metadata)  # noqa: E731
+
+    def hardware() -> Any:
+        return out("OrtHardwareDevice*", ep_api.CreateHardwareDevice, 0, 1, 2, b"Acme", metadata)
+
     assert walk_failures(hardware, ep_api.ReleaseHardwareDevice) == 9
     device = hardware()
     factory = Factory(23, GetName=b"AcmeEP", GetVendor=b"Acme", GetVersion=b"1")
-    make = lambda: out("OrtEpDevice*", ep_api.CreateEpDevice, factory.handle, device, metadata, metadata)  # noqa: E731
+
+    def make() -> Any:
+        return out("OrtEpDevice*", ep_api.CreateEpDevice, factory.handle, device, metadata, metadata)
+
     assert walk_failures(make, ep_api.ReleaseEpDevice) > 12
     ep_device = make()
     info = out("OrtMemoryInfo*", api.CreateMemoryInfo, b"Cuda", 0, 0, 0)
@@ -164,9 +217,14 @@ def test_devices() -> None:
 
 
 def test_options_and_settings() -> None:
-    run_options = lambda: out("OrtRunOptions*", api.CreateRunOptions)  # noqa: E731
+    def run_options() -> Any:
+        return out("OrtRunOptions*", api.CreateRunOptions)
+
     assert walk_failures(run_options, api.ReleaseRunOptions) == 3
-    session_options = lambda: out("OrtSessionOptions*", api.CreateSessionOptions)  # noqa: E731
+
+    def session_options() -> Any:
+        return out("OrtSessionOptions*", api.CreateSessionOptions)
+
     assert walk_failures(session_options, api.ReleaseSessionOptions) == 2
 
     def set_environment() -> None:
@@ -176,9 +234,15 @@ def test_options_and_settings() -> None:
         check(lib.ephost_env_config_set(b"key", ffi.NULL))
 
     assert walk_failures(set_environment, unset_environment) == 5
-    stats = lambda: out("OrtKeyValuePairs*", api.AllocatorGetStats, lib.ephost_cpu_allocator())  # noqa: E731
+
+    def stats() -> Any:
+        return out("OrtKeyValuePairs*", api.AllocatorGetStats, lib.ephost_cpu_allocator())
+
     assert walk_failures(stats, api.ReleaseKeyValuePairs) > 15
-    arena = lambda: out("OrtArenaCfg*", api.CreateArenaCfg, 1, 1, -1, -1)  # noqa: E731
+
+    def arena() -> Any:
+        return out("OrtArenaCfg*", api.CreateArenaCfg, 1, 1, -1, -1)
+
     assert walk_failures(arena, api.ReleaseArenaCfg) > 5
 
 

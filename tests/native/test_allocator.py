@@ -142,7 +142,9 @@ def test_threads_may_allocate_at_once(allocator: Any) -> None:
 
     def work(mark: int) -> None:
         for round_ in range(300):
-            blocks = [ffi.cast("unsigned char*", allocate(allocator, 1000 + (round_ % 3) * 1000)) for _ in range(4)]
+            blocks = [
+                ffi.cast("unsigned char*", allocate(allocator, 1000 + (round_ % 3) * 1000)) for _ in range(4)
+            ]
             for block in blocks:
                 block[0] = block[999] = mark
             if any(block[0] != mark or block[999] != mark for block in blocks):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from native_objects import Refused, api, check, dims, editor, ep_api, ffi, lib, out
+from native_objects import Refused, api, c_strings, check, dims, editor, ep_api, ffi, lib, out
 
 FLOAT = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT
 
@@ -17,7 +17,9 @@ def text(pointer: Any) -> str:
 
 def pairs_of(pairs: Any) -> dict[str, str]:
     keys, values, count = ffi.new("char***"), ffi.new("char***"), ffi.new("size_t*")
-    api.GetKeyValuePairs(pairs, ffi.cast("const char* const**", keys), ffi.cast("const char* const**", values), count)
+    api.GetKeyValuePairs(
+        pairs, ffi.cast("const char* const**", keys), ffi.cast("const char* const**", values), count
+    )
     return {text(keys[0][i]): text(values[0][i]) for i in range(count[0])}
 
 
@@ -122,7 +124,9 @@ def test_a_known_name_says_the_device(
 def test_an_unknown_name_needs_the_newer_function() -> None:
     with pytest.raises(Refused, match="Quantum"):
         out("OrtMemoryInfo*", api.CreateMemoryInfo, b"Quantum", 0, 0, 0)
-    info = out("OrtMemoryInfo*", api.CreateMemoryInfo_V2, b"Quantum", 3, 7, 1, 0, 128, lib.OrtReadOnlyAllocator)
+    info = out(
+        "OrtMemoryInfo*", api.CreateMemoryInfo_V2, b"Quantum", 3, 7, 1, 0, 128, lib.OrtReadOnlyAllocator
+    )
     assert text(out("const char*", api.MemoryInfoGetName, info)) == "Quantum"
     api.ReleaseMemoryInfo(info)
     for device_type, memory_type in ((4, 0), (0, 3)):
@@ -143,7 +147,9 @@ def test_an_unknown_name_needs_the_newer_function() -> None:
         ((b"a", 1, 2, 3, 0, 0, 0), False),
     ],
 )
-def test_infos_are_equal_when_everything_is_and_devices_when_their_part_is(other: tuple, same_device: bool) -> None:
+def test_infos_are_equal_when_everything_is_and_devices_when_their_part_is(
+    other: tuple, same_device: bool
+) -> None:
     first = (b"a", 1, 2, 3, 0, 64, 0)
     a, b = (out("OrtMemoryInfo*", api.CreateMemoryInfo_V2, *each) for each in (first, other))
     assert (out("int", api.CompareMemoryInfo, a, b) == 0) == (first == other)
@@ -154,12 +160,12 @@ def test_infos_are_equal_when_everything_is_and_devices_when_their_part_is(other
 
 
 def test_arena_settings_are_checked_by_name() -> None:
-    keys = [ffi.new("char[]", b"max_mem"), ffi.new("char[]", b"no_such_setting")]
+    keys = c_strings(b"max_mem", b"no_such_setting")
     values = ffi.new("size_t[]", [1, 2])
-    config = out("OrtArenaCfg*", api.CreateArenaCfgV2, ffi.new("char*[]", keys), values, 1)
+    config = out("OrtArenaCfg*", api.CreateArenaCfgV2, keys, values, 1)
     api.ReleaseArenaCfg(config)
     with pytest.raises(Refused, match="no_such_setting"):
-        out("OrtArenaCfg*", api.CreateArenaCfgV2, ffi.new("char*[]", keys), values, 2)
+        out("OrtArenaCfg*", api.CreateArenaCfgV2, keys, values, 2)
     api.ReleaseArenaCfg(out("OrtArenaCfg*", api.CreateArenaCfg, 0, -1, -1, -1))
 
 
@@ -167,14 +173,13 @@ def test_arena_settings_are_checked_by_name() -> None:
 
 
 def tensor_type(shape: list[int] | None, symbols: list[bytes] | None = None) -> Any:
-    names = [ffi.new("char[]", symbol) for symbol in symbols or []]
     place = ffi.new("OrtTypeInfo**")
     check(
         lib.ephost_type_tensor(
             FLOAT,
             shape is not None,
             dims(*(shape or [])),
-            ffi.new("char*[]", names) if names else ffi.NULL,
+            c_strings(*symbols) if symbols else ffi.NULL,
             len(shape or []),
             place,
         )
@@ -217,7 +222,7 @@ def test_a_tensor_info_is_built_step_by_step() -> None:
     check(api.SetTensorElementType(info, FLOAT))
     check(api.SetDimensions(info, dims(*range(8)), 8))
     check(api.SetDimensions(info, dims(-1, 4), 2))
-    names = ffi.new("char*[]", [ffi.new("char[]", b"N"), ffi.NULL])
+    names = c_strings(b"N", None)
     check(api.SetSymbolicDimensions(info, names, 2))
     seen = ffi.new("char*[2]")
     check(api.GetSymbolicDimensions(info, seen, 2))
@@ -247,13 +252,27 @@ def test_nested_types_are_copies_all_the_way_down() -> None:
     for info in (tensor, mapped, sequence):
         api.ReleaseTypeInfo(info)
     assert out("ONNXType", api.GetOnnxTypeFromTypeInfo, optional) == lib.ONNX_TYPE_OPTIONAL
-    inner = out("OrtTypeInfo*", api.GetOptionalContainedTypeInfo, out("const OrtOptionalTypeInfo*", api.CastTypeInfoToOptionalTypeInfo, optional))
-    element = out("OrtTypeInfo*", api.GetSequenceElementType, out("const OrtSequenceTypeInfo*", api.CastTypeInfoToSequenceTypeInfo, inner))
+    inner = out(
+        "OrtTypeInfo*",
+        api.GetOptionalContainedTypeInfo,
+        out("const OrtOptionalTypeInfo*", api.CastTypeInfoToOptionalTypeInfo, optional),
+    )
+    element = out(
+        "OrtTypeInfo*",
+        api.GetSequenceElementType,
+        out("const OrtSequenceTypeInfo*", api.CastTypeInfoToSequenceTypeInfo, inner),
+    )
     kind = out("const OrtMapTypeInfo*", api.CastTypeInfoToMapTypeInfo, element)
     value = out("OrtTypeInfo*", api.GetMapValueType, kind)
     names = ffi.new("char*[2]")
-    check(api.GetSymbolicDimensions(out("const OrtTensorTypeAndShapeInfo*", api.CastTypeInfoToTensorInfo, value), names, 2))
-    assert out("ONNXTensorElementDataType", api.GetMapKeyType, kind) == lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64
+    check(
+        api.GetSymbolicDimensions(
+            out("const OrtTensorTypeAndShapeInfo*", api.CastTypeInfoToTensorInfo, value), names, 2
+        )
+    )
+    assert (
+        out("ONNXTensorElementDataType", api.GetMapKeyType, kind) == lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64
+    )
     assert text(names[1]) == "n"
     for info in (value, element, inner, optional):
         api.ReleaseTypeInfo(info)
@@ -325,7 +344,13 @@ def hardware() -> Iterator[Any]:
     """An NPU of the vendor "Acme" with one entry of metadata."""
     metadata = new_pairs({"PCI": "01:00"})
     device = out(
-        "OrtHardwareDevice*", ep_api.CreateHardwareDevice, lib.OrtHardwareDeviceType_NPU, 0xACE, 7, b"Acme", metadata
+        "OrtHardwareDevice*",
+        ep_api.CreateHardwareDevice,
+        lib.OrtHardwareDeviceType_NPU,
+        0xACE,
+        7,
+        b"Acme",
+        metadata,
     )
     api.ReleaseKeyValuePairs(metadata)
     yield device
@@ -399,12 +424,23 @@ def test_each_kind_of_memory_has_its_place(hardware: Any) -> None:
     factory = Factory(22, GetName=b"A", GetVendor=b"B")
     device = out("OrtEpDevice*", ep_api.CreateEpDevice, factory.handle, hardware, ffi.NULL, ffi.NULL)
     assert api.EpDevice_MemoryInfo(device, lib.OrtDeviceMemoryType_DEFAULT) == ffi.NULL
-    for name, memory_type, allocator_type in ((b"first", 0, 0), (b"main", 0, 0), (b"host", 5, 0), (b"weights", 0, 2)):
+    for name, memory_type, allocator_type in (
+        (b"first", 0, 0),
+        (b"main", 0, 0),
+        (b"host", 5, 0),
+        (b"weights", 0, 2),
+    ):
         info = out("OrtMemoryInfo*", api.CreateMemoryInfo_V2, name, 3, 1, 0, memory_type, 0, allocator_type)
         check(ep_api.EpDevice_AddAllocatorInfo(device, info))
         api.ReleaseMemoryInfo(info)
-    found = [api.EpDevice_MemoryInfo(device, kind) for kind in (0, 5)] + [lib.ephost_ep_device_read_only_memory(device)]
-    assert [text(out("const char*", api.MemoryInfoGetName, info)) for info in found] == ["main", "host", "weights"]
+    found = [api.EpDevice_MemoryInfo(device, kind) for kind in (0, 5)] + [
+        lib.ephost_ep_device_read_only_memory(device)
+    ]
+    assert [text(out("const char*", api.MemoryInfoGetName, info)) for info in found] == [
+        "main",
+        "host",
+        "weights",
+    ]
     ep_api.ReleaseEpDevice(device)
 
 

@@ -7,6 +7,7 @@ import pytest
 from native_objects import (
     Refused,
     api,
+    c_strings,
     check,
     cpu_tensor,
     dims,
@@ -27,7 +28,9 @@ STRING = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING
 
 def array_of(value: object) -> np.ndarray:
     seen = view(value)
-    return np.frombuffer(ffi.buffer(seen.data, seen.nbytes), np.float32).reshape([seen.dims[i] for i in range(seen.rank)])
+    return np.frombuffer(ffi.buffer(seen.data, seen.nbytes), np.float32).reshape(
+        [seen.dims[i] for i in range(seen.rank)]
+    )
 
 
 def test_a_new_tensor_is_aligned_cpu_memory_of_its_shape() -> None:
@@ -47,7 +50,11 @@ def test_a_new_tensor_is_aligned_cpu_memory_of_its_shape() -> None:
 @pytest.mark.parametrize("rank", [0, 1, 6, 7, 12])
 def test_dimensions_are_kept_at_every_rank(rank: int) -> None:
     value = cpu_tensor(tuple(range(1, rank + 1)) if rank < 8 else (1,) * (rank - 1) + (5,))
-    element_type, shape, count = ffi.new("ONNXTensorElementDataType*"), ffi.new("const int64_t**"), ffi.new("size_t*")
+    element_type, shape, count = (
+        ffi.new("ONNXTensorElementDataType*"),
+        ffi.new("const int64_t**"),
+        ffi.new("size_t*"),
+    )
     check(api.GetTensorElementTypeAndShapeDataReference(value, element_type, shape, count))
     given = [shape[0][i] for i in range(count[0])]
     info = out("OrtTensorTypeAndShapeInfo*", api.GetTensorTypeAndShape, value)
@@ -137,7 +144,9 @@ def test_the_deleter_frees_the_data_with_the_last_sharer() -> None:
     with pytest.raises(Refused):
         out("OrtValue*", api.CreateTensorWithDataAndDeleterAsOrtValue, deleter, data, 7, dims(2), 1, FLOAT)
     assert freed == []
-    value = out("OrtValue*", api.CreateTensorWithDataAndDeleterAsOrtValue, deleter, data, 8, dims(2), 1, FLOAT)
+    value = out(
+        "OrtValue*", api.CreateTensorWithDataAndDeleterAsOrtValue, deleter, data, 8, dims(2), 1, FLOAT
+    )
     shared = out("OrtValue*", lib.ephost_value_share, value)
     api.ReleaseValue(value)
     assert freed == [] and view(shared).data == data
@@ -216,8 +225,7 @@ def test_strings_keep_nuls_and_any_length() -> None:
 def test_strings_are_filled_all_or_one_at_a_time() -> None:
     value = cpu_tensor((3,), STRING)
     assert read_strings(value) == [b"", b"", b""]
-    texts = [ffi.new("char[]", text) for text in (b"one", b"two", b"three")]
-    check(api.FillStringTensor(value, ffi.new("char*[]", texts), 3))
+    check(api.FillStringTensor(value, c_strings(b"one", b"two", b"three"), 3))
     check(api.FillStringTensorElement(value, b"zwei", 1))
     buffer = out("char*", api.GetResizedStringTensorElementBuffer, value, 2, 5)
     assert bytes(ffi.buffer(buffer, 6)) == b"three\0"
@@ -225,9 +233,9 @@ def test_strings_are_filled_all_or_one_at_a_time() -> None:
     ffi.memmove(buffer, b"dre\0ier", 7)
     assert read_strings(value) == [b"one", b"zwei", b"dre\0ier"]
     with pytest.raises(Refused, match="2 texts for a tensor of 3"):
-        check(api.FillStringTensor(value, ffi.new("char*[]", texts), 2))
+        check(api.FillStringTensor(value, c_strings(b"a", b"b"), 2))
     with pytest.raises(Refused):
-        check(api.FillStringTensor(value, ffi.new("char*[]", [texts[0], texts[1], ffi.NULL]), 3))
+        check(api.FillStringTensor(value, c_strings(b"one", b"two", None), 3))
     with pytest.raises(Refused, match="no element 3"):
         check(api.FillStringTensorElement(value, b"x", 3))
     assert read_strings(value)[0] == b"one"
@@ -304,11 +312,19 @@ def test_a_sequence_of_mixed_types_is_refused() -> None:
 def test_an_empty_sequence_knows_its_element_type() -> None:
     sequence = out("OrtValue*", lib.ephost_value_sequence, ffi.NULL, 0, INT64)
     info = out("OrtTypeInfo*", api.GetTypeInfo, sequence)
-    element = out("OrtTypeInfo*", api.GetSequenceElementType, out("const OrtSequenceTypeInfo*", api.CastTypeInfoToSequenceTypeInfo, info))
+    element = out(
+        "OrtTypeInfo*",
+        api.GetSequenceElementType,
+        out("const OrtSequenceTypeInfo*", api.CastTypeInfoToSequenceTypeInfo, info),
+    )
     tensor = out("const OrtTensorTypeAndShapeInfo*", api.CastTypeInfoToTensorInfo, element)
     assert out("ONNXTensorElementDataType", api.GetTensorElementType, tensor) == INT64
     assert out("size_t", api.GetValueCount, sequence) == 0
-    for release, handle in ((api.ReleaseTypeInfo, element), (api.ReleaseTypeInfo, info), (api.ReleaseValue, sequence)):
+    for release, handle in (
+        (api.ReleaseTypeInfo, element),
+        (api.ReleaseTypeInfo, info),
+        (api.ReleaseValue, sequence),
+    ):
         release(handle)
 
 
