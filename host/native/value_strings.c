@@ -97,8 +97,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorDataLength)(const OrtValue* 
   return NULL;
 }
 
-/* The texts one after the other, and where each begins. Only the first offsets_len of an offsets array that
- * is longer than the tensor are written. */
+/* The texts one after the other without NULs between them, and where each begins. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetStringTensorContent)(const OrtValue* value, void* s, size_t s_len,
                                                              size_t* offsets, size_t offsets_len) {
   StringElement* elements = NULL;

@@ -32,7 +32,7 @@ def slots() -> list[tuple[str, str]]:
     found = []
     for name in FILES:
         source = (NATIVE / f"{name}.c").read_text(encoding="utf-8")
-        slots_of_file = re.findall(r"ORT_API_CALL\s+SLOT\((\w+), (\w+)\)", source)
+        slots_of_file = re.findall(r"ORT_API_CALL\s+SLOT\((\w+),\s+(\w+)\)", source)
         assert slots_of_file, f"{name}.c implements nothing"
         found += slots_of_file
     return found

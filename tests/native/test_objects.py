@@ -405,9 +405,14 @@ def test_the_plugins_own_version_metadata_stays_and_an_old_factory_is_not_asked(
 
 @pytest.mark.parametrize(
     ("getters", "missing"),
-    [({}, "GetName"), ({"GetName": None}, "GetName"), ({"GetName": b""}, "GetName"), ({"GetName": b"AcmeEP"}, "GetVendor"),
-     ({"GetName": b"AcmeEP", "GetVendor": None}, "AcmeEP")],
-)  # fmt: skip
+    [
+        ({}, "GetName"),
+        ({"GetName": None}, "GetName"),
+        ({"GetName": b""}, "GetName"),
+        ({"GetName": b"AcmeEP"}, "GetVendor"),
+        ({"GetName": b"AcmeEP", "GetVendor": None}, "AcmeEP"),
+    ],
+)
 def test_a_factory_that_does_not_name_itself_is_refused(hardware: Any, getters: dict, missing: str) -> None:
     factory = Factory(23, **getters)
     with pytest.raises(Refused, match=missing):
