@@ -99,6 +99,14 @@ def test_a_scan_of_nothing_gives_empty_outputs_of_the_declared_type() -> None:
     assert (stacked.shape, stacked.dtype) == ((0, 2), np.float32)
 
 
+def test_a_scan_output_that_nobody_reads_may_be_left_out() -> None:
+    kernel = create_kernel(
+        node("Scan", ["s", "x"], 1, body=graph(SCAN_BODY), num_scan_inputs=1, scan_output_axes=[0]), OPSET
+    )
+    (final,) = kernel([np.ones(2, np.float32), np.ones((3, 2), np.float32)])
+    assert final.tolist() == [4, 4]
+
+
 def test_a_scan_of_opset_8_goes_over_a_batch_with_lengths() -> None:
     scan = node("Scan", ["lens", "s", "x"], 2, body=graph(SCAN_BODY), num_scan_inputs=1)
     x = np.arange(8, dtype=np.float32).reshape(2, 2, 2)

@@ -335,3 +335,31 @@ def test_old_names_and_defaults_reach_the_packages_operators() -> None:
         output_width=2,
         sampling_ratio=2,
     )
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [{}, {"pads": [1, 0, 2, 1]}, {"strides": [2, 1]}, {"dilations": [2, 1], "pads": [1, 1, 1, 1]}],
+    ids=str,
+)
+def test_col2im_adds_up_where_windows_overlap(placement: dict[str, Any]) -> None:
+    kernel = [2, 3]
+    weights = np.ones((1, 1, *kernel), np.float32)
+    count = ours("Conv", [np.ones((1, 1, 6, 7), np.float32), weights], **placement)[0].size
+    columns = image(2, 3 * 6, count)
+    assert_like_onnxruntime("Col2Im", [columns, np.array([6, 7]), np.array(kernel)], **placement)
+
+
+def test_scalars_go_through_softsign_and_log_sum_exp() -> None:
+    assert ours("Softsign", [np.array(-1.0, np.float32)])[0].item() == -0.5
+    assert ours("ReduceLogSumExp", [np.array(800.0)])[0].item() == 800.0
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_log_sum_exp_reduces_the_axes_it_is_given(keepdims: int) -> None:
+    x = image(2, 3, 4) * 100
+    for inputs in ([x], [x, np.array([-1, 0])], [x, np.array([], np.int64)]):
+        assert_like_onnxruntime("ReduceLogSumExp", inputs, keepdims=keepdims)
+    (same,) = ours("ReduceLogSumExp", [x], keepdims=keepdims, noop_with_empty_axes=1)
+    np.testing.assert_allclose(same, x)
+    assert ours("ReduceLogSumExp", [np.zeros((0, 2))], keepdims=keepdims)[0].max() == -np.inf

@@ -29,7 +29,6 @@ class ControlNode:
     version: int
     subgraphs: Mapping[str, Subgraph]
     attributes: Mapping[str, Any]
-    output_count: int
 
 
 Implicit = Mapping[str, Value]
@@ -65,6 +64,7 @@ def run_scan(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> 
     body = node.subgraphs["body"]
     scanned = int(node.attributes["num_scan_inputs"])
     axes = _per_item(node, "scan_input_axes", scanned)
+    outputs = len(body.graph.output) - len(inputs) + scanned
     if node.version < 9:
         return _scan_batches(node, body, inputs, scanned, implicit)
     return _scan(
@@ -74,8 +74,8 @@ def run_scan(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> 
         implicit,
         axes,
         _per_item(node, "scan_input_directions", scanned),
-        _per_item(node, "scan_output_axes", node.output_count - len(inputs) + scanned),
-        _per_item(node, "scan_output_directions", node.output_count - len(inputs) + scanned),
+        _per_item(node, "scan_output_axes", outputs),
+        _per_item(node, "scan_output_directions", outputs),
     )
 
 

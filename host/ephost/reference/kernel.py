@@ -149,7 +149,7 @@ class _Maker:
             subgraphs = self._subgraphs(node, run_subgraph)
             if domain == "" and node.op_type in CONTROL_FLOW:
                 attributes = {a.name: attribute_value(a) for a in node.attribute if a.name not in subgraphs}
-                control = ControlNode(version, subgraphs, attributes, len(node.output))
+                control = ControlNode(version, subgraphs, attributes)
                 return partial(CONTROL_FLOW[node.op_type], control)
             found = own_operator(node, domain, version, signature) or package_operator(
                 node, domain, version, signature, self._imports, subgraphs

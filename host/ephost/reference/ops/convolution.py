@@ -1,4 +1,4 @@
-"""Conv and ConvTranspose as matrix products.
+"""Conv, ConvTranspose and Col2Im on whole images at once.
 
 The package's versions are correct but gather the image through index arrays (Conv) and add the columns up
 element by element (ConvTranspose): one layer of a text detector takes it seconds.
@@ -142,3 +142,25 @@ def conv_transpose(
     if bias is not None:
         y = y + bias.astype(dtype, copy=False).reshape(-1, *[1] * rank)
     return (np.ascontiguousarray(y.astype(x.dtype, copy=False)),)
+
+
+@operator("Col2Im")
+def col2im(
+    node: OperatorNode, columns: np.ndarray, image_shape: np.ndarray, block_shape: np.ndarray
+) -> tuple[np.ndarray]:
+    """columns [N, C * prod(block), windows] are added up where their windows lie: [N, C, *image].
+
+    The package's adds element by element.
+    """
+    windows = windows_of(node.attributes, image_shape.tolist(), block_shape.tolist())
+    batch, depth, count = columns.shape
+    taps = prod(windows.kernel)
+    if depth % taps or count != prod(windows.output):
+        raise ValueError(f"columns {columns.shape} do not fit {windows.output} windows of {windows.kernel}")
+    dtype = compute_dtype(columns.dtype)
+    parts = columns.astype(dtype, copy=False).reshape(batch, depth // taps, taps, *windows.output)
+    padded = windows.pad(np.zeros((batch, depth // taps, *windows.image), dtype), 0)
+    for index, place in enumerate(windows.taps(padded)):
+        place += parts[:, :, index]
+    inside = tuple(slice(b, b + size) for b, size in zip(windows.begin, windows.image, strict=True))
+    return (np.ascontiguousarray(padded[(slice(None), slice(None), *inside)].astype(columns.dtype)),)

@@ -52,3 +52,9 @@ _ERF = np.frompyfunc(math.erf, 1, 1)
 def erf(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
     """The package computes in single precision, for double inputs too."""
     return (np.asarray(_ERF(x.astype(np.float64))).astype(x.dtype),)
+
+
+@operator("Softsign")
+def softsign(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """x / (1 + |x|). The package fails on an input without dimensions."""
+    return (x / (1 + np.abs(x)),)

@@ -17,6 +17,7 @@ MODULES = (
     "quantization",
     "random",
     "recurrent",
+    "reductions",
     "scatter",
     "sequences",
     "shapes",
