@@ -29,6 +29,21 @@ static int32_t* copy_slots(const int32_t* slots, size_t count) {
   return copy;
 }
 
+OrtNodeComputeContext* ephost_compute_context_new(const char* node_name) {
+  OrtNodeComputeContext* context = host_calloc(1, sizeof *context);
+  if (context && !(context->node_name = host_strdup(node_name))) {
+    host_free(context);
+    return NULL;
+  }
+  return context;
+}
+
+void ephost_compute_context_free(OrtNodeComputeContext* context) {
+  if (!context) return;
+  host_free((void*)(uintptr_t)context->node_name);
+  host_free(context);
+}
+
 /* ---- making a plan ------------------------------------------------------------------------------------------- */
 
 Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* logger, bool exclusive) {
@@ -399,6 +414,7 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
 OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   Plan* plan = frame->plan;
   frame->options = options;
+  atomic_fetch_add(&plan->active_runs, 1);
   if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
   OrtStatus* status = NULL;
   size_t started = 0;
@@ -423,6 +439,7 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
     if (end) ephost_api.ReleaseStatus(end);
   }
   if (plan->exclusive) mutex_unlock(&plan->exclusive_lock);
+  atomic_fetch_sub(&plan->active_runs, 1);
   return status;
 }
 
@@ -438,5 +455,7 @@ size_t ephost_plan_times(Plan* plan, EphostStepTime* out, size_t capacity) {
   mutex_unlock(&plan->profile_lock);
   return count;
 }
+
+int ephost_plan_active_runs(Plan* plan) { return atomic_load(&plan->active_runs); }
 
 int64_t ephost_clock_ns(void) { return clock_ns(); }

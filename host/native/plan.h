@@ -70,6 +70,7 @@ typedef struct Plan {
   Mutex exclusive_lock;
   Mutex frames_lock;
   Frame* free_frames;
+  atomic_int active_runs;
   atomic_bool profiling;
   Mutex profile_lock;
   EphostStepTime* times;

@@ -87,6 +87,9 @@ void ephost_library_close(void* library);
 
 /* ---- plans and runs ---- */
 
+OrtNodeComputeContext* ephost_compute_context_new(const char* node_name); /* for CreateState; NULL without memory */
+void ephost_compute_context_free(OrtNodeComputeContext* context);
+
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs, allocators,
  * memory infos, kernels and compute infos are borrowed and must outlive the plan. */
 typedef struct Plan EphostPlan;
@@ -97,6 +100,7 @@ int ephost_thread_pool_size(const EphostThreadPool* pool);
 EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const OrtLogger* logger, bool exclusive);
 void ephost_plan_free(EphostPlan* plan);
 void ephost_plan_free_frames(EphostPlan* plan);
+int ephost_plan_active_runs(EphostPlan* plan);
 OrtStatus* ephost_plan_set_slot(EphostPlan* plan, size_t slot, ONNXTensorElementDataType element_type,
                                 const int64_t* dims, size_t rank, const OrtMemoryInfo* memory,
                                 OrtAllocator* allocator);

@@ -95,6 +95,11 @@ class Node:
         kind = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
         return f"'{self.name}' ({kind})" if self.name else f"#{self.index} ({kind})"
 
+    def reads_all(self) -> Iterator[Value | None]:
+        """Its inputs, None for those left out, then what its subgraphs read."""
+        yield from self.inputs
+        yield from self.implicit_inputs
+
     def reads(self) -> Iterator[Value]:
         """Every value that it needs, those of its subgraphs included."""
         for value in self.inputs:

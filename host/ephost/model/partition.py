@@ -33,6 +33,7 @@ class Group:
     fused: Node
     compute_info: Any = NULL
     state: Any = NULL
+    has_state: bool = False  # CreateState succeeded; the state itself may be NULL
 
 
 @dataclass(slots=True, eq=False)
@@ -63,9 +64,9 @@ class Assignment:
     def release(self) -> None:
         """Release states, kernels and compute infos, in the order that the ABI asks for."""
         for group in self.groups:
-            if group.compute_info and group.state:
+            if group.has_state:
                 group.compute_info.ReleaseState(group.compute_info, group.state)
-                group.state = NULL
+                group.has_state = False
         for kernel in reversed(self.kernels):
             if kernel.implementation and kernel.implementation.Release:
                 kernel.implementation.Release(kernel.implementation)
@@ -238,7 +239,7 @@ class Partitioner:
             raise type(error)(f"{ep.label} failed in CreateState for {where}: {error}") from None
         finally:
             lib.ephost_compute_context_free(context)
-        group.state = state[0]
+        group.state, group.has_state = state[0], True
 
     def _create_kernel(
         self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node, logger: Any, config: Any

@@ -1,0 +1,278 @@
+"""Stage 5: an ordered list of steps, with buffers, lifetimes and reuse decided, handed to C.
+
+Values whose size is known when the session opens, and which a plugin's step writes and nobody outside the run sees, get
+a place in the frame's arena: a block that is reused as soon as nobody reads the value in it any more.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ephost._bindings import NULL, abi_element_type, call, check, dtype_of, ffi, lib
+from ephost.errors import InvalidGraph, NotImplemented
+from ephost.model.graph import Model, Node, TensorType, Value, schema_of
+from ephost.model.native_graph import Constants
+from ephost.model.partition import Assignment
+
+_ALIGNMENT = 64
+COMPILED, KERNEL, PYTHON, COPY = range(4)
+
+
+@dataclass(slots=True)
+class Step:
+    """One step as Python sees it: which nodes of the model it runs, and on whom."""
+
+    node: Node
+    members: list[Node]
+    ep_name: str  # "" for the reference fallback
+
+
+@dataclass(slots=True)
+class Plan:
+    """What was handed to C, and what explains it."""
+
+    pointer: Any
+    steps: list[Step]
+    inputs: list[Value]
+    outputs: list[Value]
+    arena_bytes: int
+    planned_bytes: int  # the sum of what shares the arena
+    fallback: list[Node] = field(default_factory=list)
+
+
+class Arena:
+    """Offsets for blocks by first use and last use, best fit first."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._free: list[tuple[int, int]] = []  # (offset, bytes), by offset
+
+    def take(self, nbytes: int) -> int:
+        """The offset of a block; ``nbytes`` is rounded up by the caller's :func:`round_up`."""
+        best = -1
+        for at, (_, size) in enumerate(self._free):
+            if size >= nbytes and (best < 0 or size < self._free[best][1]):
+                best = at
+                if size == nbytes:
+                    break
+        if best >= 0:
+            offset, size = self._free.pop(best)
+            if size > nbytes:
+                insort(self._free, (offset + nbytes, size - nbytes))
+            return offset
+        if self._free and sum(self._free[-1]) == self.size:  # grow the block at the end
+            offset, _ = self._free.pop()
+        else:
+            offset = self.size
+        self.size = offset + nbytes
+        return offset
+
+    def give(self, offset: int, nbytes: int) -> None:
+        """Take a block back and join it with its neighbours."""
+        at = 0
+        while at < len(self._free) and self._free[at][0] < offset:
+            at += 1
+        if at < len(self._free) and offset + nbytes == self._free[at][0]:
+            nbytes += self._free.pop(at)[1]
+        if at > 0 and sum(self._free[at - 1]) == offset:
+            start, size = self._free.pop(at - 1)
+            offset, nbytes, at = start, size + nbytes, at - 1
+        self._free.insert(at, (offset, nbytes))
+
+
+def round_up(nbytes: int) -> int:
+    """The size of the arena's block for so many bytes."""
+    return max(_ALIGNMENT, (nbytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT)
+
+
+def tensor_bytes(kind: Any) -> int | None:
+    """Bytes of a tensor of known shape; None when the shape is not known, or there are no plain elements."""
+    if not isinstance(kind, TensorType):
+        return None
+    dims = kind.static_dims
+    dtype = dtype_of(kind.element_type)
+    if dims is None or dtype is None:
+        return None
+    return int(np.prod(dims, dtype=object)) * dtype.itemsize
+
+
+def fallback_kernel(model: Model, node: Node) -> Callable[[list[Any]], list[Any]]:
+    """What runs a node on the reference operators: a function of its inputs, then of its captured values.
+
+    Raises:
+        InvalidGraph: ONNX has no such operator at the model's opset.
+        NotImplemented: nobody implements the operator: no plugin claimed it, and the fallback does not know it.
+    """
+    from ephost.reference import create_kernel
+
+    try:
+        kernel = create_kernel(node.proto, model.opsets, model.functions)
+    except NotImplementedError as error:
+        if node.domain == "" and schema_of(node.op_type, "", model.opsets.get("", 1)) is None:
+            raise InvalidGraph(
+                f"node {node.label}: ONNX has no operator {node.op_type} at opset {model.opsets.get('', 1)}"
+            ) from None
+        raise NotImplemented(f"no execution provider claims the node {node.label}, and the fallback cannot: {error}") from None
+    explicit = len(node.inputs)
+    names = [value.name for value in node.implicit_inputs]
+    if not names:
+        return kernel
+
+    def with_captured(inputs: list[Any]) -> list[Any]:
+        return kernel(inputs[:explicit], dict(zip(names, inputs[explicit:], strict=True)))
+
+    return with_captured
+
+
+def make_plan(
+    model: Model,
+    assignments: Sequence[Assignment],
+    constants: Constants,
+    *,
+    threads: Any,
+    logger: Any,
+    exclusive: bool,
+    inputs: Sequence[Value],
+) -> Plan:
+    """Decide the steps of a run and hand them to C.
+
+    Args:
+        model: after partitioning.
+        assignments: what each EP runs, in order of priority.
+        constants: the values of initializers.
+        threads: ``ThreadPool*``, or NULL for none.
+        logger: ``OrtLogger*`` that kernels get.
+        exclusive: whether runs must not overlap.
+        inputs: what a caller may feed, in order.
+
+    Raises:
+        InvalidGraph, NotImplemented: a node that nobody can run.
+    """
+    graph = model.graph
+    slots: dict[int, int] = {}
+    values: list[Value] = []
+
+    def slot(value: Value | None) -> int:
+        if value is None:
+            return -1
+        if id(value) not in slots:
+            slots[id(value)] = len(values)
+            values.append(value)
+        return slots[id(value)]
+
+    input_slots = [slot(value) for value in inputs]
+    steps = [_Step(node, [slot(v) for v in node.reads_all()], [slot(v) for v in node.outputs]) for node in graph.nodes]
+    output_slots = [slot(value) for value in graph.outputs]
+    last_use = _last_uses(steps, set(output_slots))
+    pointer = lib.ephost_plan_new(len(values), threads, logger, exclusive)
+    if not pointer:
+        raise MemoryError("no memory for the plan")
+    plan = Plan(pointer, [], list(inputs), list(graph.outputs), 0, 0)
+    try:
+        _set_slots(plan, values, constants)
+        runners = _Runners(plan, assignments)
+        arena = Arena()
+        kept = {*input_slots, *output_slots} | {i for i, v in enumerate(values) if v.initializer is not None}
+        blocks: dict[int, tuple[int, int]] = {}
+        for at, step in enumerate(steps):
+            kind, ep, target, state = runners.of(step.node) or (PYTHON, -1, None, NULL)
+            if target is None:
+                plan.fallback.append(step.node)
+                target = ffi.cast("void*", call.object_address(fallback_kernel(model, step.node)))
+            else:
+                for index in step.outputs:
+                    nbytes = tensor_bytes(values[index].type) if index >= 0 and index not in kept else None
+                    if nbytes is not None and index not in blocks:
+                        size = round_up(nbytes)
+                        blocks[index] = (arena.take(size), size)
+                        plan.planned_bytes += size
+                        check(lib.ephost_plan_set_arena(pointer, index, blocks[index][0], size))
+            releases = [i for i in last_use.get(at, ()) if i not in kept]
+            check(
+                lib.ephost_plan_add_step(
+                    pointer,
+                    kind,
+                    ep,
+                    target,
+                    state,
+                    step.node.name.encode("utf-8", "surrogateescape"),
+                    step.node.op_type.encode("utf-8", "surrogateescape"),
+                    step.inputs,
+                    len(step.inputs),
+                    step.outputs,
+                    len(step.outputs),
+                    releases,
+                    len(releases),
+                )
+            )
+            members = runners.members.get(step.node.index, [step.node])
+            plan.steps.append(Step(step.node, members, step.node.ep_name))
+            for index in releases:
+                if index in blocks:
+                    arena.give(*blocks[index])
+        plan.arena_bytes = arena.size
+        check(
+            lib.ephost_plan_set_interface(pointer, input_slots, len(input_slots), output_slots, len(output_slots))
+        )
+    except BaseException:
+        lib.ephost_plan_free(pointer)
+        raise
+    return plan
+
+
+@dataclass(slots=True)
+class _Step:
+    node: Node
+    inputs: list[int]
+    outputs: list[int]
+
+
+def _last_uses(steps: Sequence[_Step], outputs: set[int]) -> Mapping[int, list[int]]:
+    """Step -> slots that nobody needs after it."""
+    last: dict[int, int] = {}
+    for at, step in enumerate(steps):
+        for index in (*step.inputs, *step.outputs):
+            if index >= 0:
+                last[index] = at
+    uses: dict[int, list[int]] = {}
+    for index, at in last.items():
+        if index not in outputs:
+            uses.setdefault(at, []).append(index)
+    return uses
+
+
+def _set_slots(plan: Plan, values: Sequence[Value], constants: Constants) -> None:
+    for index, value in enumerate(values):
+        kind = value.type
+        if isinstance(kind, TensorType):
+            static = kind.static_dims
+            dims: Any = NULL if static is None else ffi.new("int64_t[]", list(static) or [0])
+            rank = 0 if static is None else len(static)
+            element_type = abi_element_type(kind.element_type)
+            check(lib.ephost_plan_set_slot(plan.pointer, index, element_type, dims, rank, NULL, NULL))
+        if value.initializer is not None:
+            check(lib.ephost_plan_set_constant(plan.pointer, index, constants.share(value)))
+
+
+class _Runners:
+    """For each node that an EP claimed: the kind of step, the EP's number in the plan, what runs it, and its state."""
+
+    def __init__(self, plan: Plan, assignments: Sequence[Assignment]) -> None:
+        self._by_node: dict[int, tuple[int, int, Any, Any]] = {}
+        self.members: dict[int, list[Node]] = {}
+        for number, assignment in enumerate(assignments):
+            ep = assignment.ep
+            check(lib.ephost_plan_add_ep(plan.pointer, ep.pointer, ep.name.encode(), NULL, NULL))
+            for group in assignment.groups:
+                self._by_node[group.fused.index] = (COMPILED, number, group.compute_info, group.state)
+                self.members[group.fused.index] = group.nodes
+            for kernel in assignment.kernels:
+                self._by_node[kernel.node.index] = (KERNEL, number, kernel.implementation, NULL)
+
+    def of(self, node: Node) -> tuple[int, int, Any, Any] | None:
+        return self._by_node.get(node.index)

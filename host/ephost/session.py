@@ -1,0 +1,568 @@
+"""InferenceSession: a model, partitioned over execution providers, ready to run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ephost import environment
+from ephost._bindings import (
+    NULL,
+    abi_element_type,
+    address,
+    all_dtypes,
+    api,
+    call,
+    dtype_of,
+    lib,
+    new_key_values,
+)
+from ephost.environment import DEFAULT_PROVIDER
+from ephost.errors import Fail, InvalidArgument
+from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
+from ephost.model.fold import drop_unused_initializers, fold
+from ephost.model.graph import Metadata, Node, TensorType, Value
+from ephost.model.infer import infer
+from ephost.model.load import load
+from ephost.model.native_graph import Constants
+from ephost.model.partition import Assignment, Partitioner
+from ephost.model.plan import Plan, make_plan
+from ephost.options import GraphOptimizationLevel, RunOptions, SessionOptions, thread_count
+from ephost.values import OrtValue, type_name
+
+_LOG = logging.getLogger("ephost.session")
+DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
+RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output of a model: name, type as onnxruntime writes it, and shape (str: a named dimension)."""
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model says of itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
+@dataclass(frozen=True)
+class OrtEpAssignedNode:
+    """A node of the model, as it was claimed."""
+
+    name: str
+    domain: str
+    op_type: str
+
+
+@dataclass(frozen=True)
+class OrtEpAssignedSubgraph:
+    """Nodes that one execution provider runs together."""
+
+    ep_name: str
+    nodes: tuple[OrtEpAssignedNode, ...]
+
+    def get_nodes(self) -> list[OrtEpAssignedNode]:
+        """The nodes, in topological order."""
+        return list(self.nodes)
+
+
+def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
+    """A type as onnxruntime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(string,tensor(float))``."""
+    if kind is None:
+        return "unknown"
+    if isinstance(kind, TensorType):
+        return f"tensor({type_name(kind.element_type)})"
+    which = kind.WhichOneof("value")
+    if which == "tensor_type":
+        return f"tensor({type_name(kind.tensor_type.elem_type)})"
+    if which == "sparse_tensor_type":
+        return f"sparse_tensor({type_name(kind.sparse_tensor_type.elem_type)})"
+    if which == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    if which == "optional_type":
+        return f"optional({type_text(kind.optional_type.elem_type)})"
+    if which == "map_type":
+        return f"map({type_name(kind.map_type.key_type)},{type_text(kind.map_type.value_type)})"
+    return "unknown"
+
+
+def _node_arg(value: Value) -> NodeArg:
+    dims = value.type.dims if isinstance(value.type, TensorType) and value.type.dims is not None else ()
+    return NodeArg(value.name, type_text(value.type), list(dims))
+
+
+class _Interface:
+    """What a model takes and gives, and what is wrong with a feed. Knows nothing of the session, so that a session is
+    gone as soon as its last user lets go of it."""
+
+    def __init__(self, inputs: Sequence[Value], required: int, outputs: Sequence[Value]) -> None:
+        self.inputs = list(inputs)  # those that an initializer gives a default come last
+        self.required = required
+        self.outputs = list(outputs)
+        self.output_names = [value.name for value in outputs]
+        self._index = {value.name: at for at, value in enumerate(self.inputs)}
+
+    def specifications(self) -> tuple[tuple[str, int, tuple[int, ...] | None, bool], ...]:
+        """What the call module checks a feed by."""
+        specs = []
+        for at, value in enumerate(self.inputs):
+            element_type, dims = 0, None
+            if isinstance(value.type, TensorType):
+                element_type = abi_element_type(value.type.element_type)
+                dtype_of(value.type.element_type)
+                if value.type.dims is not None:
+                    dims = tuple(d if isinstance(d, int) else -1 for d in value.type.dims)
+            specs.append((value.name, element_type, dims, at < self.required))
+        return tuple(specs)
+
+    def convert(self, index: int, value: Any) -> Any:
+        """The feed as an array or OrtValue of the right type; the way of all feeds that are no plain fitting array.
+
+        Raises:
+            InvalidArgument: the wrong element type, rank or dimension, naming the input.
+            TypeError, ValueError: an object that makes no array.
+        """
+        target = self.inputs[index]
+        if not isinstance(target.type, TensorType):
+            return value
+        if isinstance(value, OrtValue):
+            if not value.is_tensor():
+                raise InvalidArgument(f"Input '{target.name}' takes {target.type}, not {value.data_type()}")
+            self._check(target, target.type, value.element_type(), tuple(value.shape()))
+            return value
+        dtype = dtype_of(target.type.element_type)
+        if not isinstance(value, np.ndarray):
+            if target.type.element_type == onnx.TensorProto.STRING:
+                value = np.asarray(value, dtype=object)
+            elif isinstance(value, (list, tuple, int, float, bool, complex)):
+                value = np.asarray(value, dtype=dtype)
+            else:
+                value = np.asarray(value)
+        if target.type.element_type == onnx.TensorProto.STRING:
+            if value.dtype.kind not in "OUST":
+                raise self._wrong_type(target, target.type, str(value.dtype))
+        elif value.dtype != dtype:
+            raise self._wrong_type(target, target.type, str(value.dtype))
+        self._check(target, target.type, target.type.element_type, value.shape)
+        return value
+
+    @staticmethod
+    def _wrong_type(target: Value, kind: TensorType, actual: str) -> InvalidArgument:
+        names = {"float32": "float", "float64": "double", "object": "string"}
+        return InvalidArgument(
+            f"Unexpected input data type for input '{target.name}'. "
+            f"Actual: (tensor({names.get(actual, actual)})) , expected: (tensor({type_name(kind.element_type)}))"
+        )
+
+    def _check(self, target: Value, kind: TensorType, element_type: int, shape: tuple[int, ...]) -> None:
+        if element_type != kind.element_type:
+            raise self._wrong_type(target, kind, type_name(element_type))
+        if kind.dims is None:
+            return
+        if len(shape) != len(kind.dims):
+            raise InvalidArgument(
+                f"Invalid rank for input: {target.name} Got: {len(shape)} Expected: {len(kind.dims)} "
+                "Please fix either the inputs/outputs or the model."
+            )
+        wrong = [
+            f" index: {at} Got: {got} Expected: {want}"
+            for at, (got, want) in enumerate(zip(shape, kind.dims, strict=True))
+            if isinstance(want, int) and got != want
+        ]
+        if wrong:
+            raise InvalidArgument(
+                f"Got invalid dimensions for input: {target.name} for the following indices\n"
+                + "\n".join(wrong)
+                + "\n Please fix either the inputs/outputs or the model."
+            )
+
+    def feed_error(self, feed: Any) -> Exception:
+        """The exception for a feed with missing or unknown names, or for the name of an unknown output."""
+        if isinstance(feed, str):
+            return InvalidArgument(f"Invalid output name: {feed}. The model's outputs are {self.output_names}")
+        names = list(feed)
+        known = [value.name for value in self.inputs]
+        missing = [name for name in known[: self.required] if name not in feed]
+        if missing:
+            return ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
+        unknown = [name for name in names if name not in self._index]
+        return InvalidArgument(f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}")
+
+
+class _Resources:
+    """Everything native that a session owns, released in order, once."""
+
+    def __init__(self) -> None:
+        self.assignments: list[Assignment] = []
+        self.constants = Constants()
+        self.plan: Plan | None = None
+        self.options: Any = NULL
+        self.config: Any = NULL
+        self.logger: Any = NULL
+        self.threads: Any = NULL
+        self.closed = False
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self.plan is not None:
+            lib.ephost_plan_free(self.plan.pointer)
+        for assignment in reversed(self.assignments):
+            assignment.release()
+            assignment.ep.release()
+        self.assignments.clear()
+        self.constants.release()
+        for pointer, release in (
+            (self.options, api.ReleaseSessionOptions),
+            (self.config, api.ReleaseKeyValuePairs),
+            (self.logger, lib.ephost_logger_free),
+            (self.threads, lib.ephost_thread_pool_free),
+        ):
+            if pointer:
+                release(pointer)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class InferenceSession:
+    """A model opened on execution providers; any number of threads may run it at once."""
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | os.PathLike[str] | onnx.ModelProto,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Load a model, let execution providers claim what they can, and prepare to run it.
+
+        Args:
+            path_or_bytes: the model's path, its bytes, or a ``ModelProto``.
+            sess_options: options; its ``add_provider_for_devices`` chooses the execution providers.
+            providers: instead of that, names of execution providers of registered libraries, in order of priority,
+                or (name, options) pairs. What none of them claims runs on the reference fallback.
+            provider_options: options for ``providers``, one dict for each.
+            **kwargs: ``disabled_optimizers`` and ``enable_fallback`` are accepted for onnxruntime's sake.
+
+        Raises:
+            NoSuchFile, InvalidProtobuf, InvalidGraph: the model is missing or not valid.
+            EPFail: a plugin failed, or broke a rule of the ABI.
+            Fail: nodes are left to the fallback although ``session.disable_cpu_ep_fallback`` is "1".
+            NotImplemented: a node that neither a plugin nor the fallback can run.
+        """
+        if unknown := set(kwargs) - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}:
+            raise TypeError(f"InferenceSession has no argument {sorted(unknown)[0]!r}")
+        self._closed = True  # until there is something to close
+        self._options = sess_options or SessionOptions()
+        chosen = self._choose(providers, provider_options)
+        started = time.perf_counter()
+        self._timings: dict[str, float] = {}
+        resources = self._resources = _Resources()
+        try:
+            self._open(path_or_bytes, chosen, resources)
+        except BaseException:
+            resources.close()
+            raise
+        self._closed = False
+        self._timings["total"] = time.perf_counter() - started
+
+    # ---- opening ----
+
+    def _choose(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None,
+        provider_options: Sequence[Mapping[str, Any]] | None,
+    ) -> list[tuple[list[Any], dict[str, str]]]:
+        if not providers:
+            return list(self._options._providers)
+        if self._options.has_providers():
+            raise InvalidArgument("execution providers are given both in the session options and as `providers`")
+        if provider_options is not None and len(provider_options) != len(providers):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        available: dict[str, list[Any]] = {}
+        for device in environment.get_ep_devices():
+            available.setdefault(device.ep_name, []).append(device)
+        chosen = []
+        for at, entry in enumerate(providers):
+            name, options = (entry, {}) if isinstance(entry, str) else entry
+            if provider_options is not None:
+                options = {**options, **provider_options[at]}
+            if name in available:
+                # A library registered under two names offers its EP twice: the first one is meant.
+                first = available[name][0]._factory
+                devices = [d for d in available[name] if d._factory == first]
+                chosen.append((devices, {str(k): str(v) for k, v in options.items()}))
+            elif name != DEFAULT_PROVIDER:
+                warnings.warn(
+                    f"Specified provider '{name}' is not in available provider names. "
+                    f"Available providers: '{', '.join(environment.get_available_providers())}'",
+                    stacklevel=3,
+                )
+        return chosen
+
+    def _open(self, source: Any, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources) -> None:
+        options = self._options
+        config = dict(options._config)
+        for devices, ep_options in chosen:
+            prefix = option_prefix(devices[0].ep_name)
+            config.update({prefix + key: value for key, value in ep_options.items()})
+        with self._timed("load"):
+            model = self._model = load(
+                source,
+                external_data_folder=config.get("session.model_external_initializers_file_folder_path"),
+                free_dimensions=options._free_dimensions,
+                free_denotations=options._free_denotations,
+            )
+        graph = model.graph
+        self.description = model.path or f"the model '{graph.name}' from memory"
+        fed = [v for v in graph.inputs if v.initializer is None]
+        defaulted = [v for v in graph.inputs if v.initializer is not None and not v.is_constant]
+        with self._timed("infer"):
+            infer(model)
+        with self._timed("fold"):
+            if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC and fold(model):
+                infer(model)
+            drop_unused_initializers(graph)
+        severity = options.log_severity_level
+        severity = environment.default_logger_severity() if severity < 0 else severity
+        resources.options = native_session_options(config)
+        resources.config = new_key_values(config)
+        resources.logger = lib.ephost_logger_new((options.logid or "session").encode(), severity)
+        resources.threads = self._threads(options)
+        total_nodes = list(graph.nodes)
+        with self._timed("partition"):
+            self._partition(chosen, resources, severity)
+        left = [node for node in graph.nodes if not node.ep_name]
+        if left and config.get(DISABLE_FALLBACK) == "1":
+            raise Fail(_fallback_refused(left, total_nodes, resources.assignments))
+        exclusive = not all(a.ep.runs_may_overlap() for a in resources.assignments)
+        inputs = [*fed, *defaulted]
+        with self._timed("plan"):
+            plan = resources.plan = make_plan(
+                model,
+                resources.assignments,
+                resources.constants,
+                threads=resources.threads,
+                logger=resources.logger,
+                exclusive=exclusive,
+                inputs=inputs,
+            )
+            for assignment in resources.assignments:
+                if assignment.ep.member("OnSessionInitializationEnd") is not None:
+                    assignment.ep.call("OnSessionInitializationEnd")
+        self._interface = _Interface(inputs, len(fed), graph.outputs)
+        self._overridable = defaulted
+        if any(isinstance(v.type, TensorType) and v.type.element_type > 15 for v in graph.values.values()):
+            all_dtypes()
+        self._runner = call.Runner(
+            address(plan.pointer),
+            resources,
+            self._interface.convert,
+            self._interface.feed_error,
+            self._interface.specifications(),
+            tuple(self._interface.output_names),
+        )
+        self._run: Callable[..., list[Any]] = self._runner.run
+        for assignment in resources.assignments:
+            assignment.ep.registration.sessions.add(self)
+        if options.enable_profiling:
+            lib.ephost_plan_profile(plan.pointer, True)
+            self._profile_start = lib.ephost_clock_ns()
+
+    @staticmethod
+    def _threads(options: SessionOptions) -> Any:
+        count = thread_count(options)
+        return lib.ephost_thread_pool_new(count) if count > 1 else NULL
+
+    def _partition(
+        self, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources, severity: int
+    ) -> None:
+        prepack = self._options._config.get("session.disable_prepacking") != "1"
+        partitioner = Partitioner(self._model, resources.constants, prepack)
+        for devices, ep_options in chosen:
+            if not devices[0].is_registered:
+                raise InvalidArgument(
+                    f"the library '{devices[0].registration_name}' of {devices[0].ep_name} is not registered any more"
+                )
+            ep = ExecutionProvider(devices, resources.options, ep_options, severity)
+            assignment = Assignment(ep)
+            resources.assignments.append(assignment)
+            partitioner.assign(assignment, resources.logger, resources.config)
+            _LOG.info(
+                "%s claims %d of the nodes of %s in %d group(s) and %d kernel(s)",
+                ep.name,
+                len(assignment.nodes),
+                self.description,
+                len(assignment.groups),
+                len(assignment.kernels),
+            )
+
+    def _timed(self, stage: str) -> _Timer:
+        return _Timer(self._timings, stage)
+
+    # ---- running ----
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """Run the model once.
+
+        Args:
+            output_names: which outputs to compute, in which order; None or empty for all.
+            input_feed: a value for each input: an array of the input's dtype (used in place when it is contiguous),
+                a list, an OrtValue; a list for a sequence, a dict for a map, None for an empty optional.
+            run_options: options of this run.
+
+        Returns:
+            For each output an array of its own (owned by the caller), a list, a dict, or None.
+
+        Raises:
+            ValueError: inputs are missing.
+            InvalidArgument: an unknown name, or a value of the wrong type, rank or dimension.
+            EPFail and the other errors of a plugin, naming the node.
+        """
+        return self._run(output_names, input_feed, None if run_options is None else run_options._address)
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Run the model once on OrtValues, giving OrtValues. Otherwise as :meth:`run`."""
+        names = output_names or self._interface.output_names
+        pairs = [(name, 0) for name in names]
+        options = None if run_options is None else run_options._address
+        found = self._runner.run_values(dict(input_dict_ort_values), pairs, options)
+        return [OrtValue._from_address(value) for value in found]
+
+    # ---- what it is ----
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that every run must feed."""
+        return [_node_arg(v) for v in self._interface.inputs[: self._interface.required]]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The model's outputs."""
+        return [_node_arg(v) for v in self._interface.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that have a default."""
+        return [_node_arg(v) for v in self._overridable]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself."""
+        about: Metadata = self._model.metadata
+        return ModelMetadata(
+            about.producer_name,
+            about.graph_name,
+            about.domain,
+            about.description,
+            about.graph_description,
+            about.version,
+            dict(about.custom),
+        )
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that the session was made with."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """Its execution providers in order of priority; the host's fallback is the last."""
+        return [*dict.fromkeys(a.ep.name for a in self._resources.assignments), DEFAULT_PROVIDER]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of each of its execution providers."""
+        return {**{a.ep.name: dict(a.ep.options) for a in self._resources.assignments}, DEFAULT_PROVIDER: {}}
+
+    def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
+        """Which execution provider runs which nodes of the model.
+
+        Raises:
+            Fail: ``session.record_ep_graph_assignment_info`` is not "1".
+        """
+        if self._options._config.get(RECORD_ASSIGNMENT) != "1":
+            raise Fail(f"'{RECORD_ASSIGNMENT}' must be set to \"1\" to retrieve EP graph assignment information.")
+        assert self._resources.plan is not None
+        return [
+            OrtEpAssignedSubgraph(
+                step.ep_name or DEFAULT_PROVIDER,
+                tuple(OrtEpAssignedNode(n.name, n.domain, n.op_type) for n in step.members),
+            )
+            for step in self._resources.plan.steps
+        ]
+
+    # ---- ending ----
+
+    def close(self) -> None:
+        """Release what the session holds, now rather than with its last reference. Not while a run is under way.
+
+        Raises:
+            Fail: a run is under way.
+        """
+        if self._closed:
+            return
+        plan = self._resources.plan
+        if plan is not None and lib.ephost_plan_active_runs(plan.pointer):
+            raise Fail(f"the session of {self.description} is running: it cannot be closed")
+        self._closed = True
+        self._run = _closed_run
+        self._runner = None
+        self._resources.close()
+        for registration in environment.registrations().values():
+            registration.sessions.discard(self)
+
+    def __repr__(self) -> str:
+        return f"InferenceSession({self.description!r}, providers={self.get_providers()})"
+
+
+def _closed_run(*_: Any) -> list[Any]:
+    raise Fail("the session is closed")
+
+
+class _Timer:
+    def __init__(self, into: dict[str, float], stage: str) -> None:
+        self._into, self._stage = into, stage
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._into[self._stage] = self._into.get(self._stage, 0.0) + time.perf_counter() - self._start
+
+
+def _fallback_refused(left: Sequence[Node], nodes: Sequence[Node], assignments: Sequence[Assignment]) -> str:
+    names = ", ".join(node.label for node in left[:20]) + (f" and {len(left) - 20} more" if len(left) > 20 else "")
+    eps = ", ".join(a.ep.name for a in assignments) or "no execution provider was given"
+    return (
+        f"{len(left)} of {len(nodes)} nodes are claimed by no execution provider ({eps}), and "
+        f"{DISABLE_FALLBACK} forbids the fallback: {names}"
+    )
+
+
