@@ -315,18 +315,26 @@ struct OrtRunOptions {
 
 /* ---- graph.c, graph_view.c, attribute.c ----------------------------------------------------------------------- */
 
+/* One block of memory with the attribute's name and data behind it, except for a tensor and a graph. */
 struct OrtOpAttr {
-  char* name;
+  const char* name;
   OrtOpAttrType type;
-  size_t count;     /* elements of a list; 1 for a scalar; bytes of a string */
-  int64_t* ints;    /* INT, INTS */
-  float* floats;    /* FLOAT, FLOATS */
-  char** strings;   /* STRING (one), STRINGS */
-  size_t* lengths;  /* of the strings, without the NUL */
-  OrtValue* tensor; /* TENSOR */
-  OrtGraph* graph;  /* GRAPH: owned */
+  size_t count;           /* elements of a list; 1 for a scalar */
+  const int64_t* ints;    /* INT, INTS */
+  const float* floats;    /* FLOAT, FLOATS */
+  const char** strings;   /* STRING (one), STRINGS; each NUL-terminated, but may hold NULs before its end */
+  const size_t* lengths;  /* of the strings, without the NUL */
+  OrtValue* tensor;       /* TENSOR: owned */
+  OrtGraph* graph;        /* GRAPH: owned */
 };
-void attribute_free(OrtOpAttr* attribute);
+/* All copy what they are given and return NULL without memory. `type` is the list's or, with count 1, the scalar's. */
+OrtOpAttr* attribute_of_ints(const char* name, OrtOpAttrType type, const int64_t* ints, size_t count);
+OrtOpAttr* attribute_of_floats(const char* name, OrtOpAttrType type, const float* floats, size_t count);
+OrtOpAttr* attribute_of_strings(const char* name, OrtOpAttrType type, const char* const* strings,
+                                const size_t* lengths, size_t count);
+OrtOpAttr* attribute_of_tensor(const char* name, OrtValue* tensor); /* takes the tensor over when it succeeds */
+OrtOpAttr* attribute_of_graph(const char* name, OrtGraph* graph);   /* takes the graph over when it succeeds */
+void attribute_free(OrtOpAttr* attribute);                          /* NULL is fine */
 
 struct OrtExternalInitializerInfo {
   ORTCHAR_T* path;
@@ -339,18 +347,20 @@ typedef struct Consumer {
   int64_t input; /* -1: implicitly, through a subgraph of the node */
 } Consumer;
 
+/* In a view, the name, type, initializer and external info belong to the value that it stands for (see `origin`). */
 struct OrtValueInfo {
-  char* name;
+  const char* name;
   OrtTypeInfo* type; /* never NULL once it is in a graph: unknown types are tensors of undefined element type */
   const OrtGraph* graph;
+  const OrtValueInfo* origin; /* in a view: the value of the graph that the view was made from; else itself */
   OrtNode* producer; /* NULL for inputs and initializers, and for values of an outer graph */
   size_t producer_output;
-  Consumer* consumers;
+  Consumer* consumers; /* a part of its graph's consumer_block */
   size_t consumer_count;
-  size_t consumer_capacity;
-  OrtValue* initializer;                /* NULL for none; borrowed in a view, else owned (see owns_initializer) */
-  OrtExternalInitializerInfo* external; /* NULL when the data is not in a file of its own; owned */
+  OrtValue* initializer;                /* NULL for none, or when its data was not given; see owns_initializer */
+  OrtExternalInitializerInfo* external; /* NULL when the data is not in a file of its own */
   bool owns_initializer;
+  bool is_initializer;
   bool is_constant_initializer;
   bool is_required_input;
   bool is_optional_input; /* an input that an initializer gives a default */
@@ -359,14 +369,16 @@ struct OrtValueInfo {
   bool owned_by_graph; /* false while a plugin holds it (model editor) */
 };
 
+/* In a view, the strings, attributes and schema names belong to `origin`. */
 struct OrtNode {
   size_t id;
-  char* name;
-  char* op_type;
-  char* domain; /* "" for ai.onnx */
-  char* ep_name; /* "" while nobody has claimed it */
+  size_t index; /* place in its graph's nodes */
+  const char* name;
+  const char* op_type;
+  const char* domain;  /* "" for ai.onnx */
+  const char* ep_name; /* interned; "" while nobody has claimed it */
   int since_version;
-  OrtGraph* graph;
+  OrtGraph* graph;       /* NULL while a plugin holds it (model editor) */
   const OrtNode* origin; /* in a view: the node of the graph that the view was made from, at its root; else itself */
   OrtValueInfo** inputs; /* NULL entry: optional input left out */
   size_t input_count;
@@ -374,14 +386,16 @@ struct OrtNode {
   size_t output_count;
   OrtValueInfo** implicit_inputs;
   size_t implicit_input_count;
-  OrtOpAttr** attributes; /* owned by the root graph's node; views borrow */
+  OrtOpAttr** attributes;
   size_t attribute_count;
-  const char** input_params;  /* for kernel lookup: the schema's type parameter ("T") and formal name ("X") of each */
-  const char** input_formals; /*   input and output; NULL where the schema is not known; borrowed, interned strings */
-  const char** output_params;
-  const char** output_formals;
-  char** editor_inputs; /* names, while the node is built through the model editor */
-  char** editor_outputs;
+  const char* const* input_params;  /* for kernel lookup: the schema's type parameter ("T") and formal name ("X") of */
+  const char* const* input_formals; /*   each input and output; NULL where the schema is not known; borrowed, */
+  const char* const* output_params; /*   and kept for the life of the process */
+  const char* const* output_formals;
+  const char* const* schema_attributes; /* names of the optional attributes that the schema knows; borrowed likewise */
+  size_t schema_attribute_count;
+  const char** editor_inputs; /* names, of a node made through the model editor; "" where left out */
+  const char** editor_outputs;
   bool owned_by_graph;
 };
 
@@ -394,9 +408,12 @@ struct OrtModelMetadata {
   int64_t version;
   OrtKeyValuePairs* custom;
 };
+OrtModelMetadata* model_metadata_copy(const OrtModelMetadata* source); /* NULL source gives an empty one; NULL without memory */
+void model_metadata_free(OrtModelMetadata* metadata);
 
+/* Subgraphs and views take the model's path, IR version, operator sets and metadata from the root graph. */
 struct OrtGraph {
-  char* name;
+  const char* name;
   ORTCHAR_T* model_path; /* "" when the model has no file */
   int64_t ir_version;
   char** opset_domains;
@@ -404,7 +421,6 @@ struct OrtGraph {
   size_t opset_count;
   OrtValueInfo** values; /* all of them, owned */
   size_t value_count;
-  size_t value_capacity;
   OrtValueInfo** inputs; /* including initializers that are inputs; borrowed from values */
   size_t input_count;
   OrtValueInfo** outputs;
@@ -413,11 +429,32 @@ struct OrtGraph {
   size_t initializer_count;
   OrtNode** nodes; /* in topological order; owned */
   size_t node_count;
-  size_t node_capacity;
+  Consumer* consumer_block;
   const OrtNode* parent_node; /* of a subgraph; borrowed */
   const OrtGraph* view_of;    /* NULL unless it is a view */
   OrtModelMetadata* metadata; /* owned by the root graph; NULL in views and subgraphs */
+  bool plugin_owned;          /* ReleaseGraph frees it: a view from Graph_GetGraphView, an editor's graph */
+  bool from_editor;
 };
+
+OrtGraph* graph_new(const char* name);                             /* NULL without memory */
+void graph_free(OrtGraph* graph);                                  /* NULL is fine */
+OrtValueInfo* value_info_new(const char* name, OrtTypeInfo* type); /* takes the type over when it succeeds */
+/* With room for `implicit_count` implicit inputs (views only) and `text_size` bytes behind its arrays. */
+OrtNode* node_new(size_t input_count, size_t output_count, size_t implicit_count, size_t text_size);
+const OrtOpAttr* node_attribute(const OrtNode* node, const char* name); /* NULL when it is not set */
+OrtValueInfo* graph_add_value(OrtGraph* graph, const char* name, OrtTypeInfo* type); /* takes the type over when it succeeds */
+/* Works out from inputs, outputs, initializers and nodes: producers, consumers, the input and output flags. May be
+ * called again after a change. For an editor's graph it first finds or makes a value for each name that a node uses.
+ * A value with two sources is an INVALID_GRAPH status. */
+OrtStatus* graph_resolve(OrtGraph* graph);
+const OrtGraph* graph_root(const OrtGraph* graph); /* of a view or subgraph: the model's main graph */
+void value_info_free(OrtValueInfo* value);         /* NULL is fine */
+void node_free(OrtNode* node);                     /* NULL is fine */
+bool pointers_push(void* array, size_t* count, const void* item); /* array: address of a pointer array that only this
+                                                                     function grows; false without memory */
+/* A copy in the CPU's memory or, with an allocator, in its memory, which must be the CPU's. */
+OrtStatus* value_copy_tensor(const OrtValue* value, OrtAllocator* allocator, OrtValue** out);
 
 struct OrtModel {
   char** opset_domains;
@@ -428,15 +465,16 @@ struct OrtModel {
 
 /* What an EP claims in one GetCapability, collected for Python, which reads it when the call has returned. */
 typedef struct Claim {
-  const OrtNode** nodes; /* origin nodes */
+  const OrtNode** nodes; /* of the graph that the EP was asked about, in the order in which the plugin gave them */
   size_t node_count;
   bool single;                     /* through AddSingleNode: a kernel from the EP's registry runs it */
   bool drop_constant_initializers; /* of a group */
 } Claim;
 struct OrtEpGraphSupportInfo {
   const OrtGraph* graph;
-  OrtEp* ep;
+  const OrtEp* ep;
   const OrtKernelRegistry* registry; /* for LookUpKernel; NULL when the EP has none */
+  struct PointerMap* members;        /* origin of each node of the graph -> the node */
   Claim* claims;
   size_t claim_count;
   size_t claim_capacity;
@@ -490,8 +528,10 @@ typedef struct KernelEntry {
   OrtKernelCreateFunc create;
   void* create_state;
 } KernelEntry;
-/* The entry whose operator, domain, version range and type constraints fit the node; NULL for none. */
-const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node);
+/* The entry whose operator, domain, version range and type constraints fit the node, and which names no other EP than
+ * `ep_name` (NULL: any); NULL for none. */
+const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name);
+void kernel_def_release(OrtKernelDef* def); /* drops a reference; NULL is fine */
 
 struct OrtKernelInfo {
   const OrtNode* node; /* borrowed: its graph must outlive the kernel */
@@ -502,7 +542,8 @@ struct OrtKernelInfo {
   OrtAllocator* cpu_allocator;
   OrtAllocator* device_allocator;  /* the EP's; the CPU's when it has none */
   void* session;                   /* Python's handle of the session, for subgraph kernels; may be NULL */
-  const OrtValue* const* constants; /* one for each input: its constant value (maybe on the device) or NULL; borrowed */
+  const OrtValue** constants; /* one for each input: its constant value (maybe on the device) or NULL; the array is owned,
+                                 the values are borrowed */
 };
 
 /* ---- threads.c ----------------------------------------------------------------------------------------------- */

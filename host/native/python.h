@@ -79,6 +79,127 @@ OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void); /* 
 
 /* ---- graphs, kernel registry ---- */
 
+/* Building a graph: values first (those of an outer graph that a subgraph reads included, see set_outer_scope), then
+ * nodes in topological order, then ephost_graph_finish, then it is read only. NULL and false mean: out of memory.
+ * Handles given for `take over` belong to the graph when the call succeeds. A subgraph is built like a graph and given
+ * to its node with ephost_node_add_graph, which the node owns from then on; it takes path, opsets and metadata from
+ * the root graph. */
+OrtGraph* ephost_graph_new(const char* name, int64_t ir_version, const ORTCHAR_T* model_path); /* path may be NULL */
+void ephost_graph_free(OrtGraph* graph); /* NULL is fine; views first, then their graph */
+bool ephost_graph_add_opset(OrtGraph* graph, const char* domain, int64_t version); /* "" for ai.onnx */
+bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const char* graph_name, const char* domain,
+                               const char* description, const char* graph_description, int64_t version);
+bool ephost_graph_add_metadata(OrtGraph* graph, const char* key, const char* value);
+/* Takes the type over; NULL: a tensor of which nothing is known. */
+OrtValueInfo* ephost_graph_add_value(OrtGraph* graph, const char* name, OrtTypeInfo* type);
+/* rank -1: not known; a dimension -1: not known; symbols NULL: none, else "" for a dimension without one. */
+OrtValueInfo* ephost_graph_add_tensor(OrtGraph* graph, const char* name, int element_type, int64_t rank,
+                                      const int64_t* dims, const char* const* symbols);
+void ephost_value_set_outer_scope(OrtValueInfo* value); /* before set_initializer */
+/* Puts the value among its graph's initializers (not one of an outer scope). data may be NULL. */
+bool ephost_value_set_initializer(OrtValueInfo* value, OrtValue* data, bool take_over, bool constant);
+bool ephost_value_set_external(OrtValueInfo* value, const ORTCHAR_T* path, int64_t offset, size_t nbytes);
+bool ephost_graph_add_input(OrtGraph* graph, OrtValueInfo* value);
+bool ephost_graph_add_output(OrtGraph* graph, OrtValueInfo* value);
+/* NULL among inputs and outputs: left out. ep_name "": nobody's. */
+OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type, const char* domain,
+                               int since_version, const char* ep_name, OrtValueInfo** inputs, size_t input_count,
+                               OrtValueInfo** outputs, size_t output_count);
+bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name);
+/* What the operator's schema says: the type parameter and formal name of each input and output of the node (an array
+ * entry may be NULL), and the optional attributes. All arrays are borrowed and must live as long as the graph: keep one
+ * set for each schema and number of inputs and outputs. */
+void ephost_node_set_schema(OrtNode* node, const char* const* input_params, const char* const* input_formals,
+                            const char* const* output_params, const char* const* output_formals,
+                            const char* const* attributes, size_t attribute_count);
+bool ephost_node_add_implicit_input(OrtNode* node, OrtValueInfo* value); /* of the node's own graph */
+bool ephost_node_add_int(OrtNode* node, const char* name, int64_t value);
+bool ephost_node_add_ints(OrtNode* node, const char* name, const int64_t* values, size_t count);
+bool ephost_node_add_float(OrtNode* node, const char* name, float value);
+bool ephost_node_add_floats(OrtNode* node, const char* name, const float* values, size_t count);
+bool ephost_node_add_string(OrtNode* node, const char* name, const char* text, size_t length);
+bool ephost_node_add_strings(OrtNode* node, const char* name, const char* const* texts, const size_t* lengths,
+                             size_t count);
+bool ephost_node_add_tensor(OrtNode* node, const char* name, OrtValue* tensor); /* takes over */
+bool ephost_node_add_graph(OrtNode* node, const char* name, OrtGraph* subgraph); /* takes over, sets the parent */
+void ephost_graph_set_parent(OrtGraph* subgraph, const OrtNode* node);
+/* Works out producers, consumers and flags; INVALID_GRAPH when a value has two sources. May be called again after
+ * changes, but not while views of the graph are alive. */
+OrtStatus* ephost_graph_finish(OrtGraph* graph);
+
+/* The view of `graph` that EPs compile: its nodes have the same ids, and share all but their links. It must be freed
+ * (ephost_graph_free) before its graph. */
+OrtStatus* ephost_graph_view(const OrtGraph* graph, const char* name, OrtNode** nodes, size_t node_count,
+                             OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs, size_t output_count,
+                             OrtGraph** out);
+
+/* Reading graphs, of one's own and of those that plugins make. All that is returned is borrowed. Indices are not
+ * checked. */
+const char* ephost_graph_name(const OrtGraph* graph);
+size_t ephost_graph_value_count(const OrtGraph* graph);
+OrtValueInfo* ephost_graph_value(const OrtGraph* graph, size_t index);
+size_t ephost_graph_input_count(const OrtGraph* graph);
+OrtValueInfo* ephost_graph_input(const OrtGraph* graph, size_t index);
+size_t ephost_graph_output_count(const OrtGraph* graph);
+OrtValueInfo* ephost_graph_output(const OrtGraph* graph, size_t index);
+size_t ephost_graph_initializer_count(const OrtGraph* graph);
+OrtValueInfo* ephost_graph_initializer(const OrtGraph* graph, size_t index);
+size_t ephost_graph_node_count(const OrtGraph* graph);
+OrtNode* ephost_graph_node(const OrtGraph* graph, size_t index);
+const char* ephost_value_name(const OrtValueInfo* value);
+const OrtTypeInfo* ephost_value_type(const OrtValueInfo* value);
+const OrtValue* ephost_value_initializer(const OrtValueInfo* value);
+size_t ephost_node_id(const OrtNode* node);
+const char* ephost_node_name(const OrtNode* node);
+const char* ephost_node_op_type(const OrtNode* node);
+const char* ephost_node_domain(const OrtNode* node);
+size_t ephost_node_input_count(const OrtNode* node);
+size_t ephost_node_output_count(const OrtNode* node);
+const char* ephost_node_input_name(const OrtNode* node, size_t index); /* "" where left out */
+const char* ephost_node_output_name(const OrtNode* node, size_t index);
+size_t ephost_node_attribute_count(const OrtNode* node);
+const OrtOpAttr* ephost_node_attribute(const OrtNode* node, size_t index);
+const char* ephost_attribute_name(const OrtOpAttr* attribute);
+int ephost_attribute_type(const OrtOpAttr* attribute); /* an OrtOpAttrType */
+size_t ephost_attribute_count(const OrtOpAttr* attribute);
+const int64_t* ephost_attribute_ints(const OrtOpAttr* attribute);   /* INT (one), INTS; else NULL */
+const float* ephost_attribute_floats(const OrtOpAttr* attribute);   /* FLOAT (one), FLOATS; else NULL */
+const char* ephost_attribute_string(const OrtOpAttr* attribute, size_t index, size_t* length); /* STRING, STRINGS only */
+const OrtValue* ephost_attribute_tensor(const OrtOpAttr* attribute); /* TENSOR; else NULL */
+const OrtGraph* ephost_attribute_graph(const OrtOpAttr* attribute);  /* GRAPH; else NULL */
+const OrtGraph* ephost_model_graph(const OrtModel* model);           /* NULL while it has none */
+size_t ephost_model_opset_count(const OrtModel* model);
+const char* ephost_model_opset(const OrtModel* model, size_t index, int* version);
+
+/* What an EP claims. The registry (NULL: none) must outlive the info. */
+OrtEpGraphSupportInfo* ephost_support_info_new(const OrtGraph* graph, const OrtEp* ep,
+                                               const OrtKernelRegistry* registry);
+void ephost_support_info_free(OrtEpGraphSupportInfo* info);
+size_t ephost_support_info_claim_count(const OrtEpGraphSupportInfo* info);
+size_t ephost_claim_node_count(const OrtEpGraphSupportInfo* info, size_t claim);
+void ephost_claim_node_ids(const OrtEpGraphSupportInfo* info, size_t claim, size_t* ids);
+bool ephost_claim_is_single(const OrtEpGraphSupportInfo* info, size_t claim);
+bool ephost_claim_drops_constants(const OrtEpGraphSupportInfo* info, size_t claim);
+
+/* Kernels. An entry is valid until its registry changes or is released. */
+typedef struct KernelEntry KernelEntry;
+const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name);
+size_t ephost_registry_size(const OrtKernelRegistry* registry);
+const OrtKernelDef* ephost_entry_def(const KernelEntry* entry);
+int ephost_def_input_mem_type(const OrtKernelDef* def, size_t index); /* an OrtMemType */
+int ephost_def_output_mem_type(const OrtKernelDef* def, size_t index);
+/* Pairs of an input and an output that share memory: always or, with may_inplace, where the host wants it. */
+size_t ephost_def_alias_count(const OrtKernelDef* def, bool may_inplace);
+void ephost_def_alias(const OrtKernelDef* def, bool may_inplace, size_t index, int* input, int* output);
+/* Node, EP, logger, allocators (NULL: the CPU's) and session are borrowed, config and constants (NULL: none; else one
+ * for each of the node's inputs) copied, the constant values borrowed. */
+OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
+                                      const OrtLogger* logger, const OrtKeyValuePairs* config,
+                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator, void* session,
+                                      const OrtValue** constants);
+void ephost_kernel_info_free(OrtKernelInfo* info);
+OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out);
+
 /* ---- libraries ---- */
 
 void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */

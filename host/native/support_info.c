@@ -1,0 +1,140 @@
+/* OrtEpGraphSupportInfo: what an EP claims while GetCapability runs. What a plugin says is checked here; whether two
+ * claims name the same node is for Python to see, which reads them when the call has returned. */
+#include <string.h>
+
+#include "maps.h"
+#include "native.h"
+#include "python.h"
+
+OrtEpGraphSupportInfo* ephost_support_info_new(const OrtGraph* graph, const OrtEp* ep,
+                                               const OrtKernelRegistry* registry) {
+  OrtEpGraphSupportInfo* info = host_calloc(1, sizeof *info + sizeof(PointerMap));
+  if (info == NULL) return NULL;
+  info->graph = graph;
+  info->ep = ep;
+  info->registry = registry;
+  info->members = (PointerMap*)(info + 1);
+  handle_count(HANDLE_OTHER, 1);
+  bool done = pointer_map_reserve(info->members, graph->node_count);
+  for (size_t i = 0; done && i < graph->node_count; ++i) {
+    void** place = pointer_map_at(info->members, graph->nodes[i]->origin);
+    done = place != NULL;
+    if (done) *place = graph->nodes[i];
+  }
+  if (done) return info;
+  ephost_support_info_free(info);
+  return NULL;
+}
+
+void ephost_support_info_free(OrtEpGraphSupportInfo* info) {
+  if (info == NULL) return;
+  for (size_t i = 0; i < info->claim_count; ++i) host_free(info->claims[i].nodes);
+  host_free(info->claims);
+  pointer_map_clear(info->members);
+  host_free(info);
+  handle_count(HANDLE_OTHER, -1);
+}
+
+size_t ephost_support_info_claim_count(const OrtEpGraphSupportInfo* info) { return info->claim_count; }
+size_t ephost_claim_node_count(const OrtEpGraphSupportInfo* info, size_t claim) {
+  return info->claims[claim].node_count;
+}
+bool ephost_claim_is_single(const OrtEpGraphSupportInfo* info, size_t claim) { return info->claims[claim].single; }
+bool ephost_claim_drops_constants(const OrtEpGraphSupportInfo* info, size_t claim) {
+  return info->claims[claim].drop_constant_initializers;
+}
+void ephost_claim_node_ids(const OrtEpGraphSupportInfo* info, size_t claim, size_t* ids) {
+  for (size_t i = 0; i < info->claims[claim].node_count; ++i) ids[i] = info->claims[claim].nodes[i]->id;
+}
+
+static OrtStatus* add_claim(const char* function, OrtEpGraphSupportInfo* info, const OrtNode* const* nodes,
+                            size_t count, bool single, bool drop_constant_initializers) {
+  OrtStatus* status = NULL;
+  PointerMap seen = {0};
+  const OrtNode** own = host_malloc(count * sizeof *own);
+  if (own == NULL || !pointer_map_reserve(&seen, count)) {
+    status = status_no_memory();
+    goto done;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const OrtNode* node = nodes[i];
+    if (node == NULL) {
+      status = status_new(ORT_INVALID_ARGUMENT, "%s: node %zu of %zu is NULL", function, i, count);
+      goto done;
+    }
+    own[i] = pointer_map_get(info->members, node->origin); /* a node of a view counts as the node that it shows */
+    if (own[i] == NULL) {
+      status = status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) is not in graph '%s'", function, node->name,
+                          node->op_type, info->graph->name);
+      goto done;
+    }
+    void** place = pointer_map_at(&seen, own[i]);
+    if (place == NULL) {
+      status = status_no_memory();
+      goto done;
+    }
+    if (*place != NULL) {
+      status = status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) is there twice", function, node->name,
+                          node->op_type);
+      goto done;
+    }
+    *place = info;
+  }
+  if (info->claim_count == info->claim_capacity) {
+    size_t capacity = info->claim_capacity > 0 ? info->claim_capacity * 2 : 16;
+    Claim* claims = host_realloc(info->claims, capacity * sizeof *claims);
+    if (claims == NULL) {
+      status = status_no_memory();
+      goto done;
+    }
+    info->claims = claims;
+    info->claim_capacity = capacity;
+  }
+  info->claims[info->claim_count++] = (Claim){own, count, single, drop_constant_initializers};
+  own = NULL;
+done:
+  host_free(own);
+  pointer_map_clear(&seen);
+  return status;
+}
+
+/* The options may be NULL. */
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpGraphSupportInfo_AddNodesToFuse)(
+    OrtEpGraphSupportInfo* graph_support_info, const OrtNode* const* nodes, size_t num_nodes,
+    const OrtNodeFusionOptions* node_fusion_options) {
+  REQUIRE_ARG(graph_support_info != NULL);
+  REQUIRE_ARG(num_nodes > 0);
+  REQUIRE_ARG(nodes != NULL);
+  if (num_nodes > graph_support_info->graph->node_count) {
+    return status_new(ORT_INVALID_ARGUMENT, "EpGraphSupportInfo_AddNodesToFuse: %zu nodes, but graph '%s' has %zu",
+                      num_nodes, graph_support_info->graph->name, graph_support_info->graph->node_count);
+  }
+  bool drop = node_fusion_options != NULL && node_fusion_options->drop_constant_initializers;
+  return add_claim("EpGraphSupportInfo_AddNodesToFuse", graph_support_info, nodes, num_nodes, false, drop);
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpGraphSupportInfo_AddSingleNode)(OrtEpGraphSupportInfo* graph_support_info,
+                                                                         const OrtNode* node) {
+  REQUIRE_ARG(graph_support_info != NULL);
+  return add_claim("EpGraphSupportInfo_AddSingleNode", graph_support_info, &node, 1, true, false);
+}
+
+/* *out_kernel_def is NULL, and that no error, when the EP has no kernel for the node. It is the registry's. */
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpGraphSupportInfo_LookUpKernel)(OrtEpGraphSupportInfo* graph_support_info,
+                                                                        const OrtNode* node,
+                                                                        const OrtKernelDef** out_kernel_def) {
+  REQUIRE_ARG(out_kernel_def != NULL);
+  *out_kernel_def = NULL;
+  REQUIRE_ARG(graph_support_info != NULL);
+  REQUIRE_ARG(node != NULL);
+  if (graph_support_info->registry == NULL) return NULL;
+  const OrtEp* ep = graph_support_info->ep;
+  const char* ep_name = ep != NULL && ep->GetName != NULL ? ep->GetName(ep) : NULL;
+  const KernelEntry* entry = kernel_registry_find(graph_support_info->registry, node, ep_name);
+  if (entry != NULL) *out_kernel_def = entry->def;
+  return NULL;
+}
+
+const char* ORT_API_CALL SLOT(OrtEpApi, NodeComputeContext_NodeName)(const OrtNodeComputeContext* context) {
+  return context != NULL ? context->node_name : NULL;
+}
