@@ -219,29 +219,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, OpAttr_GetTensorAttributeAsOrtValue)(const 
 
 OrtStatus* value_copy_tensor(const OrtValue* value, OrtAllocator* allocator, OrtValue** out) {
   *out = NULL;
-  if (value->type != ONNX_TYPE_TENSOR || !memory_info_is_cpu(value->memory_info)) {
-    return status_new(ORT_INVALID_ARGUMENT, "only a tensor in the CPU's memory can be copied");
+  if (value->type != ONNX_TYPE_TENSOR || !memory_info_is_cpu(value->memory_info) ||
+      (allocator != NULL && !memory_info_is_cpu(allocator->Info(allocator)))) {
+    return status_new(ORT_INVALID_ARGUMENT, "only a tensor can be copied, and only within the CPU's memory");
   }
-  OrtValue* copy = NULL;
-  OrtStatus* status = SLOT(OrtApi, CreateTensorAsOrtValue)(allocator != NULL ? allocator : ephost_cpu_allocator(),
-                                                           value->dims, value->rank, value->element_type, &copy);
-  if (status != NULL) return status;
-  if (!memory_info_is_cpu(copy->memory_info)) {
-    status = status_new(ORT_INVALID_ARGUMENT, "the allocator's memory is not the CPU's");
-  } else if (value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
-    const StringElement* elements = value->data;
-    for (size_t i = 0; i < value->element_count && status == NULL; ++i) {
-      char* text = NULL;
-      status = SLOT(OrtApi, GetResizedStringTensorElementBuffer)(copy, i, elements[i].length, &text);
-      if (status == NULL && elements[i].length > 0) memcpy(text, elements[i].text, elements[i].length);
-    }
-  } else if (value->nbytes > 0) {
-    memcpy(copy->data, value->data, value->nbytes);
+  OrtValue* copy = value_new();
+  if (copy != NULL && value_copy(copy, value, allocator)) {
+    *out = copy;
+    return NULL;
   }
-  if (status != NULL) {
-    SLOT(OrtApi, ReleaseValue)(copy);
-    return status;
-  }
-  *out = copy;
-  return NULL;
+  SLOT(OrtApi, ReleaseValue)(copy);
+  return status_no_memory();
 }
