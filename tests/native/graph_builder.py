@@ -6,35 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ephost._native import ffi, lib
+from native_objects import api, check, cpu_tensor, out, view
 
-api = lib.ephost_api
-ep_api = lib.ephost_ep_api
-editor = lib.ephost_model_editor_api
 FLOAT, INT64, DOUBLE = 1, 7, 11
-HANDLE_KINDS = 19  # of HandleKind in native.h
-
-
-class StatusError(Exception):
-    """A slot answered with a status: ``code`` is its OrtErrorCode."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def check(status: Any) -> None:
-    """Raise what a status says, and release it."""
-    if status != ffi.NULL:
-        error = StatusError(api.GetErrorCode(status), ffi.string(api.GetErrorMessage(status)).decode())
-        api.ReleaseStatus(status)
-        raise error
 
 
 def get(slot: Any, handle: Any, kind: str) -> Any:
     """What a getter with one out-parameter of C type ``kind`` gives."""
-    out = ffi.new(kind + "*")
-    check(slot(handle, out))
-    return out[0]
+    return out(kind, slot, handle)
 
 
 def text(slot: Any, handle: Any) -> str:
@@ -44,9 +23,9 @@ def text(slot: Any, handle: Any) -> str:
 def many(count_slot: Any, list_slot: Any, handle: Any, kind: str) -> list[Any]:
     """The handles that a pair of getters (count, list) gives."""
     count = get(count_slot, handle, "size_t")
-    out = ffi.new(f"{kind}[]", count)
-    check(list_slot(handle, out, count))
-    return list(out)
+    handles = ffi.new(f"{kind}[]", count)
+    check(list_slot(handle, handles, count))
+    return list(handles)
 
 
 def nodes_of(graph: Any) -> list[Any]:
@@ -91,11 +70,6 @@ def consumers_of(value: Any) -> list[tuple[str, int]]:
     nodes, inputs = ffi.new("const OrtNode*[]", count), ffi.new("int64_t[]", count)
     check(api.ValueInfo_GetValueConsumers(value, nodes, inputs, count))
     return [(text(api.Node_GetName, node), index) for node, index in zip(nodes, inputs, strict=True)]
-
-
-def live_handles() -> tuple[int, ...]:
-    """How many handles of each kind are alive."""
-    return tuple(lib.ephost_live_handles(kind) for kind in range(HANDLE_KINDS))
 
 
 class Builder:
@@ -164,26 +138,18 @@ class Builder:
 
     def view(self, node_names: Sequence[str]) -> Any:
         """What Graph_GetGraphView gives; release it with ReleaseGraph."""
-        out = ffi.new("OrtGraph**")
         chosen = [self.nodes[name] for name in node_names]
-        check(api.Graph_GetGraphView(self.graph, chosen, len(chosen), out))
-        return out[0]
+        return out("OrtGraph*", api.Graph_GetGraphView, self.graph, chosen, len(chosen))
 
 
 def float_tensor(values: Sequence[float]) -> Any:
     """A new rank 1 tensor in the CPU's memory; the caller releases it."""
-    out, data = ffi.new("OrtValue**"), ffi.new("void**")
-    check(api.CreateTensorAsOrtValue(lib.ephost_cpu_allocator(), [len(values)], 1, FLOAT, out))
-    check(api.GetTensorMutableData(out[0], data))
-    ffi.buffer(data[0], 4 * len(values))[:] = ffi.buffer(ffi.new("float[]", list(values)))
-    return out[0]
+    value = cpu_tensor((len(values),))
+    ffi.memmove(view(value).data, ffi.new("float[]", list(values)), 4 * len(values))
+    return value
 
 
 def floats_of(value: Any) -> list[float]:
     """What a tensor of floats holds."""
-    info, count, data = ffi.new("OrtTensorTypeAndShapeInfo**"), ffi.new("size_t*"), ffi.new("void**")
-    check(api.GetTensorTypeAndShape(value, info))
-    check(api.GetTensorShapeElementCount(info[0], count))
-    api.ReleaseTensorTypeAndShapeInfo(info[0])
-    check(api.GetTensorMutableData(ffi.cast("OrtValue*", value), data))
-    return list(ffi.unpack(ffi.cast("float*", data[0]), count[0]))
+    shown = view(value)
+    return list(ffi.unpack(ffi.cast("float*", shown.data), shown.element_count))
