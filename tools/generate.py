@@ -225,6 +225,7 @@ def write_tables_c(slots: list[Slot]) -> str:
         out.append(f'  {{"{slot.table}", "{slot.member}", "{slot.implementation}", {slot.since}}},')
     out.append("};\n")
     out.append(
+        "const OrtApiBase* ephost_get_api_base(void) { return &ephost_api_base; }\n"
         "size_t ephost_slot_count(void) { return SLOT_COUNT; }\n"
         "const EphostSlot* ephost_slot(size_t index) { return index < SLOT_COUNT ? &slot_list[index] : NULL; }\n"
         "uint64_t ephost_stub_calls(size_t index) {\n"

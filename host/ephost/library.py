@@ -123,7 +123,7 @@ class Library:
         factories = ffi.new("OrtEpFactory*[]", MAX_FACTORIES)
         count = ffi.new("size_t*")
         where = f"{_CREATE} of '{self.name}' ({self.path})"
-        base = ffi.addressof(lib, "ephost_api_base")
+        base = lib.ephost_get_api_base()
         try:
             check(create(self.name.encode(), base, logger, factories, MAX_FACTORIES, count))
         except OnnxRuntimeException as error:

@@ -4,7 +4,10 @@
  * numpy arrays come in without a copy: a value borrows the array's memory while the run lasts. Outputs go out without
  * a copy: the array that the caller gets keeps the buffer that the kernel wrote alive. Only memory that the run itself
  * borrowed (a feed or a weight that is an output as it is, a value in the arena) is copied. */
+#define _GNU_SOURCE
+#ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030B0000
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -84,7 +87,9 @@ static PyObject* strings_to_array(const OrtValue* value) {
       Py_DECREF(array);
       return NULL;
     }
-    Py_XSETREF(items[i], item);
+    PyObject* before = items[i];
+    items[i] = item;
+    Py_XDECREF(before);
   }
   return array;
 }
@@ -118,7 +123,7 @@ static PyObject* new_array(const OrtValue* value, void* data, PyObject* base, bo
     PyErr_Format(PyExc_TypeError, "tensors of element type %d have no numpy dtype", type);
     return NULL;
   }
-  Py_INCREF(dtype);
+  Py_INCREF((PyObject*)dtype);
   PyObject* array = PyArray_NewFromDescr(&PyArray_Type, dtype, (int)value->rank, dims, NULL, data,
                                          data && writable ? NPY_ARRAY_CARRAY : (data ? NPY_ARRAY_CARRAY_RO : 0), NULL);
   if (!array) {
@@ -730,7 +735,7 @@ static PyObject* small_output(Frame* frame, int32_t index) {
   }
   npy_intp dims[32];
   for (size_t i = 0; i < slot->rank; ++i) dims[i] = (npy_intp)slot->dims[i];
-  Py_INCREF(state.dtypes[type]);
+  Py_INCREF((PyObject*)state.dtypes[type]);
   PyObject* array =
       PyArray_NewFromDescr(&PyArray_Type, state.dtypes[type], (int)slot->rank, dims, NULL, NULL, 0, NULL);
   if (!array) {

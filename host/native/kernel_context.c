@@ -1,4 +1,5 @@
 /* What a kernel asks for while it runs: its inputs and outputs, scratch memory, threads. The hot path of a call. */
+#define _GNU_SOURCE
 #include "plan.h"
 
 #include <string.h>
@@ -98,7 +99,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* 
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(OrtKernelContext* context,
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(const OrtKernelContext* context,
                                                                          size_t output_index, OrtValue** output) {
   REQUIRE_ARG(context && output);
   const Step* step = context->step;

@@ -61,6 +61,12 @@ OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level) {
   return logger;
 }
 
+void ephost_logger_set_level(OrtLogger* logger, OrtLoggingLevel level) {
+  if (logger != NULL) logger->level = level;
+}
+
+void ephost_log(int level, const char* message) { host_log((OrtLoggingLevel)level, "%s", message); }
+
 void ephost_logger_free(OrtLogger* logger) {
   if (logger == NULL) return;
   handle_count(HANDLE_OTHER, -1);

@@ -10,6 +10,7 @@ typedef struct EphostSlot {
   const char* implementation; /* "native", "python" or "missing" */
   uint32_t since;             /* the API version in which the slot appeared */
 } EphostSlot;
+const OrtApiBase* ephost_get_api_base(void); /* what a plugin's CreateEpFactories gets */
 size_t ephost_slot_count(void);
 const EphostSlot* ephost_slot(size_t index);
 uint64_t ephost_stub_calls(size_t index);
@@ -32,7 +33,9 @@ void ephost_set_log_callback(void (*callback)(int level, const char* logger, con
                                               int line, const char* function));
 void ephost_set_log_level(int level);
 OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
+void ephost_logger_set_level(OrtLogger* logger, OrtLoggingLevel level);
 void ephost_logger_free(OrtLogger* logger);
+void ephost_log(int level, const char* message); /* as the host's own message */
 
 OrtAllocator* ephost_cpu_allocator(void);
 void ephost_set_cpu_cache_limit(size_t bytes);
