@@ -323,9 +323,7 @@ def test_upsample_takes_scales_as_attribute_or_input(mode: str) -> None:
     assert_like_onnxruntime("Upsample", [x, np.array([1, 1, 2, 1.5], np.float32)], opset=9, mode=mode)
 
 
-def test_old_names_and_defaults_reach_the_packages_operators() -> None:
-    grid = image(1, 3, 3, 2) * 0.3
-    assert_like_onnxruntime("GridSample", [image(1, 2, 4, 5), grid], opset=16, mode="bilinear")
+def test_defaults_of_old_opsets_reach_the_packages_operators() -> None:
     regions = [np.array([[0, 0, 7, 7], [2, 1, 9, 8]], np.float32), np.array([0, 1])]
     assert_like_onnxruntime(
         "RoiAlign",
@@ -363,3 +361,17 @@ def test_log_sum_exp_reduces_the_axes_it_is_given(keepdims: int) -> None:
     (same,) = ours("ReduceLogSumExp", [x], keepdims=keepdims, noop_with_empty_axes=1)
     np.testing.assert_allclose(same, x)
     assert ours("ReduceLogSumExp", [np.zeros((0, 2))], keepdims=keepdims)[0].max() == -np.inf
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_grid_sample_is_onnxruntimes(mode: str, padding: str, aligned: int) -> None:
+    x, grid = image(2, 3, 4, 5), image(2, 6, 7, 2) * 1.5
+    shared = {"padding_mode": padding, "align_corners": aligned}
+    assert_like_onnxruntime("GridSample", [x, grid], mode=mode, **shared)
+    old = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    assert_like_onnxruntime("GridSample", [x, grid], opset=16, mode=old, **shared)
+    if mode != "cubic":
+        volume, places = image(1, 2, 3, 4, 5), image(1, 2, 3, 4, 3)
+        assert_like_onnxruntime("GridSample", [volume, places], mode=mode, **shared)

@@ -57,7 +57,7 @@ def package_operator(
     operator = _package_class(domain, node.op_type, version)
     if operator is None:
         return None
-    node = _as_of_newest(node, domain, signature)
+    node = _with_old_defaults(node, domain, signature)
     parameters = {
         "log": _no_log,
         "opsets": dict(opset_imports),
@@ -115,25 +115,18 @@ def _package_class(domain: str, op_type: str, version: int) -> type | None:
     return found if isinstance(found, type) and issubclass(found, OpRun) else None
 
 
-def _as_of_newest(node: onnx.NodeProto, domain: str, signature: Signature | None) -> onnx.NodeProto:
-    """The node as the package's operators, which know the newest opset's attributes, must see it.
-
-    Defaults that differ from the newest opset's are written out, and renamed values have their new names.
-    """
+def _with_old_defaults(node: onnx.NodeProto, domain: str, signature: Signature | None) -> onnx.NodeProto:
+    """The node with those defaults written out that the newest opset, which the package knows, changed."""
     if signature is None:
         return node
     given = {attribute.name for attribute in node.attribute}
     old = _old_defaults(domain, node.op_type, signature.since_version)
     added = [default for default in old if default.name not in given]
-    renamed = node.op_type == "GridSample" and signature.since_version < 20
-    if not added and not renamed:
+    if not added:
         return node
     completed = onnx.NodeProto()
     completed.CopyFrom(node)
     completed.attribute.extend(added)
-    if renamed:
-        for attribute in completed.attribute:
-            attribute.s = {b"bilinear": b"linear", b"bicubic": b"cubic"}.get(attribute.s, attribute.s)
     return completed
 
 

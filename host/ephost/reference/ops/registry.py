@@ -18,6 +18,7 @@ MODULES = (
     "random",
     "recurrent",
     "reductions",
+    "sampling",
     "scatter",
     "sequences",
     "shapes",
