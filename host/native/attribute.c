@@ -4,7 +4,8 @@
 #include "native.h"
 
 /* An attribute with `nbytes` of room behind it for its data, and with its name behind that. */
-static OrtOpAttr* attribute_new(const char* name, OrtOpAttrType type, size_t count, size_t nbytes, char** data) {
+static OrtOpAttr* attribute_new(const char* name, OrtOpAttrType type, size_t count, size_t nbytes,
+                                char** data) {
   size_t name_size = strlen(name) + 1;
   OrtOpAttr* attribute = host_malloc(sizeof(OrtOpAttr) + nbytes + name_size);
   if (attribute == NULL) return NULL;
@@ -81,10 +82,10 @@ void attribute_free(OrtOpAttr* attribute) {
 
 /* ---- what plugins call ---- */
 
-/* `len` counts the elements of a list and the bytes of a string; a scalar needs none. A tensor's data is an OrtValue,
- * of which a copy is made. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateOpAttr)(const char* name, const void* data, int len, OrtOpAttrType type,
-                                                   OrtOpAttr** op_attr) {
+/* `len` counts the elements of a list and the bytes of a string; a scalar needs none. A tensor's data is an
+ * OrtValue, of which a copy is made. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateOpAttr)(const char* name, const void* data, int len,
+                                                   OrtOpAttrType type, OrtOpAttr** op_attr) {
   REQUIRE_ARG(op_attr != NULL);
   *op_attr = NULL;
   REQUIRE_ARG(name != NULL);
@@ -127,7 +128,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateOpAttr)(const char* name, const void*
       break;
     }
     default:
-      return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' cannot be made with the type %d", name, (int)type);
+      return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' cannot be made with the type %d", name,
+                        (int)type);
   }
   *op_attr = attribute;
   return attribute != NULL ? NULL : status_no_memory();
@@ -135,10 +137,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateOpAttr)(const char* name, const void*
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseOpAttr)(OrtOpAttr* input) { attribute_free(input); }
 
-/* *out is the number of bytes that the value has, whether or not `data` had room for them. A string comes without a
- * NUL, each string of a list with one. Reading a list of another type than the attribute's finds it empty. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, ReadOpAttr)(const OrtOpAttr* op_attr, OrtOpAttrType type, void* data, size_t len,
-                                                 size_t* out) {
+/* *out is the number of bytes that the value has, whether or not `data` had room for them. A string comes
+ * without a NUL, each string of a list with one. Reading a list of another type than the attribute's finds it
+ * empty. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, ReadOpAttr)(const OrtOpAttr* op_attr, OrtOpAttrType type, void* data,
+                                                 size_t len, size_t* out) {
   REQUIRE_ARG(out != NULL);
   *out = 0;
   REQUIRE_ARG(op_attr != NULL);
@@ -165,16 +168,16 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, ReadOpAttr)(const OrtOpAttr* op_attr, OrtOp
       source = same && op_attr->count > 0 ? op_attr->strings[0] : NULL;
       break;
     default:
-      return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' cannot be read as a value of type %d", op_attr->name,
-                        (int)type);
+      return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' cannot be read as a value of type %d",
+                        op_attr->name, (int)type);
   }
   if (!same && (scalar == 1 || type == ORT_OP_ATTR_STRING)) {
     return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' has the type %d, not %d", op_attr->name,
                       (int)op_attr->type, (int)type);
   }
   if (len < *out) {
-    return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' has %zu bytes, there is room for %zu", op_attr->name, *out,
-                      len);
+    return status_new(ORT_INVALID_ARGUMENT, "attribute '%s' has %zu bytes, there is room for %zu",
+                      op_attr->name, *out, len);
   }
   if (*out == 0) return NULL;
   REQUIRE_ARG(data != NULL);

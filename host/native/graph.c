@@ -1,5 +1,5 @@
-/* OrtGraph, OrtNode and OrtValueInfo: how they are made, how their links are worked out, and what plugins read of
- * them. Views are made in graph_view.c, what plugins build themselves in model_editor.c. */
+/* OrtGraph, OrtNode and OrtValueInfo: how they are made, how their links are worked out, and what plugins
+ * read of them. Views are made in graph_view.c, what plugins build themselves in model_editor.c. */
 #include <string.h>
 
 #include "maps.h"
@@ -140,11 +140,12 @@ static OrtTypeInfo* unknown_type(void) {
   return NULL;
 }
 
-/* The values of an editor's graph by name: an input or initializer if there is one, else an output of the graph, else
- * one made for it. */
+/* The values of an editor's graph by name: an input or initializer if there is one, else an output of the
+ * graph, else one made for it. */
 static OrtStatus* editor_connect(OrtGraph* graph) {
   size_t names = graph->value_count;
-  for (size_t i = 0; i < graph->node_count; ++i) names += graph->nodes[i]->input_count + graph->nodes[i]->output_count;
+  for (size_t i = 0; i < graph->node_count; ++i)
+    names += graph->nodes[i]->input_count + graph->nodes[i]->output_count;
   NameMap values;
   if (!name_map_init(&values, names)) return status_no_memory();
   OrtStatus* status = NULL;
@@ -230,8 +231,8 @@ OrtStatus* graph_resolve(OrtGraph* graph) {
     value->is_optional_input = value->is_initializer && !value->is_constant_initializer;
     value->is_graph_output = false;
   }
-  /* Models older than IR version 4 list all initializers as inputs, without meaning that a caller may set them. An
-   * initializer of an outer graph has to be given to a view like any other value from there. */
+  /* Models older than IR version 4 list all initializers as inputs, without meaning that a caller may set
+   * them. An initializer of an outer graph has to be given to a view like any other value from there. */
   bool may_override = graph_root(graph)->ir_version >= 4;
   for (size_t i = 0; i < graph->input_count; ++i) {
     OrtValueInfo* value = graph->inputs[i];
@@ -250,8 +251,9 @@ OrtStatus* graph_resolve(OrtGraph* graph) {
       bool given = value->is_initializer || value->is_from_outer_scope;
       /* A value that is an input of a view may be produced by a node outside of it, but not by one inside. */
       if (value->producer != NULL || given || value->is_required_input) {
-        return status_new(ORT_INVALID_GRAPH, "graph '%s': value '%s' is an output of node '%s' (%s), but is %s",
-                          graph->name, value->name, node->name, node->op_type,
+        return status_new(ORT_INVALID_GRAPH,
+                          "graph '%s': value '%s' is an output of node '%s' (%s), but is %s", graph->name,
+                          value->name, node->name, node->op_type,
                           value->producer != NULL ? "an output of another node too" : "given as well");
       }
       value->producer = node;
@@ -346,7 +348,8 @@ static OrtStatus* too_little_room(const char* function, size_t room, size_t coun
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_GetValueConsumers)(const OrtValueInfo* value_info,
-                                                                  const OrtNode** nodes, int64_t* input_indices,
+                                                                  const OrtNode** nodes,
+                                                                  int64_t* input_indices,
                                                                   size_t num_consumers) {
   REQUIRE_ARG(value_info != NULL);
   if (num_consumers < value_info->consumer_count) {
@@ -370,12 +373,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_GetInitializerValue)(const OrtVal
 }
 
 /* The caller releases the info, which is NULL for a value whose data is not in a file of its own. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_GetExternalInitializerInfo)(const OrtValueInfo* value_info,
-                                                                           OrtExternalInitializerInfo** info) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             ValueInfo_GetExternalInitializerInfo)(const OrtValueInfo* value_info,
+                                                                   OrtExternalInitializerInfo** info) {
   GETTER(value_info, info, NULL);
   const OrtExternalInitializerInfo* external = value_info->external;
   if (external == NULL) return NULL;
-  return SLOT(OrtApi, CreateExternalInitializerInfo)(external->path, external->offset, external->nbytes, info);
+  return SLOT(OrtApi, CreateExternalInitializerInfo)(external->path, external->offset, external->nbytes,
+                                                     info);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_IsRequiredGraphInput)(const OrtValueInfo* value_info,
@@ -392,7 +397,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_IsOptionalGraphInput)(const OrtVa
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_IsGraphOutput)(const OrtValueInfo* value_info, bool* is_graph_output) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, ValueInfo_IsGraphOutput)(const OrtValueInfo* value_info,
+                                                              bool* is_graph_output) {
   GETTER(value_info, is_graph_output, false);
   *is_graph_output = value_info->is_graph_output;
   return NULL;
@@ -418,8 +424,8 @@ static size_t path_bytes(const ORTCHAR_T* path) {
   return (length + 1) * sizeof(ORTCHAR_T);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateExternalInitializerInfo)(const ORTCHAR_T* filepath, int64_t file_offset,
-                                                                    size_t byte_size,
+OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateExternalInitializerInfo)(const ORTCHAR_T* filepath,
+                                                                    int64_t file_offset, size_t byte_size,
                                                                     OrtExternalInitializerInfo** out) {
   GETTER(filepath, out, NULL);
   OrtExternalInitializerInfo* info = host_malloc(sizeof *info + path_bytes(filepath));
@@ -438,15 +444,18 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseExternalInitializerInfo)(OrtExternalInitia
   handle_count(HANDLE_OTHER, -1);
 }
 
-const ORTCHAR_T* ORT_API_CALL SLOT(OrtApi, ExternalInitializerInfo_GetFilePath)(const OrtExternalInitializerInfo* info) {
+const ORTCHAR_T* ORT_API_CALL
+SLOT(OrtApi, ExternalInitializerInfo_GetFilePath)(const OrtExternalInitializerInfo* info) {
   return info != NULL ? info->path : NULL;
 }
 
-int64_t ORT_API_CALL SLOT(OrtApi, ExternalInitializerInfo_GetFileOffset)(const OrtExternalInitializerInfo* info) {
+int64_t ORT_API_CALL SLOT(OrtApi,
+                          ExternalInitializerInfo_GetFileOffset)(const OrtExternalInitializerInfo* info) {
   return info != NULL ? info->offset : 0;
 }
 
-size_t ORT_API_CALL SLOT(OrtApi, ExternalInitializerInfo_GetByteSize)(const OrtExternalInitializerInfo* info) {
+size_t ORT_API_CALL SLOT(OrtApi,
+                         ExternalInitializerInfo_GetByteSize)(const OrtExternalInitializerInfo* info) {
   return info != NULL ? info->nbytes : 0;
 }
 
@@ -467,7 +476,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetName)(const OrtGraph* graph, const
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetModelPath)(const OrtGraph* graph, const ORTCHAR_T** model_path) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetModelPath)(const OrtGraph* graph,
+                                                         const ORTCHAR_T** model_path) {
   static const ORTCHAR_T none[1] = {0};
   GETTER(graph, model_path, none);
   const OrtGraph* root = graph_root(graph);
@@ -475,23 +485,27 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetModelPath)(const OrtGraph* graph, 
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetOnnxIRVersion)(const OrtGraph* graph, int64_t* onnx_ir_version) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetOnnxIRVersion)(const OrtGraph* graph,
+                                                             int64_t* onnx_ir_version) {
   GETTER(graph, onnx_ir_version, 0);
   *onnx_ir_version = graph_root(graph)->ir_version;
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNumOperatorSets)(const OrtGraph* graph, size_t* num_operator_sets) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNumOperatorSets)(const OrtGraph* graph,
+                                                               size_t* num_operator_sets) {
   GETTER(graph, num_operator_sets, 0);
   *num_operator_sets = graph_root(graph)->opset_count;
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetOperatorSets)(const OrtGraph* graph, const char** domains,
-                                                            int64_t* opset_versions, size_t num_operator_sets) {
+                                                            int64_t* opset_versions,
+                                                            size_t num_operator_sets) {
   REQUIRE_ARG(graph != NULL);
   const OrtGraph* root = graph_root(graph);
-  if (num_operator_sets < root->opset_count) return too_little_room(__func__, num_operator_sets, root->opset_count);
+  if (num_operator_sets < root->opset_count)
+    return too_little_room(__func__, num_operator_sets, root->opset_count);
   if (root->opset_count == 0) return NULL;
   REQUIRE_ARG(domains != NULL);
   REQUIRE_ARG(opset_versions != NULL);
@@ -526,13 +540,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetOutputs)(const OrtGraph* graph, co
   return copy_out(__func__, graph->outputs, graph->output_count, outputs, num_outputs);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNumInitializers)(const OrtGraph* graph, size_t* num_initializers) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNumInitializers)(const OrtGraph* graph,
+                                                               size_t* num_initializers) {
   GETTER(graph, num_initializers, 0);
   *num_initializers = graph->initializer_count;
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetInitializers)(const OrtGraph* graph, const OrtValueInfo** initializers,
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetInitializers)(const OrtGraph* graph,
+                                                            const OrtValueInfo** initializers,
                                                             size_t num_initializers) {
   REQUIRE_ARG(graph != NULL);
   return copy_out(__func__, graph->initializers, graph->initializer_count, initializers, num_initializers);
@@ -544,7 +560,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNumNodes)(const OrtGraph* graph, s
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNodes)(const OrtGraph* graph, const OrtNode** nodes, size_t num_nodes) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetNodes)(const OrtGraph* graph, const OrtNode** nodes,
+                                                     size_t num_nodes) {
   REQUIRE_ARG(graph != NULL);
   return copy_out(__func__, graph->nodes, graph->node_count, nodes, num_nodes);
 }
@@ -623,16 +640,19 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetOutputs)(const OrtNode* node, const
   return copy_out(__func__, node->outputs, node->output_count, outputs, num_outputs);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetNumImplicitInputs)(const OrtNode* node, size_t* num_implicit_inputs) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetNumImplicitInputs)(const OrtNode* node,
+                                                                size_t* num_implicit_inputs) {
   GETTER(node, num_implicit_inputs, 0);
   *num_implicit_inputs = node->implicit_input_count;
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetImplicitInputs)(const OrtNode* node, const OrtValueInfo** implicit_inputs,
+OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetImplicitInputs)(const OrtNode* node,
+                                                             const OrtValueInfo** implicit_inputs,
                                                              size_t num_implicit_inputs) {
   REQUIRE_ARG(node != NULL);
-  return copy_out(__func__, node->implicit_inputs, node->implicit_input_count, implicit_inputs, num_implicit_inputs);
+  return copy_out(__func__, node->implicit_inputs, node->implicit_input_count, implicit_inputs,
+                  num_implicit_inputs);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetNumAttributes)(const OrtNode* node, size_t* num_attributes) {
@@ -654,8 +674,8 @@ const OrtOpAttr* node_attribute(const OrtNode* node, const char* name) {
   return NULL;
 }
 
-/* An optional attribute that the operator knows but the node does not set is NULL without an error; one that the
- * operator does not know is NOT_FOUND. */
+/* An optional attribute that the operator knows but the node does not set is NULL without an error; one that
+ * the operator does not know is NOT_FOUND. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetAttributeByName)(const OrtNode* node, const char* attribute_name,
                                                               const OrtOpAttr** attribute) {
   GETTER(node, attribute, NULL);
@@ -665,7 +685,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetAttributeByName)(const OrtNode* nod
   for (size_t i = 0; i < node->schema_attribute_count; ++i) {
     if (strcmp(node->schema_attributes[i], attribute_name) == 0) return NULL;
   }
-  return status_new(ORT_NOT_FOUND, "node '%s' (%s) has no attribute '%s'", node->name, node->op_type, attribute_name);
+  return status_new(ORT_NOT_FOUND, "node '%s' (%s) has no attribute '%s'", node->name, node->op_type,
+                    attribute_name);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, Node_GetNumSubgraphs)(const OrtNode* node, size_t* num_subgraphs) {
@@ -779,7 +800,8 @@ OrtValueInfo* ephost_graph_add_tensor(OrtGraph* graph, const char* name, int ele
   OrtTypeInfo* type = type_info_new(ONNX_TYPE_TENSOR);
   if (type == NULL) return NULL;
   size_t dimensions = rank < 0 ? 0 : (size_t)rank;
-  type->tensor = tensor_info_new((ONNXTensorElementDataType)element_type, rank >= 0, dims, symbols, dimensions);
+  type->tensor =
+      tensor_info_new((ONNXTensorElementDataType)element_type, rank >= 0, dims, symbols, dimensions);
   OrtValueInfo* value = type->tensor != NULL ? graph_add_value(graph, name, type) : NULL;
   if (value == NULL) type_info_free(type);
   return value;
@@ -823,9 +845,10 @@ bool ephost_graph_add_output(OrtGraph* graph, OrtValueInfo* value) {
   return pointers_push(&graph->outputs, &graph->output_count, value);
 }
 
-OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type, const char* domain,
-                               int since_version, const char* ep_name, OrtValueInfo** inputs, size_t input_count,
-                               OrtValueInfo** outputs, size_t output_count) {
+OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type,
+                               const char* domain, int since_version, const char* ep_name,
+                               OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
+                               size_t output_count) {
   size_t sizes[3] = {strlen(name) + 1, strlen(op_type) + 1, strlen(domain) + 1};
   const char* ep = intern(ep_name);
   OrtNode* node = ep != NULL ? node_new(input_count, output_count, 0, sizes[0] + sizes[1] + sizes[2]) : NULL;
@@ -930,7 +953,9 @@ OrtValueInfo* ephost_graph_input(const OrtGraph* graph, size_t index) { return g
 size_t ephost_graph_output_count(const OrtGraph* graph) { return graph->output_count; }
 OrtValueInfo* ephost_graph_output(const OrtGraph* graph, size_t index) { return graph->outputs[index]; }
 size_t ephost_graph_initializer_count(const OrtGraph* graph) { return graph->initializer_count; }
-OrtValueInfo* ephost_graph_initializer(const OrtGraph* graph, size_t index) { return graph->initializers[index]; }
+OrtValueInfo* ephost_graph_initializer(const OrtGraph* graph, size_t index) {
+  return graph->initializers[index];
+}
 size_t ephost_graph_node_count(const OrtGraph* graph) { return graph->node_count; }
 OrtNode* ephost_graph_node(const OrtGraph* graph, size_t index) { return graph->nodes[index]; }
 

@@ -1,7 +1,7 @@
-/* Views: graphs that show some nodes of another graph, for a plugin that compiles them or looks at a part. A view has
- * nodes and values of its own, so that links and flags speak of the view; everything else it shares with the graph
- * that it was made from, which must outlive it. It has no parent node, even when it shows a part of a subgraph: what
- * it takes from outside are its inputs. */
+/* Views: graphs that show some nodes of another graph, for a plugin that compiles them or looks at a part. A
+ * view has nodes and values of its own, so that links and flags speak of the view; everything else it shares
+ * with the graph that it was made from, which must outlive it. It has no parent node, even when it shows a
+ * part of a subgraph: what it takes from outside are its inputs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,13 +58,14 @@ static bool view_node(OrtGraph* view, PointerMap* values, const OrtNode* source)
   if (node->origin == node) node->origin = source;
   return view_values(view, values, source->inputs, source->input_count, node->inputs) &&
          view_values(view, values, source->outputs, source->output_count, node->outputs) &&
-         view_values(view, values, source->implicit_inputs, source->implicit_input_count, node->implicit_inputs);
+         view_values(view, values, source->implicit_inputs, source->implicit_input_count,
+                     node->implicit_inputs);
 }
 
 /* `nodes` in topological order. */
-static OrtStatus* view_new(const OrtGraph* source, const char* name, const OrtNode* const* nodes, size_t node_count,
-                           OrtValueInfo* const* inputs, size_t input_count, OrtValueInfo* const* outputs,
-                           size_t output_count, OrtGraph** out) {
+static OrtStatus* view_new(const OrtGraph* source, const char* name, const OrtNode* const* nodes,
+                           size_t node_count, OrtValueInfo* const* inputs, size_t input_count,
+                           OrtValueInfo* const* outputs, size_t output_count, OrtGraph** out) {
   OrtStatus* status = NULL;
   PointerMap values = {0};
   OrtGraph* view = graph_new(name);
@@ -96,13 +97,13 @@ static OrtStatus* view_new(const OrtGraph* source, const char* name, const OrtNo
 }
 
 static int by_index(const void* a, const void* b) {
-  const OrtNode *first = *(const OrtNode* const*)a, *second = *(const OrtNode* const*)b;
+  const OrtNode *first = *(const OrtNode*const*)a, *second = *(const OrtNode*const*)b;
   return (first->index > second->index) - (first->index < second->index);
 }
 
 OrtStatus* ephost_graph_view(const OrtGraph* graph, const char* name, OrtNode** nodes, size_t node_count,
-                             OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs, size_t output_count,
-                             OrtGraph** out) {
+                             OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
+                             size_t output_count, OrtGraph** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(graph != NULL);
@@ -112,15 +113,16 @@ OrtStatus* ephost_graph_view(const OrtGraph* graph, const char* name, OrtNode** 
   const OrtNode** sorted = host_memdup(nodes, node_count * sizeof *nodes);
   if (sorted == NULL) return status_no_memory();
   qsort(sorted, node_count, sizeof *sorted, by_index);
-  OrtStatus* status = view_new(graph, name, sorted, node_count, inputs, input_count, outputs, output_count, out);
+  OrtStatus* status =
+      view_new(graph, name, sorted, node_count, inputs, input_count, outputs, output_count, out);
   host_free(sorted);
   return status;
 }
 
 /* ---- Graph_GetGraphView ---- */
 
-/* The nodes of `graph` that stand for the given ones (which may be of a view of the same graph), in topological order,
- * and their set. */
+/* The nodes of `graph` that stand for the given ones (which may be of a view of the same graph), in
+ * topological order, and their set. */
 static OrtStatus* nodes_of_graph(const OrtGraph* graph, const OrtNode* const* nodes, size_t count,
                                  const OrtNode** found, PointerMap* inside) {
   OrtStatus* status = NULL;
@@ -152,8 +154,8 @@ static OrtStatus* nodes_of_graph(const OrtGraph* graph, const OrtNode* const* no
     if (place == NULL) {
       status = status_no_memory();
     } else if (*place != NULL) {
-      status = status_new(ORT_INVALID_ARGUMENT, "Graph_GetGraphView: node '%s' (%s) is there twice", node->name,
-                          node->op_type);
+      status = status_new(ORT_INVALID_ARGUMENT, "Graph_GetGraphView: node '%s' (%s) is there twice",
+                          node->name, node->op_type);
     } else {
       *place = (void*)(uintptr_t)node;
       found[i] = node;
@@ -184,9 +186,10 @@ static int by_key(const void* a, const void* b) {
   return (first->order > second->order) - (first->order < second->order);
 }
 
-/* The inputs of a view are the values that its nodes read and none of them makes, without constant initializers, in
- * the order in which they are read, except that an input of the graph stands at its place among the graph's inputs.
- * Its outputs are the values that the graph or a node outside needs, in the order in which they are made. */
+/* The inputs of a view are the values that its nodes read and none of them makes, without constant
+ * initializers, in the order in which they are read, except that an input of the graph stands at its place
+ * among the graph's inputs. Its outputs are the values that the graph or a node outside needs, in the order
+ * in which they are made. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetGraphView)(const OrtGraph* src_graph, const OrtNode** nodes,
                                                          size_t num_nodes, OrtGraph** dst_graph) {
   REQUIRE_ARG(dst_graph != NULL);
@@ -243,7 +246,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Graph_GetGraphView)(const OrtGraph* src_gra
   }
   qsort(order, input_count, sizeof *order, by_key);
   for (size_t i = 0; i < input_count; ++i) inputs[i] = order[i].value;
-  status = view_new(src_graph, "sub_graph", found, num_nodes, inputs, input_count, outputs, output_count, dst_graph);
+  status = view_new(src_graph, "sub_graph", found, num_nodes, inputs, input_count, outputs, output_count,
+                    dst_graph);
   if (status == NULL) (*dst_graph)->plugin_owned = true;
 done:
   host_free(found);

@@ -7,8 +7,8 @@
 
 OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
                                       const OrtLogger* logger, const OrtKeyValuePairs* config,
-                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator, void* session,
-                                      const OrtValue** constants) {
+                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator,
+                                      void* session, const OrtValue** constants) {
   OrtKernelInfo* info = host_calloc(1, sizeof *info);
   if (info == NULL) return NULL;
   handle_count(HANDLE_KERNEL_INFO, 1);
@@ -37,8 +37,8 @@ OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* en
   if (status != NULL) {
     *out = NULL;
   } else if (*out == NULL || (*out)->Compute == NULL) {
-    status = status_new(ORT_EP_FAIL, "node '%s' (%s): the EP made no kernel, or one without Compute", info->node->name,
-                        info->node->op_type);
+    status = status_new(ORT_EP_FAIL, "node '%s' (%s): the EP made no kernel, or one without Compute",
+                        info->node->name, info->node->op_type);
     if (*out != NULL && (*out)->Release != NULL) (*out)->Release(*out);
     *out = NULL;
   }
@@ -49,8 +49,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CopyKernelInfo)(const OrtKernelInfo* info, 
   REQUIRE_ARG(info_copy != NULL);
   *info_copy = NULL;
   REQUIRE_ARG(info != NULL);
-  *info_copy = ephost_kernel_info_new(info->node, info->ep, info->def, info->logger, info->config, info->cpu_allocator,
-                                      info->device_allocator, info->session, info->constants);
+  *info_copy =
+      ephost_kernel_info_new(info->node, info->ep, info->def, info->logger, info->config, info->cpu_allocator,
+                             info->device_allocator, info->session, info->constants);
   return *info_copy != NULL ? NULL : status_no_memory();
 }
 
@@ -69,17 +70,18 @@ static OrtStatus* find_attribute(const OrtKernelInfo* info, const char* name, Or
                                  const OrtOpAttr** out) {
   *out = node_attribute(info->node, name);
   if (*out == NULL) {
-    return status_new(ORT_FAIL, "node '%s' (%s) has no attribute '%s'", info->node->name, info->node->op_type, name);
+    return status_new(ORT_FAIL, "node '%s' (%s) has no attribute '%s'", info->node->name, info->node->op_type,
+                      name);
   }
   if ((*out)->type != type) {
-    return status_new(ORT_FAIL, "attribute '%s' of node '%s' (%s) has the type %d, not %d", name, info->node->name,
-                      info->node->op_type, (int)(*out)->type, (int)type);
+    return status_new(ORT_FAIL, "attribute '%s' of node '%s' (%s) has the type %d, not %d", name,
+                      info->node->name, info->node->op_type, (int)(*out)->type, (int)type);
   }
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_float)(const OrtKernelInfo* info, const char* name,
-                                                                   float* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_float)(const OrtKernelInfo* info,
+                                                                   const char* name, float* out) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(name != NULL);
   REQUIRE_ARG(out != NULL);
@@ -89,8 +91,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_float)(const OrtKern
   return status;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_int64)(const OrtKernelInfo* info, const char* name,
-                                                                   int64_t* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_int64)(const OrtKernelInfo* info,
+                                                                   const char* name, int64_t* out) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(name != NULL);
   REQUIRE_ARG(out != NULL);
@@ -100,15 +102,16 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_int64)(const OrtKern
   return status;
 }
 
-/* The size protocol of what has a size: *size is what is needed; with `out` NULL that is all that is asked for, else
- * *size says first for how many there is room, and too little of it is an error. */
+/* The size protocol of what has a size: *size is what is needed; with `out` NULL that is all that is asked
+ * for, else *size says first for how many there is room, and too little of it is an error. */
 static OrtStatus* give(const char* function, const void* source, size_t count, size_t element_size, void* out,
                        size_t* size) {
   size_t room = *size;
   *size = count;
   if (out == NULL) return NULL;
   if (room < count) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: %zu are needed, but there is room for %zu", function, count, room);
+    return status_new(ORT_INVALID_ARGUMENT, "%s: %zu are needed, but there is room for %zu", function, count,
+                      room);
   }
   if (count > 0) memcpy(out, source, count * element_size);
   return NULL;
@@ -118,8 +121,9 @@ static OrtStatus* give_text(const char* function, const char* text, char* out, s
   return give(function, text, strlen(text) + 1, 1, out, size);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_string)(const OrtKernelInfo* info, const char* name,
-                                                                    char* out, size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_string)(const OrtKernelInfo* info,
+                                                                    const char* name, char* out,
+                                                                    size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(name != NULL);
   REQUIRE_ARG(size != NULL);
@@ -129,28 +133,34 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_string)(const OrtKer
   return give(__func__, attribute->strings[0], attribute->lengths[0] + 1, 1, out, size);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_float)(const OrtKernelInfo* info, const char* name,
-                                                                        float* out, size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_float)(const OrtKernelInfo* info,
+                                                                        const char* name, float* out,
+                                                                        size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(name != NULL);
   REQUIRE_ARG(size != NULL);
   const OrtOpAttr* attribute = NULL;
   OrtStatus* status = find_attribute(info, name, ORT_OP_ATTR_FLOATS, &attribute);
-  return status != NULL ? status : give(__func__, attribute->floats, attribute->count, sizeof(float), out, size);
+  return status != NULL ? status
+                        : give(__func__, attribute->floats, attribute->count, sizeof(float), out, size);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_int64)(const OrtKernelInfo* info, const char* name,
-                                                                        int64_t* out, size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_int64)(const OrtKernelInfo* info,
+                                                                        const char* name, int64_t* out,
+                                                                        size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(name != NULL);
   REQUIRE_ARG(size != NULL);
   const OrtOpAttr* attribute = NULL;
   OrtStatus* status = find_attribute(info, name, ORT_OP_ATTR_INTS, &attribute);
-  return status != NULL ? status : give(__func__, attribute->ints, attribute->count, sizeof(int64_t), out, size);
+  return status != NULL ? status
+                        : give(__func__, attribute->ints, attribute->count, sizeof(int64_t), out, size);
 }
 
-/* The array and each string are in the allocator's memory and the caller's to free; `out` NULL asks for the size only. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_string)(const OrtKernelInfo* info, const char* name,
+/* The array and each string are in the allocator's memory and the caller's to free; `out` NULL asks for the
+ * size only. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_string)(const OrtKernelInfo* info,
+                                                                         const char* name,
                                                                          OrtAllocator* allocator, char*** out,
                                                                          size_t* size) {
   if (out != NULL) *out = NULL;
@@ -184,8 +194,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_string)(const O
 }
 
 /* A copy in the allocator's memory, which the caller releases. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_tensor)(const OrtKernelInfo* info, const char* name,
-                                                                    OrtAllocator* allocator, OrtValue** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_tensor)(const OrtKernelInfo* info,
+                                                                    const char* name, OrtAllocator* allocator,
+                                                                    OrtValue** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(info != NULL);
@@ -215,13 +226,13 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOutputCount)(const OrtKernelI
 }
 
 static OrtStatus* out_of_range(const char* function, const OrtNode* node, size_t index, size_t count) {
-  return status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) has %zu, there is no number %zu", function, node->name,
-                    node->op_type, count, index);
+  return status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) has %zu, there is no number %zu", function,
+                    node->name, node->op_type, count, index);
 }
 
 /* The name of an input or output that is left out is "". */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetInputName)(const OrtKernelInfo* info, size_t index, char* out,
-                                                              size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetInputName)(const OrtKernelInfo* info, size_t index,
+                                                              char* out, size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
   const OrtNode* node = info->node;
@@ -229,8 +240,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetInputName)(const OrtKernelInf
   return give_text(__func__, node->inputs[index] != NULL ? node->inputs[index]->name : "", out, size);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOutputName)(const OrtKernelInfo* info, size_t index, char* out,
-                                                               size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOutputName)(const OrtKernelInfo* info, size_t index,
+                                                               char* out, size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
   const OrtNode* node = info->node;
@@ -238,12 +249,12 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOutputName)(const OrtKernelIn
   return give_text(__func__, node->outputs[index] != NULL ? node->outputs[index]->name : "", out, size);
 }
 
-static OrtStatus* give_type(const char* function, const OrtNode* node, OrtValueInfo* const* values, size_t count,
-                            size_t index, OrtTypeInfo** type_info) {
+static OrtStatus* give_type(const char* function, const OrtNode* node, OrtValueInfo* const* values,
+                            size_t count, size_t index, OrtTypeInfo** type_info) {
   if (index >= count) return out_of_range(function, node, index, count);
   if (values[index] == NULL) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: number %zu of node '%s' (%s) is left out", function, index, node->name,
-                      node->op_type);
+    return status_new(ORT_INVALID_ARGUMENT, "%s: number %zu of node '%s' (%s) is left out", function, index,
+                      node->name, node->op_type);
   }
   *type_info = type_info_copy(values[index]->type);
   return *type_info != NULL ? NULL : status_no_memory();
@@ -266,14 +277,16 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOutputTypeInfo)(const OrtKern
 }
 
 /* The value is the session's. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetConstantInput_tensor)(const OrtKernelInfo* info, size_t index,
-                                                                        int* is_constant, const OrtValue** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetConstantInput_tensor)(const OrtKernelInfo* info,
+                                                                        size_t index, int* is_constant,
+                                                                        const OrtValue** out) {
   REQUIRE_ARG(is_constant != NULL);
   *is_constant = 0;
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(info != NULL);
-  if (index >= info->node->input_count) return out_of_range(__func__, info->node, index, info->node->input_count);
+  if (index >= info->node->input_count)
+    return out_of_range(__func__, info->node, index, info->node->input_count);
   if (info->constants != NULL) *out = info->constants[index];
   *is_constant = *out != NULL;
   return NULL;
@@ -281,7 +294,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetConstantInput_tensor)(const Or
 
 /* ---- the node and its session ---- */
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetNodeName)(const OrtKernelInfo* info, char* out, size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetNodeName)(const OrtKernelInfo* info, char* out,
+                                                             size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
   return give_text(__func__, info->node->name, out, size);
@@ -294,7 +308,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorDomain)(const OrtKern
   return give_text(__func__, info->node->domain, out, size);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorType)(const OrtKernelInfo* info, char* out, size_t* size) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorType)(const OrtKernelInfo* info, char* out,
+                                                                 size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
   return give_text(__func__, info->node->op_type, out, size);
@@ -309,7 +324,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorSinceVersion)(const O
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetLogger)(const OrtKernelInfo* info, const OrtLogger** logger) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetLogger)(const OrtKernelInfo* info,
+                                                           const OrtLogger** logger) {
   REQUIRE_ARG(logger != NULL);
   *logger = NULL;
   REQUIRE_ARG(info != NULL);
@@ -318,7 +334,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetLogger)(const OrtKernelInfo* 
 }
 
 /* A copy of the session's configuration, which the caller releases. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetConfigEntries)(const OrtKernelInfo* info, OrtKeyValuePairs** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetConfigEntries)(const OrtKernelInfo* info,
+                                                                  OrtKeyValuePairs** out) {
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(info != NULL);

@@ -1,5 +1,5 @@
-/* Kernel registries: an EP describes each kernel with a builder and registers it, once for every session; the host
- * then looks up the kernel for each node that the EP claims. */
+/* Kernel registries: an EP describes each kernel with a builder and registers it, once for every session; the
+ * host then looks up the kernel for each node that the EP claims. */
 #include <limits.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ static size_t bucket_of(const char* op_type, const char* domain) {
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, GetTensorDataType)(ONNXTensorElementDataType elem_type,
                                                           const OrtDataType** out) {
   /* One for each type, in the order of the enumeration. */
-#define TYPE(number) {(ONNXTensorElementDataType)(number)}
+#define TYPE(number) \
+  { (ONNXTensorElementDataType)(number) }
   static const OrtDataType types[] = {
       TYPE(0),  TYPE(1),  TYPE(2),  TYPE(3),  TYPE(4),  TYPE(5),  TYPE(6),  TYPE(7),  TYPE(8),
       TYPE(9),  TYPE(10), TYPE(11), TYPE(12), TYPE(13), TYPE(14), TYPE(15), TYPE(16), TYPE(17),
@@ -51,7 +52,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, GetTensorDataType)(ONNXTensorElementDataT
   *out = NULL;
   size_t index = (size_t)elem_type;
   if (index == 0 || index >= sizeof types / sizeof types[0]) {
-    return status_new(ORT_INVALID_ARGUMENT, "GetTensorDataType: %d is no tensor element type", (int)elem_type);
+    return status_new(ORT_INVALID_ARGUMENT, "GetTensorDataType: %d is no tensor element type",
+                      (int)elem_type);
   }
   *out = &types[index];
   return NULL;
@@ -61,7 +63,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, GetTensorDataType)(ONNXTensorElementDataT
 
 void kernel_def_release(OrtKernelDef* def) {
   if (def == NULL || atomic_fetch_sub(&def->references, 1) > 1) return;
-  for (size_t i = 0; i < def->constraint_count; ++i) host_free(def->constraints[i].name); /* the types lie behind it */
+  for (size_t i = 0; i < def->constraint_count; ++i)
+    host_free(def->constraints[i].name); /* the types lie behind it */
   host_free(def->constraints);
   host_free(def->op_type);
   host_free(def->domain);
@@ -101,9 +104,9 @@ void ORT_API_CALL SLOT(OrtEpApi, ReleaseKernelDefBuilder)(OrtKernelDefBuilder* i
   handle_count(HANDLE_OTHER, -1);
 }
 
-#define REQUIRE_OPEN_BUILDER()              \
-  do {                                      \
-    REQUIRE_ARG(kernel_def_builder != NULL); \
+#define REQUIRE_OPEN_BUILDER()                                                       \
+  do {                                                                               \
+    REQUIRE_ARG(kernel_def_builder != NULL);                                         \
     REQUIRE_ARG(kernel_def_builder->def != NULL); /* Build ends the builder's use */ \
   } while (0)
 
@@ -115,8 +118,9 @@ static OrtStatus* set_text(char** member, const char* text) {
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetOperatorType)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                         const char* op_type) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_SetOperatorType)(OrtKernelDefBuilder* kernel_def_builder,
+                                                               const char* op_type) {
   REQUIRE_OPEN_BUILDER();
   REQUIRE_ARG(op_type != NULL);
   return set_text(&kernel_def_builder->def->op_type, op_type);
@@ -129,9 +133,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetDomain)(OrtKernelDefB
   return set_text(&kernel_def_builder->def->domain, domain);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetSinceVersion)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                         int since_version_start,
-                                                                         int since_version_end) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_SetSinceVersion)(OrtKernelDefBuilder* kernel_def_builder,
+                                                               int since_version_start,
+                                                               int since_version_end) {
   REQUIRE_OPEN_BUILDER();
   REQUIRE_ARG(since_version_start >= 1);
   REQUIRE_ARG(since_version_end >= since_version_start);
@@ -140,8 +145,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetSinceVersion)(OrtKern
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetExecutionProvider)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                              const char* ep_name) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_SetExecutionProvider)(OrtKernelDefBuilder* kernel_def_builder,
+                                                                    const char* ep_name) {
   REQUIRE_OPEN_BUILDER();
   REQUIRE_ARG(ep_name != NULL);
   return set_text(&kernel_def_builder->def->ep_name, ep_name);
@@ -160,25 +166,29 @@ static OrtStatus* set_mem_type(OrtMemType** types, size_t* count, size_t index, 
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetInputMemType)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                         size_t input_index, OrtMemType mem_type) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_SetInputMemType)(OrtKernelDefBuilder* kernel_def_builder,
+                                                               size_t input_index, OrtMemType mem_type) {
   REQUIRE_OPEN_BUILDER();
   OrtKernelDef* def = kernel_def_builder->def;
   return set_mem_type(&def->input_mem_types, &def->input_mem_type_count, input_index, mem_type);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_SetOutputMemType)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                          size_t output_index, OrtMemType mem_type) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_SetOutputMemType)(OrtKernelDefBuilder* kernel_def_builder,
+                                                                size_t output_index, OrtMemType mem_type) {
   REQUIRE_OPEN_BUILDER();
   OrtKernelDef* def = kernel_def_builder->def;
   return set_mem_type(&def->output_mem_types, &def->output_mem_type_count, output_index, mem_type);
 }
 
-/* The constraint's name and types are in one block, the types first. A second constraint of a name replaces the first. */
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_AddTypeConstraint)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                           const char* arg_name,
-                                                                           const OrtDataType* const* types,
-                                                                           size_t num_types) {
+/* The constraint's name and types are in one block, the types first. A second constraint of a name replaces
+ * the first. */
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_AddTypeConstraint)(OrtKernelDefBuilder* kernel_def_builder,
+                                                                 const char* arg_name,
+                                                                 const OrtDataType* const* types,
+                                                                 size_t num_types) {
   REQUIRE_OPEN_BUILDER();
   REQUIRE_ARG(arg_name != NULL);
   REQUIRE_ARG(types != NULL);
@@ -208,7 +218,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_AddTypeConstraint)(OrtKe
   return NULL;
 }
 
-static OrtStatus* add_pairs(IndexPair** pairs, size_t* count, const int* inputs, const int* outputs, size_t added) {
+static OrtStatus* add_pairs(IndexPair** pairs, size_t* count, const int* inputs, const int* outputs,
+                            size_t added) {
   REQUIRE_ARG(inputs != NULL);
   REQUIRE_ARG(outputs != NULL);
   REQUIRE_ARG(added > 0 && added <= MAX_INDEX);
@@ -225,10 +236,11 @@ static OrtStatus* add_pairs(IndexPair** pairs, size_t* count, const int* inputs,
 }
 
 /* An output that is the same memory as an input. */
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDefBuilder_AddInputOutputAliases)(OrtKernelDefBuilder* kernel_def_builder,
-                                                                               int const* input_indices,
-                                                                               int const* output_indices,
-                                                                               size_t num_io_indices) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             KernelDefBuilder_AddInputOutputAliases)(OrtKernelDefBuilder* kernel_def_builder,
+                                                                     int const* input_indices,
+                                                                     int const* output_indices,
+                                                                     size_t num_io_indices) {
   REQUIRE_OPEN_BUILDER();
   OrtKernelDef* def = kernel_def_builder->def;
   return add_pairs(&def->aliases, &def->alias_count, input_indices, output_indices, num_io_indices);
@@ -265,8 +277,8 @@ const char* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetDomain)(const OrtKernelDef*
   return kernel_def->domain != NULL ? kernel_def->domain : "";
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetSinceVersion)(const OrtKernelDef* kernel_def, int* start_version,
-                                                                  int* end_version) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetSinceVersion)(const OrtKernelDef* kernel_def,
+                                                                  int* start_version, int* end_version) {
   REQUIRE_ARG(start_version != NULL);
   REQUIRE_ARG(end_version != NULL);
   *start_version = *end_version = 0;
@@ -289,8 +301,8 @@ OrtMemType kernel_def_output_mem_type(const OrtKernelDef* def, size_t index) {
   return index < def->output_mem_type_count ? def->output_mem_types[index] : OrtMemTypeDefault;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetInputMemType)(const OrtKernelDef* kernel_def, size_t input_index,
-                                                                  OrtMemType* mem_type) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetInputMemType)(const OrtKernelDef* kernel_def,
+                                                                  size_t input_index, OrtMemType* mem_type) {
   REQUIRE_ARG(mem_type != NULL);
   *mem_type = OrtMemTypeDefault;
   REQUIRE_ARG(kernel_def != NULL);
@@ -299,7 +311,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetInputMemType)(const OrtKerne
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelDef_GetOutputMemType)(const OrtKernelDef* kernel_def,
-                                                                   size_t output_index, OrtMemType* mem_type) {
+                                                                   size_t output_index,
+                                                                   OrtMemType* mem_type) {
   REQUIRE_ARG(mem_type != NULL);
   *mem_type = OrtMemTypeDefault;
   REQUIRE_ARG(kernel_def != NULL);
@@ -361,12 +374,13 @@ static bool same_pairs(const IndexPair* a, size_t a_count, const IndexPair* b, s
 }
 
 static bool same_memory(const OrtKernelDef* a, const OrtKernelDef* b) {
-  size_t inputs = a->input_mem_type_count > b->input_mem_type_count ? a->input_mem_type_count : b->input_mem_type_count;
+  size_t inputs =
+      a->input_mem_type_count > b->input_mem_type_count ? a->input_mem_type_count : b->input_mem_type_count;
   for (size_t i = 0; i < inputs; ++i) {
     if (kernel_def_input_mem_type(a, i) != kernel_def_input_mem_type(b, i)) return false;
   }
-  size_t outputs =
-      a->output_mem_type_count > b->output_mem_type_count ? a->output_mem_type_count : b->output_mem_type_count;
+  size_t outputs = a->output_mem_type_count > b->output_mem_type_count ? a->output_mem_type_count
+                                                                       : b->output_mem_type_count;
   for (size_t i = 0; i < outputs; ++i) {
     if (kernel_def_output_mem_type(a, i) != kernel_def_output_mem_type(b, i)) return false;
   }
@@ -383,8 +397,8 @@ static int last_version(const OrtKernelDef* def) {
 static bool conflict(const OrtKernelDef* a, const OrtKernelDef* b) {
   const char* a_ep = a->ep_name != NULL ? a->ep_name : "";
   const char* b_ep = b->ep_name != NULL ? b->ep_name : "";
-  return a->since_version <= last_version(b) && b->since_version <= last_version(a) && strcmp(a_ep, b_ep) == 0 &&
-         types_overlap(a, b) && same_memory(a, b);
+  return a->since_version <= last_version(b) && b->since_version <= last_version(a) &&
+         strcmp(a_ep, b_ep) == 0 && types_overlap(a, b) && same_memory(a, b);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelRegistry_AddKernel)(OrtKernelRegistry* kernel_registry,
@@ -399,9 +413,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelRegistry_AddKernel)(OrtKernelRegist
   for (size_t i = 0; i < bucket->count; ++i) {
     const OrtKernelDef* other = bucket->entries[i].def;
     if (same_operator(other, kernel_def->op_type, domain) && conflict(kernel_def, other)) {
-      return status_new(ORT_FAIL, "a kernel for %s (domain '%s', versions %d to %d) is there already, for versions %d to %d",
-                        kernel_def->op_type, domain, kernel_def->since_version, last_version(kernel_def),
-                        other->since_version, last_version(other));
+      return status_new(
+          ORT_FAIL,
+          "a kernel for %s (domain '%s', versions %d to %d) is there already, for versions %d to %d",
+          kernel_def->op_type, domain, kernel_def->since_version, last_version(kernel_def),
+          other->since_version, last_version(other));
     }
   }
   if (bucket->count == bucket->capacity) {
@@ -419,9 +435,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, KernelRegistry_AddKernel)(OrtKernelRegist
 
 /* ---- matching ---- */
 
-/* Of the values that a constraint speaks of, the first that is there decides: ONNX gives all of them one type. */
+/* Of the values that a constraint speaks of, the first that is there decides: ONNX gives all of them one
+ * type. */
 static const OrtValueInfo* first_value(const TypeConstraint* constraint, const char* const* params,
-                                       const char* const* formals, OrtValueInfo* const* values, size_t count) {
+                                       const char* const* formals, OrtValueInfo* const* values,
+                                       size_t count) {
   for (size_t i = 0; i < count; ++i) {
     bool named = (params != NULL && params[i] != NULL && strcmp(params[i], constraint->name) == 0) ||
                  (formals != NULL && formals[i] != NULL && strcmp(formals[i], constraint->name) == 0);
@@ -436,27 +454,32 @@ static bool types_fit(const OrtKernelDef* def, const OrtNode* node) {
     const OrtValueInfo* value =
         first_value(constraint, node->input_params, node->input_formals, node->inputs, node->input_count);
     if (value == NULL) {
-      value = first_value(constraint, node->output_params, node->output_formals, node->outputs, node->output_count);
+      value = first_value(constraint, node->output_params, node->output_formals, node->outputs,
+                          node->output_count);
     }
     if (value == NULL) continue;
-    if (value->type->type != ONNX_TYPE_TENSOR || !allows(constraint, value->type->tensor->element_type)) return false;
+    if (value->type->type != ONNX_TYPE_TENSOR || !allows(constraint, value->type->tensor->element_type))
+      return false;
   }
   return true;
 }
 
-/* A description without an end is for exactly its first version: nothing says that a later one means the same. */
+/* A description without an end is for exactly its first version: nothing says that a later one means the
+ * same. */
 static bool version_fits(const OrtKernelDef* def, int version) {
   return def->since_version == version ||
          (def->since_version < version && def->until_version != INT_MAX && version <= def->until_version);
 }
 
-const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name) {
+const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
+                                        const char* ep_name) {
   const char* domain = canonical_domain(node->domain);
   const Bucket* bucket = &registry->buckets[bucket_of(node->op_type, domain)];
   for (size_t i = 0; i < bucket->count; ++i) {
     const OrtKernelDef* def = bucket->entries[i].def;
     if (ep_name != NULL && def->ep_name != NULL && strcmp(def->ep_name, ep_name) != 0) continue;
-    if (version_fits(def, node->since_version) && same_operator(def, node->op_type, domain) && types_fit(def, node)) {
+    if (version_fits(def, node->since_version) && same_operator(def, node->op_type, domain) &&
+        types_fit(def, node)) {
       return &bucket->entries[i];
     }
   }
@@ -465,7 +488,8 @@ const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const
 
 /* ---- what Python calls ---- */
 
-const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name) {
+const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
+                                        const char* ep_name) {
   return kernel_registry_find(registry, node, ep_name);
 }
 

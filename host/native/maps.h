@@ -15,7 +15,8 @@ typedef struct PointerMap {
 } PointerMap;
 
 static inline size_t pointer_map_place(const PointerMap* map, const void* key) {
-  size_t place = (size_t)(((uint64_t)(uintptr_t)key >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (map->capacity - 1);
+  size_t place =
+      (size_t)(((uint64_t)(uintptr_t)key >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (map->capacity - 1);
   while (map->keys[place] != NULL && map->keys[place] != key) place = (place + 1) & (map->capacity - 1);
   return place;
 }
@@ -91,7 +92,8 @@ static inline void name_map_clear(NameMap* map) {
 /* The place of the name's value, which is NULL when the name is new. */
 static inline void** name_map_at(NameMap* map, const char* name) {
   size_t place = (size_t)name_hash(name) & (map->capacity - 1);
-  while (map->keys[place] != NULL && strcmp(map->keys[place], name) != 0) place = (place + 1) & (map->capacity - 1);
+  while (map->keys[place] != NULL && strcmp(map->keys[place], name) != 0)
+    place = (place + 1) & (map->capacity - 1);
   map->keys[place] = name;
   return &map->values[place];
 }

@@ -1,12 +1,13 @@
-/* OrtModelEditorApi: what plugins build themselves, an EPContext node above all. What is added to something belongs to
- * it from then on; releasing it afterwards does nothing. On an error, nothing is taken over. */
+/* OrtModelEditorApi: what plugins build themselves, an EPContext node above all. What is added to something
+ * belongs to it from then on; releasing it afterwards does nothing. On an error, nothing is taken over. */
 #include <string.h>
 
 #include "maps.h"
 #include "native.h"
 #include "python.h"
 
-OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateValueInfo)(const char* name, const OrtTypeInfo* type_info,
+OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateValueInfo)(const char* name,
+                                                                 const OrtTypeInfo* type_info,
                                                                  OrtValueInfo** value_info) {
   REQUIRE_ARG(value_info != NULL);
   *value_info = NULL;
@@ -20,12 +21,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateValueInfo)(const char* nam
   return status_no_memory();
 }
 
-/* The node takes the attributes over and sets their places in the array to NULL. Its values have names only, until
- * the node is in a graph that is read. */
-OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateNode)(
-    const char* operator_name, const char* domain_name, const char* node_name, const char* const* input_names,
-    size_t input_names_len, const char* const* output_names, size_t output_names_len, OrtOpAttr** attributes,
-    size_t attribs_len, OrtNode** node) {
+/* The node takes the attributes over and sets their places in the array to NULL. Its values have names only,
+ * until the node is in a graph that is read. */
+OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi,
+                             CreateNode)(const char* operator_name, const char* domain_name,
+                                         const char* node_name, const char* const* input_names,
+                                         size_t input_names_len, const char* const* output_names,
+                                         size_t output_names_len, OrtOpAttr** attributes, size_t attribs_len,
+                                         OrtNode** node) {
   REQUIRE_ARG(node != NULL);
   *node = NULL;
   REQUIRE_ARG(operator_name != NULL && operator_name[0] != '\0');
@@ -40,7 +43,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateNode)(
   for (size_t i = 0; i < 3; ++i) text_size += strlen(own[i]) + 1;
   for (size_t i = 0; i < names; ++i) {
     const char* name = i < input_names_len ? input_names[i] : output_names[i - input_names_len];
-    if (name == NULL) return status_new(ORT_INVALID_ARGUMENT, "CreateNode: a name of node '%s' is NULL", node_name);
+    if (name == NULL)
+      return status_new(ORT_INVALID_ARGUMENT, "CreateNode: a name of node '%s' is NULL", node_name);
     text_size += strlen(name) + 1;
   }
   for (size_t i = 0; i < attribs_len; ++i) REQUIRE_ARG(attributes[i] != NULL);
@@ -62,7 +66,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateNode)(
   const char** places = (const char**)(void*)(made->outputs + output_names_len);
   char* text = (char*)(places + names);
   for (size_t i = 0; i < names + 3; ++i) {
-    const char* name = i >= names ? own[i - names]
+    const char* name = i >= names            ? own[i - names]
                        : i < input_names_len ? input_names[i]
                                              : output_names[i - input_names_len];
     size_t size = strlen(name) + 1;
@@ -151,10 +155,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, SetGraphOutputs)(OrtGraph* graph
   return set_values("SetGraphOutputs", graph, outputs, outputs_len, &graph->outputs, &graph->output_count);
 }
 
-/* With data_is_external the tensor's memory is the plugin's and stays so: the value then only points to it. Either way
- * the OrtValue is taken over. */
+/* With data_is_external the tensor's memory is the plugin's and stays so: the value then only points to it.
+ * Either way the OrtValue is taken over. */
 OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, AddInitializerToGraph)(OrtGraph* graph, const char* name,
-                                                                       OrtValue* tensor, bool data_is_external) {
+                                                                       OrtValue* tensor,
+                                                                       bool data_is_external) {
   REQUIRE_EDITOR_GRAPH();
   REQUIRE_ARG(name != NULL && name[0] != '\0');
   REQUIRE_ARG(tensor != NULL);
@@ -163,12 +168,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, AddInitializerToGraph)(OrtGraph*
   for (size_t i = 0; i < graph->initializer_count; ++i) {
     const OrtValueInfo* other = graph->initializers[i];
     if (strcmp(other->name, name) == 0 || other->initializer == tensor) {
-      return status_new(ORT_INVALID_ARGUMENT, "AddInitializerToGraph: initializer '%s' is there already", other->name);
+      return status_new(ORT_INVALID_ARGUMENT, "AddInitializerToGraph: initializer '%s' is there already",
+                        other->name);
     }
   }
   if (data_is_external && tensor->nbytes < 128) {
     return status_new(ORT_INVALID_ARGUMENT,
-                      "AddInitializerToGraph: '%s' has %zu bytes, external data starts at 128", name, tensor->nbytes);
+                      "AddInitializerToGraph: '%s' has %zu bytes, external data starts at 128", name,
+                      tensor->nbytes);
   }
   OrtTypeInfo* type = type_info_of_value(tensor);
   OrtValueInfo* value = type != NULL ? graph_add_value(graph, name, type) : NULL;
@@ -210,7 +217,8 @@ static void model_free(OrtModel* model) {
 }
 
 /* A domain that is named twice has the version that came last. */
-OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateModel)(const char* const* domain_names, const int* opset_versions,
+OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateModel)(const char* const* domain_names,
+                                                             const int* opset_versions,
                                                              size_t opset_entries_len, OrtModel** model) {
   REQUIRE_ARG(model != NULL);
   *model = NULL;

@@ -1,4 +1,5 @@
-/* OrtModelMetadata: what a model says about itself. A plugin gets a copy, and strings in memory of its allocator. */
+/* OrtModelMetadata: what a model says about itself. A plugin gets a copy, and strings in memory of its
+ * allocator. */
 #include <string.h>
 
 #include "native.h"
@@ -43,8 +44,9 @@ OrtModelMetadata* model_metadata_copy(const OrtModelMetadata* source) {
                       source->graph_description, source->version, source->custom);
 }
 
-bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const char* graph_name, const char* domain,
-                               const char* description, const char* graph_description, int64_t version) {
+bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const char* graph_name,
+                               const char* domain, const char* description, const char* graph_description,
+                               int64_t version) {
   OrtModelMetadata* metadata =
       metadata_new(producer_name, graph_name, domain, description, graph_description, version, NULL);
   if (metadata == NULL) return false;
@@ -82,13 +84,13 @@ static OrtStatus* give_text(OrtAllocator* allocator, const char* text, char** va
   return *value != NULL ? NULL : status_no_memory();
 }
 
-#define TEXT_GETTER(member)                                        \
-  do {                                                             \
-    REQUIRE_ARG(value != NULL);                                    \
-    *value = NULL;                                                 \
-    REQUIRE_ARG(model_metadata != NULL);                           \
-    REQUIRE_ARG(allocator != NULL);                                \
-    return give_text(allocator, model_metadata->member, value);    \
+#define TEXT_GETTER(member)                                     \
+  do {                                                          \
+    REQUIRE_ARG(value != NULL);                                 \
+    *value = NULL;                                              \
+    REQUIRE_ARG(model_metadata != NULL);                        \
+    REQUIRE_ARG(allocator != NULL);                             \
+    return give_text(allocator, model_metadata->member, value); \
   } while (0)
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetProducerName)(const OrtModelMetadata* model_metadata,
@@ -112,11 +114,13 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetDescription)(const OrtModel
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetGraphDescription)(const OrtModelMetadata* model_metadata,
-                                                                       OrtAllocator* allocator, char** value) {
+                                                                       OrtAllocator* allocator,
+                                                                       char** value) {
   TEXT_GETTER(graph_description);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetVersion)(const OrtModelMetadata* model_metadata, int64_t* value) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetVersion)(const OrtModelMetadata* model_metadata,
+                                                              int64_t* value) {
   REQUIRE_ARG(value != NULL);
   *value = 0;
   REQUIRE_ARG(model_metadata != NULL);
@@ -125,9 +129,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetVersion)(const OrtModelMeta
 }
 
 /* *value is NULL, and that no error, when there is no such key. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataLookupCustomMetadataMap)(const OrtModelMetadata* model_metadata,
-                                                                           OrtAllocator* allocator, const char* key,
-                                                                           char** value) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             ModelMetadataLookupCustomMetadataMap)(const OrtModelMetadata* model_metadata,
+                                                                   OrtAllocator* allocator, const char* key,
+                                                                   char** value) {
   REQUIRE_ARG(value != NULL);
   *value = NULL;
   REQUIRE_ARG(model_metadata != NULL);
@@ -138,9 +143,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataLookupCustomMetadataMap)(const
 }
 
 /* *keys is NULL when there are none; the array and each key are the caller's to free. */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, ModelMetadataGetCustomMetadataMapKeys)(const OrtModelMetadata* model_metadata,
-                                                                            OrtAllocator* allocator, char*** keys,
-                                                                            int64_t* num_keys) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi,
+                             ModelMetadataGetCustomMetadataMapKeys)(const OrtModelMetadata* model_metadata,
+                                                                    OrtAllocator* allocator, char*** keys,
+                                                                    int64_t* num_keys) {
   REQUIRE_ARG(keys != NULL);
   REQUIRE_ARG(num_keys != NULL);
   *keys = NULL;

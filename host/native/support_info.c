@@ -1,5 +1,5 @@
-/* OrtEpGraphSupportInfo: what an EP claims while GetCapability runs. What a plugin says is checked here; whether two
- * claims name the same node is for Python to see, which reads them when the call has returned. */
+/* OrtEpGraphSupportInfo: what an EP claims while GetCapability runs. What a plugin says is checked here;
+ * whether two claims name the same node is for Python to see, which reads them when the call has returned. */
 #include <string.h>
 
 #include "maps.h"
@@ -39,7 +39,9 @@ size_t ephost_support_info_claim_count(const OrtEpGraphSupportInfo* info) { retu
 size_t ephost_claim_node_count(const OrtEpGraphSupportInfo* info, size_t claim) {
   return info->claims[claim].node_count;
 }
-bool ephost_claim_is_single(const OrtEpGraphSupportInfo* info, size_t claim) { return info->claims[claim].single; }
+bool ephost_claim_is_single(const OrtEpGraphSupportInfo* info, size_t claim) {
+  return info->claims[claim].single;
+}
 bool ephost_claim_drops_constants(const OrtEpGraphSupportInfo* info, size_t claim) {
   return info->claims[claim].drop_constant_initializers;
 }
@@ -62,10 +64,11 @@ static OrtStatus* add_claim(const char* function, OrtEpGraphSupportInfo* info, c
       status = status_new(ORT_INVALID_ARGUMENT, "%s: node %zu of %zu is NULL", function, i, count);
       goto done;
     }
-    own[i] = pointer_map_get(info->members, node->origin); /* a node of a view counts as the node that it shows */
+    own[i] =
+        pointer_map_get(info->members, node->origin); /* a node of a view counts as the node that it shows */
     if (own[i] == NULL) {
-      status = status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) is not in graph '%s'", function, node->name,
-                          node->op_type, info->graph->name);
+      status = status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) is not in graph '%s'", function,
+                          node->name, node->op_type, info->graph->name);
       goto done;
     }
     void** place = pointer_map_at(&seen, own[i]);
@@ -106,23 +109,27 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpGraphSupportInfo_AddNodesToFuse)(
   REQUIRE_ARG(num_nodes > 0);
   REQUIRE_ARG(nodes != NULL);
   if (num_nodes > graph_support_info->graph->node_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "EpGraphSupportInfo_AddNodesToFuse: %zu nodes, but graph '%s' has %zu",
-                      num_nodes, graph_support_info->graph->name, graph_support_info->graph->node_count);
+    return status_new(ORT_INVALID_ARGUMENT,
+                      "EpGraphSupportInfo_AddNodesToFuse: %zu nodes, but graph '%s' has %zu", num_nodes,
+                      graph_support_info->graph->name, graph_support_info->graph->node_count);
   }
   bool drop = node_fusion_options != NULL && node_fusion_options->drop_constant_initializers;
   return add_claim("EpGraphSupportInfo_AddNodesToFuse", graph_support_info, nodes, num_nodes, false, drop);
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpGraphSupportInfo_AddSingleNode)(OrtEpGraphSupportInfo* graph_support_info,
-                                                                         const OrtNode* node) {
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             EpGraphSupportInfo_AddSingleNode)(OrtEpGraphSupportInfo* graph_support_info,
+                                                               const OrtNode* node) {
   REQUIRE_ARG(graph_support_info != NULL);
   return add_claim("EpGraphSupportInfo_AddSingleNode", graph_support_info, &node, 1, true, false);
 }
 
-/* *out_kernel_def is NULL, and that no error, when the EP has no kernel for the node. It is the registry's. */
-OrtStatus* ORT_API_CALL SLOT(OrtEpApi, EpGraphSupportInfo_LookUpKernel)(OrtEpGraphSupportInfo* graph_support_info,
-                                                                        const OrtNode* node,
-                                                                        const OrtKernelDef** out_kernel_def) {
+/* *out_kernel_def is NULL, and that no error, when the EP has no kernel for the node. It is the registry's.
+ */
+OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
+                             EpGraphSupportInfo_LookUpKernel)(OrtEpGraphSupportInfo* graph_support_info,
+                                                              const OrtNode* node,
+                                                              const OrtKernelDef** out_kernel_def) {
   REQUIRE_ARG(out_kernel_def != NULL);
   *out_kernel_def = NULL;
   REQUIRE_ARG(graph_support_info != NULL);
