@@ -19,7 +19,7 @@ from .operators import Implementation, own_operator, package_operator
 from .signature import Signature, schema_of, signature_of
 from .values import Value, normalize
 
-Functions = Mapping[tuple[str, ...], onnx.FunctionProto]
+Functions = Mapping[tuple[str, str], onnx.FunctionProto] | Mapping[tuple[str, str, str], onnx.FunctionProto]
 """A model's functions by (domain, name) or (domain, name, overload)."""
 RunSubgraph = Callable[[str, list[Value], Mapping[str, Value]], list[Value]]
 """Runs the body in the named attribute of a node: its inputs in order, outer-scope values by name."""
@@ -114,7 +114,7 @@ def create_kernel(
 class _Maker:
     """Makes kernels under one set of opset imports."""
 
-    def __init__(self, opset_imports: Mapping[str, int], functions: Functions) -> None:
+    def __init__(self, opset_imports: Mapping[str, int], functions: Mapping[Any, onnx.FunctionProto]) -> None:
         self._imports = {_plain(domain): version for domain, version in opset_imports.items()}
         self._functions = functions
 

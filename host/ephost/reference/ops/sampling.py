@@ -50,7 +50,8 @@ def grid_sample(node: OperatorNode, x: np.ndarray, grid: np.ndarray) -> tuple[np
 
 def _inside(place: np.ndarray, size: int, padding: str, aligned: bool) -> np.ndarray:
     if padding == "border":
-        return np.clip(place, 0, size - 1)
+        clipped: np.ndarray = np.clip(place, 0, size - 1)
+        return clipped
     if padding != "reflection":
         return place
     low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
