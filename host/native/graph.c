@@ -882,6 +882,11 @@ void ephost_node_set_schema(OrtNode* node, const char* const* input_params, cons
   node->schema_attribute_count = attribute_count;
 }
 
+void ephost_node_set_constraint_names(OrtNode* node, const char* const* names, size_t count) {
+  node->constraint_names = names;
+  node->constraint_name_count = count;
+}
+
 bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name) {
   const char* name = intern(ep_name);
   if (name != NULL) node->ep_name = name;

@@ -448,9 +448,18 @@ static const OrtValueInfo* first_value(const TypeConstraint* constraint, const c
   return NULL;
 }
 
+static bool knows(const OrtNode* node, const char* constraint) {
+  if (node->constraint_names == NULL) return true;
+  for (size_t i = 0; i < node->constraint_name_count; ++i) {
+    if (strcmp(node->constraint_names[i], constraint) == 0) return true;
+  }
+  return false;
+}
+
 static bool types_fit(const OrtKernelDef* def, const OrtNode* node) {
   for (size_t i = 0; i < def->constraint_count; ++i) {
     const TypeConstraint* constraint = &def->constraints[i];
+    if (!knows(node, constraint->name)) return false;
     const OrtValueInfo* value =
         first_value(constraint, node->input_params, node->input_formals, node->inputs, node->input_count);
     if (value == NULL) {
@@ -471,16 +480,32 @@ static bool version_fits(const OrtKernelDef* def, int version) {
          (def->since_version < version && def->until_version != INT_MAX && version <= def->until_version);
 }
 
+/* All but the types. */
+static bool is_for(const OrtKernelDef* def, const OrtNode* node, const char* domain, const char* ep_name) {
+  if (ep_name != NULL && def->ep_name != NULL && strcmp(def->ep_name, ep_name) != 0) return false;
+  return version_fits(def, node->since_version) && same_operator(def, node->op_type, domain);
+}
+
 const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
                                         const char* ep_name) {
   const char* domain = canonical_domain(node->domain);
   const Bucket* bucket = &registry->buckets[bucket_of(node->op_type, domain)];
   for (size_t i = 0; i < bucket->count; ++i) {
     const OrtKernelDef* def = bucket->entries[i].def;
-    if (ep_name != NULL && def->ep_name != NULL && strcmp(def->ep_name, ep_name) != 0) continue;
-    if (version_fits(def, node->since_version) && same_operator(def, node->op_type, domain) &&
-        types_fit(def, node)) {
-      return &bucket->entries[i];
+    if (is_for(def, node, domain, ep_name) && types_fit(def, node)) return &bucket->entries[i];
+  }
+  return NULL;
+}
+
+const char* kernel_registry_unknown_constraint(const OrtKernelRegistry* registry, const OrtNode* node,
+                                               const char* ep_name) {
+  const char* domain = canonical_domain(node->domain);
+  const Bucket* bucket = &registry->buckets[bucket_of(node->op_type, domain)];
+  for (size_t i = 0; i < bucket->count; ++i) {
+    const OrtKernelDef* def = bucket->entries[i].def;
+    if (!is_for(def, node, domain, ep_name)) continue;
+    for (size_t k = 0; k < def->constraint_count; ++k) {
+      if (!knows(node, def->constraints[k].name)) return def->constraints[k].name;
     }
   }
   return NULL;

@@ -394,6 +394,8 @@ struct OrtNode {
   const char* const* output_formals;
   const char* const* schema_attributes; /* names of the optional attributes that the schema knows; borrowed likewise */
   size_t schema_attribute_count;
+  const char* const* constraint_names; /* what a kernel's type constraint may be named for this operator; NULL: not known */
+  size_t constraint_name_count;
   const char** editor_inputs; /* names, of a node made through the model editor; "" where left out */
   const char** editor_outputs;
   bool owned_by_graph;
@@ -531,6 +533,9 @@ typedef struct KernelEntry {
 /* The entry whose operator, domain, version range and type constraints fit the node, and which names no other EP than
  * `ep_name` (NULL: any); NULL for none. */
 const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name);
+/* When none fits: a constraint of a kernel for the node's version that the operator has no such name for; else NULL. */
+const char* kernel_registry_unknown_constraint(const OrtKernelRegistry* registry, const OrtNode* node,
+                                               const char* ep_name);
 void kernel_def_release(OrtKernelDef* def); /* drops a reference; NULL is fine */
 
 struct OrtKernelInfo {

@@ -115,6 +115,10 @@ bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name);
 void ephost_node_set_schema(OrtNode* node, const char* const* input_params, const char* const* input_formals,
                             const char* const* output_params, const char* const* output_formals,
                             const char* const* attributes, size_t attribute_count);
+/* All names that a kernel's type constraint may have for the node's operator, whether or not the node has such an input:
+ * its type parameters, and the formal names whose type is none of these. Borrowed like the above. With them, a kernel
+ * whose constraint has another name fits no node, and looking it up is an error; without them the name is ignored. */
+void ephost_node_set_constraint_names(OrtNode* node, const char* const* names, size_t count);
 bool ephost_node_add_implicit_input(OrtNode* node, OrtValueInfo* value); /* of the node's own graph */
 bool ephost_node_add_int(OrtNode* node, const char* name, int64_t value);
 bool ephost_node_add_ints(OrtNode* node, const char* name, const int64_t* values, size_t count);

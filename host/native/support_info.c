@@ -137,9 +137,17 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
   if (graph_support_info->registry == NULL) return NULL;
   const OrtEp* ep = graph_support_info->ep;
   const char* ep_name = ep != NULL && ep->GetName != NULL ? ep->GetName(ep) : NULL;
-  const KernelEntry* entry = kernel_registry_find(graph_support_info->registry, node, ep_name);
-  if (entry != NULL) *out_kernel_def = entry->def;
-  return NULL;
+  const OrtKernelRegistry* registry = graph_support_info->registry;
+  const KernelEntry* entry = kernel_registry_find(registry, node, ep_name);
+  if (entry != NULL) {
+    *out_kernel_def = entry->def;
+    return NULL;
+  }
+  const char* unknown = kernel_registry_unknown_constraint(registry, node, ep_name);
+  if (unknown == NULL) return NULL;
+  return status_new(ORT_FAIL,
+                    "a kernel for %s has the type constraint '%s', which the operator knows nothing of",
+                    node->op_type, unknown);
 }
 
 const char* ORT_API_CALL SLOT(OrtEpApi, NodeComputeContext_NodeName)(const OrtNodeComputeContext* context) {
