@@ -227,7 +227,7 @@ class _Resources:
             return
         self.closed = True
         if self.plan is not None:
-            lib.ephost_plan_free(self.plan.pointer)
+            self.plan.release()
         for assignment in reversed(self.assignments):
             assignment.release()
             assignment.ep.release()
@@ -400,20 +400,25 @@ class InferenceSession:
     def _partition(
         self, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources, severity: int
     ) -> None:
-        prepack = self._options._config.get("session.disable_prepacking") != "1"
-        partitioner = Partitioner(self._model, resources.constants, prepack)
         for devices, ep_options in chosen:
             if not devices[0].is_registered:
                 raise InvalidArgument(
                     f"the library '{devices[0].registration_name}' of {devices[0].ep_name} is not registered any more"
                 )
             ep = ExecutionProvider(devices, resources.options, ep_options, severity)
-            assignment = Assignment(ep)
-            resources.assignments.append(assignment)
-            partitioner.assign(assignment, resources.logger, resources.config)
+            resources.assignments.append(Assignment(ep))
+        Partitioner(
+            self._model,
+            resources.constants,
+            resources.assignments,
+            logger=resources.logger,
+            config=resources.config,
+            prepack=self._options._config.get("session.disable_prepacking") != "1",
+        ).run()
+        for assignment in resources.assignments:
             _LOG.info(
                 "%s claims %d of the nodes of %s in %d group(s) and %d kernel(s)",
-                ep.name,
+                assignment.ep.name,
                 len(assignment.nodes),
                 self.description,
                 len(assignment.groups),
@@ -515,7 +520,7 @@ class InferenceSession:
                 step.ep_name or DEFAULT_PROVIDER,
                 tuple(OrtEpAssignedNode(n.name, n.domain, n.op_type) for n in step.members),
             )
-            for step in self._resources.plan.steps
+            for step in self._resources.plan.all_steps()
         ]
 
     # ---- ending ----

@@ -29,6 +29,9 @@ static struct {
   int type_numbers[ELEMENT_TYPES];
 } state;
 
+/* The options of the run that this thread is in, for the runs of subgraphs inside it. */
+static THREAD_LOCAL const OrtRunOptions* inherited_options;
+
 static atomic_bool finalizing; /* set by Python's atexit: from then on no thread may ask for the GIL */
 
 /* ---- errors -------------------------------------------------------------------------------------------------- */
@@ -492,6 +495,8 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
 static OrtStatus* python_step(const Step* step, Frame* frame) {
   if (atomic_load(&finalizing)) return status_new(ORT_FAIL, "the interpreter is shutting down");
   PyGILState_STATE gil = PyGILState_Ensure();
+  const OrtRunOptions* outer_options = inherited_options;
+  inherited_options = frame->options;
   OrtStatus* status = NULL;
   PyObject* results = NULL;
   PyObject* inputs = PyList_New((Py_ssize_t)step->input_count);
@@ -518,6 +523,7 @@ done:
   if (PyErr_Occurred()) status = status_from_exception();
   Py_XDECREF(inputs);
   Py_XDECREF(results);
+  inherited_options = outer_options;
   PyGILState_Release(gil);
   return status;
 }
@@ -752,7 +758,7 @@ static PyObject* small_output(Frame* frame, int32_t index) {
 }
 
 static OrtStatus* execute(Frame* frame, PyObject* options) {
-  const OrtRunOptions* run_options = NULL;
+  const OrtRunOptions* run_options = frame->plan->is_body ? inherited_options : NULL;
   if (options && options != Py_None) run_options = PyLong_AsVoidPtr(options);
   OrtStatus* status;
   Py_BEGIN_ALLOW_THREADS

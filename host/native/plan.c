@@ -65,6 +65,8 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
   return plan;
 }
 
+void ephost_plan_set_body(Plan* plan) { plan->is_body = true; }
+
 static void frame_free(Frame* frame) {
   cpu_free(frame->arena);
   host_free(frame->values);
@@ -418,7 +420,8 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
   OrtStatus* status = NULL;
   size_t started = 0;
-  for (; started < plan->ep_count && !status; ++started) {
+  size_t told = plan->is_body ? 0 : plan->ep_count; /* EPs that hear of runs */
+  for (; started < told && !status; ++started) {
     OrtEp* ep = plan->eps[started].ep;
     if (EP_MEMBER(ep, 23, OnRunStart)) status = ep->OnRunStart(ep, options);
     if (status) {

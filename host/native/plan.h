@@ -66,6 +66,7 @@ typedef struct Plan {
   size_t arena_bytes;
   ThreadPool* threads; /* borrowed */
   const OrtLogger* logger;
+  bool is_body;   /* runs inside a run of another plan */
   bool exclusive; /* an EP said that runs must not overlap */
   Mutex exclusive_lock;
   Mutex frames_lock;

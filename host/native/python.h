@@ -226,6 +226,7 @@ EphostThreadPool* ephost_thread_pool_new(int threads);
 void ephost_thread_pool_free(EphostThreadPool* pool);
 int ephost_thread_pool_size(const EphostThreadPool* pool);
 EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const OrtLogger* logger, bool exclusive);
+void ephost_plan_set_body(EphostPlan* plan); /* a part of another plan's run: EPs are not told of its runs */
 void ephost_plan_free(EphostPlan* plan);
 void ephost_plan_free_frames(EphostPlan* plan);
 int ephost_plan_active_runs(EphostPlan* plan);

@@ -65,6 +65,7 @@ class Value:
     is_input: bool = False
     is_output: bool = False
     is_constant: bool = False  # an initializer that no caller can replace
+    awaits_producer: bool = False  # while a call of a function is replaced by the function's body
 
     def __repr__(self) -> str:
         return f"Value({self.name!r}, {self.type})"

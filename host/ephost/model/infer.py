@@ -22,6 +22,8 @@ def infer(model: Model) -> None:
     proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
     for domain, version in model.opsets.items():
         proto.opset_import.add(domain=domain, version=version)
+    for domain in {node.domain for node in graph.nodes} - set(model.opsets):
+        proto.opset_import.add(domain=domain, version=1)  # of nodes that EPs have fused
     proto.functions.extend(model.functions.values())
     target = proto.graph
     target.name = graph.name or "graph"

@@ -97,7 +97,7 @@ def load(
         ),
     )
     folder = external_data_folder or (os.path.dirname(path) if path else os.getcwd())
-    linker = _Linker(model, folder)
+    linker = Linker(model, folder)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
     return model
@@ -166,7 +166,25 @@ def value_type(proto: onnx.TypeProto, override: _DimensionOverride | None = None
     return TensorType(tensor.elem_type, tuple(dims))
 
 
-class _Linker:
+def define(values: dict[str, Value], name: str, where: str) -> Value:
+    """A new value of a graph; for a function's body a value that is there and waits for its producer.
+
+    Raises:
+        InvalidGraph: the graph has a value of that name already.
+    """
+    value = values.get(name)
+    if value is not None:
+        if value.awaits_producer:
+            value.awaits_producer = False
+            return value
+        raise InvalidGraph(f"{where} defines '{name}' twice")
+    value = values[name] = Value(name)
+    return value
+
+
+class Linker:
+    """Makes graphs of protos: names become links, initializers become arrays."""
+
     def __init__(self, model: Model, folder: str) -> None:
         self.model = model
         self.folder = folder
@@ -182,15 +200,9 @@ class _Linker:
         where = f"the graph '{proto.name}'"
         values: dict[str, Value] = {}
 
-        def define(name: str) -> Value:
-            if name in values:
-                raise InvalidGraph(f"{where} defines '{name}' twice")
-            value = values[name] = Value(name)
-            return value
-
         inputs = []
         for info in proto.input:
-            value = define(info.name)
+            value = define(values, info.name, where)
             value.type = value_type(info.type, override)
             value.is_input = True
             inputs.append(value)
@@ -200,54 +212,18 @@ class _Linker:
             array, external = self.tensor(tensor)
             held = values.get(tensor.name)
             if held is None:
-                held = define(tensor.name)
+                held = define(values, tensor.name, where)
             elif held.initializer is not None:
                 raise InvalidGraph(f"{where} defines '{tensor.name}' twice")
             self._set_initializer(held, array, tensor.data_type, external)
             # Before IR version 4 every initializer had to be listed as an input, which said nothing.
             held.is_constant = not held.is_input or self.model.ir_version < 4
         for sparse in proto.sparse_initializer:
-            value = define(sparse.values.name)
+            value = define(values, sparse.values.name, where)
             array = _dense(sparse)
             self._set_initializer(value, array, sparse.values.data_type, None)
             value.is_constant = True
-        nodes = []
-        for node_proto in proto.node:
-            domain = "" if node_proto.domain == "ai.onnx" else node_proto.domain
-            if node_proto.op_type == "Constant" and domain == "":
-                value = define(node_proto.output[0])
-                array, element_type = self._constant(node_proto)
-                self._set_initializer(value, array, element_type, None)
-                value.is_constant = True
-                continue
-            node = Node(
-                index=self.model.new_index(),
-                proto=node_proto,
-                op_type=node_proto.op_type,
-                domain=domain,
-                name=node_proto.name,
-                since_version=since_version(node_proto.op_type, domain, self.model.opsets.get(domain, 1)),
-                inputs=[],
-                outputs=[],
-            )
-            for at, name in enumerate(node_proto.output):
-                if not name:
-                    node.outputs.append(None)
-                    continue
-                value = define(name)
-                value.producer, value.producer_output = node, at
-                node.outputs.append(value)
-            nodes.append(node)
-        scope: Mapping[str, Value] = {**outer, **values} if outer else values
-        for node in nodes:
-            for name in node.proto.input:
-                node.inputs.append(self._find(name, scope, node, where) if name else None)
-            for attribute in node.proto.attribute:
-                if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
-                    self._subgraphs(node, attribute, scope)
-            for value in node.reads():
-                if values.get(value.name) is value:
-                    value.consumers.append(node)
+        nodes = self.nodes(proto.node, values, outer, where)
         for info in proto.value_info:
             listed = values.get(info.name)
             if listed is not None and listed.type is None:
@@ -264,6 +240,51 @@ class _Linker:
                     output.type = declared or output.type
             outputs.append(output)
         return Graph(proto.name, topological_order(nodes), inputs, outputs, values, parent)
+
+    def nodes(
+        self, protos: Iterable[onnx.NodeProto], values: dict[str, Value], outer: Mapping[str, Value], where: str
+    ) -> list[Node]:
+        """Nodes for protos, linked among themselves, to `values` (which gets their outputs) and to `outer`."""
+        made = []
+        for proto in protos:
+            domain = "" if proto.domain == "ai.onnx" else proto.domain
+            if proto.op_type == "Constant" and domain == "":
+                value = define(values, proto.output[0], where)
+                array, element_type = self._constant(proto)
+                self._set_initializer(value, array, element_type, None)
+                value.is_constant = True
+                continue
+            own = onnx.NodeProto()
+            own.CopyFrom(proto)  # a part of the model's proto would keep all of it in memory
+            node = Node(
+                index=self.model.new_index(),
+                proto=own,
+                op_type=proto.op_type,
+                domain=domain,
+                name=proto.name,
+                since_version=since_version(proto.op_type, domain, self.model.opsets.get(domain, 1)),
+                inputs=[],
+                outputs=[],
+            )
+            for at, name in enumerate(proto.output):
+                if not name:
+                    node.outputs.append(None)
+                    continue
+                value = define(values, name, where)
+                value.producer, value.producer_output = node, at
+                node.outputs.append(value)
+            made.append(node)
+        scope: Mapping[str, Value] = {**outer, **values} if outer else values
+        for node in made:
+            for name in node.proto.input:
+                node.inputs.append(self._find(name, scope, node, where) if name else None)
+            for attribute in node.proto.attribute:
+                if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+                    self._subgraphs(node, attribute, scope)
+            for value in node.reads():
+                if values.get(value.name) is value:
+                    value.consumers.append(node)
+        return made
 
     def _find(self, name: str, scope: Mapping[str, Value], node: Node, where: str) -> Value:
         value = scope.get(name)

@@ -50,29 +50,32 @@ class Constants:
 
 
 class NativeGraph:
-    """An ``OrtGraph`` with the way back from its nodes to ours."""
+    """An ``OrtGraph``, its subgraphs included, with the way back from its nodes to ours."""
 
     def __init__(self, model: Model, graph: Graph, constants: Constants) -> None:
-        self.nodes: dict[int, Node] = {node.index: node for node in graph.nodes}
+        self.nodes: dict[int, Node] = {}
         self.node_pointers: dict[int, Any] = {}
-        self.value_pointers: dict[int, Any] = {}
+        self.graphs: dict[int, tuple[Any, dict[int, Any]]] = {}  # id of a Graph -> its OrtGraph*, its values
         self._views: list[Any] = []
         self.pointer = _root(model, graph)
         try:
-            _Builder(model, constants, self.node_pointers, self.value_pointers).fill(self.pointer, graph, None)
+            _Builder(model, constants, self).fill(self.pointer, graph, None)
         except BaseException:
             self.release()
             raise
 
-    def view(self, name: str, nodes: Iterable[Node], inputs: Iterable[Value], outputs: Iterable[Value]) -> Any:
-        """The ``OrtGraph`` of a group of its nodes, for Compile."""
+    def view(
+        self, graph: Graph, name: str, nodes: Iterable[Node], inputs: Iterable[Value], outputs: Iterable[Value]
+    ) -> Any:
+        """The ``OrtGraph`` of a group of nodes of the graph or of one of its subgraphs, for Compile."""
+        pointer, values = self.graphs[id(graph)]
         node_list = [self.node_pointers[node.index] for node in nodes]
-        input_list = [self.value_pointers[id(value)] for value in inputs]
-        output_list = [self.value_pointers[id(value)] for value in outputs]
+        input_list = [values[id(value)] for value in inputs]
+        output_list = [values[id(value)] for value in outputs]
         out = ffi.new("OrtGraph**")
         check(
             lib.ephost_graph_view(
-                self.pointer,
+                pointer,
                 name.encode("utf-8", "surrogateescape"),
                 node_list,
                 len(node_list),
@@ -132,15 +135,15 @@ def _root(model: Model, graph: Graph) -> Any:
 
 
 class _Builder:
-    def __init__(self, model: Model, constants: Constants, nodes: dict[int, Any], values: dict[int, Any]) -> None:
+    def __init__(self, model: Model, constants: Constants, into: NativeGraph) -> None:
         self.model = model
         self.constants = constants
-        self.nodes = nodes
-        self.values = values
+        self.into = into
 
     def fill(self, pointer: Any, graph: Graph, outer: dict[int, Any] | None) -> None:
         """Add everything of `graph`; for a subgraph `outer` has the values that it may read from outside."""
-        known: dict[int, Any] = self.values if outer is None else {}
+        known: dict[int, Any] = {}
+        self.into.graphs[id(graph)] = (pointer, known)
         for value in graph.values.values():
             known[id(value)] = self.value(pointer, value)
         if outer is not None:
@@ -206,7 +209,8 @@ class _Builder:
                 len(outputs),
             )
         )
-        self.nodes[node.index] = pointer
+        self.into.nodes[node.index] = node
+        self.into.node_pointers[node.index] = pointer
         for value in node.implicit_inputs:
             _no_memory(lib.ephost_node_add_implicit_input(pointer, known[id(value)]))
         opset = self.model.opsets.get(node.domain, 1)

@@ -17,7 +17,10 @@ import onnx
 from ephost._bindings import NULL, api, check, ffi, lib
 from ephost.errors import EPFail, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
+from ephost.model.fold import fold
 from ephost.model.graph import Graph, Model, Node, Value, topological_order
+from ephost.model.infer import infer
+from ephost.model.inline import Call, inline_calls, restore
 from ephost.model.native_graph import Constants, NativeGraph
 
 _LOG = logging.getLogger("ephost.partition")
@@ -84,48 +87,89 @@ class Assignment:
 
 
 class Partitioner:
-    """Asks EPs one after the other and rewrites the graph by what they claim."""
+    """Asks EPs one after the other and rewrites the graph by what they claim.
 
-    def __init__(self, model: Model, constants: Constants, prepack: bool = True) -> None:
+    The assignments are the owners of what is made, also when something raises.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        constants: Constants,
+        assignments: Sequence[Assignment],
+        *,
+        logger: Any,
+        config: Any,
+        prepack: bool = True,
+    ) -> None:
         self.model = model
         self.constants = constants
+        self.assignments = assignments
+        self.logger = logger
+        self.config = config
         self.prepack = prepack
         self._counter = 0
         self._hash = _model_hash(model)
 
-    def assign(self, assignment: Assignment, logger: Any, config: Any) -> None:
-        """Let the EP claim nodes, and prepare what runs them. The assignment is the owner of what was made, also when
-        this raises.
+    def run(self) -> None:
+        """Let every EP claim what is left, then what the bodies of unclaimed functions hold.
 
         Raises:
-            EPFail: the EP claims a node twice, gives too little, or fails.
+            EPFail: an EP claims a node twice, gives too little, or fails.
         """
-        ep, graph = assignment.ep, self.model.graph
+        if not self.assignments:
+            return
+        for assignment in self.assignments:
+            self._ask_all(assignment, self.model.graph)
+        calls: list[Call] = []
+        depths: dict[int, int] = {}
+        while replaced := inline_calls(self.model, self.model.graph, depths):
+            calls.extend(replaced)
+            infer(self.model)
+            if fold(self.model):
+                infer(self.model)
+            for assignment in self.assignments:
+                self._ask_all(assignment, self.model.graph)
+        for call in reversed(calls):
+            restore(call)
+
+    def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
+        """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
+        for node in list(graph.nodes):
+            if not node.ep_name:
+                for name in sorted(node.subgraphs):
+                    self._ask_all(assignment, node.subgraphs[name])
+        if any(not node.ep_name for node in graph.nodes):
+            self._assign(assignment, graph)
+
+    def _assign(self, assignment: Assignment, graph: Graph) -> None:
+        ep = assignment.ep
         registry = ep.kernel_registry()
-        native = NativeGraph(self.model, graph, self.constants)
+        native = NativeGraph(self.model, self.model.graph, self.constants)
         assignment.graphs.append(native)
-        claims = self._ask(ep, native, registry)
+        kernels = len(assignment.kernels)
+        claims = self._ask(ep, native, graph, registry)
         if claims:
-            singles, groups = self._sort_claims(assignment, native, claims)
-            for nodes, drops in groups:
-                self._fuse(assignment, nodes, drops)
-            if assignment.groups:
-                self._compile(assignment, native)
+            singles, candidates = self._sort_claims(assignment, claims)
+            groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, graph, nodes, drops))]
+            if groups:
+                self._compile(assignment, native, graph, groups)
             for node in singles:
-                self._create_kernel(assignment, native, registry, node, logger, config)
-        if not assignment.kernels:
-            assignment.graphs.clear()
+                self._create_kernel(assignment, native, registry, node)
+        if len(assignment.kernels) == kernels:
+            assignment.graphs.remove(native)
             native.release()
 
     def _ask(
-        self, ep: ExecutionProvider, native: NativeGraph, registry: Any
+        self, ep: ExecutionProvider, native: NativeGraph, graph: Graph, registry: Any
     ) -> list[tuple[list[Node], bool, bool]]:
         """(nodes, is single, drops constants) of each claim."""
-        info = lib.ephost_support_info_new(native.pointer, ep.pointer, registry)
+        pointer, _ = native.graphs[id(graph)]
+        info = lib.ephost_support_info_new(pointer, ep.pointer, registry)
         if not info:
             raise MemoryError("no memory for the claims of an EP")
         try:
-            ep.call("GetCapability", native.pointer, info)
+            ep.call("GetCapability", pointer, info)
             claims = []
             for claim in range(lib.ephost_support_info_claim_count(info)):
                 ids = ffi.new("size_t[]", lib.ephost_claim_node_count(info, claim))
@@ -138,7 +182,7 @@ class Partitioner:
             lib.ephost_support_info_free(info)
 
     def _sort_claims(
-        self, assignment: Assignment, native: NativeGraph, claims: list[tuple[list[Node], bool, bool]]
+        self, assignment: Assignment, claims: list[tuple[list[Node], bool, bool]]
     ) -> tuple[list[Node], list[tuple[list[Node], bool]]]:
         taken: set[int] = set()
         singles: list[Node] = []
@@ -166,14 +210,13 @@ class Partitioner:
             )
         return singles, groups
 
-    def _fuse(self, assignment: Assignment, nodes: list[Node], drops: bool) -> None:
-        graph = self.model.graph
+    def _fuse(self, assignment: Assignment, graph: Graph, nodes: list[Node], drops: bool) -> Group | None:
         if (path := cycle_through(graph, nodes)) is not None:
             way = " -> ".join(node.label for node in path)
             reason = f"fused, its nodes would depend on themselves: {way}"
             assignment.refused.append((nodes, reason))
             _LOG.warning("a claim of %s on %d node(s) is ignored: %s", assignment.ep.name, len(nodes), reason)
-            return
+            return None
         ordered = group_order(nodes)
         inputs, outputs = group_interface(ordered, drops)
         ep_name = assignment.ep.name
@@ -191,17 +234,21 @@ class Partitioner:
         )
         self._counter += 1
         replace_by(graph, nodes, fused)
-        assignment.groups.append(Group(ordered, inputs, outputs, fused))
+        group = Group(ordered, inputs, outputs, fused)
+        assignment.groups.append(group)
+        return group
 
-    def _compile(self, assignment: Assignment, native: NativeGraph) -> None:
-        ep, groups = assignment.ep, assignment.groups
-        count = len(groups)
-        # The fused nodes live in a graph of their own, with the values that go in and out.
-        fused_graph = NativeGraph(self.model, self.model.graph, self.constants)
+    def _compile(self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]) -> None:
+        ep, count = assignment.ep, len(groups)
+        # The fused nodes are shown in a graph of their own, with the values that go in and out.
+        interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
+        fused_graph = NativeGraph(
+            self.model, Graph(graph.name, [g.fused for g in groups], [], [], interface), self.constants
+        )
         infos = ffi.new("OrtNodeComputeInfo*[]", count)
         context_nodes = ffi.new("OrtNode*[]", count)
         try:
-            views = [native.view(g.fused.op_type, g.nodes, g.inputs, g.outputs) for g in groups]
+            views = [native.view(graph, g.fused.op_type, g.nodes, g.inputs, g.outputs) for g in groups]
             fused = [fused_graph.node_pointers[g.fused.index] for g in groups]
             try:
                 ep.call("Compile", views, fused, count, infos, context_nodes)
@@ -242,7 +289,7 @@ class Partitioner:
         group.state, group.has_state = state[0], True
 
     def _create_kernel(
-        self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node, logger: Any, config: Any
+        self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node
     ) -> None:
         ep = assignment.ep
         pointer = native.node_pointers[node.index]
@@ -258,7 +305,7 @@ class Partitioner:
             for v in node.inputs
         ]
         info = lib.ephost_kernel_info_new(
-            pointer, ep.pointer, definition, logger, config, NULL, NULL, NULL, constants or NULL
+            pointer, ep.pointer, definition, self.logger, self.config, NULL, NULL, NULL, constants or NULL
         )
         if not info:
             raise MemoryError("no memory for a kernel info")

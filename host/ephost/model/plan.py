@@ -7,15 +7,16 @@ a place in the frame's arena: a block that is reused as soon as nobody reads the
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ephost._bindings import NULL, abi_element_type, call, check, dtype_of, ffi, lib
+from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib
 from ephost.errors import InvalidGraph, NotImplemented
-from ephost.model.graph import Model, Node, TensorType, Value, schema_of
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
+from ephost.model.load import captured_values
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 
@@ -43,6 +44,22 @@ class Plan:
     arena_bytes: int
     planned_bytes: int  # the sum of what shares the arena
     fallback: list[Node] = field(default_factory=list)
+    bodies: list[Plan] = field(default_factory=list)  # of subgraphs of nodes on the fallback
+
+    def all_steps(self) -> Iterator[Step]:
+        """Its steps, then those of its bodies."""
+        yield from self.steps
+        for body in self.bodies:
+            yield from body.all_steps()
+
+    def release(self) -> None:
+        """Free what C has of it."""
+        if self.pointer:
+            lib.ephost_plan_free(self.pointer)
+            self.pointer = NULL
+        for body in self.bodies:
+            body.release()
+        self.bodies.clear()
 
 
 class Arena:
@@ -101,8 +118,12 @@ def tensor_bytes(kind: Any) -> int | None:
     return int(np.prod(dims, dtype=object)) * dtype.itemsize
 
 
-def fallback_kernel(model: Model, node: Node) -> Callable[[list[Any]], list[Any]]:
+def fallback_kernel(
+    model: Model, node: Node, run_subgraph: Callable[..., list[Any]] | None = None
+) -> Callable[[list[Any]], list[Any]]:
     """What runs a node on the reference operators: a function of its inputs, then of its captured values.
+
+    ``run_subgraph`` runs its bodies when it has any; without it the reference operators do.
 
     Raises:
         InvalidGraph: ONNX has no such operator at the model's opset.
@@ -111,7 +132,7 @@ def fallback_kernel(model: Model, node: Node) -> Callable[[list[Any]], list[Any]
     from ephost.reference import create_kernel
 
     try:
-        kernel = create_kernel(node.proto, model.opsets, model.functions)
+        kernel = create_kernel(node.proto, model.opsets, model.functions, run_subgraph=run_subgraph)
     except NotImplementedError as error:
         if node.domain == "" and schema_of(node.op_type, "", model.opsets.get("", 1)) is None:
             raise InvalidGraph(
@@ -138,6 +159,7 @@ def make_plan(
     logger: Any,
     exclusive: bool,
     inputs: Sequence[Value],
+    graph: Graph | None = None,
 ) -> Plan:
     """Decide the steps of a run and hand them to C.
 
@@ -149,11 +171,13 @@ def make_plan(
         logger: ``OrtLogger*`` that kernels get.
         exclusive: whether runs must not overlap.
         inputs: what a caller may feed, in order.
+        graph: a subgraph, to be run as a part of the whole model's run; by default the model's graph.
 
     Raises:
         InvalidGraph, NotImplemented: a node that nobody can run.
     """
-    graph = model.graph
+    is_body = graph is not None
+    graph = graph or model.graph
     slots: dict[int, int] = {}
     values: list[Value] = []
 
@@ -173,6 +197,29 @@ def make_plan(
     if not pointer:
         raise MemoryError("no memory for the plan")
     plan = Plan(pointer, [], list(inputs), list(graph.outputs), 0, 0)
+    if is_body:
+        lib.ephost_plan_set_body(pointer)
+
+    def body_runner(node: Node) -> Callable[..., list[Any]] | None:
+        if not any(_has_claims(body) for body in node.subgraphs.values()):
+            return None
+        runners = {}
+        for name, body in node.subgraphs.items():
+            fed = [*body.inputs, *(v for v in captured_values(body) if v.initializer is None)]
+            made = make_plan(
+                model,
+                assignments,
+                constants,
+                threads=threads,
+                logger=logger,
+                exclusive=False,
+                inputs=fed,
+                graph=body,
+            )
+            plan.bodies.append(made)
+            runners[name] = _BodyRunner(made)
+        return lambda name, values, implicit: runners[name](values, implicit)
+
     try:
         _set_slots(plan, values, constants)
         runners = _Runners(plan, assignments)
@@ -183,7 +230,7 @@ def make_plan(
             kind, ep, target, state = runners.of(step.node) or (PYTHON, -1, None, NULL)
             if target is None:
                 plan.fallback.append(step.node)
-                target = ffi.cast("void*", call.object_address(fallback_kernel(model, step.node)))
+                target = ffi.cast("void*", call.object_address(fallback_kernel(model, step.node, body_runner(step.node))))
             else:
                 for index in step.outputs:
                     nbytes = tensor_bytes(values[index].type) if index >= 0 and index not in kept else None
@@ -220,9 +267,35 @@ def make_plan(
             lib.ephost_plan_set_interface(pointer, input_slots, len(input_slots), output_slots, len(output_slots))
         )
     except BaseException:
-        lib.ephost_plan_free(pointer)
+        plan.release()
         raise
     return plan
+
+
+def _has_claims(graph: Graph) -> bool:
+    return any(n.ep_name or any(_has_claims(body) for body in n.subgraphs.values()) for n in graph.nodes)
+
+
+class _BodyRunner:
+    """Runs a subgraph on a plan of its own, where an EP has claimed a part of it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._names = [value.name for value in plan.inputs]
+        self._outputs = len(plan.outputs)
+        # Values come from operators, not from users: what they are is what they are.
+        inputs = tuple((name, 0, None, True) for name in self._names)
+        outputs = tuple(f"{at}:{value.name}" for at, value in enumerate(plan.outputs))
+        self._run = call.Runner(address(plan.pointer), None, _as_is, KeyError, inputs, outputs).run
+
+    def __call__(self, values: Sequence[Any], implicit: Mapping[str, Any]) -> list[Any]:
+        feed = dict(zip(self._names, values, strict=False))
+        for name in self._names[len(values) :]:
+            feed[name] = implicit[name]
+        return list(self._run(None, feed, None))
+
+
+def _as_is(_: int, value: Any) -> Any:
+    return value
 
 
 @dataclass(slots=True)

@@ -1,0 +1,217 @@
+"""Calls of functions that no EP claims are replaced by the functions' bodies, of which an EP may claim a part.
+
+Functions are the model's own, or those that ONNX's schemas define operators by. A body of which nobody claims anything
+is taken back: the reference operators run the call itself, which is quicker and as exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from ephost.errors import InvalidGraph
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of, since_version, topological_order
+from ephost.model.load import Linker, type_proto
+
+_DEPTH = 32  # calls in calls
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A call that was replaced."""
+
+    graph: Graph
+    node: Node
+    body: list[Node]
+
+
+def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Call]:
+    """Replace each unclaimed call of a function in the graph and its subgraphs; returns what was replaced.
+
+    Args:
+        model: whose functions count.
+        graph: to look through.
+        depths: node index -> how deep in inlined bodies the node is; kept from one round to the next.
+
+    Raises:
+        InvalidGraph: functions call themselves.
+    """
+    calls: list[Call] = []
+    for node in list(graph.nodes):
+        for body in node.subgraphs.values():
+            calls.extend(inline_calls(model, body, depths))
+        if node.ep_name:
+            continue
+        function = function_of(model, node)
+        if function is None or not _fits(model, function):
+            continue
+        depth = depths.get(node.index, 0)
+        if depth >= _DEPTH:
+            raise InvalidGraph(f"the function of node {node.label} calls itself, or is {_DEPTH} calls deep")
+        made = _replace(model, graph, node, function)
+        for inner in made:
+            depths[inner.index] = depth + 1
+        calls.append(Call(graph, node, made))
+    return calls
+
+
+def restore(call: Call) -> bool:
+    """Take a body back of which no EP claimed a node; False when there is something to keep."""
+    graph, node = call.graph, call.node
+    present = {n.index for n in graph.nodes}
+    body = [n for n in call.body if n.index in present]
+    outputs = [v for v in node.outputs if v is not None]
+    if any(n.ep_name for n in body) or len(body) < len(call.body) or any(v.initializer is not None for v in outputs):
+        return False
+    own = {n.index for n in body}
+    kept = {id(v) for v in outputs}
+    first = min(at for at, n in enumerate(graph.nodes) if n.index in own)
+    for inner in body:
+        for value in inner.reads():
+            value.consumers = [c for c in value.consumers if c.index not in own]
+        for made in inner.outputs:
+            if made is not None and id(made) not in kept:
+                graph.values.pop(made.name, None)
+    for value in node.reads():
+        if graph.values.get(value.name) is value:
+            value.consumers.append(node)
+    for at, out in enumerate(node.outputs):
+        if out is not None:
+            out.producer, out.producer_output = node, at
+    remaining = [n for n in graph.nodes if n.index not in own]
+    remaining.insert(first, node)
+    graph.nodes = topological_order(remaining)
+    return True
+
+
+def function_of(model: Model, node: Node) -> onnx.FunctionProto | None:
+    """The function that the node calls; None when the node is an operator of its own."""
+    overload = getattr(node.proto, "overload", "")
+    found = model.functions.get((node.domain, node.op_type, overload))
+    if found is not None:
+        return found
+    opset = model.opsets.get(node.domain)
+    schema: Any = schema_of(node.op_type, node.domain, opset) if opset is not None else None
+    if schema is None:
+        return None
+    if schema.has_function:
+        from ephost.reference.functions import schema_function
+
+        return schema_function(schema, model.opsets.get("", onnx.defs.onnx_opset_version()))
+    if schema.has_context_dependent_function:
+        return _context_function(model, node, schema)
+    return None
+
+
+def _context_function(model: Model, node: Node, schema: Any) -> onnx.FunctionProto | None:
+    version = model.opsets.get("", 1)
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    if not versions:
+        return None
+    types = []
+    for value in node.inputs:
+        if value is None:
+            types.append(onnx.TypeProto().SerializeToString())
+        elif isinstance(value.type, TensorType):
+            types.append(type_proto(value.type.element_type, value.type.dims).SerializeToString())
+        elif value.type is not None:
+            types.append(value.type.SerializeToString())
+        else:
+            return None
+    text = schema.get_context_dependent_function_with_opset_version(
+        max(versions), node.proto.SerializeToString(), types
+    )
+    return onnx.FunctionProto.FromString(text) if text else None
+
+
+def _fits(model: Model, function: onnx.FunctionProto) -> bool:
+    """Whether the body's operators mean the same under the model's opsets as under the function's."""
+    imports = {("" if e.domain == "ai.onnx" else e.domain): e.version for e in function.opset_import}
+    for node in function.node:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        version = imports.get(domain, model.opsets.get(domain, 1))
+        here = model.opsets.get(domain, version)
+        if since_version(node.op_type, domain, version) != since_version(node.op_type, domain, here):
+            return False
+    return True
+
+
+def _replace(model: Model, graph: Graph, node: Node, function: onnx.FunctionProto) -> list[Node]:
+    from ephost.reference.attributes import bind_attributes
+
+    opset = model.opsets.get(node.domain, 1)
+    schema: Any = schema_of(node.op_type, node.domain, opset)
+    bindings = {}
+    if schema is not None:
+        bindings.update({a.name: a.default_value for a in schema.attributes.values() if a.default_value.name})
+    bindings.update({a.name: a for a in function.attribute_proto})
+    bindings.update({a.name: a for a in node.proto.attribute})
+    prefix = f"_inlfunc_{node.op_type}_{node.index}_"
+    names: dict[str, str] = {}
+    for at, name in enumerate(function.input):
+        value = node.inputs[at] if at < len(node.inputs) else None
+        names[name] = "" if value is None else value.name
+    outputs = [v for v in node.outputs]
+    passed = []  # outputs that the body does not make: an input, or another output again
+    for at, name in enumerate(function.output):
+        out = outputs[at] if at < len(outputs) else None
+        if name in names:
+            if out is not None:
+                passed.append((names[name], out.name))
+            continue
+        names[name] = prefix + name if out is None else out.name
+    protos = []
+    for inner in function.node:
+        bound = onnx.NodeProto()
+        bound.CopyFrom(bind_attributes(inner, bindings))
+        protos.append(rename(bound, names, prefix))
+    for source, target in passed:
+        protos.append(onnx.helper.make_node("Identity", [source], [target]))
+    for entry in function.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        model.opsets.setdefault(domain, entry.version)
+    for value in node.reads():
+        value.consumers = [c for c in value.consumers if c is not node]
+    for out in outputs:
+        if out is not None:
+            out.producer, out.producer_output, out.awaits_producer = None, -1, True
+    outer: dict[str, Value] = {}
+    for value in node.reads():
+        if graph.values.get(value.name) is not value:
+            outer[value.name] = value
+    linker = Linker(model, "")
+    made = linker.nodes(protos, graph.values, outer, f"the body of the function of node {node.label}")
+    at = graph.nodes.index(node)
+    graph.nodes = topological_order([*graph.nodes[:at], *made, *graph.nodes[at + 1 :]])
+    return made
+
+
+def rename(node: onnx.NodeProto, names: dict[str, str], prefix: str) -> onnx.NodeProto:
+    """Give the values of a body's node the names that they have in the caller's graph; changes the node."""
+    for at, name in enumerate(node.input):
+        if name:
+            node.input[at] = names.setdefault(name, prefix + name)
+    for at, name in enumerate(node.output):
+        if name:
+            node.output[at] = names.setdefault(name, prefix + name)
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+            _rename_captured(graph, names)
+    return node
+
+
+def _rename_captured(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    visible = {name: new for name, new in names.items() if name not in own}
+    for node in graph.node:
+        for at, name in enumerate(node.input):
+            node.input[at] = visible.get(name, name)
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+                _rename_captured(inner, visible)
+    for output in graph.output:
+        output.name = visible.get(output.name, output.name)
