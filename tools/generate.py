@@ -1,7 +1,7 @@
 """Generate the tables of the C ABI from the public headers, which are its only declaration.
 
-Run by CMake. Reads ``include/ephost/*.h`` (after the C preprocessor), finds out which slots are implemented, and
-writes into the output folder:
+Run by CMake. Reads ``include/ephost/*.h`` (after the C preprocessor), finds out which slots are implemented,
+and writes into the output folder:
 
 ``slots.h``
     a prototype for each slot that C implements, so that the compiler holds the definition to the header;
@@ -11,8 +11,9 @@ writes into the output folder:
 ``_native.c``
     the extension module that cffi makes of the same declarations and ``host/native/python.h``.
 
-A slot is implemented in C by a definition under ``SLOT(Table, Member)`` in ``host/native/*.c``, and in Python by a
-function decorated ``@slot("Table.Member")`` in ``host/ephost/abi/*.py``. There is no list to keep in step.
+A slot is implemented in C by a definition under ``SLOT(Table, Member)`` in ``host/native/*.c``, and in Python
+by a function decorated ``@slot("Table.Member")`` in ``host/ephost/abi/*.py``. There is no list to keep in
+step.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Slot:
 
     @property
     def symbol(self) -> str:
+        """The C function that implements the slot."""
         return f"ephost_{self.table}_{self.member}"
 
 
@@ -158,11 +160,13 @@ def function_text(slot: Slot, name: str) -> str:
 
 
 def returns_status(slot: Slot) -> bool:
+    """Whether the slot's function returns an ``OrtStatus*``."""
     text = c_generator.CGenerator().visit(slot.declaration.type)
     return text.replace(" ", "").startswith("OrtStatus*")
 
 
 def returns_void(slot: Slot) -> bool:
+    """Whether the slot's function returns nothing."""
     inner = slot.declaration.type
     return (
         isinstance(inner, c_ast.TypeDecl)
@@ -172,18 +176,27 @@ def returns_void(slot: Slot) -> bool:
 
 
 def calling_convention(text: str, name: str) -> str:
+    """The declaration of the function ``name`` with the ABI's calling convention in it."""
     return re.sub(rf"\b{name}\(", f"ORT_API_CALL {name}(", text, count=1)
 
 
 def write_slots_h(slots: list[Slot]) -> str:
-    lines = ["/* Generated from include/ephost by tools/generate.py. */", "#ifndef EPHOST_SLOTS_H_", "#define EPHOST_SLOTS_H_"]
+    """The text of slots.h: a prototype for each slot that C implements."""
+    lines = [
+        "/* Generated from include/ephost by tools/generate.py. */",
+        "#ifndef EPHOST_SLOTS_H_",
+        "#define EPHOST_SLOTS_H_",
+    ]
     lines += [
-        calling_convention(function_text(s, s.symbol), s.symbol) + ";" for s in slots if s.implementation == "native"
+        calling_convention(function_text(s, s.symbol), s.symbol) + ";"
+        for s in slots
+        if s.implementation == "native"
     ]
     return "\n".join([*lines, "#endif", ""])
 
 
 def write_tables_c(slots: list[Slot]) -> str:
+    """The text of tables.c: every table, a stub for each missing slot, and what Python asks."""
     out = [
         "/* Generated from include/ephost by tools/generate.py. */",
         '#include "native.h"',
@@ -212,12 +225,16 @@ def write_tables_c(slots: list[Slot]) -> str:
                 )
                 if not returns_void(slot):
                     body += "  return 0;\n"
-            out.append("static " + calling_convention(function_text(slot, name), name) + " {\n" + body + "}\n")
+            out.append(
+                "static " + calling_convention(function_text(slot, name), name) + " {\n" + body + "}\n"
+            )
     for table, variable in TABLES.items():
         out.append(f"const {table} {variable} = {{")
         for slot in slots:
             if slot.table == table:
-                target = f"stub_{slot.table}_{slot.member}" if slot.implementation == "missing" else slot.symbol
+                target = (
+                    f"stub_{slot.table}_{slot.member}" if slot.implementation == "missing" else slot.symbol
+                )
                 out.append(f"  .{slot.member} = {target},")
         out.append("};\n")
     out.append("static const EphostSlot slot_list[SLOT_COUNT] = {")
@@ -227,7 +244,8 @@ def write_tables_c(slots: list[Slot]) -> str:
     out.append(
         "const OrtApiBase* ephost_get_api_base(void) { return &ephost_api_base; }\n"
         "size_t ephost_slot_count(void) { return SLOT_COUNT; }\n"
-        "const EphostSlot* ephost_slot(size_t index) { return index < SLOT_COUNT ? &slot_list[index] : NULL; }\n"
+        "const EphostSlot* ephost_slot(size_t index) {\n"
+        "  return index < SLOT_COUNT ? &slot_list[index] : NULL;\n}\n"
         "uint64_t ephost_stub_calls(size_t index) {\n"
         "  return index < SLOT_COUNT ? atomic_load(&stub_calls[index]) : 0;\n}"
     )
@@ -256,6 +274,7 @@ def write_since_c(since: dict[tuple[str, str], int]) -> str:
 
 
 def write_native_c(text: str, python_h: str, slots: list[Slot], path: Path) -> None:
+    """Write cffi's module for the declarations of the headers and of host/native/python.h."""
     ffi = cffi.FFI()
     ffi.cdef(text)
     ffi.cdef(python_h)
@@ -272,6 +291,7 @@ def write_native_c(text: str, python_h: str, slots: list[Slot], path: Path) -> N
 
 
 def main() -> None:
+    """Read the headers and sources that the arguments name, and write the generated files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, required=True)
     parser.add_argument("--native", type=Path, required=True)

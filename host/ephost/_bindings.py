@@ -1,4 +1,4 @@
-"""The one door to the C half: cffi's ``ffi`` and ``lib``, the call module, and the few helpers that everyone needs.
+"""The one door to the C half: cffi's ``ffi`` and ``lib``, the call module, and the helpers that all need.
 
 Nothing else imports ``_native`` or ``_call``.
 """
@@ -77,7 +77,7 @@ atexit.register(call.finalize)
 
 @cache
 def all_dtypes() -> dict[int, np.dtype[Any]]:
-    """The ABI's element type -> numpy dtype, ml_dtypes' included; the C half knows them all from the first call on."""
+    """The ABI's element type -> numpy dtype, ml_dtypes' included; the first call tells the C half of all."""
     import ml_dtypes
 
     dtypes = dict(_DTYPES)
@@ -131,10 +131,10 @@ def _since() -> dict[tuple[str, str], int]:
 
 
 def member(structure: str, pointer: Any, name: str) -> Any:
-    """A function pointer of a struct that a plugin filled, or None when the plugin left it out or is older than it.
+    """A function pointer of a struct that a plugin filled, or None when it has none.
 
-    ``structure`` is the struct's name (``OrtEp``), ``pointer`` a pointer to it. Members newer than the struct's
-    ``ort_version_supported`` are never read: they may lie behind its end.
+    ``structure`` is the struct's name (``OrtEp``), ``pointer`` a pointer to it. Members newer than the
+    struct's ``ort_version_supported`` are never read: they may lie behind its end.
     """
     if int(pointer.ort_version_supported) < _since()[structure, name]:
         return None

@@ -44,7 +44,7 @@ class AbiCoverage(list[AbiFunction]):
 
 
 def abi_coverage() -> AbiCoverage:
-    """Every function of the plugin ABI with how the host implements it, and how often missing ones were called."""
+    """Each function of the plugin ABI, how the host implements it, and how often missing ones were called."""
     found = AbiCoverage()
     for index in range(lib.ephost_slot_count()):
         slot = lib.ephost_slot(index)

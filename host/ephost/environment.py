@@ -111,14 +111,20 @@ class Registration:
         except OnnxRuntimeException as error:
             raise type(error)(f"{where} failed: {error}") from None
         if number > MAX_EP_DEVICES:
-            raise EPFail(f"{where} says that it offers {number} devices where there was room for {MAX_EP_DEVICES}")
+            raise EPFail(
+                f"{where} says that it offers {number} devices where there was room for {MAX_EP_DEVICES}"
+            )
         if len(made) < number:
             raise EPFail(f"{where} gave NULL for {number - len(made)} of its {number} devices")
         version = member("OrtEpFactory", factory, "GetVersion")
         for pointer in made:
             metadata = ffi.cast("OrtKeyValuePairs*", api.EpDevice_EpMetadata(pointer))
             api.AddKeyValuePair(metadata, b"library_path", os.fsencode(self.path))
-            if version is not None and not api.GetKeyValue(metadata, b"version") and (number_text := text(version(factory))):
+            if (
+                version is not None
+                and not api.GetKeyValue(metadata, b"version")
+                and (number_text := text(version(factory)))
+            ):
                 api.AddKeyValuePair(metadata, b"version", number_text.encode())
             self.ep_devices.append(OrtEpDevice(pointer, self))
 
@@ -141,7 +147,7 @@ _retired: list[Any] = []  # hardware devices that a registered library may still
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Which messages of plugins and the host reach Python's logging: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+    """Which messages reach Python's logging: 0 verbose and up, 1 info, 2 warning, 3 error, 4 fatal.
 
     Raises:
         InvalidArgument: the severity is none of these.
@@ -200,7 +206,7 @@ def get_hardware_devices() -> list[OrtHardwareDevice]:
 
 
 def set_hardware_devices(devices: Iterable[Mapping[str, Any] | HardwareDescription] | None) -> None:
-    """Say what hardware plugins are offered from now on, in place of what discovery finds; None goes back to that.
+    """Say what hardware plugins are offered from now on, in place of what discovery finds; None undoes that.
 
     Libraries that are registered already keep the devices that they chose.
 
@@ -237,8 +243,8 @@ def register_execution_provider_library(registration_name: str, library_path: st
     Raises:
         InvalidArgument: a name or path that is empty or no text.
         NoSuchFile: there is no such file.
-        Fail: the name is taken; the file is no shared library of this machine, needs a library that is missing, or
-            lacks one of the two symbols.
+        Fail: the name is taken; the file is no shared library of this machine, needs a library that is
+            missing, or lacks one of the two symbols.
         EPFail: the plugin broke a rule of the ABI; or the plugin's own error, with its code.
         Whatever is raised, nothing is registered and the library is closed.
     """
@@ -268,12 +274,14 @@ def unregister_execution_provider_library(registration_name: str) -> None:
         if registration is None:
             known = ", ".join(sorted(_registrations)) or "none"
             raise Fail(
-                f"Execution provider library: {registration_name} was not registered. Registered libraries: {known}"
+                f"Execution provider library: {registration_name} was not registered. Registered libraries: "
+                f"{known}"
             )
         if users := list(registration.sessions):
             models = ", ".join(sorted({user.description for user in users}))
             raise Fail(
-                f"the library '{registration_name}' is in use by {len(users)} session(s) ({models}): delete them first"
+                f"the library '{registration_name}' is in use by {len(users)} session(s) ({models}): delete "
+                "them first"
             )
         del _registrations[registration_name]
         registration.close()
@@ -282,7 +290,7 @@ def unregister_execution_provider_library(registration_name: str) -> None:
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
-    """The devices that the execution providers of all registered libraries offer, in order of registration."""
+    """The devices that the registered libraries' execution providers offer, in order of registration."""
     with _lock:
         return [device for registration in _registrations.values() for device in registration.ep_devices]
 
@@ -293,7 +301,7 @@ def registrations() -> Mapping[str, Registration]:
 
 
 def get_available_providers() -> list[str]:
-    """Names of the execution providers that a session may be given: those of registered libraries, then the host's."""
+    """Names of the execution providers that a session may be given: the registered ones, then the host's."""
     names = dict.fromkeys(device.ep_name for device in get_ep_devices())
     return [*names, DEFAULT_PROVIDER]
 

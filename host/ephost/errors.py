@@ -1,7 +1,7 @@
 """The exceptions of the host: one class for each error code of the ABI, with onnxruntime's names.
 
-Each carries ``code`` (the ABI's number), so that an exception raised by a callback of ours comes back to a plugin as
-the status it stands for.
+Each carries ``code`` (the ABI's number), so that an exception raised by a callback of ours comes back to a
+plugin as the status it stands for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 
 
-class OnnxRuntimeException(Exception):  # noqa: N818 - onnxruntime's name
+class OnnxRuntimeException(Exception):
     """Base of all errors that the host or a plugin reports."""
 
     code: int = 1

@@ -52,7 +52,9 @@ class ExecutionProvider:
                 raise type(error)(f"{self.label} cannot be created: {error}") from None
             self.pointer = out[0]
             if not self.pointer:
-                raise EPFail(f"{self.label} cannot be created: its factory says that it succeeded, and gave NULL")
+                raise EPFail(
+                    f"{self.label} cannot be created: its factory says that it succeeded, and gave NULL"
+                )
             self._check()
         except BaseException:
             self.release()
@@ -133,5 +135,3 @@ def native_session_options(entries: Mapping[str, str]) -> Any:
         api.ReleaseSessionOptions(out[0])
         raise
     return out[0]
-
-

@@ -1,8 +1,8 @@
-"""What this machine has: its CPU, GPUs and NPUs, as plugins are told of them; and what the user says it has instead.
+"""What this machine has, or the user says it has: CPU, GPUs and NPUs, as plugins are told of them.
 
-Discovery reads ``/proc/cpuinfo`` and ``/sys/bus/pci`` on Linux, the registry's environment variables on Windows, and
-``sysctl`` on macOS. ``EPHOST_HARDWARE_DEVICES`` or :func:`set_hardware_devices` replace what it finds, so that a plugin
-which takes only its own vendor's devices can be tried anywhere.
+Discovery reads ``/proc/cpuinfo`` and ``/sys/bus/pci`` on Linux, the registry's environment variables on
+Windows, and ``sysctl`` on macOS. ``EPHOST_HARDWARE_DEVICES`` or :func:`set_hardware_devices` replace what it
+finds, so that a plugin which takes only its own vendor's devices can be tried anywhere.
 """
 
 from __future__ import annotations
@@ -79,14 +79,16 @@ def _cpu() -> HardwareDescription:
 
 def _sysctl(name: str) -> str:
     try:
-        result = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False, timeout=5)
+        result = subprocess.run(
+            ["sysctl", "-n", name], capture_output=True, text=True, check=False, timeout=5
+        )
     except OSError:
         return ""
     return result.stdout.strip()
 
 
 def read_cpuinfo(path: Path) -> tuple[str, str]:
-    """(vendor key, model name) of the first processor in a file like /proc/cpuinfo; "" where it says nothing."""
+    """(vendor key, model name) of the first processor in a file like /proc/cpuinfo; "" where it is silent."""
     vendor = name = ""
     try:
         lines = path.read_text(errors="replace").splitlines()
@@ -146,7 +148,9 @@ def _accel_devices(root: Path) -> list[HardwareDescription]:
             continue  # found through PCI
         vendor_id, device_id = _read_hex(device / "vendor") or 0, _read_hex(device / "device") or 0
         found.append(
-            HardwareDescription("NPU", VENDORS.get(vendor_id, ""), vendor_id, device_id, {"accel": entry.name})
+            HardwareDescription(
+                "NPU", VENDORS.get(vendor_id, ""), vendor_id, device_id, {"accel": entry.name}
+            )
         )
     return found
 

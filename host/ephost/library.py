@@ -66,7 +66,9 @@ def check_path(path: str) -> None:
     wanted = {"win32": "PE", "darwin": "Mach-O"}.get(sys.platform, "ELF")
     here = _ALIASES.get(platform.machine().lower(), platform.machine().lower())
     if kind != wanted or machine not in (here, "several machines"):
-        raise Fail(f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}")
+        raise Fail(
+            f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}"
+        )
 
 
 def explain_open_error(path: str, error: str) -> str:
@@ -78,7 +80,7 @@ def explain_open_error(path: str, error: str) -> str:
 
 
 class Library:
-    """An open plugin library and the factories that it made. Every step that fails undoes the ones before it."""
+    """An open plugin library and the factories that it made. A step that fails undoes the ones before it."""
 
     def __init__(self, name: str, path: str, logger: Any) -> None:
         """Open the library and create its factories.
@@ -130,7 +132,9 @@ class Library:
             raise type(error)(f"{where} failed: {error}") from None
         number = int(count[0])
         if number > MAX_FACTORIES:
-            raise EPFail(f"{where} says that it made {number} factories where there was room for {MAX_FACTORIES}")
+            raise EPFail(
+                f"{where} says that it made {number} factories where there was room for {MAX_FACTORIES}"
+            )
         self.factories = [factories[i] for i in range(number) if factories[i]]
         if number == 0:
             raise EPFail(f"{where} made no factory")
@@ -139,14 +143,18 @@ class Library:
         for factory in self.factories:
             for name in ("GetName", "GetVendor", "GetSupportedDevices", "CreateEp", "ReleaseEp"):
                 if member("OrtEpFactory", factory, name) is None:
-                    raise EPFail(f"a factory of '{self.name}' ({self.path}) lacks {name}, which every factory needs")
+                    raise EPFail(
+                        f"a factory of '{self.name}' ({self.path}) lacks {name}, which every factory needs"
+                    )
 
     def close(self) -> None:
-        """Release the factories and close the library. What a factory says while going is logged, not raised."""
+        """Release the factories and close the library. What a factory then says is logged, not raised."""
         for factory in reversed(self.factories):
             status = self._release(factory)
             if status:
-                lib.ephost_log(2, f"ReleaseEpFactory of '{self.name}': {text(api.GetErrorMessage(status))}".encode())
+                lib.ephost_log(
+                    2, f"ReleaseEpFactory of '{self.name}': {text(api.GetErrorMessage(status))}".encode()
+                )
                 api.ReleaseStatus(status)
         self.factories.clear()
         if self._handle:

@@ -1,7 +1,7 @@
 """Messages of the host and of plugins go to Python's ``logging``.
 
-The host's are under ``ephost``, a plugin's under ``ephost.plugin.<registration name>``. What is below the level that
-:func:`set_default_logger_severity` sets is dropped in C, before any Python runs.
+The host's are under ``ephost``, a plugin's under ``ephost.plugin.<registration name>``. What is below the
+level that :func:`set_default_logger_severity` sets is dropped in C, before any Python runs.
 """
 
 from __future__ import annotations

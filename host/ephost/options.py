@@ -65,7 +65,7 @@ class SessionOptions:
         self._providers: list[tuple[list[OrtEpDevice], dict[str, str]]] = []
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Set an option by its string key, such as ``session.disable_cpu_ep_fallback``; plugins see all of them.
+        """Set an option by its key, such as ``session.disable_cpu_ep_fallback``; plugins see all of them.
 
         Raises:
             TypeError: a key or value that is no str.
@@ -91,7 +91,9 @@ class SessionOptions:
         """Fix the dimensions of the model's inputs that have this denotation."""
         self._free_denotations[denotation] = _dimension(denotation, value)
 
-    def add_provider_for_devices(self, ep_devices: Sequence[OrtEpDevice], provider_options: Mapping[str, str]) -> None:
+    def add_provider_for_devices(
+        self, ep_devices: Sequence[OrtEpDevice], provider_options: Mapping[str, str]
+    ) -> None:
         """Give the session an execution provider, behind those given before.
 
         Args:
@@ -116,7 +118,8 @@ class SessionOptions:
         if len({(d.ep_name, int(_address(d._factory))) for d in devices}) > 1:
             names = ", ".join(dict.fromkeys(f"{d.ep_name} of '{d.registration_name}'" for d in devices))
             raise InvalidArgument(
-                f"All OrtEpDevice values in ep_devices must have the same execution provider; these are of {names}."
+                f"All OrtEpDevice values in ep_devices must have the same execution provider; these are of "
+                f"{names}."
             )
         options = _entries(provider_options, f"options of {devices[0].ep_name}")
         self._providers.append((devices, options))
@@ -137,7 +140,7 @@ def _dimension(name: str, value: int) -> int:
 
 
 class RunOptions:
-    """How one run is made. May be shared by runs; ``terminate = True`` from any thread stops those under way."""
+    """How one run is made. Runs may share it; ``terminate = True`` from any thread stops those under way."""
 
     def __init__(self) -> None:
         out = ffi.new("OrtRunOptions**")

@@ -45,7 +45,7 @@ RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 @dataclass(frozen=True)
 class NodeArg:
-    """An input or output of a model: name, type as onnxruntime writes it, and shape (str: a named dimension)."""
+    """An input or output of a model: name, type as onnxruntime writes it, and shape (str: named)."""
 
     name: str
     type: str
@@ -87,7 +87,7 @@ class OrtEpAssignedSubgraph:
 
 
 def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
-    """A type as onnxruntime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(string,tensor(float))``."""
+    """A type as onnxruntime writes it: ``tensor(float)``, ``map(string,tensor(float))``, ..."""
     if kind is None:
         return "unknown"
     if isinstance(kind, TensorType):
@@ -112,8 +112,9 @@ def _node_arg(value: Value) -> NodeArg:
 
 
 class _Interface:
-    """What a model takes and gives, and what is wrong with a feed. Knows nothing of the session, so that a session is
-    gone as soon as its last user lets go of it."""
+    """What a model takes and gives, and what is wrong with a feed. Knows nothing of the session, so that a
+    session is gone as soon as its last user lets go of it.
+    """
 
     def __init__(self, inputs: Sequence[Value], required: int, outputs: Sequence[Value]) -> None:
         self.inputs = list(inputs)  # those that an initializer gives a default come last
@@ -136,7 +137,7 @@ class _Interface:
         return tuple(specs)
 
     def convert(self, index: int, value: Any) -> Any:
-        """The feed as an array or OrtValue of the right type; the way of all feeds that are no plain fitting array.
+        """The feed as an array or OrtValue of the right type; where all but plain fitting arrays go.
 
         Raises:
             InvalidArgument: the wrong element type, rank or dimension, naming the input.
@@ -171,7 +172,8 @@ class _Interface:
         names = {"float32": "float", "float64": "double", "object": "string"}
         return InvalidArgument(
             f"Unexpected input data type for input '{target.name}'. "
-            f"Actual: (tensor({names.get(actual, actual)})) , expected: (tensor({type_name(kind.element_type)}))"
+            f"Actual: (tensor({names.get(actual, actual)})) , expected: "
+            f"(tensor({type_name(kind.element_type)}))"
         )
 
     def _check(self, target: Value, kind: TensorType, element_type: int, shape: tuple[int, ...]) -> None:
@@ -199,14 +201,18 @@ class _Interface:
     def feed_error(self, feed: Any) -> Exception:
         """The exception for a feed with missing or unknown names, or for the name of an unknown output."""
         if isinstance(feed, str):
-            return InvalidArgument(f"Invalid output name: {feed}. The model's outputs are {self.output_names}")
+            return InvalidArgument(
+                f"Invalid output name: {feed}. The model's outputs are {self.output_names}"
+            )
         names = list(feed)
         known = [value.name for value in self.inputs]
         missing = [name for name in known[: self.required] if name not in feed]
         if missing:
             return ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
         unknown = [name for name in names if name not in self._index]
-        return InvalidArgument(f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}")
+        return InvalidArgument(
+            f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}"
+        )
 
 
 class _Resources:
@@ -262,8 +268,8 @@ class InferenceSession:
         Args:
             path_or_bytes: the model's path, its bytes, or a ``ModelProto``.
             sess_options: options; its ``add_provider_for_devices`` chooses the execution providers.
-            providers: instead of that, names of execution providers of registered libraries, in order of priority,
-                or (name, options) pairs. What none of them claims runs on the reference fallback.
+            providers: instead of that, names of execution providers of registered libraries, in order of
+                priority, or (name, options) pairs. What none of them claims runs on the reference fallback.
             provider_options: options for ``providers``, one dict for each.
             **kwargs: ``disabled_optimizers`` and ``enable_fallback`` are accepted for onnxruntime's sake.
 
@@ -299,9 +305,13 @@ class InferenceSession:
         if not providers:
             return list(self._options._providers)
         if self._options.has_providers():
-            raise InvalidArgument("execution providers are given both in the session options and as `providers`")
+            raise InvalidArgument(
+                "execution providers are given both in the session options and as `providers`"
+            )
         if provider_options is not None and len(provider_options) != len(providers):
-            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+            raise ValueError(
+                "'providers' and 'provider_options' should be the same length if both are given."
+            )
         available: dict[str, list[Any]] = {}
         for device in environment.get_ep_devices():
             available.setdefault(device.ep_name, []).append(device)
@@ -323,7 +333,9 @@ class InferenceSession:
                 )
         return chosen
 
-    def _open(self, source: Any, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources) -> None:
+    def _open(
+        self, source: Any, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources
+    ) -> None:
         options = self._options
         config = dict(options._config)
         for devices, ep_options in chosen:
@@ -403,7 +415,8 @@ class InferenceSession:
         for devices, ep_options in chosen:
             if not devices[0].is_registered:
                 raise InvalidArgument(
-                    f"the library '{devices[0].registration_name}' of {devices[0].ep_name} is not registered any more"
+                    f"the library '{devices[0].registration_name}' of {devices[0].ep_name} is not "
+                    "registered any more"
                 )
             ep = ExecutionProvider(devices, resources.options, ep_options, severity)
             resources.assignments.append(Assignment(ep))
@@ -440,8 +453,9 @@ class InferenceSession:
 
         Args:
             output_names: which outputs to compute, in which order; None or empty for all.
-            input_feed: a value for each input: an array of the input's dtype (used in place when it is contiguous),
-                a list, an OrtValue; a list for a sequence, a dict for a map, None for an empty optional.
+            input_feed: a value for each input: an array of the input's dtype (used in place when it is
+                contiguous), a list, an OrtValue; a list for a sequence, a dict for a map, None for an empty
+                optional.
             run_options: options of this run.
 
         Returns:
@@ -513,7 +527,9 @@ class InferenceSession:
             Fail: ``session.record_ep_graph_assignment_info`` is not "1".
         """
         if self._options._config.get(RECORD_ASSIGNMENT) != "1":
-            raise Fail(f"'{RECORD_ASSIGNMENT}' must be set to \"1\" to retrieve EP graph assignment information.")
+            raise Fail(
+                f"'{RECORD_ASSIGNMENT}' must be set to \"1\" to retrieve EP graph assignment information."
+            )
         assert self._resources.plan is not None
         return [
             OrtEpAssignedSubgraph(
@@ -526,7 +542,7 @@ class InferenceSession:
     # ---- ending ----
 
     def close(self) -> None:
-        """Release what the session holds, now rather than with its last reference. Not while a run is under way.
+        """Release what the session holds, now rather than with its last reference. No run may be under way.
 
         Raises:
             Fail: a run is under way.
@@ -563,11 +579,11 @@ class _Timer:
 
 
 def _fallback_refused(left: Sequence[Node], nodes: Sequence[Node], assignments: Sequence[Assignment]) -> str:
-    names = ", ".join(node.label for node in left[:20]) + (f" and {len(left) - 20} more" if len(left) > 20 else "")
+    names = ", ".join(node.label for node in left[:20]) + (
+        f" and {len(left) - 20} more" if len(left) > 20 else ""
+    )
     eps = ", ".join(a.ep.name for a in assignments) or "no execution provider was given"
     return (
         f"{len(left)} of {len(nodes)} nodes are claimed by no execution provider ({eps}), and "
         f"{DISABLE_FALLBACK} forbids the fallback: {names}"
     )
-
-

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from ephost._bindings import NULL, address, all_dtypes, api, call, check, ffi, lib, onnx_element_type, text
-from ephost.errors import InvalidArgument, NotImplemented
+from ephost.errors import InvalidArgument
 
 _KINDS = {0: "unknown", 1: "tensor", 2: "sequence", 3: "map", 4: "opaque", 5: "sparse", 6: "optional"}
 
@@ -31,15 +31,19 @@ class OrtValue:
         return cls(ffi.cast("OrtValue*", value))
 
     @classmethod
-    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> OrtValue:
-        """A tensor over an array's memory, which it keeps alive; a copy only when the array is not contiguous.
+    def ortvalue_from_numpy(
+        cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0
+    ) -> OrtValue:
+        """A tensor over an array's memory, which it keeps alive; copied only when it is not contiguous.
 
         Raises:
             NotImplemented: a device other than the CPU.
             TypeError: an array of a dtype that ONNX has no type for.
         """
         if device_type.lower() != "cpu" or device_id != 0:
-            raise NotImplemented(f"values on {device_type}:{device_id} are not implemented: only cpu:0 is")
+            raise NotImplementedError(
+                f"values on {device_type}:{device_id} are not implemented: only cpu:0 is"
+            )
         all_dtypes()
         return cls._from_address(call.value_from_object(np.asarray(numpy_obj)))
 
@@ -52,10 +56,8 @@ class OrtValue:
         Raises:
             InvalidArgument: an impossible shape or type.
         """
-        if isinstance(element_type, int):
-            kind = all_dtypes().get(element_type)
-        else:
-            kind = np.dtype(element_type)
+        by_number = isinstance(element_type, int)
+        kind = all_dtypes().get(element_type) if by_number else np.dtype(element_type)
         if kind is None or any(d < 0 for d in shape):
             raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {list(shape)}")
         return cls.ortvalue_from_numpy(np.empty(tuple(shape), dtype=kind), device_type, device_id)
@@ -153,4 +155,8 @@ class OrtValue:
         target[...] = np_arr
 
     def __repr__(self) -> str:
-        return f"OrtValue({self.data_type()}, shape={self.shape()})" if self.is_tensor() else f"OrtValue({self.data_type()})"
+        return (
+            f"OrtValue({self.data_type()}, shape={self.shape()})"
+            if self.is_tensor()
+            else f"OrtValue({self.data_type()})"
+        )

@@ -1,9 +1,10 @@
-/* ephost._call: the way from Python into a run and back, written against CPython's limited API and numpy's C API
- * because each run of a small model is mostly this way.
+/* ephost._call: the way from Python into a run and back, written against CPython's limited API and numpy's C
+ * API because each run of a small model is mostly this way.
  *
- * numpy arrays come in without a copy: a value borrows the array's memory while the run lasts. Outputs go out without
- * a copy: the array that the caller gets keeps the buffer that the kernel wrote alive. Only memory that the run itself
- * borrowed (a feed or a weight that is an output as it is, a value in the arena) is copied. */
+ * numpy arrays come in without a copy: a value borrows the array's memory while the run lasts. Outputs go out
+ * without a copy: the array that the caller gets keeps the buffer that the kernel wrote alive. Only memory
+ * that the run itself borrowed (a feed or a weight that is an output as it is, a value in the arena) is
+ * copied. */
 #define _GNU_SOURCE
 #ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030B0000
@@ -20,12 +21,13 @@
 
 #define BUFFER_CAPSULE "ephost.buffer"
 #define ELEMENT_TYPES 27
-#define SMALL_OUTPUT_BYTES 4096 /* up to here an output of known shape is allocated by numpy, before the run */
+/* up to here an output of known shape is allocated by numpy, before the run */
+#define SMALL_OUTPUT_BYTES 4096
 
 static struct {
-  PyObject* status_error;                 /* callable(code, message) -> exception */
-  PyObject* object_dtype;                 /* numpy's "O" */
-  PyArray_Descr* dtypes[ELEMENT_TYPES];   /* by element type; NULL where there is none */
+  PyObject* status_error;               /* callable(code, message) -> exception */
+  PyObject* object_dtype;               /* numpy's "O" */
+  PyArray_Descr* dtypes[ELEMENT_TYPES]; /* by element type; NULL where there is none */
   int type_numbers[ELEMENT_TYPES];
 } state;
 
@@ -34,7 +36,7 @@ static THREAD_LOCAL const OrtRunOptions* inherited_options;
 
 static atomic_bool finalizing; /* set by Python's atexit: from then on no thread may ask for the GIL */
 
-/* ---- errors -------------------------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------------------- */
 
 /* Raises the status as a Python exception and releases it. */
 static void raise_status(OrtStatus* status) {
@@ -58,8 +60,9 @@ static OrtStatus* status_from_exception(void) {
   PyObject* type_name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
   const char* name = type_name ? PyUnicode_AsUTF8AndSize(type_name, NULL) : NULL;
   if (code <= ORT_OK || code > ORT_NOT_FOUND) code = ORT_FAIL;
-  OrtStatus* status = code_object ? status_new((OrtErrorCode)code, "%s", message ? message : "unknown error")
-                                  : status_new(ORT_FAIL, "%s: %s", name ? name : "exception", message ? message : "");
+  OrtStatus* status = code_object
+                          ? status_new((OrtErrorCode)code, "%s", message ? message : "unknown error")
+                          : status_new(ORT_FAIL, "%s: %s", name ? name : "exception", message ? message : "");
   PyErr_Clear();
   Py_XDECREF(code_object);
   Py_XDECREF(text);
@@ -70,16 +73,18 @@ static OrtStatus* status_from_exception(void) {
   return status;
 }
 
-/* ---- values to Python ---------------------------------------------------------------------------------------- */
+/* ---- values to Python ---------------------------------------------------------------------------------- */
 
-static void capsule_drop_buffer(PyObject* capsule) { buffer_release(PyCapsule_GetPointer(capsule, BUFFER_CAPSULE)); }
+static void capsule_drop_buffer(PyObject* capsule) {
+  buffer_release(PyCapsule_GetPointer(capsule, BUFFER_CAPSULE));
+}
 
 static PyObject* strings_to_array(const OrtValue* value) {
   npy_intp dims[NPY_MAXDIMS > 32 ? 32 : NPY_MAXDIMS];
   for (size_t i = 0; i < value->rank; ++i) dims[i] = (npy_intp)value->dims[i];
   Py_INCREF(state.object_dtype);
-  PyObject* array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr*)state.object_dtype, (int)value->rank, dims,
-                                         NULL, NULL, 0, NULL);
+  PyObject* array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr*)state.object_dtype, (int)value->rank,
+                                         dims, NULL, NULL, 0, NULL);
   if (!array) return NULL;
   PyObject** items = PyArray_DATA((PyArrayObject*)array);
   const StringElement* strings = value->data;
@@ -110,7 +115,8 @@ static bool signed_packed(ONNXTensorElementDataType type) {
   return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT4 || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT2;
 }
 
-/* A new array of the value's shape; with `data` over that memory, kept alive by `base` (a reference is taken over). */
+/* A new array of the value's shape; with `data` over that memory, kept alive by `base` (a reference is taken
+ * over). */
 static PyObject* new_array(const OrtValue* value, void* data, PyObject* base, bool writable) {
   npy_intp dims[32];
   if (value->rank > 32) {
@@ -127,8 +133,9 @@ static PyObject* new_array(const OrtValue* value, void* data, PyObject* base, bo
     return NULL;
   }
   Py_INCREF((PyObject*)dtype);
-  PyObject* array = PyArray_NewFromDescr(&PyArray_Type, dtype, (int)value->rank, dims, NULL, data,
-                                         data && writable ? NPY_ARRAY_CARRAY : (data ? NPY_ARRAY_CARRAY_RO : 0), NULL);
+  PyObject* array =
+      PyArray_NewFromDescr(&PyArray_Type, dtype, (int)value->rank, dims, NULL, data,
+                           data && writable ? NPY_ARRAY_CARRAY : (data ? NPY_ARRAY_CARRAY_RO : 0), NULL);
   if (!array) {
     Py_XDECREF(base);
     return NULL;
@@ -151,7 +158,8 @@ static PyObject* value_to_python(const OrtValue* value, Ownership ownership);
 static PyObject* tensor_to_python(const OrtValue* value, Ownership ownership) {
   if (value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return strings_to_array(value);
   if (!memory_info_is_cpu(value->memory_info)) {
-    PyErr_Format(PyExc_RuntimeError, "the value is on %s: copy it to the CPU first", value->memory_info->name);
+    PyErr_Format(PyExc_RuntimeError, "the value is on %s: copy it to the CPU first",
+                 value->memory_info->name);
     return NULL;
   }
   size_t bits = element_type_bits(value->element_type);
@@ -200,7 +208,8 @@ static PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
       PyObject* value_list = key_list ? PyObject_CallMethod(values, "tolist", NULL) : NULL;
       if (value_list) dict = PyDict_New();
       for (Py_ssize_t i = 0; dict && i < PyList_Size(key_list); ++i) {
-        if (PyDict_SetItem(dict, PyList_GetItem(key_list, i), PyList_GetItem(value_list, i)) < 0) Py_CLEAR(dict);
+        if (PyDict_SetItem(dict, PyList_GetItem(key_list, i), PyList_GetItem(value_list, i)) < 0)
+          Py_CLEAR(dict);
       }
       Py_XDECREF(keys);
       Py_XDECREF(values);
@@ -217,7 +226,7 @@ static PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
   }
 }
 
-/* ---- values from Python -------------------------------------------------------------------------------------- */
+/* ---- values from Python -------------------------------------------------------------------------------- */
 
 static void buffer_drop_object(Buffer* buffer) {
   if (atomic_load(&finalizing)) return; /* the interpreter is going: its memory goes with it */
@@ -259,7 +268,8 @@ static int strings_from_array(PyObject* object, OrtValue* value) {
                                                         ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &strings);
   PyObject** items = PyArray_DATA(array);
   for (size_t i = 0; !status && i < count; ++i) {
-    PyObject* text = PyUnicode_Check(items[i]) ? PyUnicode_AsEncodedString(items[i], "utf-8", "surrogateescape")
+    PyObject* text = PyUnicode_Check(items[i])
+                         ? PyUnicode_AsEncodedString(items[i], "utf-8", "surrogateescape")
                      : PyBytes_Check(items[i]) ? Py_NewRef(items[i])
                                                : NULL;
     if (!text) {
@@ -285,7 +295,8 @@ done:
   return result;
 }
 
-/* Makes the (clear) value a tensor over the array's memory, which it keeps alive; packs 4-bit and 2-bit types. */
+/* Makes the (clear) value a tensor over the array's memory, which it keeps alive; packs 4-bit and 2-bit
+ * types. */
 static int value_from_array(PyArrayObject* array, OrtValue* value) {
   int number = PyArray_TYPE(array);
   if (number == NPY_OBJECT || number == NPY_UNICODE || number == NPY_STRING) {
@@ -293,15 +304,16 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
   }
   ONNXTensorElementDataType type = element_type_of(array);
   if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
-    PyErr_Format(PyExc_TypeError, "arrays of dtype %R are no tensors of ONNX", (PyObject*)PyArray_DESCR(array));
+    PyErr_Format(PyExc_TypeError, "arrays of dtype %R are no tensors of ONNX",
+                 (PyObject*)PyArray_DESCR(array));
     return -1;
   }
   PyArrayObject* plain;
   if (PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array)) {
     plain = (PyArrayObject*)Py_NewRef((PyObject*)array);
   } else {
-    plain = (PyArrayObject*)PyArray_FromArray(array, NULL, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED |
-                                                               NPY_ARRAY_NOTSWAPPED);
+    plain = (PyArrayObject*)PyArray_FromArray(
+        array, NULL, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED);
     if (!plain) return -1;
   }
   int64_t dims[32];
@@ -335,7 +347,8 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
   return 0;
 }
 
-/* The native value behind an object that has one (ephost.OrtValue keeps its address in `_address`); NULL for none. */
+/* The native value behind an object that has one (ephost.OrtValue keeps its address in `_address`); NULL for
+ * none. */
 static const OrtValue* wrapped_value(PyObject* object) {
   PyObject* address = PyObject_GetAttrString(object, "_address");
   if (!address) {
@@ -431,17 +444,18 @@ static int value_from_python(PyObject* object, OrtValue* value) {
   return result;
 }
 
-/* ---- the reference fallback ---------------------------------------------------------------------------------- */
+/* ---- the reference fallback ---------------------------------------------------------------------------- */
 
 /* Whether the value's memory lies inside another one's. */
 static bool lies_inside(const OrtValue* value, const OrtValue* other) {
-  if (value->type != ONNX_TYPE_TENSOR || other->type != ONNX_TYPE_TENSOR || !value->nbytes || !other->nbytes) return false;
+  if (value->type != ONNX_TYPE_TENSOR || other->type != ONNX_TYPE_TENSOR || !value->nbytes || !other->nbytes)
+    return false;
   const char *data = value->data, *begin = other->data;
   return data >= begin && data < begin + other->nbytes;
 }
 
-/* Puts what a reference operator returned into its slot. An array that is a view of one of the step's inputs must not
- * outlive that input's memory: it is copied, unless both can share the input's buffer. */
+/* Puts what a reference operator returned into its slot. An array that is a view of one of the step's inputs
+ * must not outlive that input's memory: it is copied, unless both can share the input's buffer. */
 static int store_output(Frame* frame, const Step* step, size_t index, PyObject* object) {
   int32_t slot = step->outputs[index];
   if (slot < 0) return 0;
@@ -461,7 +475,8 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
       if (buffer) memcpy(buffer->data, made.data, made.nbytes);
     }
     OrtValue own = {0};
-    if (!buffer || !value_init_tensor(&own, made.element_type, made.dims, made.rank, buffer, NULL, made.memory_info)) {
+    if (!buffer ||
+        !value_init_tensor(&own, made.element_type, made.dims, made.rank, buffer, NULL, made.memory_info)) {
       buffer_release(buffer);
       value_clear(&made);
       PyErr_NoMemory();
@@ -480,7 +495,8 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
     if (fits && made.nbytes) memcpy(target->data, made.data, made.nbytes);
     value_clear(&made);
     if (!fits) {
-      PyErr_Format(PyExc_ValueError, "output %zu has another type or shape than the value bound to it", index);
+      PyErr_Format(PyExc_ValueError, "output %zu has another type or shape than the value bound to it",
+                   index);
       return -1;
     }
     frame->preallocated[slot] |= PREALLOCATED_GIVEN;
@@ -535,7 +551,7 @@ static void python_release(void* object) {
   PyGILState_Release(gil);
 }
 
-/* ---- Runner: one session's plan, ready to be called -------------------------------------------------------------- */
+/* ---- Runner: one session's plan, ready to be called ---------------------------------------------------- */
 
 typedef struct InputSpec {
   PyObject* name;
@@ -549,9 +565,9 @@ typedef struct InputSpec {
 typedef struct Runner {
   PyObject_HEAD
   Plan* plan;
-  PyObject* owner;       /* keeps the plan alive: the session's native part */
-  PyObject* convert;     /* callable(index, object) -> array or OrtValue; raises what is wrong with a feed */
-  PyObject* feed_error;  /* callable(feed) -> exception, for missing and unknown names */
+  PyObject* owner;        /* keeps the plan alive: the session's native part */
+  PyObject* convert;      /* callable(index, object) -> array or OrtValue; raises what is wrong with a feed */
+  PyObject* feed_error;   /* callable(feed) -> exception, for missing and unknown names */
   PyObject* output_names; /* tuple */
   PyObject* output_index; /* dict: name -> index */
   InputSpec* inputs;
@@ -602,8 +618,8 @@ static int runner_clear(PyObject* self) {
 static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject *plan, *owner, *convert, *feed_error, *inputs, *output_names;
   (void)kwargs;
-  if (!PyArg_ParseTuple(args, "OOOOO!O!", &plan, &owner, &convert, &feed_error, &PyTuple_Type, &inputs, &PyTuple_Type,
-                        &output_names)) {
+  if (!PyArg_ParseTuple(args, "OOOOO!O!", &plan, &owner, &convert, &feed_error, &PyTuple_Type, &inputs,
+                        &PyTuple_Type, &output_names)) {
     return NULL;
   }
   Plan* pointer = PyLong_AsVoidPtr(plan);
@@ -630,14 +646,16 @@ static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   if (!runner->inputs || !runner->output_index) goto failed;
   for (Py_ssize_t i = 0; i < PyTuple_Size(output_names); ++i) {
     PyObject* index = PyLong_FromSsize_t(i);
-    if (!index || PyDict_SetItem(runner->output_index, PyTuple_GetItem(output_names, i), index) < 0) goto failed;
+    if (!index || PyDict_SetItem(runner->output_index, PyTuple_GetItem(output_names, i), index) < 0)
+      goto failed;
     Py_DECREF(index);
   }
   for (Py_ssize_t i = 0; i < input_count; ++i) {
     InputSpec* spec = &runner->inputs[i];
     PyObject *name, *dims;
     int element_type, required;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "OiOp", &name, &element_type, &dims, &required)) goto failed;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "OiOp", &name, &element_type, &dims, &required))
+      goto failed;
     spec->name = Py_NewRef(name);
     runner->input_count = (size_t)i + 1;
     spec->required = required != 0;
@@ -666,7 +684,8 @@ failed:
   return NULL;
 }
 
-/* The feed for one input, without a copy and without a new object where it is just the array that the model wants. */
+/* The feed for one input, without a copy and without a new object where it is just the array that the model
+ * wants. */
 static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* object) {
   const InputSpec* spec = &runner->inputs[index];
   size_t slot = (size_t)runner->plan->inputs[index];
@@ -675,8 +694,8 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
   if (PyArray_Check(object)) {
     PyArrayObject* array = (PyArrayObject*)object;
     int rank = PyArray_NDIM(array);
-    if (PyArray_TYPE(array) == spec->type_number && PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array) &&
-        PyArray_ISNOTSWAPPED(array) && (spec->rank < 0 || spec->rank == rank)) {
+    if (PyArray_TYPE(array) == spec->type_number && PyArray_IS_C_CONTIGUOUS(array) &&
+        PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array) && (spec->rank < 0 || spec->rank == rank)) {
       int64_t dims[32];
       bool fits = true;
       for (int i = 0; i < rank; ++i) {
@@ -699,7 +718,8 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
 
 static int bind_feeds(Runner* runner, Frame* frame, PyObject* feed) {
   if (!PyDict_Check(feed)) {
-    PyErr_Format(PyExc_TypeError, "the input feed is a dict of name to value, not %R", (PyObject*)Py_TYPE(feed));
+    PyErr_Format(PyExc_TypeError, "the input feed is a dict of name to value, not %R",
+                 (PyObject*)Py_TYPE(feed));
     return -1;
   }
   Py_ssize_t found = 0;
@@ -724,19 +744,21 @@ static int bind_feeds(Runner* runner, Frame* frame, PyObject* feed) {
   return 0;
 }
 
-/* An array for an output whose shape the graph declares, when it is small: the kernel writes into numpy's memory.
- * A new reference, or NULL (without an exception) when the output is not of that kind. */
+/* An array for an output whose shape the graph declares, when it is small: the kernel writes into numpy's
+ * memory. A new reference, or NULL (without an exception) when the output is not of that kind. */
 static PyObject* small_output(Frame* frame, int32_t index) {
   const Slot* slot = &frame->plan->slots[index];
   int type = (int)slot->element_type;
-  if (!slot->dims || slot->memory || frame->preallocated[index] || slot->constant || slot->rank > 32 || type <= 0 ||
-      type >= ELEMENT_TYPES || !state.dtypes[type] || element_type_bits(slot->element_type) < 8) {
+  if (!slot->dims || slot->memory || frame->preallocated[index] || slot->constant || slot->rank > 32 ||
+      type <= 0 || type >= ELEMENT_TYPES || !state.dtypes[type] ||
+      element_type_bits(slot->element_type) < 8) {
     return NULL;
   }
   OrtValue* value = &frame->storage[index];
   size_t nbytes;
-  if (value->type != ONNX_TYPE_UNKNOWN || !tensor_nbytes(slot->element_type, slot->dims, slot->rank, NULL, &nbytes) ||
-      nbytes == 0 || nbytes > SMALL_OUTPUT_BYTES) {
+  if (value->type != ONNX_TYPE_UNKNOWN ||
+      !tensor_nbytes(slot->element_type, slot->dims, slot->rank, NULL, &nbytes) || nbytes == 0 ||
+      nbytes > SMALL_OUTPUT_BYTES) {
     return NULL;
   }
   npy_intp dims[32];
@@ -931,10 +953,11 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
       value = value_new();
       bool taken = value != NULL;
       if (taken && frame_borrows(frame, slots[i]) && source->type == ONNX_TYPE_TENSOR && source->nbytes &&
-          source->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING && memory_info_is_cpu(source->memory_info)) {
+          source->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING &&
+          memory_info_is_cpu(source->memory_info)) {
         Buffer* buffer = buffer_from_cpu(source->nbytes);
-        taken = buffer && value_init_tensor(value, source->element_type, source->dims, source->rank, buffer, NULL,
-                                            source->memory_info);
+        taken = buffer && value_init_tensor(value, source->element_type, source->dims, source->rank, buffer,
+                                            NULL, source->memory_info);
         if (taken) {
           memcpy(value->data, source->data, source->nbytes);
         } else {
@@ -981,7 +1004,7 @@ static PyType_Spec runner_spec = {
     .slots = runner_slots,
 };
 
-/* ---- the module ---------------------------------------------------------------------------------------------- */
+/* ---- the module ---------------------------------------------------------------------------------------- */
 
 /* setup(status_error, dtypes: dict element type -> dtype) */
 static PyObject* call_setup(PyObject* module, PyObject* args) {
@@ -1059,8 +1082,15 @@ static PyMethodDef module_methods[] = {
 };
 
 static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "ephost._call", "The way from Python into a run and back.", -1, module_methods,
-    NULL,                  NULL,           NULL,                                       NULL,
+    PyModuleDef_HEAD_INIT,
+    "ephost._call",
+    "The way from Python into a run and back.",
+    -1,
+    module_methods,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
 };
 
 PyMODINIT_FUNC PyInit__call(void) {

@@ -4,7 +4,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- hardware devices ------------------------------------------------------------------------------- */
+/* ---- hardware devices ---------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtEpApi, ReleaseHardwareDevice)(OrtHardwareDevice* input) {
   if (input == NULL) return;
@@ -56,7 +56,7 @@ const OrtKeyValuePairs* ORT_API_CALL SLOT(OrtApi, HardwareDevice_Metadata)(const
   return device != NULL ? device->metadata : NULL;
 }
 
-/* ---- EP devices ------------------------------------------------------------------------------------- */
+/* ---- EP devices ---------------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtEpApi, ReleaseEpDevice)(OrtEpDevice* input) {
   if (input == NULL) return;
@@ -175,7 +175,7 @@ OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device) {
   return ep_device != NULL ? ep_device->factory : NULL;
 }
 
-/* ---- why a device can't be used --------------------------------------------------------------------- */
+/* ---- why a device can't be used ------------------------------------------------------------------------ */
 
 OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void) {
   OrtDeviceEpIncompatibilityDetails* details = host_calloc(1, sizeof(*details));

@@ -1,5 +1,6 @@
-/* The host's own heap. Everything that the C half allocates comes through here (the CPU allocator's blocks ask
- * host_allocation_fails), so that a test can make any one allocation fail and walk the error path behind it. */
+/* The host's own heap. Everything that the C half allocates comes through here (the CPU allocator's blocks
+ * ask host_allocation_fails), so that a test can make any one allocation fail and walk the error path behind
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 

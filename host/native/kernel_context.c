@@ -1,29 +1,32 @@
-/* What a kernel asks for while it runs: its inputs and outputs, scratch memory, threads. The hot path of a call. */
+/* What a kernel asks for while it runs: its inputs and outputs, scratch memory, threads. The hot path of a
+ * call. */
 #define _GNU_SOURCE
 #include "plan.h"
 
 #include <string.h>
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInputCount)(const OrtKernelContext* context, size_t* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInputCount)(const OrtKernelContext* context,
+                                                                  size_t* out) {
   REQUIRE_ARG(context && out);
   *out = context->step->input_count;
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutputCount)(const OrtKernelContext* context, size_t* out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutputCount)(const OrtKernelContext* context,
+                                                                   size_t* out) {
   REQUIRE_ARG(context && out);
   *out = context->step->output_count;
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInput)(const OrtKernelContext* context, size_t index,
-                                                            const OrtValue** out) {
+                                                             const OrtValue** out) {
   REQUIRE_ARG(context && out);
   const Step* step = context->step;
   *out = NULL;
   if (index >= step->input_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu inputs; input %zu was asked for", step->node_name,
-                      step->input_count, index);
+    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu inputs; input %zu was asked for",
+                      step->node_name, step->input_count, index);
   }
   int32_t slot = step->inputs[index];
   if (slot >= 0) {
@@ -38,19 +41,19 @@ static bool same_dims(const OrtValue* value, const int64_t* dims, size_t rank) {
 }
 
 static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
-  return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with another shape than %s", index,
-                    step->node_name, why);
+  return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with another shape than %s",
+                    index, step->node_name, why);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* context, size_t index,
-                                                             const int64_t* dim_values, size_t dim_count,
-                                                             OrtValue** out) {
+                                                              const int64_t* dim_values, size_t dim_count,
+                                                              OrtValue** out) {
   REQUIRE_ARG(context && out && (dim_values || dim_count == 0));
   const Step* step = context->step;
   *out = NULL;
   if (index >= step->output_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for", step->node_name,
-                      step->output_count, index);
+    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for",
+                      step->node_name, step->output_count, index);
   }
   int32_t slot = step->outputs[index];
   if (slot < 0) return NULL; /* an optional output that the model does not use */
@@ -75,20 +78,21 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* 
   }
   size_t nbytes;
   if (!tensor_nbytes(plan->element_type, dim_values, dim_count, NULL, &nbytes)) {
-    return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape", index,
-                      step->node_name);
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape",
+                      index, step->node_name);
   }
   const OrtMemoryInfo* memory = plan->memory ? plan->memory : &ephost_cpu_memory_info;
   if (plan->planned && nbytes <= plan->arena_bytes) {
-    if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, NULL, frame->arena + plan->arena_offset,
-                           memory)) {
+    if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, NULL,
+                           frame->arena + plan->arena_offset, memory)) {
       return status_no_memory();
     }
   } else {
-    Buffer* buffer = plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
+    Buffer* buffer =
+        plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
     if (!buffer) {
-      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s", nbytes, index,
-                        step->node_name, memory->name);
+      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s", nbytes,
+                        index, step->node_name, memory->name);
     }
     if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, buffer, NULL, memory)) {
       buffer_release(buffer);
@@ -100,13 +104,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* 
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(const OrtKernelContext* context,
-                                                                         size_t output_index, OrtValue** output) {
+                                                                          size_t output_index,
+                                                                          OrtValue** output) {
   REQUIRE_ARG(context && output);
   const Step* step = context->step;
   *output = NULL;
   if (output_index >= step->output_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for", step->node_name,
-                      step->output_count, output_index);
+    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for",
+                      step->node_name, step->output_count, output_index);
   }
   int32_t slot = step->outputs[output_index];
   if (slot >= 0 && context->frame->preallocated[slot] & PREALLOCATED_BOUND) {
@@ -117,15 +122,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(const 
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetLogger)(const OrtKernelContext* context,
-                                                             const OrtLogger** logger) {
+                                                              const OrtLogger** logger) {
   REQUIRE_ARG(context && logger);
   *logger = context->frame->plan->logger;
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_ParallelFor)(const OrtKernelContext* context,
-                                                               void (*fn)(void*, size_t), size_t total,
-                                                               size_t num_batch, void* usr_data) {
+                                                                void (*fn)(void*, size_t), size_t total,
+                                                                size_t num_batch, void* usr_data) {
   REQUIRE_ARG(context && fn);
   thread_pool_parallel_for(context->frame->plan->threads, fn, total, num_batch, usr_data);
   return NULL;
@@ -149,22 +154,26 @@ static OrtAllocator* find_allocator(const OrtKernelContext* context, const OrtMe
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetAllocator)(const OrtKernelContext* context,
-                                                                const OrtMemoryInfo* mem_info, OrtAllocator** out) {
+                                                                 const OrtMemoryInfo* mem_info,
+                                                                 OrtAllocator** out) {
   REQUIRE_ARG(context && mem_info && out);
   *out = find_allocator(context, mem_info);
-  if (!*out) return status_new(ORT_INVALID_ARGUMENT, "no EP of this session has an allocator for '%s'", mem_info->name);
+  if (!*out)
+    return status_new(ORT_INVALID_ARGUMENT, "no EP of this session has an allocator for '%s'",
+                      mem_info->name);
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetScratchBuffer)(const OrtKernelContext* context,
-                                                                    const OrtMemoryInfo* mem_info,
-                                                                    size_t count_or_bytes, void** out) {
+                                                                     const OrtMemoryInfo* mem_info,
+                                                                     size_t count_or_bytes, void** out) {
   REQUIRE_ARG(context && mem_info && out);
   *out = NULL;
   if (count_or_bytes == 0) return NULL;
   OrtAllocator* allocator = find_allocator(context, mem_info);
   if (!allocator) {
-    return status_new(ORT_INVALID_ARGUMENT, "no EP of this session has an allocator for '%s'", mem_info->name);
+    return status_new(ORT_INVALID_ARGUMENT, "no EP of this session has an allocator for '%s'",
+                      mem_info->name);
   }
   Scratch* scratch = host_malloc(sizeof *scratch);
   if (!scratch) return status_no_memory();
@@ -181,7 +190,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetScratchBuffer)(const OrtKe
   return NULL;
 }
 
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetGPUComputeStream)(const OrtKernelContext* context, void** out) {
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetGPUComputeStream)(const OrtKernelContext* context,
+                                                                        void** out) {
   REQUIRE_ARG(context && out);
   OrtSyncStream* stream = context->frame->options ? context->frame->options->sync_stream : NULL;
   *out = stream ? ephost_api.SyncStream_GetHandle(stream) : NULL;
@@ -189,7 +199,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetGPUComputeStream)(const Or
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetSyncStream)(const OrtKernelContext* context,
-                                                                 OrtSyncStream** out) {
+                                                                  OrtSyncStream** out) {
   REQUIRE_ARG(context && out);
   *out = context->frame->options ? context->frame->options->sync_stream : NULL;
   return NULL;

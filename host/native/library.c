@@ -1,4 +1,5 @@
-/* Opening a plugin's library: privately, with every symbol resolved now, so that what is missing is known here. */
+/* Opening a plugin's library: privately, with every symbol resolved now, so that what is missing is known
+ * here. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 
 static void last_error(char* error, size_t size) {
   DWORD code = GetLastError();
-  DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, error,
-                                (DWORD)size, NULL);
+  DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0,
+                                error, (DWORD)size, NULL);
   if (length == 0) snprintf(error, size, "error %lu", (unsigned long)code);
 }
 
@@ -23,7 +24,8 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
     last_error(error, error_size);
     return NULL;
   }
-  HMODULE module = LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);
+  HMODULE module =
+      LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);
   if (!module) last_error(error, error_size);
   return module;
 }

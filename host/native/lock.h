@@ -1,4 +1,5 @@
-/* A lock for the few places where two threads may meet for some nanoseconds: a table of settings, a free list. */
+/* A lock for the few places where two threads may meet for some nanoseconds: a table of settings, a free
+ * list. */
 #ifndef EPHOST_LOCK_H_
 #define EPHOST_LOCK_H_
 

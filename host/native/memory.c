@@ -7,7 +7,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- memory infos and devices ----------------------------------------------------------------------- */
+/* ---- memory infos and devices -------------------------------------------------------------------------- */
 
 static char cpu_name[] = "Cpu";
 const OrtMemoryInfo ephost_cpu_memory_info = {
@@ -215,7 +215,7 @@ uint32_t ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_GetDeviceId)(const OrtMemoryDe
   return memory_device != NULL ? (uint32_t)memory_device->device_id : 0;
 }
 
-/* ---- the CPU allocator ------------------------------------------------------------------------------ */
+/* ---- the CPU allocator --------------------------------------------------------------------------------- */
 
 /* Blocks are 64-byte aligned, each behind a header of 64 bytes. Sizes are rounded up to a class, of which
  * there are eight between two powers of two (so at most an eighth is lost); a freed block waits in its
@@ -436,7 +436,7 @@ static OrtAllocator cpu_allocator = {
 
 OrtAllocator* ephost_cpu_allocator(void) { return &cpu_allocator; }
 
-/* ---- slots that take any allocator ------------------------------------------------------------------ */
+/* ---- slots that take any allocator --------------------------------------------------------------------- */
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetAllocatorWithDefaultOptions)(OrtAllocator** out) {
   REQUIRE_ARG(out != NULL);
@@ -484,7 +484,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetStats)(const OrtAllocator* ort_
  * to the environment, which gives it back to its factory. So there is nothing to free. */
 void ORT_API_CALL SLOT(OrtApi, ReleaseAllocator)(OrtAllocator* input) { (void)input; }
 
-/* ---- arena settings --------------------------------------------------------------------------------- */
+/* ---- arena settings ------------------------------------------------------------------------------------ */
 
 /* What an application asks of an arena. The CPU allocator has nothing to set by it; a plugin's factory gets
  * such settings as allocator options. */

@@ -1,23 +1,23 @@
-/* What the C half of the host shares between its files: the layout of the opaque types, and the functions of one
- * file that another one calls. Nothing here is seen by a plugin. */
+/* What the C half of the host shares between its files: the layout of the opaque types, and the functions of
+ * one file that another one calls. Nothing here is seen by a plugin. */
 #ifndef EPHOST_NATIVE_H_
 #define EPHOST_NATIVE_H_
 
 #include <stdatomic.h>
 
 #include "ephost/ephost.h"
-#include "slots.h" /* generated: a prototype for each implemented slot, so that a definition is checked against the ABI */
+#include "slots.h" /* generated: prototypes that hold the implemented slots to the ABI */
 
-/* The name under which a slot of a table is implemented. Writing a function under this name puts it into the table;
- * the build finds it by this macro (see tools/generate.py). */
+/* The name under which a slot of a table is implemented. Writing a function under this name puts it into the
+ * table; the build finds it by this macro (see tools/generate.py). */
 #define SLOT(table, member) ephost_##table##_##member
 
 #define EPHOST_API_VERSION_SERVED 31 /* the highest version that GetApi serves; newer slots are stubs */
 
-/* ---- heap.c -------------------------------------------------------------------------------------------------- */
+/* ---- heap.c -------------------------------------------------------------------------------------------- */
 
-/* What the host allocates for itself goes through these, so that tests can make any one of them fail. They give NULL
- * without memory; a size of 0 gives a block to free like any other. */
+/* What the host allocates for itself goes through these, so that tests can make any one of them fail. They
+ * give NULL without memory; a size of 0 gives a block to free like any other. */
 void* host_malloc(size_t nbytes);
 void* host_calloc(size_t count, size_t size); /* NULL too when the product overflows */
 void* host_realloc(void* block, size_t nbytes);
@@ -28,7 +28,7 @@ bool host_allocation_fails(void); /* for an allocation that goes elsewhere: true
 void ephost_fail_allocation_after(int64_t count); /* `count` more succeed, the next fails, later ones succeed;
                                                      negative: none fails */
 
-/* ---- status.c ------------------------------------------------------------------------------------------------ */
+/* ---- status.c ------------------------------------------------------------------------------------------ */
 
 struct OrtStatus {
   OrtErrorCode code;
@@ -41,15 +41,16 @@ struct OrtStatus {
 #define EPHOST_PRINTF(string, first)
 #endif
 
-/* Never returns NULL: without memory it gives a shared "out of memory" status that ReleaseStatus leaves alone. */
+/* Never returns NULL: without memory it gives a shared "out of memory" status that ReleaseStatus leaves
+ * alone. */
 OrtStatus* status_new(OrtErrorCode code, const char* format, ...) EPHOST_PRINTF(2, 3);
 OrtStatus* status_no_memory(void);
 /* Answers for a slot that nobody implements: says the table's and the function's name. */
 OrtStatus* status_not_implemented(const char* table, const char* member);
 
 /* For the argument checks at the top of a slot. */
-#define REQUIRE_ARG(condition)                                                                        \
-  do {                                                                                                \
+#define REQUIRE_ARG(condition)                                                                               \
+  do {                                                                                                       \
     if (!(condition)) return status_new(ORT_INVALID_ARGUMENT, "%s: " #condition " does not hold", __func__); \
   } while (0)
 
@@ -79,7 +80,7 @@ typedef enum HandleKind {
 void handle_count(HandleKind kind, int delta);
 int64_t ephost_live_handles(int kind); /* a HandleKind; -1 for what is none */
 
-/* ---- key_values.c -------------------------------------------------------------------------------------------- */
+/* ---- key_values.c -------------------------------------------------------------------------------------- */
 
 /* Entries keep the order in which their keys were first added; setting a key again replaces its value. */
 struct OrtKeyValuePairs {
@@ -88,14 +89,14 @@ struct OrtKeyValuePairs {
   size_t count;
   size_t capacity;
 };
-OrtKeyValuePairs* key_values_new(void);                           /* NULL without memory */
+OrtKeyValuePairs* key_values_new(void);                            /* NULL without memory */
 OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source); /* NULL source gives an empty one */
 bool key_values_set(OrtKeyValuePairs* pairs, const char* key, const char* value); /* false without memory */
 void key_values_free(OrtKeyValuePairs* pairs);
 const char* key_values_get(const OrtKeyValuePairs* pairs, const char* key); /* NULL when absent */
 void key_values_remove(OrtKeyValuePairs* pairs, const char* key);
 
-/* ---- memory.c ------------------------------------------------------------------------------------------------ */
+/* ---- memory.c ------------------------------------------------------------------------------------------ */
 
 struct OrtMemoryDevice {
   OrtMemoryInfoDeviceType device_type;
@@ -121,15 +122,15 @@ static inline bool memory_info_is_cpu(const OrtMemoryInfo* info) {
          info->device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE;
 }
 
-/* The process-wide CPU allocator: 64-byte aligned, with a per-size cache of freed blocks (bounded by a limit that
- * ephost_set_cpu_cache_limit sets), counting what it holds for GetStats. Thread-safe. */
+/* The process-wide CPU allocator: 64-byte aligned, with a per-size cache of freed blocks (bounded by a limit
+ * that ephost_set_cpu_cache_limit sets), counting what it holds for GetStats. Thread-safe. */
 OrtAllocator* ephost_cpu_allocator(void);
 void ephost_set_cpu_cache_limit(size_t bytes);
 void* cpu_alloc(size_t nbytes); /* NULL without memory; nbytes 0 gives a unique non-NULL pointer */
 void cpu_free(void* block);
 void ephost_trim_cpu_cache(void); /* give cached blocks back to the system */
 
-/* ---- value.c ------------------------------------------------------------------------------------------------- */
+/* ---- value.c ------------------------------------------------------------------------------------------- */
 
 /* A block of memory that several values may share. */
 typedef struct Buffer {
@@ -141,13 +142,13 @@ typedef struct Buffer {
 } Buffer;
 
 /* All return NULL without memory. */
-Buffer* buffer_from_cpu(size_t nbytes);                                        /* from cpu_alloc */
-Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes);          /* from allocator->Alloc */
+Buffer* buffer_from_cpu(size_t nbytes);                                /* from cpu_alloc */
+Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes); /* from allocator->Alloc */
 Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void* context);
 void buffer_retain(Buffer* buffer);
 void buffer_release(Buffer* buffer); /* NULL is fine */
 
-/* One element of a string tensor; text is NUL-terminated and may hold NULs before its end. NULL text is "". */
+/* One element of a string tensor; text is NUL-terminated, may hold NULs before its end, and NULL is "". */
 typedef struct StringElement {
   char* text;
   size_t length;
@@ -157,10 +158,11 @@ typedef struct StringElement {
 
 /* ONNX_TYPE_UNKNOWN: no value (an absent optional input, a slot not computed yet).
  * ONNX_TYPE_OPTIONAL: an optional that holds nothing; one that holds something has the type of what it holds.
- * A tensor of strings has StringElement[count] as its data. 4-bit and 2-bit types are packed, low bits first. */
+ * A tensor of strings has StringElement[count] as its data. 4- and 2-bit types are packed, low bits first. */
 struct OrtValue {
   ONNXType type;
-  ONNXTensorElementDataType element_type; /* of a tensor; of the tensors in a sequence, or in an empty optional */
+  /* of a tensor; of the tensors in a sequence, or in an empty optional */
+  ONNXTensorElementDataType element_type;
   size_t rank;
   int64_t* dims; /* inline_dims, or heap memory when rank > VALUE_INLINE_RANK */
   int64_t inline_dims[VALUE_INLINE_RANK];
@@ -168,60 +170,70 @@ struct OrtValue {
   void* data;     /* NULL only when nbytes is 0 */
   size_t nbytes;  /* bytes of the elements */
   Buffer* buffer; /* what keeps data alive; NULL when somebody else does (a planned arena, the caller) */
-  const OrtMemoryInfo* memory_info; /* where data lives; never NULL for a tensor; borrowed from a longer-lived owner */
-  OrtMemoryInfo* owned_memory_info; /* NULL, or the same, when there is no such owner: see value_own_memory_info */
-  OrtValue** items; /* never NULL for sequences: the elements; and maps: two rank 1 tensors, keys and values */
+  /* where data lives; never NULL for a tensor; borrowed from a longer-lived owner */
+  const OrtMemoryInfo* memory_info;
+  /* NULL, or the same, when there is no such owner: see value_own_memory_info */
+  OrtMemoryInfo* owned_memory_info;
+  /* never NULL for sequences: the elements; and maps: two rank 1 tensors, keys and values */
+  OrtValue** items;
   size_t item_count;
 };
 
 size_t element_type_bits(ONNXTensorElementDataType type); /* 0 for strings and undefined */
-/* Bytes of a tensor; false when a dimension is negative or the product overflows. count and nbytes may be NULL. A
- * string counts as its StringElement. */
-bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count, size_t* nbytes);
-/* Make an empty (zeroed) value a tensor over `buffer` (its reference is taken over) or, with buffer NULL, over the
- * borrowed `data`. On false (no memory, bad shape) the value is untouched and the reference still the caller's. */
+/* Bytes of a tensor; false when a dimension is negative or the product overflows. count and nbytes may be
+ * NULL. A string counts as its StringElement. */
+bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count,
+                   size_t* nbytes);
+/* Make an empty (zeroed) value a tensor over `buffer` (its reference is taken over) or, with buffer NULL,
+ * over the borrowed `data`. On false (no memory, bad shape) the value is untouched and the reference still
+ * the caller's. */
 bool value_init_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
                        Buffer* buffer, void* data, const OrtMemoryInfo* memory_info);
-/* The same over new memory: of the allocator, or of the CPU for NULL and for strings, which are empty then. */
+/* The same over new memory: of the allocator, or of the CPU for NULL and for (empty) strings. */
 bool value_alloc_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
                         OrtAllocator* allocator);
 /* Gives a tensor a memory info of its own when the one that it borrows may go first. False without memory. */
 bool value_own_memory_info(OrtValue* value);
-void value_clear(OrtValue* value);                     /* drop what it holds; it is then ONNX_TYPE_UNKNOWN */
-void value_move(OrtValue* to, OrtValue* from);         /* `to` must be clear; `from` is clear afterwards */
-bool value_share(OrtValue* to, const OrtValue* from);  /* `to` must be clear; shares buffers; false without memory;
-                                                          false too when `from` borrows its data (no buffer) */
-OrtValue* value_new(void);                             /* on the heap, clear; ReleaseValue frees it; NULL without memory */
+void value_clear(OrtValue* value);             /* drop what it holds; it is then ONNX_TYPE_UNKNOWN */
+void value_move(OrtValue* to, OrtValue* from); /* `to` must be clear; `from` is clear afterwards */
+/* `to` must be clear; shares buffers; false without memory; false too when `from` borrows its data (no
+ * buffer) */
+bool value_share(OrtValue* to, const OrtValue* from);
+/* on the heap, clear; ReleaseValue frees it; NULL without memory */
+OrtValue* value_new(void);
 
 /* As value_share, but a tensor's data is copied into new memory: only CPU memory to CPU memory. */
 bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator);
-/* NULL when the element type is one, and the shape is that of a tensor that can be. count and nbytes may be NULL. */
-OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
-                              size_t* count, size_t* nbytes);
+/* NULL when the element type is one, and the shape is that of a tensor that can be. count and nbytes may be
+ * NULL. */
+OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims,
+                              size_t rank, size_t* count, size_t* nbytes);
 
 typedef void (*ReleaseCallback)(void* owner);
 
-/* ---- value_strings.c ------------------------------------------------------------------------------------------- */
+/* ---- value_strings.c ----------------------------------------------------------------------------------- */
 
-Buffer* buffer_for_strings(size_t count); /* StringElement[count], all empty; frees the texts; NULL without memory */
-bool string_element_set(StringElement* element, const char* text, size_t length); /* copies; false without memory */
+/* StringElement[count], all empty; frees the texts; NULL without memory */
+Buffer* buffer_for_strings(size_t count);
+/* copies; false without memory */
+bool string_element_set(StringElement* element, const char* text, size_t length);
 bool copy_strings(StringElement* to, const StringElement* from, size_t count);
 
-/* ---- value_containers.c ---------------------------------------------------------------------------------------- */
+/* ---- value_containers.c -------------------------------------------------------------------------------- */
 
 /* Make a clear value a sequence or a map that shares (or copies, where they borrow) the items' data. */
 bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType element_type,
                       const OrtValue* const* items, size_t count);
 
-/* ---- type_info.c --------------------------------------------------------------------------------------------- */
+/* ---- type_info.c --------------------------------------------------------------------------------------- */
 
 struct OrtTensorTypeAndShapeInfo {
   ONNXTensorElementDataType element_type;
   bool has_shape;
   size_t rank;
-  int64_t* dims;         /* -1 where unknown; inline_dims, or heap memory when rank > VALUE_INLINE_RANK */
+  int64_t* dims; /* -1 where unknown; inline_dims, or heap memory when rank > VALUE_INLINE_RANK */
   int64_t inline_dims[VALUE_INLINE_RANK];
-  const char** symbols;  /* "" where there is none; owned strings; NULL when no dimension has one */
+  const char** symbols; /* "" where there is none; owned strings; NULL when no dimension has one */
 };
 struct OrtMapTypeInfo {
   ONNXTensorElementDataType key_type;
@@ -241,31 +253,33 @@ struct OrtTypeInfo {
   OrtSequenceTypeInfo* sequence;
   OrtOptionalTypeInfo* optional;
 };
-OrtTensorTypeAndShapeInfo* tensor_info_new(ONNXTensorElementDataType type, bool has_shape, const int64_t* dims,
-                                           const char* const* symbols, size_t rank); /* copies; NULL without memory */
+OrtTensorTypeAndShapeInfo* tensor_info_new(ONNXTensorElementDataType type, bool has_shape,
+                                           const int64_t* dims, const char* const* symbols, size_t rank);
 OrtTensorTypeAndShapeInfo* tensor_info_copy(const OrtTensorTypeAndShapeInfo* source);
 void tensor_info_free(OrtTensorTypeAndShapeInfo* info);
-OrtTypeInfo* type_info_new(ONNXType type);           /* the part that belongs to `type` is for the caller to set */
+/* the part that belongs to `type` is for the caller to set */
+OrtTypeInfo* type_info_new(ONNXType type);
 OrtTypeInfo* type_info_copy(const OrtTypeInfo* source); /* deep */
 void type_info_free(OrtTypeInfo* info);                 /* deep; NULL is fine */
 OrtTypeInfo* type_info_of_value(const OrtValue* value);
 
-/* ---- logger.c ------------------------------------------------------------------------------------------------ */
+/* ---- logger.c ------------------------------------------------------------------------------------------ */
 
-/* Messages go to the callback of ephost_set_log_callback (without one, errors go to stderr, the rest nowhere); below
- * `level` they are dropped before any Python runs. */
+/* Messages go to the callback of ephost_set_log_callback (without one, errors go to stderr, the rest
+ * nowhere); below `level` they are dropped before any Python runs. */
 struct OrtLogger {
   char* name; /* the registration name, or a session's log id */
   OrtLoggingLevel level;
 };
 OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
 void ephost_logger_free(OrtLogger* logger);
-void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message, const char* file,
-                                              int line, const char* function));
+void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message,
+                                              const char* file, int line, const char* function));
 void ephost_set_log_level(int level); /* of the host's own messages; warnings and above unless it is set */
-void host_log(OrtLoggingLevel level, const char* format, ...) EPHOST_PRINTF(2, 3); /* the host's own messages */
+/* the host's own messages */
+void host_log(OrtLoggingLevel level, const char* format, ...) EPHOST_PRINTF(2, 3);
 
-/* ---- devices.c ----------------------------------------------------------------------------------------------- */
+/* ---- devices.c ----------------------------------------------------------------------------------------- */
 
 struct OrtHardwareDevice {
   OrtHardwareDeviceType type;
@@ -283,7 +297,7 @@ struct OrtEpDevice {
   char* ep_vendor;
   OrtKeyValuePairs* metadata;
   OrtKeyValuePairs* options;
-  const OrtMemoryInfo* default_memory;         /* from EpDevice_AddAllocatorInfo (copies); NULL for none */
+  const OrtMemoryInfo* default_memory; /* from EpDevice_AddAllocatorInfo (copies); NULL for none */
   const OrtMemoryInfo* host_accessible_memory;
   const OrtMemoryInfo* read_only_memory;
 };
@@ -294,7 +308,7 @@ struct OrtDeviceEpIncompatibilityDetails {
   char* notes;
 };
 
-/* ---- options.c ----------------------------------------------------------------------------------------------- */
+/* ---- options.c ----------------------------------------------------------------------------------------- */
 
 struct OrtSessionOptions {
   OrtKeyValuePairs* config;
@@ -313,28 +327,31 @@ struct OrtRunOptions {
   OrtSyncStream* sync_stream; /* borrowed */
 };
 
-/* ---- graph.c, graph_view.c, attribute.c ----------------------------------------------------------------------- */
+/* ---- graph.c, graph_view.c, attribute.c ---------------------------------------------------------------- */
 
 /* One block of memory with the attribute's name and data behind it, except for a tensor and a graph. */
 struct OrtOpAttr {
   const char* name;
   OrtOpAttrType type;
-  size_t count;           /* elements of a list; 1 for a scalar */
-  const int64_t* ints;    /* INT, INTS */
-  const float* floats;    /* FLOAT, FLOATS */
-  const char** strings;   /* STRING (one), STRINGS; each NUL-terminated, but may hold NULs before its end */
-  const size_t* lengths;  /* of the strings, without the NUL */
-  OrtValue* tensor;       /* TENSOR: owned */
-  OrtGraph* graph;        /* GRAPH: owned */
+  size_t count;          /* elements of a list; 1 for a scalar */
+  const int64_t* ints;   /* INT, INTS */
+  const float* floats;   /* FLOAT, FLOATS */
+  const char** strings;  /* STRING (one), STRINGS; each NUL-terminated, but may hold NULs before its end */
+  const size_t* lengths; /* of the strings, without the NUL */
+  OrtValue* tensor;      /* TENSOR: owned */
+  OrtGraph* graph;       /* GRAPH: owned */
 };
-/* All copy what they are given and return NULL without memory. `type` is the list's or, with count 1, the scalar's. */
+/* All copy what they are given and return NULL without memory. `type` is the list's or, with count 1, the
+ * scalar's. */
 OrtOpAttr* attribute_of_ints(const char* name, OrtOpAttrType type, const int64_t* ints, size_t count);
 OrtOpAttr* attribute_of_floats(const char* name, OrtOpAttrType type, const float* floats, size_t count);
 OrtOpAttr* attribute_of_strings(const char* name, OrtOpAttrType type, const char* const* strings,
                                 const size_t* lengths, size_t count);
-OrtOpAttr* attribute_of_tensor(const char* name, OrtValue* tensor); /* takes the tensor over when it succeeds */
-OrtOpAttr* attribute_of_graph(const char* name, OrtGraph* graph);   /* takes the graph over when it succeeds */
-void attribute_free(OrtOpAttr* attribute);                          /* NULL is fine */
+/* takes the tensor over when it succeeds */
+OrtOpAttr* attribute_of_tensor(const char* name, OrtValue* tensor);
+/* takes the graph over when it succeeds */
+OrtOpAttr* attribute_of_graph(const char* name, OrtGraph* graph);
+void attribute_free(OrtOpAttr* attribute); /* NULL is fine */
 
 struct OrtExternalInitializerInfo {
   ORTCHAR_T* path;
@@ -347,17 +364,20 @@ typedef struct Consumer {
   int64_t input; /* -1: implicitly, through a subgraph of the node */
 } Consumer;
 
-/* In a view, the name, type, initializer and external info belong to the value that it stands for (see `origin`). */
+/* In a view, the name, type, initializer and external info belong to the value that it stands for (see
+ * `origin`). */
 struct OrtValueInfo {
   const char* name;
-  OrtTypeInfo* type; /* never NULL once it is in a graph: unknown types are tensors of undefined element type */
+  /* never NULL once it is in a graph: unknown types are tensors of undefined element type */
+  OrtTypeInfo* type;
   const OrtGraph* graph;
   const OrtValueInfo* origin; /* in a view: the value of the graph that the view was made from; else itself */
-  OrtNode* producer; /* NULL for inputs and initializers, and for values of an outer graph */
+  OrtNode* producer;          /* NULL for inputs and initializers, and for values of an outer graph */
   size_t producer_output;
   Consumer* consumers; /* a part of its graph's consumer_block */
   size_t consumer_count;
-  OrtValue* initializer;                /* NULL for none, or when its data was not given; see owns_initializer */
+  /* NULL for none, or when its data was not given; see owns_initializer */
+  OrtValue* initializer;
   OrtExternalInitializerInfo* external; /* NULL when the data is not in a file of its own */
   bool owns_initializer;
   bool is_initializer;
@@ -378,8 +398,9 @@ struct OrtNode {
   const char* domain;  /* "" for ai.onnx */
   const char* ep_name; /* interned; "" while nobody has claimed it */
   int since_version;
-  OrtGraph* graph;       /* NULL while a plugin holds it (model editor) */
-  const OrtNode* origin; /* in a view: the node of the graph that the view was made from, at its root; else itself */
+  OrtGraph* graph; /* NULL while a plugin holds it (model editor) */
+  /* in a view: the node of the graph that the view was made from, at its root; else itself */
+  const OrtNode* origin;
   OrtValueInfo** inputs; /* NULL entry: optional input left out */
   size_t input_count;
   OrtValueInfo** outputs; /* NULL entry: optional output left out */
@@ -388,13 +409,17 @@ struct OrtNode {
   size_t implicit_input_count;
   OrtOpAttr** attributes;
   size_t attribute_count;
-  const char* const* input_params;  /* for kernel lookup: the schema's type parameter ("T") and formal name ("X") of */
-  const char* const* input_formals; /*   each input and output; NULL where the schema is not known; borrowed, */
-  const char* const* output_params; /*   and kept for the life of the process */
+  /* For kernel lookup: the schema's type parameter ("T") and formal name ("X") of each input and output. NULL
+   * where the schema is not known; borrowed, and kept for the life of the process. */
+  const char* const* input_params;
+  const char* const* input_formals;
+  const char* const* output_params;
   const char* const* output_formals;
-  const char* const* schema_attributes; /* names of the optional attributes that the schema knows; borrowed likewise */
+  /* names of the optional attributes that the schema knows; borrowed likewise */
+  const char* const* schema_attributes;
   size_t schema_attribute_count;
-  const char* const* constraint_names; /* what a kernel's type constraint may be named for this operator; NULL: not known */
+  /* what a kernel's type constraint may be named for this operator; NULL: not known */
+  const char* const* constraint_names;
   size_t constraint_name_count;
   const char** editor_inputs; /* names, of a node made through the model editor; "" where left out */
   const char** editor_outputs;
@@ -410,7 +435,8 @@ struct OrtModelMetadata {
   int64_t version;
   OrtKeyValuePairs* custom;
 };
-OrtModelMetadata* model_metadata_copy(const OrtModelMetadata* source); /* NULL source gives an empty one; NULL without memory */
+/* NULL source gives an empty one; NULL without memory */
+OrtModelMetadata* model_metadata_copy(const OrtModelMetadata* source);
 void model_metadata_free(OrtModelMetadata* metadata);
 
 /* Subgraphs and views take the model's path, IR version, operator sets and metadata from the root graph. */
@@ -445,16 +471,17 @@ OrtValueInfo* value_info_new(const char* name, OrtTypeInfo* type); /* takes the 
 /* With room for `implicit_count` implicit inputs (views only) and `text_size` bytes behind its arrays. */
 OrtNode* node_new(size_t input_count, size_t output_count, size_t implicit_count, size_t text_size);
 const OrtOpAttr* node_attribute(const OrtNode* node, const char* name); /* NULL when it is not set */
-OrtValueInfo* graph_add_value(OrtGraph* graph, const char* name, OrtTypeInfo* type); /* takes the type over when it succeeds */
-/* Works out from inputs, outputs, initializers and nodes: producers, consumers, the input and output flags. May be
- * called again after a change. For an editor's graph it first finds or makes a value for each name that a node uses.
- * A value with two sources is an INVALID_GRAPH status. */
+/* takes the type over when it succeeds */
+OrtValueInfo* graph_add_value(OrtGraph* graph, const char* name, OrtTypeInfo* type);
+/* Works out from inputs, outputs, initializers and nodes: producers, consumers, the input and output flags.
+ * May be called again after a change. For an editor's graph it first finds or makes a value for each name
+ * that a node uses. A value with two sources is an INVALID_GRAPH status. */
 OrtStatus* graph_resolve(OrtGraph* graph);
 const OrtGraph* graph_root(const OrtGraph* graph); /* of a view or subgraph: the model's main graph */
 void value_info_free(OrtValueInfo* value);         /* NULL is fine */
 void node_free(OrtNode* node);                     /* NULL is fine */
-bool pointers_push(void* array, size_t* count, const void* item); /* array: address of a pointer array that only this
-                                                                     function grows; false without memory */
+/* array: address of a pointer array that only this function grows; false without memory */
+bool pointers_push(void* array, size_t* count, const void* item);
 /* A copy in the CPU's memory or, with an allocator, in its memory, which must be the CPU's. */
 OrtStatus* value_copy_tensor(const OrtValue* value, OrtAllocator* allocator, OrtValue** out);
 
@@ -467,7 +494,8 @@ struct OrtModel {
 
 /* What an EP claims in one GetCapability, collected for Python, which reads it when the call has returned. */
 typedef struct Claim {
-  const OrtNode** nodes; /* of the graph that the EP was asked about, in the order in which the plugin gave them */
+  /* of the graph that the EP was asked about, in the order in which the plugin gave them */
+  const OrtNode** nodes;
   size_t node_count;
   bool single;                     /* through AddSingleNode: a kernel from the EP's registry runs it */
   bool drop_constant_initializers; /* of a group */
@@ -486,7 +514,7 @@ struct OrtNodeComputeContext {
   const char* node_name;
 };
 
-/* ---- kernel_registry.c, kernel_info.c ------------------------------------------------------------------------- */
+/* ---- kernel_registry.c, kernel_info.c ------------------------------------------------------------------ */
 
 struct OrtDataType {
   ONNXTensorElementDataType element_type;
@@ -530,10 +558,12 @@ typedef struct KernelEntry {
   OrtKernelCreateFunc create;
   void* create_state;
 } KernelEntry;
-/* The entry whose operator, domain, version range and type constraints fit the node, and which names no other EP than
- * `ep_name` (NULL: any); NULL for none. */
-const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name);
-/* When none fits: a constraint of a kernel for the node's version that the operator has no such name for; else NULL. */
+/* The entry whose operator, domain, version range and type constraints fit the node, and which names no other
+ * EP than `ep_name` (NULL: any); NULL for none. */
+const KernelEntry* kernel_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
+                                        const char* ep_name);
+/* When none fits: a constraint of a kernel for the node's version that the operator has no such name for;
+ * else NULL. */
 const char* kernel_registry_unknown_constraint(const OrtKernelRegistry* registry, const OrtNode* node,
                                                const char* ep_name);
 void kernel_def_release(OrtKernelDef* def); /* drops a reference; NULL is fine */
@@ -541,26 +571,30 @@ void kernel_def_release(OrtKernelDef* def); /* drops a reference; NULL is fine *
 struct OrtKernelInfo {
   const OrtNode* node; /* borrowed: its graph must outlive the kernel */
   const OrtEp* ep;
-  OrtKernelDef* def;   /* a reference is held */
+  OrtKernelDef* def; /* a reference is held */
   const OrtLogger* logger;
-  OrtKeyValuePairs* config;        /* the session's; owned copy, may be NULL */
+  OrtKeyValuePairs* config; /* the session's; owned copy, may be NULL */
   OrtAllocator* cpu_allocator;
-  OrtAllocator* device_allocator;  /* the EP's; the CPU's when it has none */
-  void* session;                   /* Python's handle of the session, for subgraph kernels; may be NULL */
-  const OrtValue** constants; /* one for each input: its constant value (maybe on the device) or NULL; the array is owned,
-                                 the values are borrowed */
+  OrtAllocator* device_allocator; /* the EP's; the CPU's when it has none */
+  void* session;                  /* Python's handle of the session, for subgraph kernels; may be NULL */
+  /* one for each input: its constant value (maybe on the device) or NULL; the array is owned, the values are
+   * borrowed */
+  const OrtValue** constants;
 };
 
-/* ---- threads.c ----------------------------------------------------------------------------------------------- */
+/* ---- threads.c ----------------------------------------------------------------------------------------- */
 
 typedef struct ThreadPool ThreadPool;
-ThreadPool* ephost_thread_pool_new(int threads); /* counts the caller: 1 starts none; 0 takes the machine's cores */
+/* counts the caller: 1 starts none; 0 takes the machine's cores */
+ThreadPool* ephost_thread_pool_new(int threads);
 void ephost_thread_pool_free(ThreadPool* pool);
-/* Calls fn(context, i) for each i < total, on the pool's threads and the caller's, in at most `batches` pieces
- * (0: as many as there are threads); returns when all are done. Nested calls run in the calling thread. */
-void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches, void* context);
+/* Calls fn(context, i) for each i < total, on the pool's threads and the caller's, in at most `batches`
+ * pieces (0: as many as there are threads); returns when all are done. Nested calls run in the calling
+ * thread. */
+void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches,
+                              void* context);
 
-/* ---- streams ------------------------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------------------------------------- */
 
 struct OrtSyncStream {
   OrtSyncStreamImpl* impl; /* NULL for a stream whose handle a user brought */
@@ -571,7 +605,7 @@ struct OrtSyncStream {
   void* owner;
 };
 
-/* ---- tables.c (generated) -------------------------------------------------------------------------------------- */
+/* ---- tables.c (generated) ------------------------------------------------------------------------------ */
 
 extern const OrtApiBase ephost_api_base;
 extern const OrtApi ephost_api;

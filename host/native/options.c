@@ -21,7 +21,7 @@ static OrtStatus* text_out(const char* function, const char* text, char* out, si
   return NULL;
 }
 
-/* ---- session options -------------------------------------------------------------------------------- */
+/* ---- session options ----------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseSessionOptions)(OrtSessionOptions* input) {
   if (input == NULL) return;
@@ -157,7 +157,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, SessionOptionsGetWeightlessSourceModelBuf
   return NULL;
 }
 
-/* ---- run options ------------------------------------------------------------------------------------ */
+/* ---- run options --------------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseRunOptions)(OrtRunOptions* input) {
   if (input == NULL) return;
@@ -264,7 +264,7 @@ void ORT_API_CALL SLOT(OrtApi, RunOptionsSetSyncStream)(OrtRunOptions* options, 
   if (options != NULL) options->sync_stream = sync_stream;
 }
 
-/* ---- the environment's settings --------------------------------------------------------------------- */
+/* ---- the environment's settings ------------------------------------------------------------------------ */
 
 static SpinLock environment_lock = ATOMIC_FLAG_INIT;
 static OrtKeyValuePairs* environment_config; /* NULL while it has no entry */

@@ -1,9 +1,9 @@
-/* The plan of a session: its steps in order, where each value lives, and how a run walks it. Python makes the plan
- * (ephost_plan_...), the rest happens here without the GIL.
+/* The plan of a session: its steps in order, where each value lives, and how a run walks it. Python makes the
+ * plan (ephost_plan_...), the rest happens here without the GIL.
  *
- * A run takes a frame: one OrtValue for each slot and one arena for the values whose size was known when the session
- * was opened. Frames are kept for the next run, so that in the steady state a run allocates nothing but outputs and
- * values of unknown size. */
+ * A run takes a frame: one OrtValue for each slot and one arena for the values whose size was known when the
+ * session was opened. Frames are kept for the next run, so that in the steady state a run allocates nothing
+ * but outputs and values of unknown size. */
 #define _GNU_SOURCE
 #include "plan.h"
 
@@ -18,7 +18,8 @@ static OrtStatus* bad_plan(const char* what) { return status_new(ORT_INVALID_ARG
 
 static bool slots_valid(const Plan* plan, const int32_t* slots, size_t count, bool allow_absent) {
   for (size_t i = 0; i < count; ++i) {
-    if (slots[i] < (allow_absent ? -1 : 0) || (slots[i] >= 0 && (size_t)slots[i] >= plan->slot_count)) return false;
+    if (slots[i] < (allow_absent ? -1 : 0) || (slots[i] >= 0 && (size_t)slots[i] >= plan->slot_count))
+      return false;
   }
   return true;
 }
@@ -44,7 +45,7 @@ void ephost_compute_context_free(OrtNodeComputeContext* context) {
   host_free(context);
 }
 
-/* ---- making a plan ------------------------------------------------------------------------------------------- */
+/* ---- making a plan ------------------------------------------------------------------------------------- */
 
 Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* logger, bool exclusive) {
   Plan* plan = host_calloc(1, sizeof *plan);
@@ -119,8 +120,9 @@ void ephost_plan_free(Plan* plan) {
   handle_count(HANDLE_PLAN, -1);
 }
 
-OrtStatus* ephost_plan_set_slot(Plan* plan, size_t slot, ONNXTensorElementDataType element_type, const int64_t* dims,
-                                size_t rank, const OrtMemoryInfo* memory, OrtAllocator* allocator) {
+OrtStatus* ephost_plan_set_slot(Plan* plan, size_t slot, ONNXTensorElementDataType element_type,
+                                const int64_t* dims, size_t rank, const OrtMemoryInfo* memory,
+                                OrtAllocator* allocator) {
   if (slot >= plan->slot_count) return bad_plan("slot out of range");
   Slot* target = &plan->slots[slot];
   target->element_type = element_type;
@@ -166,10 +168,10 @@ OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const Ort
   return NULL;
 }
 
-OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void* state, const char* node_name,
-                                const char* op_type, const int32_t* inputs, size_t input_count,
-                                const int32_t* outputs, size_t output_count, const int32_t* releases,
-                                size_t release_count) {
+OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void* state,
+                                const char* node_name, const char* op_type, const int32_t* inputs,
+                                size_t input_count, const int32_t* outputs, size_t output_count,
+                                const int32_t* releases, size_t release_count) {
   if (!object) return bad_plan("a step has nothing to run");
   if (kind < STEP_COMPILED || kind > STEP_COPY) return bad_plan("unknown kind of step");
   if (ep >= (int)plan->ep_count || (ep < 0 && kind != STEP_PYTHON)) return bad_plan("step of an unknown EP");
@@ -198,8 +200,7 @@ OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void
       .releases = copy_slots(releases, release_count),
       .release_count = release_count,
   };
-  if (!step.node_name || !step.op_type || !step.inputs || !step.outputs || !step.releases ||
-      !step.is_read) {
+  if (!step.node_name || !step.op_type || !step.inputs || !step.outputs || !step.releases || !step.is_read) {
     step_free(&step);
     return status_no_memory();
   }
@@ -214,8 +215,8 @@ OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void
   return NULL;
 }
 
-OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t input_count, const int32_t* outputs,
-                                     size_t output_count) {
+OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t input_count,
+                                     const int32_t* outputs, size_t output_count) {
   if (plan->inputs || plan->outputs) return bad_plan("inputs and outputs set twice");
   if (!slots_valid(plan, inputs, input_count, false) || !slots_valid(plan, outputs, output_count, false)) {
     return bad_plan("an input's or output's slot is out of range");
@@ -228,7 +229,7 @@ OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t i
   return NULL;
 }
 
-/* ---- frames -------------------------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------------------------- */
 
 static Frame* frame_new(Plan* plan) {
   Frame* frame = host_calloc(1, sizeof *frame + plan->slot_count * sizeof(OrtValue));
@@ -288,7 +289,7 @@ bool frame_borrows(const Frame* frame, int32_t slot) {
   return !value->buffer || value != &frame->storage[slot] || atomic_load(&value->buffer->references) > 1;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 static void release_scratch(OrtKernelContext* context) {
   while (context->scratch) {
@@ -352,8 +353,8 @@ static OrtStatus* run_step(const Step* step, Frame* frame) {
 
 static OrtStatus* step_failed(const Plan* plan, const Step* step, OrtStatus* cause) {
   const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";
-  OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", who, step->node_name, step->op_type,
-                                 cause->message);
+  OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", who, step->node_name,
+                                 step->op_type, cause->message);
   ephost_api.ReleaseStatus(cause);
   return status;
 }
@@ -375,16 +376,17 @@ static void record_time(Plan* plan, size_t step, int64_t start, int64_t end) {
   mutex_unlock(&plan->profile_lock);
 }
 
-/* Every output that somebody reads must be there; one that nobody reads (released at once) may be left out. */
+/* Every output that somebody reads must be there; one that nobody reads (released at once) may be missing. */
 static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame* frame) {
   for (size_t i = 0; i < step->output_count; ++i) {
     int32_t slot = step->outputs[i];
     if (slot < 0 || !step->is_read[i]) continue;
     uint8_t preallocated = frame->preallocated[slot];
-    if (preallocated ? !(preallocated & PREALLOCATED_GIVEN) : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
+    if (preallocated ? !(preallocated & PREALLOCATED_GIVEN)
+                     : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
       const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";
-      return status_new(ORT_EP_FAIL, "%s reported success for node '%s' (%s) without setting its output %zu", who,
-                        step->node_name, step->op_type, i);
+      return status_new(ORT_EP_FAIL, "%s reported success for node '%s' (%s) without setting its output %zu",
+                        who, step->node_name, step->op_type, i);
     }
   }
   return NULL;
@@ -396,7 +398,8 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
   for (size_t i = 0; i < plan->step_count; ++i) {
     const Step* step = &plan->steps[i];
     if (options && atomic_load_explicit(&options->terminate, memory_order_relaxed)) {
-      return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'", step->node_name);
+      return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'",
+                        step->node_name);
     }
     frame->context.step = step;
     int64_t start = profiling ? clock_ns() : 0;
@@ -425,8 +428,8 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
     OrtEp* ep = plan->eps[started].ep;
     if (EP_MEMBER(ep, 23, OnRunStart)) status = ep->OnRunStart(ep, options);
     if (status) {
-      OrtStatus* named = status_new(status->code, "%s failed in OnRunStart: %s", plan->eps[started].name,
-                                    status->message);
+      OrtStatus* named =
+          status_new(status->code, "%s failed in OnRunStart: %s", plan->eps[started].name, status->message);
       ephost_api.ReleaseStatus(status);
       status = named;
     }
@@ -446,7 +449,7 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   return status;
 }
 
-/* ---- profile ------------------------------------------------------------------------------------------------- */
+/* ---- profile ------------------------------------------------------------------------------------------- */
 
 void ephost_plan_profile(Plan* plan, bool enabled) { atomic_store(&plan->profiling, enabled); }
 

@@ -24,7 +24,7 @@ typedef struct Step {
   size_t input_count;
   int32_t* outputs;
   size_t output_count;
-  bool* is_read; /* of each output */
+  bool* is_read;     /* of each output */
   int32_t* releases; /* slots that nobody reads after this step */
   size_t release_count;
 } Step;
@@ -93,7 +93,8 @@ struct OrtKernelContext {
 
 /* An output whose memory was there before the run. */
 enum Preallocated {
-  PREALLOCATED_GUESS = 1, /* by the host, from the shape that the graph declares: given up when it proves wrong */
+  /* by the host, from the shape that the graph declares: given up when it proves wrong */
+  PREALLOCATED_GUESS = 1,
   PREALLOCATED_BOUND = 2, /* by the user: another shape is an error */
   PREALLOCATED_GIVEN = 4, /* the kernel has asked for it */
 };
@@ -104,7 +105,7 @@ struct Frame {
   const OrtRunOptions* options;
   OrtKernelContext context;
   char* arena;
-  OrtValue** values;  /* what each slot holds: the plan's constant or &storage[slot] */
+  OrtValue** values;     /* what each slot holds: the plan's constant or &storage[slot] */
   uint8_t* preallocated; /* Preallocated flags of each slot */
   void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
   OrtValue storage[];
@@ -114,7 +115,8 @@ struct Frame {
 Frame* frame_acquire(Plan* plan);
 /* Takes it back, dropping every value left in it. */
 void frame_release(Frame* frame);
-/* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive the run. */
+/* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive
+ * the run. */
 bool frame_borrows(const Frame* frame, int32_t slot);
 /* Runs every step. The caller has put the inputs into storage. NULL when all went well. Without the GIL. */
 OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options);

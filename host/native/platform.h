@@ -1,4 +1,4 @@
-/* The few things of an operating system that the C half needs: locks, condition variables, threads, a clock. */
+/* The few things of an operating system that the C half needs: locks, conditions, threads, a clock. */
 #ifndef EPHOST_PLATFORM_H_
 #define EPHOST_PLATFORM_H_
 
@@ -75,7 +75,7 @@ static inline int thread_start(Thread* thread, void* (*body)(void*), void* argum
   return pthread_create(thread, NULL, body, argument);
 }
 static inline void thread_join(Thread thread) { pthread_join(thread, NULL); }
-/* The processors this process may use, which a container's or taskset's limit can make fewer than there are. */
+/* The processors this process may use, which a container's or taskset's limit can make fewer than exist. */
 static inline int processor_count(void) {
 #ifdef __linux__
   cpu_set_t set;

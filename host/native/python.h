@@ -29,8 +29,8 @@ void ephost_fail_allocation_after(int64_t count);
 
 /* ---- objects: values, type infos, memory, devices, options, loggers ---- */
 
-void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message, const char* file,
-                                              int line, const char* function));
+void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message,
+                                              const char* file, int line, const char* function));
 void ephost_set_log_level(int level);
 OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
 void ephost_logger_set_level(OrtLogger* logger, OrtLoggingLevel level);
@@ -41,14 +41,16 @@ OrtAllocator* ephost_cpu_allocator(void);
 void ephost_set_cpu_cache_limit(size_t bytes);
 void ephost_trim_cpu_cache(void);
 
-/* Called once for each owner given to ephost_value_wrap, from any thread, when nobody uses its memory any more. */
+/* Called once for each owner given to ephost_value_wrap, from any thread, when nobody uses its memory any
+ * more. */
 void ephost_set_release_callback(void (*callback)(void* owner));
-/* A tensor over memory of the caller's (memory_info NULL: the CPU's). With an owner, the callback above gets it when
- * the last sharer is gone; without one the memory must outlive the value. On failure the callback is not called. */
+/* A tensor over memory of the caller's (memory_info NULL: the CPU's). With an owner, the callback above gets
+ * it when the last sharer is gone; without one the memory must outlive the value. On failure the callback is
+ * not called. */
 OrtStatus* ephost_value_wrap(int element_type, const int64_t* dims, size_t rank, void* data, size_t nbytes,
                              const OrtMemoryInfo* memory_info, void* owner, OrtValue** out);
-/* Strings from one block of bytes: text i is packed[offsets[i]] up to packed[offsets[i + 1]]. To read them, use
- * OrtApi's GetStringTensorDataLength and GetStringTensorContent. */
+/* Strings from one block of bytes: text i is packed[offsets[i]] up to packed[offsets[i + 1]]. To read them,
+ * use OrtApi's GetStringTensorDataLength and GetStringTensorContent. */
 OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const int64_t* dims, size_t rank,
                                 OrtValue** out);
 /* Sequences share their items' data. element_type: of the tensors, also when there is none. */
@@ -70,11 +72,13 @@ typedef struct EphostValueView {
 } EphostValueView;
 void ephost_value_view(const OrtValue* value, EphostValueView* out);
 
-OrtStatus* ephost_type_tensor(int element_type, bool has_shape, const int64_t* dims, const char* const* symbols,
-                              size_t rank, OrtTypeInfo** out); /* symbols: NULL, or one for each dimension, or NULL */
+/* symbols: NULL, or a name or NULL for each dimension */
+OrtStatus* ephost_type_tensor(int element_type, bool has_shape, const int64_t* dims,
+                              const char* const* symbols, size_t rank, OrtTypeInfo** out);
 OrtStatus* ephost_type_set_denotation(OrtTypeInfo* type_info, const char* denotation);
 
-OrtStatus* ephost_env_config_set(const char* key, const char* value); /* NULL removes; see OrtEpApi.GetEnvConfigEntries */
+/* NULL removes; see OrtEpApi.GetEnvConfigEntries */
+OrtStatus* ephost_env_config_set(const char* key, const char* value);
 
 const OrtMemoryInfo* ephost_ep_device_read_only_memory(const OrtEpDevice* ep_device);
 OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device);
@@ -82,16 +86,18 @@ OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void); /* 
 
 /* ---- graphs, kernel registry ---- */
 
-/* Building a graph: values first (those of an outer graph that a subgraph reads included, see set_outer_scope), then
- * nodes in topological order, then ephost_graph_finish, then it is read only. NULL and false mean: out of memory.
- * Handles given for `take over` belong to the graph when the call succeeds. A subgraph is built like a graph and given
- * to its node with ephost_node_add_graph, which the node owns from then on; it takes path, opsets and metadata from
- * the root graph. */
-OrtGraph* ephost_graph_new(const char* name, int64_t ir_version, const ORTCHAR_T* model_path); /* path may be NULL */
+/* Building a graph: values first (those of an outer graph that a subgraph reads included, see
+ * set_outer_scope), then nodes in topological order, then ephost_graph_finish, then it is read only. NULL and
+ * false mean: out of memory. Handles given for `take over` belong to the graph when the call succeeds. A
+ * subgraph is built like a graph and given to its node with ephost_node_add_graph, which the node owns from
+ * then on; it takes path, opsets and metadata from the root graph. */
+/* path may be NULL */
+OrtGraph* ephost_graph_new(const char* name, int64_t ir_version, const ORTCHAR_T* model_path);
 void ephost_graph_free(OrtGraph* graph); /* NULL is fine; views first, then their graph */
 bool ephost_graph_add_opset(OrtGraph* graph, const char* domain, int64_t version); /* "" for ai.onnx */
-bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const char* graph_name, const char* domain,
-                               const char* description, const char* graph_description, int64_t version);
+bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const char* graph_name,
+                               const char* domain, const char* description, const char* graph_description,
+                               int64_t version);
 bool ephost_graph_add_metadata(OrtGraph* graph, const char* key, const char* value);
 /* Takes the type over; NULL: a tensor of which nothing is known. */
 OrtValueInfo* ephost_graph_add_value(OrtGraph* graph, const char* name, OrtTypeInfo* type);
@@ -105,19 +111,21 @@ bool ephost_value_set_external(OrtValueInfo* value, const ORTCHAR_T* path, int64
 bool ephost_graph_add_input(OrtGraph* graph, OrtValueInfo* value);
 bool ephost_graph_add_output(OrtGraph* graph, OrtValueInfo* value);
 /* NULL among inputs and outputs: left out. ep_name "": nobody's. */
-OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type, const char* domain,
-                               int since_version, const char* ep_name, OrtValueInfo** inputs, size_t input_count,
-                               OrtValueInfo** outputs, size_t output_count);
+OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type,
+                               const char* domain, int since_version, const char* ep_name,
+                               OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
+                               size_t output_count);
 bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name);
-/* What the operator's schema says: the type parameter and formal name of each input and output of the node (an array
- * entry may be NULL), and the optional attributes. All arrays are borrowed and must live as long as the graph: keep one
- * set for each schema and number of inputs and outputs. */
+/* What the operator's schema says: the type parameter and formal name of each input and output of the node
+ * (an array entry may be NULL), and the optional attributes. All arrays are borrowed and must live as long as
+ * the graph: keep one set for each schema and number of inputs and outputs. */
 void ephost_node_set_schema(OrtNode* node, const char* const* input_params, const char* const* input_formals,
                             const char* const* output_params, const char* const* output_formals,
                             const char* const* attributes, size_t attribute_count);
-/* All names that a kernel's type constraint may have for the node's operator, whether or not the node has such an input:
- * its type parameters, and the formal names whose type is none of these. Borrowed like the above. With them, a kernel
- * whose constraint has another name fits no node, and looking it up is an error; without them the name is ignored. */
+/* All names that a kernel's type constraint may have for the node's operator, whether or not the node has
+ * such an input: its type parameters, and the formal names whose type is none of these. Borrowed like the
+ * above. With them, a kernel whose constraint has another name fits no node, and looking it up is an error;
+ * without them the name is ignored. */
 void ephost_node_set_constraint_names(OrtNode* node, const char* const* names, size_t count);
 bool ephost_node_add_implicit_input(OrtNode* node, OrtValueInfo* value); /* of the node's own graph */
 bool ephost_node_add_int(OrtNode* node, const char* name, int64_t value);
@@ -128,20 +136,21 @@ bool ephost_node_add_string(OrtNode* node, const char* name, const char* text, s
 bool ephost_node_add_strings(OrtNode* node, const char* name, const char* const* texts, const size_t* lengths,
                              size_t count);
 bool ephost_node_add_tensor(OrtNode* node, const char* name, OrtValue* tensor); /* takes over */
-bool ephost_node_add_graph(OrtNode* node, const char* name, OrtGraph* subgraph); /* takes over, sets the parent */
+/* takes over, sets the parent */
+bool ephost_node_add_graph(OrtNode* node, const char* name, OrtGraph* subgraph);
 void ephost_graph_set_parent(OrtGraph* subgraph, const OrtNode* node);
-/* Works out producers, consumers and flags; INVALID_GRAPH when a value has two sources. May be called again after
- * changes, but not while views of the graph are alive. */
+/* Works out producers, consumers and flags; INVALID_GRAPH when a value has two sources. May be called again
+ * after changes, but not while views of the graph are alive. */
 OrtStatus* ephost_graph_finish(OrtGraph* graph);
 
-/* The view of `graph` that EPs compile: its nodes have the same ids, and share all but their links. It must be freed
- * (ephost_graph_free) before its graph. */
+/* The view of `graph` that EPs compile: its nodes have the same ids, and share all but their links. It must
+ * be freed (ephost_graph_free) before its graph. */
 OrtStatus* ephost_graph_view(const OrtGraph* graph, const char* name, OrtNode** nodes, size_t node_count,
-                             OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs, size_t output_count,
-                             OrtGraph** out);
+                             OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
+                             size_t output_count, OrtGraph** out);
 
-/* Reading graphs, of one's own and of those that plugins make. All that is returned is borrowed. Indices are not
- * checked. */
+/* Reading graphs, of one's own and of those that plugins make. All that is returned is borrowed. Indices are
+ * not checked. */
 const char* ephost_graph_name(const OrtGraph* graph);
 size_t ephost_graph_value_count(const OrtGraph* graph);
 OrtValueInfo* ephost_graph_value(const OrtGraph* graph, size_t index);
@@ -169,9 +178,10 @@ const OrtOpAttr* ephost_node_attribute(const OrtNode* node, size_t index);
 const char* ephost_attribute_name(const OrtOpAttr* attribute);
 int ephost_attribute_type(const OrtOpAttr* attribute); /* an OrtOpAttrType */
 size_t ephost_attribute_count(const OrtOpAttr* attribute);
-const int64_t* ephost_attribute_ints(const OrtOpAttr* attribute);   /* INT (one), INTS; else NULL */
-const float* ephost_attribute_floats(const OrtOpAttr* attribute);   /* FLOAT (one), FLOATS; else NULL */
-const char* ephost_attribute_string(const OrtOpAttr* attribute, size_t index, size_t* length); /* STRING, STRINGS only */
+const int64_t* ephost_attribute_ints(const OrtOpAttr* attribute); /* INT (one), INTS; else NULL */
+const float* ephost_attribute_floats(const OrtOpAttr* attribute); /* FLOAT (one), FLOATS; else NULL */
+/* STRING, STRINGS only */
+const char* ephost_attribute_string(const OrtOpAttr* attribute, size_t index, size_t* length);
 const OrtValue* ephost_attribute_tensor(const OrtOpAttr* attribute); /* TENSOR; else NULL */
 const OrtGraph* ephost_attribute_graph(const OrtOpAttr* attribute);  /* GRAPH; else NULL */
 const OrtGraph* ephost_model_graph(const OrtModel* model);           /* NULL while it has none */
@@ -190,7 +200,8 @@ bool ephost_claim_drops_constants(const OrtEpGraphSupportInfo* info, size_t clai
 
 /* Kernels. An entry is valid until its registry changes or is released. */
 typedef struct KernelEntry KernelEntry;
-const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node, const char* ep_name);
+const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
+                                        const char* ep_name);
 size_t ephost_registry_size(const OrtKernelRegistry* registry);
 const OrtKernelDef* ephost_entry_def(const KernelEntry* entry);
 int ephost_def_input_mem_type(const OrtKernelDef* def, size_t index); /* an OrtMemType */
@@ -198,34 +209,36 @@ int ephost_def_output_mem_type(const OrtKernelDef* def, size_t index);
 /* Pairs of an input and an output that share memory: always or, with may_inplace, where the host wants it. */
 size_t ephost_def_alias_count(const OrtKernelDef* def, bool may_inplace);
 void ephost_def_alias(const OrtKernelDef* def, bool may_inplace, size_t index, int* input, int* output);
-/* Node, EP, logger, allocators (NULL: the CPU's) and session are borrowed, config and constants (NULL: none; else one
- * for each of the node's inputs) copied, the constant values borrowed. */
+/* Node, EP, logger, allocators (NULL: the CPU's) and session are borrowed, config and constants (NULL: none;
+ * else one for each of the node's inputs) copied, the constant values borrowed. */
 OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
                                       const OrtLogger* logger, const OrtKeyValuePairs* config,
-                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator, void* session,
-                                      const OrtValue** constants);
+                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator,
+                                      void* session, const OrtValue** constants);
 void ephost_kernel_info_free(OrtKernelInfo* info);
 OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out);
 
 /* ---- libraries ---- */
 
 void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */
-void* ephost_library_symbol(void* library, const char* name);               /* NULL when absent */
+void* ephost_library_symbol(void* library, const char* name);                /* NULL when absent */
 void ephost_library_close(void* library);
 
 /* ---- plans and runs ---- */
 
-OrtNodeComputeContext* ephost_compute_context_new(const char* node_name); /* for CreateState; NULL without memory */
+/* for CreateState; NULL without memory */
+OrtNodeComputeContext* ephost_compute_context_new(const char* node_name);
 void ephost_compute_context_free(OrtNodeComputeContext* context);
 
-/* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs, allocators,
- * memory infos, kernels and compute infos are borrowed and must outlive the plan. */
+/* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs,
+ * allocators, memory infos, kernels and compute infos are borrowed and must outlive the plan. */
 typedef struct Plan EphostPlan;
 typedef struct ThreadPool EphostThreadPool;
 EphostThreadPool* ephost_thread_pool_new(int threads);
 void ephost_thread_pool_free(EphostThreadPool* pool);
 int ephost_thread_pool_size(const EphostThreadPool* pool);
-EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const OrtLogger* logger, bool exclusive);
+EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const OrtLogger* logger,
+                            bool exclusive);
 void ephost_plan_set_body(EphostPlan* plan); /* a part of another plan's run: EPs are not told of its runs */
 void ephost_plan_free(EphostPlan* plan);
 void ephost_plan_free_frames(EphostPlan* plan);
@@ -233,14 +246,15 @@ int ephost_plan_active_runs(EphostPlan* plan);
 OrtStatus* ephost_plan_set_slot(EphostPlan* plan, size_t slot, ONNXTensorElementDataType element_type,
                                 const int64_t* dims, size_t rank, const OrtMemoryInfo* memory,
                                 OrtAllocator* allocator);
-OrtStatus* ephost_plan_set_constant(EphostPlan* plan, size_t slot, OrtValue* value); /* takes the value over */
+/* takes the value over */
+OrtStatus* ephost_plan_set_constant(EphostPlan* plan, size_t slot, OrtValue* value);
 OrtStatus* ephost_plan_set_arena(EphostPlan* plan, size_t slot, size_t offset, size_t nbytes);
 OrtStatus* ephost_plan_add_ep(EphostPlan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
                               OrtAllocator* allocator);
-OrtStatus* ephost_plan_add_step(EphostPlan* plan, int kind, int ep, void* object, void* state, const char* node_name,
-                                const char* op_type, const int32_t* inputs, size_t input_count,
-                                const int32_t* outputs, size_t output_count, const int32_t* releases,
-                                size_t release_count);
+OrtStatus* ephost_plan_add_step(EphostPlan* plan, int kind, int ep, void* object, void* state,
+                                const char* node_name, const char* op_type, const int32_t* inputs,
+                                size_t input_count, const int32_t* outputs, size_t output_count,
+                                const int32_t* releases, size_t release_count);
 OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, size_t input_count,
                                      const int32_t* outputs, size_t output_count);
 typedef struct EphostStepTime {
@@ -250,7 +264,8 @@ typedef struct EphostStepTime {
   int64_t duration_ns;
 } EphostStepTime;
 void ephost_plan_profile(EphostPlan* plan, bool enabled);
-size_t ephost_plan_times(EphostPlan* plan, EphostStepTime* out, size_t capacity); /* capacity 0: only counts */
+/* capacity 0: only counts */
+size_t ephost_plan_times(EphostPlan* plan, EphostStepTime* out, size_t capacity);
 int64_t ephost_clock_ns(void);
 
 #endif

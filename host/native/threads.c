@@ -1,8 +1,8 @@
 /* The thread pool behind KernelContext_ParallelFor.
  *
- * A job lives on its caller's stack. Workers and the caller take pieces of it by an atomic counter; the caller leaves
- * when the counter has run out and no worker is inside any more. Several jobs may be open at once, since runs of one
- * session overlap: a worker takes the newest one that has pieces left. */
+ * A job lives on its caller's stack. Workers and the caller take pieces of it by an atomic counter; the
+ * caller leaves when the counter has run out and no worker is inside any more. Several jobs may be open at
+ * once, since runs of one session overlap: a worker takes the newest one that has pieces left. */
 #define _GNU_SOURCE
 #include "native.h"
 #include "platform.h"
@@ -76,8 +76,8 @@ ThreadPool* ephost_thread_pool_new(int threads) {
   condition_init(&pool->left);
   while (pool->thread_count < helpers) {
     if (thread_start(&pool->threads[pool->thread_count], worker, pool)) {
-      host_log(ORT_LOGGING_LEVEL_WARNING, "the system gave %d of %d threads to the thread pool", pool->thread_count,
-               helpers);
+      host_log(ORT_LOGGING_LEVEL_WARNING, "the system gave %d of %d threads to the thread pool",
+               pool->thread_count, helpers);
       break;
     }
     ++pool->thread_count;

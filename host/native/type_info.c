@@ -4,7 +4,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- tensors ---------------------------------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 static void free_symbols(const char** symbols, size_t rank) {
   if (symbols == NULL) return;
@@ -184,7 +184,7 @@ bool ORT_API_CALL SLOT(OrtApi, TensorTypeAndShape_HasShape)(const OrtTensorTypeA
   return info != NULL && info->has_shape;
 }
 
-/* ---- types of every kind ---------------------------------------------------------------------------- */
+/* ---- types of every kind ------------------------------------------------------------------------------- */
 
 OrtTypeInfo* type_info_new(ONNXType type) {
   OrtTypeInfo* info = host_calloc(1, sizeof(*info));
@@ -405,7 +405,7 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseMapTypeInfo)(OrtMapTypeInfo* input) { (voi
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseSequenceTypeInfo)(OrtSequenceTypeInfo* input) { (void)input; }
 
-/* ---- the model editor's constructors: all copy what they are given ---------------------------------- */
+/* ---- the model editor's constructors: all copy what they are given ------------------------------------- */
 
 static OrtStatus* create_tensor_type(ONNXType type, const OrtTensorTypeAndShapeInfo* tensor_info,
                                      OrtTypeInfo** out) {
@@ -459,7 +459,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateOptionalTypeInfo)(const Or
   return *type_info != NULL ? NULL : status_no_memory();
 }
 
-/* ---- for Python ------------------------------------------------------------------------------------- */
+/* ---- for Python ---------------------------------------------------------------------------------------- */
 
 OrtStatus* ephost_type_tensor(int element_type, bool has_shape, const int64_t* dims,
                               const char* const* symbols, size_t rank, OrtTypeInfo** out) {

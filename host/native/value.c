@@ -5,7 +5,7 @@
 #include "native.h"
 #include "python.h"
 
-/* ---- buffers ---------------------------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------------------------------------- */
 
 /* Without memory it gives NULL, and the data is still the caller's. */
 Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void* context) {
@@ -55,7 +55,7 @@ void buffer_release(Buffer* buffer) {
   host_free(buffer);
 }
 
-/* ---- shapes and sizes ------------------------------------------------------------------------------- */
+/* ---- shapes and sizes ---------------------------------------------------------------------------------- */
 
 size_t element_type_bits(ONNXTensorElementDataType type) {
   static const unsigned char bits[] = {
@@ -98,7 +98,7 @@ bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t r
   return true;
 }
 
-/* ---- making and dropping ---------------------------------------------------------------------------- */
+/* ---- making and dropping ------------------------------------------------------------------------------- */
 
 OrtValue* value_new(void) {
   OrtValue* value = host_calloc(1, sizeof(*value));
@@ -234,7 +234,7 @@ bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator) {
   return true;
 }
 
-/* ---- making tensors: slots -------------------------------------------------------------------------- */
+/* ---- making tensors: slots ----------------------------------------------------------------------------- */
 
 OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims,
                               size_t rank, size_t* count, size_t* nbytes) {
@@ -347,7 +347,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorWithDataAndDeleterAsOrtValue)(
   return status != NULL ? status : hand_over(out, free_to_deleter, deleter, p_data_len);
 }
 
-/* ---- what every kernel asks: no more than a branch or two ------------------------------------------- */
+/* ---- what every kernel asks: no more than a branch or two ---------------------------------------------- */
 
 static OrtStatus* not_a_tensor(const char* function, const OrtValue* value, const void* out) {
   if (out == NULL)
@@ -423,7 +423,7 @@ const OrtMemoryDevice* ORT_API_CALL SLOT(OrtEpApi, Value_GetMemoryDevice)(const 
   return is_tensor(value) ? &value->memory_info->device : NULL;
 }
 
-/* ---- asking for less usual things ------------------------------------------------------------------- */
+/* ---- asking for less usual things ---------------------------------------------------------------------- */
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, IsTensor)(const OrtValue* value, int* out) {
   REQUIRE_ARG(out != NULL);
@@ -498,7 +498,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, TensorAt)(OrtValue* value, const int64_t* l
   return NULL;
 }
 
-/* ---- for Python ------------------------------------------------------------------------------------- */
+/* ---- for Python ---------------------------------------------------------------------------------------- */
 
 static _Atomic(ReleaseCallback) release_callback;
 

@@ -123,7 +123,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValue)(const OrtValue* value, int index,
   return NULL;
 }
 
-/* ---- for Python ------------------------------------------------------------------------------------- */
+/* ---- for Python ---------------------------------------------------------------------------------------- */
 
 OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int element_type, OrtValue** out) {
   REQUIRE_ARG(out != NULL);

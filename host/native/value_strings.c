@@ -165,7 +165,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetResizedStringTensorElementBuffer)(OrtVal
   return NULL;
 }
 
-/* ---- for Python ------------------------------------------------------------------------------------- */
+/* ---- for Python ---------------------------------------------------------------------------------------- */
 
 OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const int64_t* dims, size_t rank,
                                 OrtValue** out) {

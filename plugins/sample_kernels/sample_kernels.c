@@ -16,8 +16,7 @@
 
 static const char kEpName[] = "sample_kernels";
 
-/* ---- Kernels
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Kernels ------------------------------------------------------------------------------------------- */
 
 typedef struct Kernel Kernel;
 typedef struct KernelState KernelState;
@@ -253,8 +252,7 @@ enum {
   NUM_KERNELS = NUM_ELEMENTWISE + NUM_OTHER
 };
 
-/* ---- Making kernels
- * --------------------------------------------------------------------------------------------- */
+/* ---- Making kernels ------------------------------------------------------------------------------------ */
 
 /* What create_kernel is given for each row: there is no global variable to find the API in. */
 struct KernelState {
@@ -349,8 +347,7 @@ static OrtStatus* build_registry(KernelFactory* owner) {
   return NULL;
 }
 
-/* ---- The EP
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- The EP -------------------------------------------------------------------------------------------- */
 
 typedef struct Ep {
   OrtEp base;
@@ -444,8 +441,7 @@ static void ORT_API_CALL release_ep(OrtEpFactory* this_ptr, OrtEp* ep) {
   free(ep);
 }
 
-/* ---- The two exported functions
- * --------------------------------------------------------------------------------- */
+/* ---- The two exported functions ------------------------------------------------------------------------ */
 
 EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   KernelFactory* own = (KernelFactory*)factory;

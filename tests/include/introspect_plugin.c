@@ -51,9 +51,7 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwar
   return api->CreateStatus(ORT_NOT_IMPLEMENTED, "it has no devices");
 }
 
-static void ORT_API_CALL release_ep(OrtEpFactory* factory, OrtEp* ep) {
-  (void)factory, (void)ep;
-}
+static void ORT_API_CALL release_ep(OrtEpFactory* factory, OrtEp* ep) { (void)factory, (void)ep; }
 
 /* onnxruntime 1.31 calls this one without looking whether it is there. */
 static OrtStatus* ORT_API_CALL create_data_transfer(OrtEpFactory* factory,

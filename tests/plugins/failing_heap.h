@@ -1,5 +1,5 @@
-/* Compiled into a plugin with -include: the allocation whose number EPHOST_FAIL_ALLOCATION gives fails, once. The
-   count starts again whenever the variable changes. */
+/* Compiled into a plugin with -include: the allocation whose number EPHOST_FAIL_ALLOCATION gives fails, once.
+   The count starts again whenever the variable changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,9 @@ static inline int allocation_fails(void) {
 
 static inline void* heap_malloc(size_t size) { return allocation_fails() ? NULL : malloc(size); }
 static inline void* heap_calloc(size_t n, size_t size) { return allocation_fails() ? NULL : calloc(n, size); }
-static inline void* heap_realloc(void* old, size_t size) { return allocation_fails() ? NULL : realloc(old, size); }
+static inline void* heap_realloc(void* old, size_t size) {
+  return allocation_fails() ? NULL : realloc(old, size);
+}
 
 #define malloc heap_malloc
 #define calloc heap_calloc

@@ -1,7 +1,8 @@
 """Stage 3: what can be known when the session opens is computed then.
 
-Nodes whose inputs are all constants are run once on the reference operators, and ``Shape`` and ``Size`` of values whose
-shape is known become constants. Plugins see weights and shapes as initializers, as they do in onnxruntime.
+Nodes whose inputs are all constants are run once on the reference operators, and ``Shape`` and ``Size`` of
+values whose shape is known become constants. Plugins see weights and shapes as initializers, as they do in
+onnxruntime.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _fold_shape(node: Node) -> bool:
     if source is None or out is None or out.is_output or not isinstance(source.type, TensorType):
         return False
     dims = source.type.static_dims
-    if dims is None or source.is_input and source.initializer is not None:
+    if dims is None or (source.is_input and source.initializer is not None):
         return False
     if node.op_type == "Size":
         array = np.asarray(int(np.prod(dims, dtype=np.int64)), dtype=np.int64)

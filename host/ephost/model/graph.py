@@ -1,8 +1,8 @@
 """The in-memory model that the stages of the pipeline pass on.
 
-Deliberately thin: a node keeps its ``NodeProto`` for attributes, and links to its values. Building it costs about 10 us
-a node, against 0.5 ms for the smallest model and 0.6 s of import time with onnx-ir, which would be most of the time in
-which a small session has to open.
+Deliberately thin: a node keeps its ``NodeProto`` for attributes, and links to its values. Building it costs
+about 10 us a node, against 0.5 ms for the smallest model and 0.6 s of import time with onnx-ir, which would
+be most of the time in which a small session has to open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Dim = int | str | None  # known, named, unknown
 
 @dataclass(slots=True, frozen=True)
 class TensorType:
-    """Element type (``onnx.TensorProto.DataType``) and shape of a tensor; ``dims`` is None for an unknown rank."""
+    """Element type (``onnx.TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank."""
 
     element_type: int
     dims: tuple[Dim, ...] | None
@@ -44,7 +44,7 @@ class TensorType:
 
 @dataclass(slots=True, eq=False)
 class External:
-    """Where the data of an initializer lies when it has a file of its own; ``nbytes`` is that of the elements."""
+    """Where an initializer's data lies when it is in another file; ``nbytes`` is that of the elements."""
 
     path: str
     offset: int
@@ -168,7 +168,7 @@ def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | Non
 
 
 def since_version(op_type: str, domain: str, opset: int) -> int:
-    """The opset version in which the operator got its present meaning; ``opset`` itself where that is not known."""
+    """The opset version in which the operator got its present meaning; ``opset`` where that is not known."""
     schema = schema_of(op_type, domain, opset)
     return schema.since_version if schema else opset
 
@@ -181,7 +181,9 @@ def topological_order(nodes: list[Node]) -> list[Node]:
     """
     position = {id(node): at for at, node in enumerate(nodes)}
     producers = {
-        id(node): {id(v.producer) for v in node.reads() if v.producer is not None and id(v.producer) in position}
+        id(node): {
+            id(v.producer) for v in node.reads() if v.producer is not None and id(v.producer) in position
+        }
         for node in nodes
     }
     if all(position[p] < position[id(node)] for node in nodes for p in producers[id(node)]):

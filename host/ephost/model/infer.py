@@ -1,6 +1,7 @@
 """Stage 2: types and shapes of every value, by onnx's shape inference with data propagation.
 
-Large weights stay out of it: they go in as inputs of known shape, since inference copies the whole model several times.
+Large weights stay out of it: they go in as inputs of known shape, since inference copies the whole model
+several times.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def infer(model: Model) -> None:
             target.value_info.append(_value_info(value))
     target.output.extend(_value_info(value) for value in graph.outputs)
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(
+            proto, check_type=False, strict_mode=False, data_prop=True
+        )
     except onnx.shape_inference.InferenceError as error:
         raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
     except (RuntimeError, ValueError) as error:
@@ -55,7 +58,9 @@ def infer(model: Model) -> None:
 def _is_known(value: Value) -> bool:
     if value.type is None:
         return False
-    return not isinstance(value.type, TensorType) or (value.type.element_type != 0 and value.type.static_dims is not None)
+    return not isinstance(value.type, TensorType) or (
+        value.type.element_type != 0 and value.type.static_dims is not None
+    )
 
 
 def _small_tensor(value: Value) -> onnx.TensorProto:

@@ -1,7 +1,7 @@
-"""Calls of functions that no EP claims are replaced by the functions' bodies, of which an EP may claim a part.
+"""Calls of functions that no EP claims give way to the functions' bodies, of which an EP may claim a part.
 
-Functions are the model's own, or those that ONNX's schemas define operators by. A body of which nobody claims anything
-is taken back: the reference operators run the call itself, which is quicker and as exact.
+Functions are the model's own, or those that ONNX's schemas define operators by. A body of which nobody claims
+anything is taken back: the reference operators run the call itself, which is quicker and as exact.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from typing import Any
 import onnx
 
 from ephost.errors import InvalidGraph
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of, since_version, topological_order
+from ephost.model.graph import (
+    Graph,
+    Model,
+    Node,
+    TensorType,
+    Value,
+    schema_of,
+    since_version,
+    topological_order,
+)
 from ephost.model.load import Linker, type_proto
 
 _DEPTH = 32  # calls in calls
@@ -64,7 +73,11 @@ def restore(call: Call) -> bool:
     present = {n.index for n in graph.nodes}
     body = [n for n in call.body if n.index in present]
     outputs = [v for v in node.outputs if v is not None]
-    if any(n.ep_name for n in body) or len(body) < len(call.body) or any(v.initializer is not None for v in outputs):
+    if (
+        any(n.ep_name for n in body)
+        or len(body) < len(call.body)
+        or any(v.initializer is not None for v in outputs)
+    ):
         return False
     own = {n.index for n in body}
     kept = {id(v) for v in outputs}
@@ -154,7 +167,7 @@ def _replace(model: Model, graph: Graph, node: Node, function: onnx.FunctionProt
     for at, name in enumerate(function.input):
         value = node.inputs[at] if at < len(node.inputs) else None
         names[name] = "" if value is None else value.name
-    outputs = [v for v in node.outputs]
+    outputs = list(node.outputs)
     passed = []  # outputs that the body does not make: an input, or another output again
     for at, name in enumerate(function.output):
         out = outputs[at] if at < len(outputs) else None

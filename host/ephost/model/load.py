@@ -1,6 +1,7 @@
 """Stage 1: a file, bytes or a ModelProto becomes a linked :class:`~ephost.model.graph.Model`.
 
-Data in external files is mapped, not read: a model of many gigabytes opens at the cost of the pages that are touched.
+Data in external files is mapped, not read: a model of many gigabytes opens at the cost of the pages that are
+touched.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def load(
     """
     proto, path = _parse(source)
     if not proto.HasField("graph"):
-        raise InvalidProtobuf(f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short")
+        raise InvalidProtobuf(
+            f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short"
+        )
     opsets: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
@@ -73,7 +76,8 @@ def load(
     known = onnx.defs.onnx_opset_version()
     if opsets.get("", 1) > known:
         raise InvalidGraph(
-            f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {onnx.__version__} knows up to {known}"
+            f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {onnx.__version__} knows up "
+            f"to {known}"
         )
     graph = proto.graph
     model = Model(
@@ -124,14 +128,18 @@ def _parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
     try:
         proto.ParseFromString(data)
     except DecodeError as error:
-        raise InvalidProtobuf(f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})") from None
+        raise InvalidProtobuf(
+            f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})"
+        ) from None
     return proto, path
 
 
 _DimensionOverride = Callable[[onnx.TensorShapeProto.Dimension], int | None]
 
 
-def _dimension_override(names: Mapping[str, int], denotations: Mapping[str, int]) -> _DimensionOverride | None:
+def _dimension_override(
+    names: Mapping[str, int], denotations: Mapping[str, int]
+) -> _DimensionOverride | None:
     if not names and not denotations:
         return None
 
@@ -143,7 +151,9 @@ def _dimension_override(names: Mapping[str, int], denotations: Mapping[str, int]
     return override
 
 
-def value_type(proto: onnx.TypeProto, override: _DimensionOverride | None = None) -> TensorType | onnx.TypeProto | None:
+def value_type(
+    proto: onnx.TypeProto, override: _DimensionOverride | None = None
+) -> TensorType | onnx.TypeProto | None:
     """The type as the pipeline keeps it; None when the proto says nothing."""
     kind = proto.WhichOneof("value")
     if kind is None:
@@ -197,6 +207,7 @@ class Linker:
         outer: Mapping[str, Value],
         override: _DimensionOverride | None = None,
     ) -> Graph:
+        """The graph of a proto, and those of its nodes' attributes; `parent` is the node that carries it."""
         where = f"the graph '{proto.name}'"
         values: dict[str, Value] = {}
 
@@ -232,7 +243,9 @@ class Linker:
         for info in proto.output:
             output = values.get(info.name) or outer.get(info.name)
             if output is None:
-                raise InvalidGraph(f"the output '{info.name}' of {where} is made by no node, input or initializer")
+                raise InvalidGraph(
+                    f"the output '{info.name}' of {where} is made by no node, input or initializer"
+                )
             if values.get(info.name) is output:
                 output.is_output = True
                 declared = value_type(info.type)
@@ -242,9 +255,13 @@ class Linker:
         return Graph(proto.name, topological_order(nodes), inputs, outputs, values, parent)
 
     def nodes(
-        self, protos: Iterable[onnx.NodeProto], values: dict[str, Value], outer: Mapping[str, Value], where: str
+        self,
+        protos: Iterable[onnx.NodeProto],
+        values: dict[str, Value],
+        outer: Mapping[str, Value],
+        where: str,
     ) -> list[Node]:
-        """Nodes for protos, linked among themselves, to `values` (which gets their outputs) and to `outer`."""
+        """Nodes for protos, linked to each other, to `values` (which gets their outputs) and to `outer`."""
         made = []
         for proto in protos:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
@@ -290,7 +307,8 @@ class Linker:
         value = scope.get(name)
         if value is None:
             raise InvalidGraph(
-                f"node {node.label} of {where} reads '{name}', which is no input, no initializer and no node's output"
+                f"node {node.label} of {where} reads '{name}', which is no input, no initializer and no "
+                "node's output"
             )
         return value
 
@@ -310,7 +328,11 @@ class Linker:
     ) -> None:
         value.initializer = array
         value.external = external
-        if value.type is None or not isinstance(value.type, TensorType) or value.type.static_dims != array.shape:
+        if (
+            value.type is None
+            or not isinstance(value.type, TensorType)
+            or value.type.static_dims != array.shape
+        ):
             value.type = TensorType(element_type, tuple(int(d) for d in array.shape))
 
     def _constant(self, proto: onnx.NodeProto) -> tuple[np.ndarray, int]:
@@ -343,12 +365,15 @@ class Linker:
         if proto.HasField("raw_data") and proto.data_type not in _PACKED and proto.data_type != _STRING:
             dtype = dtype_of(proto.data_type)
             if dtype is None:
-                raise InvalidGraph(f"the initializer '{proto.name}' has the unknown element type {proto.data_type}")
+                raise InvalidGraph(
+                    f"the initializer '{proto.name}' has the unknown element type {proto.data_type}"
+                )
             raw = proto.raw_data
             expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
             if len(raw) != expected:
                 raise InvalidGraph(
-                    f"the initializer '{proto.name}' of shape {list(shape)} has {len(raw)} bytes instead of {expected}"
+                    f"the initializer '{proto.name}' of shape {list(shape)} has {len(raw)} bytes instead of "
+                    f"{expected}"
                 )
             return np.frombuffer(raw, dtype=dtype).reshape(shape), None
         try:
@@ -419,7 +444,9 @@ def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
         else:
             dense[tuple(indices.T)] = values
     except IndexError as error:
-        raise InvalidGraph(f"the sparse initializer '{sparse.values.name}' has an index out of range: {error}") from error
+        raise InvalidGraph(
+            f"the sparse initializer '{sparse.values.name}' has an index out of range: {error}"
+        ) from error
     return dense
 
 

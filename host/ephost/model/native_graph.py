@@ -1,7 +1,7 @@
 """A graph of the pipeline as the ``OrtGraph`` that plugins read.
 
-Built anew for each EP that is asked, since what earlier EPs claimed is fused by then. It must outlive every call into a
-plugin that got it.
+Built anew for each EP that is asked, since what earlier EPs claimed is fused by then. It must outlive every
+call into a plugin that got it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _editor = lib.ephost_model_editor_api
 
 
 class Constants:
-    """The native values of a session's initializers: one each, made when first asked for, sharing numpy's memory."""
+    """The native values of a session's initializers, made when first asked for, sharing numpy's memory."""
 
     def __init__(self) -> None:
         self._values: dict[int, tuple[Value, Any]] = {}
@@ -31,7 +31,9 @@ class Constants:
         if held is None:
             assert value.initializer is not None
             if isinstance(value.type, TensorType):
-                dtype_of(value.type.element_type)  # teaches the C half ml_dtypes' types before the first one comes
+                dtype_of(
+                    value.type.element_type
+                )  # teaches the C half ml_dtypes' types before the first one comes
             pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
             held = self._values[id(value)] = (value, pointer)
         return held[1]
@@ -65,7 +67,12 @@ class NativeGraph:
             raise
 
     def view(
-        self, graph: Graph, name: str, nodes: Iterable[Node], inputs: Iterable[Value], outputs: Iterable[Value]
+        self,
+        graph: Graph,
+        name: str,
+        nodes: Iterable[Node],
+        inputs: Iterable[Value],
+        outputs: Iterable[Value],
     ) -> Any:
         """The ``OrtGraph`` of a group of nodes of the graph or of one of its subgraphs, for Compile."""
         pointer, values = self.graphs[id(graph)]
@@ -183,7 +190,9 @@ class _Builder:
             if value.external is not None:
                 external = value.external
                 _no_memory(
-                    lib.ephost_value_set_external(info, _bytes(external.path), external.offset, external.nbytes)
+                    lib.ephost_value_set_external(
+                        info, _bytes(external.path), external.offset, external.nbytes
+                    )
                 )
         return info
 
@@ -260,7 +269,7 @@ class _Builder:
                 raise
             done = lib.ephost_node_add_graph(node, name, subgraph)
         else:
-            # Type protos, sparse tensors and lists of tensors have no place in the ABI: plugins do not see them.
+            # Type protos, sparse tensors and lists of tensors have no place in the ABI: plugins do without.
             return
         _no_memory(done)
 
@@ -316,7 +325,7 @@ def type_info(proto: onnx.TypeProto) -> Any:
 
 @cache
 def schema_defaults(op_type: str, domain: str, opset: int) -> tuple[onnx.AttributeProto, ...]:
-    """The attributes that the operator's schema gives a default: plugins see them on every node, as in onnxruntime."""
+    """The attributes with a default in the operator's schema: plugins see them, as in onnxruntime."""
     schema = schema_of(op_type, domain, opset)
     if schema is None:
         return ()

@@ -1,7 +1,8 @@
 """Stage 5: an ordered list of steps, with buffers, lifetimes and reuse decided, handed to C.
 
-Values whose size is known when the session opens, and which a plugin's step writes and nobody outside the run sees, get
-a place in the frame's arena: a block that is reused as soon as nobody reads the value in it any more.
+Values whose size is known when the session opens, and which a plugin's step writes and nobody outside the run
+sees, get a place in the frame's arena: a block that is reused as soon as nobody reads the value in it any
+more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib
-from ephost.errors import InvalidGraph, NotImplemented
+from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 from ephost.model.load import captured_values
 from ephost.model.native_graph import Constants
@@ -127,7 +128,7 @@ def fallback_kernel(
 
     Raises:
         InvalidGraph: ONNX has no such operator at the model's opset.
-        NotImplemented: nobody implements the operator: no plugin claimed it, and the fallback does not know it.
+        NotImplemented: nobody implements the operator: no plugin claimed it, the fallback lacks it.
     """
     from ephost.reference import create_kernel
 
@@ -138,7 +139,9 @@ def fallback_kernel(
             raise InvalidGraph(
                 f"node {node.label}: ONNX has no operator {node.op_type} at opset {model.opsets.get('', 1)}"
             ) from None
-        raise NotImplemented(f"no execution provider claims the node {node.label}, and the fallback cannot: {error}") from None
+        raise NotImplementedError(
+            f"no execution provider claims the node {node.label}, and the fallback cannot: {error}"
+        ) from None
     explicit = len(node.inputs)
     names = [value.name for value in node.implicit_inputs]
     if not names:
@@ -190,7 +193,10 @@ def make_plan(
         return slots[id(value)]
 
     input_slots = [slot(value) for value in inputs]
-    steps = [_Step(node, [slot(v) for v in node.reads_all()], [slot(v) for v in node.outputs]) for node in graph.nodes]
+    steps = [
+        _Step(node, [slot(v) for v in node.reads_all()], [slot(v) for v in node.outputs])
+        for node in graph.nodes
+    ]
     output_slots = [slot(value) for value in graph.outputs]
     last_use = _last_uses(steps, set(output_slots))
     pointer = lib.ephost_plan_new(len(values), threads, logger, exclusive)
@@ -230,7 +236,9 @@ def make_plan(
             kind, ep, target, state = runners.of(step.node) or (PYTHON, -1, None, NULL)
             if target is None:
                 plan.fallback.append(step.node)
-                target = ffi.cast("void*", call.object_address(fallback_kernel(model, step.node, body_runner(step.node))))
+                target = ffi.cast(
+                    "void*", call.object_address(fallback_kernel(model, step.node, body_runner(step.node)))
+                )
             else:
                 for index in step.outputs:
                     nbytes = tensor_bytes(values[index].type) if index >= 0 and index not in kept else None
@@ -264,7 +272,9 @@ def make_plan(
                     arena.give(*blocks[index])
         plan.arena_bytes = arena.size
         check(
-            lib.ephost_plan_set_interface(pointer, input_slots, len(input_slots), output_slots, len(output_slots))
+            lib.ephost_plan_set_interface(
+                pointer, input_slots, len(input_slots), output_slots, len(output_slots)
+            )
         )
     except BaseException:
         plan.release()
@@ -333,7 +343,7 @@ def _set_slots(plan: Plan, values: Sequence[Value], constants: Constants) -> Non
 
 
 class _Runners:
-    """For each node that an EP claimed: the kind of step, the EP's number in the plan, what runs it, and its state."""
+    """For each node that an EP claimed: the kind of step, the EP's number in the plan, what runs it."""
 
     def __init__(self, plan: Plan, assignments: Sequence[Assignment]) -> None:
         self._by_node: dict[int, tuple[int, int, Any, Any]] = {}

@@ -1,6 +1,7 @@
 /* Refuses to be loaded, with a number from the C++ half. */
 #ifdef _WIN32
-/* Without the attribute that plugin.h gives the two functions, the package's list of symbols must export them. */
+/* Without the attribute that plugin.h gives the two functions, the package's list of symbols must export
+ * them. */
 #include "ephost/ephost.h"
 #else
 #include "ephost/plugin.h"

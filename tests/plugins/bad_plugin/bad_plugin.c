@@ -132,8 +132,7 @@ static uint32_t version(void) {
   return bad(version_0) ? 0 : bad(version_1) ? 1 : bad(version_9999) ? 9999 : API_VERSION;
 }
 
-/* ---- Running
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Running ------------------------------------------------------------------------------------------- */
 
 static OrtStatus* ORT_API_CALL create_state(OrtNodeComputeInfo* this_ptr, OrtNodeComputeContext* context,
                                             void** state) {
@@ -225,8 +224,7 @@ static OrtStatus* ORT_API_CALL run_end(OrtEp* this_ptr, const OrtRunOptions* opt
   return bad(run_end_fails) ? fail(ep->factory->api, "bad_plugin: OnRunEnd fails") : NULL;
 }
 
-/* ---- Making a session
- * ------------------------------------------------------------------------------------------- */
+/* ---- Making a session ---------------------------------------------------------------------------------- */
 
 static void ORT_API_CALL release_infos(OrtEp* this_ptr, OrtNodeComputeInfo** infos, size_t count) {
   const Ep* ep = (const Ep*)this_ptr;
@@ -432,8 +430,7 @@ static void ORT_API_CALL release_ep(OrtEpFactory* this_ptr, OrtEp* ep) {
   free(ep);
 }
 
-/* ---- Registration
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Registration -------------------------------------------------------------------------------------- */
 
 static const char* ORT_API_CALL bad_name(const OrtEpFactory* this_ptr) {
   (void)this_ptr;
