@@ -208,7 +208,8 @@ def _parse_entry(entry: Any, where: str, real: Mapping[str, HardwareDescription]
             number = entry[name]
             if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= 0xFFFFFFFF:
                 raise InvalidArgument(f"{where}.{name}: {number!r} is no number from 0 to 4294967295")
-            device = replace(device, **{name: number})
+            fields: dict[str, Any] = {name: number}
+            device = replace(device, **fields)
     if "vendor" in entry:
         if not isinstance(entry["vendor"], str):
             raise InvalidArgument(f"{where}.vendor: {entry['vendor']!r} is no text")

@@ -17,7 +17,6 @@ LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERRO
 PLUGIN_PREFIX = "ephost.plugin."
 
 
-@ffi.callback("void(int, const char*, const char*, const char*, int, const char*)")
 def _on_log(level: int, logger: Any, message: Any, file: Any, line: int, function: Any) -> None:
     name = text(logger)
     target = logging.getLogger(PLUGIN_PREFIX + name if name else "ephost")
@@ -29,7 +28,8 @@ def _on_log(level: int, logger: Any, message: Any, file: Any, line: int, functio
     )
 
 
-lib.ephost_set_log_callback(_on_log)
+_on_log_callback = ffi.callback("void(int, const char*, const char*, const char*, int, const char*)", _on_log)
+lib.ephost_set_log_callback(_on_log_callback)
 
 
 @atexit.register

@@ -18,6 +18,7 @@ def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         copy = tmp_path / "ephost" / "plugins" / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(path.read_text())
+    (tmp_path / "ephost" / "__init__.py").touch()
     for name in [n for n in sys.modules if n.partition(".")[0] == "ephost"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)

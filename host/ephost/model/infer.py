@@ -6,6 +6,8 @@ several times.
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 
 from ephost.errors import InvalidGraph
@@ -66,11 +68,14 @@ def _is_known(value: Value) -> bool:
 def _small_tensor(value: Value) -> onnx.TensorProto:
     assert value.initializer is not None and isinstance(value.type, TensorType)
     if value.type.element_type == onnx.TensorProto.STRING:
+        texts: list[Any] = [
+            str(text).encode("utf-8", "surrogateescape") for text in value.initializer.ravel()
+        ]
         return onnx.helper.make_tensor(
             value.name,
             onnx.TensorProto.STRING,
             value.initializer.shape,
-            [str(text).encode("utf-8", "surrogateescape") for text in value.initializer.ravel()],
+            texts,
         )
     return onnx.numpy_helper.from_array(value.initializer, value.name)
 

@@ -35,7 +35,7 @@ from ephost.model.graph import (
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _STRING = onnx.TensorProto.STRING
 # Types of which a byte holds several elements: bits of one. The raw data of the others is the array itself.
-_PACKED = {
+_PACKED: dict[int, int] = {
     onnx.TensorProto.UINT4: 4,
     onnx.TensorProto.INT4: 4,
     onnx.TensorProto.FLOAT4E2M1: 4,
