@@ -6,7 +6,7 @@ anything is taken back: the reference operators run the call itself, which is qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,20 @@ from ephost.model.graph import (
 from ephost.model.load import Linker, type_proto
 
 _DEPTH = 32  # calls in calls
+# Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what they stand
+# for. Other operators with a function body (Softmax, LayerNormalization, ...) stay whole: the fallback runs them, and
+# an EP that wants them claims them. Bernoulli is not here because its body in ONNX draws with probability 1 - p.
+_SHORTHAND = {
+    "CastLike",
+    "CenterCropPad",
+    "GroupNormalization",
+    "HardSwish",
+    "Mish",
+    "NegativeLogLikelihoodLoss",
+    "SequenceMap",
+    "SoftmaxCrossEntropyLoss",
+    "Swish",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +49,20 @@ class Call:
     graph: Graph
     node: Node
     body: list[Node]
+
+
+def all_graphs(graph: Graph) -> Iterator[Graph]:
+    """The graph's subgraphs, innermost first, then the graph."""
+    for node in graph.nodes:
+        for name in sorted(node.subgraphs):
+            yield from all_graphs(node.subgraphs[name])
+    yield graph
+
+
+def _is_call(model: Model, node: Node) -> bool:
+    if (node.domain, node.op_type, getattr(node.proto, "overload", "")) in model.functions:
+        return True
+    return node.domain == "" and node.op_type in _SHORTHAND and function_of(model, node) is not None
 
 
 def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Call]:
@@ -49,21 +77,20 @@ def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Cal
         InvalidGraph: functions call themselves.
     """
     calls: list[Call] = []
-    for node in list(graph.nodes):
-        for body in node.subgraphs.values():
-            calls.extend(inline_calls(model, body, depths))
-        if node.ep_name:
-            continue
-        function = function_of(model, node)
-        if function is None or not _fits(model, function):
-            continue
-        depth = depths.get(node.index, 0)
-        if depth >= _DEPTH:
-            raise InvalidGraph(f"the function of node {node.label} calls itself, or is {_DEPTH} calls deep")
-        made = _replace(model, graph, node, function)
-        for inner in made:
-            depths[inner.index] = depth + 1
-        calls.append(Call(graph, node, made))
+    for part in list(all_graphs(graph)):
+        for node in list(part.nodes):
+            if node.ep_name or not _is_call(model, node):
+                continue
+            function = function_of(model, node)
+            if function is None or not _fits(model, function):
+                continue
+            depth = depths.get(node.index, 0)
+            if depth >= _DEPTH:
+                raise InvalidGraph(f"the function of node {node.label} calls itself, or is {_DEPTH} calls deep")
+            made = _replace(model, part, node, function)
+            for inner in made:
+                depths[inner.index] = depth + 1
+            calls.append(Call(part, node, made))
     return calls
 
 

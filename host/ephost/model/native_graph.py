@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 
 from ephost._bindings import NULL, abi_element_type, api, call, check, dtype_of, ffi, lib
+from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 
@@ -211,7 +212,7 @@ class _Builder:
                 _bytes(node.op_type),
                 _bytes(node.domain),
                 node.since_version,
-                _bytes(node.ep_name),
+                _bytes(node.ep_name or (DEFAULT_PROVIDER if node.left_to_host else "")),
                 inputs,
                 len(inputs),
                 outputs,

@@ -20,7 +20,7 @@ from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import fold
 from ephost.model.graph import Graph, Model, Node, Value, topological_order
 from ephost.model.infer import infer
-from ephost.model.inline import Call, inline_calls, restore
+from ephost.model.inline import Call, all_graphs, inline_calls, restore
 from ephost.model.native_graph import Constants, NativeGraph
 
 _LOG = logging.getLogger("ephost.partition")
@@ -112,24 +112,30 @@ class Partitioner:
         self._hash = _model_hash(model)
 
     def run(self) -> None:
-        """Let every EP claim what is left, then what the bodies of unclaimed functions hold.
+        """Let every EP claim what it wants, then what the bodies of unclaimed functions hold.
 
         Raises:
             EPFail: an EP claims a node twice, gives too little, or fails.
         """
         if not self.assignments:
             return
+        graph = self.model.graph
         for assignment in self.assignments:
-            self._ask_all(assignment, self.model.graph)
+            self._ask_all(assignment, graph)
         calls: list[Call] = []
         depths: dict[int, int] = {}
-        while replaced := inline_calls(self.model, self.model.graph, depths):
+        while replaced := inline_calls(self.model, graph, depths):
             calls.extend(replaced)
+            # As in onnxruntime, what nobody wanted in the first round is the host's: only the bodies are on offer.
+            offered = {node.index for call in replaced for node in call.body}
+            for part in all_graphs(graph):
+                for node in part.nodes:
+                    node.left_to_host = not node.ep_name and node.index not in offered
             infer(self.model)
             if fold(self.model):
                 infer(self.model)
             for assignment in self.assignments:
-                self._ask_all(assignment, self.model.graph)
+                self._ask_all(assignment, graph)
         for call in reversed(calls):
             restore(call)
 
@@ -139,7 +145,7 @@ class Partitioner:
             if not node.ep_name:
                 for name in sorted(node.subgraphs):
                     self._ask_all(assignment, node.subgraphs[name])
-        if any(not node.ep_name for node in graph.nodes):
+        if any(not node.ep_name and not node.left_to_host for node in graph.nodes):
             self._assign(assignment, graph)
 
     def _assign(self, assignment: Assignment, graph: Graph) -> None:
@@ -147,8 +153,8 @@ class Partitioner:
         registry = ep.kernel_registry()
         native = NativeGraph(self.model, self.model.graph, self.constants)
         assignment.graphs.append(native)
-        kernels = len(assignment.kernels)
         claims = self._ask(ep, native, graph, registry)
+        kernels = len(assignment.kernels)
         if claims:
             singles, candidates = self._sort_claims(assignment, claims)
             groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, graph, nodes, drops))]
@@ -192,10 +198,15 @@ class Partitioner:
                 if node.index in taken:
                     raise EPFail(f"{assignment.ep.label} claims the node {node.label} twice")
                 taken.add(node.index)
-            if owned := [n for n in nodes if n.ep_name]:
-                reason = f"{owned[0].label} belongs to {owned[0].ep_name} already"
+            if owned := [n for n in nodes if n.ep_name or n.left_to_host]:
+                owner = owned[0].ep_name or "the host, since nobody claimed it when it was first on offer"
+                reason = f"{owned[0].label} belongs to {owner}"
                 assignment.refused.append((nodes, reason))
-                _LOG.warning("a claim of %s on %d node(s) is ignored: %s", assignment.ep.name, len(nodes), reason)
+                level = logging.WARNING if owned[0].ep_name else logging.DEBUG
+                _LOG.log(
+                    level,
+"a claim of %s on %d node(s) is ignored: %s", assignment.ep.name, len(nodes), reason
+                )
             elif single:
                 singles.extend(nodes)
             else:
@@ -445,7 +456,8 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
                 graph.values.pop(value.name, None)
     for value in fused.inputs:
         assert value is not None
-        value.consumers.append(fused)
+        if graph.values.get(value.name) is value:  # one of an outer graph is read by the node that has this graph
+            value.consumers.append(fused)
     for at, value in enumerate(fused.outputs):
         assert value is not None
         value.producer, value.producer_output = fused, at
