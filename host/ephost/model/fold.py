@@ -8,10 +8,11 @@ onnxruntime.
 from __future__ import annotations
 
 import logging
+import math
 
 import numpy as np
 
-from ephost.model.graph import Graph, Model, Node, TensorType
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, tensor_type
 
 _LOG = logging.getLogger("ephost.fold")
 _LARGE = 16 << 20  # bytes above which a result is left to be computed in the run
@@ -27,16 +28,23 @@ _KEPT = {
     "DequantizeLinear",
     "DynamicQuantizeLinear",
 }
+# Operators of ONNX whose output's shape depends on the data of an input of floats.
+_SHAPED_BY_FLOATS = {"Resize", "Upsample", "Range"}
 
 
-def fold(model: Model) -> int:
-    """Replace what can be computed now by initializers; returns how many nodes are gone."""
+def fold(model: Model) -> bool:
+    """Replace what can be computed now by initializers; returns whether more types may follow from that."""
     graph = model.graph
     kept: list[Node] = []
-    folded = 0
+    folded = False
+    informs = False
     for node in graph.nodes:
+        types = [value and value.type for value in node.outputs]
         if _fold_shape(node) or (_is_foldable(node) and _evaluate(model, node)):
-            folded += 1
+            folded = True
+            informs = informs or any(
+                v and _informs(v, v.type != t) for v, t in zip(node.outputs, types, strict=True)
+            )
             for value in node.inputs:
                 if value is not None and node in value.consumers:
                     value.consumers.remove(node)
@@ -45,7 +53,22 @@ def fold(model: Model) -> int:
     if folded:
         graph.nodes = kept
         drop_unused_initializers(graph)
-    return folded
+    return informs
+
+
+def _informs(constant: Value, retyped: bool) -> bool:
+    """Whether a consumer's type is not known, and may follow from the constant's data or its new type."""
+    data = constant.initializer
+    shapes = retyped or (data is not None and data.dtype.kind != "f")
+    for node in constant.consumers:
+        if node.subgraphs:
+            return True
+        for value in node.outputs if shapes or node.domain or node.op_type in _SHAPED_BY_FLOATS else ():
+            if value is not None and not (
+                isinstance(value.type, TensorType) and value.type.static_dims is not None
+            ):
+                return True
+    return False
 
 
 def _replace(node: Node, index: int, array: np.ndarray, element_type: int) -> None:
@@ -55,7 +78,7 @@ def _replace(node: Node, index: int, array: np.ndarray, element_type: int) -> No
     value.producer, value.producer_output = None, -1
     value.initializer = array
     value.is_constant = True
-    value.type = TensorType(element_type, tuple(int(d) for d in array.shape))
+    value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
 
 
 def _fold_shape(node: Node) -> bool:
@@ -68,7 +91,7 @@ def _fold_shape(node: Node) -> bool:
     if dims is None or (source.is_input and source.initializer is not None):
         return False
     if node.op_type == "Size":
-        array = np.asarray(int(np.prod(dims, dtype=np.int64)), dtype=np.int64)
+        array = np.asarray(math.prod(dims), dtype=np.int64)
     else:
         limits = {a.name: a.i for a in node.proto.attribute}
         array = np.asarray(dims[limits.get("start", 0) : limits.get("end", len(dims))], dtype=np.int64)
@@ -88,7 +111,7 @@ def _is_foldable(node: Node) -> bool:
         if value.is_output or not isinstance(value.type, TensorType):
             return False
         dims = value.type.static_dims
-        if dims is not None and int(np.prod(dims, dtype=np.int64)) * 8 > _LARGE:
+        if dims is not None and math.prod(dims) * 8 > _LARGE:
             return False
     return True
 
@@ -116,7 +139,5 @@ def _evaluate(model: Model, node: Node) -> bool:
 def drop_unused_initializers(graph: Graph) -> None:
     """Forget the data that nobody reads any more."""
     for name, value in list(graph.values.items()):
-        if value.initializer is None or value.consumers or value.is_output or value.is_input:
-            continue
-        if not value.consumers:
+        if value.initializer is not None and not (value.consumers or value.is_output or value.is_input):
             del graph.values[name]

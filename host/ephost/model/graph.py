@@ -7,9 +7,9 @@ be most of the time in which a small session has to open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -22,24 +22,32 @@ Dim = int | str | None  # known, named, unknown
 
 @dataclass(slots=True, frozen=True)
 class TensorType:
-    """Element type (``onnx.TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank."""
+    """Element type (``onnx.TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank.
+
+    ``static_dims`` are the dimensions when all are known, else None. Thousands of values share a few types:
+    :func:`tensor_type` gives the one object of each.
+    """
 
     element_type: int
     dims: tuple[Dim, ...] | None
+    static_dims: tuple[int, ...] | None = field(init=False, repr=False, compare=False)
 
-    @property
-    def static_dims(self) -> tuple[int, ...] | None:
-        """The dimensions when all are known."""
-        if self.dims is None:
-            return None
-        known = tuple(d for d in self.dims if isinstance(d, int))
-        return known if len(known) == len(self.dims) else None
+    def __post_init__(self) -> None:
+        known = None if self.dims is None else tuple(d for d in self.dims if isinstance(d, int))
+        same = known is not None and self.dims is not None and len(known) == len(self.dims)
+        object.__setattr__(self, "static_dims", known if same else None)
 
     def __str__(self) -> str:
         name = onnx.TensorProto.DataType.Name(self.element_type).lower()
         if self.dims is None:
             return f"{name}[...]"
         return f"{name}[{','.join('?' if d is None else str(d) for d in self.dims)}]"
+
+
+@lru_cache(maxsize=8192)
+def tensor_type(element_type: int, dims: tuple[Dim, ...] | None) -> TensorType:
+    """The type, as one object for all who ask."""
+    return TensorType(element_type, dims)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,17 +105,13 @@ class Node:
         kind = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
         return f"'{self.name}' ({kind})" if self.name else f"#{self.index} ({kind})"
 
-    def reads_all(self) -> Iterator[Value | None]:
+    def reads_all(self) -> Sequence[Value | None]:
         """Its inputs, None for those left out, then what its subgraphs read."""
-        yield from self.inputs
-        yield from self.implicit_inputs
+        return [*self.inputs, *self.implicit_inputs] if self.implicit_inputs else self.inputs
 
-    def reads(self) -> Iterator[Value]:
+    def reads(self) -> Sequence[Value]:
         """Every value that it needs, those of its subgraphs included."""
-        for value in self.inputs:
-            if value is not None:
-                yield value
-        yield from self.implicit_inputs
+        return [value for value in self.inputs if value is not None] + self.implicit_inputs
 
 
 @dataclass(slots=True, eq=False)
@@ -168,6 +172,7 @@ def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | Non
         return None
 
 
+@cache
 def since_version(op_type: str, domain: str, opset: int) -> int:
     """The opset version in which the operator got its present meaning; ``opset`` where that is not known."""
     schema = schema_of(op_type, domain, opset)
@@ -180,6 +185,17 @@ def topological_order(nodes: list[Node]) -> list[Node]:
     Raises:
         InvalidGraph: the nodes form a cycle, which the message names.
     """
+    pending = {id(node) for node in nodes}
+    for node in nodes:
+        for value in node.reads():
+            if id(value.producer) in pending:
+                break
+        else:
+            pending.discard(id(node))
+            continue
+        break
+    if not pending:
+        return nodes
     position = {id(node): at for at, node in enumerate(nodes)}
     producers = {
         id(node): {
@@ -187,8 +203,6 @@ def topological_order(nodes: list[Node]) -> list[Node]:
         }
         for node in nodes
     }
-    if all(position[p] < position[id(node)] for node in nodes for p in producers[id(node)]):
-        return nodes
     consumers: dict[int, list[int]] = {}
     waiting = {}
     for key, needs in producers.items():

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 
+from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
-from ephost.model.graph import Graph, Model, TensorType, Value
+from ephost.model.graph import Graph, Model, TensorType, Value, tensor_type
 from ephost.model.load import type_proto, value_type
 
-_SMALL = 1024  # elements up to which a constant's value may matter to inference (shapes, axes, pads, ...)
+# Elements up to which a constant's value may matter to inference: shapes, axes, pads, ...; scales of Resize.
+_SMALL_INTEGERS = 1024
+_SMALL_OTHERS = 16
 
 
 def infer(model: Model) -> None:
@@ -32,8 +36,7 @@ def infer(model: Model) -> None:
     target.name = graph.name or "graph"
     target.node.extend(node.proto for node in graph.nodes)
     for value in graph.values.values():
-        if value.initializer is not None and value.is_constant and value.initializer.size <= _SMALL:
-            assert isinstance(value.type, TensorType)
+        if value.initializer is not None and value.is_constant and _may_matter(value.initializer):
             target.initializer.append(_small_tensor(value))
         elif value.initializer is not None or value.is_input:
             target.input.append(_value_info(value))
@@ -49,9 +52,10 @@ def infer(model: Model) -> None:
     except (RuntimeError, ValueError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
     _take(graph, inferred.graph)
-    by_outputs = {tuple(node.output): node for node in inferred.graph.node}
-    for node in graph.nodes:
-        if node.subgraphs and (found := by_outputs.get(tuple(node.proto.output))) is not None:
+    with_bodies = [node for node in graph.nodes if node.subgraphs]
+    by_outputs = {tuple(node.output): node for node in inferred.graph.node} if with_bodies else {}
+    for node in with_bodies:
+        if (found := by_outputs.get(tuple(node.proto.output))) is not None:
             for attribute in found.attribute:
                 if attribute.name in node.subgraphs:
                     _take(node.subgraphs[attribute.name], attribute.g)
@@ -65,19 +69,26 @@ def _is_known(value: Value) -> bool:
     )
 
 
+def _may_matter(array: np.ndarray) -> bool:
+    return array.size <= (_SMALL_INTEGERS if array.dtype.kind == "i" else _SMALL_OTHERS)
+
+
 def _small_tensor(value: Value) -> onnx.TensorProto:
-    assert value.initializer is not None and isinstance(value.type, TensorType)
+    array = value.initializer
+    assert array is not None and isinstance(value.type, TensorType)
+    if array.dtype.kind in "if" and array.dtype == dtype_of(value.type.element_type):
+        return onnx.TensorProto(
+            name=value.name, data_type=value.type.element_type, dims=array.shape, raw_data=array.tobytes()
+        )
     if value.type.element_type == onnx.TensorProto.STRING:
-        texts: list[Any] = [
-            str(text).encode("utf-8", "surrogateescape") for text in value.initializer.ravel()
-        ]
+        texts: list[Any] = [str(text).encode("utf-8", "surrogateescape") for text in array.ravel()]
         return onnx.helper.make_tensor(
             value.name,
             onnx.TensorProto.STRING,
-            value.initializer.shape,
+            array.shape,
             texts,
         )
-    return onnx.numpy_helper.from_array(value.initializer, value.name)
+    return onnx.numpy_helper.from_array(array, value.name)
 
 
 def _value_info(value: Value) -> onnx.ValueInfoProto:
@@ -104,15 +115,17 @@ def merge(
     known: TensorType | onnx.TypeProto | None, found: TensorType | onnx.TypeProto
 ) -> TensorType | onnx.TypeProto:
     """The more precise of what was known and what was found; on contradiction what was known."""
+    if known is found:
+        return found
     if known is None or not isinstance(known, TensorType) or not isinstance(found, TensorType):
         return known or found
     element_type = known.element_type or found.element_type
     if known.dims is None or found.dims is None:
-        return TensorType(element_type, known.dims if known.dims is not None else found.dims)
+        return tensor_type(element_type, known.dims if known.dims is not None else found.dims)
     if len(known.dims) != len(found.dims):
-        return TensorType(element_type, known.dims)
+        return tensor_type(element_type, known.dims)
     dims = tuple(
         f if isinstance(f, int) and not isinstance(k, int) else (k if k is not None else f)
         for k, f in zip(known.dims, found.dims, strict=True)
     )
-    return TensorType(element_type, dims)
+    return tensor_type(element_type, dims)

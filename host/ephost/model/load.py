@@ -6,10 +6,11 @@ touched.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,11 @@ from ephost.model.graph import (
     TensorType,
     Value,
     since_version,
+    tensor_type,
     topological_order,
 )
 
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _STRING = onnx.TensorProto.STRING
 # Types of which a byte holds several elements: bits of one. The raw data of the others is the array itself.
@@ -155,6 +158,20 @@ def value_type(
     proto: onnx.TypeProto, override: _DimensionOverride | None = None
 ) -> TensorType | onnx.TypeProto | None:
     """The type as the pipeline keeps it; None when the proto says nothing."""
+    if override is None:
+        return _known_type(proto.SerializeToString())
+    return _type_of(proto, override)
+
+
+@lru_cache(maxsize=8192)
+def _known_type(data: bytes) -> TensorType | onnx.TypeProto | None:
+    # A model repeats a few types for all of its values, and serialising a proto is quicker than reading it.
+    return _type_of(onnx.TypeProto.FromString(data), None)
+
+
+def _type_of(
+    proto: onnx.TypeProto, override: _DimensionOverride | None
+) -> TensorType | onnx.TypeProto | None:
     kind = proto.WhichOneof("value")
     if kind is None:
         return None
@@ -162,7 +179,7 @@ def value_type(
         return proto
     tensor = proto.tensor_type
     if not tensor.HasField("shape"):
-        return TensorType(tensor.elem_type, None)
+        return tensor_type(tensor.elem_type, None)
     dims: list[Dim] = []
     for dim in tensor.shape.dim:
         if override is not None and (value := override(dim)) is not None:
@@ -173,7 +190,7 @@ def value_type(
             dims.append(dim.dim_value if dim.dim_value >= 0 else None)
         else:
             dims.append(dim.dim_param or None)
-    return TensorType(tensor.elem_type, tuple(dims))
+    return tensor_type(tensor.elem_type, tuple(dims))
 
 
 def define(values: dict[str, Value], name: str, where: str) -> Value:
@@ -264,8 +281,10 @@ class Linker:
         """Nodes for protos, linked to each other, to `values` (which gets their outputs) and to `outer`."""
         made = []
         for proto in protos:
-            domain = "" if proto.domain == "ai.onnx" else proto.domain
-            if proto.op_type == "Constant" and domain == "":
+            op_type, domain = proto.op_type, proto.domain
+            if domain == "ai.onnx":
+                domain = ""
+            if op_type == "Constant" and domain == "":
                 value = define(values, proto.output[0], where)
                 array, element_type = self._constant(proto)
                 self._set_initializer(value, array, element_type, None)
@@ -276,10 +295,10 @@ class Linker:
             node = Node(
                 index=self.model.new_index(),
                 proto=own,
-                op_type=proto.op_type,
+                op_type=op_type,
                 domain=domain,
                 name=proto.name,
-                since_version=since_version(proto.op_type, domain, self.model.opsets.get(domain, 1)),
+                since_version=since_version(op_type, domain, self.model.opsets.get(domain, 1)),
                 inputs=[],
                 outputs=[],
             )
@@ -294,23 +313,20 @@ class Linker:
         scope: Mapping[str, Value] = {**outer, **values} if outer else values
         for node in made:
             for name in node.proto.input:
-                node.inputs.append(self._find(name, scope, node, where) if name else None)
+                value = scope.get(name)
+                if value is None and name:
+                    raise InvalidGraph(
+                        f"node {node.label} of {where} reads '{name}', "
+                        "which is no input, no initializer and no node's output"
+                    )
+                node.inputs.append(value)
             for attribute in node.proto.attribute:
-                if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+                if attribute.type in _GRAPHS:
                     self._subgraphs(node, attribute, scope)
             for value in node.reads():
-                if values.get(value.name) is value:
+                if not outer or values.get(value.name) is value:
                     value.consumers.append(node)
         return made
-
-    def _find(self, name: str, scope: Mapping[str, Value], node: Node, where: str) -> Value:
-        value = scope.get(name)
-        if value is None:
-            raise InvalidGraph(
-                f"node {node.label} of {where} reads '{name}', which is no input, no initializer and no "
-                "node's output"
-            )
-        return value
 
     def _subgraphs(self, node: Node, attribute: onnx.AttributeProto, scope: Mapping[str, Value]) -> None:
         protos: Iterable[onnx.GraphProto] = (
@@ -333,7 +349,7 @@ class Linker:
             or not isinstance(value.type, TensorType)
             or value.type.static_dims != array.shape
         ):
-            value.type = TensorType(element_type, tuple(int(d) for d in array.shape))
+            value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
 
     def _constant(self, proto: onnx.NodeProto) -> tuple[np.ndarray, int]:
         for attribute in proto.attribute:
@@ -369,7 +385,7 @@ class Linker:
                     f"the initializer '{proto.name}' has the unknown element type {proto.data_type}"
                 )
             raw = proto.raw_data
-            expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+            expected = math.prod(shape) * dtype.itemsize
             if len(raw) != expected:
                 raise InvalidGraph(
                     f"the initializer '{proto.name}' of shape {list(shape)} has {len(raw)} bytes instead of "
@@ -404,7 +420,7 @@ class Linker:
         dtype = dtype_of(proto.data_type)
         if dtype is None:
             raise InvalidGraph(f"{what}: element type {proto.data_type} cannot be external")
-        count = int(np.prod(shape, dtype=object))
+        count = math.prod(shape)
         bits = _PACKED.get(proto.data_type, dtype.itemsize * 8)
         expected = (count * bits + 7) // 8
         size = os.path.getsize(path)
