@@ -9,6 +9,7 @@ import atexit
 import importlib.machinery
 import importlib.util
 import sys
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -106,6 +107,14 @@ def dtype_of(element_type: int) -> np.dtype[Any] | None:
 def text(pointer: Any) -> str:
     """A C string as str; "" for NULL."""
     return ffi.string(pointer).decode("utf-8", "surrogateescape") if pointer else ""
+
+
+def packed(texts: Sequence[str]) -> bytes:
+    """The texts as C reads them one after the other: UTF-8, each with its NUL, and U+FFFD for one inside."""
+    joined = "\0".join(texts) + "\0" if texts else ""
+    if joined.count("\0") != len(texts):
+        joined = "".join(text.replace("\0", "\ufffd") + "\0" for text in texts)
+    return joined.encode("utf-8", "surrogateescape")
 
 
 def check(status: Any) -> None:

@@ -78,12 +78,7 @@ static void frame_free(Frame* frame) {
 
 static void step_free(Step* step) {
   if (step->kind == STEP_PYTHON && step->object && plan_python_release) plan_python_release(step->object);
-  host_free(step->node_name);
-  host_free(step->op_type);
-  host_free(step->inputs);
-  host_free(step->outputs);
-  host_free(step->is_read);
-  host_free(step->releases);
+  host_free(step->inputs); /* the block of all that it has */
 }
 
 void ephost_plan_free_frames(Plan* plan) {
@@ -120,21 +115,21 @@ void ephost_plan_free(Plan* plan) {
   handle_count(HANDLE_PLAN, -1);
 }
 
-OrtStatus* ephost_plan_set_slot(Plan* plan, size_t slot, ONNXTensorElementDataType element_type,
-                                const int64_t* dims, size_t rank, const OrtMemoryInfo* memory,
-                                OrtAllocator* allocator) {
-  if (slot >= plan->slot_count) return bad_plan("slot out of range");
-  Slot* target = &plan->slots[slot];
-  target->element_type = element_type;
-  target->memory = memory;
-  target->allocator = allocator;
-  host_free(target->dims);
-  target->dims = NULL;
-  if (dims) {
-    target->dims = host_malloc((rank ? rank : 1) * sizeof *dims);
-    if (!target->dims) return status_no_memory();
-    if (rank) memcpy(target->dims, dims, rank * sizeof *dims);
-    target->rank = rank;
+OrtStatus* ephost_plan_set_slots(Plan* plan, const EphostSlotType* types) {
+  for (size_t i = 0; i < plan->slot_count; ++i) {
+    Slot* target = &plan->slots[i];
+    if (types[i].rank >= 0) {
+      size_t rank = (size_t)types[i].rank;
+      int64_t* dims = host_malloc((rank ? rank : 1) * sizeof *dims);
+      if (!dims) return status_no_memory();
+      if (rank) memcpy(dims, types[i].dims, rank * sizeof *dims);
+      host_free(target->dims);
+      target->dims = dims;
+      target->rank = rank;
+    }
+    target->element_type = (ONNXTensorElementDataType)types[i].element_type;
+    target->memory = types[i].memory;
+    target->allocator = types[i].allocator;
   }
   return NULL;
 }
@@ -146,14 +141,18 @@ OrtStatus* ephost_plan_set_constant(Plan* plan, size_t slot, OrtValue* value) {
   return NULL;
 }
 
-OrtStatus* ephost_plan_set_arena(Plan* plan, size_t slot, size_t offset, size_t nbytes) {
-  if (slot >= plan->slot_count) return bad_plan("arena slot out of range");
-  if (offset % ARENA_ALIGNMENT != 0) return bad_plan("arena offset not aligned");
-  if (offset + nbytes < offset) return bad_plan("arena size overflows");
-  plan->slots[slot].planned = true;
-  plan->slots[slot].arena_offset = offset;
-  plan->slots[slot].arena_bytes = nbytes;
-  if (offset + nbytes > plan->arena_bytes) plan->arena_bytes = offset + nbytes;
+OrtStatus* ephost_plan_set_arena(Plan* plan, const EphostArenaBlock* blocks, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    size_t end = blocks[i].offset + blocks[i].nbytes;
+    if (blocks[i].slot >= plan->slot_count) return bad_plan("arena slot out of range");
+    if (blocks[i].offset % ARENA_ALIGNMENT != 0) return bad_plan("arena offset not aligned");
+    if (end < blocks[i].offset) return bad_plan("arena size overflows");
+    Slot* slot = &plan->slots[blocks[i].slot];
+    slot->planned = true;
+    slot->arena_offset = blocks[i].offset;
+    slot->arena_bytes = blocks[i].nbytes;
+    if (end > plan->arena_bytes) plan->arena_bytes = end;
+  }
   return NULL;
 }
 
@@ -168,51 +167,68 @@ OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const Ort
   return NULL;
 }
 
-OrtStatus* ephost_plan_add_step(Plan* plan, int kind, int ep, void* object, void* state,
-                                const char* node_name, const char* op_type, const int32_t* inputs,
-                                size_t input_count, const int32_t* outputs, size_t output_count,
-                                const int32_t* releases, size_t release_count) {
-  if (!object) return bad_plan("a step has nothing to run");
-  if (kind < STEP_COMPILED || kind > STEP_COPY) return bad_plan("unknown kind of step");
-  if (ep >= (int)plan->ep_count || (ep < 0 && kind != STEP_PYTHON)) return bad_plan("step of an unknown EP");
-  if (!slots_valid(plan, inputs, input_count, true) || !slots_valid(plan, outputs, output_count, true) ||
-      !slots_valid(plan, releases, release_count, false)) {
+/* One block holds what a step has: its slots, the flags of its outputs and its two names. */
+static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* slots, const char* node_name,
+                           const char* op_type) {
+  const int32_t* outputs = slots + from->input_count;
+  const int32_t* releases = outputs + from->output_count;
+  if (!from->object) return bad_plan("a step has nothing to run");
+  if (from->kind < STEP_COMPILED || from->kind > STEP_COPY) return bad_plan("unknown kind of step");
+  if (from->ep >= (int)plan->ep_count || (from->ep < 0 && from->kind != STEP_PYTHON)) {
+    return bad_plan("step of an unknown EP");
+  }
+  if (!slots_valid(plan, slots, from->input_count + from->output_count, true) ||
+      !slots_valid(plan, releases, from->release_count, false)) {
     return bad_plan("a step's slot is out of range");
   }
-  if (plan->step_count == plan->step_capacity) {
-    size_t capacity = plan->step_capacity ? plan->step_capacity * 2 : 16;
-    Step* grown = host_realloc(plan->steps, capacity * sizeof *grown);
-    if (!grown) return status_no_memory();
-    plan->steps = grown;
-    plan->step_capacity = capacity;
-  }
-  Step step = {
-      .kind = (StepKind)kind,
-      .ep = ep,
-      .state = state,
-      .node_name = host_strdup(node_name),
-      .op_type = host_strdup(op_type),
-      .inputs = copy_slots(inputs, input_count),
-      .input_count = input_count,
-      .outputs = copy_slots(outputs, output_count),
-      .is_read = host_malloc(output_count ? output_count : 1),
-      .output_count = output_count,
-      .releases = copy_slots(releases, release_count),
-      .release_count = release_count,
+  size_t slot_count = from->input_count + from->output_count + from->release_count;
+  size_t name_size = strlen(node_name) + 1, type_size = strlen(op_type) + 1;
+  int32_t* block =
+      host_malloc(slot_count * sizeof *block + from->output_count * sizeof(bool) + name_size + type_size);
+  if (!block) return status_no_memory();
+  if (slot_count) memcpy(block, slots, slot_count * sizeof *block);
+  bool* is_read = (bool*)(block + slot_count);
+  char* text = (char*)(is_read + from->output_count);
+  Step* step = &plan->steps[plan->step_count++];
+  *step = (Step){
+      .kind = (StepKind)from->kind,
+      .ep = from->ep,
+      .object = from->object,
+      .state = from->state,
+      .inputs = block,
+      .input_count = from->input_count,
+      .outputs = block + from->input_count,
+      .output_count = from->output_count,
+      .is_read = is_read,
+      .releases = block + from->input_count + from->output_count,
+      .release_count = from->release_count,
+      .node_name = memcpy(text, node_name, name_size),
+      .op_type = memcpy(text + name_size, op_type, type_size),
   };
-  if (!step.node_name || !step.op_type || !step.inputs || !step.outputs || !step.releases || !step.is_read) {
-    step_free(&step);
-    return status_no_memory();
-  }
-  for (size_t i = 0; i < output_count; ++i) {
-    step.is_read[i] = true;
-    for (size_t k = 0; k < release_count; ++k) {
-      if (releases[k] == outputs[i]) step.is_read[i] = false;
+  for (size_t i = 0; i < from->output_count; ++i) {
+    is_read[i] = true;
+    for (size_t k = 0; k < from->release_count; ++k) {
+      if (releases[k] == outputs[i]) is_read[i] = false;
     }
   }
-  step.object = object;
-  plan->steps[plan->step_count++] = step;
   return NULL;
+}
+
+OrtStatus* ephost_plan_add_steps(Plan* plan, const EphostStep* steps, size_t count, const int32_t* slots,
+                                 const char* names) {
+  Step* grown = count ? host_realloc(plan->steps, (plan->step_count + count) * sizeof *grown) : plan->steps;
+  OrtStatus* status = count && !grown ? status_no_memory() : NULL;
+  if (!status) plan->steps = grown;
+  for (size_t i = 0; i < count; ++i) {
+    const char* op_type = names + strlen(names) + 1;
+    if (!status) status = add_step(plan, &steps[i], slots, names, op_type);
+    if (status && steps[i].kind == STEP_PYTHON && steps[i].object && plan_python_release) {
+      plan_python_release(steps[i].object);
+    }
+    slots += steps[i].input_count + steps[i].output_count + steps[i].release_count;
+    names = op_type + strlen(op_type) + 1;
+  }
+  return status;
 }
 
 OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t input_count,

@@ -56,7 +56,6 @@ typedef struct Plan {
   size_t slot_count;
   Step* steps;
   size_t step_count;
-  size_t step_capacity;
   PlanEp* eps;
   size_t ep_count;
   int32_t* inputs; /* slots of the model's inputs, in order, overridable initializers after them */

@@ -243,18 +243,36 @@ void ephost_plan_set_body(EphostPlan* plan); /* a part of another plan's run: EP
 void ephost_plan_free(EphostPlan* plan);
 void ephost_plan_free_frames(EphostPlan* plan);
 int ephost_plan_active_runs(EphostPlan* plan);
-OrtStatus* ephost_plan_set_slot(EphostPlan* plan, size_t slot, ONNXTensorElementDataType element_type,
-                                const int64_t* dims, size_t rank, const OrtMemoryInfo* memory,
-                                OrtAllocator* allocator);
-/* takes the value over */
+typedef struct EphostSlotType {
+  int element_type;    /* ONNXTensorElementDataType; undefined where that is not known, or for what is no tensor */
+  int64_t rank;        /* -1: the dimensions are not all known */
+  const int64_t* dims; /* copied */
+  const OrtMemoryInfo* memory; /* where a kernel's output goes; NULL: CPU memory. Borrowed, as the allocator for it */
+  OrtAllocator* allocator;
+} EphostSlotType;
+OrtStatus* ephost_plan_set_slots(EphostPlan* plan, const EphostSlotType* types); /* one for each slot */
 OrtStatus* ephost_plan_set_constant(EphostPlan* plan, size_t slot, OrtValue* value);
-OrtStatus* ephost_plan_set_arena(EphostPlan* plan, size_t slot, size_t offset, size_t nbytes);
+typedef struct EphostArenaBlock {
+  size_t slot;
+  size_t offset; /* a multiple of 64 */
+  size_t nbytes;
+} EphostArenaBlock;
+OrtStatus* ephost_plan_set_arena(EphostPlan* plan, const EphostArenaBlock* blocks, size_t count);
 OrtStatus* ephost_plan_add_ep(EphostPlan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
                               OrtAllocator* allocator);
-OrtStatus* ephost_plan_add_step(EphostPlan* plan, int kind, int ep, void* object, void* state,
-                                const char* node_name, const char* op_type, const int32_t* inputs,
-                                size_t input_count, const int32_t* outputs, size_t output_count,
-                                const int32_t* releases, size_t release_count);
+typedef struct EphostStep {
+  int kind;     /* a StepKind of plan.h */
+  int ep;       /* in the order of ephost_plan_add_ep; -1 for the fallback */
+  void* object; /* what runs it; the plan takes a Python callable over, also when it fails */
+  void* state;
+  size_t input_count;
+  size_t output_count;
+  size_t release_count;
+} EphostStep;
+/* `slots` has, step by step, inputs and outputs (-1: left out) and the slots that nobody reads after the step; `names`
+ * each node's name and operator, each with its NUL. To be called once. */
+OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size_t count, const int32_t* slots,
+                                 const char* names);
 OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, size_t input_count,
                                      const int32_t* outputs, size_t output_count);
 typedef struct EphostStepTime {

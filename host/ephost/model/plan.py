@@ -7,14 +7,15 @@ more.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+import onnx
 
-from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib
+from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib, packed
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 from ephost.model.load import captured_values
@@ -116,7 +117,7 @@ def tensor_bytes(kind: Any) -> int | None:
     dtype = dtype_of(kind.element_type)
     if dims is None or dtype is None:
         return None
-    return int(np.prod(dims, dtype=object)) * dtype.itemsize
+    return math.prod(dims) * dtype.itemsize
 
 
 def fallback_kernel(
@@ -184,20 +185,22 @@ def make_plan(
     slots: dict[int, int] = {}
     values: list[Value] = []
 
-    def slot(value: Value | None) -> int:
-        if value is None:
-            return -1
-        if id(value) not in slots:
-            slots[id(value)] = len(values)
-            values.append(value)
-        return slots[id(value)]
+    def slots_of(some: Iterable[Value | None]) -> list[int]:
+        found = []
+        for value in some:
+            if value is None:
+                found.append(-1)
+                continue
+            at = slots.get(id(value))
+            if at is None:
+                at = slots[id(value)] = len(values)
+                values.append(value)
+            found.append(at)
+        return found
 
-    input_slots = [slot(value) for value in inputs]
-    steps = [
-        _Step(node, [slot(v) for v in node.reads_all()], [slot(v) for v in node.outputs])
-        for node in graph.nodes
-    ]
-    output_slots = [slot(value) for value in graph.outputs]
+    input_slots = slots_of(inputs)
+    steps = [_Step(node, slots_of(node.reads_all()), slots_of(node.outputs)) for node in graph.nodes]
+    output_slots = slots_of(graph.outputs)
     last_use = _last_uses(steps, set(output_slots))
     pointer = lib.ephost_plan_new(len(values), threads, logger, exclusive)
     if not pointer:
@@ -231,45 +234,35 @@ def make_plan(
         runners = _Runners(plan, assignments)
         arena = Arena()
         kept = {*input_slots, *output_slots} | {i for i, v in enumerate(values) if v.initializer is not None}
-        blocks: dict[int, tuple[int, int]] = {}
+        blocks: dict[int, tuple[int, int, int]] = {}
+        sizes: dict[int, int | None] = {}  # of a type, by its id
+        kernels: list[Any] = []  # each step's, for those on the fallback
         for at, step in enumerate(steps):
-            kind, ep, target, state = runners.of(step.node) or (PYTHON, -1, None, NULL)
-            if target is None:
+            runner = runners.of(step.node)
+            if runner is None:
                 plan.fallback.append(step.node)
-                target = ffi.cast(
-                    "void*", call.object_address(fallback_kernel(model, step.node, body_runner(step.node)))
-                )
+                kernels.append(fallback_kernel(model, step.node, body_runner(step.node)))
             else:
+                kernels.append(None)
                 for index in step.outputs:
-                    nbytes = tensor_bytes(values[index].type) if index >= 0 and index not in kept else None
-                    if nbytes is not None and index not in blocks:
+                    if index < 0 or index in kept or index in blocks:
+                        continue
+                    kind = values[index].type
+                    if id(kind) not in sizes:
+                        sizes[id(kind)] = tensor_bytes(kind)
+                    nbytes = sizes[id(kind)]
+                    if nbytes is not None:
                         size = round_up(nbytes)
-                        blocks[index] = (arena.take(size), size)
+                        blocks[index] = (index, arena.take(size), size)
                         plan.planned_bytes += size
-                        check(lib.ephost_plan_set_arena(pointer, index, blocks[index][0], size))
-            releases = [i for i in last_use.get(at, ()) if i not in kept]
-            check(
-                lib.ephost_plan_add_step(
-                    pointer,
-                    kind,
-                    ep,
-                    target,
-                    state,
-                    step.node.name.encode("utf-8", "surrogateescape"),
-                    step.node.op_type.encode("utf-8", "surrogateescape"),
-                    step.inputs,
-                    len(step.inputs),
-                    step.outputs,
-                    len(step.outputs),
-                    releases,
-                    len(releases),
-                )
-            )
-            members = runners.members.get(step.node.index, [step.node])
-            plan.steps.append(Step(step.node, members, step.node.ep_name))
-            for index in releases:
+            step.releases = [i for i in last_use.get(at, ()) if i not in kept]
+            for index in step.releases:
                 if index in blocks:
-                    arena.give(*blocks[index])
+                    arena.give(*blocks[index][1:])
+            members = runners.members.get(step.node.index) or [step.node]
+            plan.steps.append(Step(step.node, members, step.node.ep_name))
+        check(lib.ephost_plan_set_arena(pointer, list(blocks.values()), len(blocks)))
+        _add_steps(plan, steps, runners, kernels)
         plan.arena_bytes = arena.size
         check(
             lib.ephost_plan_set_interface(
@@ -313,6 +306,24 @@ class _Step:
     node: Node
     inputs: list[int]
     outputs: list[int]
+    releases: list[int] = field(default_factory=list)
+
+
+def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: Sequence[Any]) -> None:
+    rows, slots, names = [], [], []
+    for step, kernel in zip(steps, kernels, strict=True):
+        kind, ep, target, state = runners.of(step.node) or (
+            PYTHON,
+            -1,
+            ffi.cast("void*", call.object_address(kernel)),
+            NULL,
+        )
+        rows.append((kind, ep, target, state, len(step.inputs), len(step.outputs), len(step.releases)))
+        slots += step.inputs
+        slots += step.outputs
+        slots += step.releases
+        names += (step.node.name, step.node.op_type)
+    check(lib.ephost_plan_add_steps(plan.pointer, rows, len(rows), slots, packed(names)))
 
 
 def _last_uses(steps: Sequence[_Step], outputs: set[int]) -> Mapping[int, list[int]]:
@@ -330,16 +341,27 @@ def _last_uses(steps: Sequence[_Step], outputs: set[int]) -> Mapping[int, list[i
 
 
 def _set_slots(plan: Plan, values: Sequence[Value], constants: Constants) -> None:
+    rows: list[tuple[Any, ...]] = []
+    by_type: dict[int, tuple[Any, ...]] = {}
+    for value in values:
+        row = by_type.get(id(value.type))
+        if row is None:
+            row = by_type[id(value.type)] = _slot_type(value.type)
+        rows.append(row)
+    check(lib.ephost_plan_set_slots(plan.pointer, rows))
     for index, value in enumerate(values):
-        kind = value.type
-        if isinstance(kind, TensorType):
-            static = kind.static_dims
-            dims: Any = NULL if static is None else ffi.new("int64_t[]", list(static) or [0])
-            rank = 0 if static is None else len(static)
-            element_type = abi_element_type(kind.element_type)
-            check(lib.ephost_plan_set_slot(plan.pointer, index, element_type, dims, rank, NULL, NULL))
         if value.initializer is not None:
             check(lib.ephost_plan_set_constant(plan.pointer, index, constants.share(value)))
+
+
+def _slot_type(kind: TensorType | onnx.TypeProto | None) -> tuple[Any, ...]:
+    if not isinstance(kind, TensorType):
+        return (0, -1, NULL, NULL, NULL)
+    dims = kind.static_dims
+    element_type = abi_element_type(kind.element_type)
+    if dims is None:
+        return (element_type, -1, NULL, NULL, NULL)
+    return (element_type, len(dims), ffi.new("int64_t[]", dims), NULL, NULL)
 
 
 class _Runners:
