@@ -104,7 +104,8 @@ class Registration:
         status = factory.GetSupportedDevices(factory, offered, len(devices), room, MAX_EP_DEVICES, count)
         number = int(count[0])
         # Whatever was made is ours to release, also when the call failed half-way.
-        made = [room[i] for i in range(min(number, MAX_EP_DEVICES)) if room[i]]
+        given = [room[i] for i in range(min(number, MAX_EP_DEVICES)) if room[i]]
+        made = list(dict.fromkeys(given))
         self._pointers.extend(made)
         try:
             check(status)
@@ -114,8 +115,10 @@ class Registration:
             raise EPFail(
                 f"{where} says that it offers {number} devices where there was room for {MAX_EP_DEVICES}"
             )
+        if len(given) < number:
+            raise EPFail(f"{where} gave NULL for {number - len(given)} of its {number} devices")
         if len(made) < number:
-            raise EPFail(f"{where} gave NULL for {number - len(made)} of its {number} devices")
+            raise EPFail(f"{where} gave {number} devices, of which only {len(made)} differ")
         version = member("OrtEpFactory", factory, "GetVersion")
         for pointer in made:
             metadata = ffi.cast("OrtKeyValuePairs*", api.EpDevice_EpMetadata(pointer))

@@ -8,6 +8,7 @@ from typing import Any
 from ephost._bindings import NULL, api, check, ffi, lib, member
 from ephost.environment import OrtEpDevice, Registration
 from ephost.errors import EPFail, OnnxRuntimeException
+from ephost.library import check_version
 
 
 class ExecutionProvider:
@@ -66,10 +67,13 @@ class ExecutionProvider:
         return f"the execution provider {self.name} ({self.registration.name}: {self.registration.path})"
 
     def _check(self) -> None:
+        check_version(self.label, int(self.pointer.ort_version_supported))
         if self.member("GetCapability") is None:
             raise EPFail(f"{self.label} has no GetCapability, which every EP needs")
         if self.member("Compile") is None and self.member("GetKernelRegistry") is None:
             raise EPFail(f"{self.label} has neither Compile nor GetKernelRegistry: it can run nothing")
+        if self.member("Compile") is not None and self.member("ReleaseNodeComputeInfos") is None:
+            raise EPFail(f"{self.label} has Compile, but no ReleaseNodeComputeInfos to release what it makes")
 
     def member(self, name: str) -> Any:
         """A function of the EP, or None when it has none or is older than it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import re
@@ -13,7 +14,9 @@ from typing import Any
 from ephost._bindings import NULL, api, check, ffi, lib, member, text
 from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchFile, OnnxRuntimeException
 
+_LOG = logging.getLogger("ephost.library")
 MAX_FACTORIES = 16
+FIRST_VERSION = 22  # of the ABI, with OrtEp and OrtEpFactory in it
 _CREATE, _RELEASE = "CreateEpFactories", "ReleaseEpFactory"
 _ELF_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64", 22: "s390x"}
 _PE_MACHINES = {0x014C: "x86", 0x8664: "x86_64", 0xAA64: "aarch64"}
@@ -79,6 +82,18 @@ def explain_open_error(path: str, error: str) -> str:
     return f"the plugin library {path} cannot be loaded: {error}"
 
 
+def check_version(who: str, version: int) -> None:
+    """Look at the ``ort_version_supported`` of a factory or an EP; one that is newer than the host gets a warning.
+
+    Raises:
+        EPFail: it is older than plugins are, so that nothing of the struct may be read.
+    """
+    if version < FIRST_VERSION:
+        raise EPFail(f"{who} says that its ort_version_supported is {version}: plugins exist since {FIRST_VERSION}")
+    if version > (served := int(lib.ephost_api_version())):
+        _LOG.warning("%s is of API version %d: ephost uses what version %d has of it", who, version, served)
+
+
 class Library:
     """An open plugin library and the factories that it made. A step that fails undoes the ones before it."""
 
@@ -141,6 +156,7 @@ class Library:
         if len(self.factories) < number:
             raise EPFail(f"{where} gave NULL for {number - len(self.factories)} of its {number} factories")
         for factory in self.factories:
+            check_version(f"a factory of '{self.name}' ({self.path})", int(factory.ort_version_supported))
             for name in ("GetName", "GetVendor", "GetSupportedDevices", "CreateEp", "ReleaseEp"):
                 if member("OrtEpFactory", factory, name) is None:
                     raise EPFail(

@@ -14,12 +14,13 @@ from ephost._bindings import ffi, lib, text
 
 # ABI severity -> logging level
 LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}
+_HOST = "ephost"  # what the C half calls itself
 PLUGIN_PREFIX = "ephost.plugin."
 
 
 def _on_log(level: int, logger: Any, message: Any, file: Any, line: int, function: Any) -> None:
     name = text(logger)
-    target = logging.getLogger(PLUGIN_PREFIX + name if name else "ephost")
+    target = logging.getLogger(PLUGIN_PREFIX + name if name and name != _HOST else _HOST)
     target.log(
         LEVELS.get(level, logging.INFO),
         "%s",

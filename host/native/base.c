@@ -1,5 +1,6 @@
 /* The way in: OrtApiBase, and the getters of the other tables. */
 #include "native.h"
+#include "python.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -12,6 +13,8 @@ const OrtApi* ORT_API_CALL SLOT(OrtApiBase, GetApi)(uint32_t version) {
            (unsigned)version);
   return NULL;
 }
+
+int ephost_api_version(void) { return EPHOST_API_VERSION_SERVED; }
 
 /* The onnxruntime release that has the ABI served here: plugins parse it. Who we are is in
  * GetBuildInfoString. */

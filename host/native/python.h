@@ -24,6 +24,7 @@ size_t ephost_member_count(void);
 const EphostMember* ephost_member(size_t index);
 
 /* ---- status, handles ---- */
+int ephost_api_version(void); /* the highest that GetApi serves */
 int64_t ephost_live_handles(int kind);
 void ephost_fail_allocation_after(int64_t count);
 

@@ -67,8 +67,9 @@ static OrtStatus* add_claim(const char* function, OrtEpGraphSupportInfo* info, c
     own[i] =
         pointer_map_get(info->members, node->origin); /* a node of a view counts as the node that it shows */
     if (own[i] == NULL) {
+      const bool named = node->name != NULL && node->op_type != NULL; /* not so when it is no node at all */
       status = status_new(ORT_INVALID_ARGUMENT, "%s: node '%s' (%s) is not in graph '%s'", function,
-                          node->name, node->op_type, info->graph->name);
+                          named ? node->name : "?", named ? node->op_type : "?", info->graph->name);
       goto done;
     }
     void** place = pointer_map_at(&seen, own[i]);

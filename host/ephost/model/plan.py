@@ -322,8 +322,14 @@ def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: S
         slots += step.inputs
         slots += step.outputs
         slots += step.releases
-        names += (step.node.name, step.node.op_type)
+        members = runners.members.get(step.node.index) or (step.node,)
+        names += (_listed([m.name or f"#{m.index}" for m in members]), _listed([m.op_type for m in members]))
     check(lib.ephost_plan_add_steps(plan.pointer, rows, len(rows), slots, packed(names)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """What errors call a step: the names of the model's nodes in it, as far as they are few."""
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 
 
 def _last_uses(steps: Sequence[_Step], outputs: set[int]) -> Mapping[int, list[int]]:

@@ -1,0 +1,75 @@
+"""What the host holds in this process: live handles, mapped libraries, memory. And small models to hold it with."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from ephost._bindings import lib
+
+HANDLE_KINDS = range(64)
+
+
+def live_handles() -> dict[int, int]:
+    """Live native handles by kind, after the garbage is collected."""
+    gc.collect()
+    counts = {kind: int(lib.ephost_live_handles(kind)) for kind in HANDLE_KINDS}
+    return {kind: count for kind, count in counts.items() if count > 0}
+
+
+def is_mapped(library: str | os.PathLike[str]) -> bool:
+    """Whether a shared library is mapped into this process."""
+    return os.path.realpath(library) in Path("/proc/self/maps").read_text()
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def adds_model(dims: Sequence[int | str] = (2,)) -> onnx.ModelProto:
+    """y = -(x + x) + x: two Adds that the sample plugins and the bad plugin claim, and a Neg between them."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", ["x", "x"], ["a"], name="first"),
+            helper.make_node("Neg", ["a"], ["n"], name="middle"),
+            helper.make_node("Add", ["n", "x"], ["y"], name="last"),
+        ],
+        "adds",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(dims))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, list(dims))],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def one_node_model(
+    op_type: str,
+    inputs: dict[str, tuple[int, Sequence[int | str] | None]],
+    outputs: dict[str, int],
+    constants: dict[str, np.ndarray] | None = None,
+    *,
+    domain: str = "",
+    opset: int = 21,
+    **attributes: object,
+) -> onnx.ModelProto:
+    """One node, named ``node``, that reads the inputs (name -> element type, dims) and then the constants."""
+    constants = constants or {}
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                op_type, [*inputs, *constants], list(outputs), name="node", domain=domain, **attributes
+            )
+        ],
+        "one",
+        [helper.make_tensor_value_info(name, kind, dims) for name, (kind, dims) in inputs.items()],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
