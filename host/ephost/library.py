@@ -9,7 +9,7 @@ import re
 import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ephost._bindings import NULL, api, check, ffi, lib, member, text
 from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchFile, OnnxRuntimeException
@@ -19,6 +19,7 @@ MAX_FACTORIES = 16
 FIRST_VERSION = 22  # of the ABI, with OrtEp and OrtEpFactory in it
 _CREATE, _RELEASE = "CreateEpFactories", "ReleaseEpFactory"
 _ELF_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64", 22: "s390x"}
+_PT_LOAD = 1
 _PE_MACHINES = {0x014C: "x86", 0x8664: "x86_64", 0xAA64: "aarch64"}
 _MACHO_MACHINES = {7: "x86", 0x01000007: "x86_64", 12: "arm", 0x0100000C: "aarch64"}
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i686": "x86", "i386": "x86"}
@@ -59,6 +60,8 @@ def check_path(path: str) -> None:
     try:
         with open(path, "rb") as file:
             head = file.read(4096)
+            needed = _needed_bytes(file, head) if head[:4] == b"\x7fELF" and len(head) >= 20 else 0
+            size = file.seek(0, os.SEEK_END)
     except OSError as error:
         raise Fail(f"the plugin library {path} cannot be read: {error}") from error
     found = describe_binary(head)
@@ -72,6 +75,25 @@ def check_path(path: str) -> None:
         raise Fail(
             f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}"
         )
+    if size < needed:  # the system's loader would end the process
+        raise Fail(f"the plugin library {path} is cut short: it has {size} of at least {needed} bytes")
+
+
+def _needed_bytes(file: BinaryIO, head: bytes) -> int:
+    """How long an ELF file must be for all that is mapped of it; 0 when it does not say so."""
+    wide = head[4] == 2
+    order = "<" if head[5] == 1 else ">"
+    if len(head) < 64:
+        return 64
+    start_at, sizes_at, segment = (32, 54, order + "I4xQ16xQ") if wide else (28, 42, order + "II8xI")
+    (start,) = struct.unpack_from(order + ("Q" if wide else "I"), head, start_at)
+    size, number = struct.unpack_from(order + "HH", head, sizes_at)
+    file.seek(start)
+    headers = file.read(size * number)
+    if size < struct.calcsize(segment) or len(headers) < size * number:
+        return int(start) + size * number
+    found = [struct.unpack_from(segment, headers, at) for at in range(0, len(headers), size)]
+    return max((offset + length for kind, offset, length in found if kind == _PT_LOAD), default=0)
 
 
 def explain_open_error(path: str, error: str) -> str:
@@ -83,13 +105,15 @@ def explain_open_error(path: str, error: str) -> str:
 
 
 def check_version(who: str, version: int) -> None:
-    """Look at the ``ort_version_supported`` of a factory or an EP; one that is newer than the host gets a warning.
+    """Look at the ``ort_version_supported`` of a factory or an EP; one newer than the host gets a warning.
 
     Raises:
         EPFail: it is older than plugins are, so that nothing of the struct may be read.
     """
     if version < FIRST_VERSION:
-        raise EPFail(f"{who} says that its ort_version_supported is {version}: plugins exist since {FIRST_VERSION}")
+        raise EPFail(
+            f"{who} says that its ort_version_supported is {version}: plugins exist since {FIRST_VERSION}"
+        )
     if version > (served := int(lib.ephost_api_version())):
         _LOG.warning("%s is of API version %d: ephost uses what version %d has of it", who, version, served)
 

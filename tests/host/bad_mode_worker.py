@@ -2,8 +2,8 @@
 
 usage: bad_mode_worker.py LIBRARY GOOD_LIBRARY OUTPUT MODE...
 
-Appends one line of JSON to OUTPUT for each mode, before the next one starts: a mode that takes the process down is
-the one without a line.
+Appends one line of JSON to OUTPUT for each mode, before the next one starts: a mode that takes the process
+down is the one without a line.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import os
 import sys
 from pathlib import Path
 
+import ephost
 import numpy as np
 from host_state import adds_model, is_mapped, live_handles
-
-import ephost
 
 CONFIG = {"session.record_ep_graph_assignment_info": "1"}
 X = np.array([1.0, 2.0], np.float32)

@@ -13,9 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "plugins"))
 
-from host_state import live_handles  # noqa: E402
-
 import ephost  # noqa: E402
+from host_state import live_handles  # noqa: E402
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the host holds in this process: live handles, mapped libraries, memory. And small models to hold it with."""
+"""What the host holds in this process: handles, mapped libraries, memory; and small models to hold it with."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
-
 from ephost._bindings import lib
+from onnx import TensorProto, helper, numpy_helper
 
 HANDLE_KINDS = range(64)
 

@@ -1,6 +1,7 @@
-"""What the host makes of each fault that tests/plugins/bad_plugin has: an error that names the culprit, or none.
+"""What the host makes of each fault of tests/plugins/bad_plugin: an error that names the culprit, or none.
 
-The modes run in a process of their own, one after the other: what one of them left behind would hurt the next.
+The modes run in a process of their own, one after the other: what one of them left behind would hurt the
+next.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from plugin_harness import bad_modes
-
 from ephost.plugins import sample_compiler
+from plugin_harness import bad_modes
 
 GOOD_OUTPUT = [-1.0, -2.0]
 LIBRARY = "'under_test' (*/libbad_plugin.so)"
