@@ -162,7 +162,7 @@ class _Builder:
             _no_memory(lib.ephost_graph_add_input(pointer, known[id(value)]))
         for value in graph.outputs:
             _no_memory(lib.ephost_graph_add_output(pointer, known[id(value)]))
-        for node in graph.nodes:
+        for node in depth_first_order(graph.nodes):
             self.node(pointer, node, known)
         check(lib.ephost_graph_finish(pointer))
 
@@ -273,6 +273,36 @@ class _Builder:
             # Type protos, sparse tensors and lists of tensors have no place in the ABI: plugins do without.
             return
         _no_memory(done)
+
+
+def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
+    """The topological order in which plugins see nodes: what a node depends on comes right before it.
+
+    EPs that grow groups from neighbours in the list come out with the groups that they find in onnxruntime, which
+    walks the graph the same way: from the last node that nobody reads, up its inputs, the newest producer first.
+    """
+    own = {node.index for node in nodes}
+    stack = [
+        (node, False)
+        for node in sorted(nodes, key=lambda n: n.index)
+        if not any(c.index in own for v in node.outputs if v is not None for c in v.consumers)
+    ]
+    visited: set[int] = set()
+    ordered: list[Node] = []
+    while stack:
+        node, leave = stack.pop()
+        if leave:
+            ordered.append(node)
+            continue
+        if node.index in visited:
+            continue
+        visited.add(node.index)
+        stack.append((node, True))
+        producers = {v.producer.index: v.producer for v in node.reads() if v.producer is not None}
+        for index in sorted(producers):
+            if index in own and index not in visited:
+                stack.append((producers[index], False))
+    return ordered
 
 
 def _captured(graph: Graph) -> Iterable[Value]:
