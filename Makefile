@@ -1,0 +1,46 @@
+# What a checkout is used with:
+#   make develop   a virtual environment with all that the project needs, and the C half built in place
+#   make test      that, and the tests
+#   make lint      that, and what the sources are held to besides the tests
+#   make clean     removes what these made
+PYTHON ?= python3
+VENV ?= .venv
+BUILD ?= build/develop
+TEST_ARGS ?=
+
+bin := $(abspath $(VENV))/bin
+export PATH := $(bin):$(PATH)
+
+# Vendors' plugins, and packages whose model files tests and the demo open. What they depend on is left out:
+# it is not needed for that, and some ask for another onnxruntime than the one that the tests compare with.
+VENDOR_PACKAGES := nxrt-ep-cpu==0.1.0.dev6 onnxruntime-ggml==0.2.0 rapidocr-onnxruntime==1.4.4 magika==1.0.3
+# For the build, which happens in this environment so that it can go on where it stopped.
+BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "cmake>=3.25" "ninja"
+
+.PHONY: develop test lint clean
+develop: $(VENV)/.installed
+	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
+	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+	cmake --build $(BUILD)
+
+# The package is the checkout itself; what it compiles is built by the lines above, where it can go on where it
+# stopped.
+$(VENV)/.installed: pyproject.toml Makefile
+	@command -v $${CC:-cc} >/dev/null || { echo "a C compiler is needed (Debian: apt install gcc)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	python -m pip install --quiet --upgrade pip
+	python -m pip install --quiet $(BUILD_PACKAGES)
+	python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
+	  --config-settings=editable.mode=inplace --config-settings=wheel.cmake=false --config-settings=wheel.py-api=py3
+	python -m pip install --quiet --no-deps $(VENDOR_PACKAGES)
+	touch $@
+
+test: develop
+	python -m pytest $(TEST_ARGS)
+
+lint: develop
+	.ci/lint $(BUILD)
+
+clean:
+	rm -rf build $(VENV)
+	find host -name '*.so' -delete
