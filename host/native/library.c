@@ -41,7 +41,7 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* text = dlerror();
-    snprintf(error, error_size, "%s", text ? text : "unknown error");
+    (void)snprintf(error, error_size, "%s", text ? text : "unknown error");
   }
   return library;
 }

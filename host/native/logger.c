@@ -31,7 +31,7 @@ static void deliver(OrtLoggingLevel level, const char* logger, const char* messa
   if (callback != NULL) {
     callback((int)level, logger, message, file, line, function);
   } else if (level >= ORT_LOGGING_LEVEL_ERROR) {
-    fprintf(stderr, "[%s] %s\n", logger, message); /* nobody else is there to say it */
+    (void)fprintf(stderr, "[%s] %s\n", logger, message); /* nobody else is there to say it */
   }
   own_calls_under_way--;
   atomic_fetch_sub(&calls_under_way, 1);

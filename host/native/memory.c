@@ -288,7 +288,7 @@ static BlockHeader* take_cached(size_t class_index) {
 }
 
 static BlockHeader* new_block(size_t class_index, size_t nbytes) {
-  char* system_block = host_allocation_fails() ? NULL : malloc(nbytes + 2 * ALIGNMENT);
+  char* system_block = host_allocation_fails() ? NULL : malloc(nbytes + (size_t)2 * ALIGNMENT);
   if (system_block == NULL) return NULL;
   uintptr_t start = ((uintptr_t)system_block + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
   BlockHeader* header = (BlockHeader*)start;
@@ -413,7 +413,7 @@ static OrtStatus* ORT_API_CALL cpu_allocator_stats(const OrtAllocator* this_, Or
   if (pairs == NULL) return status_no_memory();
   for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++) {
     char text[24];
-    snprintf(text, sizeof(text), "%zu", stats[i].value);
+    (void)snprintf(text, sizeof(text), "%zu", stats[i].value);
     if (!key_values_set(pairs, stats[i].key, text)) {
       key_values_free(pairs);
       return status_no_memory();
@@ -501,7 +501,7 @@ static OrtStatus* arena_config_new(const char* const* keys, const size_t* values
   bool stored = config->settings != NULL;
   for (size_t i = 0; stored && i < count_of_keys; i++) {
     char text[24];
-    snprintf(text, sizeof(text), "%zu", values[i]);
+    (void)snprintf(text, sizeof(text), "%zu", values[i]);
     stored = key_values_set(config->settings, keys[i], text);
   }
   if (!stored) {

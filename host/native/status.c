@@ -42,7 +42,7 @@ OrtStatus* status_new(OrtErrorCode code, const char* format, ...) {
   OrtStatus* status = status_of_length(code, (size_t)length);
   if (status == status_no_memory()) return status;
   va_start(arguments, format);
-  vsnprintf(status->message, (size_t)length + 1, format, arguments);
+  (void)vsnprintf(status->message, (size_t)length + 1, format, arguments);
   va_end(arguments);
   return status;
 }

@@ -34,7 +34,7 @@ static OrtStatus* make_frame(const Program* program, Frame* frame) {
   frame->slots = (Slot*)(void*)block;
   frame->sources = (Source*)(void*)(block + slots);
   frame->scratch = (float*)(void*)(block + slots + sources);
-  frame->tiles = frame->scratch + 2 * TILE;
+  frame->tiles = frame->scratch + (size_t)2 * TILE;
   return NULL;
 }
 

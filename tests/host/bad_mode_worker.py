@@ -75,9 +75,7 @@ def walk(library: str, ep_name: str, conditional: bool) -> dict:
         model = conditional_model() if conditional else adds_model()
         session = ephost.InferenceSession(model.SerializeToString(), options)
         result["claimed"] = sum(
-            len(g.get_nodes())
-            for g in session.get_provider_graph_assignment_info()
-            if g.ep_name == ep_name
+            len(g.get_nodes()) for g in session.get_provider_graph_assignment_info() if g.ep_name == ep_name
         )
         stage = "run"
         feeds = {"x": X, **({"c": np.array(True)} if conditional else {})}

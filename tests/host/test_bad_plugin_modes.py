@@ -60,7 +60,9 @@ EXPECTED: dict[str, Error | Works] = {
     "factories_garbage": _register(f"{CREATE} says that it made 18446744073709551615 factories"),
     "factories_null": _register(f"{CREATE} gave NULL for 1 of its 1 factories"),
     "factory_release_fails": Works(
-        2, "there is nobody left to raise it to", "ReleaseEpFactory of 'under_test': bad_plugin: ReleaseEpFactory fails"
+        2,
+        "there is nobody left to raise it to",
+        "ReleaseEpFactory of 'under_test': bad_plugin: ReleaseEpFactory fails",
     ),
     "factory_without_name": _register(f"a factory of {LIBRARY} lacks GetName"),
     "factory_name_null": _register(f"a factory of {LIBRARY} gives no EP name"),
@@ -97,7 +99,9 @@ EXPECTED: dict[str, Error | Works] = {
     "registry_null": _open("claims the group of 'first' (Add) to fuse, but has no Compile"),
     "registry_fails": _open("failed in GetKernelRegistry: bad_plugin: GetKernelRegistry fails"),
     "capability_fails": _open("failed in GetCapability: bad_plugin: GetCapability fails"),
-    "capability_fails_late": _open("failed in GetCapability: bad_plugin: GetCapability fails after its claims"),
+    "capability_fails_late": _open(
+        "failed in GetCapability: bad_plugin: GetCapability fails after its claims"
+    ),
     "claim_none": Works(0, "an EP need not take anything"),
     "claim_null": _open(f"{CAPABILITY}: node 0 of 1 is NULL", "InvalidArgument"),
     "claim_unknown": _open(f"{CAPABILITY}: node '?' (?) is not in graph 'adds'", "InvalidArgument"),
@@ -105,7 +109,8 @@ EXPECTED: dict[str, Error | Works] = {
         f"{CAPABILITY}: node 'e_node' (Sub) is not in graph 'conditional'", "InvalidArgument"
     ),
     "claim_empty": _open(
-        "failed in GetCapability: *EpGraphSupportInfo_AddNodesToFuse: num_nodes > 0 does not hold", "InvalidArgument"
+        "failed in GetCapability: *EpGraphSupportInfo_AddNodesToFuse: num_nodes > 0 does not hold",
+        "InvalidArgument",
     ),
     "claim_twice_in_group": _open(f"{CAPABILITY}: {FIRST} is there twice", "InvalidArgument"),
     "claim_in_two_groups": _open(f"claims the {FIRST} twice"),
@@ -134,9 +139,7 @@ EXPECTED: dict[str, Error | Works] = {
     "compute_huge_shape": _run(f"failed in {FIRST}: output 0 * impossible shape", "InvalidArgument"),
     # The fallback and the plugin both take what comes; the second Add then meets two different shapes.
     "compute_other_shape": _run("failed in node 'last' (Add): bad_plugin: it only adds tensors of one shape"),
-    "compute_two_shapes": _run(
-        f"failed in {FIRST}: output 0 * another shape than before", "InvalidArgument"
-    ),
+    "compute_two_shapes": _run(f"failed in {FIRST}: output 0 * another shape than before", "InvalidArgument"),
     "logs": Works(2, "a plugin may talk", "ephost.plugin.under_test: GetCapability"),
 }
 

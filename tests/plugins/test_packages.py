@@ -1,7 +1,8 @@
 """ephost.plugins.*: where an application finds the bundled libraries."""
 
-import importlib
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,41 +12,47 @@ NAMES = ["sample_compiler", "sample_kernels"]
 
 
 @pytest.fixture
-def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A copy of ephost.plugins without libraries, importable without the rest of ephost."""
+def packages(tmp_path: Path) -> Path:
+    """A copy of ephost.plugins without libraries."""
     source = ROOT / "host" / "ephost" / "plugins"
     for path in source.rglob("__init__.py"):
         copy = tmp_path / "ephost" / "plugins" / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(path.read_text())
     (tmp_path / "ephost" / "__init__.py").touch()
-    for name in [n for n in sys.modules if n.partition(".")[0] == "ephost"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module(f"ephost.plugins.{request.param}")
-    for name in [n for n in sys.modules if n.partition(".")[0] == "ephost"]:
-        del sys.modules[name]
+    return tmp_path
 
 
-@pytest.mark.parametrize("package", NAMES, indirect=True)
-def test_a_library_that_was_not_built_is_an_error_that_says_how_to_build_it(package) -> None:
-    with pytest.raises(FileNotFoundError, match=r"was not built.*cmake -S"):
-        package.get_library_path()
+@pytest.fixture
+def call(packages: Path) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
+    """Calls a function of a package in an interpreter that sees nothing but the copy."""
+
+    def run(name: str, function: str) -> subprocess.CompletedProcess[str]:
+        program = f"import sys; sys.path.insert(0, {str(packages)!r})\n"
+        program += f"import ephost.plugins.{name} as package; print(package.{function}())"
+        return subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True)
+
+    return run
 
 
-@pytest.mark.parametrize("package", NAMES, indirect=True)
-def test_the_library_is_found_beside_its_package(package) -> None:
-    name = package.__name__.rpartition(".")[2]
+@pytest.mark.parametrize("name", NAMES)
+def test_a_library_that_was_not_built_is_an_error_that_says_how_to_build_it(call, name: str) -> None:
+    done = call(name, "get_library_path")
+    assert done.returncode != 0
+    assert "FileNotFoundError" in done.stderr and "was not built" in done.stderr
+    assert "cmake -S" in done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_is_found_beside_its_package(call, packages: Path, name: str) -> None:
     suffix = {"win32": "dll", "darwin": "dylib"}.get(sys.platform, "so")
-    library = Path(package.__file__).with_name(
-        f"{name}.{suffix}" if sys.platform == "win32" else f"lib{name}.{suffix}"
-    )
+    file = f"{name}.{suffix}" if sys.platform == "win32" else f"lib{name}.{suffix}"
+    library = packages / "ephost" / "plugins" / name / file
     library.touch()
-    assert package.get_library_path() == str(library)
+    assert call(name, "get_library_path").stdout.strip() == str(library.resolve())
 
 
-@pytest.mark.parametrize("package", NAMES, indirect=True)
-def test_the_ep_is_called_like_its_package(package) -> None:
-    name = package.__name__.rpartition(".")[2]
-    assert package.get_ep_name() == name
-    assert package.get_ep_names() == [name]
+@pytest.mark.parametrize("name", NAMES)
+def test_the_ep_is_called_like_its_package(call, name: str) -> None:
+    assert call(name, "get_ep_name").stdout.strip() == name
+    assert call(name, "get_ep_names").stdout.strip() == str([name])
