@@ -245,10 +245,12 @@ void ephost_plan_free(EphostPlan* plan);
 void ephost_plan_free_frames(EphostPlan* plan);
 int ephost_plan_active_runs(EphostPlan* plan);
 typedef struct EphostSlotType {
-  int element_type;    /* ONNXTensorElementDataType; undefined where that is not known, or for what is no tensor */
+  /* ONNXTensorElementDataType; undefined where that is not known, or for what is no tensor */
+  int element_type;
   int64_t rank;        /* -1: the dimensions are not all known */
   const int64_t* dims; /* copied */
-  const OrtMemoryInfo* memory; /* where a kernel's output goes; NULL: CPU memory. Borrowed, as the allocator for it */
+  /* where a kernel's output goes; NULL: CPU memory. Borrowed, as the allocator for it */
+  const OrtMemoryInfo* memory;
   OrtAllocator* allocator;
 } EphostSlotType;
 OrtStatus* ephost_plan_set_slots(EphostPlan* plan, const EphostSlotType* types); /* one for each slot */
@@ -270,10 +272,10 @@ typedef struct EphostStep {
   size_t output_count;
   size_t release_count;
 } EphostStep;
-/* `slots` has, step by step, inputs and outputs (-1: left out) and the slots that nobody reads after the step; `names`
- * each node's name and operator, each with its NUL. To be called once. */
-OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size_t count, const int32_t* slots,
-                                 const char* names);
+/* `slots` has, step by step, inputs and outputs (-1: left out) and the slots that nobody reads after the
+ * step; `names` each node's name and operator, each with its NUL. To be called once. */
+OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size_t count,
+                                 const int32_t* slots, const char* names);
 OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, size_t input_count,
                                      const int32_t* outputs, size_t output_count);
 typedef struct EphostStepTime {

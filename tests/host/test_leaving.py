@@ -21,7 +21,8 @@ def libraries():
 def session(name, model=None):
     options = ephost.SessionOptions()
     if name:
-        options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == name], {})
+        options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == name],
+        {})
     return ephost.InferenceSession((model or adds_model()).SerializeToString(), options)
 
 X = np.ones(2, np.float32)

@@ -278,8 +278,9 @@ class _Builder:
 def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
     """The topological order in which plugins see nodes: what a node depends on comes right before it.
 
-    EPs that grow groups from neighbours in the list come out with the groups that they find in onnxruntime, which
-    walks the graph the same way: from the last node that nobody reads, up its inputs, the newest producer first.
+    EPs that grow groups from neighbours in the list come out with the groups that they find in onnxruntime,
+    which walks the graph the same way: from the last node that nobody reads, up its inputs, the newest
+    producer first.
     """
     own = {node.index for node in nodes}
     stack = [
