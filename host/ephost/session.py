@@ -28,7 +28,7 @@ from ephost._bindings import (
 from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail, InvalidArgument
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
-from ephost.model.fold import drop_unused_initializers, fold
+from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Metadata, Node, TensorType, Value
 from ephost.model.infer import infer
 from ephost.model.load import load
@@ -355,8 +355,8 @@ class InferenceSession:
         with self._timed("infer"):
             infer(model)
         with self._timed("fold"):
-            if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC and fold(model):
-                infer(model)
+            if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
+                simplify(model)
             drop_unused_initializers(graph)
         severity = options.log_severity_level
         severity = environment.default_logger_severity() if severity < 0 else severity

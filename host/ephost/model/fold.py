@@ -13,6 +13,8 @@ import math
 import numpy as np
 
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, tensor_type
+from ephost.model.infer import infer
+from ephost.model.inline import inline_decided_ifs
 
 _LOG = logging.getLogger("ephost.fold")
 _LARGE = 16 << 20  # bytes above which a result is left to be computed in the run
@@ -30,6 +32,17 @@ _KEPT = {
 }
 # Operators of ONNX whose output's shape depends on the data of an input of floats.
 _SHAPED_BY_FLOATS = {"Resize", "Upsample", "Range"}
+
+
+def simplify(model: Model) -> None:
+    """Compute what is known, take the branches that are decided by it, and infer what follows from that."""
+    while True:
+        informs = fold(model)
+        decided = inline_decided_ifs(model)
+        if informs or decided:
+            infer(model)
+        if not decided:
+            return
 
 
 def fold(model: Model) -> bool:

@@ -6,7 +6,7 @@ anything is taken back: the reference operators run the call itself, which is qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,7 +194,7 @@ def _replace(model: Model, graph: Graph, node: Node, function: onnx.FunctionProt
     for at, name in enumerate(function.input):
         value = node.inputs[at] if at < len(node.inputs) else None
         names[name] = "" if value is None else value.name
-    outputs = list(node.outputs)
+    outputs = node.outputs
     passed = []  # outputs that the body does not make: an input, or another output again
     for at, name in enumerate(function.output):
         out = outputs[at] if at < len(outputs) else None
@@ -213,20 +213,85 @@ def _replace(model: Model, graph: Graph, node: Node, function: onnx.FunctionProt
     for entry in function.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         model.opsets.setdefault(domain, entry.version)
+    return _splice(model, graph, node, protos, f"the body of the function of node {node.label}")
+
+
+def _splice(
+    model: Model, graph: Graph, node: Node, protos: Sequence[onnx.NodeProto], where: str
+) -> list[Node]:
+    """Put nodes in the place of one, whose outputs they make; returns them."""
     for value in node.reads():
         value.consumers = [c for c in value.consumers if c is not node]
-    for out in outputs:
+    for out in node.outputs:
         if out is not None:
             out.producer, out.producer_output, out.awaits_producer = None, -1, True
-    outer: dict[str, Value] = {}
-    for value in node.reads():
-        if graph.values.get(value.name) is not value:
-            outer[value.name] = value
-    linker = Linker(model, "")
-    made = linker.nodes(protos, graph.values, outer, f"the body of the function of node {node.label}")
+    outer = {value.name: value for value in node.reads() if graph.values.get(value.name) is not value}
+    made = Linker(model, "").nodes(protos, graph.values, outer, where)
     at = graph.nodes.index(node)
     graph.nodes = topological_order([*graph.nodes[:at], *made, *graph.nodes[at + 1 :]])
     return made
+
+
+def inline_decided_ifs(model: Model) -> bool:
+    """Put the branch that will be taken in the place of each If whose condition is known; True when there was one."""
+    changed = False
+    for graph in list(all_graphs(model.graph)):
+        for node in list(graph.nodes):
+            condition = node.inputs[0] if node.op_type == "If" and node.domain == "" and node.inputs else None
+            if condition is None or not condition.is_constant or condition.initializer is None:
+                continue
+            if condition.initializer.size != 1:
+                continue
+            taken = "then_branch" if bool(condition.initializer.reshape(-1)[0]) else "else_branch"
+            if taken in node.subgraphs:
+                _take_branch(model, graph, node, node.subgraphs[taken])
+                changed = True
+    return changed
+
+
+def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> None:
+    prefix = f"_if_{node.index}_"
+    made_by_nodes = {v.name for n in branch.nodes for v in n.outputs if v is not None}
+    names: dict[str, str] = {}
+    for name, value in branch.values.items():
+        if value.initializer is not None:
+            names[name] = prefix + name
+            graph.values[prefix + name] = Value(
+                prefix + name,
+                value.type,
+                initializer=value.initializer,
+                external=value.external,
+                is_constant=value.is_constant,
+            )
+    passed = []  # what the branch does not make, or gives twice
+    for value, out in zip(branch.outputs, node.outputs, strict=False):
+        if out is None:
+            continue
+        if value.name in made_by_nodes and value.name not in names:
+            names[value.name] = out.name
+        else:
+            passed.append((names.get(value.name, value.name), out.name))
+    for name in made_by_nodes:
+        names.setdefault(name, prefix + name)
+    protos = []
+    for inner in branch.nodes:
+        bound = onnx.NodeProto()
+        bound.CopyFrom(inner.proto)
+        protos.append(_rename_known(bound, names))
+    for source, target in passed:
+        protos.append(onnx.helper.make_node("Identity", [source], [target]))
+    _splice(model, graph, node, protos, f"the branch of node {node.label}")
+
+
+def _rename_known(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    for at, name in enumerate(node.input):
+        node.input[at] = names.get(name, name)
+    for at, name in enumerate(node.output):
+        node.output[at] = names.get(name, name)
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+            _rename_captured(graph, names)
+    return node
 
 
 def rename(node: onnx.NodeProto, names: dict[str, str], prefix: str) -> onnx.NodeProto:

@@ -17,7 +17,7 @@ import onnx
 from ephost._bindings import NULL, api, check, ffi, lib
 from ephost.errors import EPFail, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
-from ephost.model.fold import fold
+from ephost.model.fold import simplify
 from ephost.model.graph import Graph, Model, Node, Value, topological_order
 from ephost.model.infer import infer
 from ephost.model.inline import Call, all_graphs, inline_calls, restore
@@ -132,8 +132,7 @@ class Partitioner:
                 for node in part.nodes:
                     node.left_to_host = not node.ep_name and node.index not in offered
             infer(self.model)
-            if fold(self.model):
-                infer(self.model)
+            simplify(self.model)
             for assignment in self.assignments:
                 self._ask_all(assignment, graph)
         for call in reversed(calls):
