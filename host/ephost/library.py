@@ -87,7 +87,7 @@ def _needed_bytes(file: BinaryIO, head: bytes) -> int:
         return 64
     start_at, sizes_at, segment = (32, 54, order + "I4xQ16xQ") if wide else (28, 42, order + "II8xI")
     (start,) = struct.unpack_from(order + ("Q" if wide else "I"), head, start_at)
-    size, number = struct.unpack_from(order + "HH", head, sizes_at)
+    size, number = map(int, struct.unpack_from(order + "HH", head, sizes_at))
     file.seek(start)
     headers = file.read(size * number)
     if size < struct.calcsize(segment) or len(headers) < size * number:

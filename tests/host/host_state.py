@@ -1,4 +1,4 @@
-"""What the host holds in this process: handles, mapped libraries, memory; and small models to hold it with."""
+"""What the host holds in this process: handles, mapped libraries, memory; and small models to test it."""
 
 from __future__ import annotations
 

@@ -306,9 +306,9 @@ class Linker:
                 if not name:
                     node.outputs.append(None)
                     continue
-                value = define(values, name, where)
-                value.producer, value.producer_output = node, at
-                node.outputs.append(value)
+                output = define(values, name, where)
+                output.producer, output.producer_output = node, at
+                node.outputs.append(output)
             made.append(node)
         scope: Mapping[str, Value] = {**outer, **values} if outer else values
         for node in made:

@@ -310,7 +310,9 @@ class _Step:
 
 
 def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: Sequence[Any]) -> None:
-    rows, slots, names = [], [], []
+    rows: list[tuple[Any, ...]] = []
+    slots: list[int] = []
+    names: list[str] = []
     for step, kernel in zip(steps, kernels, strict=True):
         kind, ep, target, state = runners.of(step.node) or (
             PYTHON,
