@@ -26,9 +26,10 @@ from ephost.model.graph import (
 from ephost.model.load import Linker, type_proto
 
 _DEPTH = 32  # calls in calls
-# Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what they stand
-# for. Other operators with a function body (Softmax, LayerNormalization, ...) stay whole: the fallback runs them, and
-# an EP that wants them claims them. Bernoulli is not here because its body in ONNX draws with probability 1 - p.
+# Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what
+# they stand for. Other operators with a function body (Softmax, LayerNormalization, ...) stay whole: the
+# fallback runs them, and an EP that wants them claims them. Bernoulli is not here because its body in ONNX
+# draws with probability 1 - p.
 _SHORTHAND = {
     "CastLike",
     "CenterCropPad",
@@ -86,7 +87,9 @@ def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Cal
                 continue
             depth = depths.get(node.index, 0)
             if depth >= _DEPTH:
-                raise InvalidGraph(f"the function of node {node.label} calls itself, or is {_DEPTH} calls deep")
+                raise InvalidGraph(
+                    f"the function of node {node.label} calls itself, or is {_DEPTH} calls deep"
+                )
             made = _replace(model, part, node, function)
             for inner in made:
                 depths[inner.index] = depth + 1
@@ -233,7 +236,9 @@ def _splice(
 
 
 def inline_decided_ifs(model: Model) -> bool:
-    """Put the branch that will be taken in the place of each If whose condition is known; True when there was one."""
+    """Put the branch that will be taken in the place of each If whose condition is known; True when there was
+    one.
+    """
     changed = False
     for graph in list(all_graphs(model.graph)):
         for node in list(graph.nodes):

@@ -126,7 +126,8 @@ class Partitioner:
         depths: dict[int, int] = {}
         while replaced := inline_calls(self.model, graph, depths):
             calls.extend(replaced)
-            # As in onnxruntime, what nobody wanted in the first round is the host's: only the bodies are on offer.
+            # As in onnxruntime, what nobody wanted in the first round is the host's: only the bodies are on
+            # offer.
             offered = {node.index for call in replaced for node in call.body}
             for part in all_graphs(graph):
                 for node in part.nodes:
@@ -204,7 +205,10 @@ class Partitioner:
                 level = logging.WARNING if owned[0].ep_name else logging.DEBUG
                 _LOG.log(
                     level,
-"a claim of %s on %d node(s) is ignored: %s", assignment.ep.name, len(nodes), reason
+                    "a claim of %s on %d node(s) is ignored: %s",
+                    assignment.ep.name,
+                    len(nodes),
+                    reason,
                 )
             elif single:
                 singles.extend(nodes)
@@ -216,7 +220,8 @@ class Partitioner:
             )
         if groups and assignment.ep.member("Compile") is None:
             raise EPFail(
-                f"{assignment.ep.label} claims the group of {groups[0][0][0].label} to fuse, but has no Compile"
+                f"{assignment.ep.label} claims the group of {groups[0][0][0].label} to fuse, but has no "
+                "Compile"
             )
         return singles, groups
 
@@ -248,7 +253,9 @@ class Partitioner:
         assignment.groups.append(group)
         return group
 
-    def _compile(self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]) -> None:
+    def _compile(
+        self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]
+    ) -> None:
         ep, count = assignment.ep, len(groups)
         # The fused nodes are shown in a graph of their own, with the values that go in and out.
         interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
@@ -276,7 +283,8 @@ class Partitioner:
                 for name in ("CreateState", "Compute", "ReleaseState"):
                     if not getattr(group.compute_info, name):
                         raise EPFail(
-                            f"{ep.label} gave a compute info without {name} for the group of {group.nodes[0].label}"
+                            f"{ep.label} gave a compute info without {name} for the group of "
+                            f"{group.nodes[0].label}"
                         )
         finally:
             native.release_views()
@@ -298,9 +306,7 @@ class Partitioner:
             lib.ephost_compute_context_free(context)
         group.state, group.has_state = state[0], True
 
-    def _create_kernel(
-        self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node
-    ) -> None:
+    def _create_kernel(self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node) -> None:
         ep = assignment.ep
         pointer = native.node_pointers[node.index]
         entry = lib.ephost_registry_find(registry, pointer, ep.name.encode())
@@ -350,7 +356,9 @@ class Partitioner:
 
 
 def _model_hash(model: Model) -> int:
-    """A number that tells models apart: of the path, or of the graph's inputs, outputs and first and last nodes."""
+    """A number that tells models apart: of the path, or of the graph's inputs, outputs and first and last
+    nodes.
+    """
     digest = hashlib.blake2b(digest_size=8)
     digest.update((model.path or "").encode("utf-8", "surrogateescape"))
     graph = model.graph
@@ -363,13 +371,16 @@ def _model_hash(model: Model) -> int:
 
 
 def group_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of a group in the order in which its inputs and outputs are found: Kahn's algorithm with a queue, the
-    sources and each node's consumers by index, as onnxruntime does it."""
+    """The nodes of a group in the order in which its inputs and outputs are found: Kahn's algorithm with a
+    queue, the sources and each node's consumers by index, as onnxruntime does it.
+    """
     inside = {node.index: node for node in nodes}
     waiting: dict[int, int] = {}
     consumers: dict[int, list[int]] = {}
     for node in nodes:
-        producers = {v.producer.index for v in node.reads() if v.producer is not None and v.producer.index in inside}
+        producers = {
+            v.producer.index for v in node.reads() if v.producer is not None and v.producer.index in inside
+        }
         waiting[node.index] = len(producers)
         for producer in producers:
             consumers.setdefault(producer, []).append(node.index)
@@ -388,8 +399,9 @@ def group_order(nodes: Sequence[Node]) -> list[Node]:
 def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[Value], list[Value]]:
     """The inputs and outputs of a group as a fused node has them.
 
-    Inputs are in the order of first use, those that only subgraphs read at the end; constants are among them unless
-    the EP drops them. Outputs are, node by node, those of the graph and then those that other nodes read.
+    Inputs are in the order of first use, those that only subgraphs read at the end; constants are among them
+    unless the EP drops them. Outputs are, node by node, those of the graph and then those that other nodes
+    read.
     """
     inside = {node.index for node in nodes}
     made = {id(v) for node in nodes for v in node.outputs if v is not None}
@@ -455,7 +467,9 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
                 graph.values.pop(value.name, None)
     for value in fused.inputs:
         assert value is not None
-        if graph.values.get(value.name) is value:  # one of an outer graph is read by the node that has this graph
+        if (
+            graph.values.get(value.name) is value
+        ):  # one of an outer graph is read by the node that has this graph
             value.consumers.append(fused)
     for at, value in enumerate(fused.outputs):
         assert value is not None
@@ -467,5 +481,3 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
     for at in reversed(places[:-1]):
         del remaining[at]
     graph.nodes = topological_order(remaining)
-
-
