@@ -285,10 +285,10 @@ class Linker:
             if domain == "ai.onnx":
                 domain = ""
             if op_type == "Constant" and domain == "":
-                value = define(values, proto.output[0], where)
+                constant = define(values, proto.output[0], where)
                 array, element_type = self._constant(proto)
-                self._set_initializer(value, array, element_type, None)
-                value.is_constant = True
+                self._set_initializer(constant, array, element_type, None)
+                constant.is_constant = True
                 continue
             own = onnx.NodeProto()
             own.CopyFrom(proto)  # a part of the model's proto would keep all of it in memory

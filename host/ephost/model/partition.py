@@ -406,12 +406,11 @@ def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[V
     inside = {node.index for node in nodes}
     made = {id(v) for node in nodes for v in node.outputs if v is not None}
     inputs: dict[int, Value] = {}
-    for pick in (lambda n: n.inputs, lambda n: n.implicit_inputs):
-        for node in nodes:
-            for value in pick(node):
-                if value is None or id(value) in made or (drop_constants and value.is_constant):
-                    continue
-                inputs.setdefault(id(value), value)
+    implicit = [v for node in nodes for v in node.implicit_inputs]
+    for value in (*(v for node in nodes for v in node.inputs), *implicit):
+        if value is None or id(value) in made or (drop_constants and value.is_constant):
+            continue
+        inputs.setdefault(id(value), value)
     outputs: dict[int, Value] = {}
     for node in nodes:
         for value in node.outputs:
@@ -460,16 +459,15 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
     inside = {node.index for node in nodes}
     kept = {id(v) for v in (*fused.inputs, *fused.outputs)}
     for node in nodes:
-        for value in node.reads():
-            value.consumers = [c for c in value.consumers if c.index not in inside]
+        for read in node.reads():
+            read.consumers = [c for c in read.consumers if c.index not in inside]
         for value in node.outputs:
             if value is not None and id(value) not in kept:
                 graph.values.pop(value.name, None)
     for value in fused.inputs:
         assert value is not None
-        if (
-            graph.values.get(value.name) is value
-        ):  # one of an outer graph is read by the node that has this graph
+        # One of an outer graph is read by the node that has this graph.
+        if graph.values.get(value.name) is value:
             value.consumers.append(fused)
     for at, value in enumerate(fused.outputs):
         assert value is not None
