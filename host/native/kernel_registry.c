@@ -524,7 +524,24 @@ size_t ephost_registry_size(const OrtKernelRegistry* registry) {
   return count;
 }
 
+const KernelEntry* ephost_registry_entry(const OrtKernelRegistry* registry, size_t index) {
+  for (size_t i = 0; i < BUCKETS; ++i) {
+    if (index < registry->buckets[i].count) return &registry->buckets[i].entries[index];
+    index -= registry->buckets[i].count;
+  }
+  return NULL;
+}
+
 const OrtKernelDef* ephost_entry_def(const KernelEntry* entry) { return entry->def; }
+
+size_t ephost_def_constraint_count(const OrtKernelDef* def) { return def->constraint_count; }
+
+const char* ephost_def_constraint(const OrtKernelDef* def, size_t index, const ONNXTensorElementDataType** types,
+                                  size_t* count) {
+  *types = def->constraints[index].types;
+  *count = def->constraints[index].type_count;
+  return def->constraints[index].name;
+}
 
 int ephost_def_input_mem_type(const OrtKernelDef* def, size_t index) {
   return (int)kernel_def_input_mem_type(def, index);
