@@ -1,5 +1,6 @@
 # What a checkout is used with:
 #   make develop   a virtual environment with all that the project needs, and the C half built in place
+#   make demo      that, and a real model on two plugins: samples/recognize_text.py
 #   make test      that, and the tests
 #   make lint      that, and what the sources are held to besides the tests
 #   make clean     removes what these made
@@ -17,7 +18,7 @@ VENDOR_PACKAGES := nxrt-ep-cpu==0.1.0.dev6 onnxruntime-ggml==0.2.0 rapidocr-onnx
 # For the build, which happens in this environment so that it can go on where it stopped.
 BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "cmake>=3.25" "ninja"
 
-.PHONY: develop test lint clean
+.PHONY: develop demo test lint clean
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
@@ -34,6 +35,9 @@ $(VENV)/.installed: pyproject.toml Makefile
 	  --config-settings=editable.mode=inplace --config-settings=wheel.cmake=false --config-settings=wheel.py-api=py3
 	python -m pip install --quiet --no-deps $(VENDOR_PACKAGES)
 	touch $@
+
+demo: develop
+	@python samples/recognize_text.py
 
 test: develop
 	python -m pytest $(TEST_ARGS)

@@ -30,6 +30,7 @@ from ephost.environment import (
 from ephost.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 
 if TYPE_CHECKING:
+    from ephost.explanation import Explanation, explain
     from ephost.session import (
         InferenceSession,
         ModelMetadata,
@@ -43,12 +44,14 @@ __version__ = "0.1.0"
 
 # Needs onnx, which takes longer to import than everything else here: imported with the first session.
 _LAZY = {
+    "Explanation": "ephost.explanation",
     "InferenceSession": "ephost.session",
     "ModelMetadata": "ephost.session",
     "NodeArg": "ephost.session",
     "OrtEpAssignedNode": "ephost.session",
     "OrtEpAssignedSubgraph": "ephost.session",
     "OrtValue": "ephost.values",
+    "explain": "ephost.explanation",
 }
 
 
@@ -83,6 +86,7 @@ def get_cmake_dir() -> str:
 
 __all__ = [
     "ExecutionMode",
+    "Explanation",
     "GraphOptimizationLevel",
     "InferenceSession",
     "ModelMetadata",
@@ -95,6 +99,7 @@ __all__ = [
     "RunOptions",
     "SessionOptions",
     "abi_coverage",
+    "explain",
     "get_available_providers",
     "get_cmake_dir",
     "get_ep_devices",

@@ -1,0 +1,46 @@
+"""``ephost``: plugins, models and sessions from the command line.
+
+Exit codes: 0 all went well; 1 a model, a plugin or a run failed, with one message on stderr that names it;
+2 the command line itself is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from ephost import __version__
+from ephost.cli.abi import abi
+from ephost.cli.devices import devices
+from ephost.cli.explain import explain
+from ephost.cli.run import run
+from ephost.environment import set_default_logger_severity
+
+_SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "--version", message="ephost %(version)s")
+@click.option(
+    "--log",
+    type=click.Choice(_SEVERITIES),
+    default="warning",
+    show_default=True,
+    help="Messages of the host and of plugins to show on stderr, from this severity on.",
+)
+def main(log: str) -> None:
+    """Load ONNX Runtime plugin execution providers, inspect them and run models on them."""
+    severity = _SEVERITIES.index(log)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=(logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)[severity],
+        format="%(levelname)s %(name)s: %(message)s",
+        force=True,
+    )
+    set_default_logger_severity(severity)
+
+
+for command in (devices, run, explain, abi):
+    main.add_command(command)

@@ -1,0 +1,147 @@
+"""``ephost devices``: the hardware, and what plugins offer on it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import click
+
+from ephost._bindings import member, text
+from ephost.cli.output import reports_failures, show, show_json
+from ephost.cli.plugins import Plugin, plugin_option
+from ephost.environment import OrtHardwareDevice, get_hardware_devices, registrations
+from ephost.errors import OnnxRuntimeException
+from ephost.logs import PLUGIN_PREFIX
+from ephost.tables import Table
+
+
+@dataclass
+class _Device:
+    ep_name: str
+    ep_vendor: str
+    metadata: dict[str, str]
+    options: dict[str, str]
+    hardware: dict[str, Any]
+
+
+@dataclass
+class _Library:
+    name: str
+    path: str
+    eps: list[str] = field(default_factory=list)
+    devices: list[_Device] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)  # that the plugin logged
+    error: str | None = None
+
+
+class _Messages(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def _hardware(device: OrtHardwareDevice) -> dict[str, Any]:
+    return {
+        "type": device.type,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": dict(device.metadata),
+    }
+
+
+def _examine(plugin: Plugin) -> _Library:
+    library = _Library(plugin.name, plugin.path)
+    handler = _Messages()
+    logger = logging.getLogger(PLUGIN_PREFIX + plugin.name)
+    logger.addHandler(handler)
+    try:
+        plugin.register()
+    except (OnnxRuntimeException, OSError) as error:
+        library.error = f"{type(error).__name__}: {error}"
+        return library
+    finally:
+        logger.removeHandler(handler)
+        library.messages = handler.texts
+    registration = registrations()[plugin.name]
+    library.eps = [text(member("OrtEpFactory", f, "GetName")(f)) for f in registration.library.factories]
+    library.devices = [
+        _Device(d.ep_name, d.ep_vendor, dict(d.ep_metadata), dict(d.ep_options), _hardware(d.device))
+        for d in registration.ep_devices
+    ]
+    return library
+
+
+def _pairs(pairs: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in pairs.items()) or "-"
+
+
+def _name(hardware: Mapping[str, Any]) -> str:
+    return f"{hardware['type']} {hardware['vendor']}".rstrip()
+
+
+def _hardware_table(hardware: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table("Hardware", ("type", "vendor", "vendor id", "device id", "metadata"))
+    for h in hardware:
+        ids = (f"{h['vendor_id']:#06x}", f"{h['device_id']:#06x}")
+        table.rows.append((h["type"], h["vendor"] or "-", *ids, _pairs(h["metadata"])))
+    return table
+
+
+def _library_parts(library: _Library, hardware: Sequence[Mapping[str, Any]]) -> list[Table | str]:
+    title = f"{library.name} ({library.path})"
+    if library.error is not None:
+        return [f"{title}\n  could not be registered: {library.error}"]
+    parts: list[Table | str] = []
+    if library.devices:
+        table = Table(title, ("EP", "vendor", "version", "device", "metadata", "options"))
+        for device in library.devices:
+            version = device.metadata.get("version", "-")
+            shown = {k: v for k, v in device.metadata.items() if k not in ("version", "library_path")}
+            where = (_name(device.hardware), _pairs(shown), _pairs(device.options))
+            table.rows.append((device.ep_name, device.ep_vendor, version, *where))
+        parts.append(table)
+    silent = [name for name in library.eps if name not in {device.ep_name for device in library.devices}]
+    for name in silent:
+        asked = ", ".join(_name(h) for h in hardware) or "nothing: this machine has no known hardware"
+        said = "".join(f"\n  it logged: {message}" for message in library.messages)
+        said = said or "\n  it logged nothing; --log verbose may show more"
+        head = f"{title}\n" if not library.devices else ""
+        parts.append(
+            f"{head}  {name} offers no device: its GetSupportedDevices picked none of: {asked}{said}"
+        )
+    return parts
+
+
+@click.command()
+@plugin_option
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.pass_context
+@reports_failures
+def devices(ctx: click.Context, plugins: Sequence[Plugin], as_json: bool) -> None:
+    """Show this machine's hardware and the devices that plugins offer.
+
+    Exit code 1 when a library could not be registered; one that offers no device is shown with the reason.
+    """
+    hardware = [_hardware(device) for device in get_hardware_devices()]
+    libraries = [_examine(plugin) for plugin in plugins]
+    if as_json:
+        show_json({"hardware": hardware, "libraries": [asdict(library) for library in libraries]})
+    else:
+        show(
+            [
+                _hardware_table(hardware),
+                *(part for lib in libraries for part in _library_parts(lib, hardware)),
+            ]
+        )
+    failed = [library for library in libraries if library.error is not None]
+    for library in failed:
+        click.echo(f"Error: {library.name}: {library.error}", err=True)
+    if failed:
+        ctx.exit(1)

@@ -1,0 +1,133 @@
+"""Values for a model's inputs: from files, or random; and outputs back into files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import numpy_helper
+
+from ephost.errors import Fail
+from ephost.session import InferenceSession, NodeArg
+
+_TENSOR = re.compile(r"tensor\((\w+)\)")
+
+
+def read_value(path: str, kind: str) -> Any:
+    """A value from a ``.npy`` file, or from a ``.pb`` file with a serialised TensorProto.
+
+    Where ``kind`` (onnxruntime's text for the input's type) says so, the latter holds a SequenceProto or an
+    OptionalProto.
+
+    Raises:
+        Fail: the file holds no such value. OSError: it cannot be read.
+    """
+    if Path(path).suffix == ".npy":
+        try:
+            return np.load(path, allow_pickle=False)
+        except ValueError as error:
+            raise Fail(f"{path} holds no array: {error}") from None
+    data = Path(path).read_bytes()
+    try:
+        if kind.startswith("seq("):
+            return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+        if kind.startswith("optional("):
+            return numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+        return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+    except (DecodeError, ValueError, TypeError, KeyError) as error:
+        raise Fail(f"{path} holds no serialised {kind}: {error}") from None
+
+
+def write_value(folder: Path, name: str, value: Any) -> Path:
+    """Save an output in a folder, as ``.npy``, or as ``.pb`` where numpy's format has no room for its type.
+
+    Returns:
+        The file, whose name is the output's with every character that is not safe in one replaced by "_".
+
+    Raises:
+        NotImplemented: a value of a type that has no file format here.
+    """
+    stem = re.sub(r"[^\w.-]", "_", name) or "_"
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.dtype.isbuiltin == 1:
+        path = folder / f"{stem}.npy"
+        np.save(path, value, allow_pickle=False)
+        return path
+    path = folder / f"{stem}.pb"
+    if isinstance(value, np.ndarray):
+        path.write_bytes(numpy_helper.from_array(value, name).SerializeToString())
+    elif isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
+        path.write_bytes(numpy_helper.from_list(value, name).SerializeToString())
+    else:
+        raise NotImplementedError(f"the output '{name}' is a {type(value).__name__}, which cannot be saved")
+    return path
+
+
+def random_value(
+    argument: NodeArg, axes: dict[int, int], random: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """A random array for an input: normal floats, integers 0 and 1 (valid indices almost everywhere), texts.
+
+    Args:
+        argument: the input; dimensions that it leaves open are 1.
+        axes: sizes of such dimensions by axis.
+        random: where the numbers come from.
+
+    Raises:
+        Fail: the input takes no tensor, so only a file can say what it is.
+    """
+    match = _TENSOR.fullmatch(argument.type)
+    if match is None:
+        raise Fail(
+            f"no random value can be made for the input '{argument.name}' ({argument.type}): give a file"
+        )
+    shape = [axes.get(at, dim if isinstance(dim, int) else 1) for at, dim in enumerate(argument.shape)]
+    element = onnx.TensorProto.DataType.Value(match[1].upper())
+    if element == onnx.TensorProto.STRING:
+        return np.array([f"text {n}" for n in random.integers(0, 10, shape).flat], dtype=object).reshape(
+            shape
+        )
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    if dtype.kind in "iub" or dtype.name in ("int2", "int4", "uint2", "uint4"):
+        return random.integers(0, 2, shape).astype(dtype)
+    values = random.standard_normal(shape)
+    return np.asarray(values if dtype.kind != "c" else values + 1j * random.standard_normal(shape)).astype(
+        dtype
+    )
+
+
+def check_axes(session: InferenceSession, axes: dict[tuple[str, int], int]) -> str | None:
+    """What is wrong with sizes of single axes, or None."""
+    arguments = {argument.name: argument for argument in session.get_inputs()}
+    for (name, axis), size in axes.items():
+        if name not in arguments:
+            return f"there is no input {name!r}; the model's inputs are: {', '.join(arguments) or 'none'}"
+        shape = arguments[name].shape
+        if axis >= len(shape):
+            return f"the input {name!r} has {len(shape)} dimensions: none at axis {axis}"
+        if isinstance(fixed := shape[axis], int) and fixed != size:
+            return f"the input {name!r} has the fixed dimension {fixed} at axis {axis}"
+    return None
+
+
+def describe(value: Any) -> dict[str, Any]:
+    """Type, shape and a summary of a value, as JSON can hold it."""
+    if value is None:
+        return {"type": "none", "shape": None}
+    if not isinstance(value, np.ndarray):
+        size = len(value) if hasattr(value, "__len__") else None
+        return {"type": type(value).__name__, "shape": None if size is None else [size]}
+    found: dict[str, Any] = {"type": value.dtype.name, "shape": list(value.shape)}
+    if value.dtype.kind == "O":
+        found["type"] = "string"
+        found["first"] = [str(item) for item in value.flat[:3]]
+    elif value.size and value.dtype.kind != "c":
+        numbers = value.astype(np.float64)
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size:
+            found.update(min=float(finite.min()), max=float(finite.max()), mean=float(finite.mean()))
+        found["not_finite"] = int(numbers.size - finite.size)
+    return found

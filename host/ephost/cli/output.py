@@ -1,0 +1,58 @@
+"""How commands print and how they fail."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from ephost.errors import OnnxRuntimeException
+from ephost.tables import Table
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def show(parts: Iterable[Table | str]) -> None:
+    """Print texts and tables with a blank line between: through rich in a terminal, else as plain lines."""
+    if not sys.stdout.isatty():
+        click.echo("\n\n".join(part if isinstance(part, str) else part.plain() for part in parts))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part, markup=False)
+
+
+def show_json(data: Any) -> None:
+    """Print data as JSON, and nothing else."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def fail(error: BaseException) -> click.ClickException:
+    """The failure of a model, a plugin or a file: a message, no traceback, exit code 1."""
+    message = str(error) or type(error).__name__
+    return click.ClickException(f"{type(error).__name__}: {message}")
+
+
+def reports_failures(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Turn what models, plugins and files may raise into a message and exit code 1.
+
+    Anything else is a bug of the host and keeps its traceback.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except (OnnxRuntimeException, OSError, MemoryError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise fail(error) from None
+
+    return wrapped

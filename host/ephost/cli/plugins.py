@@ -1,0 +1,124 @@
+"""``--ep``: which plugin libraries a command registers, and the options of their execution providers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ephost.environment import get_ep_devices, register_execution_provider_library
+from ephost.errors import Fail
+from ephost.options import SessionOptions
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_BUNDLED = "ephost.plugins."
+_SUFFIXES = {".so", ".dll", ".dylib"}
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A library to register, and the options for its execution providers."""
+
+    name: str
+    path: str
+    options: dict[str, str]
+
+    def register(self) -> None:
+        """Register the library; raises as :func:`ephost.register_execution_provider_library`."""
+        register_execution_provider_library(self.name, self.path)
+
+
+def parse_plugin(text: str) -> Plugin:
+    """The plugin that a text ``[NAME=]WHERE[,option=value...]`` means.
+
+    WHERE is a path, or the name of a Python package with ``get_library_path()``; without NAME the library is
+    registered under the name of its file or package.
+
+    Raises:
+        click.BadParameter: the text says something else, or there is no such package.
+    """
+    first, *rest = (text,) if os.path.exists(text) else text.split(",")
+    options = {}
+    for entry in rest:
+        key, separator, value = entry.partition("=")
+        if not separator or not key:
+            raise click.BadParameter(f"{entry!r} in {text!r} is not OPTION=VALUE")
+        options[key] = value
+    name, separator, where = ("", "", first) if os.path.exists(first) else first.partition("=")
+    if not separator:
+        name, where = "", first
+    elif not name:
+        raise click.BadParameter(f"{text!r} has an empty NAME")
+    if not where:
+        raise click.BadParameter(f"{text!r} names no library")
+    path = where if _is_path(where) else _of_package(where)
+    default = Path(where).stem.removeprefix("lib") if _is_path(where) else where.rpartition(".")[2]
+    return Plugin(name or default, path, options)
+
+
+def _of_package(where: str) -> str:
+    module = where.replace("-", "_")
+    for candidate in (_BUNDLED + module, module) if "." not in module else (module,):
+        try:
+            if importlib.util.find_spec(candidate) is None:
+                continue
+            get_path = getattr(importlib.import_module(candidate), "get_library_path", None)
+            if get_path is not None:
+                return str(get_path())
+        except (ImportError, FileNotFoundError, ValueError) as error:
+            raise click.BadParameter(f"the package {where!r} gives no library: {error}") from None
+    raise click.BadParameter(
+        f"{where!r} is neither a file nor an installed Python package with get_library_path()"
+    )
+
+
+def _is_path(where: str) -> bool:
+    return os.path.isfile(where) or os.sep in where or Path(where).suffix in _SUFFIXES
+
+
+def plugin_option(function: _F) -> _F:
+    """The option ``--ep``, as the argument ``plugins``."""
+    return click.option(
+        "--ep",
+        "plugins",
+        multiple=True,
+        callback=_parse,
+        metavar="[NAME=]WHERE[,OPTION=VALUE...]",
+        help="A plugin library: its path, or an installed Python package that has get_library_path(), such "
+        "as nxrt_ep_cpu or the bundled sample_kernels. NAME is what it is registered as. Several are asked "
+        "in the order given; the options go to its execution providers.",
+    )(function)
+
+
+def _parse(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> list[Plugin]:
+    plugins = [parse_plugin(text) for text in value]
+    names = [plugin.name for plugin in plugins]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"two libraries are called {name!r}: give them names (NAME=WHERE)")
+    return plugins
+
+
+def add_providers(options: SessionOptions, plugins: Sequence[Plugin]) -> None:
+    """Register the libraries and give the session every execution provider that they offer, in order.
+
+    Raises:
+        Fail: a library offers no device here.
+        What registering raises.
+    """
+    for plugin in plugins:
+        plugin.register()
+        offered = [device for device in get_ep_devices() if device.registration_name == plugin.name]
+        if not offered:
+            raise Fail(
+                f"the library '{plugin.name}' ({plugin.path}) offers no device of this machine: "
+                "`ephost devices` shows what it was asked about"
+            )
+        for ep_name in dict.fromkeys(device.ep_name for device in offered):
+            options.add_provider_for_devices([d for d in offered if d.ep_name == ep_name], plugin.options)

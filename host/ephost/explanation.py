@@ -1,0 +1,566 @@
+"""What became of a model in a session: who runs which nodes, why the rest fell back, and what it costs.
+
+:func:`explain` reads a session that is open. Nothing is recorded for it beforehand, so a session that nobody
+asks about pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import onnx
+
+from ephost._bindings import check, ep_api, ffi, lib, onnx_element_type, text
+from ephost.environment import DEFAULT_PROVIDER
+from ephost.errors import Fail
+from ephost.execution_provider import ExecutionProvider
+from ephost.model.graph import Model, Node, TensorType, Value, schema_of
+from ephost.model.partition import Assignment
+from ephost.model.plan import Plan, Step, tensor_bytes
+from ephost.session import InferenceSession, type_text
+from ephost.tables import Table, bytes_text, shorten, time_text
+
+_NO_END = 2**31 - 1  # the last version of a kernel that names none
+
+
+@dataclass(frozen=True)
+class ExplainedNode:
+    """A node of the model, with the index that plugins know it by."""
+
+    index: int
+    name: str
+    domain: str  # "" for ai.onnx
+    op_type: str
+
+    @property
+    def operator(self) -> str:
+        """The operator with its domain, if that is not ONNX's own."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+    @property
+    def label(self) -> str:
+        """Its name, or its index when it has none."""
+        return self.name or f"#{self.index}"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A value that goes into a partition or comes out of it; ``bytes`` is None where its shape is unknown."""
+
+    name: str
+    type: str
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Nodes that run one after the other on the same execution provider."""
+
+    ep_name: str
+    kind: str  # "compiled": fused into one, "kernels", or "fallback"
+    nodes: tuple[ExplainedNode, ...]
+    inputs: tuple[Flow, ...]  # what other partitions or the caller give; constants are not among them
+    outputs: tuple[Flow, ...]  # what other partitions read or the caller gets
+    constant_bytes: int  # of the initializers that its nodes read
+    in_body: bool  # of an If, Loop or Scan on the fallback: runs as often as that says
+
+    @property
+    def op_counts(self) -> dict[str, int]:
+        """Operator -> how many nodes, the most frequent first."""
+        return dict(Counter(node.operator for node in self.nodes).most_common())
+
+    @property
+    def bytes_in(self) -> int | None:
+        """Bytes that come in, or None when a size is not known before a run."""
+        return _total(self.inputs)
+
+    @property
+    def bytes_out(self) -> int | None:
+        """Bytes that go out, or None when a size is not known before a run."""
+        return _total(self.outputs)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why one execution provider does not run a node."""
+
+    ep_name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FallbackNode:
+    """A node that runs on the reference fallback, with the reason of each of the session's EPs."""
+
+    node: ExplainedNode
+    since_version: int
+    input_types: tuple[str, ...]
+    reasons: tuple[Refusal, ...]
+
+    @property
+    def element_types(self) -> tuple[str, ...]:
+        """The input types without shapes, each once."""
+        return tuple(dict.fromkeys(kind.partition("[")[0] for kind in self.input_types))
+
+
+@dataclass(frozen=True)
+class RefusedClaim:
+    """Nodes that an execution provider claimed together and did not get."""
+
+    ep_name: str
+    nodes: tuple[ExplainedNode, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One execution provider of the session."""
+
+    ep_name: str
+    library: str  # the name under which it is registered
+    path: str
+    devices: tuple[str, ...]
+    options: dict[str, str]
+    nodes: int
+    groups: int
+    kernels: int
+    registered_kernels: int | None  # None: it has no kernel registry
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Time that one step of the plan took, over all profiled runs."""
+
+    ep_name: str
+    name: str
+    op_type: str
+    nodes: int
+    calls: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What became of a model. ``str()`` gives tables, :meth:`to_dict` what JSON can hold."""
+
+    model: str
+    providers: tuple[Provider, ...]
+    partitions: tuple[Partition, ...]
+    fallback: tuple[FallbackNode, ...]
+    refused: tuple[RefusedClaim, ...]
+    stages: dict[str, float]  # seconds of each stage of opening, and of all of them as "total"
+    arena_bytes: int  # of the block that one run takes for values of known size
+    planned_bytes: int  # what these values would take without sharing it
+
+    @property
+    def node_count(self) -> int:
+        """Nodes that a run executes, those in fused groups one by one."""
+        return sum(len(partition.nodes) for partition in self.partitions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dicts, lists, numbers and texts."""
+        data = asdict(self)
+        data["node_count"] = self.node_count
+        for entry, partition in zip(data["partitions"], self.partitions, strict=True):
+            entry["op_counts"] = partition.op_counts
+            entry["bytes_in"], entry["bytes_out"] = partition.bytes_in, partition.bytes_out
+        return data
+
+    def tables(self, limit: int | None = None) -> list[Table]:
+        """What ``str()`` prints and the command line shows; with a limit, at most so many partitions."""
+        found = [self._summary(), self._partitions(limit)]
+        if self.fallback:
+            found.append(self._fallback())
+        if self.refused:
+            found.append(self._refused())
+        stages = Table("Opening", ("stage", "time"), right=frozenset({"time"}))
+        stages.rows.extend((stage, time_text(seconds)) for stage, seconds in self.stages.items())
+        return [*found, stages]
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.headline(), *(table.plain() for table in self.tables())])
+
+    def headline(self) -> str:
+        """One sentence: how many nodes, on whom, and the memory of a run."""
+        count = self.node_count
+        per_ep = Counter({p.ep_name: 0 for p in self.providers})
+        for partition in self.partitions:
+            per_ep[partition.ep_name] += len(partition.nodes)
+        shares = ", ".join(f"{number} on {name}" for name, number in per_ep.items())
+        return (
+            f"{self.model}: {count} node{'s'[: count != 1]} in {len(self.partitions)} "
+            f"partition{'s'[: len(self.partitions) != 1]} ({shares}); "
+            f"a run plans {bytes_text(self.arena_bytes)} for values of {bytes_text(self.planned_bytes)}"
+        )
+
+    def _summary(self) -> Table:
+        table = Table(
+            "Execution providers",
+            ("EP", "library", "devices", "options", "nodes", "groups", "kernels", "registered"),
+            right=frozenset({"nodes", "groups", "kernels", "registered"}),
+        )
+        for p in self.providers:
+            options = ", ".join(f"{key}={value}" for key, value in p.options.items())
+            registered = "-" if p.registered_kernels is None else str(p.registered_kernels)
+            counts = (str(p.nodes), str(p.groups), str(p.kernels), registered)
+            table.rows.append((p.ep_name, p.library, ", ".join(p.devices), options or "-", *counts))
+        left = str(len(self.fallback))
+        table.rows.append((DEFAULT_PROVIDER, "(the reference fallback)", "CPU", "-", left, "-", "-", "-"))
+        return table
+
+    def _partitions(self, limit: int | None) -> Table:
+        numbers = ("#", "nodes", "in", "bytes in", "out", "bytes out", "weights")
+        title = "Partitions, in the order of execution"
+        if limit is not None and limit < len(self.partitions):
+            title += f" (the first {limit} of {len(self.partitions)})"
+        table = Table(
+            title, ("#", "EP", "kind", "nodes", "operators", *numbers[2:]), right=frozenset(numbers)
+        )
+        for at, p in enumerate(self.partitions[:limit]):
+            operators = [f"{name} {count}" if count > 1 else name for name, count in p.op_counts.items()]
+            table.rows.append(
+                (
+                    str(at),
+                    p.ep_name,
+                    f"{p.kind}, in a body" if p.in_body else p.kind,
+                    str(len(p.nodes)),
+                    shorten(operators, 4),
+                    str(len(p.inputs)),
+                    _flow_text(p.inputs),
+                    str(len(p.outputs)),
+                    _flow_text(p.outputs),
+                    bytes_text(p.constant_bytes),
+                )
+            )
+        return table
+
+    def _fallback(self) -> Table:
+        table = Table(
+            f"Left to the fallback: {len(self.fallback)} of {self.node_count} nodes",
+            ("operator", "count", "nodes", "input types", "why"),
+            right=frozenset({"count"}),
+        )
+        alike: dict[tuple[Any, ...], list[FallbackNode]] = {}
+        for entry in self.fallback:
+            key = (entry.node.operator, entry.since_version, entry.element_types, entry.reasons)
+            alike.setdefault(key, []).append(entry)
+        for (operator, version, types, reasons), entries in alike.items():
+            why = "; ".join(f"{r.ep_name}: {r.reason}" for r in reasons)
+            labels = shorten([entry.node.label for entry in entries], 2)
+            why = why or "the session was given no execution provider"
+            table.rows.append((f"{operator}-{version}", str(len(entries)), labels, shorten(types, 4), why))
+        return table
+
+    def _refused(self) -> Table:
+        table = Table("Claims that were refused", ("EP", "nodes", "why"))
+        for claim in self.refused:
+            table.rows.append((claim.ep_name, shorten([n.label for n in claim.nodes], 4), claim.reason))
+        return table
+
+
+def explain(session: InferenceSession) -> Explanation:
+    """Say what became of the model of a session.
+
+    Args:
+        session: an open session.
+
+    Returns:
+        Its partitions, what fell back and why, the time of each stage of opening, and the memory of a run.
+
+    Raises:
+        Fail: the session is closed.
+    """
+    resources = session._resources
+    if resources.closed or resources.plan is None:
+        raise Fail(f"the session of {session.description} is closed: there is nothing left to explain")
+    plan, assignments = resources.plan, resources.assignments
+    kernels = {a.ep: _registered_kernels(a.ep) for a in assignments}
+    left = [step.node for step in plan.all_steps() if not step.ep_name]
+    return Explanation(
+        model=session.description,
+        providers=tuple(_provider(a, kernels[a.ep]) for a in assignments),
+        partitions=tuple(_all_partitions(plan)),
+        fallback=tuple(_fallback_node(session._model, node, assignments, kernels) for node in left),
+        refused=tuple(
+            RefusedClaim(a.ep.name, tuple(map(_node, nodes)), reason)
+            for a in assignments
+            for nodes, reason in a.refused
+        ),
+        stages=dict(session._timings),
+        arena_bytes=sum(each.arena_bytes for each in _plans(plan)),
+        planned_bytes=sum(each.planned_bytes for each in _plans(plan)),
+    )
+
+
+def start_profile(session: InferenceSession) -> None:
+    """From now on, measure every step of every run of the session; see :func:`step_times`."""
+    assert session._resources.plan is not None
+    lib.ephost_plan_profile(session._resources.plan.pointer, True)
+
+
+def step_times(session: InferenceSession) -> list[StepTime]:
+    """The time of each step of the session's profiled runs, the longest first."""
+    plan = session._resources.plan
+    if session._resources.closed or plan is None:
+        raise Fail(f"the session of {session.description} is closed: its profile is gone")
+    count = lib.ephost_plan_times(plan.pointer, ffi.NULL, 0)
+    records = ffi.new("EphostStepTime[]", max(count, 1))
+    count = min(count, lib.ephost_plan_times(plan.pointer, records, count))
+    calls, total = Counter[int](), Counter[int]()
+    for at in range(count):
+        calls[records[at].step] += 1
+        total[records[at].step] += records[at].duration_ns
+    found = []
+    for number, nanoseconds in total.most_common():
+        step = plan.steps[number]
+        node = step.members[0] if len(step.members) == 1 else step.node
+        name = node.name or f"#{node.index}"
+        found.append(
+            StepTime(
+                step.ep_name or DEFAULT_PROVIDER,
+                name,
+                node.op_type,
+                len(step.members),
+                calls[number],
+                nanoseconds / 1e9,
+            )
+        )
+    return found
+
+
+# ---- partitions ----
+
+
+def _node(node: Node) -> ExplainedNode:
+    return ExplainedNode(node.index, node.name, node.domain, node.op_type)
+
+
+def _total(flows: Iterable[Flow]) -> int | None:
+    sizes = [flow.bytes for flow in flows]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def _flow_text(flows: Sequence[Flow]) -> str:
+    """The bytes of values: at least so many when some shapes are not known, "?" when none is."""
+    known = [flow.bytes for flow in flows if flow.bytes is not None]
+    if len(known) == len(flows):
+        return bytes_text(sum(known))
+    return f">= {bytes_text(sum(known))}" if known else "?"
+
+
+def _kind(step: Step) -> str:
+    if not step.ep_name:
+        return "fallback"
+    return "kernels" if step.members == [step.node] else "compiled"
+
+
+def _runs(steps: Sequence[Step]) -> Iterator[tuple[str, list[Step]]]:
+    """Steps that belong together: a fused group, or the kernels of one EP or fallback nodes in a row."""
+    current: list[Step] = []
+    for step in steps:
+        kind = _kind(step)
+        if current and (
+            kind == "compiled" or (kind, step.ep_name) != (_kind(current[0]), current[0].ep_name)
+        ):
+            yield _kind(current[0]), current
+            current = []
+        current.append(step)
+    if current:
+        yield _kind(current[0]), current
+
+
+def _plans(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for body in plan.bodies:
+        yield from _plans(body)
+
+
+def _all_partitions(plan: Plan) -> Iterator[Partition]:
+    for each in _plans(plan):
+        yield from _partitions(each.steps, in_body=each is not plan)
+
+
+def _partitions(steps: Sequence[Step], in_body: bool) -> Iterator[Partition]:
+    for kind, members in _runs(steps):
+        inside = {step.node.index for step in members}
+        inputs: dict[int, Value] = {}
+        outputs: dict[int, Value] = {}
+        constants: dict[int, Value] = {}
+        for step in members:
+            for value in step.node.reads():
+                if value.producer is None or value.producer.index not in inside:
+                    (constants if value.is_constant else inputs).setdefault(id(value), value)
+            # A fused node that drops its constants does not read them: its members do.
+            for member in step.members:
+                constants.update((id(value), value) for value in member.reads() if value.is_constant)
+            for made in step.node.outputs:
+                if made is not None and (
+                    made.is_output or any(c.index not in inside for c in made.consumers)
+                ):
+                    outputs.setdefault(id(made), made)
+        yield Partition(
+            ep_name=members[0].ep_name or DEFAULT_PROVIDER,
+            kind=kind,
+            nodes=tuple(_node(node) for step in members for node in step.members),
+            inputs=tuple(map(_flow, inputs.values())),
+            outputs=tuple(map(_flow, outputs.values())),
+            constant_bytes=sum(_constant_bytes(value) for value in constants.values()),
+            in_body=in_body,
+        )
+
+
+def _type(value: Value) -> str:
+    return str(value.type) if isinstance(value.type, TensorType) else type_text(value.type)
+
+
+def _flow(value: Value) -> Flow:
+    return Flow(value.name, _type(value), tensor_bytes(value.type))
+
+
+def _constant_bytes(value: Value) -> int:
+    return 0 if value.initializer is None else int(value.initializer.nbytes)
+
+
+def _provider(assignment: Assignment, kernels: Sequence[_Kernel] | None) -> Provider:
+    ep = assignment.ep
+    return Provider(
+        ep_name=ep.name,
+        library=ep.registration.name,
+        path=ep.registration.path,
+        devices=tuple(f"{d.device.type} {d.device.vendor}".rstrip() for d in ep.devices),
+        options=dict(ep.options),
+        nodes=len(assignment.nodes),
+        groups=len(assignment.groups),
+        kernels=len(assignment.kernels),
+        registered_kernels=None if kernels is None else len(kernels),
+    )
+
+
+# ---- why a node fell back ----
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """What a kernel of a registry is for."""
+
+    op_type: str
+    domain: str
+    first: int
+    last: int
+    types: dict[str, frozenset[int]]  # type parameter or formal name -> onnx.TensorProto.DataType
+
+    def covers(self, version: int) -> bool:
+        """Whether it is for a node of this version; one without an end is for its first version alone."""
+        return self.first == version or (self.last != _NO_END and self.first < version <= self.last)
+
+    @property
+    def versions(self) -> str:
+        if self.last in (_NO_END, self.first):
+            return str(self.first)
+        return f"{self.first} to {self.last}"
+
+
+def _registered_kernels(ep: ExecutionProvider) -> list[_Kernel] | None:
+    """The kernels of an EP's registry, or None when it has no registry."""
+    registry = ep.kernel_registry()
+    if not registry:
+        return None
+    found = []
+    first, last, types, count = (
+        ffi.new("int*"),
+        ffi.new("int*"),
+        ffi.new("ONNXTensorElementDataType**"),
+        ffi.new("size_t*"),
+    )
+    for index in range(lib.ephost_registry_size(registry)):
+        definition = lib.ephost_entry_def(lib.ephost_registry_entry(registry, index))
+        check(ep_api.KernelDef_GetSinceVersion(definition, first, last))
+        constraints = {}
+        for at in range(lib.ephost_def_constraint_count(definition)):
+            name = text(lib.ephost_def_constraint(definition, at, types, count))
+            constraints[name] = frozenset(onnx_element_type(int(types[0][i])) for i in range(count[0]))
+        domain = text(ep_api.KernelDef_GetDomain(definition))
+        found.append(
+            _Kernel(
+                text(ep_api.KernelDef_GetOperatorType(definition)),
+                "" if domain == "ai.onnx" else domain,
+                int(first[0]),
+                int(last[0]),
+                constraints,
+            )
+        )
+    return found
+
+
+def _fallback_node(
+    model: Model,
+    node: Node,
+    assignments: Sequence[Assignment],
+    kernels: dict[ExecutionProvider, list[_Kernel] | None],
+) -> FallbackNode:
+    return FallbackNode(
+        _node(node),
+        node.since_version,
+        tuple("-" if v is None else _type(v) for v in node.inputs),
+        tuple(Refusal(a.ep.name, _reason(model, node, a, kernels[a.ep])) for a in assignments),
+    )
+
+
+def _reason(model: Model, node: Node, assignment: Assignment, kernels: list[_Kernel] | None) -> str:
+    for nodes, reason in assignment.refused:
+        if any(claimed.index == node.index for claimed in nodes):
+            return f"it claimed the node, which was refused: {reason}"
+    # What an EP compiles it may claim whatever its registry says; the registry decides where that is all
+    # there is.
+    if not kernels or assignment.ep.member("Compile") is not None:
+        return "it did not claim the node"
+    mine = [k for k in kernels if k.op_type == node.op_type and k.domain == node.domain]
+    if not mine:
+        return f"its registry has no kernel for {node.op_type}"
+    fitting = [k for k in mine if k.covers(node.since_version)]
+    if not fitting:
+        versions = ", ".join(dict.fromkeys(k.versions for k in sorted(mine, key=lambda k: k.first)))
+        return f"its kernels for {node.op_type} are for version {versions}, not {node.since_version}"
+    actual = _type_parameters(model, node)
+    misfits = [
+        (name, types)
+        for kernel in fitting
+        for name, types in kernel.types.items()
+        if name in actual and actual[name] not in types
+    ]
+    if misfits and not any(_fits(kernel, actual) for kernel in fitting):
+        name = misfits[0][0]
+        taken = sorted({_element(t) for other, types in misfits if other == name for t in types})
+        return (
+            f"its kernels for {node.op_type} version {node.since_version} take {name} = {', '.join(taken)}, "
+            f"not {_element(actual[name])}"
+        )
+    return f"it has a kernel for {node.op_type}, but did not claim the node"
+
+
+def _fits(kernel: _Kernel, actual: dict[str, int]) -> bool:
+    return all(name not in actual or actual[name] in types for name, types in kernel.types.items())
+
+
+def _element(element_type: int) -> str:
+    return str(onnx.TensorProto.DataType.Name(element_type)).lower()
+
+
+def _type_parameters(model: Model, node: Node) -> dict[str, int]:
+    """Type parameter and formal name -> element type that the node has there; what is first decides."""
+    schema = schema_of(node.op_type, node.domain, model.opsets.get(node.domain, 1))
+    if schema is None:
+        return {}
+    found: dict[str, int] = {}
+    for formals, values in ((schema.inputs, node.inputs), (schema.outputs, node.outputs)):
+        for at, value in enumerate(values):
+            if not formals or value is None or not isinstance(value.type, TensorType):
+                continue
+            formal = formals[min(at, len(formals) - 1)]
+            found.setdefault(formal.type_str, value.type.element_type)
+            found.setdefault(formal.name, value.type.element_type)
+    return found

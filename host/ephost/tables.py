@@ -1,0 +1,78 @@
+"""Tables for people: aligned plain text for files, pipes and ``str()``; through rich for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(slots=True)
+class Table:
+    """Rows of texts under a title. ``right`` holds the columns of numbers, by name."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+    right: frozenset[str] = frozenset()
+
+    def plain(self) -> str:
+        """Lines of text with aligned columns, never cut and never coloured."""
+        widths = [max(len(row[at]) for row in (self.columns, *self.rows)) for at in range(len(self.columns))]
+        lines = [self.title] if self.title else []
+        for row in (self.columns, *self.rows):
+            cells = (
+                cell.rjust(width) if name in self.right else cell.ljust(width)
+                for name, cell, width in zip(self.columns, row, widths, strict=True)
+            )
+            lines.append("  ".join(("", *cells)).rstrip())
+        return "\n".join(lines)
+
+    def __rich__(self) -> RichTable:
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(
+            title=Text(self.title) if self.title else None,
+            title_justify="left",
+            title_style="bold",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        for name in self.columns:
+            right = name in self.right
+            table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+def bytes_text(nbytes: int) -> str:
+    """A number of bytes with a unit: ``512 B``, ``1.5 KiB``."""
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{nbytes} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def time_text(seconds: float) -> str:
+    """A duration with a unit that gives it three digits or so: ``8.10 us``, ``12.4 ms``."""
+    if seconds < 1e-3:
+        value, unit = seconds * 1e6, "us"
+    elif seconds < 1.0:
+        value, unit = seconds * 1e3, "ms"
+    else:
+        value, unit = seconds, "s"
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+
+
+def shorten(items: Sequence[Any], limit: int) -> str:
+    """The first items, and how many more there are."""
+    shown = ", ".join(str(item) for item in items[:limit])
+    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"

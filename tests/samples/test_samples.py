@@ -1,0 +1,89 @@
+"""Every sample runs, and says what a reader was promised."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+# What each must print, as patterns in this order.
+PROMISES = {
+    "first_session": [r"\[\[4\. 0\.\]\n \[0\. 0\.\]\]"],
+    "explain_partitions": [
+        r"sample_kernels +kernels +1  Add",
+        r"CPUExecutionProvider +fallback +2  Erf, Add",
+        r"Erf\['float\[4\]'\]: sample_kernels: its registry has no kernel for Erf",
+        r"Add\['double\[4\]', 'double\[4\]'\]: .* take T = float, not double",
+    ],
+    "several_plugins": [
+        r"compiler then kernels\n",
+        r"sample_compiler: Mul, Add, Relu \(compiled\)",
+        r"kernels then compiler\n  sample_kernels: MatMul, Mul, Add, Relu",
+        r"no plugin\n  CPUExecutionProvider: MatMul, Mul, Add, Relu",
+    ],
+    "errors": [
+        r"no library: .*libno_such_ep\.so",
+        r"no model: ",
+        r"wrong feed: .*Got: 3 Expected: 2",
+        r"not claimed: .*Erf",
+        r"unregistering: .*nobody.*\(Fail, code 1\)",
+    ],
+    "threads": [r"16 runs on 4 threads gave what 16 runs in a row give", r"stopped: "],
+    "logs": [r"INFO +ephost\.session: sample_kernels claims 1 "],
+    "recognize_text": [
+        r"cpu_ep +by nxrt",
+        r"sample_kernels +by ephost",
+        r"Preparing the image: 5 nodes",
+        r"cpu_ep +5 nodes",
+        r"sample_kernels +[1-9]\d+ nodes",
+        r"Recognised: 'Plugins run here: 2026'",
+    ],
+}
+NEEDS = {"recognize_text": ("PIL", "nxrt_ep_cpu", "rapidocr_onnxruntime")}
+
+
+def run_sample(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A sample in a fresh process, as a reader runs it."""
+    for module in NEEDS.get(name, ()):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    return subprocess.run(
+        [sys.executable, SAMPLES / f"{name}.py", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_every_sample_is_held_to_a_promise() -> None:
+    assert {path.stem for path in SAMPLES.glob("*.py")} == set(PROMISES)
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_sample_does_what_it_promises(name: str) -> None:
+    done = run_sample(name)
+    assert (done.returncode, done.stderr) == (0, "")
+    at = 0
+    for pattern in PROMISES[name]:
+        found = re.compile(pattern).search(done.stdout, at)
+        assert found is not None, f"{pattern!r} is not in what follows of:\n{done.stdout[at:]}"
+        at = found.end()
+
+
+def test_other_texts_are_recognised_too() -> None:
+    done = run_sample("recognize_text", "Hello World 42")
+    assert done.returncode == 0, done.stderr
+    assert "Recognised: 'Hello World 42'" in done.stdout
+
+
+def test_a_text_that_the_model_cannot_read_is_a_failure() -> None:
+    done = run_sample("recognize_text", "\N{SNOWMAN}\N{SNOWMAN}")
+    assert done.returncode == 1
+    assert "is not what was drawn" in done.stderr
