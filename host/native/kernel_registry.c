@@ -536,8 +536,8 @@ const OrtKernelDef* ephost_entry_def(const KernelEntry* entry) { return entry->d
 
 size_t ephost_def_constraint_count(const OrtKernelDef* def) { return def->constraint_count; }
 
-const char* ephost_def_constraint(const OrtKernelDef* def, size_t index, const ONNXTensorElementDataType** types,
-                                  size_t* count) {
+const char* ephost_def_constraint(const OrtKernelDef* def, size_t index,
+                                  const ONNXTensorElementDataType** types, size_t* count) {
   *types = def->constraints[index].types;
   *count = def->constraints[index].type_count;
   return def->constraints[index].name;

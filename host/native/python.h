@@ -204,12 +204,13 @@ typedef struct KernelEntry KernelEntry;
 const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
                                         const char* ep_name);
 size_t ephost_registry_size(const OrtKernelRegistry* registry);
-const KernelEntry* ephost_registry_entry(const OrtKernelRegistry* registry, size_t index); /* NULL beyond the last */
+const KernelEntry* ephost_registry_entry(const OrtKernelRegistry* registry,
+                                         size_t index); /* NULL beyond the last */
 const OrtKernelDef* ephost_entry_def(const KernelEntry* entry);
 size_t ephost_def_constraint_count(const OrtKernelDef* def);
 /* The name of a type constraint, with its types, all lent. Indices are not checked. */
-const char* ephost_def_constraint(const OrtKernelDef* def, size_t index, const ONNXTensorElementDataType** types,
-                                  size_t* count);
+const char* ephost_def_constraint(const OrtKernelDef* def, size_t index,
+                                  const ONNXTensorElementDataType** types, size_t* count);
 int ephost_def_input_mem_type(const OrtKernelDef* def, size_t index); /* an OrtMemType */
 int ephost_def_output_mem_type(const OrtKernelDef* def, size_t index);
 /* Pairs of an input and an output that share memory: always or, with may_inplace, where the host wants it. */
