@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -76,6 +77,8 @@ class Registration:
         self.is_open = False
         self.ep_devices: list[OrtEpDevice] = []
         self._pointers: list[Any] = []
+        self._ep_names: list[str] = []
+        self._uses = 0  # EPs that its factories made; a session may be gone before its EPs are
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.logger = lib.ephost_logger_new(name.encode(), _severity)
         try:
@@ -95,6 +98,7 @@ class Registration:
         ep_name = text(member("OrtEpFactory", factory, "GetName")(factory))
         if not ep_name:
             raise EPFail(f"a factory of '{self.name}' ({self.path}) gives no EP name")
+        self._ep_names.append(ep_name)
         if not text(member("OrtEpFactory", factory, "GetVendor")(factory)):
             raise EPFail(f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) gives no vendor")
         room = ffi.new("OrtEpDevice*[]", MAX_EP_DEVICES)
@@ -130,6 +134,28 @@ class Registration:
             ):
                 api.AddKeyValuePair(metadata, b"version", number_text.encode())
             self.ep_devices.append(OrtEpDevice(pointer, self))
+
+    def acquire(self) -> None:
+        """Keep the library open until :meth:`release`; for each EP that one of its factories makes.
+
+        Raises:
+            InvalidArgument: it is not registered any more.
+        """
+        with _lock:
+            if not self.is_open:
+                names = ", ".join(dict.fromkeys(self._ep_names))
+                raise InvalidArgument(f"the library '{self.name}' of {names} is not registered any more")
+            self._uses += 1
+
+    def release(self) -> None:
+        """The end of an :meth:`acquire`."""
+        with _lock:
+            self._uses -= 1
+
+    @property
+    def is_used(self) -> bool:
+        """Whether an EP of it lives."""
+        return self._uses > 0
 
     def close(self) -> None:
         """Release the devices, then the factories, then the library."""
@@ -280,8 +306,9 @@ def unregister_execution_provider_library(registration_name: str) -> None:
                 f"Execution provider library: {registration_name} was not registered. Registered libraries: "
                 f"{known}"
             )
-        if users := list(registration.sessions):
-            models = ", ".join(sorted({user.description for user in users}))
+        if registration.is_used:
+            users = list(registration.sessions)
+            models = ", ".join(sorted({user.description for user in users})) or "being opened or released"
             raise Fail(
                 f"the library '{registration_name}' is in use by {len(users)} session(s) ({models}): delete "
                 "them first"
@@ -303,6 +330,12 @@ def registrations() -> Mapping[str, Registration]:
     return MappingProxyType(_registrations)
 
 
+def forget_session(session: Any) -> None:
+    """Take a session that has ended off the lists of those that use a library."""
+    for registration in list(_registrations.values()):
+        registration.sessions.discard(session)
+
+
 def get_available_providers() -> list[str]:
     """Names of the execution providers that a session may be given: the registered ones, then the host's."""
     names = dict.fromkeys(device.ep_name for device in get_ep_devices())
@@ -314,8 +347,10 @@ def _close_all() -> None:
     with _lock:
         for registration in reversed(list(_registrations.values())):
             for session in list(registration.sessions):
-                session.close()
-            if not registration.sessions:
+                # One that a thread is still running stays, and its library with it: the process ends anyway.
+                with suppress(Fail):
+                    session.close()
+            if not registration.is_used:
                 registration.close()
         _registrations.clear()
 

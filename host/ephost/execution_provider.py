@@ -30,6 +30,7 @@ class ExecutionProvider:
             severity: of the logger that the EP gets.
 
         Raises:
+            InvalidArgument: the devices' library is not registered any more.
             EPFail: the plugin failed, or gave an EP that lacks what every EP needs.
         """
         self.devices = list(devices)
@@ -38,6 +39,8 @@ class ExecutionProvider:
         self.registration: Registration = devices[0]._registration
         self._factory = devices[0]._factory
         self.pointer: Any = NULL
+        self._released = False
+        self.registration.acquire()
         self._logger = lib.ephost_logger_new(self.registration.name.encode(), severity)
         hardware = [api.EpDevice_Device(d._pointer) for d in devices]
         metadata = [api.EpDevice_EpMetadata(d._pointer) for d in devices]
@@ -111,13 +114,17 @@ class ExecutionProvider:
         return bool(out[0])
 
     def release(self) -> None:
-        """Give the EP back to its factory."""
+        """Give the EP back to its factory; its library may be unregistered from then on."""
+        if self._released:
+            return
+        self._released = True
         if self.pointer:
             self._factory.ReleaseEp(self._factory, self.pointer)
             self.pointer = NULL
         if self._logger:
             lib.ephost_logger_free(self._logger)
             self._logger = NULL
+        self.registration.release()
 
     def __repr__(self) -> str:
         return f"ExecutionProvider({self.name!r}, {len(self.devices)} device(s))"

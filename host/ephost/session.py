@@ -291,6 +291,7 @@ class InferenceSession:
             self._open(path_or_bytes, chosen, resources)
         except BaseException:
             resources.close()
+            environment.forget_session(self)
             raise
         self._closed = False
         self._timings["total"] = time.perf_counter() - started
@@ -398,8 +399,6 @@ class InferenceSession:
             tuple(self._interface.output_names),
         )
         self._run: Callable[..., list[Any]] = self._runner.run
-        for assignment in resources.assignments:
-            assignment.ep.registration.sessions.add(self)
         if options.enable_profiling:
             lib.ephost_plan_profile(plan.pointer, True)
             self._profile_start = lib.ephost_clock_ns()
@@ -413,12 +412,8 @@ class InferenceSession:
         self, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources, severity: int
     ) -> None:
         for devices, ep_options in chosen:
-            if not devices[0].is_registered:
-                raise InvalidArgument(
-                    f"the library '{devices[0].registration_name}' of {devices[0].ep_name} is not "
-                    "registered any more"
-                )
             ep = ExecutionProvider(devices, resources.options, ep_options, severity)
+            ep.registration.sessions.add(self)
             resources.assignments.append(Assignment(ep))
         Partitioner(
             self._model,
@@ -549,22 +544,14 @@ class InferenceSession:
         """
         if self._closed:
             return
-        plan = self._resources.plan
-        if plan is not None and lib.ephost_plan_active_runs(plan.pointer):
+        if not self._runner.close():
             raise Fail(f"the session of {self.description} is running: it cannot be closed")
         self._closed = True
-        self._run = _closed_run
-        self._runner = None
         self._resources.close()
-        for registration in environment.registrations().values():
-            registration.sessions.discard(self)
+        environment.forget_session(self)
 
     def __repr__(self) -> str:
         return f"InferenceSession({self.description!r}, providers={self.get_providers()})"
-
-
-def _closed_run(*_: Any) -> list[Any]:
-    raise Fail("the session is closed")
 
 
 class _Timer:

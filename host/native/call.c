@@ -564,7 +564,7 @@ typedef struct InputSpec {
 
 typedef struct Runner {
   PyObject_HEAD
-  Plan* plan;
+  Plan* plan;            /* NULL once the session is closed */
   PyObject* owner;        /* keeps the plan alive: the session's native part */
   PyObject* convert;      /* callable(index, object) -> array or OrtValue; raises what is wrong with a feed */
   PyObject* feed_error;   /* callable(feed) -> exception, for missing and unknown names */
@@ -829,6 +829,12 @@ static int output_indices(Runner* runner, PyObject* names, Py_ssize_t count, Py_
   return 0;
 }
 
+static bool is_closed(const Runner* runner) {
+  if (runner->plan) return false;
+  raise_status(status_new(ORT_FAIL, "the session is closed"));
+  return true;
+}
+
 /* run(output_names or None, feed, run_options address or None) -> list */
 static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
   Runner* runner = (Runner*)self;
@@ -837,9 +843,9 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
     return NULL;
   }
   PyObject* names = args[0] == Py_None ? NULL : args[0];
-  Py_ssize_t count = names ? PySequence_Size(names) : (Py_ssize_t)runner->plan->output_count;
-  if (count < 0) return NULL;
-  if (names && count == 0) { /* as in onnxruntime, an empty list asks for all of them */
+  Py_ssize_t count = names ? PySequence_Size(names) : 0;
+  if (count < 0 || is_closed(runner)) return NULL;
+  if (count == 0) { /* as in onnxruntime, an empty list asks for all of them */
     names = NULL;
     count = (Py_ssize_t)runner->plan->output_count;
   }
@@ -899,7 +905,7 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
   PyObject *feeds, *outputs, *options;
   if (!PyArg_ParseTuple(args, "OOO", &feeds, &outputs, &options)) return NULL;
   Py_ssize_t count = PySequence_Size(outputs);
-  if (count < 0) return NULL;
+  if (count < 0 || is_closed(runner)) return NULL;
   PyObject* list = NULL;
   Frame* frame = frame_acquire(runner->plan);
   int32_t* slots = host_malloc((count ? (size_t)count : 1) * sizeof *slots);
@@ -983,7 +989,18 @@ done:
   return list;
 }
 
+/* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does. Holding the
+ * GIL, no run can be on its way in. */
+static PyObject* runner_close(PyObject* self, PyObject* args) {
+  Runner* runner = (Runner*)self;
+  (void)args;
+  if (runner->plan && ephost_plan_active_runs(runner->plan)) Py_RETURN_FALSE;
+  runner->plan = NULL;
+  Py_RETURN_TRUE;
+}
+
 static PyMethodDef runner_methods[] = {
+    {"close", runner_close, METH_NOARGS, "close() -> bool\n\nEnds the session's runs; False while one is under way."},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
      "run(output_names, feed, run_options) -> list\n\nRuns the session once: arrays in, arrays out."},
     {"run_values", runner_run_values, METH_VARARGS,

@@ -272,7 +272,9 @@ Frame* frame_acquire(Plan* plan) {
   Frame* frame = plan->free_frames;
   if (frame) plan->free_frames = frame->link;
   mutex_unlock(&plan->frames_lock);
-  return frame ? frame : frame_new(plan);
+  if (!frame) frame = frame_new(plan);
+  if (frame) atomic_fetch_add(&plan->active_runs, 1);
+  return frame;
 }
 
 /* value_clear, without the call for what nearly every value is: a small tensor in the arena. */
@@ -298,6 +300,7 @@ void frame_release(Frame* frame) {
   frame->link = plan->free_frames;
   plan->free_frames = frame;
   mutex_unlock(&plan->frames_lock);
+  atomic_fetch_sub(&plan->active_runs, 1);
 }
 
 bool frame_borrows(const Frame* frame, int32_t slot) {
@@ -435,7 +438,6 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
 OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   Plan* plan = frame->plan;
   frame->options = options;
-  atomic_fetch_add(&plan->active_runs, 1);
   if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
   OrtStatus* status = NULL;
   size_t started = 0;
@@ -461,7 +463,6 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
     if (end) ephost_api.ReleaseStatus(end);
   }
   if (plan->exclusive) mutex_unlock(&plan->exclusive_lock);
-  atomic_fetch_sub(&plan->active_runs, 1);
   return status;
 }
 

@@ -70,7 +70,7 @@ typedef struct Plan {
   Mutex exclusive_lock;
   Mutex frames_lock;
   Frame* free_frames;
-  atomic_int active_runs;
+  atomic_int active_runs; /* frames that are in use */
   atomic_bool profiling;
   Mutex profile_lock;
   EphostStepTime* times;
