@@ -2,8 +2,8 @@
 
 usage: soak.py LIBRARY EP_NAME ROUNDS MODULE
 
-MODULE is the host: ephost or onnxruntime. Prints one line of JSON: ``resident`` (bytes after each tenth of the
-rounds), ``handles`` (live native handles at the end, less those at the start) and ``mapped``.
+MODULE is the host: ephost or onnxruntime. Prints one line of JSON: ``resident`` (bytes after each tenth of
+the rounds), ``handles`` (live native handles at the end, less those at the start) and ``mapped``.
 """
 
 from __future__ import annotations
