@@ -1,7 +1,7 @@
 """Stage 3: what can be known when the session opens is computed then.
 
-Nodes whose inputs are all constants are run once on the reference operators, and ``Shape`` and ``Size`` of
-values whose shape is known become constants. Plugins see weights and shapes as initializers, as they do in
+Nodes whose inputs are all constants are run once on the reference operators, and ``Shape`` of values whose
+shape is known becomes a constant. Plugins see weights and shapes as initializers, as they do in
 onnxruntime.
 """
 
@@ -12,9 +12,10 @@ import math
 
 import numpy as np
 
+from ephost.model.eliminate import eliminate
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, tensor_type
 from ephost.model.infer import infer
-from ephost.model.inline import inline_decided_ifs
+from ephost.model.inline import all_graphs, inline_decided_ifs
 
 _LOG = logging.getLogger("ephost.fold")
 _LARGE = 16 << 20  # bytes above which a result is left to be computed in the run
@@ -39,6 +40,8 @@ def simplify(model: Model) -> None:
     while True:
         informs = fold(model)
         decided = inline_decided_ifs(model)
+        for graph in list(all_graphs(model.graph)):
+            eliminate(graph)
         if informs or decided:
             infer(model)
         if not decided:
@@ -95,7 +98,7 @@ def _replace(node: Node, index: int, array: np.ndarray, element_type: int) -> No
 
 
 def _fold_shape(node: Node) -> bool:
-    if node.domain or node.op_type not in ("Shape", "Size") or len(node.outputs) != 1:
+    if node.domain or node.op_type != "Shape" or len(node.outputs) != 1:
         return False
     source, out = node.inputs[0], node.outputs[0]
     if source is None or out is None or out.is_output or not isinstance(source.type, TensorType):
@@ -103,11 +106,8 @@ def _fold_shape(node: Node) -> bool:
     dims = source.type.static_dims
     if dims is None or (source.is_input and source.initializer is not None):
         return False
-    if node.op_type == "Size":
-        array = np.asarray(math.prod(dims), dtype=np.int64)
-    else:
-        limits = {a.name: a.i for a in node.proto.attribute}
-        array = np.asarray(dims[limits.get("start", 0) : limits.get("end", len(dims))], dtype=np.int64)
+    limits = {a.name: a.i for a in node.proto.attribute}
+    array = np.asarray(dims[limits.get("start", 0) : limits.get("end", len(dims))], dtype=np.int64)
     _replace(node, 0, array, 7)
     return True
 

@@ -1,0 +1,88 @@
+"""Nodes that change nothing go: ``Identity``, and ``Dropout`` outside of training.
+
+Plugins are shown the graph without them, as in onnxruntime: such nodes cut groups in two, and cost a step and a
+buffer.
+"""
+
+from __future__ import annotations
+
+from ephost.model.graph import Graph, Node, TensorType, Value
+
+
+def eliminate(graph: Graph) -> bool:
+    """Remove the graph's nodes that hand their input on; True when there was one."""
+    gone: set[int] = set()
+    for node in graph.nodes:
+        source = passes_on(node)
+        out = node.outputs[0] if node.outputs else None
+        if source is None or out is None:
+            continue
+        if graph.values.get(source.name) is not source:
+            continue  # of an outer graph: nothing here can take its place
+        if not out.is_output:
+            moved = _can_rename(out)
+            if moved:
+                _read_instead(out, source)
+        else:
+            moved = _can_rename(source) and _make_instead(graph, source, out)
+        if moved:
+            gone.add(node.index)
+            source.consumers = [c for c in source.consumers if c is not node]
+            if not out.is_output:
+                graph.values.pop(out.name, None)
+    if gone:
+        graph.nodes = [node for node in graph.nodes if node.index not in gone]
+    return bool(gone)
+
+
+def passes_on(node: Node) -> Value | None:
+    """The input that the node gives on unchanged, or None."""
+    if node.domain or not node.inputs or node.inputs[0] is None or node.ep_name:
+        return None
+    if node.op_type == "Identity":
+        return node.inputs[0]
+    if node.op_type == "Dropout":
+        if any(out is not None and (out.consumers or out.is_output) for out in node.outputs[1:]):
+            return None
+        if any(a.name == "is_test" and a.i == 0 for a in node.proto.attribute) or node.since_version < 7:
+            return None
+        training = node.inputs[2] if len(node.inputs) > 2 else None
+        if training is None:
+            return node.inputs[0]
+        data = training.initializer
+        if training.is_constant and data is not None and data.size == 1 and not data.reshape(-1)[0]:
+            return node.inputs[0]
+    return None
+
+
+def _can_rename(value: Value) -> bool:
+    """Whether its readers can read another value instead: subgraphs know it by its name."""
+    return not any(value is implicit for c in value.consumers for implicit in c.implicit_inputs)
+
+
+def _read_instead(old: Value, new: Value) -> None:
+    for consumer in old.consumers:
+        for at, value in enumerate(consumer.inputs):
+            if value is old:
+                consumer.inputs[at] = new
+                consumer.proto.input[at] = new.name
+                new.consumers.append(consumer)
+    old.consumers = []
+    if new.type is None or (isinstance(new.type, TensorType) and new.type.dims is None):
+        new.type = old.type or new.type
+
+
+def _make_instead(graph: Graph, source: Value, out: Value) -> bool:
+    """Let the source's producer make the graph's output itself, where nobody else reads the source."""
+    producer = source.producer
+    if producer is None or source.is_output or source.initializer is not None or producer.ep_name:
+        return False
+    if producer.subgraphs or len(source.consumers) > 1:
+        return False
+    at = source.producer_output
+    producer.outputs[at] = out
+    producer.proto.output[at] = out.name
+    out.producer, out.producer_output = producer, at
+    source.producer, source.producer_output = None, -1
+    graph.values.pop(source.name, None)
+    return True
