@@ -36,6 +36,7 @@ class ExecutionProvider:
         self.devices = list(devices)
         self.options = dict(options)
         self.name = devices[0].ep_name
+        self.encoded_name = self.name.encode("utf-8", "surrogateescape")
         self.registration: Registration = devices[0]._registration
         self._factory = devices[0]._factory
         self.pointer: Any = NULL

@@ -845,27 +845,37 @@ bool ephost_graph_add_output(OrtGraph* graph, OrtValueInfo* value) {
   return pointers_push(&graph->outputs, &graph->output_count, value);
 }
 
-OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type,
-                               const char* domain, int since_version, const char* ep_name,
-                               OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
-                               size_t output_count) {
-  size_t sizes[3] = {strlen(name) + 1, strlen(op_type) + 1, strlen(domain) + 1};
-  const char* ep = intern(ep_name);
-  OrtNode* node = ep != NULL ? node_new(input_count, output_count, 0, sizes[0] + sizes[1] + sizes[2]) : NULL;
+/* A node with its texts behind it in its block; its inputs and outputs are for the caller to set. */
+static OrtNode* add_node(OrtGraph* graph, size_t id, const char* const texts[3], int since_version,
+                         const char* ep, size_t input_count, size_t output_count) {
+  size_t sizes[3] = {strlen(texts[0]) + 1, strlen(texts[1]) + 1, strlen(texts[2]) + 1};
+  OrtNode* node = node_new(input_count, output_count, 0, sizes[0] + sizes[1] + sizes[2]);
   if (node == NULL || !pointers_push(&graph->nodes, &graph->node_count, node)) {
     node_free(node);
     return NULL;
   }
-  char* text = (char*)(node->outputs + output_count);
+  char* own = (char*)(node->outputs + output_count);
   node->id = id;
   node->index = graph->node_count - 1;
-  node->name = memcpy(text, name, sizes[0]);
-  node->op_type = memcpy(text + sizes[0], op_type, sizes[1]);
-  node->domain = memcpy(text + sizes[0] + sizes[1], domain, sizes[2]);
+  node->name = memcpy(own, texts[0], sizes[0]);
+  node->op_type = memcpy(own + sizes[0], texts[1], sizes[1]);
+  node->domain = memcpy(own + sizes[0] + sizes[1], texts[2], sizes[2]);
   node->ep_name = ep;
   node->since_version = since_version;
   node->graph = graph;
   node->owned_by_graph = true;
+  return node;
+}
+
+OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, const char* op_type,
+                               const char* domain, int since_version, const char* ep_name,
+                               OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
+                               size_t output_count) {
+  const char* texts[3] = {name, op_type, domain};
+  const char* ep = intern(ep_name);
+  OrtNode* node =
+      ep != NULL ? add_node(graph, id, texts, since_version, ep, input_count, output_count) : NULL;
+  if (node == NULL) return NULL;
   if (input_count > 0) memcpy(node->inputs, inputs, input_count * sizeof *inputs);
   if (output_count > 0) memcpy(node->outputs, outputs, output_count * sizeof *outputs);
   return node;
@@ -885,6 +895,47 @@ void ephost_node_set_schema(OrtNode* node, const char* const* input_params, cons
 void ephost_node_set_constraint_names(OrtNode* node, const char* const* names, size_t count) {
   node->constraint_names = names;
   node->constraint_name_count = count;
+}
+
+bool ephost_graph_add_tensors(OrtGraph* graph, const char* names, const EphostTensorType* const* types,
+                              size_t count, OrtValueInfo** out) {
+  for (size_t i = 0; i < count; ++i) {
+    const EphostTensorType* type = types[i];
+    if (type != NULL) {
+      out[i] =
+          ephost_graph_add_tensor(graph, names, type->element_type, type->rank, type->dims, type->symbols);
+      if (out[i] == NULL) return false;
+    }
+    names += strlen(names) + 1;
+  }
+  return true;
+}
+
+bool ephost_graph_add_nodes(OrtGraph* graph, const EphostNode* nodes, size_t count, const char* texts,
+                            OrtValueInfo* const* values, const int32_t* links, OrtNode** out) {
+  const char* ep = "";
+  for (size_t i = 0; i < count; ++i) {
+    const char* text[4];
+    for (size_t k = 0; k < 4; ++k) {
+      text[k] = texts;
+      texts += strlen(texts) + 1;
+    }
+    if (strcmp(ep, text[3]) != 0 && (ep = intern(text[3])) == NULL) return false;
+    OrtNode* node = add_node(graph, nodes[i].id, text, nodes[i].since_version, ep, nodes[i].input_count,
+                             nodes[i].output_count);
+    if (node == NULL) return false;
+    for (size_t k = 0; k < nodes[i].input_count; ++k, ++links)
+      node->inputs[k] = *links < 0 ? NULL : values[*links];
+    for (size_t k = 0; k < nodes[i].output_count; ++k, ++links)
+      node->outputs[k] = *links < 0 ? NULL : values[*links];
+    const EphostSchema* schema = nodes[i].schema;
+    if (schema != NULL) {
+      ephost_node_set_schema(node, schema->input_params, schema->input_formals, schema->output_params,
+                             schema->output_formals, schema->attributes, schema->attribute_count);
+    }
+    out[i] = node;
+  }
+  return true;
 }
 
 bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name) {

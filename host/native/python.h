@@ -116,6 +116,35 @@ OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, con
                                const char* domain, int since_version, const char* ep_name,
                                OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
                                size_t output_count);
+/* Many values and nodes at once, as Python builds graphs. Texts follow each other, each with its NUL. */
+typedef struct EphostTensorType {
+  int element_type;
+  int64_t rank; /* rank, dims and symbols as ephost_graph_add_tensor takes them */
+  const int64_t* dims;
+  const char* const* symbols;
+} EphostTensorType;
+/* Where a type is NULL, out keeps what it holds: a value that is no tensor, added on its own. */
+bool ephost_graph_add_tensors(OrtGraph* graph, const char* names, const EphostTensorType* const* types,
+                              size_t count, OrtValueInfo** out);
+typedef struct EphostSchema { /* what ephost_node_set_schema takes */
+  const char* const* input_params;
+  const char* const* input_formals;
+  const char* const* output_params;
+  const char* const* output_formals;
+  const char* const* attributes;
+  size_t attribute_count;
+} EphostSchema;
+typedef struct EphostNode {
+  size_t id;
+  int since_version;
+  const EphostSchema* schema; /* NULL: none. Borrowed, see ephost_node_set_schema */
+  size_t input_count;
+  size_t output_count;
+} EphostNode;
+/* texts: of each node its name, operator, domain and EP; links: of each node its inputs and outputs as indices into
+ * values, -1 for one left out. */
+bool ephost_graph_add_nodes(OrtGraph* graph, const EphostNode* nodes, size_t count, const char* texts,
+                            OrtValueInfo* const* values, const int32_t* links, OrtNode** out);
 bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name);
 /* What the operator's schema says: the type parameter and formal name of each input and output of the node
  * (an array entry may be NULL), and the optional attributes. All arrays are borrowed and must live as long as
@@ -194,10 +223,14 @@ OrtEpGraphSupportInfo* ephost_support_info_new(const OrtGraph* graph, const OrtE
                                                const OrtKernelRegistry* registry);
 void ephost_support_info_free(OrtEpGraphSupportInfo* info);
 size_t ephost_support_info_claim_count(const OrtEpGraphSupportInfo* info);
-size_t ephost_claim_node_count(const OrtEpGraphSupportInfo* info, size_t claim);
-void ephost_claim_node_ids(const OrtEpGraphSupportInfo* info, size_t claim, size_t* ids);
-bool ephost_claim_is_single(const OrtEpGraphSupportInfo* info, size_t claim);
-bool ephost_claim_drops_constants(const OrtEpGraphSupportInfo* info, size_t claim);
+size_t ephost_support_info_node_count(const OrtEpGraphSupportInfo* info); /* of all claims */
+typedef struct EphostClaim {
+  size_t node_count;
+  bool single;
+  bool drops_constants;
+} EphostClaim;
+/* Every claim, and the ids of their nodes, claim by claim. */
+void ephost_support_info_read(const OrtEpGraphSupportInfo* info, EphostClaim* claims, size_t* ids);
 
 /* Kernels. An entry is valid until its registry changes or is released. */
 typedef struct KernelEntry KernelEntry;

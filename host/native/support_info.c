@@ -36,17 +36,18 @@ void ephost_support_info_free(OrtEpGraphSupportInfo* info) {
 }
 
 size_t ephost_support_info_claim_count(const OrtEpGraphSupportInfo* info) { return info->claim_count; }
-size_t ephost_claim_node_count(const OrtEpGraphSupportInfo* info, size_t claim) {
-  return info->claims[claim].node_count;
+size_t ephost_support_info_node_count(const OrtEpGraphSupportInfo* info) {
+  size_t count = 0;
+  for (size_t i = 0; i < info->claim_count; ++i) count += info->claims[i].node_count;
+  return count;
 }
-bool ephost_claim_is_single(const OrtEpGraphSupportInfo* info, size_t claim) {
-  return info->claims[claim].single;
-}
-bool ephost_claim_drops_constants(const OrtEpGraphSupportInfo* info, size_t claim) {
-  return info->claims[claim].drop_constant_initializers;
-}
-void ephost_claim_node_ids(const OrtEpGraphSupportInfo* info, size_t claim, size_t* ids) {
-  for (size_t i = 0; i < info->claims[claim].node_count; ++i) ids[i] = info->claims[claim].nodes[i]->id;
+
+void ephost_support_info_read(const OrtEpGraphSupportInfo* info, EphostClaim* claims, size_t* ids) {
+  for (size_t i = 0; i < info->claim_count; ++i) {
+    const Claim* claim = &info->claims[i];
+    claims[i] = (EphostClaim){claim->node_count, claim->single, claim->drop_constant_initializers};
+    for (size_t k = 0; k < claim->node_count; ++k) *ids++ = claim->nodes[k]->id;
+  }
 }
 
 static OrtStatus* add_claim(const char* function, OrtEpGraphSupportInfo* info, const OrtNode* const* nodes,

@@ -313,13 +313,13 @@ class Linker:
         scope: Mapping[str, Value] = {**outer, **values} if outer else values
         for node in made:
             for name in node.proto.input:
-                value = scope.get(name)
-                if value is None and name:
+                source = scope.get(name)
+                if source is None and name:
                     raise InvalidGraph(
                         f"node {node.label} of {where} reads '{name}', "
                         "which is no input, no initializer and no node's output"
                     )
-                node.inputs.append(value)
+                node.inputs.append(source)
             for attribute in node.proto.attribute:
                 if attribute.type in _GRAPHS:
                     self._subgraphs(node, attribute, scope)

@@ -7,12 +7,13 @@ call into a plugin that got it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import onnx
 
-from ephost._bindings import NULL, abi_element_type, api, call, check, dtype_of, ffi, lib
+from ephost._bindings import NULL, abi_element_type, api, call, check, dtype_of, ffi, lib, packed
 from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
@@ -52,17 +53,29 @@ class Constants:
         self._values.clear()
 
 
+class NativeValues:
+    """The ``OrtValueInfo*`` of a graph's values."""
+
+    def __init__(self, values: list[Value], infos: Any) -> None:
+        self.all = values
+        self.infos = infos  # OrtValueInfo*[], in that order
+        self.index = {id(value): at for at, value in enumerate(values)}
+
+    def __getitem__(self, value: Value) -> Any:
+        return self.infos[self.index[id(value)]]
+
+
 class NativeGraph:
     """An ``OrtGraph``, its subgraphs included, with the way back from its nodes to ours."""
 
     def __init__(self, model: Model, graph: Graph, constants: Constants) -> None:
         self.nodes: dict[int, Node] = {}
         self.node_pointers: dict[int, Any] = {}
-        self.graphs: dict[int, tuple[Any, dict[int, Any]]] = {}  # id of a Graph -> its OrtGraph*, its values
+        self.graphs: dict[int, tuple[Any, NativeValues]] = {}  # id of a Graph -> its OrtGraph*, its values
         self._views: list[Any] = []
         self.pointer = _root(model, graph)
         try:
-            _Builder(model, constants, self).fill(self.pointer, graph, None)
+            _Builder(model, constants, self).fill(self.pointer, graph)
         except BaseException:
             self.release()
             raise
@@ -78,8 +91,8 @@ class NativeGraph:
         """The ``OrtGraph`` of a group of nodes of the graph or of one of its subgraphs, for Compile."""
         pointer, values = self.graphs[id(graph)]
         node_list = [self.node_pointers[node.index] for node in nodes]
-        input_list = [values[id(value)] for value in inputs]
-        output_list = [values[id(value)] for value in outputs]
+        input_list = [values[value] for value in inputs]
+        output_list = [values[value] for value in outputs]
         out = ffi.new("OrtGraph**")
         check(
             lib.ephost_graph_view(
@@ -147,95 +160,91 @@ class _Builder:
         self.model = model
         self.constants = constants
         self.into = into
+        self.types: dict[int, tuple[Any, ...]] = {}  # by the id of a TensorType: EphostTensorType*, its parts
 
-    def fill(self, pointer: Any, graph: Graph, outer: dict[int, Any] | None) -> None:
-        """Add everything of `graph`; for a subgraph `outer` has the values that it may read from outside."""
-        known: dict[int, Any] = {}
-        self.into.graphs[id(graph)] = (pointer, known)
-        for value in graph.values.values():
-            known[id(value)] = self.value(pointer, value)
-        if outer is not None:
-            for value in _captured(graph):
-                info = self.value(pointer, value, outer_scope=True)
-                known[id(value)] = info
+    def fill(self, pointer: Any, graph: Graph, *, is_body: bool = False) -> None:
+        """Add everything of `graph`; for a subgraph also the values that it reads from outside."""
+        own, captured = list(graph.values.values()), list(_captured(graph)) if is_body else []
+        values = self.values(pointer, [*own, *captured])
+        for value in captured:
+            lib.ephost_value_set_outer_scope(values[value])
+        for value in values.all:
+            if value.initializer is not None:
+                self.initializer(values[value], value)
+        self.into.graphs[id(graph)] = (pointer, values)
         for value in graph.inputs:
-            _no_memory(lib.ephost_graph_add_input(pointer, known[id(value)]))
+            _no_memory(lib.ephost_graph_add_input(pointer, values[value]))
         for value in graph.outputs:
-            _no_memory(lib.ephost_graph_add_output(pointer, known[id(value)]))
-        for node in depth_first_order(graph.nodes):
-            self.node(pointer, node, known)
+            _no_memory(lib.ephost_graph_add_output(pointer, values[value]))
+        self.add_nodes(pointer, depth_first_order(graph.nodes), values)
         check(lib.ephost_graph_finish(pointer))
 
-    def value(self, graph: Any, value: Value, *, outer_scope: bool = False) -> Any:
-        name = _bytes(value.name)
-        kind = value.type
-        if isinstance(kind, TensorType):
-            element_type = abi_element_type(kind.element_type)
-            if kind.dims is None:
-                info = lib.ephost_graph_add_tensor(graph, name, element_type, -1, NULL, NULL)
-            else:
-                dims = [d if isinstance(d, int) else -1 for d in kind.dims]
-                symbols: Any = NULL
-                if any(isinstance(d, str) for d in kind.dims):
-                    texts = [ffi.new("char[]", _bytes(d) if isinstance(d, str) else b"") for d in kind.dims]
-                    symbols = ffi.new("char*[]", texts)
-                info = lib.ephost_graph_add_tensor(graph, name, element_type, len(dims), dims, symbols)
-        else:
-            info = lib.ephost_graph_add_value(graph, name, NULL if kind is None else type_info(kind))
-        _no_memory(info)
-        if outer_scope:
-            lib.ephost_value_set_outer_scope(info)
-        if value.initializer is not None:
-            data = self.constants.get(value)
-            _no_memory(lib.ephost_value_set_initializer(info, data, False, value.is_constant))
-            if value.external is not None:
-                external = value.external
-                _no_memory(
-                    lib.ephost_value_set_external(
-                        info, _bytes(external.path), external.offset, external.nbytes
-                    )
-                )
-        return info
+    def values(self, graph: Any, values: list[Value]) -> NativeValues:
+        types = []
+        infos = ffi.new("OrtValueInfo*[]", len(values))
+        for at, value in enumerate(values):
+            kind = value.type
+            made = self.types.get(id(kind))
+            if made is None:
+                if not isinstance(kind, TensorType):
+                    types.append(NULL)
+                    own_type = NULL if kind is None else type_info(kind)
+                    infos[at] = _no_memory(lib.ephost_graph_add_value(graph, _bytes(value.name), own_type))
+                    continue
+                made = self.types[id(kind)] = _tensor_type(kind)
+            types.append(made[0])
+        names = packed([value.name for value in values])
+        _no_memory(lib.ephost_graph_add_tensors(graph, names, types, len(types), infos))
+        return NativeValues(values, infos)
 
-    def node(self, graph: Any, node: Node, known: dict[int, Any]) -> None:
-        inputs = [NULL if v is None else known[id(v)] for v in node.inputs]
-        outputs = [NULL if v is None else known[id(v)] for v in node.outputs]
-        while inputs and not inputs[-1]:
-            inputs.pop()
-        while outputs and not outputs[-1]:
-            outputs.pop()
-        pointer = _no_memory(
-            lib.ephost_graph_add_node(
-                graph,
-                node.index,
-                _bytes(node.name),
-                _bytes(node.op_type),
-                _bytes(node.domain),
-                node.since_version,
-                _bytes(node.ep_name or (DEFAULT_PROVIDER if node.left_to_host else "")),
-                inputs,
-                len(inputs),
-                outputs,
-                len(outputs),
+    def initializer(self, info: Any, value: Value) -> None:
+        data = self.constants.get(value)
+        _no_memory(lib.ephost_value_set_initializer(info, data, False, value.is_constant))
+        if (external := value.external) is not None:
+            _no_memory(
+                lib.ephost_value_set_external(info, _bytes(external.path), external.offset, external.nbytes)
             )
-        )
-        self.into.nodes[node.index] = node
-        self.into.node_pointers[node.index] = pointer
-        for value in node.implicit_inputs:
-            _no_memory(lib.ephost_node_add_implicit_input(pointer, known[id(value)]))
-        opset = self.model.opsets.get(node.domain, 1)
-        described = schema_arrays(node.op_type, node.domain, opset, len(inputs), len(outputs))
-        if described is not None:
-            lib.ephost_node_set_schema(pointer, *described)
-        given = set()
-        for attribute in node.proto.attribute:
-            given.add(attribute.name)
-            self.attribute(pointer, node, attribute, known)
-        for default in schema_defaults(node.op_type, node.domain, opset):
-            if default.name not in given:
-                self.attribute(pointer, node, default, known)
 
-    def attribute(self, node: Any, owner: Node, proto: onnx.AttributeProto, known: dict[int, Any]) -> None:
+    def add_nodes(self, graph: Any, nodes: list[Node], values: NativeValues) -> None:
+        rows, links = [], []
+        texts: list[str] = []
+        index = values.index
+        opsets = self.model.opsets
+        defaults = []
+        for node in nodes:
+            inputs = [-1 if v is None else index[id(v)] for v in node.inputs]
+            outputs = [-1 if v is None else index[id(v)] for v in node.outputs]
+            while inputs and inputs[-1] < 0:
+                inputs.pop()
+            while outputs and outputs[-1] < 0:
+                outputs.pop()
+            links += inputs
+            links += outputs
+            schema = native_schema(
+                node.op_type, node.domain, opsets.get(node.domain, 1), len(inputs), len(outputs)
+            )
+            defaults.append(schema.defaults)
+            rows.append((node.index, node.since_version, schema.pointer, len(inputs), len(outputs)))
+            owner = node.ep_name or (DEFAULT_PROVIDER if node.left_to_host else "")
+            texts += (node.name, node.op_type, node.domain, owner)
+        pointers = ffi.new("OrtNode*[]", len(nodes))
+        _no_memory(
+            lib.ephost_graph_add_nodes(graph, rows, len(rows), packed(texts), values.infos, links, pointers)
+        )
+        for node, pointer, described in zip(nodes, pointers, defaults, strict=True):
+            self.into.nodes[node.index] = node
+            self.into.node_pointers[node.index] = pointer
+            for value in node.implicit_inputs:
+                _no_memory(lib.ephost_node_add_implicit_input(pointer, values[value]))
+            given = set()
+            for attribute in node.proto.attribute:
+                given.add(attribute.name)
+                self.attribute(pointer, node, attribute)
+            for default in described:
+                if default.name not in given:
+                    self.attribute(pointer, node, default)
+
+    def attribute(self, node: Any, owner: Node, proto: onnx.AttributeProto) -> None:
         kinds = onnx.AttributeProto
         name = _bytes(proto.name)
         if proto.type == kinds.INT:
@@ -264,7 +273,7 @@ class _Builder:
             subgraph = _no_memory(lib.ephost_graph_new(_bytes(body.name), self.model.ir_version, b""))
             lib.ephost_graph_set_parent(subgraph, node)
             try:
-                self.fill(subgraph, body, known)
+                self.fill(subgraph, body, is_body=True)
             except BaseException:
                 lib.ephost_graph_free(subgraph)
                 raise
@@ -355,15 +364,6 @@ def type_info(proto: onnx.TypeProto) -> Any:
     raise InvalidGraph(f"the type {kind!r} is not one that plugins know")
 
 
-@cache
-def schema_defaults(op_type: str, domain: str, opset: int) -> tuple[onnx.AttributeProto, ...]:
-    """The attributes with a default in the operator's schema: plugins see them, as in onnxruntime."""
-    schema = schema_of(op_type, domain, opset)
-    if schema is None:
-        return ()
-    return tuple(a.default_value for a in schema.attributes.values() if a.default_value.name)
-
-
 def _formals(formals: Sequence[Any], count: int) -> tuple[list[bytes], list[bytes]]:
     params, names = [], []
     for index in range(count):
@@ -377,22 +377,46 @@ def _formals(formals: Sequence[Any], count: int) -> tuple[list[bytes], list[byte
     return params, names
 
 
+@dataclass(slots=True, frozen=True)
+class NativeSchema:
+    """What plugins are told of an operator's schema."""
+
+    pointer: Any  # EphostSchema*; NULL where onnx knows no such operator
+    parts: tuple[Any, ...]  # what it points to
+    defaults: tuple[
+        onnx.AttributeProto, ...
+    ]  # attributes with a default: plugins see them, as in onnxruntime
+
+
 @cache
-def schema_arrays(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> tuple[Any, ...] | None:
-    """What ``ephost_node_set_schema`` takes, made once for each operator and number of inputs and outputs."""
+def native_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> NativeSchema:
+    """The schema of an operator for nodes of so many inputs and outputs; it lives as long as the process."""
     schema = schema_of(op_type, domain, opset)
     if schema is None:
-        return None
-    arrays = []
-    for texts in (*_formals(schema.inputs, inputs), *_formals(schema.outputs, outputs)):
-        strings = [ffi.new("char[]", text) for text in texts]
-        array = ffi.new("char*[]", strings or [NULL])
-        _keep.append(strings)
-        arrays.append(array)
-    names = [ffi.new("char[]", name.encode()) for name in schema.attributes]
-    attributes = ffi.new("char*[]", names or [NULL])
-    _keep.append(names)
-    return (*arrays, attributes, len(names))
+        return NativeSchema(NULL, (), ())
+    names = [name.encode() for name in schema.attributes]
+    parts = [
+        _strings(texts)
+        for texts in (*_formals(schema.inputs, inputs), *_formals(schema.outputs, outputs), names)
+    ]
+    pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), len(names)))
+    defaults = tuple(a.default_value for a in schema.attributes.values() if a.default_value.name)
+    return NativeSchema(pointer, tuple(parts), defaults)
 
 
-_keep: list[Any] = []  # strings that the cached arrays point to
+def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
+    """A ``char*[]``, and the strings that it points to."""
+    strings = [ffi.new("char[]", text) for text in texts]
+    return ffi.new("char*[]", strings or [NULL]), strings
+
+
+def _tensor_type(kind: TensorType) -> tuple[Any, ...]:
+    """An ``EphostTensorType*``, and what it points to."""
+    element_type = abi_element_type(kind.element_type)
+    if kind.dims is None:
+        return (ffi.new("EphostTensorType*", (element_type, -1, NULL, NULL)),)
+    dims = ffi.new("int64_t[]", [d if isinstance(d, int) else -1 for d in kind.dims])
+    symbols: tuple[Any, Any] = (NULL, None)
+    if any(isinstance(d, str) for d in kind.dims):
+        symbols = _strings([_bytes(d) if isinstance(d, str) else b"" for d in kind.dims])
+    return (ffi.new("EphostTensorType*", (element_type, len(kind.dims), dims, symbols[0])), dims, symbols)

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import onnx
@@ -176,14 +177,11 @@ class Partitioner:
             raise MemoryError("no memory for the claims of an EP")
         try:
             ep.call("GetCapability", pointer, info)
-            claims = []
-            for claim in range(lib.ephost_support_info_claim_count(info)):
-                ids = ffi.new("size_t[]", lib.ephost_claim_node_count(info, claim))
-                lib.ephost_claim_node_ids(info, claim, ids)
-                nodes = [native.nodes[i] for i in ids]
-                single = bool(lib.ephost_claim_is_single(info, claim))
-                claims.append((nodes, single, bool(lib.ephost_claim_drops_constants(info, claim))))
-            return claims
+            claims = ffi.new("EphostClaim[]", lib.ephost_support_info_claim_count(info))
+            ids = ffi.new("size_t[]", lib.ephost_support_info_node_count(info))
+            lib.ephost_support_info_read(info, claims, ids)
+            nodes = iter([native.nodes[i] for i in ids])
+            return [(list(islice(nodes, c.node_count)), c.single, c.drops_constants) for c in claims]
         finally:
             lib.ephost_support_info_free(info)
 
@@ -309,7 +307,7 @@ class Partitioner:
     def _create_kernel(self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node) -> None:
         ep = assignment.ep
         pointer = native.node_pointers[node.index]
-        entry = lib.ephost_registry_find(registry, pointer, ep.name.encode())
+        entry = lib.ephost_registry_find(registry, pointer, ep.encoded_name)
         if not entry:
             raise EPFail(
                 f"{ep.label} claims the node {node.label}, but its kernel registry has no kernel for it "
@@ -328,19 +326,19 @@ class Partitioner:
         kernel = Kernel(node, info, NULL, definition)
         assignment.kernels.append(kernel)
         out = ffi.new("OrtKernelImpl**")
-        where = f"the kernel of {ep.label} for {node.label}"
         try:
             check(lib.ephost_kernel_create(info, entry, out))
         except OnnxRuntimeException as error:
+            where = f"the kernel of {ep.label} for {node.label}"
             raise type(error)(f"{where} cannot be created: {error}") from None
         kernel.implementation = out[0]
         if not kernel.implementation or not kernel.implementation.Compute:
-            raise EPFail(f"{where} has no Compute")
+            raise EPFail(f"the kernel of {ep.label} for {node.label} has no Compute")
         node.ep_name = ep.name
-        if self.prepack:
-            self._prepack(kernel, constants, where)
+        if self.prepack and any(constants):
+            self._prepack(ep, kernel, constants)
 
-    def _prepack(self, kernel: Kernel, constants: list[Any], where: str) -> None:
+    def _prepack(self, ep: ExecutionProvider, kernel: Kernel, constants: list[Any]) -> None:
         implementation = kernel.implementation
         if int(implementation.ort_version_supported) < 24 or not implementation.PrePackWeight:
             return
@@ -352,6 +350,7 @@ class Partitioner:
             try:
                 check(implementation.PrePackWeight(implementation, constant, index, allocator, NULL, packed))
             except OnnxRuntimeException as error:
+                where = f"the kernel of {ep.label} for {kernel.node.label}"
                 raise type(error)(f"{where} failed in PrePackWeight of input {index}: {error}") from None
 
 
