@@ -24,7 +24,9 @@ struct ThreadPool {
   Condition left; /* a worker left a job */
   Job* jobs;
   bool stopping;
-  int thread_count; /* not counting callers */
+  bool started;
+  int helpers;      /* threads to start, not counting callers */
+  int thread_count; /* threads that were started */
   Thread threads[];
 };
 
@@ -71,18 +73,25 @@ ThreadPool* ephost_thread_pool_new(int threads) {
   int helpers = threads - 1;
   ThreadPool* pool = host_calloc(1, sizeof *pool + (size_t)helpers * sizeof(Thread));
   if (!pool) return NULL;
+  pool->helpers = helpers;
   mutex_init(&pool->lock);
   condition_init(&pool->work);
   condition_init(&pool->left);
-  while (pool->thread_count < helpers) {
+  return pool;
+}
+
+/* Under the pool's lock, by the first job that can use threads: many a session never has one. What the system
+ * refuses is not asked for again. */
+static void start_threads(ThreadPool* pool) {
+  pool->started = true;
+  while (pool->thread_count < pool->helpers) {
     if (thread_start(&pool->threads[pool->thread_count], worker, pool)) {
       host_log(ORT_LOGGING_LEVEL_WARNING, "the system gave %d of %d threads to the thread pool",
-               pool->thread_count, helpers);
+               pool->thread_count, pool->helpers);
       break;
     }
     ++pool->thread_count;
   }
-  return pool;
 }
 
 void ephost_thread_pool_free(ThreadPool* pool) {
@@ -98,12 +107,12 @@ void ephost_thread_pool_free(ThreadPool* pool) {
   host_free(pool);
 }
 
-int ephost_thread_pool_size(const ThreadPool* pool) { return pool ? pool->thread_count + 1 : 1; }
+int ephost_thread_pool_size(const ThreadPool* pool) { return pool ? pool->helpers + 1 : 1; }
 
 void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches,
                               void* context) {
   if (total == 0) return;
-  size_t threads = pool ? (size_t)pool->thread_count + 1 : 1;
+  size_t threads = pool ? (size_t)pool->helpers + 1 : 1;
   if (batches == 0) batches = threads;
   if (batches > total) batches = total;
   if (threads == 1 || batches == 1 || inside_job) {
@@ -112,6 +121,7 @@ void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_
   }
   Job job = {.fn = fn, .context = context, .total = total, .piece = (total + batches - 1) / batches};
   mutex_lock(&pool->lock);
+  if (!pool->started) start_threads(pool);
   job.link = pool->jobs;
   pool->jobs = &job;
   if (batches == 2) {
