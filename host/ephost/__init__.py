@@ -11,11 +11,10 @@ outputs = session.run(None, {"x": array})
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ephost.coverage import abi_coverage
 from ephost.environment import (
     OrtEpDevice,
     OrtHardwareDevice,
@@ -30,6 +29,7 @@ from ephost.environment import (
 from ephost.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 
 if TYPE_CHECKING:
+    from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
     from ephost.session import (
         InferenceSession,
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Needs onnx, which takes longer to import than everything else here: imported with the first session.
+# Imported when first asked for: most of it needs onnx, which takes longer to import than all the rest.
 _LAZY = {
     "Explanation": "ephost.explanation",
+    "abi_coverage": "ephost.coverage",
     "InferenceSession": "ephost.session",
     "ModelMetadata": "ephost.session",
     "NodeArg": "ephost.session",
@@ -66,12 +67,14 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})
 
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _installed_or_source(name: str) -> str:
-    installed = _PACKAGE / name
-    return str(installed if installed.is_dir() else _PACKAGE.parent.parent / name)
+    installed = os.path.join(_PACKAGE, name)
+    if os.path.isdir(installed):
+        return installed
+    return os.path.normpath(os.path.join(_PACKAGE, "..", "..", name))
 
 
 def get_include() -> str:

@@ -9,18 +9,19 @@ import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ephost import hardware
 from ephost._bindings import api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
 from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException
-from ephost.hardware import HardwareDescription
 from ephost.library import Library, absolute
 from ephost.logs import LEVELS
 
+if TYPE_CHECKING:
+    from ephost.hardware import HardwareDescription
+
 MAX_EP_DEVICES = 32
 DEFAULT_PROVIDER = "CPUExecutionProvider"
-_DEVICE_TYPES = {number: name for name, number in hardware.TYPES.items()}
+_DEVICE_TYPES = {0: "CPU", 1: "GPU", 2: "NPU"}  # by OrtHardwareDeviceType
 
 
 class OrtHardwareDevice:
@@ -196,12 +197,14 @@ def default_logger_severity() -> int:
 
 
 def _new_hardware(description: HardwareDescription) -> Any:
+    from ephost.hardware import TYPES
+
     out = ffi.new("OrtHardwareDevice**")
     metadata = new_key_values(dict(description.metadata))
     try:
         check(
             ep_api.CreateHardwareDevice(
-                hardware.TYPES[description.type],
+                TYPES[description.type],
                 description.vendor_id,
                 description.device_id,
                 description.vendor.encode(),
@@ -217,6 +220,8 @@ def _new_hardware(description: HardwareDescription) -> Any:
 def _hardware_devices() -> list[Any]:
     global _hardware
     if _hardware is None:
+        from ephost import hardware  # with the first question: it takes a while to import
+
         descriptions = hardware.from_environment()
         if descriptions is None:
             descriptions = hardware.discover()
@@ -247,6 +252,8 @@ def set_hardware_devices(devices: Iterable[Mapping[str, Any] | HardwareDescripti
         InvalidArgument: naming the entry and the field that are wrong.
     """
     global _hardware
+    from ephost import hardware
+
     descriptions = hardware.parse(devices) if devices is not None else None
     with _lock:
         if _hardware is not None:

@@ -8,7 +8,6 @@ import platform
 import re
 import struct
 import sys
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from ephost._bindings import NULL, api, check, ffi, lib, member, text
@@ -211,4 +210,6 @@ def absolute(path: str | os.PathLike[str]) -> str:
     given = os.fspath(path)
     if not given:
         raise InvalidArgument("the path of the plugin library is empty")
+    from pathlib import Path  # takes longer to import than the rest of the package
+
     return str(Path(given).absolute())
