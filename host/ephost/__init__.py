@@ -15,22 +15,58 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
+from ephost.enums import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtCompileApiFlags,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtExecutionProviderDevicePolicy,
+    OrtHardwareDeviceType,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+    OrtSparseFormat,
+)
 from ephost.environment import (
     OrtEpDevice,
     OrtHardwareDevice,
     get_available_providers,
     get_ep_devices,
     get_hardware_devices,
+    register_execution_provider_factory,
     register_execution_provider_library,
     set_default_logger_severity,
+    set_global_thread_pool_sizes,
     set_hardware_devices,
     unregister_execution_provider_library,
 )
-from ephost.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from ephost.options import RunOptions, SessionOptions
 
 if TYPE_CHECKING:
+    from ephost.about import (
+        create_and_register_allocator,
+        create_and_register_allocator_v2,
+        disable_telemetry_events,
+        enable_telemetry_events,
+        get_all_providers,
+        get_build_info,
+        get_device,
+        get_version_string,
+        has_collective_ops,
+        preload_dlls,
+        print_debug_info,
+        set_default_logger_verbosity,
+        set_seed,
+    )
+    from ephost.as_onnxruntime import install_as_onnxruntime
+    from ephost.compiler import AdapterFormat, LoraAdapter, ModelCompiler, OrtExternalInitializerInfo
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
+    from ephost.io_binding import IOBinding, SessionIOBinding
+    from ephost.selection import is_available, set_default_providers
     from ephost.session import (
         InferenceSession,
         ModelMetadata,
@@ -38,21 +74,45 @@ if TYPE_CHECKING:
         OrtEpAssignedNode,
         OrtEpAssignedSubgraph,
     )
-    from ephost.values import OrtValue
+    from ephost.values import OrtValue, SparseTensor, copy_tensors
 
 __version__ = "0.1.0"
 
 # Imported when first asked for: most of it needs onnx, which takes longer to import than all the rest.
 _LAZY = {
+    "AdapterFormat": "ephost.compiler",
     "Explanation": "ephost.explanation",
-    "abi_coverage": "ephost.coverage",
+    "IOBinding": "ephost.io_binding",
     "InferenceSession": "ephost.session",
+    "LoraAdapter": "ephost.compiler",
+    "ModelCompiler": "ephost.compiler",
     "ModelMetadata": "ephost.session",
     "NodeArg": "ephost.session",
     "OrtEpAssignedNode": "ephost.session",
     "OrtEpAssignedSubgraph": "ephost.session",
+    "OrtExternalInitializerInfo": "ephost.compiler",
     "OrtValue": "ephost.values",
+    "SessionIOBinding": "ephost.io_binding",
+    "SparseTensor": "ephost.values",
+    "abi_coverage": "ephost.coverage",
+    "copy_tensors": "ephost.values",
+    "create_and_register_allocator": "ephost.about",
+    "create_and_register_allocator_v2": "ephost.about",
+    "disable_telemetry_events": "ephost.about",
+    "enable_telemetry_events": "ephost.about",
     "explain": "ephost.explanation",
+    "get_all_providers": "ephost.about",
+    "get_build_info": "ephost.about",
+    "get_device": "ephost.about",
+    "get_version_string": "ephost.about",
+    "has_collective_ops": "ephost.about",
+    "install_as_onnxruntime": "ephost.as_onnxruntime",
+    "is_available": "ephost.selection",
+    "preload_dlls": "ephost.about",
+    "print_debug_info": "ephost.about",
+    "set_default_logger_verbosity": "ephost.about",
+    "set_default_providers": "ephost.selection",
+    "set_seed": "ephost.about",
 }
 
 
@@ -88,28 +148,68 @@ def get_cmake_dir() -> str:
 
 
 __all__ = [
+    "AdapterFormat",
     "ExecutionMode",
+    "ExecutionOrder",
     "Explanation",
     "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceSession",
+    "LoraAdapter",
+    "ModelCompiler",
     "ModelMetadata",
     "NodeArg",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
+    "OrtCompileApiFlags",
+    "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
     "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtExternalInitializerInfo",
     "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
+    "OrtMemType",
+    "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType",
+    "OrtSparseFormat",
+    "OrtSyncStream",
     "OrtValue",
     "RunOptions",
+    "SessionIOBinding",
     "SessionOptions",
+    "SparseTensor",
     "abi_coverage",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
     "explain",
+    "get_all_providers",
     "get_available_providers",
+    "get_build_info",
     "get_cmake_dir",
+    "get_device",
     "get_ep_devices",
     "get_hardware_devices",
     "get_include",
+    "get_version_string",
+    "has_collective_ops",
+    "install_as_onnxruntime",
+    "is_available",
+    "preload_dlls",
+    "print_debug_info",
+    "register_execution_provider_factory",
     "register_execution_provider_library",
     "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_default_providers",
+    "set_global_thread_pool_sizes",
     "set_hardware_devices",
+    "set_seed",
     "unregister_execution_provider_library",
 ]

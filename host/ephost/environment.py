@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
-from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException
-from ephost.library import Library, absolute
+from ephost.devices import OrtMemoryInfo, OrtSyncStream
+from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
+from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented, OnnxRuntimeException
+from ephost.library import Library, absolute, entry_point
 from ephost.logs import LEVELS
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_EP_DEVICES = 32
 DEFAULT_PROVIDER = "CPUExecutionProvider"
-_DEVICE_TYPES = {0: "CPU", 1: "GPU", 2: "NPU"}  # by OrtHardwareDeviceType
 
 
 class OrtHardwareDevice:
@@ -32,12 +33,13 @@ class OrtHardwareDevice:
         self.vendor: str = text(api.HardwareDevice_Vendor(pointer))
         self.vendor_id: int = int(api.HardwareDevice_VendorId(pointer))
         self.device_id: int = int(api.HardwareDevice_DeviceId(pointer))
-        self.type: str = _DEVICE_TYPES.get(int(api.HardwareDevice_Type(pointer)), "?")
+        self.type = OrtHardwareDeviceType(int(api.HardwareDevice_Type(pointer)))
         self.metadata: dict[str, str] = key_values(api.HardwareDevice_Metadata(pointer))
 
     def __repr__(self) -> str:
         return (
-            f"OrtHardwareDevice(type={self.type}, vendor={self.vendor!r}, vendor_id={self.vendor_id:#06x}, "
+            f"OrtHardwareDevice(type={self.type.name}, vendor={self.vendor!r}, "
+            f"vendor_id={self.vendor_id:#06x}, "
             f"device_id={self.device_id:#06x})"
         )
 
@@ -65,6 +67,19 @@ class OrtEpDevice:
         """False once its library is unregistered: it can't be used any more."""
         return self._registration.is_open
 
+    def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:
+        """The memory that the execution provider allocates for this device, or None when it names none."""
+        pointer = api.EpDevice_MemoryInfo(self._pointer, int(memory_type))
+        return OrtMemoryInfo._borrow(pointer, self) if pointer else None
+
+    def create_sync_stream(self) -> OrtSyncStream:
+        """Refused: work on a device's streams is not offered yet.
+
+        Raises:
+            NotImplemented: always, naming the device.
+        """
+        raise NotImplemented(f"sync streams are not implemented ({self!r})")
+
     def __repr__(self) -> str:
         return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
 
@@ -72,7 +87,9 @@ class OrtEpDevice:
 class Registration:
     """One registered library with its EP devices. Made whole or not at all."""
 
-    def __init__(self, name: str, path: str, devices: list[Any]) -> None:
+    def __init__(
+        self, name: str, path: str, devices: list[Any], entry_points: tuple[Any, Any] | None = None
+    ) -> None:
         self.name = name
         self.path = path
         self.is_open = False
@@ -83,7 +100,7 @@ class Registration:
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.logger = lib.ephost_logger_new(name.encode(), _severity)
         try:
-            self.library = Library(name, path, self.logger)
+            self.library = Library(name, path, self.logger, entry_points)
         except BaseException:
             lib.ephost_logger_free(self.logger)
             raise
@@ -127,7 +144,8 @@ class Registration:
         version = member("OrtEpFactory", factory, "GetVersion")
         for pointer in made:
             metadata = ffi.cast("OrtKeyValuePairs*", api.EpDevice_EpMetadata(pointer))
-            api.AddKeyValuePair(metadata, b"library_path", os.fsencode(self.path))
+            if self.library.is_file:
+                api.AddKeyValuePair(metadata, b"library_path", os.fsencode(self.path))
             if (
                 version is not None
                 and not api.GetKeyValue(metadata, b"version")
@@ -194,6 +212,44 @@ def set_default_logger_severity(severity: int) -> None:
 def default_logger_severity() -> int:
     """The severity that :func:`set_default_logger_severity` set."""
     return _severity
+
+
+_global_threads: Any = None
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
+    """Make the pool of threads that sessions share whose options say ``use_per_session_threads = False``.
+
+    Args:
+        intra_op_num_threads: how many threads; 0: one for each processor.
+        inter_op_num_threads: accepted; nodes run one by one.
+
+    Raises:
+        InvalidArgument: a negative number.
+        Fail: the pool exists already.
+    """
+    global _global_threads
+    if intra_op_num_threads < 0 or inter_op_num_threads < 0:
+        raise InvalidArgument(f"a pool cannot have {min(intra_op_num_threads, inter_op_num_threads)} threads")
+    with _lock:
+        if _global_threads is not None:
+            raise Fail("Global thread pools have already been created, cannot replace them")
+        _global_threads = lib.ephost_thread_pool_new(intra_op_num_threads or processor_count())
+
+
+def global_threads() -> Any:
+    """The ``ThreadPool*`` that sessions share; made now when :func:`set_global_thread_pool_sizes` was not
+    called.
+    """
+    with _lock:
+        if _global_threads is None:
+            set_global_thread_pool_sizes()
+        return _global_threads
+
+
+def processor_count() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def _new_hardware(description: HardwareDescription) -> Any:
@@ -284,19 +340,46 @@ def register_execution_provider_library(registration_name: str, library_path: st
         EPFail: the plugin broke a rule of the ABI; or the plugin's own error, with its code.
         Whatever is raised, nothing is registered and the library is closed.
     """
-    if not isinstance(registration_name, str):
-        raise TypeError(f"the registration name is a str, not {type(registration_name).__name__}")
-    if "\0" in registration_name:
-        raise InvalidArgument(f"the registration name {registration_name!r} has a NUL in it")
-    path = absolute(library_path)
+    _check_name(registration_name)
+    _register(registration_name, absolute(library_path), None)
+
+
+def register_execution_provider_factory(registration_name: str, create: Any, release: Any) -> None:
+    """Take an execution provider that has no library of its own: it is linked into the program, or built in
+    its tree.
+
+    Args:
+        registration_name: any name.
+        create: ``CreateEpFactories`` of the execution provider: an address, a cffi or ctypes function, or the
+            name of a symbol of a library that is in the process already.
+        release: its ``ReleaseEpFactory``, likewise.
+
+    Raises:
+        TypeError, InvalidArgument: something that is no function, or a symbol that nobody exports.
+        Fail: the name is taken.
+        EPFail: the plugin broke a rule of the ABI; or the plugin's own error, with its code.
+    """
+    _check_name(registration_name)
+    points = entry_point(create, "CreateEpFactories"), entry_point(release, "ReleaseEpFactory")
+    _register(registration_name, "in this process", points)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the registration name is a str, not {type(name).__name__}")
+    if "\0" in name:
+        raise InvalidArgument(f"the registration name {name!r} has a NUL in it")
+
+
+def _register(name: str, path: str, entry_points: tuple[Any, Any] | None) -> None:
     with _lock:
-        if registration_name in _registrations or registration_name == DEFAULT_PROVIDER:
-            taken = _registrations.get(registration_name)
+        if name in _registrations or name == DEFAULT_PROVIDER:
+            taken = _registrations.get(name)
             raise Fail(
-                f"EP library is already registered under {registration_name}"
+                f"EP library is already registered under {name}"
                 + (f" ({taken.path})" if taken else ": the name is the host's own")
             )
-        _registrations[registration_name] = Registration(registration_name, path, _hardware_devices())
+        _registrations[name] = Registration(name, path, _hardware_devices(), entry_points)
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:

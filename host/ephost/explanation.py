@@ -431,7 +431,7 @@ def _provider(assignment: Assignment, kernels: Sequence[_Kernel] | None) -> Prov
         ep_name=ep.name,
         library=ep.registration.name,
         path=ep.registration.path,
-        devices=tuple(f"{d.device.type} {d.device.vendor}".rstrip() for d in ep.devices),
+        devices=tuple(f"{d.device.type.name} {d.device.vendor}".rstrip() for d in ep.devices),
         options=dict(ep.options),
         nodes=len(assignment.nodes),
         groups=len(assignment.groups),

@@ -120,13 +120,16 @@ def check_version(who: str, version: int) -> None:
 class Library:
     """An open plugin library and the factories that it made. A step that fails undoes the ones before it."""
 
-    def __init__(self, name: str, path: str, logger: Any) -> None:
+    def __init__(
+        self, name: str, path: str, logger: Any, entry_points: tuple[Any, Any] | None = None
+    ) -> None:
         """Open the library and create its factories.
 
         Args:
             name: the registration name, handed to the plugin.
-            path: absolute path of the shared library.
+            path: absolute path of the shared library; with ``entry_points`` what messages call it.
             logger: ``OrtLogger*`` for the plugin's messages; must outlive the library.
+            entry_points: the two functions of a plugin that has no file, each from :func:`entry_point`.
 
         Raises:
             NoSuchFile, Fail: the library cannot be opened or lacks a symbol.
@@ -136,6 +139,16 @@ class Library:
         self.path = path
         self.factories: list[Any] = []
         self._handle = NULL
+        self.is_file = entry_points is None
+        self._entry_points = entry_points  # kept alive
+        if entry_points is not None:
+            self._release = ffi.cast("ReleaseEpApiFactoryFn", entry_points[1][0])
+            try:
+                self._create_factories(ffi.cast("CreateEpApiFactoriesFn", entry_points[0][0]), logger)
+            except BaseException:
+                self.close()
+                raise
+            return
         check_path(path)
         error = ffi.new("char[]", 4096)
         handle = lib.ephost_library_open(os.fsencode(path), error, 4096)
@@ -199,6 +212,43 @@ class Library:
         if self._handle:
             lib.ephost_library_close(self._handle)
             self._handle = NULL
+
+
+def entry_point(function: Any, name: str) -> tuple[int, Any]:
+    """The address of a function that was given in one of several ways, and what must stay alive for it.
+
+    Args:
+        function: an address, a cffi or ctypes function pointer, or the name of a symbol in this process.
+        name: which of the two it is, for messages.
+
+    Raises:
+        TypeError: none of these.
+        InvalidArgument: NULL, or a symbol that no library of this process exports.
+    """
+    import ctypes  # only here: it adds to the time of importing the package
+
+    if isinstance(function, str):
+        try:
+            function = getattr(ctypes.CDLL(None), function)
+        except (AttributeError, OSError, TypeError):
+            raise InvalidArgument(
+                f"{name}: no library of this process exports the symbol {function!r}"
+            ) from None
+    if isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    elif isinstance(function, ctypes.c_void_p):
+        address = function.value or 0
+    elif isinstance(function, ffi.CData):
+        address = int(ffi.cast("uintptr_t", function))
+    elif isinstance(function, int) and not isinstance(function, bool):
+        address = function
+    else:
+        raise TypeError(
+            f"{name} is an address, a cffi or ctypes function, or a symbol's name, not {function!r}"
+        )
+    if address <= 0:
+        raise InvalidArgument(f"{name} is NULL")
+    return address, function
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import enum
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ephost._bindings import api, check, ffi, text
-from ephost.environment import OrtEpDevice
-from ephost.errors import InvalidArgument, RuntimeException
+from ephost.enums import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtExecutionProviderDevicePolicy,
+)
+from ephost.environment import (
+    DEFAULT_PROVIDER,
+    OrtEpDevice,
+    get_available_providers,
+    get_ep_devices,
+    processor_count,
+)
+from ephost.errors import InvalidArgument, NotImplemented, RuntimeException
 
-
-class GraphOptimizationLevel(enum.IntEnum):
-    """How much the host rewrites a model before plugins see it; below ENABLE_BASIC nothing is folded."""
-
-    ORT_DISABLE_ALL = 0
-    ORT_ENABLE_BASIC = 1
-    ORT_ENABLE_EXTENDED = 2
-    ORT_ENABLE_LAYOUT = 3
-    ORT_ENABLE_ALL = 99
-
-
-class ExecutionMode(enum.IntEnum):
-    """Whether nodes of one run may run side by side. The host runs them in order either way."""
-
-    ORT_SEQUENTIAL = 0
-    ORT_PARALLEL = 1
+_LOG = logging.getLogger("ephost.options")
 
 
 def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
@@ -40,32 +41,126 @@ def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
     return checked
 
 
+class _Option:
+    """A field of SessionOptions: typed, with a default; setting another type is a TypeError."""
+
+    def __init__(self, kind: type, default: Any, doc: str) -> None:
+        self._kind, self.default, self.__doc__ = kind, default, doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, options: SessionOptions | None, owner: type) -> Any:
+        return self if options is None else options._fields.get(self._name, self.default)
+
+    def __set__(self, options: SessionOptions, value: Any) -> None:
+        kind = self._kind
+        if issubclass(kind, enum.IntEnum) and isinstance(value, int) and not isinstance(value, bool):
+            value = kind(value)
+        fits = isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
+        if kind is str and isinstance(value, os.PathLike):
+            value, fits = os.fspath(value), True
+        if not fits:
+            raise TypeError(f"SessionOptions.{self._name} is a {kind.__name__}, not {value!r}")
+        options._fields[self._name] = value
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Devices of one execution provider that a session is to use, and how."""
+
+    devices: tuple[OrtEpDevice, ...]
+    options: Mapping[str, str]
+    error_on_failure: bool = True
+
+    @property
+    def ep_name(self) -> str:
+        """The name of the execution provider."""
+        return self.devices[0].ep_name
+
+
+# Fields without an effect here: why, said once for each when a session is made with another value than the
+# default.
+_WITHOUT_EFFECT = {
+    "enable_cpu_mem_arena": "the host's allocator caches blocks for the whole process",
+    "enable_mem_pattern": "the plan of a session always lays out its memory",
+    "enable_mem_reuse": "the plan of a session always reuses memory",
+    "execution_mode": "the nodes of a run are executed one after the other",
+    "execution_order": "nodes run in the model's order",
+    "inter_op_num_threads": "the nodes of a run are executed one after the other",
+    "log_verbosity_level": "verbose messages have one level",
+    "use_deterministic_compute": "the host's own work is always deterministic; plugins are not told",
+}
+_said: set[str] = set()
+
+PolicyDelegate = Callable[
+    [Sequence[OrtEpDevice], Mapping[str, str], Mapping[str, str], int], Sequence[OrtEpDevice]
+]
+
+
 class SessionOptions:
     """How a session is made. A session copies what it needs: later changes do not reach it."""
 
+    enable_cpu_mem_arena = _Option(bool, True, "Accepted; the host's allocator always keeps freed blocks.")
+    enable_mem_pattern = _Option(bool, True, "Accepted; a session's memory is always planned.")
+    enable_mem_reuse = _Option(bool, True, "Accepted; memory is always reused.")
+    enable_profiling = _Option(bool, False, "Record the time of each step, for ``session.end_profiling``.")
+    execution_mode = _Option(ExecutionMode, ExecutionMode.ORT_SEQUENTIAL, "Accepted; nodes run one by one.")
+    execution_order = _Option(
+        ExecutionOrder, ExecutionOrder.DEFAULT, "Accepted; nodes run in the model's order."
+    )
+    graph_optimization_level = _Option(
+        GraphOptimizationLevel,
+        GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "Below ORT_ENABLE_BASIC nothing is folded.",
+    )
+    inter_op_num_threads = _Option(int, 0, "Accepted; nodes run one by one.")
+    intra_op_num_threads = _Option(int, 0, "Threads of the session's pool; 0: one for each processor.")
+    log_severity_level = _Option(
+        int, -1, "Severity from which the session's messages are logged; -1: the default."
+    )
+    log_verbosity_level = _Option(int, 0, "Accepted; verbose messages have one level.")
+    logid = _Option(str, "", "The name of the session's logger.")
+    optimized_model_filepath = _Option(
+        str, "", "Where the folded model is written, before any plugin takes part."
+    )
+    profile_file_prefix = _Option(str, "onnxruntime_profile_", "What the profile's file name begins with.")
+    use_deterministic_compute = _Option(bool, False, "Accepted; the host's own work is always deterministic.")
+    use_per_session_threads = _Option(
+        bool, True, "False: the pool of ``set_global_thread_pool_sizes`` is used."
+    )
+
+    __slots__ = (
+        "__weakref__",
+        "_cancelled",
+        "_config",
+        "_external_files",
+        "_fields",
+        "_free_denotations",
+        "_free_dimensions",
+        "_host_only",
+        "_initializers",
+        "_policy",
+        "_providers",
+    )
+
     def __init__(self) -> None:
-        self.enable_cpu_mem_arena: bool = True
-        self.enable_mem_pattern: bool = True
-        self.enable_mem_reuse: bool = True
-        self.enable_profiling: bool = False
-        self.execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
-        self.execution_order: int = 0
-        self.graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.inter_op_num_threads: int = 0
-        self.intra_op_num_threads: int = 0
-        self.log_severity_level: int = -1
-        self.log_verbosity_level: int = 0
-        self.logid: str = ""
-        self.optimized_model_filepath: str = ""
-        self.profile_file_prefix: str = "onnxruntime_profile_"
-        self.use_deterministic_compute: bool = False
+        self._fields: dict[str, Any] = {}
         self._config: dict[str, str] = {}
         self._free_dimensions: dict[str, int] = {}
         self._free_denotations: dict[str, int] = {}
-        self._providers: list[tuple[list[OrtEpDevice], dict[str, str]]] = []
+        self._providers: list[Chosen] = []
+        self._host_only = False  # add_provider("CPUExecutionProvider") says so
+        self._policy: OrtExecutionProviderDevicePolicy | PolicyDelegate | None = None
+        self._initializers: dict[str, np.ndarray] = {}
+        self._external_files: dict[str, np.ndarray] = {}
+        self._cancelled = False
+
+    # ---- options by key ----
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Set an option by its key, such as ``session.disable_cpu_ep_fallback``; plugins see all of them.
+        """Set an option by its string key, such as ``session.disable_cpu_ep_fallback``; plugins see all of
+        them.
 
         Raises:
             TypeError: a key or value that is no str.
@@ -83,6 +178,8 @@ class SessionOptions:
             raise RuntimeException(f"SessionOptions does not have configuration with key: {key}")
         return self._config[key]
 
+    # ---- what the model is given ----
+
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
         """Fix the dimensions of the model's inputs that bear this name."""
         self._free_dimensions[name] = _dimension(name, value)
@@ -91,14 +188,106 @@ class SessionOptions:
         """Fix the dimensions of the model's inputs that have this denotation."""
         self._free_denotations[denotation] = _dimension(denotation, value)
 
+    def add_initializer(self, name: str, ort_value: Any) -> None:
+        """Use a value in place of the model's initializer of that name; its memory is shared, not copied.
+
+        Raises:
+            TypeError: it is no tensor in an OrtValue.
+            InvalidArgument: the name was given before.
+        """
+        self.add_external_initializers([name], [ort_value])
+
+    def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
+        """Use values in place of the model's initializers, whose external data need not exist then.
+
+        Raises:
+            TypeError: a value that is no tensor in an OrtValue.
+            InvalidArgument: more names than values or fewer, or a name given before.
+        """
+        if len(names) != len(ort_values):
+            raise InvalidArgument(
+                f"there are {len(names)} names of initializers and {len(ort_values)} values"
+            )
+        arrays = []
+        for name, value in zip(names, ort_values, strict=True):
+            array = value.numpy() if getattr(value, "is_tensor", bool)() else None
+            if not isinstance(array, np.ndarray):
+                raise TypeError(
+                    f"the initializer '{name}' is a tensor in an OrtValue, not {type(value).__name__}"
+                )
+            if name in self._initializers:
+                raise InvalidArgument(f"the initializer '{name}' was given before")
+            arrays.append(array)
+        self._initializers.update(zip(names, arrays, strict=True))
+
+    def add_external_initializers_from_files_in_memory(
+        self, file_names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Read the model's external data from buffers in place of files of those names.
+
+        The buffers are not copied, and stay alive with the options and their sessions.
+
+        Raises:
+            InvalidArgument: not as many of each, or a length beyond its buffer.
+        """
+        if not len(file_names) == len(buffers) == len(lengths):
+            raise InvalidArgument(
+                f"there are {len(file_names)} file names, {len(buffers)} buffers and {len(lengths)} lengths"
+            )
+        files = {}
+        for name, buffer, length in zip(file_names, buffers, lengths, strict=True):
+            data = np.frombuffer(buffer, dtype=np.uint8)
+            if not 0 <= length <= data.size:
+                raise InvalidArgument(f"the buffer for '{name}' has {data.size} bytes, not {length}")
+            files[name] = data[:length]
+        self._external_files.update(files)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Refused: operators of such libraries are written for the CPU provider inside ONNX Runtime.
+
+        Raises:
+            NotImplemented: always.
+        """
+        raise NotImplemented(
+            f"custom operator libraries ({path}) are not implemented: their kernels need ONNX Runtime's CPU "
+            "provider; "
+            "a plugin execution provider can bring operators of its own"
+        )
+
+    def set_ep_context_data_read_func(
+        self, read_func: Callable[[str, Any], None], max_data_size: int
+    ) -> None:
+        """Refused: the data of EPContext nodes is read by the plugins themselves.
+
+        Raises:
+            NotImplemented: always.
+        """
+        raise NotImplemented(
+            "reading EPContext data by a callback is not implemented: plugins read it from its file"
+        )
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Nothing to do: there is never such a function."""
+
+    def set_load_cancellation_flag(self, value: bool) -> None:
+        """True, from any thread, stops the opening of sessions with these options before its next stage."""
+        self._cancelled = bool(value)
+
+    # ---- who runs the model ----
+
     def add_provider_for_devices(
-        self, ep_devices: Sequence[OrtEpDevice], provider_options: Mapping[str, str]
+        self,
+        ep_devices: Sequence[OrtEpDevice],
+        provider_options: Mapping[str, str],
+        *,
+        error_on_failure: bool = True,
     ) -> None:
         """Give the session an execution provider, behind those given before.
 
         Args:
             ep_devices: from :func:`ephost.get_ep_devices`, all of the same EP of the same library.
             provider_options: the EP's own options; it sees them as ``ep.<name in lower case>.<key>``.
+            error_on_failure: False: when the EP cannot be created, say so in a warning and go on without it.
 
         Raises:
             InvalidArgument: no device, devices of several EPs, or a device whose library is gone.
@@ -118,15 +307,87 @@ class SessionOptions:
         if len({(d.ep_name, int(_address(d._factory))) for d in devices}) > 1:
             names = ", ".join(dict.fromkeys(f"{d.ep_name} of '{d.registration_name}'" for d in devices))
             raise InvalidArgument(
-                f"All OrtEpDevice values in ep_devices must have the same execution provider; these are of "
-                f"{names}."
+                "All OrtEpDevice values in ep_devices must have the same execution provider; "
+                f"these are of {names}."
             )
         options = _entries(provider_options, f"options of {devices[0].ep_name}")
-        self._providers.append((devices, options))
+        self._providers.append(Chosen(tuple(devices), options, error_on_failure))
+
+    def add_provider(
+        self, provider_name: str, provider_options: Mapping[str, str], *, error_on_failure: bool = True
+    ) -> None:
+        """Give the session all devices of an execution provider by its name, behind those given before.
+
+        Args:
+            provider_name: as in :func:`ephost.get_available_providers`.
+            provider_options: the EP's own options.
+            error_on_failure: False: when there is no such EP, or it cannot be created, say so in a warning
+                and go on.
+
+        Raises:
+            InvalidArgument: no registered library has such an EP.
+            TypeError: an option that is no str.
+        """
+        options = _entries(provider_options, f"options of {provider_name}")
+        if provider_name == DEFAULT_PROVIDER:
+            self._host_only = True
+            return
+        devices = devices_of(provider_name)
+        if devices:
+            self._providers.append(Chosen(devices, options, error_on_failure))
+            return
+        complaint = (
+            f"Unknown Provider Type: {provider_name}. Available are {', '.join(get_available_providers())}: "
+            "register its library first, and see get_ep_devices() for what it offers on this machine"
+        )
+        if error_on_failure:
+            raise InvalidArgument(complaint)
+        _LOG.warning("%s", complaint)
+
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
+        """Have the session choose its device itself; :mod:`ephost.selection` has the table of what each
+        policy takes.
+
+        Raises:
+            TypeError: it is no policy.
+        """
+        if not isinstance(policy, OrtExecutionProviderDevicePolicy):
+            raise TypeError(f"a policy is an OrtExecutionProviderDevicePolicy, not {policy!r}")
+        self._policy = policy
+
+    def set_provider_selection_policy_delegate(self, delegate: PolicyDelegate) -> None:
+        """Have a function choose the session's devices when it is made.
+
+        Args:
+            delegate: called with all EP devices, the model's metadata, the runtime's metadata, and how many
+                devices it may return; returns a list of some of these devices, in order of priority.
+
+        Raises:
+            TypeError: it cannot be called.
+        """
+        if not callable(delegate):
+            raise TypeError(f"a selection delegate is a function, not {delegate!r}")
+        self._policy = delegate
 
     def has_providers(self) -> bool:
-        """Whether an execution provider was given."""
-        return bool(self._providers)
+        """Whether execution providers, devices or a policy were given."""
+        return bool(self._providers) or self._host_only or self._policy is not None
+
+    def _explain(self) -> None:
+        """Say, once for each field in a process, which of the fields that were set have no effect here."""
+        for name, value in self._fields.items():
+            reason = _WITHOUT_EFFECT.get(name)
+            if reason and value != getattr(type(self), name).default and name not in _said:
+                _said.add(name)
+                _LOG.info("SessionOptions.%s = %s has no effect: %s", name, value, reason)
+
+
+def devices_of(ep_name: str) -> tuple[OrtEpDevice, ...]:
+    """All devices of an execution provider. When a library is registered twice, those of the first
+    registration.
+    """
+    found = [device for device in get_ep_devices() if device.ep_name == ep_name]
+    return tuple(device for device in found if device._factory == found[0]._factory)
 
 
 def _address(pointer: Any) -> int:
@@ -142,13 +403,27 @@ def _dimension(name: str, value: int) -> int:
 class RunOptions:
     """How one run is made. Runs may share it; ``terminate = True`` from any thread stops those under way."""
 
+    __slots__ = ("__weakref__", "_address", "_only_fetches", "_pointer", "_terminate")
+
     def __init__(self) -> None:
         out = ffi.new("OrtRunOptions**")
         check(api.CreateRunOptions(out))
         self._pointer = ffi.gc(out[0], api.ReleaseRunOptions)
         self._address = _address(out[0])
-        self.only_execute_path_to_fetches: bool = False
+        self._only_fetches = False
         self._terminate = False
+
+    @property
+    def only_execute_path_to_fetches(self) -> bool:
+        """Accepted; a run computes all outputs, and gives those that were asked for."""
+        return self._only_fetches
+
+    @only_execute_path_to_fetches.setter
+    def only_execute_path_to_fetches(self, value: bool) -> None:
+        self._only_fetches = bool(value)
+        if value and "only_execute_path_to_fetches" not in _said:
+            _said.add("only_execute_path_to_fetches")
+            _LOG.info("RunOptions.only_execute_path_to_fetches has no effect: a run computes all outputs")
 
     @property
     def terminate(self) -> bool:
@@ -198,6 +473,14 @@ class RunOptions:
         for name, content in _entries({key: value}, "add_run_config_entry").items():
             check(api.AddRunConfigEntry(self._pointer, name.encode(), content.encode()))
 
+    def add_active_adapter(self, adapter: Any) -> None:
+        """Refused: LoRA adapters are a file format of ONNX Runtime.
+
+        Raises:
+            NotImplemented: always.
+        """
+        raise NotImplemented("LoRA adapters are not implemented: feed their tensors as inputs")
+
     def get_run_config_entry(self, key: str) -> str:
         """The value of an option of the run.
 
@@ -212,6 +495,5 @@ class RunOptions:
 
 def thread_count(options: SessionOptions) -> int:
     """Threads of a session's pool: the user's number, or that of the processors this process may use."""
-    if options.intra_op_num_threads > 0:
-        return options.intra_op_num_threads
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    wanted: int = options.intra_op_num_threads
+    return wanted if wanted > 0 else processor_count()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +24,9 @@ from ephost._bindings import (
     lib,
     new_key_values,
 )
+from ephost.enums import GraphOptimizationLevel
 from ephost.environment import DEFAULT_PROVIDER
-from ephost.errors import Fail, InvalidArgument
+from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Metadata, Node, TensorType, Value
@@ -35,7 +35,10 @@ from ephost.model.load import load
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment, Partitioner
 from ephost.model.plan import Plan, make_plan
-from ephost.options import GraphOptimizationLevel, RunOptions, SessionOptions, thread_count
+from ephost.model.save import save
+from ephost.options import Chosen, RunOptions, SessionOptions, thread_count
+from ephost.running import Session
+from ephost.selection import choose
 from ephost.values import OrtValue, type_name
 
 _LOG = logging.getLogger("ephost.session")
@@ -84,6 +87,19 @@ class OrtEpAssignedSubgraph:
     def get_nodes(self) -> list[OrtEpAssignedNode]:
         """The nodes, in topological order."""
         return list(self.nodes)
+
+
+def _metadata_texts(about: Metadata) -> dict[str, str]:
+    return {
+        "producer_name": about.producer_name,
+        "producer_version": about.producer_version,
+        "graph_name": about.graph_name,
+        "domain": about.domain,
+        "doc_string": about.description,
+        "graph_description": about.graph_description,
+        "model_version": str(about.version),
+        **about.custom,
+    }
 
 
 def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
@@ -198,6 +214,16 @@ class _Interface:
                 + "\n Please fix either the inputs/outputs or the model."
             )
 
+    def check_input_name(self, name: str) -> None:
+        """Raise InvalidArgument for a name that is no input."""
+        if name not in self._index:
+            raise self.feed_error(dict.fromkeys([*self._index, name]))
+
+    def check_output_name(self, name: str) -> None:
+        """Raise InvalidArgument for a name that is no output."""
+        if name not in self.output_names:
+            raise self.feed_error(name)
+
     def feed_error(self, feed: Any) -> Exception:
         """The exception for a feed with missing or unknown names, or for the name of an unknown output."""
         if isinstance(feed, str):
@@ -252,7 +278,7 @@ class _Resources:
         self.close()
 
 
-class InferenceSession:
+class InferenceSession(Session):
     """A model opened on execution providers; any number of threads may run it at once."""
 
     def __init__(
@@ -271,7 +297,8 @@ class InferenceSession:
             providers: instead of that, names of execution providers of registered libraries, in order of
                 priority, or (name, options) pairs. What none of them claims runs on the reference fallback.
             provider_options: options for ``providers``, one dict for each.
-            **kwargs: ``disabled_optimizers`` and ``enable_fallback`` are accepted for onnxruntime's sake.
+            **kwargs: ``enable_fallback=True`` is :meth:`enable_fallback`; ``disabled_optimizers`` and
+                ``read_config_from_model`` are accepted for onnxruntime's sake.
 
         Raises:
             NoSuchFile, InvalidProtobuf, InvalidGraph: the model is missing or not valid.
@@ -282,73 +309,62 @@ class InferenceSession:
         if unknown := set(kwargs) - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}:
             raise TypeError(f"InferenceSession has no argument {sorted(unknown)[0]!r}")
         self._closed = True  # until there is something to close
-        self._options = sess_options or SessionOptions()
-        chosen = self._choose(providers, provider_options)
+        self._source = path_or_bytes
+        self._options: SessionOptions = sess_options or SessionOptions()
+        self._options._explain()
+        self._open_on(providers, provider_options)
+        if kwargs.get("enable_fallback"):
+            self.enable_fallback()
+
+    # ---- opening ----
+
+    def _open_on(self, providers: Any, provider_options: Any) -> None:
         started = time.perf_counter()
-        self._timings: dict[str, float] = {}
-        resources = self._resources = _Resources()
+        self._timings = {}
+        resources = _Resources()
         try:
-            self._open(path_or_bytes, chosen, resources)
+            self._open(self._source, providers, provider_options, resources)
         except BaseException:
             resources.close()
             environment.forget_session(self)
             raise
+        self._resources = resources
         self._closed = False
         self._timings["total"] = time.perf_counter() - started
+        if self._options.enable_profiling:
+            self._start_profiling()
 
-    # ---- opening ----
+    def _reopen(self, providers: Any, provider_options: Any) -> None:
+        if self._closed:
+            raise Fail("the session is closed")
+        before = dict(self.__dict__)
+        try:
+            self._open_on(providers, provider_options)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+        finally:
+            # What was open before is freed with the last run that uses it.
+            environment.forget_session(self)
+            for assignment in self._resources.assignments:
+                assignment.ep.registration.sessions.add(self)
 
-    def _choose(
-        self,
-        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None,
-        provider_options: Sequence[Mapping[str, Any]] | None,
-    ) -> list[tuple[list[Any], dict[str, str]]]:
-        if not providers:
-            return list(self._options._providers)
-        if self._options.has_providers():
-            raise InvalidArgument(
-                "execution providers are given both in the session options and as `providers`"
-            )
-        if provider_options is not None and len(provider_options) != len(providers):
-            raise ValueError(
-                "'providers' and 'provider_options' should be the same length if both are given."
-            )
-        available: dict[str, list[Any]] = {}
-        for device in environment.get_ep_devices():
-            available.setdefault(device.ep_name, []).append(device)
-        chosen = []
-        for at, entry in enumerate(providers):
-            name, options = (entry, {}) if isinstance(entry, str) else entry
-            if provider_options is not None:
-                options = {**options, **provider_options[at]}
-            if name in available:
-                # A library registered under two names offers its EP twice: the first one is meant.
-                first = available[name][0]._factory
-                devices = [d for d in available[name] if d._factory == first]
-                chosen.append((devices, {str(k): str(v) for k, v in options.items()}))
-            elif name != DEFAULT_PROVIDER:
-                warnings.warn(
-                    f"Specified provider '{name}' is not in available provider names. "
-                    f"Available providers: '{', '.join(environment.get_available_providers())}'",
-                    stacklevel=3,
-                )
-        return chosen
-
-    def _open(
-        self, source: Any, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources
-    ) -> None:
+    def _open(self, source: Any, providers: Any, provider_options: Any, resources: _Resources) -> None:
         options = self._options
         config = dict(options._config)
-        for devices, ep_options in chosen:
-            prefix = option_prefix(devices[0].ep_name)
-            config.update({prefix + key: value for key, value in ep_options.items()})
         with self._timed("load"):
             model = self._model = load(
                 source,
                 external_data_folder=config.get("session.model_external_initializers_file_folder_path"),
                 free_dimensions=options._free_dimensions,
                 free_denotations=options._free_denotations,
+                initializers=options._initializers,
+                files_in_memory=options._external_files,
             )
+        chosen = choose(options, providers, provider_options, lambda: _metadata_texts(model.metadata))
+        for entry in chosen:
+            prefix = option_prefix(entry.ep_name)
+            config.update({prefix + key: value for key, value in entry.options.items()})
         graph = model.graph
         self.description = model.path or f"the model '{graph.name}' from memory"
         fed = [v for v in graph.inputs if v.initializer is None]
@@ -359,12 +375,16 @@ class InferenceSession:
             if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
                 simplify(model)
             drop_unused_initializers(graph)
+        if options.optimized_model_filepath:
+            save(model, options.optimized_model_filepath)
         severity = options.log_severity_level
         severity = environment.default_logger_severity() if severity < 0 else severity
         resources.options = native_session_options(config)
         resources.config = new_key_values(config)
         resources.logger = lib.ephost_logger_new((options.logid or "session").encode(), severity)
-        resources.threads = self._threads(options)
+        threads = self._threads(options)
+        if options.use_per_session_threads:
+            resources.threads = threads
         total_nodes = list(graph.nodes)
         with self._timed("partition"):
             self._partition(chosen, resources, severity)
@@ -378,7 +398,7 @@ class InferenceSession:
                 model,
                 resources.assignments,
                 resources.constants,
-                threads=resources.threads,
+                threads=threads,
                 logger=resources.logger,
                 exclusive=exclusive,
                 inputs=inputs,
@@ -399,20 +419,23 @@ class InferenceSession:
             tuple(self._interface.output_names),
         )
         self._run: Callable[..., list[Any]] = self._runner.run
-        if options.enable_profiling:
-            lib.ephost_plan_profile(plan.pointer, True)
-            self._profile_start = lib.ephost_clock_ns()
 
     @staticmethod
     def _threads(options: SessionOptions) -> Any:
+        if not options.use_per_session_threads:
+            return environment.global_threads()
         count = thread_count(options)
         return lib.ephost_thread_pool_new(count) if count > 1 else NULL
 
-    def _partition(
-        self, chosen: Sequence[tuple[list[Any], dict[str, str]]], resources: _Resources, severity: int
-    ) -> None:
-        for devices, ep_options in chosen:
-            ep = ExecutionProvider(devices, resources.options, ep_options, severity)
+    def _partition(self, chosen: Sequence[Chosen], resources: _Resources, severity: int) -> None:
+        for entry in chosen:
+            try:
+                ep = ExecutionProvider(entry.devices, resources.options, entry.options, severity)
+            except OnnxRuntimeException as error:
+                if entry.error_on_failure:
+                    raise
+                _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, error)
+                continue
             ep.registration.sessions.add(self)
             resources.assignments.append(Assignment(ep))
         Partitioner(
@@ -434,6 +457,8 @@ class InferenceSession:
             )
 
     def _timed(self, stage: str) -> _Timer:
+        if self._options._cancelled:
+            raise ModelLoadCanceled(f"opening was cancelled before the stage '{stage}'")
         return _Timer(self._timings, stage)
 
     # ---- running ----
@@ -462,19 +487,6 @@ class InferenceSession:
             EPFail and the other errors of a plugin, naming the node.
         """
         return self._run(output_names, input_feed, None if run_options is None else run_options._address)
-
-    def run_with_ort_values(
-        self,
-        output_names: Sequence[str] | None,
-        input_dict_ort_values: Mapping[str, OrtValue],
-        run_options: RunOptions | None = None,
-    ) -> list[OrtValue]:
-        """Run the model once on OrtValues, giving OrtValues. Otherwise as :meth:`run`."""
-        names = output_names or self._interface.output_names
-        pairs = [(name, 0) for name in names]
-        options = None if run_options is None else run_options._address
-        found = self._runner.run_values(dict(input_dict_ort_values), pairs, options)
-        return [OrtValue._from_address(value) for value in found]
 
     # ---- what it is ----
 

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 import onnx
 
-from ephost._bindings import NULL, address, all_dtypes, api, call, check, ffi, lib, onnx_element_type, text
-from ephost.errors import InvalidArgument
+from ephost._bindings import (
+    NULL,
+    address,
+    all_dtypes,
+    api,
+    call,
+    check,
+    dtype_of,
+    ffi,
+    lib,
+    onnx_element_type,
+    text,
+)
+from ephost.devices import OrtDevice, OrtMemoryInfo, cpu_device, require_cpu
+from ephost.enums import OrtDeviceVendorId, OrtMemoryInfoDeviceType
+from ephost.errors import InvalidArgument, NotImplemented
 
 _KINDS = {0: "unknown", 1: "tensor", 2: "sequence", 3: "map", 4: "opaque", 5: "sparse", 6: "optional"}
+_TENSOR, _SEQUENCE, _MAP = 1, 2, 3
+_PACKED = {21, 22, 23, 25, 26}  # onnx's element types of less than a byte
+_DLPACK_CPU = {1, 3}  # kDLCPU, kDLCUDAHost: memory that the CPU can reach
 
 
 def type_name(element_type: int) -> str:
@@ -19,53 +37,189 @@ def type_name(element_type: int) -> str:
     return str(onnx.TensorProto.DataType.Name(element_type)).lower()
 
 
+class _Capsule:
+    """A raw DLPack capsule as an object that numpy takes."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
 class OrtValue:
     """A value that sessions take and give without a conversion. It owns its memory, or shares an array's."""
 
-    def __init__(self, pointer: Any) -> None:
-        self._pointer = ffi.gc(pointer, api.ReleaseValue)
-        self._address = address(pointer)
+    def __init__(self, ortvalue: Any, numpy_obj: np.ndarray | None = None, session: Any = None) -> None:
+        """Wrap a value; the class methods make values from data.
+
+        Args:
+            ortvalue: an OrtValue, whose data is shared; or a native value, which is taken over.
+            numpy_obj: kept alive with the value.
+            session: kept alive with the value.
+        """
+        if isinstance(ortvalue, OrtValue):
+            self._pointer: Any = ortvalue._pointer
+        elif isinstance(ortvalue, ffi.CData):
+            self._pointer = ffi.gc(ortvalue, api.ReleaseValue)
+        else:
+            raise ValueError(f"OrtValue wraps an OrtValue, not {type(ortvalue).__name__}")
+        self._address = address(self._pointer)
+        self._keeps = (numpy_obj, session)
 
     @classmethod
-    def _from_address(cls, value: int) -> OrtValue:
+    def _from_address(cls, value: int) -> Self:
         return cls(ffi.cast("OrtValue*", value))
+
+    def _get_c_value(self) -> Self:
+        return self
+
+    @property
+    def _ortvalue(self) -> Self:
+        # onnxruntime keeps its native value under this name, and programs pass it back.
+        return self
+
+    # ---- making ----
 
     @classmethod
     def ortvalue_from_numpy(
-        cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0
-    ) -> OrtValue:
-        """A tensor over an array's memory, which it keeps alive; copied only when it is not contiguous.
+        cls,
+        numpy_obj: np.ndarray,
+        /,
+        device_type: str | OrtDevice = "cpu",
+        device_id: int = 0,
+        vendor_id: int | OrtDeviceVendorId = -1,
+    ) -> Self:
+        """A tensor over an array's memory, which it keeps alive; a copy only when the array is not
+        contiguous.
 
         Raises:
             NotImplemented: a device other than the CPU.
             TypeError: an array of a dtype that ONNX has no type for.
         """
-        if device_type.lower() != "cpu" or device_id != 0:
-            raise NotImplementedError(
-                f"values on {device_type}:{device_id} are not implemented: only cpu:0 is"
-            )
+        _check_device(device_type, device_id, vendor_id)
         all_dtypes()
         return cls._from_address(call.value_from_object(np.asarray(numpy_obj)))
 
     @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> Self:
+        """A tensor over an array's memory whose bytes are read as another type of the same size (bfloat16 in
+        uint16).
+
+        Raises:
+            InvalidArgument: no such type, or one of another size.
+        """
+        dtype = dtype_of(onnx_element_type)
+        if dtype is None or onnx_element_type in _PACKED or dtype.itemsize != data.dtype.itemsize:
+            raise InvalidArgument(
+                f"an array of {data.dtype} ({data.dtype.itemsize} bytes an element) cannot be read as the "
+                "ONNX type "
+                f"{onnx_element_type}"
+            )
+        return cls.ortvalue_from_numpy(np.ascontiguousarray(data).view(dtype))
+
+    @classmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
-    ) -> OrtValue:
+        cls,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str | OrtDevice = "cpu",
+        device_id: int = 0,
+        vendor_id: int | OrtDeviceVendorId = -1,
+        memory_info: OrtMemoryInfo | None = None,
+    ) -> Self:
         """An uninitialised tensor; ``element_type`` is a numpy dtype or an ``onnx.TensorProto.DataType``.
+
+        Args:
+            shape: the dimensions.
+            element_type: what the elements are. Strings start empty.
+            device_type: with ``device_id`` and ``vendor_id``, where the memory is.
+            device_id: which device of that type.
+            vendor_id: the vendor's PCI number, for ``gpu`` and ``npu``.
+            memory_info: where the memory is, in place of these three.
 
         Raises:
             InvalidArgument: an impossible shape or type.
+            NotImplemented: memory other than the CPU's.
         """
-        by_number = isinstance(element_type, int)
-        kind = all_dtypes().get(element_type) if by_number else np.dtype(element_type)
+        if memory_info is not None:
+            if (device_type, device_id, vendor_id) != ("cpu", 0, -1):
+                warnings.warn(
+                    "device_type, device_id and vendor_id are ignored when memory_info is given.",
+                    stacklevel=2,
+                )
+            if memory_info.device_type != OrtMemoryInfoDeviceType.CPU:
+                raise NotImplemented(
+                    f"values in {memory_info!r} are not implemented: only the CPU's memory is"
+                )
+        else:
+            _check_device(device_type, device_id, vendor_id)
+        if isinstance(element_type, int):
+            is_string = element_type == onnx.TensorProto.STRING
+            kind = np.dtype(object) if is_string else dtype_of(element_type)
+        else:
+            kind = np.dtype(element_type)
+            is_string = kind.kind in "OUST"
         if kind is None or any(d < 0 for d in shape):
             raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {list(shape)}")
-        return cls.ortvalue_from_numpy(np.empty(tuple(shape), dtype=kind), device_type, device_id)
+        made = np.full(tuple(shape), "", dtype=object) if is_string else np.empty(tuple(shape), dtype=kind)
+        return cls.ortvalue_from_numpy(made)
+
+    # The names that onnxruntime's native class has for the same.
+    ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
+
+    @classmethod
+    def ortvalue_from_shape_and_type_for_memory_info(
+        cls, shape: Sequence[int], element_type: Any, memory_info: OrtMemoryInfo
+    ) -> Self:
+        """As :meth:`ortvalue_from_shape_and_type` with ``memory_info``."""
+        return cls.ortvalue_from_shape_and_type(shape, element_type, memory_info=memory_info)
+
+    ortvalue_from_shape_and_onnx_type_for_memory_info = ortvalue_from_shape_and_type_for_memory_info
+
+    @classmethod
+    def from_python(cls, value: Any) -> Self:
+        """A value of any kind: an array makes a tensor, a list a sequence, a dict a map, None an empty
+        optional.
+
+        Raises:
+            TypeError: something that ONNX has no type for.
+        """
+        all_dtypes()
+        return cls._from_address(call.value_from_object(value))
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> Self:
+        """Refused: the host has no sparse tensors.
+
+        Raises:
+            NotImplemented: always.
+        """
+        raise NotImplemented("sparse tensors are not implemented: give a dense tensor")
+
+    def as_sparse_tensor(self) -> Any:
+        """Refused: the host has no sparse tensors.
+
+        Raises:
+            NotImplemented: always.
+        """
+        raise NotImplemented(f"sparse tensors are not implemented; the value is {self.data_type()}")
+
+    # ---- what it is ----
 
     def _view(self) -> Any:
         out = ffi.new("EphostValueView*")
         lib.ephost_value_view(self._pointer, out)
         return out
+
+    def _tensor_view(self, what: str) -> Any:
+        view = self._view()
+        if int(view.type) != _TENSOR:
+            raise InvalidArgument(f"a value of kind {_KINDS[int(view.type)]} has no {what}")
+        return view
 
     def has_value(self) -> bool:
         """False for an optional that holds nothing."""
@@ -73,11 +227,11 @@ class OrtValue:
 
     def is_tensor(self) -> bool:
         """Whether it is a tensor."""
-        return int(self._view().type) == 1
+        return int(self._view().type) == _TENSOR
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence of tensors."""
-        return int(self._view().type) == 2
+        return int(self._view().type) == _SEQUENCE
 
     def is_sparse_tensor(self) -> bool:
         """Never: the host has no sparse tensors."""
@@ -89,33 +243,57 @@ class OrtValue:
         Raises:
             InvalidArgument: it is no tensor.
         """
-        view = self._view()
-        if int(view.type) != 1:
-            raise InvalidArgument(f"a value of kind {_KINDS[int(view.type)]} has no shape")
+        view = self._tensor_view("shape")
         return [int(view.dims[i]) for i in range(view.rank)]
 
     def element_type(self) -> int:
-        """The ``onnx.TensorProto.DataType`` of a tensor's elements."""
-        return onnx_element_type(int(self._view().element_type))
+        """The ``onnx.TensorProto.DataType`` of the elements of a tensor, or of those of a sequence's tensors.
+
+        Raises:
+            InvalidArgument: it is neither.
+        """
+        view = self._view()
+        if int(view.type) == _SEQUENCE:
+            return self._item_type(0) if view.item_count else onnx_element_type(int(view.element_type))
+        return onnx_element_type(int(self._tensor_view("element type").element_type))
+
+    def _item_type(self, index: int) -> int:
+        item = ffi.new("EphostValueView*")
+        lib.ephost_value_view(lib.ephost_value_item(self._pointer, index), item)
+        return onnx_element_type(int(item.element_type))
 
     def data_type(self) -> str:
-        """The type as onnxruntime writes it: ``tensor(float)``."""
-        view = self._view()
-        if int(view.type) == 1:
+        """The type as onnxruntime writes it: ``tensor(float)``, ``seq(tensor(int64))``,
+        ``map(string,tensor(float))``.
+        """
+        kind = int(self._view().type)
+        if kind == _TENSOR:
             return f"tensor({type_name(self.element_type())})"
-        if int(view.type) == 2 and view.item_count:
-            item = ffi.new("EphostValueView*")
-            lib.ephost_value_view(lib.ephost_value_item(self._pointer, 0), item)
-            return f"seq(tensor({type_name(onnx_element_type(int(item.element_type)))}))"
-        return _KINDS[int(view.type)]
+        if kind == _SEQUENCE:
+            element_type = self.element_type()
+            return f"seq(tensor({type_name(element_type)}))" if element_type else "seq"
+        if kind == _MAP:
+            return f"map({type_name(self._item_type(0))},tensor({type_name(self._item_type(1))}))"
+        return _KINDS[kind]
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
-        return address(self._view().data)
+        """The address of the first element.
+
+        Raises:
+            InvalidArgument: it is no tensor, or one of strings.
+        """
+        view = self._tensor_view("address")
+        if onnx_element_type(int(view.element_type)) == onnx.TensorProto.STRING:
+            raise InvalidArgument("a tensor of strings has no address")
+        return address(view.data)
 
     def tensor_size_in_bytes(self) -> int:
-        """Bytes of the elements."""
-        return int(self._view().nbytes)
+        """Bytes of the elements.
+
+        Raises:
+            InvalidArgument: it is no tensor.
+        """
+        return int(self._tensor_view("size").nbytes)
 
     def device_name(self) -> str:
         """Where the memory is: ``cpu``, ``gpu`` or ``npu``."""
@@ -135,28 +313,227 @@ class OrtValue:
         check(api.MemoryInfoGetName(info, out))
         return text(out[0])
 
+    # ---- to and from others ----
+
     def numpy(self) -> Any:
         """The value as numpy has it: an array (sharing the memory), a list, a dict, or None."""
         all_dtypes()
         return call.value_to_object(self._address)
 
-    def update_inplace(self, np_arr: np.ndarray) -> None:
-        """Overwrite a tensor's elements.
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if not self.is_tensor():
+            raise InvalidArgument(f"a value of type {self.data_type()} is no array")
+        array: np.ndarray = self.numpy()
+        if copy is not None:
+            return np.array(array, dtype=dtype, copy=copy)
+        return np.asarray(array, dtype=dtype)
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        return self._dlpack_array().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self._dlpack_array().__dlpack_device__()
+        return int(kind), int(number)
+
+    def _dlpack_array(self) -> np.ndarray:
+        self._tensor_view("DLPack form")
+        array: np.ndarray = self.numpy()
+        if array.dtype.kind not in "biufc":
+            raise NotImplemented(f"{self.data_type()} has no DLPack form: take numpy()")
+        return array
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule over the tensor's memory, which it keeps alive.
+
+        Raises:
+            InvalidArgument: it is no tensor.
+            NotImplemented: elements that DLPack has no type for.
+        """
+        return self.__dlpack__()
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> Self:
+        """A tensor over the memory of an object with ``__dlpack__``, or of a raw capsule. Nothing is copied.
+
+        Args:
+            data: from numpy, torch, jax, CuPy...
+            is_bool_tensor: a raw capsule of uint8 holds booleans.
+
+        Raises:
+            TypeError: it is neither.
+            NotImplemented: its memory is not the CPU's, or numpy has no dtype for its elements.
+        """
+        is_capsule = type(data).__name__ == "PyCapsule"
+        if not is_capsule and not (hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__")):
+            raise TypeError(
+                f"from_dlpack takes an object with __dlpack__, or a capsule, not {type(data).__name__}"
+            )
+        if not is_capsule and (device := data.__dlpack_device__())[0] not in _DLPACK_CPU:
+            raise NotImplemented(
+                f"from_dlpack of memory on DLPack's device {tuple(map(int, device))} is not implemented: "
+                "only the CPU's memory is"
+            )
+        try:
+            array = np.from_dlpack(_Capsule(data) if is_capsule else data)
+        except (BufferError, RuntimeError) as error:
+            raise NotImplemented(f"numpy cannot take this DLPack tensor: {error}") from error
+        if is_bool_tensor and array.dtype == np.uint8:
+            array = array.view(np.bool_)
+        return cls.ortvalue_from_numpy(array)
+
+    def update_inplace(self, data: np.ndarray | OrtValue) -> None:
+        """Overwrite a tensor's elements; its memory stays where it is.
 
         Raises:
             InvalidArgument: another shape or dtype.
+            TypeError: neither an array nor an OrtValue.
         """
+        source = data.numpy() if isinstance(data, OrtValue) else data
+        if not isinstance(source, np.ndarray):
+            raise TypeError("data must be a numpy.ndarray or an OrtValue.")
         target = self.numpy()
-        if not isinstance(target, np.ndarray) or target.shape != np_arr.shape or target.dtype != np_arr.dtype:
+        if not isinstance(target, np.ndarray) or target.shape != source.shape or target.dtype != source.dtype:
+            mine = f" of shape {self.shape()}" if self.is_tensor() else ""
             raise InvalidArgument(
-                f"the value is {self.data_type()} of shape {self.shape()}; the array is {np_arr.dtype} of "
-                f"shape {list(np_arr.shape)}"
+                f"the value is {self.data_type()}{mine}; the data is {source.dtype} of shape "
+                f"{list(source.shape)}"
             )
-        target[...] = np_arr
+        if target.dtype == object or self.element_type() in _PACKED:
+            raise NotImplemented(f"{self.data_type()} cannot be updated in place")
+        target[...] = source
 
     def __repr__(self) -> str:
-        return (
-            f"OrtValue({self.data_type()}, shape={self.shape()})"
-            if self.is_tensor()
-            else f"OrtValue({self.data_type()})"
+        shape = f", shape={self.shape()}" if self.is_tensor() else ""
+        return f"OrtValue({self.data_type()}{shape})"
+
+
+def _check_device(device: str | OrtDevice, device_id: int, vendor_id: int) -> None:
+    if isinstance(device, OrtDevice):
+        require_cpu(device, "a value")
+    else:
+        cpu_device(device, device_id, int(vendor_id), "a value")
+
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copy the elements of tensors into others of the same types and shapes.
+
+    Args:
+        src: the sources.
+        dst: as many destinations.
+        stream: None: there are no streams for the CPU's memory.
+
+    Raises:
+        InvalidArgument: not as many of the one as of the other, or a pair that does not fit.
+        NotImplemented: a stream.
+    """
+    if len(src) != len(dst):
+        raise InvalidArgument(f"copy_tensors has {len(src)} sources and {len(dst)} destinations")
+    if stream is not None:
+        raise NotImplemented("copy_tensors with a stream is not implemented: only the CPU's memory is")
+    for source, destination in zip(src, dst, strict=True):
+        destination.update_inplace(source)
+
+
+class OrtValueVector(list[OrtValue]):
+    """A list of values, with the methods of onnxruntime's native vector."""
+
+    def push_back(self, value: Any, is_bool_tensor: bool = False) -> None:
+        """Append an OrtValue, or the tensor of a DLPack capsule."""
+        self.append(value if isinstance(value, OrtValue) else OrtValue.from_dlpack(value, is_bool_tensor))
+
+    def push_back_batch(
+        self,
+        torch_tensors: Sequence[Any],
+        data_ptrs: Sequence[int],
+        element_types: Sequence[Any],
+        shapes: Sequence[Sequence[int]],
+        devices: Sequence[OrtDevice],
+    ) -> None:
+        """Append tensors over memory of others; ``torch_tensors`` own it and are kept alive.
+
+        Raises:
+            NotImplemented: a device other than the CPU.
+        """
+        rows = zip(torch_tensors, data_ptrs, element_types, shapes, devices, strict=True)
+        for owner, pointer, element_type, shape, device in rows:
+            require_cpu(device, "a value")
+            value = over_memory(pointer, element_type, shape)
+            self.append(OrtValue(value, owner))
+
+    def reserve(self, count: int) -> None:
+        """Nothing to do: a list grows by itself."""
+
+    def shrink_to_fit(self) -> None:
+        """Nothing to do."""
+
+    def bool_tensor_indices(self) -> list[int]:
+        """Which of the values are tensors of booleans."""
+        return [at for at, value in enumerate(self) if value.data_type() == "tensor(bool)"]
+
+    def element_type_at(self, idx: int) -> int:
+        """The ``onnx.TensorProto.DataType`` of a value's elements."""
+        return self[idx].element_type()
+
+    def dlpack_at(self, idx: int) -> Any:
+        """A value's DLPack capsule."""
+        return self[idx].to_dlpack()
+
+    def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None) -> list[Any]:
+        """The capsules of all values, or what ``to_tensor`` makes of them."""
+        capsules: Iterable[Any] = (value.to_dlpack() for value in self)
+        return [to_tensor(capsule) if to_tensor else capsule for capsule in capsules]
+
+
+def over_memory(pointer: int, element_type: Any, shape: Sequence[int]) -> OrtValue:
+    """A tensor over CPU memory of the caller's, which must outlive it.
+
+    Args:
+        pointer: the address of the first element.
+        element_type: a numpy dtype or an ``onnx.TensorProto.DataType``.
+        shape: the dimensions.
+
+    Raises:
+        InvalidArgument: an impossible type or shape, or NULL for a tensor that has elements.
+    """
+    dtype = dtype_of(element_type) if isinstance(element_type, int) else np.dtype(element_type)
+    if dtype is None or dtype.kind in "OUST" or any(d < 0 for d in shape):
+        raise InvalidArgument(
+            f"there is no tensor of type {element_type!r} and shape {list(shape)} over memory"
         )
+    count = int(np.prod(shape, dtype=object))
+    if not count:
+        return OrtValue.ortvalue_from_numpy(np.empty(tuple(shape), dtype))
+    if not pointer:
+        raise InvalidArgument("the memory of a tensor cannot be at address 0")
+    memory = ffi.buffer(ffi.cast("char*", pointer), count * dtype.itemsize)
+    return OrtValue.ortvalue_from_numpy(np.frombuffer(memory, dtype=dtype).reshape(tuple(shape)))
+
+
+class SparseTensor:
+    """Sparse tensors are refused by name: no plugin can take them through the ABI's graph, and ONNX's
+    operators on them are few."""
+
+    def __init__(self, sparse_tensor: Any) -> None:
+        raise NotImplemented("sparse tensors are not implemented: give a dense tensor")
+
+    @classmethod
+    def sparse_coo_from_numpy(
+        cls, dense_shape: Any, values: Any, coo_indices: Any, ort_device: Any
+    ) -> SparseTensor:
+        """Refused.
+
+        Raises:
+            NotImplemented: always.
+        """
+        return cls(values)
+
+    @classmethod
+    def sparse_csr_from_numpy(
+        cls, dense_shape: Any, values: Any, inner_indices: Any, outer_indices: Any, ort_device: Any
+    ) -> SparseTensor:
+        """Refused.
+
+        Raises:
+            NotImplemented: always.
+        """
+        return cls(values)

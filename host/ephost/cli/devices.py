@@ -48,7 +48,7 @@ class _Messages(logging.Handler):
 
 def _hardware(device: OrtHardwareDevice) -> dict[str, Any]:
     return {
-        "type": device.type,
+        "type": device.type.name,
         "vendor": device.vendor,
         "vendor_id": device.vendor_id,
         "device_id": device.device_id,

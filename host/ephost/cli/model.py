@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ephost.cli.plugins import Plugin, add_providers, plugin_option
-from ephost.options import GraphOptimizationLevel, SessionOptions
+from ephost.enums import GraphOptimizationLevel
+from ephost.options import SessionOptions
 
 if TYPE_CHECKING:
     from ephost.session import InferenceSession

@@ -19,7 +19,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from ephost._bindings import dtype_of
-from ephost.errors import InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ephost.model.graph import (
     Dim,
     External,
@@ -53,6 +53,8 @@ def load(
     external_data_folder: str | None = None,
     free_dimensions: Mapping[str, int] | None = None,
     free_denotations: Mapping[str, int] | None = None,
+    initializers: Mapping[str, np.ndarray] | None = None,
+    files_in_memory: Mapping[str, np.ndarray] | None = None,
 ) -> Model:
     """Read and link a model.
 
@@ -61,8 +63,11 @@ def load(
         external_data_folder: where external data lies; by default the model's own folder.
         free_dimensions: values for named dimensions of the inputs.
         free_denotations: values for dimensions of the inputs by their denotation.
+        initializers: arrays to take in place of the main graph's initializers of these names.
+        files_in_memory: bytes to take in place of the files of external data of these names.
 
     Raises:
+        InvalidArgument: an array that replaces an initializer has another type or shape.
         NoSuchFile: the model's file, or a file of external data, does not exist.
         InvalidProtobuf: the file or buffer holds no ONNX model.
         InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
@@ -104,7 +109,7 @@ def load(
         ),
     )
     folder = external_data_folder or (os.path.dirname(path) if path else os.getcwd())
-    linker = Linker(model, folder)
+    linker = Linker(model, folder, initializers, files_in_memory)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
     return model
@@ -212,9 +217,17 @@ def define(values: dict[str, Value], name: str, where: str) -> Value:
 class Linker:
     """Makes graphs of protos: names become links, initializers become arrays."""
 
-    def __init__(self, model: Model, folder: str) -> None:
+    def __init__(
+        self,
+        model: Model,
+        folder: str,
+        initializers: Mapping[str, np.ndarray] | None = None,
+        files: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         self.model = model
         self.folder = folder
+        self.initializers = initializers or {}
+        self.files = files or {}
         self.maps: dict[str, np.ndarray] = {}
 
     def graph(
@@ -237,7 +250,10 @@ class Linker:
         for tensor in proto.initializer:
             if not tensor.name:
                 raise InvalidGraph(f"{where} has an initializer without a name")
-            array, external = self.tensor(tensor)
+            if parent is None and tensor.name in self.initializers:
+                array, external = self._replacement(tensor), None
+            else:
+                array, external = self.tensor(tensor)
             held = values.get(tensor.name)
             if held is None:
                 held = define(values, tensor.name, where)
@@ -400,17 +416,33 @@ class Linker:
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise InvalidGraph(f"the initializer '{proto.name}' cannot be read: {error}") from error
 
-    def _external(self, proto: onnx.TensorProto, shape: tuple[int, ...]) -> tuple[np.ndarray, External]:
+    def _replacement(self, proto: onnx.TensorProto) -> np.ndarray:
+        array = self.initializers[proto.name]
+        dtype = np.dtype(object) if proto.data_type == _STRING else dtype_of(proto.data_type)
+        if array.dtype != dtype or array.shape != tuple(proto.dims):
+            raise InvalidArgument(
+                f"the initializer '{proto.name}' is {dtype} of shape {list(proto.dims)}; what was given for "
+                "it is "
+                f"{array.dtype} of shape {list(array.shape)}"
+            )
+        return array
+
+    def _external(
+        self, proto: onnx.TensorProto, shape: tuple[int, ...]
+    ) -> tuple[np.ndarray, External | None]:
         info = {entry.key: entry.value for entry in proto.external_data}
         location = info.get("location", "")
         what = f"the external data of the initializer '{proto.name}'"
         if not location:
             raise InvalidGraph(f"{what} names no file")
+        memory = self.files.get(location)
         folder = os.path.realpath(self.folder)
         path = os.path.realpath(os.path.join(folder, location))
-        if os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
+        if memory is not None:
+            path = f"{location} (in memory)"
+        elif os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
             raise InvalidGraph(f"{what} is in '{location}', outside the model's folder {folder}")
-        if not os.path.isfile(path):
+        if memory is None and not os.path.isfile(path):
             raise NoSuchFile(f"{what} should be in {path}, which does not exist")
         try:
             offset = int(info.get("offset", "0"))
@@ -423,7 +455,7 @@ class Linker:
         count = math.prod(shape)
         bits = _PACKED.get(proto.data_type, dtype.itemsize * 8)
         expected = (count * bits + 7) // 8
-        size = os.path.getsize(path)
+        size = os.path.getsize(path) if memory is None else memory.size
         if offset < 0 or offset + expected > size or (length is not None and length < expected):
             raise InvalidGraph(
                 f"{what} needs {expected} bytes at offset {offset} of {path}, which has {size}"
@@ -431,8 +463,8 @@ class Linker:
             )
         if length is not None and length != expected:
             raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
-        block = self._map(path)[offset : offset + expected]
-        external = External(path, offset, expected)
+        block = (self._map(path) if memory is None else memory)[offset : offset + expected]
+        external = External(path, offset, expected) if memory is None else None
         if proto.data_type in _PACKED:
             raw = onnx.TensorProto(dims=proto.dims, data_type=proto.data_type, raw_data=block.tobytes())
             return onnx.numpy_helper.to_array(raw), external

@@ -14,12 +14,20 @@ from onnx import helper
 
 from .registry import OperatorNode, operator
 
+_seeds: np.random.RandomState | None = None
+
+
+def set_seed(seed: int) -> None:
+    """From now on operators without a seed draw theirs from a sequence that this number begins."""
+    global _seeds
+    _seeds = np.random.RandomState(seed % 2**32)
+
 
 def _generator(node: OperatorNode) -> np.random.RandomState:
     """A new generator for one call. RandomState: the standard's own test data were drawn from it."""
     seed = node.attributes.get("seed")
     if seed is None:
-        return np.random.RandomState()
+        return np.random.RandomState(None if _seeds is None else _seeds.randint(2**32, dtype=np.uint32))
     return np.random.RandomState(int(seed) % 2**32)
 
 

@@ -1,0 +1,154 @@
+"""What onnxruntime's native module has under this name: errors, enumerations, options, values, functions."""
+
+from __future__ import annotations
+
+from ephost.about import (
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_all_providers,
+    get_build_info,
+    get_device,
+    get_version_string,
+    has_collective_ops,
+    set_default_logger_verbosity,
+    set_seed,
+)
+from ephost.compiler import LoraAdapter, ModelCompiler, OrtExternalInitializerInfo
+from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
+from ephost.enums import (
+    ArenaExtendStrategy,
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtCompileApiFlags,
+    OrtCompiledModelCompatibility,
+    OrtDeviceEpIncompatibilityReason,
+    OrtDeviceMemoryType,
+    OrtExecutionProviderDevicePolicy,
+    OrtHardwareDeviceType,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+    OrtSparseFormat,
+)
+from ephost.environment import (
+    OrtEpDevice,
+    OrtHardwareDevice,
+    get_available_providers,
+    get_ep_devices,
+    get_hardware_devices,
+    register_execution_provider_library,
+    set_default_logger_severity,
+    set_global_thread_pool_sizes,
+    unregister_execution_provider_library,
+)
+from ephost.errors import (
+    EngineError,
+    EPFail,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    ModelLoadCanceled,
+    ModelLoaded,
+    ModelRequiresCompilation,
+    NoModel,
+    NoSuchFile,
+    NotFound,
+    NotImplemented,
+    RuntimeException,
+)
+from ephost.io_binding import SessionIOBinding
+from ephost.options import RunOptions, SessionOptions
+from ephost.session import InferenceSession, ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
+from ephost.values import OrtValue, OrtValueVector, SparseTensor, copy_tensors
+
+kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's name
+kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
+
+
+def get_default_session_options() -> SessionOptions:
+    """New options, as a session has them that is given none."""
+    return SessionOptions()
+
+
+def is_dlpack_uint8_tensor(capsule: object) -> bool:
+    """Whether a DLPack capsule holds bytes, or booleans written as bytes. The capsule is used up."""
+    return OrtValue.from_dlpack(capsule).data_type() == "tensor(uint8)"
+
+
+__all__ = [
+    "ArenaExtendStrategy",
+    "EPFail",
+    "EngineError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "Fail",
+    "GraphOptimizationLevel",
+    "InferenceSession",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "LoraAdapter",
+    "ModelCompiler",
+    "ModelLoadCanceled",
+    "ModelLoaded",
+    "ModelMetadata",
+    "ModelRequiresCompilation",
+    "NoModel",
+    "NoSuchFile",
+    "NodeArg",
+    "NotFound",
+    "NotImplemented",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
+    "OrtCompileApiFlags",
+    "OrtCompiledModelCompatibility",
+    "OrtDevice",
+    "OrtDeviceEpIncompatibilityReason",
+    "OrtDeviceMemoryType",
+    "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph",
+    "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtExternalInitializerInfo",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
+    "OrtMemType",
+    "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType",
+    "OrtSparseFormat",
+    "OrtSyncStream",
+    "OrtValue",
+    "OrtValueVector",
+    "RunOptions",
+    "RuntimeException",
+    "SessionIOBinding",
+    "SessionOptions",
+    "SparseTensor",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_default_session_options",
+    "get_device",
+    "get_ep_devices",
+    "get_hardware_devices",
+    "get_version_string",
+    "has_collective_ops",
+    "is_dlpack_uint8_tensor",
+    "kNextPowerOfTwo",
+    "kSameAsRequested",
+    "register_execution_provider_library",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
+    "set_seed",
+    "unregister_execution_provider_library",
+]

@@ -1,0 +1,294 @@
+"""OrtDevice, OrtMemoryInfo and their kin: where values lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ephost._bindings import api, check, ffi, text
+from ephost.enums import (
+    ArenaExtendStrategy,
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+)
+from ephost.errors import InvalidArgument, NotImplemented
+
+_CPU, _GPU, _FPGA, _NPU = 0, 1, 2, 3
+# name -> (device type, vendor that the name implies)
+_NAMES: dict[str, tuple[int, int]] = {
+    "cpu": (_CPU, 0),
+    "gpu": (_GPU, 0),
+    "npu": (_NPU, 0),
+    "cuda": (_GPU, OrtDeviceVendorId.NVIDIA),
+    "dml": (4, OrtDeviceVendorId.MICROSOFT),
+    "cann": (_NPU, OrtDeviceVendorId.HUAWEI),
+    "webgpu": (_GPU, OrtDeviceVendorId.NONE),
+}
+
+
+def get_ort_device_type(device_type: str) -> int:
+    """The number of a device type by its name: ``cpu``, ``gpu``, ``npu``, ``cuda``, ``dml``, ``cann``,
+    ``webgpu``.
+
+    Raises:
+        InvalidArgument: another name.
+    """
+    if device_type not in _NAMES:
+        raise InvalidArgument(f"Unsupported device type: {device_type}; the types are {', '.join(_NAMES)}")
+    return _NAMES[device_type][0]
+
+
+class OrtDevice:
+    """A device by type, memory, vendor and number.
+
+    ``OrtDevice(type, memory, id)`` or ``OrtDevice(type, memory, vendor, id)``, as onnxruntime's native class;
+    most callers want :meth:`make`.
+    """
+
+    def __init__(self, c_ort_device: OrtDevice | int, *numbers: int) -> None:
+        if isinstance(c_ort_device, OrtDevice):
+            if numbers:
+                raise TypeError("OrtDevice takes a device, or three or four numbers")
+            values = c_ort_device._values
+        elif len(numbers) == 2:
+            values = (int(c_ort_device), int(numbers[0]), 0, int(numbers[1]))
+        elif len(numbers) == 3:
+            values = (int(c_ort_device), int(numbers[0]), int(numbers[1]), int(numbers[2]))
+        else:
+            raise TypeError("OrtDevice takes a device, or three or four numbers")
+        self._values: tuple[int, int, int, int] = values
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
+        """The device of a name, such as ``cpu`` or ``cuda``, and number.
+
+        Raises:
+            InvalidArgument: an unknown name.
+        """
+        kind = get_ort_device_type(ort_device_name)
+        vendor = _NAMES[ort_device_name][1] if vendor_id < 0 else vendor_id
+        return OrtDevice(kind, 0, int(vendor), device_id)
+
+    def device_type(self) -> int:
+        """The number of its type."""
+        return self._values[0]
+
+    def device_mem_type(self) -> int:
+        """The number of its memory's type; 0 is its own."""
+        return self._values[1]
+
+    def device_vendor_id(self) -> int:
+        """The PCI number of its vendor; 0 for any."""
+        return self._values[2]
+
+    def device_id(self) -> int:
+        """Which of several devices."""
+        return self._values[3]
+
+    mem_type = device_mem_type
+    vendor_id = device_vendor_id
+
+    def _get_c_device(self) -> OrtDevice:
+        return self
+
+    @property
+    def _ort_device(self) -> OrtDevice:
+        return self
+
+    cpu = staticmethod(lambda: _CPU)
+    gpu = staticmethod(lambda: _GPU)
+    cuda = staticmethod(lambda: _GPU)
+    webgpu = staticmethod(lambda: _GPU)
+    fpga = staticmethod(lambda: _FPGA)
+    npu = staticmethod(lambda: _NPU)
+    cann = staticmethod(lambda: _NPU)
+    dml = staticmethod(lambda: 4)
+    default_memory = staticmethod(lambda: 0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OrtDevice) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    def __repr__(self) -> str:
+        kind, memory, vendor, number = self._values
+        return f"OrtDevice(type={kind}, memory={memory}, vendor={vendor:#06x}, id={number})"
+
+
+def require_cpu(device: OrtDevice, what: str) -> None:
+    """Raise for a device other than the CPU.
+
+    Raises:
+        NotImplemented: naming the device and ``what`` was wanted of it.
+    """
+    if device.device_type() != _CPU:
+        raise NotImplemented(f"{what} on {device!r} is not implemented: only the CPU's memory is")
+
+
+def cpu_device(device_type: str, device_id: int, vendor_id: int, what: str) -> OrtDevice:
+    """The device of these, which must be the CPU.
+
+    Raises:
+        InvalidArgument: an unknown device type.
+        NotImplemented: another device.
+    """
+    if device_type.lower() in _NAMES and device_type.lower() != "cpu":
+        raise NotImplemented(
+            f"{what} on {device_type}:{device_id} is not implemented: only the CPU's memory is"
+        )
+    return OrtDevice.make(device_type.lower(), device_id, vendor_id)
+
+
+class OrtMemoryInfo:
+    """A kind of memory: its allocator's name, its device and what it is for."""
+
+    def __init__(
+        self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType
+    ) -> None:
+        out = ffi.new("OrtMemoryInfo**")
+        check(api.CreateMemoryInfo(name.encode(), int(allocator_type), device_id, int(mem_type), out))
+        self._pointer = ffi.gc(out[0], api.ReleaseMemoryInfo)
+        self._keeps: Any = None
+
+    @classmethod
+    def _borrow(cls, pointer: Any, owner: Any) -> OrtMemoryInfo:
+        info = cls.__new__(cls)
+        info._pointer, info._keeps = pointer, owner
+        return info
+
+    @staticmethod
+    def create_v2(
+        name: str,
+        device_type: OrtMemoryInfoDeviceType,
+        vendor_id: int,
+        device_id: int,
+        mem_type: OrtDeviceMemoryType,
+        alignment: int,
+        allocator_type: OrtAllocatorType,
+    ) -> OrtMemoryInfo:
+        """The memory info of a device by type, vendor and number."""
+        out = ffi.new("OrtMemoryInfo**")
+        check(
+            api.CreateMemoryInfo_V2(
+                name.encode(),
+                int(device_type),
+                vendor_id,
+                device_id,
+                int(mem_type),
+                alignment,
+                int(allocator_type),
+                out,
+            )
+        )
+        return OrtMemoryInfo._borrow(ffi.gc(out[0], api.ReleaseMemoryInfo), None)
+
+    @property
+    def name(self) -> str:
+        """The allocator's name, such as ``Cpu``."""
+        out = ffi.new("char**")
+        check(api.MemoryInfoGetName(self._pointer, out))
+        return text(out[0])
+
+    @property
+    def device_id(self) -> int:
+        """Which of several devices."""
+        out = ffi.new("int*")
+        check(api.MemoryInfoGetId(self._pointer, out))
+        return int(out[0])
+
+    @property
+    def mem_type(self) -> OrtMemType:
+        """What it is for, seen from the execution provider."""
+        out = ffi.new("OrtMemType*")
+        check(api.MemoryInfoGetMemType(self._pointer, out))
+        return OrtMemType(int(out[0]))
+
+    @property
+    def allocator_type(self) -> OrtAllocatorType:
+        """Whether an arena stands before the device's allocator."""
+        out = ffi.new("OrtAllocatorType*")
+        check(api.MemoryInfoGetType(self._pointer, out))
+        return OrtAllocatorType(int(out[0]))
+
+    @property
+    def device_mem_type(self) -> OrtDeviceMemoryType:
+        """The device's own memory, or memory that the CPU can reach too."""
+        return OrtDeviceMemoryType(int(api.MemoryInfoGetDeviceMemType(self._pointer)))
+
+    @property
+    def device_vendor_id(self) -> int:
+        """The PCI number of the device's vendor; 0 for any."""
+        return int(api.MemoryInfoGetVendorId(self._pointer))
+
+    @property
+    def device_type(self) -> OrtMemoryInfoDeviceType:
+        """The kind of device."""
+        out = ffi.new("OrtMemoryInfoDeviceType*")
+        api.MemoryInfoGetDeviceType(self._pointer, out)
+        return OrtMemoryInfoDeviceType(int(out[0]))
+
+    def __repr__(self) -> str:
+        return (
+            f"OrtMemoryInfo(name={self.name!r}, device_type={self.device_type.name}, "
+            f"device_id={self.device_id}, "
+            f"mem_type={self.mem_type.name}, allocator_type={self.allocator_type.name})"
+        )
+
+
+_ARENA_FIELDS = {
+    "max_mem": 0,
+    "arena_extend_strategy": -1,
+    "initial_chunk_size_bytes": -1,
+    "max_dead_bytes_per_chunk": -1,
+    "initial_growth_chunk_size_bytes": -1,
+    "max_power_of_two_extend_bytes": -1,
+}
+
+
+class OrtArenaCfg:
+    """How an arena grows: four numbers, or a dict of any of the fields. -1 leaves a field to the arena."""
+
+    max_mem: int
+    arena_extend_strategy: int
+    initial_chunk_size_bytes: int
+    max_dead_bytes_per_chunk: int
+    initial_growth_chunk_size_bytes: int
+    max_power_of_two_extend_bytes: int
+
+    def __init__(self, max_mem: int | Mapping[str, int], *numbers: int) -> None:
+        if isinstance(max_mem, Mapping):
+            given = {key: int(value) for key, value in max_mem.items()}
+            if numbers:
+                raise TypeError("OrtArenaCfg takes a dict, or four numbers")
+            if unknown := set(given) - set(_ARENA_FIELDS):
+                raise InvalidArgument(
+                    f"Invalid OrtArenaCfg option: {sorted(unknown)[0]}; the options are "
+                    f"{', '.join(_ARENA_FIELDS)}"
+                )
+        elif len(numbers) == 3:
+            given = dict(zip(_ARENA_FIELDS, (int(max_mem), *map(int, numbers)), strict=False))
+        else:
+            raise TypeError("OrtArenaCfg takes a dict, or four numbers")
+        strategy = given.get("arena_extend_strategy", -1)
+        if strategy != -1:
+            ArenaExtendStrategy(strategy)
+        for name, default in _ARENA_FIELDS.items():
+            setattr(self, name, given.get(name, default))
+
+    def __repr__(self) -> str:
+        return f"OrtArenaCfg({ {name: getattr(self, name) for name in _ARENA_FIELDS} })"
+
+
+class OrtSyncStream:
+    """A stream of an EP device. The memory of devices is not offered yet, so none can be made."""
+
+    def __init__(self) -> None:
+        raise TypeError("OrtSyncStream comes from OrtEpDevice.create_sync_stream()")
+
+    def get_handle(self) -> int:
+        """The stream's own handle, as a number."""
+        raise NotImplemented("sync streams are not implemented")

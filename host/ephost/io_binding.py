@@ -1,0 +1,228 @@
+"""IO binding: inputs and outputs fixed to memory of the caller's choice, ahead of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ephost.devices import OrtDevice, require_cpu
+from ephost.errors import InvalidArgument
+from ephost.options import RunOptions
+from ephost.values import OrtValue, OrtValueVector, over_memory
+
+if TYPE_CHECKING:
+    from ephost.running import Session
+
+
+class SessionIOBinding:
+    """What is bound to the inputs and outputs of a session, under the name of onnxruntime's native class."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._inputs: dict[str, Any] = {}  # name -> array or OrtValue
+        self._outputs: dict[str, OrtValue | None] = {}  # None: the run allocates it
+        self._results: list[OrtValue] = []
+
+    def bind_input(
+        self, name: str, value: Any, element_type: Any = None, shape: Any = None, pointer: int = 0
+    ) -> None:
+        """Bind an input to an array, or (``value`` is a device) to memory at an address.
+
+        Raises:
+            InvalidArgument: the model has no such input.
+            NotImplemented: a device other than the CPU.
+        """
+        self._session._interface.check_input_name(name)
+        if isinstance(value, OrtDevice):
+            require_cpu(value, f"binding the input '{name}'")
+            value = over_memory(pointer, element_type, shape)
+        self._inputs[name] = value
+
+    def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
+        """Bind an input to a value.
+
+        Raises:
+            InvalidArgument: the model has no such input.
+            TypeError: it is no OrtValue.
+        """
+        self._session._interface.check_input_name(name)
+        self._inputs[name] = _ort_value(value)
+
+    def bind_output(
+        self,
+        name: str,
+        device: OrtDevice,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        pointer: int | None = None,
+    ) -> None:
+        """Ask for an output, in memory that the run allocates or at an address.
+
+        Raises:
+            InvalidArgument: the model has no such output.
+            NotImplemented: a device other than the CPU.
+        """
+        self._session._interface.check_output_name(name)
+        require_cpu(device, f"binding the output '{name}'")
+        self._outputs[name] = None if pointer is None else over_memory(pointer, element_type, shape or ())
+
+    def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
+        """Have an output written into a value's memory.
+
+        Raises:
+            InvalidArgument: the model has no such output.
+            TypeError: it is no OrtValue.
+        """
+        self._session._interface.check_output_name(name)
+        self._outputs[name] = _ort_value(value)
+
+    def synchronize_inputs(self) -> None:
+        """Nothing to wait for: the CPU's memory is always ready."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing to wait for: the CPU's memory is always ready."""
+
+    def get_outputs(self) -> OrtValueVector:
+        """The outputs of the last run, in the order in which they were bound."""
+        return OrtValueVector(self._results)
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """Copies of the outputs of the last run, as arrays."""
+        return [_copied(value.numpy()) for value in self._results]
+
+    def clear_binding_inputs(self) -> None:
+        """Forget what is bound to the inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget what is bound to the outputs, and the last run's results."""
+        self._outputs.clear()
+        self._results = []
+
+    def _run(self, run_options: RunOptions | None) -> None:
+        if not self._outputs:
+            raise InvalidArgument("At least one output should be requested: bind_output was not called.")
+        self._results = self._session._run_into(self._inputs, self._outputs, run_options)
+
+
+class IOBinding:
+    """Inputs and outputs of a session bound to memory; used by ``session.run_with_iobinding``.
+
+    Arrays that are bound stay alive, and are not copied when they are contiguous. An output that is bound to
+    memory is written in place.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._iobinding = SessionIOBinding(session)
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Bind an input to an array.
+
+        Raises:
+            InvalidArgument: the model has no such input.
+        """
+        self._iobinding.bind_input(name, arr_on_cpu)
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: Any,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Bind an input to memory at an address, which must stay there until the run is over.
+
+        Args:
+            name: the input.
+            device_type: ``cpu``.
+            device_id: 0.
+            element_type: a numpy dtype or an ``onnx.TensorProto.DataType``.
+            shape: the dimensions.
+            buffer_ptr: the address.
+
+        Raises:
+            InvalidArgument: an unknown input, or an impossible type, shape or address.
+            NotImplemented: a device other than the CPU.
+        """
+        self._iobinding.bind_input(
+            name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr
+        )
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Bind an input to a value."""
+        self._iobinding.bind_ortvalue_input(name, ortvalue)
+
+    def synchronize_inputs(self) -> None:
+        """Wait until the inputs are where they are needed."""
+        self._iobinding.synchronize_inputs()
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Ask for an output; with ``buffer_ptr`` it is written to that address.
+
+        Raises:
+            ValueError: an address without a type or shape.
+            InvalidArgument: an unknown output, or an impossible type, shape or address.
+            NotImplemented: a device other than the CPU.
+        """
+        if buffer_ptr is not None and (element_type is None or shape is None):
+            raise ValueError(
+                "`element_type` and `shape` are to be provided if pre-allocated memory is provided"
+            )
+        self._iobinding.bind_output(
+            name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr
+        )
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Have an output written into a value's memory."""
+        self._iobinding.bind_ortvalue_output(name, ortvalue)
+
+    def synchronize_outputs(self) -> None:
+        """Wait until the outputs are there."""
+        self._iobinding.synchronize_outputs()
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs of the last run, in the order in which they were bound; those bound to memory share
+        it.
+        """
+        return list(self._iobinding.get_outputs())
+
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        """The outputs of the last run."""
+        return self._iobinding.get_outputs()
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """Copies of the outputs of the last run, as arrays."""
+        return self._iobinding.copy_outputs_to_cpu()
+
+    def clear_binding_inputs(self) -> None:
+        """Forget what is bound to the inputs."""
+        self._iobinding.clear_binding_inputs()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget what is bound to the outputs."""
+        self._iobinding.clear_binding_outputs()
+
+
+def _ort_value(value: Any) -> OrtValue:
+    if not isinstance(value, OrtValue):
+        raise TypeError(f"an OrtValue is bound, not {type(value).__name__}")
+    return value
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_copied(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,95 @@
+"""A model back into a file: what ``SessionOptions.optimized_model_filepath`` asks for."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import onnx
+
+from ephost.errors import Fail, InvalidArgument
+from ephost.model.graph import Graph, Model, Node, TensorType, Value
+from ephost.model.load import type_proto
+
+_LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
+
+
+def model_proto(model: Model) -> onnx.ModelProto:
+    """The model, as it is now, as ONNX writes it, weights inside."""
+    about = model.metadata
+    proto = onnx.ModelProto(
+        ir_version=model.ir_version,
+        producer_name=about.producer_name,
+        producer_version=about.producer_version,
+        domain=about.domain,
+        model_version=about.version,
+        doc_string=about.description,
+        opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in model.opsets.items()],
+        functions=list(model.functions.values()),
+    )
+    onnx.helper.set_model_props(proto, about.custom)
+    proto.graph.CopyFrom(graph_proto(model.graph))
+    proto.graph.doc_string = about.graph_description
+    return proto
+
+
+def graph_proto(graph: Graph) -> onnx.GraphProto:
+    """A graph with its nodes, initializers and the types that are known."""
+    held = {id(value) for value in (*graph.inputs, *graph.outputs)}
+    return onnx.GraphProto(
+        name=graph.name,
+        node=[_node(node) for node in graph.nodes],
+        initializer=[_initializer(value) for value in graph.initializers],
+        input=[_info(value) for value in graph.inputs],
+        output=[_info(value) for value in graph.outputs],
+        value_info=[
+            _info(value)
+            for value in graph.values.values()
+            if value.type is not None and value.initializer is None and id(value) not in held
+        ],
+    )
+
+
+def _node(node: Node) -> onnx.NodeProto:
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.input[:], proto.output[:]
+    proto.input.extend(value.name if value else "" for value in node.inputs)
+    proto.output.extend(value.name if value else "" for value in node.outputs)
+    for attribute in proto.attribute:
+        if attribute.name in node.subgraphs:
+            attribute.g.CopyFrom(graph_proto(node.subgraphs[attribute.name]))
+    return proto
+
+
+def _info(value: Value) -> onnx.ValueInfoProto:
+    info = onnx.ValueInfoProto(name=value.name)
+    if isinstance(value.type, TensorType):
+        info.type.CopyFrom(type_proto(value.type.element_type, value.type.dims))
+    elif value.type is not None:
+        info.type.CopyFrom(value.type)
+    return info
+
+
+def _initializer(value: Value) -> onnx.TensorProto:
+    array = value.initializer
+    assert array is not None
+    return onnx.numpy_helper.from_array(np.asarray(array), value.name)
+
+
+def save(model: Model, path: str) -> None:
+    """Write the model.
+
+    Raises:
+        InvalidArgument: ONNX Runtime's own format (``.ort``) is asked for, or the folder does not exist.
+        Fail: the model is too large for one file.
+    """
+    if path.lower().endswith(".ort"):
+        raise InvalidArgument(f"{path}: ONNX Runtime's own format is not written, only .onnx")
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise InvalidArgument(f"the optimized model cannot be written to {path}: there is no folder {folder}")
+    weights = sum(int(v.initializer.nbytes) for v in model.graph.initializers if v.initializer is not None)
+    if weights > _LARGEST:
+        raise Fail(f"the optimized model has {weights} bytes of weights: too large for {path}")
+    onnx.save(model_proto(model), path)

@@ -1,0 +1,387 @@
+"""Session: the ways to run an open model, and what can be asked of it. Opening is InferenceSession's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+from ephost._bindings import ffi, lib
+from ephost.devices import OrtDevice, OrtMemoryInfo, require_cpu
+from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
+from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice
+from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented
+from ephost.io_binding import IOBinding
+from ephost.options import RunOptions, SessionOptions
+from ephost.values import OrtValue
+
+_LOG = logging.getLogger("ephost.session")
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    """The threads of asynchronous runs, shared by all sessions of the process."""
+    return ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="ephost-run")
+
+
+class Session:
+    """What an open session does. Any number of threads may use it at once."""
+
+    _options: SessionOptions
+    _resources: Any
+    _interface: Any
+    _runner: Any
+    _run: Callable[..., list[Any]]
+    _timings: dict[str, float]
+    _profile_start: int = 0
+    _profile_file: str = ""
+    description: str
+
+    # Defined by InferenceSession.
+    def _reopen(self, providers: Any, provider_options: Any) -> None:
+        raise NotImplementedError
+
+    # ---- running ----
+
+    def _names(self, output_names: Sequence[str] | None) -> Sequence[str]:
+        return output_names or self._interface.output_names
+
+    def _values(
+        self, feed: Mapping[str, Any], pairs: Sequence[tuple[str, int]], options: RunOptions | None
+    ) -> list[int]:
+        runner = self._runner
+        if runner is None:
+            raise Fail("the session is closed")
+        found: list[int] = runner.run_values(dict(feed), pairs, None if options is None else options._address)
+        return found
+
+    def _run_into(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, OrtValue | None], options: RunOptions | None
+    ) -> list[OrtValue]:
+        """Run with outputs written into given values; where there is None, into new ones."""
+        pairs = [(name, 0 if value is None else value._address) for name, value in outputs.items()]
+        results = []
+        made = self._values(inputs, pairs, options)
+        fresh = [OrtValue._from_address(value) if value else None for value in made]
+        for (name, bound), value in zip(outputs.items(), fresh, strict=True):
+            if bound is None or value is None:
+                results.append(value or bound)
+                continue
+            try:  # the run could not write there itself: the output is an input, a constant, or no tensor
+                bound.update_inplace(value)
+            except InvalidArgument as error:
+                raise InvalidArgument(
+                    f"the output '{name}' does not fit what is bound to it: {error}"
+                ) from None
+            results.append(bound)
+        return [value for value in results if value is not None]
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Run the model once on OrtValues, giving OrtValues. Otherwise as ``run``."""
+        pairs = [(name, 0) for name in self._names(output_names)]
+        return [
+            OrtValue._from_address(value) for value in self._values(input_dict_ort_values, pairs, run_options)
+        ]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: list[OrtValue],
+        fetch_devices: Sequence[OrtDevice],
+    ) -> None:
+        """Run the model once on OrtValues by position.
+
+        Args:
+            run_options: options of this run, or None.
+            feed_names: names of inputs.
+            feeds: a value for each of these.
+            fetch_names: names of outputs.
+            fetches: filled with a value for each of these; values that are in it already are written in
+            place. fetch_devices: where each output is wanted: the CPU.
+
+        Raises:
+            InvalidArgument: lengths that do not fit each other, and as ``run``.
+            NotImplemented: a device other than the CPU.
+        """
+        if len(feed_names) != len(feeds) or (fetches and len(fetches) != len(fetch_names)):
+            raise InvalidArgument(
+                f"there are {len(feed_names)} names for {len(feeds)} feeds, and {len(fetch_names)} names for "
+                f"{len(fetches)} fetches"
+            )
+        for device in fetch_devices:
+            require_cpu(device, "an output")
+        given: Sequence[OrtValue | None] = fetches or [None] * len(fetch_names)
+        feed = dict(zip(feed_names, feeds, strict=True))
+        fetches[:] = self._run_into(feed, dict(zip(fetch_names, given, strict=True)), run_options)
+
+    def io_binding(self) -> IOBinding:
+        """A new binding of this session's inputs and outputs to memory."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Run the model once on what is bound; ``iobinding.get_outputs()`` has the results.
+
+        Raises:
+            ValueError: the binding belongs to another session.
+            InvalidArgument: nothing is bound to the outputs; and as ``run``.
+        """
+        if iobinding._session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
+        iobinding._iobinding._run(run_options)
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], None],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Start a run on another thread and return.
+
+        Args:
+            output_names: as for ``run``.
+            input_feed: as for ``run``; its arrays must not change until the run is over.
+            callback: called on that thread with the results, ``user_data`` and an error's text, "" for none.
+                What it raises is logged. It should not wait for other runs.
+            user_data: anything.
+            run_options: as for ``run``.
+
+        Raises:
+            ValueError: inputs are missing.
+        """
+        self._check_feed(input_feed)
+
+        def work() -> None:
+            results: list[Any] = []
+            message = ""
+            try:
+                results = self.run(output_names, input_feed, run_options)
+            except Exception as error:
+                message = str(error) or type(error).__name__
+            try:
+                callback(results, user_data, message)
+            except Exception:
+                _LOG.exception("the callback of an asynchronous run of %s failed", self.description)
+
+        _executor().submit(work)
+
+    async def run_asyncio(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """``run`` for asyncio: awaited, it leaves the event loop free. A name of ephost's own.
+
+        When the awaiting task is cancelled, the run stops before its next node.
+        """
+        self._check_feed(input_feed)
+        options = run_options or RunOptions()
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(_executor(), self.run, output_names, input_feed, options)
+        except asyncio.CancelledError:
+            options.terminate = True
+            raise
+
+    def _check_feed(self, feed: Mapping[str, Any]) -> None:
+        if any(value.name not in feed for value in self._interface.inputs[: self._interface.required]):
+            raise self._interface.feed_error(feed)
+
+    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> list[Any]:
+        """Run the model once; InferenceSession says how."""
+        raise NotImplementedError
+
+    # ---- execution providers ----
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Open the model again on other execution providers; runs under way end on the old ones.
+
+        Raises:
+            What opening raises; the session is as before then.
+        """
+        self._reopen(providers, provider_options)
+
+    def enable_fallback(self) -> None:
+        """When an execution provider fails in a run: log it, open the model without plugins, and run
+        again.
+        """
+        self._run = self._run_or_fall_back
+
+    def disable_fallback(self) -> None:
+        """When an execution provider fails in a run, raise that. So it is unless :meth:`enable_fallback` is
+        called.
+        """
+        self._run = self._runner.run
+
+    def _run_or_fall_back(self, *arguments: Any) -> list[Any]:
+        try:
+            return list(self._runner.run(*arguments))
+        except EPFail as error:
+            _LOG.warning("%s: %s; it runs on the reference fallback from here on", self.description, error)
+            self._reopen([DEFAULT_PROVIDER], None)
+            self.disable_fallback()
+            return self._run(*arguments)
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Hand options to the execution providers of the open session, as ``OrtEp::SetDynamicOptions``.
+
+        Raises:
+            TypeError: a key or value that is no str.
+            The error of an execution provider.
+        """
+        if not all(isinstance(text, str) for entry in options.items() for text in entry):
+            raise TypeError("set_ep_dynamic_options takes a dict of str to str")
+        keys = [ffi.new("char[]", key.encode()) for key in options]
+        values = [ffi.new("char[]", value.encode()) for value in options.values()]
+        for assignment in self._resources.assignments:
+            if assignment.ep.member("SetDynamicOptions") is None:
+                _LOG.info("%s takes no dynamic options", assignment.ep.name)
+                continue
+            arrays = ffi.new("char*[]", keys), ffi.new("char*[]", values)
+            assignment.ep.call("SetDynamicOptions", *arrays, len(keys))
+
+    def get_tuning_results(self) -> list[Any]:
+        """Nothing: results of tuning belong to kernels inside ONNX Runtime."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """Refused, unless there are none.
+
+        Raises:
+            NotImplemented: results are given.
+        """
+        if results:
+            raise NotImplemented("tuning results belong to kernels inside ONNX Runtime")
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Nothing to do: the host captures no graphs of devices."""
+
+    # ---- memory ----
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Where a feed for each input should lie."""
+        return [_cpu_memory() for _ in range(self._interface.required)]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Where each output comes from."""
+        return [_cpu_memory() for _ in self._interface.outputs]
+
+    def get_input_epdevices(self) -> list[OrtEpDevice | None]:
+        """For each input the device of the execution provider that reads it first; None: the reference
+        fallback.
+        """
+        devices = {a.ep.name: a.ep.devices[0] for a in self._resources.assignments}
+        readers = ((v.consumers[0].ep_name if v.consumers else "") for v in self._required_inputs())
+        return [devices.get(name) for name in readers]
+
+    def _required_inputs(self) -> Iterator[Any]:
+        yield from self._interface.inputs[: self._interface.required]
+
+    def create_ortvalue_from_shape_and_type(
+        self,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str,
+        device_id: int = 0,
+        vendor_id: int | OrtDeviceVendorId = -1,
+    ) -> OrtValue:
+        """An uninitialised tensor that keeps the session alive.
+
+        Raises:
+            InvalidArgument: an impossible shape or type.
+            NotImplemented: memory other than the CPU's.
+        """
+        value = OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+        return OrtValue(value, session=self)
+
+    # ---- profiling ----
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began, on the clock of ``time.monotonic_ns``; 0 without profiling."""
+        return self._profile_start
+
+    def end_profiling(self) -> str:
+        """Stop profiling and write what was recorded as a Chrome trace.
+
+        Returns:
+            The file's name: ``SessionOptions.profile_file_prefix``, the time, ``.json``. "" when profiling
+            was not enabled, or has ended.
+        """
+        if not self._profile_start or not self._profile_file:
+            return ""
+        path, self._profile_file = self._profile_file, ""
+        plan = self._resources.plan
+        lib.ephost_plan_profile(plan.pointer, False)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(list(self._trace(plan)), file, indent=0)
+        return path
+
+    def _start_profiling(self) -> None:
+        lib.ephost_plan_profile(self._resources.plan.pointer, True)
+        self._profile_start = int(lib.ephost_clock_ns())
+        now = time.time()
+        stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
+        self._profile_file = f"{self._options.profile_file_prefix}{stamp}_{int(now * 1000) % 1000:03}.json"
+
+    def _trace(self, plan: Any) -> Iterator[dict[str, Any]]:
+        common = {"pid": os.getpid(), "ph": "X"}
+        end = 0.0
+        stages = [(stage, seconds) for stage, seconds in self._timings.items() if stage != "total"]
+        end = -sum(seconds for _, seconds in stages) * 1e6
+        for stage, seconds in stages:
+            yield {
+                **common,
+                "cat": "Session",
+                "name": f"session_{stage}",
+                "tid": threading.get_native_id(),
+                "ts": round(end, 1),
+                "dur": round(seconds * 1e6, 1),
+                "args": {},
+            }
+            end += seconds * 1e6
+        count = int(lib.ephost_plan_times(plan.pointer, ffi.NULL, 0))
+        times = ffi.new("EphostStepTime[]", max(count, 1))
+        count = min(count, int(lib.ephost_plan_times(plan.pointer, times, count)))
+        for at in range(count):
+            entry = times[at]
+            step = plan.steps[entry.step]
+            yield {
+                **common,
+                "cat": "Node",
+                "name": f"{step.node.name or step.node.op_type}_kernel_time",
+                "tid": int(entry.thread),
+                "ts": (int(entry.start_ns) - self._profile_start) / 1e3,
+                "dur": int(entry.duration_ns) / 1e3,
+                "args": {
+                    "op_name": step.node.op_type,
+                    "provider": step.ep_name or DEFAULT_PROVIDER,
+                    "node_index": str(step.node.index),
+                    "nodes": [node.name or node.op_type for node in step.members],
+                },
+            }
+
+
+@cache
+def _cpu_memory() -> OrtMemoryInfo:
+    return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_DEVICE_ALLOCATOR, 0, OrtMemType.DEFAULT)

@@ -1,0 +1,275 @@
+"""Who runs a session's model: explicit devices, names, a policy, a delegate, or the process's default.
+
+All of them answer one question, :func:`choose`: which devices of which execution providers, in order of
+priority. Whatever nobody of them claims runs on the host's reference fallback.
+
+The policies take one device of one plugin. Candidates are ranked: the kind of device as in the table, then a
+discrete GPU before one that shares the CPU's memory, then a plugin by the device's own vendor before others',
+then the order of registration.
+
+| policy | takes the first of | otherwise |
+|---|---|---|
+| DEFAULT, PREFER_CPU | CPU | nothing |
+| PREFER_GPU | GPU, CPU | nothing |
+| PREFER_NPU | NPU, CPU | nothing |
+| MAX_PERFORMANCE | GPU, CPU | nothing |
+| MAX_EFFICIENCY | NPU, CPU | nothing |
+| MIN_OVERALL_POWER | NPU, CPU | nothing |
+
+With nothing taken, the model runs on the reference fallback. The choice and its reason are logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
+from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice, get_available_providers, get_ep_devices
+from ephost.errors import Fail
+from ephost.options import Chosen, SessionOptions, devices_of
+
+_LOG = logging.getLogger("ephost.selection")
+MAX_DELEGATE_DEVICES = 8
+ProviderEntry = str | tuple[str, Mapping[str, Any]]
+
+# What a policy looks for, best first.
+POLICIES: Mapping[Policy, tuple[str, ...]] = {
+    Policy.DEFAULT: ("CPU",),
+    Policy.PREFER_CPU: ("CPU",),
+    Policy.PREFER_GPU: ("GPU", "CPU"),
+    Policy.PREFER_NPU: ("NPU", "CPU"),
+    Policy.MAX_PERFORMANCE: ("GPU", "CPU"),
+    Policy.MAX_EFFICIENCY: ("NPU", "CPU"),
+    Policy.MIN_OVERALL_POWER: ("NPU", "CPU"),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What a policy knows of an EP device."""
+
+    ep_name: str
+    ep_vendor: str
+    device_type: str  # CPU, GPU or NPU
+    device_vendor: str = ""
+    discrete: bool = False
+
+
+def describe(device: OrtEpDevice) -> Candidate:
+    """The candidate that an EP device is."""
+    hardware = device.device
+    return Candidate(
+        device.ep_name,
+        device.ep_vendor,
+        hardware.type.name,
+        hardware.vendor,
+        hardware.metadata.get("Discrete", hardware.metadata.get("discrete")) == "1",
+    )
+
+
+def apply_policy(policy: Policy, candidates: Sequence[Candidate]) -> tuple[int | None, str]:
+    """The candidate that a policy takes (its index), or None; and the reason."""
+    wanted = POLICIES[policy]
+    for kind in wanted:
+        of_kind = [at for at, candidate in enumerate(candidates) if candidate.device_type == kind]
+        if not of_kind:
+            continue
+        best = min(of_kind, key=lambda at: _rank(candidates[at]))
+        taken = candidates[best]
+        why = [f"{policy.name} looks for {', then '.join(wanted)}"]
+        why += [f"there is no {missing}" for missing in wanted[: wanted.index(kind)]]
+        if len(of_kind) > 1:
+            why.append(f"the best of {len(of_kind)} {kind} devices")
+        return best, f"{taken.ep_name} on the {taken.device_vendor} {kind}: " + "; ".join(why)
+    offered = ", ".join(f"{c.ep_name} ({c.device_type})" for c in candidates) or "none"
+    return (
+        None,
+        f"no plugin: {policy.name} looks for {', then '.join(wanted)}; the devices offered are {offered}",
+    )
+
+
+def _rank(candidate: Candidate) -> tuple[bool, bool]:
+    vendor = candidate.device_vendor.lower()
+    own = bool(vendor) and vendor in candidate.ep_vendor.lower()
+    return not candidate.discrete, not own
+
+
+def apply_delegate(
+    delegate: Callable[..., Any], devices: Sequence[OrtEpDevice], model_metadata: Mapping[str, str]
+) -> list[OrtEpDevice]:
+    """What a user's function chooses.
+
+    Raises:
+        Fail: it raised, chose nothing or too much, or gave something that is no list of these devices.
+    """
+    try:
+        answer = delegate(list(devices), dict(model_metadata), {}, MAX_DELEGATE_DEVICES)
+    except Exception as error:
+        raise Fail(f"EP selection delegate failed: {type(error).__name__}: {error}") from error
+    if not isinstance(answer, (list, tuple)) or not all(isinstance(item, OrtEpDevice) for item in answer):
+        raise Fail(f"EP selection delegate failed: it gave no list of OrtEpDevices but {answer!r}")
+    if not answer:
+        raise Fail("EP selection delegate did not select anything.")
+    if len(answer) > MAX_DELEGATE_DEVICES:
+        raise Fail(
+            f"EP selection delegate failed: selected too many EP devices ({len(answer)}). "
+            f"The limit is {MAX_DELEGATE_DEVICES} EP devices."
+        )
+    if any(item not in devices for item in answer) or len({id(item) for item in answer}) < len(answer):
+        raise Fail("EP selection delegate failed: it gave a device twice, or one that it was not offered")
+    return list(answer)
+
+
+def normalize(
+    providers: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None
+) -> list[tuple[str, dict[str, str]]]:
+    """``providers`` and ``provider_options`` as (name, options) pairs, without repetitions.
+
+    Raises:
+        ValueError: they are no sequences, do not fit each other, or have entries of other kinds.
+    """
+    if providers is None:
+        return []
+    if isinstance(providers, str) or not isinstance(providers, Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if provider_options is not None:
+        if not isinstance(provider_options, Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
+        if len(providers) != len(provider_options):
+            raise ValueError(
+                "'providers' and 'provider_options' should be the same length if both are given."
+            )
+        if not all(isinstance(provider, str) for provider in providers):
+            raise ValueError(
+                "Only string values for 'providers' are supported if 'provider_options' is given."
+            )
+        if not all(isinstance(options, Mapping) for options in provider_options):
+            raise ValueError("'provider_options' values must be dicts.")
+        providers = [(str(name), options) for name, options in zip(providers, provider_options, strict=True)]
+    found: dict[str, dict[str, str]] = {}
+    for provider in providers:
+        entry = (provider, {}) if isinstance(provider, str) else provider
+        if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)):
+            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+        name, options = entry
+        if not isinstance(options, Mapping):
+            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+        if name in found:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=2)
+            continue
+        found[name] = {str(key): str(value) for key, value in options.items()}
+    return list(found.items())
+
+
+def check_and_normalize_provider_args(
+    providers: Sequence[ProviderEntry] | None,
+    provider_options: Sequence[Mapping[str, Any]] | None,
+    available_provider_names: Sequence[str],
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Names and options of ``providers``, with a warning for each name that is not available.
+
+    Raises:
+        ValueError: as :func:`normalize`.
+    """
+    pairs = normalize(providers, provider_options)
+    for name, _ in pairs:
+        if name not in available_provider_names:
+            _warn_unavailable(name, available_provider_names)
+    return [name for name, _ in pairs], [options for _, options in pairs]
+
+
+def _warn_unavailable(name: str, available: Sequence[str]) -> None:
+    warnings.warn(
+        f"Specified provider '{name}' is not in available provider names. "
+        f"Available providers: '{', '.join(available)}'",
+        stacklevel=4,
+    )
+
+
+def named(
+    providers: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None
+) -> list[Chosen]:
+    """The devices of execution providers by name; a name that is not available is warned about and left out.
+
+    Raises:
+        ValueError: as :func:`normalize`.
+    """
+    chosen = []
+    for name, options in normalize(providers, provider_options):
+        devices = devices_of(name)
+        if devices:
+            chosen.append(Chosen(devices, options))
+        elif name != DEFAULT_PROVIDER:
+            _warn_unavailable(name, get_available_providers())
+    return chosen
+
+
+_defaults: list[ProviderEntry] = []
+
+
+def set_default_providers(providers: Sequence[ProviderEntry] | None) -> None:
+    """Which execution providers sessions of this process get when they name none themselves.
+
+    Args:
+        providers: names, or (name, options) pairs, in order of priority; looked up when a session is made.
+            None or empty: the reference fallback alone, which is how a process starts.
+
+    Raises:
+        ValueError: entries of other kinds.
+    """
+    normalize(providers, None)
+    _defaults[:] = list(providers or ())
+
+
+def is_available(ep_name: str) -> bool:
+    """Whether a session can be given the execution provider of that name now."""
+    return ep_name in get_available_providers()
+
+
+def is_automatic(options: SessionOptions) -> bool:
+    """Whether the options leave the choice to a policy or a delegate."""
+    return options._policy is not None and not options._providers
+
+
+def choose(
+    options: SessionOptions,
+    providers: Sequence[ProviderEntry] | None,
+    provider_options: Sequence[Mapping[str, Any]] | None,
+    model_metadata: Callable[[], Mapping[str, str]],
+) -> list[Chosen]:
+    """Who gets the model, in order of priority.
+
+    What a session is given by itself goes before what its options say, and that before the process's default;
+    devices that were added to the options go before their policy.
+
+    Raises:
+        ValueError: ``providers`` or ``provider_options`` are not as they should be.
+        Fail: the options' delegate failed.
+    """
+    if providers:
+        if options.has_providers():
+            warnings.warn(
+                "execution providers are given both in the session options and as 'providers': the latter "
+                "are used",
+                stacklevel=4,
+            )
+        return named(providers, provider_options)
+    if options._providers or options._host_only:
+        return list(options._providers)
+    policy = options._policy
+    if policy is None:
+        return named(_defaults, None)
+    devices = get_ep_devices()
+    if isinstance(policy, Policy):
+        index, reason = apply_policy(policy, [describe(device) for device in devices])
+        _LOG.info("the session runs on %s", reason)
+        return [] if index is None else [Chosen((devices[index],), {})]
+    grouped: dict[Any, list[OrtEpDevice]] = {}
+    for device in apply_delegate(policy, devices, model_metadata()):
+        grouped.setdefault((device.ep_name, device._factory), []).append(device)
+    _LOG.info("the session runs on %s, as the selection delegate says", [name for name, _ in grouped])
+    return [Chosen(tuple(members), {}) for members in grouped.values()]

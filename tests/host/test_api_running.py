@@ -1,0 +1,311 @@
+"""The ways to run a session: by IO binding, OrtValues, threads, asyncio; profiling, and changing
+providers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ephost
+import numpy as np
+import pytest
+from api_models import add_and_relu, model_bytes, tensor
+from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
+from ephost.devices import OrtDevice
+from ephost.errors import Fail, InvalidArgument, NotImplemented
+from ephost.plugins import sample_kernels
+from onnx import helper
+
+X = np.array([[1, -5, 2], [0, 1, -1]], np.float32)
+Y = np.ones((2, 3), np.float32)
+S = X + Y
+Z = np.maximum(S, 0)
+
+
+@pytest.fixture
+def session() -> ephost.InferenceSession:
+    return ephost.InferenceSession(add_and_relu())
+
+
+@pytest.fixture
+def sample_ep() -> Iterator[str]:
+    ephost.register_execution_provider_library("api-sample", sample_kernels.get_library_path())
+    yield sample_kernels.get_ep_name()
+    ephost.unregister_execution_provider_library("api-sample")
+
+
+# ---- IO binding ----
+
+
+def test_bound_outputs_are_written_in_place(session: ephost.InferenceSession) -> None:
+    out = np.zeros((2, 3), np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_input("y", "cpu", 0, np.float32, Y.shape, Y.ctypes.data)
+    binding.bind_output("z", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    binding.bind_output("s")
+    session.run_with_iobinding(binding)
+    assert out.tolist() == Z.tolist()
+    results = binding.get_outputs()
+    assert [value.data_ptr() == out.ctypes.data for value in results] == [True, False]
+    assert results[1].numpy().tolist() == S.tolist()
+    copies = binding.copy_outputs_to_cpu()
+    assert copies[0].tolist() == Z.tolist()
+    assert not np.shares_memory(copies[0], out)
+
+
+def test_a_binding_is_used_again_with_new_data(session: ephost.InferenceSession) -> None:
+    feed, out = X.copy(), ephost.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", ephost.OrtValue.ortvalue_from_numpy(feed))
+    binding.bind_cpu_input("y", Y)
+    binding.bind_ortvalue_output("s", out)
+    for number in (1, 2):
+        feed[...] = number
+        session.run_with_iobinding(binding)
+        assert out.numpy().tolist() == [[number + 1] * 3] * 2
+
+
+def test_an_output_that_is_an_input_is_copied_into_what_is_bound() -> None:
+    session = ephost.InferenceSession(
+        model_bytes([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", 3)], [tensor("y", 3)])
+    )
+    out = np.zeros(3, np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", np.array([1, 2, 3], np.float32))
+    binding.bind_ortvalue_output("y", ephost.OrtValue.ortvalue_from_numpy(out))
+    session.run_with_iobinding(binding)
+    assert out.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 2), (6,)])
+def test_a_bound_output_of_another_shape_is_an_error(
+    session: ephost.InferenceSession, shape: tuple[int, ...]
+) -> None:
+    out = np.zeros(shape, np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", Y)
+    binding.bind_output("z", "cpu", 0, np.float32, shape, out.ctypes.data)
+    with pytest.raises(Exception, match="another type or shape than the value bound"):
+        session.run_with_iobinding(binding)
+    assert not out.any()
+
+
+def test_a_binding_says_what_is_wrong_with_it(session: ephost.InferenceSession) -> None:
+    binding = session.io_binding()
+    for call in (binding.bind_cpu_input, binding.bind_ortvalue_input):
+        with pytest.raises(InvalidArgument, match="Invalid input name: q"):
+            call("q", X)
+    with pytest.raises(InvalidArgument, match="Invalid output name: q"):
+        binding.bind_output("q")
+    with pytest.raises(NotImplemented, match="'z'"):
+        binding.bind_output("z", "cuda")
+    with pytest.raises(ValueError, match="shape"):
+        binding.bind_output("z", "cpu", 0, np.float32, None, 16)
+    with pytest.raises(TypeError, match="OrtValue"):
+        binding.bind_ortvalue_output("z", X)
+    with pytest.raises(InvalidArgument, match="At least one output"):
+        session.run_with_iobinding(binding)
+    binding.bind_output("z")
+    binding.bind_cpu_input("x", X)
+    with pytest.raises(ValueError, match=r"\['y'\]"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(ValueError, match="session that created it"):
+        ephost.InferenceSession(add_and_relu()).run_with_iobinding(binding)
+
+
+def test_a_cleared_binding_is_empty(session: ephost.InferenceSession) -> None:
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", Y)
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    binding.clear_binding_outputs()
+    assert binding.get_outputs() == []
+    binding.bind_output("z")
+    binding.clear_binding_inputs()
+    with pytest.raises(ValueError, match="missing"):
+        session.run_with_iobinding(binding)
+
+
+# ---- OrtValues ----
+
+
+def test_ort_values_run_by_name_and_by_position(session: ephost.InferenceSession) -> None:
+    x, y = (ephost.OrtValue.ortvalue_from_numpy(a) for a in (X, Y))
+    (z,) = session.run_with_ort_values(["z"], {"x": x, "y": y})
+    assert z.numpy().tolist() == Z.tolist()
+    fetches = OrtValueVector()
+    session.run_with_ortvaluevector(None, ["y", "x"], [y, x], ["s", "z"], fetches, [OrtDevice(0, 0, 0)] * 2)
+    assert [value.numpy().tolist() for value in fetches] == [S.tolist(), Z.tolist()]
+    before = fetches[0].data_ptr()
+    session.run_with_ortvaluevector(None, ["y", "x"], [y, y], ["s", "z"], fetches, [OrtDevice(0, 0, 0)] * 2)
+    assert fetches[0].data_ptr() == before
+    assert fetches[0].numpy().tolist() == [[2] * 3] * 2
+    with pytest.raises(InvalidArgument, match="2 names for 1 feeds"):
+        session.run_with_ortvaluevector(None, ["x", "y"], [x], ["z"], [], [])
+
+
+# ---- asynchronous runs ----
+
+
+def test_an_asynchronous_run_calls_back_with_results_or_an_error(session: ephost.InferenceSession) -> None:
+    calls: list[tuple[Any, ...]] = []
+    done = threading.Event()
+
+    def callback(results: list[Any], user_data: Any, error: str) -> None:
+        calls.append((results, user_data, error, threading.get_ident()))
+        done.set()
+
+    session.run_async(["z"], {"x": X, "y": Y}, callback, "mine")
+    assert done.wait(10)
+    results, user_data, error, thread = calls.pop()
+    assert (results[0].tolist(), user_data, error) == (Z.tolist(), "mine", "")
+    assert thread != threading.get_ident()
+    done.clear()
+    session.run_async(["z"], {"x": X, "y": Y[:, :2]}, callback, None)
+    assert done.wait(10)
+    assert calls[0][0] == []
+    assert "index: 1 Got: 2 Expected: 3" in calls[0][2]
+    with pytest.raises(ValueError, match=r"\['y'\]"):
+        session.run_async(None, {"x": X}, callback, None)
+
+
+def test_64_awaited_runs_all_answer_and_leave_the_event_loop_free(session: ephost.InferenceSession) -> None:
+    async def serve() -> tuple[list[Any], float]:
+        longest, running = 0.0, True
+
+        async def watch() -> None:
+            nonlocal longest
+            while running:
+                before = time.perf_counter()
+                await asyncio.sleep(0)
+                longest = max(longest, time.perf_counter() - before)
+
+        watcher = asyncio.create_task(watch())
+        runs = [session.run_asyncio(["s"], {"x": X + number, "y": Y}) for number in range(64)]
+        answers = await asyncio.gather(*runs)
+        running = False
+        await watcher
+        return answers, longest
+
+    answers, longest = asyncio.run(serve())
+    assert [answer[0].tolist() for answer in answers] == [(S + number).tolist() for number in range(64)]
+    assert (
+        longest < 1.0
+    )  # the bound in the issue is for an idle machine; this one catches a loop that waits for a run
+
+
+def test_cancelling_a_task_terminates_its_run(session: ephost.InferenceSession) -> None:
+    options = ephost.RunOptions()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(session.run_asyncio(None, {"x": X, "y": Y}, options))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert options.terminate
+    with pytest.raises(Fail, match="terminat"):
+        session.run(None, {"x": X, "y": Y}, options)
+
+
+# ---- profiling ----
+
+
+def test_profiling_writes_a_chrome_trace_of_the_steps(tmp_path: Any, sample_ep: str) -> None:
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    before = time.monotonic_ns()
+    session = ephost.InferenceSession(add_and_relu(), options, providers=[sample_ep])
+    assert before <= session.get_profiling_start_time_ns() <= time.monotonic_ns()
+    for _ in range(3):
+        session.run(None, {"x": X, "y": Y})
+    path = session.end_profiling()
+    assert path.startswith(options.profile_file_prefix) and path.endswith(".json")
+    events = json.loads(Path(path).read_text())
+    nodes = [event for event in events if event["cat"] == "Node"]
+    assert [event["name"] for event in nodes] == ["add_kernel_time", "relu_kernel_time"] * 3
+    assert all(event["ph"] == "X" and event["dur"] >= 0 and event["ts"] >= 0 for event in nodes)
+    assert {event["args"]["provider"] for event in nodes} >= {sample_ep}
+    assert {"session_load", "session_partition"} <= {event["name"] for event in events}
+    assert session.end_profiling() == ""
+
+
+def test_without_profiling_there_is_no_file(session: ephost.InferenceSession) -> None:
+    assert session.end_profiling() == ""
+    assert session.get_profiling_start_time_ns() == 0
+
+
+# ---- execution providers of an open session ----
+
+
+def test_set_providers_opens_the_model_again(session: ephost.InferenceSession, sample_ep: str) -> None:
+    assert session.get_providers() == ["CPUExecutionProvider"]
+    session.set_providers([sample_ep])
+    assert session.get_providers() == [sample_ep, "CPUExecutionProvider"]
+    assert session.get_input_epdevices()[0].ep_name == sample_ep
+    assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
+    with pytest.raises(Fail, match="in use"):
+        ephost.unregister_execution_provider_library("api-sample")
+    session.set_providers(["CPUExecutionProvider"])
+    assert session.get_input_epdevices() == [None, None]
+    assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
+
+
+def test_a_failing_set_providers_leaves_the_session_as_it_was(session: ephost.InferenceSession) -> None:
+    with pytest.raises(ValueError, match="sequence"):
+        session.set_providers("oops")
+    assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
+
+
+def test_dynamic_options_are_texts(session: ephost.InferenceSession) -> None:
+    session.set_ep_dynamic_options({"key": "value"})
+    with pytest.raises(TypeError):
+        session.set_ep_dynamic_options({"key": 1})
+
+
+def test_a_session_says_where_its_values_lie(session: ephost.InferenceSession) -> None:
+    assert [info.name for info in session.get_input_memory_infos()] == ["Cpu", "Cpu"]
+    assert len(session.get_output_memory_infos()) == 2
+    value = session.create_ortvalue_from_shape_and_type([2, 3], np.float32, "cpu")
+    assert value.shape() == [2, 3]
+
+
+def test_a_closed_session_says_so(session: ephost.InferenceSession) -> None:
+    binding = session.io_binding()
+    binding.bind_output("z")
+    session.close()
+    for call in (
+        lambda: session.run(None, {"x": X, "y": Y}),
+        lambda: session.run_with_ort_values(None, {}),
+        lambda: session.run_with_iobinding(binding),
+        session.set_providers,
+    ):
+        with pytest.raises(Fail, match="closed"):
+            call()
+
+
+def test_enabled_fallback_runs_on_without_the_failing_plugin(
+    session: ephost.InferenceSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing:
+        def run(self, *_: object) -> list[Any]:
+            raise ephost.errors.EPFail("the device is gone")
+
+    session._runner = Failing()
+    session.enable_fallback()
+    with caplog.at_level(logging.WARNING, "ephost.session"):
+        assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
+    assert "the device is gone" in caplog.text

@@ -1,0 +1,246 @@
+"""OrtValue, OrtDevice and OrtMemoryInfo, beside onnxruntime's where it is installed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import ephost
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
+from ephost.devices import OrtDevice
+from ephost.errors import InvalidArgument, NotImplemented
+from ephost.values import OrtValue, over_memory
+
+FLOATS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_a_tensor_shares_the_arrays_memory_and_describes_it() -> None:
+    value = OrtValue.ortvalue_from_numpy(FLOATS)
+    assert value.data_ptr() == FLOATS.ctypes.data
+    assert np.shares_memory(value.numpy(), FLOATS)
+    described = (value.shape(), value.data_type(), value.element_type(), value.tensor_size_in_bytes())
+    assert described == ([2, 3], "tensor(float)", 1, 24)
+    assert (value.device_name(), value.has_value(), value.is_tensor()) == ("cpu", True, True)
+
+
+def test_what_a_tensor_says_of_itself_is_what_onnxruntimes_says() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    for dtype in (np.float32, np.float64, np.float16, np.int8, np.uint8, np.int64, np.uint32, np.bool_):
+        array = np.zeros((2, 1), dtype)
+        said = []
+        for kind in (OrtValue, onnxruntime.OrtValue):
+            value = kind.ortvalue_from_numpy(array)
+            said.append(
+                (value.shape(), value.data_type(), value.element_type(), value.tensor_size_in_bytes(),
+                 value.device_name(), value.is_tensor(), value.is_tensor_sequence(), value.is_sparse_tensor())
+            )  # fmt: skip
+        assert said[0] == said[1]
+
+
+def test_the_array_lives_as_long_as_its_value() -> None:
+    array = np.ones(4, np.float32)
+    gone = weakref.ref(array)
+    value = OrtValue.ortvalue_from_numpy(array)
+    del array
+    gc.collect()
+    assert gone() is not None
+    del value
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type"),
+    [
+        (np.array(["a", "bc"], dtype=object), "tensor(string)"),
+        ([np.zeros(2, np.int64), np.ones(3, np.int64)], "seq(tensor(int64))"),
+        ({1: 0.5, 2: 0.25}, "map(int64,tensor(double))"),
+        ({"a": 3}, "map(string,tensor(int64))"),
+        (np.zeros(3, ml_dtypes.bfloat16), "tensor(bfloat16)"),
+        (np.array([1, -8, 7], ml_dtypes.int4), "tensor(int4)"),
+    ],
+)
+def test_every_kind_of_value_comes_back_as_it_went_in(value: object, data_type: str) -> None:
+    made = OrtValue.from_python(value)
+    assert made.data_type() == data_type
+    back = made.numpy()
+    if isinstance(value, dict):
+        assert back == value
+    elif isinstance(value, list):
+        assert made.is_tensor_sequence()
+        assert [item.tolist() for item in back] == [item.tolist() for item in value]
+    else:
+        assert back.dtype == value.dtype
+        assert back.tolist() == value.tolist()
+
+
+def test_none_makes_an_empty_optional() -> None:
+    value = OrtValue.from_python(None)
+    assert not value.has_value()
+    assert value.numpy() is None
+
+
+def test_element_types_are_numbered_as_onnx_numbers_them() -> None:
+    for name in ("FLOAT", "BFLOAT16", "FLOAT8E8M0", "UINT2", "INT2", "STRING"):
+        number = getattr(onnx.TensorProto, name)
+        assert OrtValue.ortvalue_from_shape_and_type([2], number).element_type() == number
+
+
+def test_bytes_can_be_read_as_a_type_that_numpy_lacks() -> None:
+    value = OrtValue.ortvalue_from_numpy_with_onnx_type(
+        np.array([0x3F80], np.uint16), onnx.TensorProto.BFLOAT16
+    )
+    assert value.data_type() == "tensor(bfloat16)"
+    assert value.numpy().astype(np.float32).tolist() == [1.0]
+    with pytest.raises(InvalidArgument, match="1 bytes an element"):
+        OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(1, np.uint8), onnx.TensorProto.BFLOAT16)
+
+
+def test_update_inplace_writes_where_the_value_is() -> None:
+    array = FLOATS.copy()
+    value = OrtValue.ortvalue_from_numpy(array)
+    value.update_inplace(np.full((3, 2), 7, np.float32).T)  # not contiguous
+    assert array.tolist() == [[7] * 3] * 2
+    value.update_inplace(OrtValue.ortvalue_from_numpy(FLOATS))
+    assert array.tolist() == FLOATS.tolist()
+    with pytest.raises(InvalidArgument, match=r"shape \[2, 3\].*shape \[2, 2\]"):
+        value.update_inplace(np.zeros((2, 2), np.float32))
+    with pytest.raises(InvalidArgument, match="float64"):
+        value.update_inplace(np.zeros((2, 3)))
+    with pytest.raises(TypeError):
+        value.update_inplace([1, 2])
+
+
+def test_copy_tensors_copies_pairwise() -> None:
+    target = np.zeros_like(FLOATS)
+    ephost.copy_tensors([OrtValue.ortvalue_from_numpy(FLOATS)], [OrtValue.ortvalue_from_numpy(target)])
+    assert target.tolist() == FLOATS.tolist()
+    with pytest.raises(InvalidArgument, match="1 sources and 0 destinations"):
+        ephost.copy_tensors([OrtValue.ortvalue_from_numpy(FLOATS)], [])
+
+
+def test_numpy_takes_a_value_for_an_array() -> None:
+    value = OrtValue.ortvalue_from_numpy(FLOATS)
+    assert np.shares_memory(np.asarray(value), FLOATS)
+    assert np.asarray(value, dtype=np.float64).dtype == np.float64
+    assert not np.shares_memory(np.array(value, copy=True), FLOATS)
+
+
+def test_dlpack_goes_both_ways_without_a_copy() -> None:
+    value = OrtValue.ortvalue_from_numpy(FLOATS.copy())
+    out = np.from_dlpack(value)
+    assert out.ctypes.data == value.data_ptr()
+    assert value.__dlpack_device__() == (1, 0)
+    for source in (out, value, value.to_dlpack()):
+        back = OrtValue.from_dlpack(source)
+        assert back.data_ptr() == value.data_ptr()
+        assert back.numpy().tolist() == FLOATS.tolist()
+    assert OrtValue.from_dlpack(np.array([True, False])).data_type() == "tensor(bool)"
+
+
+def test_dlpack_refuses_what_it_cannot_carry() -> None:
+    class OnDevice:
+        def __dlpack__(self, **_: object) -> None:
+            raise AssertionError
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+    with pytest.raises(NotImplemented, match=r"\(2, 1\)"):
+        OrtValue.from_dlpack(OnDevice())
+    with pytest.raises(TypeError, match="__dlpack__"):
+        OrtValue.from_dlpack([1])
+    with pytest.raises(NotImplemented, match="bfloat16"):
+        OrtValue.from_python(np.zeros(2, ml_dtypes.bfloat16)).to_dlpack()
+    with pytest.raises(InvalidArgument, match="sequence"):
+        OrtValue.from_python([np.zeros(2)]).to_dlpack()
+
+
+def test_devices_other_than_the_cpu_are_refused_by_name() -> None:
+    with pytest.raises(NotImplemented, match="cuda:1"):
+        OrtValue.ortvalue_from_numpy(FLOATS, "cuda", 1)
+    with pytest.raises(NotImplemented, match="npu"):
+        OrtValue.ortvalue_from_shape_and_type([1], np.float32, "npu")
+    with pytest.raises(InvalidArgument, match="toaster"):
+        OrtValue.ortvalue_from_numpy(FLOATS, "toaster")
+
+
+def test_sparse_tensors_are_refused_by_name() -> None:
+    value = OrtValue.ortvalue_from_numpy(FLOATS)
+    for call in (
+        value.as_sparse_tensor,
+        lambda: OrtValue.ort_value_from_sparse_tensor(None),
+        lambda: ephost.SparseTensor.sparse_coo_from_numpy(None, None, None, None),
+    ):
+        with pytest.raises(NotImplemented, match="sparse"):
+            call()
+
+
+def test_memory_of_others_makes_a_tensor_and_null_does_not() -> None:
+    value = over_memory(FLOATS.ctypes.data, np.float32, [3, 2])
+    assert value.data_ptr() == FLOATS.ctypes.data
+    with pytest.raises(InvalidArgument, match="address 0"):
+        over_memory(0, np.float32, [1])
+
+
+def test_what_is_no_tensor_has_no_shape_size_or_address() -> None:
+    sequence = OrtValue.from_python([np.zeros(2)])
+    for ask in (sequence.shape, sequence.data_ptr, sequence.tensor_size_in_bytes):
+        with pytest.raises(InvalidArgument, match="sequence"):
+            ask()
+    with pytest.raises(InvalidArgument, match="strings"):
+        OrtValue.from_python(np.array(["a"], object)).data_ptr()
+
+
+def test_a_vector_of_values_has_the_native_vectors_methods() -> None:
+    vector = OrtValueVector()
+    vector.push_back(OrtValue.ortvalue_from_numpy(np.array([True])))
+    vector.push_back(OrtValue.ortvalue_from_numpy(FLOATS).to_dlpack())
+    vector.push_back_batch([FLOATS], [FLOATS.ctypes.data], [np.float32], [[6]], [OrtDevice(0, 0, 0)])
+    assert vector.bool_tensor_indices() == [0]
+    assert [vector.element_type_at(at) for at in range(3)] == [9, 1, 1]
+    assert [array.size for array in vector.to_dlpacks(lambda c: OrtValue.from_dlpack(c).numpy())] == [1, 6, 6]
+
+
+def test_devices_and_memory_infos_read_back_as_onnxruntimes_do() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    said = []
+    for module in (ephost, onnxruntime):
+        device = module.OrtDevice.make("cuda", 2)
+        info = module.OrtMemoryInfo(
+            "Cpu", module.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, module.OrtMemType.CPU_INPUT
+        )
+        arena = module.OrtArenaCfg({"max_mem": 1024, "arena_extend_strategy": 1})
+        second = module.OrtMemoryInfo.create_v2(
+            "Gpu",
+            module.OrtMemoryInfoDeviceType.GPU,
+            0x10DE,
+            3,
+            module.OrtDeviceMemoryType.HOST_ACCESSIBLE,
+            256,
+            module.OrtAllocatorType.ORT_DEVICE_ALLOCATOR,
+        )
+        said.append(
+            [
+                (
+                    device.device_type(),
+                    device.device_id(),
+                    device.device_vendor_id(),
+                    device.device_mem_type(),
+                ),
+                (
+                    info.name,
+                    info.device_id,
+                    info.mem_type.name,
+                    info.allocator_type.name,
+                    info.device_mem_type.name,
+                ),
+                (second.name, second.device_id, second.device_vendor_id, second.device_mem_type.name),
+                (arena.max_mem, arena.arena_extend_strategy, arena.initial_chunk_size_bytes),
+            ]
+        )
+    assert said[0] == said[1]
