@@ -132,7 +132,7 @@ class Provider:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Time that one step of the plan took, over all profiled runs."""
+    """Time that one step of the plan took, over all profiled runs; of a group, it names the first nodes."""
 
     ep_name: str
     name: str
@@ -249,7 +249,7 @@ class Explanation:
             alike.setdefault(key, []).append(entry)
         for (operator, version, types, reasons), entries in alike.items():
             why = "; ".join(f"{r.ep_name}: {r.reason}" for r in reasons)
-            labels = shorten([entry.node.label for entry in entries], 2)
+            labels = shorten([_end(entry.node.label) for entry in entries], 2)
             why = why or "the session was given no execution provider"
             table.rows.append((f"{operator}-{version}", str(len(entries)), labels, shorten(types, 4), why))
         return table
@@ -257,7 +257,8 @@ class Explanation:
     def _refused(self) -> Table:
         table = Table("Claims that were refused", ("EP", "nodes", "why"))
         for claim in self.refused:
-            table.rows.append((claim.ep_name, shorten([n.label for n in claim.nodes], 4), claim.reason))
+            nodes = shorten([_end(node.label) for node in claim.nodes], 4)
+            table.rows.append((claim.ep_name, nodes, claim.reason))
         return table
 
 
@@ -316,16 +317,14 @@ def step_times(session: InferenceSession) -> list[StepTime]:
     found = []
     for number, nanoseconds in total.most_common():
         step = plan.steps[number]
-        node = step.members[0] if len(step.members) == 1 else step.node
-        name = node.name or f"#{node.index}"
         found.append(
             StepTime(
-                step.ep_name or DEFAULT_PROVIDER,
-                name,
-                node.op_type,
-                len(step.members),
-                calls[number],
-                nanoseconds / 1e9,
+                ep_name=step.ep_name or DEFAULT_PROVIDER,
+                name=shorten([_node(node).label for node in step.members], 1),
+                op_type=shorten(list(dict.fromkeys(node.op_type for node in step.members)), 4),
+                nodes=len(step.members),
+                calls=calls[number],
+                seconds=nanoseconds / 1e9,
             )
         )
     return found
@@ -342,6 +341,11 @@ def _total(flows: Iterable[Flow]) -> int | None:
     sizes = [flow.bytes for flow in flows]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
+
+
+def _end(label: str) -> str:
+    """The end of a long label, which tells more than its beginning."""
+    return label if len(label) <= 36 else "..." + label[-33:]
 
 
 def _flow_text(flows: Sequence[Flow]) -> str:
