@@ -188,7 +188,9 @@ class Explanation:
         count = self.node_count
         per_ep = Counter({p.ep_name: 0 for p in self.providers})
         for partition in self.partitions:
-            per_ep[partition.ep_name] += len(partition.nodes)
+            per_ep[partition.ep_name if partition.kind != "fallback" else "the fallback"] += len(
+                partition.nodes
+            )
         shares = ", ".join(f"{number} on {name}" for name, number in per_ep.items())
         return (
             f"{self.model}: {count} node{'s'[: count != 1]} in {len(self.partitions)} "
@@ -220,11 +222,13 @@ class Explanation:
             title, ("#", "EP", "kind", "nodes", "operators", *numbers[2:]), right=frozenset(numbers)
         )
         for at, p in enumerate(self.partitions[:limit]):
+            if p.kind == "fallback":
+                table.marked.add(at)
             operators = [f"{name} {count}" if count > 1 else name for name, count in p.op_counts.items()]
             table.rows.append(
                 (
                     str(at),
-                    p.ep_name,
+                    p.ep_name if p.kind != "fallback" else "(fallback)",
                     f"{p.kind}, in a body" if p.in_body else p.kind,
                     str(len(p.nodes)),
                     shorten(operators, 4),

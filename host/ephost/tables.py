@@ -12,12 +12,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Table:
-    """Rows of texts under a title. ``right`` holds the columns of numbers, by name."""
+    """Rows of texts under a title.
+
+    ``right`` holds the columns of numbers, by name; ``marked`` the rows that a terminal shows in a colour.
+    """
 
     title: str
     columns: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list)
     right: frozenset[str] = frozenset()
+    marked: set[int] = field(default_factory=set)
 
     def plain(self) -> str:
         """Lines of text with aligned columns, never cut and never coloured."""
@@ -42,12 +46,13 @@ class Table:
             title_style="bold",
             box=SIMPLE_HEAD,
             pad_edge=False,
+            padding=(0, 1, 0, 0),
         )
         for name in self.columns:
             right = name in self.right
             table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
-        for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
+        for at, row in enumerate(self.rows):
+            table.add_row(*(Text(cell) for cell in row), style="yellow" if at in self.marked else None)
         return table
 
 
