@@ -564,7 +564,7 @@ typedef struct InputSpec {
 
 typedef struct Runner {
   PyObject_HEAD
-  Plan* plan;            /* NULL once the session is closed */
+  Plan* plan;             /* NULL once the session is closed */
   PyObject* owner;        /* keeps the plan alive: the session's native part */
   PyObject* convert;      /* callable(index, object) -> array or OrtValue; raises what is wrong with a feed */
   PyObject* feed_error;   /* callable(feed) -> exception, for missing and unknown names */
@@ -989,8 +989,8 @@ done:
   return list;
 }
 
-/* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does. Holding the
- * GIL, no run can be on its way in. */
+/* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does.
+ * Holding the GIL, no run can be on its way in. */
 static PyObject* runner_close(PyObject* self, PyObject* args) {
   Runner* runner = (Runner*)self;
   (void)args;
@@ -1000,7 +1000,8 @@ static PyObject* runner_close(PyObject* self, PyObject* args) {
 }
 
 static PyMethodDef runner_methods[] = {
-    {"close", runner_close, METH_NOARGS, "close() -> bool\n\nEnds the session's runs; False while one is under way."},
+    {"close", runner_close, METH_NOARGS,
+     "close() -> bool\n\nEnds the session's runs; False while one is under way."},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
      "run(output_names, feed, run_options) -> list\n\nRuns the session once: arrays in, arrays out."},
     {"run_values", runner_run_values, METH_VARARGS,

@@ -141,8 +141,8 @@ typedef struct EphostNode {
   size_t input_count;
   size_t output_count;
 } EphostNode;
-/* texts: of each node its name, operator, domain and EP; links: of each node its inputs and outputs as indices into
- * values, -1 for one left out. */
+/* texts: of each node its name, operator, domain and EP; links: of each node its inputs and outputs as
+ * indices into values, -1 for one left out. */
 bool ephost_graph_add_nodes(OrtGraph* graph, const EphostNode* nodes, size_t count, const char* texts,
                             OrtValueInfo* const* values, const int32_t* links, OrtNode** out);
 bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name);

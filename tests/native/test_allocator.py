@@ -139,6 +139,7 @@ def test_an_allocator_from_before_statistics_has_none() -> None:
     assert refused.value.code == lib.ORT_NOT_IMPLEMENTED
 
 
+@pytest.mark.threads
 def test_threads_may_allocate_at_once(allocator: Any) -> None:
     before = stats(allocator)["InUse"]
     broken = []

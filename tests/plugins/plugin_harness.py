@@ -112,6 +112,7 @@ def build_plugin(folder: Path, target: Path, *flags: str) -> Path:
         *("-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT / 'include'}"),
         *(str(source) for source in sorted(folder.glob("*.c"))),
         *("-o", str(library), "-lm", *flags),
+        *os.environ.get("EPHOST_TEST_CFLAGS", "").split(),  # .ci/sanitize's
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"

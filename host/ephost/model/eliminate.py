@@ -1,7 +1,7 @@
 """Nodes that change nothing go: ``Identity``, and ``Dropout`` outside of training.
 
-Plugins are shown the graph without them, as in onnxruntime: such nodes cut groups in two, and cost a step and a
-buffer.
+Plugins are shown the graph without them, as in onnxruntime: such nodes cut groups in two, and cost a step and
+a buffer.
 """
 
 from __future__ import annotations
