@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 """One session on many threads, and sessions that end while others run.
 
 EPHOST_THREADS_SECONDS is how long the first test runs: 60 in the bench, 3 here.
@@ -11,24 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
-=======
-"""Many threads in one host at once. The thread sanitizer runs these too: see .ci/sanitize."""
-
-from __future__ import annotations
-
-import logging
-import threading
-from collections.abc import Callable, Sequence
->>>>>>> 8da7e53 (Build the wheel and install it for each Python, run the tests under the sanitizers)
 
 import ephost
 import numpy as np
 import onnx
 import pytest
-<<<<<<< HEAD from ephost import errors from ephost.plugins import sample_compiler from host_state import
-adds_model from onnx import TensorProto, helper, numpy_helper
+from ephost import errors
+from ephost.plugins import sample_compiler
+from host_state import adds_model
+from onnx import TensorProto, helper, numpy_helper
 
-pytestmark = pytest.mark.usefixtures("nothing_leaks")
+pytestmark = [pytest.mark.usefixtures("nothing_leaks"), pytest.mark.threads]
 SECONDS = float(os.environ.get("EPHOST_THREADS_SECONDS", "3"))
 THREADS = 16
 
@@ -63,43 +55,12 @@ def mixed_model() -> onnx.ModelProto:
 
 def open_on(devices: list, model: onnx.ModelProto, **config: str) -> ephost.InferenceSession:
     options = ephost.SessionOptions()
-======= from ephost._bindings import check, ffi, lib from host_state import adds_model, live_handles
-
-pytestmark = pytest.mark.threads
-THREADS = 8
-
-
-def in_threads(work: Callable[[int], None]) -> None:
-    """Call work(0), work(1), ... in a thread each, all at once, and raise what the first of them raised."""
-    raised: list[BaseException] = []
-    together = threading.Barrier(THREADS)
-
-    def run(number: int) -> None:
-        together.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]
-
-
-def session_on(devices: Sequence[ephost.OrtEpDevice], model: onnx.ModelProto) -> ephost.InferenceSession:
-    options = ephost.SessionOptions()
-    options.intra_op_num_threads = 3
->>>>>>> 8da7e53 (Build the wheel and install it for each Python, run the tests under the sanitizers)
     if devices:
         options.add_provider_for_devices(devices, {})
     return ephost.InferenceSession(model.SerializeToString(), options)
 
 
-<<<<<<< HEAD def run_all(workers: list[Callable[[], None]], seconds: float | None = None) -> None:
+def run_all(workers: list[Callable[[], None]], seconds: float | None = None) -> None:
     """Runs each on a thread of its own, again and again for so long, and raises what one of them raised."""
     failures: list[BaseException] = []
     stop = threading.Event()
@@ -275,75 +236,3 @@ def test_terminate_ends_a_run_from_another_thread(sample_kernels: list) -> None:
     with pytest.raises(errors.Fail, match="terminated"):
         session.run(None, {"x": np.zeros((150, 150), np.float32)}, options)
     assert time.monotonic() - started < 5
-======= @pytest.mark.parametrize("dims", [(64,), ("n",)], ids=["known size", "unknown size"]) def
-test_runs_of_one_session_do_not_disturb_each_other(sample_kernels, dims, nothing_leaks) -> None:
-    session = session_on(sample_kernels, adds_model(dims))
-
-    def work(number: int) -> None:
-        for round_ in range(60):
-            x = np.full(64, number * 1000 + round_, np.float32)
-            (y,) = session.run(None, {"x": x})
-            np.testing.assert_array_equal(y, -x)
-
-    in_threads(work)
-
-
-def test_sessions_may_be_made_run_and_dropped_at_once(sample_kernels, nothing_leaks) -> None:
-    def work(number: int) -> None:
-        for round_ in range(5):
-            session = session_on(sample_kernels if number % 2 else [], adds_model())
-            x = np.array([number, round_], np.float32)
-            np.testing.assert_array_equal(session.run(None, {"x": x})[0], -x)
-
-    in_threads(work)
-
-
-def test_a_run_is_terminated_from_another_thread_and_the_others_go_on(sample_kernels) -> None:
-    session = session_on(sample_kernels, adds_model())
-    stopped = ephost.RunOptions()
-    stopped.terminate = True
-
-    def work(number: int) -> None:
-        for _ in range(40):
-            if number % 2:
-                with pytest.raises(ephost.errors.Fail, match="terminated"):
-                    session.run(None, {"x": np.ones(2, np.float32)}, stopped)
-            else:
-                session.run(None, {"x": np.ones(2, np.float32)})
-
-    in_threads(work)
-
-
-def test_messages_from_many_threads_all_arrive(caplog: pytest.LogCaptureFixture) -> None:
-    logger = lib.ephost_logger_new(b"threads", lib.ORT_LOGGING_LEVEL_INFO)
-
-    def work(number: int) -> None:
-        for round_ in range(20):
-            text = f"message {number} {round_}".encode()
-            check(
-                lib.ephost_api.Logger_LogMessage(
-                    logger, lib.ORT_LOGGING_LEVEL_WARNING, text, b"file", 1, b"function"
-                )
-            )
-
-    with caplog.at_level(logging.WARNING):
-        in_threads(work)
-    lib.ephost_logger_free(logger)
-    expected = {f"message {number} {round_}" for number in range(THREADS) for round_ in range(20)}
-    assert expected == {record.getMessage() for record in caplog.records if "message" in record.getMessage()}
-
-
-def test_statuses_and_values_are_counted_right_by_many_threads() -> None:
-    before = live_handles()
-    api = lib.ephost_api
-
-    def work(number: int) -> None:
-        for _ in range(200):
-            status = api.CreateStatus(lib.ORT_FAIL, b"made in a thread")
-            assert ffi.string(api.GetErrorMessage(status)) == b"made in a thread"
-            api.ReleaseStatus(status)
-            ephost.OrtValue.ortvalue_from_numpy(np.ones(number + 1, np.float32))
-
-    in_threads(work)
-    assert live_handles() == before
->>>>>>> 8da7e53 (Build the wheel and install it for each Python, run the tests under the sanitizers)
