@@ -434,7 +434,7 @@ class InferenceSession(Session):
             except OnnxRuntimeException as error:
                 if entry.error_on_failure:
                     raise
-                _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, error)
+                _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
                 continue
             ep.registration.sessions.add(self)
             resources.assignments.append(Assignment(ep))
