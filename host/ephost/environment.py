@@ -28,13 +28,19 @@ DEFAULT_PROVIDER = "CPUExecutionProvider"
 class OrtHardwareDevice:
     """A CPU, GPU or NPU of this machine, as plugins see it."""
 
+    type: OrtHardwareDeviceType
+    vendor: str
+    vendor_id: int
+    device_id: int
+    metadata: dict[str, str]
+
     def __init__(self, pointer: Any) -> None:
         self._pointer = pointer
-        self.vendor: str = text(api.HardwareDevice_Vendor(pointer))
-        self.vendor_id: int = int(api.HardwareDevice_VendorId(pointer))
-        self.device_id: int = int(api.HardwareDevice_DeviceId(pointer))
+        self.vendor = text(api.HardwareDevice_Vendor(pointer))
+        self.vendor_id = int(api.HardwareDevice_VendorId(pointer))
+        self.device_id = int(api.HardwareDevice_DeviceId(pointer))
         self.type = OrtHardwareDeviceType(int(api.HardwareDevice_Type(pointer)))
-        self.metadata: dict[str, str] = key_values(api.HardwareDevice_Metadata(pointer))
+        self.metadata = key_values(api.HardwareDevice_Metadata(pointer))
 
     def __repr__(self) -> str:
         return (
@@ -47,14 +53,20 @@ class OrtHardwareDevice:
 class OrtEpDevice:
     """A device that an execution provider of a registered library offers to run on."""
 
+    ep_name: str
+    ep_vendor: str
+    ep_metadata: dict[str, str]
+    ep_options: dict[str, str]
+    device: OrtHardwareDevice
+
     def __init__(self, pointer: Any, registration: Registration) -> None:
         self._pointer = pointer
         self._registration = registration
         self._factory = lib.ephost_ep_device_factory(pointer)
-        self.ep_name: str = text(api.EpDevice_EpName(pointer))
-        self.ep_vendor: str = text(api.EpDevice_EpVendor(pointer))
-        self.ep_metadata: dict[str, str] = key_values(api.EpDevice_EpMetadata(pointer))
-        self.ep_options: dict[str, str] = key_values(api.EpDevice_EpOptions(pointer))
+        self.ep_name = text(api.EpDevice_EpName(pointer))
+        self.ep_vendor = text(api.EpDevice_EpVendor(pointer))
+        self.ep_metadata = key_values(api.EpDevice_EpMetadata(pointer))
+        self.ep_options = key_values(api.EpDevice_EpOptions(pointer))
         self.device = OrtHardwareDevice(api.EpDevice_Device(pointer))
 
     @property

@@ -99,6 +99,10 @@ class NotFound(OnnxRuntimeException):
     code = 14
 
 
+class DeviceReset(OnnxRuntimeException):
+    """A device was reset. Never raised: the ABI has no code for it up to API version 30."""
+
+
 BY_CODE: dict[int, type[OnnxRuntimeException]] = {
     kind.code: kind
     for kind in (

@@ -238,7 +238,7 @@ class Session:
         try:
             return list(self._runner.run(*arguments))
         except EPFail as error:
-            _LOG.warning("%s: %s; it runs on the reference fallback from here on", self.description, str(error))
+            _LOG.warning("%s: %s; it runs on the fallback from here on", self.description, str(error))
             self._reopen([DEFAULT_PROVIDER], None)
             self.disable_fallback()
             return self._run(*arguments)

@@ -7,11 +7,10 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import ephost
 import numpy as np
 import pytest
 from api_models import add_and_relu
-
-import ephost
 from ephost._bindings import ffi
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
 from ephost.errors import EPFail, Fail, InvalidArgument
@@ -47,7 +46,11 @@ def opened(options: ephost.SessionOptions | None = None, **arguments: Any) -> li
 def test_names_are_taken_in_order_with_options_or_without() -> None:
     assert opened(providers=[KERNELS]) == [KERNELS, HOST]
     assert opened(providers=[COMPILER, (KERNELS, {"a": 1}), HOST]) == [COMPILER, KERNELS, HOST]
-    assert opened(providers=[KERNELS, COMPILER], provider_options=[{}, {"b": "2"}]) == [KERNELS, COMPILER, HOST]
+    assert opened(providers=[KERNELS, COMPILER], provider_options=[{}, {"b": "2"}]) == [
+        KERNELS,
+        COMPILER,
+        HOST,
+    ]
     options = ephost.SessionOptions()
     options.add_provider(COMPILER, {})
     options.add_provider(KERNELS, {})

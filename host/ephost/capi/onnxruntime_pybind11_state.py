@@ -45,6 +45,7 @@ from ephost.environment import (
     unregister_execution_provider_library,
 )
 from ephost.errors import (
+    DeviceReset,
     EngineError,
     EPFail,
     Fail,
@@ -81,6 +82,7 @@ def is_dlpack_uint8_tensor(capsule: object) -> bool:
 
 __all__ = [
     "ArenaExtendStrategy",
+    "DeviceReset",
     "EPFail",
     "EngineError",
     "ExecutionMode",
