@@ -1,0 +1,116 @@
+"""What makes opening quick must not change what comes out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from ephost._bindings import packed
+from ephost.model.fold import fold
+from ephost.model.graph import tensor_type, topological_order
+from ephost.model.infer import infer
+from ephost.model.load import load, value_type
+from onnx import TensorProto, helper, numpy_helper, parser
+
+
+def model(text: str) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\n{text}')
+
+
+def test_texts_for_c_have_one_nul_each_whatever_is_in_them() -> None:
+    assert packed(["a", "", "é"]) == b"a\0\0\xc3\xa9\0"
+    assert packed(["a\0b", "c"]) == "a\ufffdb\0c\0".encode()
+    assert packed([]) == b""
+
+
+def test_a_node_with_a_nul_in_its_name_runs() -> None:
+    proto = model("g (float[1] x) => (float[1] y) { t = Neg(x) \n y = Neg(t) }")
+    proto.graph.node[0].name = "first\0node"
+    session = ephost.InferenceSession(proto.SerializeToString())
+    assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == [1]
+
+
+def test_equal_types_are_one_object() -> None:
+    proto = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, "n", None])
+    again = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, "n", None])
+    assert value_type(proto) is value_type(again)
+    assert value_type(proto) is tensor_type(TensorProto.FLOAT, (2, "n", None))
+    assert tensor_type(1, (2, 3)).static_dims == (2, 3)
+    assert tensor_type(1, (2, "n")).static_dims is None
+    assert tensor_type(1, ()).static_dims == ()
+    assert tensor_type(1, None).static_dims is None
+
+
+def test_nodes_out_of_order_are_put_in_order_and_others_left_alone() -> None:
+    nodes = load(model("g (float[1] x) => (float[1] y) { t = Neg(x) \n y = Neg(t) }")).graph.nodes
+    assert topological_order(nodes) is nodes
+    assert topological_order(nodes[::-1]) == nodes
+
+
+def test_folding_asks_for_inference_where_a_shape_follows_from_the_data() -> None:
+    made = load(
+        model(
+            """g (float[n] x) => (float[a, b] y)
+            <int64[2] one = {1, 2}, int64[2] two = {3, 1}>
+            { shape = BitwiseXor(one, two) \n y = Expand(x, shape) }"""
+        )
+    )
+    infer(made)
+    assert fold(made)
+    assert [n.op_type for n in made.graph.nodes] == ["Expand"]
+
+
+def test_folding_asks_for_no_inference_where_only_numbers_follow() -> None:
+    made = load(
+        model(
+            """g (float[n, 2] x) => (float[n, 2] y)
+            <float[2] one = {1, 2}, float[2] two = {3, 1}>
+            { sum = Add(one, two) \n y = Mul(x, sum) }"""
+        )
+    )
+    infer(made)
+    assert not fold(made)
+    assert [n.op_type for n in made.graph.nodes] == ["Mul"]
+
+
+def test_the_scales_of_resize_inform_inference_after_folding() -> None:
+    made = load(
+        model(
+            """g (float[1, 1, 2, 2] x) => (float[a, b, c, d] y)
+            <float[4] one = {1, 1, 1, 1}, float[4] two = {0, 0, 1, 1}>
+            { scales = Add(one, two) \n y = Resize(x, , scales) }"""
+        )
+    )
+    infer(made)
+    assert fold(made)
+    infer(made)
+    assert made.graph.outputs[0].type == tensor_type(TensorProto.FLOAT, (1, 1, 4, 4))
+
+
+def test_a_large_constant_gives_its_shape_to_inference_without_its_data() -> None:
+    weights = numpy_helper.from_array(np.ones((8, 4), np.float32), "w")
+    proto = model("g (float[n, 8] x) => (float[a, b] y) { y = MatMul(x, w) }")
+    proto.graph.initializer.append(weights)
+    made = load(proto)
+    infer(made)
+    assert made.graph.values["y"].type == tensor_type(TensorProto.FLOAT, ("a", 4))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_session_that_runs_nothing_in_parallel_starts_no_thread() -> None:
+    proto = model("g (float[1] x) => (float[1] y) { y = Neg(x) }")
+    options = ephost.SessionOptions()
+    options.intra_op_num_threads = 5
+    before = len(os.listdir("/proc/self/task"))
+    session = ephost.InferenceSession(proto.SerializeToString(), options)
+    session.run(None, {"x": np.ones(1, np.float32)})
+    assert len(os.listdir("/proc/self/task")) == before
+
+
+def test_what_needs_more_imports_is_there_when_asked_for() -> None:
+    assert ephost.abi_coverage().counts()["OrtApi"]["native"] > 0
+    assert {"abi_coverage", "InferenceSession"} <= set(dir(ephost))
