@@ -56,13 +56,13 @@ OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level) {
     host_free(logger);
     return NULL;
   }
-  logger->level = level;
+  atomic_init(&logger->level, (int)level);
   handle_count(HANDLE_OTHER, +1);
   return logger;
 }
 
 void ephost_logger_set_level(OrtLogger* logger, OrtLoggingLevel level) {
-  if (logger != NULL) logger->level = level;
+  if (logger != NULL) atomic_store_explicit(&logger->level, (int)level, memory_order_relaxed);
 }
 
 void ephost_log(int level, const char* message) { host_log((OrtLoggingLevel)level, "%s", message); }
@@ -90,7 +90,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_LogMessage)(const OrtLogger* logger,
                                                         int line_number, const char* func_name) {
   REQUIRE_ARG(logger != NULL);
   REQUIRE_ARG(message != NULL);
-  if (log_severity_level < logger->level) return NULL;
+  if ((int)log_severity_level < atomic_load_explicit(&logger->level, memory_order_relaxed)) return NULL;
 #ifdef _WIN32
   char room[260];
   const char* file = narrow(file_path, room, sizeof(room));
@@ -106,6 +106,6 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, Logger_GetLoggingSeverityLevel)(const OrtLo
   REQUIRE_ARG(out != NULL);
   *out = ORT_LOGGING_LEVEL_FATAL;
   REQUIRE_ARG(logger != NULL);
-  *out = logger->level;
+  *out = (OrtLoggingLevel)atomic_load_explicit(&logger->level, memory_order_relaxed);
   return NULL;
 }

@@ -268,8 +268,8 @@ OrtTypeInfo* type_info_of_value(const OrtValue* value);
 /* Messages go to the callback of ephost_set_log_callback (without one, errors go to stderr, the rest
  * nowhere); below `level` they are dropped before any Python runs. */
 struct OrtLogger {
-  char* name; /* the registration name, or a session's log id */
-  OrtLoggingLevel level;
+  char* name;       /* the registration name, or a session's log id */
+  atomic_int level; /* an OrtLoggingLevel; may change while plugins' threads log */
 };
 OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
 void ephost_logger_free(OrtLogger* logger);
