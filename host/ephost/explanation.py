@@ -192,11 +192,14 @@ class Explanation:
                 partition.nodes
             )
         shares = ", ".join(f"{number} on {name}" for name, number in per_ep.items())
-        return (
+        text = (
             f"{self.model}: {count} node{'s'[: count != 1]} in {len(self.partitions)} "
-            f"partition{'s'[: len(self.partitions) != 1]} ({shares}); "
-            f"a run plans {bytes_text(self.arena_bytes)} for values of {bytes_text(self.planned_bytes)}"
+            f"partition{'s'[: len(self.partitions) != 1]} ({shares})"
         )
+        if not self.planned_bytes:
+            return text
+        arena, values = bytes_text(self.arena_bytes), bytes_text(self.planned_bytes)
+        return f"{text}; a run plans {arena} for values of {values}"
 
     def _summary(self) -> Table:
         table = Table(

@@ -177,6 +177,15 @@ def test_the_stages_of_opening_add_up_to_no_more_than_the_whole() -> None:
     assert 0 < sum(stages.values()) <= total
 
 
+def test_the_headline_gives_the_memory_that_values_share_where_there_are_any() -> None:
+    chain = """g (float[64] x) => (float[64] y)
+        { a = Relu(x)  b = Erf(a)  c = Relu(b)  d = Erf(c)  e = Relu(d)  y = Erf(e) }"""
+    found = explained(chain, "kernels")
+    assert (found.arena_bytes, found.planned_bytes) == (256, 3 * 256)
+    assert found.headline().endswith("; a run plans 256 B for values of 768 B")
+    assert "a run plans" not in explained(chain).headline()
+
+
 def test_the_text_aligns_its_columns() -> None:
     lines = str(explained(MIXED, "kernels")).splitlines()
     header = next(line for line in lines if line.lstrip().startswith("#  EP"))
