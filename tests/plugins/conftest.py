@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plugin_harness import ROOT, Runner, build_plugin
 
-HOSTS = ["onnxruntime"]
+HOSTS = ["onnxruntime", "ephost"]
 
 
 @pytest.fixture(params=HOSTS)

@@ -78,7 +78,7 @@ class Runner:
             text=True,
             timeout=300,
             check=False,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, "PYTHONPATH": python_path(), **(env or {})},
         )
         assert done.returncode == 0, (
             f"{self.host} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
@@ -102,6 +102,12 @@ class Runner:
         outcome = self.run([case])[0][0]
         assert outcome.error is None, f"{outcome.error}: {outcome.message}"
         return outcome
+
+
+def python_path() -> str:
+    """PYTHONPATH for a process of a host: the source tree comes first where it was built in place."""
+    built = list((ROOT / "host" / "ephost").glob("_native*"))
+    return os.pathsep.join([*([str(ROOT / "host")] if built else []), os.environ.get("PYTHONPATH", "")])
 
 
 def build_plugin(folder: Path, target: Path, *flags: str) -> Path:

@@ -1,5 +1,6 @@
 """docs/write-your-own-ep.md: its ten minutes, done as it says."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -7,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from plugin_harness import ROOT
+from plugin_harness import ROOT, python_path
 
 PAGE = (ROOT / "docs" / "write-your-own-ep.md").read_text()
 
@@ -19,7 +20,8 @@ def blocks(language: str) -> list[str]:
 
 def run(command: list[str], folder: Path) -> str:
     """Runs a command and returns what it printed."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": python_path()}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
