@@ -28,6 +28,7 @@ from ephost.enums import GraphOptimizationLevel
 from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
+from ephost.model.check import check_types
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Metadata, Node, TensorType, Value
 from ephost.model.infer import infer
@@ -371,6 +372,7 @@ class InferenceSession(Session):
         defaulted = [v for v in graph.inputs if v.initializer is not None and not v.is_constant]
         with self._timed("infer"):
             infer(model)
+            check_types(model.graph)
         with self._timed("fold"):
             if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
                 simplify(model)

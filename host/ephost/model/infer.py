@@ -49,7 +49,7 @@ def infer(model: Model) -> None:
         )
     except onnx.shape_inference.InferenceError as error:
         raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
     _take(graph, inferred.graph)
     with_bodies = [node for node in graph.nodes if node.subgraphs]

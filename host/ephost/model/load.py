@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.model.check import check_functions, check_node
 from ephost.model.graph import (
     Dim,
     External,
@@ -81,6 +82,17 @@ def load(
     for entry in proto.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         opsets[domain] = entry.version
+    if proto.ir_version > onnx.IR_VERSION:
+        raise InvalidGraph(
+            f"the model is of IR version {proto.ir_version}; the installed onnx {onnx.__version__} knows up "
+            f"to {onnx.IR_VERSION}"
+        )
+    if not opsets and proto.ir_version < 3:
+        opsets[""] = 1  # there was nothing to say yet
+    if wrong := [f"{version} of {domain or 'ai.onnx'}" for domain, version in opsets.items() if version < 1]:
+        raise InvalidGraph(f"the model uses opset {wrong[0]}: they count from 1")
+    if not proto.graph.output:
+        raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
     known = onnx.defs.onnx_opset_version()
     if opsets.get("", 1) > known:
         raise InvalidGraph(
@@ -109,6 +121,8 @@ def load(
         ),
     )
     folder = external_data_folder or (os.path.dirname(path) if path else os.getcwd())
+    if model.functions:
+        check_functions(model.functions)
     linker = Linker(model, folder, initializers, files_in_memory)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
@@ -325,6 +339,7 @@ class Linker:
                 output = define(values, name, where)
                 output.producer, output.producer_output = node, at
                 node.outputs.append(output)
+            check_node(node, self.model.opsets.get(domain), self.model.functions)
             made.append(node)
         scope: Mapping[str, Value] = {**outer, **values} if outer else values
         for node in made:
@@ -433,6 +448,8 @@ class Linker:
         info = {entry.key: entry.value for entry in proto.external_data}
         location = info.get("location", "")
         what = f"the external data of the initializer '{proto.name}'"
+        if "\0" in location:
+            raise InvalidGraph(f"{what} is in {location!r}, which is no path")
         if not location:
             raise InvalidGraph(f"{what} names no file")
         memory = self.files.get(location)

@@ -15,6 +15,7 @@ from typing import Any
 
 import onnx
 
+from ephost import errors
 from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib, packed
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
@@ -132,6 +133,7 @@ def fallback_kernel(
         NotImplemented: nobody implements the operator: no plugin claimed it, the fallback lacks it.
     """
     from ephost.reference import create_kernel
+    from ephost.reference.errors import NodeError
 
     try:
         kernel = create_kernel(node.proto, model.opsets, model.functions, run_subgraph=run_subgraph)
@@ -140,9 +142,11 @@ def fallback_kernel(
             raise InvalidGraph(
                 f"node {node.label}: ONNX has no operator {node.op_type} at opset {model.opsets.get('', 1)}"
             ) from None
-        raise NotImplementedError(
+        raise errors.NotImplemented(
             f"no execution provider claims the node {node.label}, and the fallback cannot: {error}"
         ) from None
+    except NodeError as error:
+        raise InvalidGraph(str(error)) from error
     explicit = len(node.inputs)
     names = [value.name for value in node.implicit_inputs]
     if not names:

@@ -1,0 +1,196 @@
+"""What ONNX says a node may be: its operator, attributes, how many inputs and outputs, and of which types.
+
+Asked once for each operator (or operator with input types), so that a node costs two or three look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+
+from ephost.errors import InvalidGraph
+from ephost.model.graph import Graph, Node, TensorType, schema_of
+
+_OPTION = onnx.defs.OpSchema.FormalParameterOption
+Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    needed: tuple[str, ...]  # the names of the inputs, "" for those that may be left out
+    attributes: Mapping[str, int]  # name -> AttributeProto.AttributeType
+    required: frozenset[str]
+
+
+@cache
+def _rules(op_type: str, domain: str, version: int) -> _Rules | None:
+    schema = schema_of(op_type, domain, version)
+    if schema is None:
+        return None
+    attributes = schema.attributes
+    return _Rules(
+        (schema.min_input, schema.max_input),
+        (schema.min_output, schema.max_output),
+        tuple(p.name if p.option == _OPTION.Single else "" for p in schema.inputs),
+        {
+            name: int(attribute.type.value)  # type: ignore[attr-defined]
+            for name, attribute in attributes.items()
+        },
+        frozenset(name for name, attribute in attributes.items() if attribute.required),
+    )
+
+
+def check_node(node: Node, opset: int | None, functions: Functions) -> None:
+    """Look at one node's operator, attributes and counts.
+
+    Args:
+        node: before its inputs are linked.
+        opset: the version of its domain that the model imports; None when it imports none.
+        functions: the model's own, which stand for operators.
+
+    Raises:
+        InvalidGraph: naming the node and what is wrong.
+    """
+    rules = _rules(node.op_type, node.domain, opset) if opset is not None else None
+    if rules is None:
+        if node.domain == "" and not any((d, n) == ("", node.op_type) for d, n, _ in functions):
+            raise InvalidGraph(
+                f"node {node.label}: the model imports no opset of ai.onnx"
+                if opset is None
+                else f"node {node.label}: ONNX has no operator {node.op_type} at opset {opset}"
+            )
+        return
+    proto = node.proto
+    for what, names, (least, most) in (
+        ("input", proto.input, rules.inputs),
+        ("output", proto.output, rules.outputs),
+    ):
+        if not least <= len(names) <= most:
+            raise InvalidGraph(f"node {node.label} has {len(names)} {what}s: {least} to {most} are allowed")
+    if "" in proto.input:
+        for name, needed in zip(proto.input, rules.needed, strict=False):
+            if needed and not name:
+                raise InvalidGraph(
+                    f"node {node.label} leaves out its input '{needed}', which is not optional"
+                )
+    if proto.attribute or rules.required:
+        _check_attributes(node, rules)
+
+
+def _check_attributes(node: Node, rules: _Rules) -> None:
+    missing = set(rules.required)
+    for attribute in node.proto.attribute:
+        kind = rules.attributes.get(attribute.name)
+        if kind is None:
+            if attribute.name.startswith("_"):  # onnxruntime's private ones
+                continue
+            raise InvalidGraph(
+                f"node {node.label} has an attribute '{attribute.name}': its operator has none"
+            )
+        if attribute.type not in (kind, onnx.AttributeProto.UNDEFINED):
+            names = onnx.AttributeProto.AttributeType
+            raise InvalidGraph(
+                f"the attribute '{attribute.name}' of node {node.label} is of type "
+                f"{names.Name(attribute.type)} instead of {names.Name(kind)}"
+            )
+        missing.discard(attribute.name)
+    if missing:
+        raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
+
+
+def check_functions(functions: Functions) -> None:
+    """Look for functions that call themselves, directly or through others, and for values that nobody makes.
+
+    Raises:
+        InvalidGraph: naming the functions of the circle, or the function and the value.
+    """
+    for (domain, name, _), function in functions.items():
+        made = {"", *function.input}
+        for node in function.node:
+            if lacking := [value for value in node.input if value not in made]:
+                raise InvalidGraph(
+                    f"the node '{node.name}' ({node.op_type}) of the function {domain}.{name} reads "
+                    f"'{lacking[0]}', which is no input and no output of a node before it"
+                )
+            made.update(node.output)
+        if lacking := [value for value in function.output if value not in made]:
+            raise InvalidGraph(
+                f"the output '{lacking[0]}' of the function {domain}.{name} is made by no node"
+            )
+    calls = {
+        key: [
+            (("" if node.domain == "ai.onnx" else node.domain), node.op_type, node.overload)
+            for node in _all_nodes(function.node)
+        ]
+        for key, function in functions.items()
+    }
+    done: set[tuple[str, str, str]] = set()
+    for start in functions:
+        path = [(start, iter(calls[start]))] if start not in done else []
+        while path:
+            called = next((c for c in path[-1][1] if c in calls and c not in done), None)
+            if called is None:
+                done.add(path.pop()[0])
+                continue
+            above = [key for key, _ in path]
+            if called in above:
+                way = " -> ".join(f"{d}.{n}" for d, n, _ in [*above[above.index(called) :], called])
+                raise InvalidGraph(f"the model's functions call themselves: {way}")
+            path.append((called, iter(calls[called])))
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    found: list[onnx.NodeProto] = []
+    for node in nodes:
+        found.append(node)
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                found += _all_nodes(graph.node)
+    return found
+
+
+def check_types(graph: Graph) -> None:
+    """Look at the types of the inputs of all nodes, subgraphs included, once they are inferred.
+
+    Raises:
+        InvalidGraph: a node gets a type that its operator does not take, or two where it takes one.
+    """
+    for node in graph.nodes:
+        kinds = tuple(
+            v.type.element_type if v is not None and isinstance(v.type, TensorType) else 0
+            for v in node.inputs
+        )
+        error = _type_error(node.op_type, node.domain, node.since_version, kinds)
+        if error:
+            raise InvalidGraph(f"node {node.label}: {error}")
+        for body in node.subgraphs.values():
+            check_types(body)
+
+
+@cache
+def _type_error(op_type: str, domain: str, version: int, kinds: tuple[int, ...]) -> str | None:
+    schema = schema_of(op_type, domain, version)
+    if schema is None or not schema.inputs:
+        return None
+    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    bound: dict[str, tuple[str, str]] = {}
+    for at, kind in enumerate(kinds):
+        formal = schema.inputs[min(at, len(schema.inputs) - 1)]
+        if kind == 0:
+            continue
+        found = f"tensor({onnx.TensorProto.DataType.Name(kind).lower()})"
+        if found not in allowed.get(formal.type_str, {formal.type_str}):
+            return f"its input '{formal.name}' is {found}, which its operator does not take"
+        if formal.type_str not in allowed or (
+            formal.option == _OPTION.Variadic and not formal.is_homogeneous
+        ):
+            continue
+        name, first = bound.setdefault(formal.type_str, (formal.name, found))
+        if first != found:
+            return f"its inputs '{name}' and '{formal.name}' are of one type, but are {first} and {found}"
+    return None

@@ -1,0 +1,414 @@
+"""A model that is not valid is refused with an exception of onnxruntime's name for it that names the culprit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from ephost import errors
+from host_state import adds_model, one_node_model
+from onnx import TensorProto, helper, numpy_helper
+
+pytestmark = pytest.mark.usefixtures("nothing_leaks")
+FLOAT = TensorProto.FLOAT
+ERRORS = (errors.OnnxRuntimeException,)
+
+
+def refused(model: onnx.ModelProto | bytes | str | Path, kind: type[Exception], *texts: str) -> str:
+    """Opening it raises exactly that class, with all of the texts in the message."""
+    source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+    with pytest.raises(kind) as caught:
+        ephost.InferenceSession(source)
+    assert type(caught.value) is kind
+    message = str(caught.value)
+    missing = [text for text in texts if text not in message]
+    assert not missing, (missing, message)
+    return message
+
+
+def graph_model(
+    nodes: list, inputs: list | None = None, outputs: list | None = None, **more
+) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "bad",
+        [value("x", FLOAT, [2])] if inputs is None else inputs,
+        [value("y", FLOAT, None)] if outputs is None else outputs,
+        more.pop("constants", []),
+    )
+    opsets = more.pop("opset_imports", [helper.make_opsetid("", 17)])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10, **more)
+
+
+# ---- files ----
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    refused(str(tmp_path / "gone.onnx"), errors.NoSuchFile, str(tmp_path / "gone.onnx"))
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    refused(str(tmp_path), errors.InvalidProtobuf, str(tmp_path), "folder")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no model at all\n" * 20, b"\x00" * 100, b"PK\x03\x04", b"\xff" * 64]
+)
+def test_a_file_that_is_no_model(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "text.onnx"
+    path.write_bytes(content)
+    refused(str(path), errors.InvalidProtobuf, str(path))
+    refused(content, errors.InvalidProtobuf, "the buffer")
+
+
+def test_a_model_that_is_cut_short_anywhere(tmp_path: Path) -> None:
+    whole = adds_model().SerializeToString()
+    path = tmp_path / "short.onnx"
+    accepted = []
+    for length in range(1, len(whole)):
+        path.write_bytes(whole[:length])
+        try:
+            ephost.InferenceSession(str(path))
+        except ERRORS as error:
+            assert type(error) in (errors.InvalidProtobuf, errors.InvalidGraph), (length, error)
+            if type(error) is errors.InvalidProtobuf:
+                assert str(path) in str(error)
+        else:
+            accepted.append(length)
+    # Fields come in order of their numbers, graph (7) before opset_import (8): only what lacks that may pass.
+    opset = len(whole) - len(onnx.ModelProto(opset_import=adds_model().opset_import).SerializeToString())
+    assert set(accepted) <= {opset}
+
+
+def test_something_that_is_no_source_of_a_model() -> None:
+    for source in (3, None, ["a"], object()):
+        with pytest.raises(TypeError):
+            ephost.InferenceSession(source)
+
+
+# ---- graphs ----
+
+
+def test_a_circle_names_its_nodes() -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"], name="first"),
+        helper.make_node("Neg", ["a"], ["b"], name="second"),
+        helper.make_node("Neg", ["b"], ["y"], name="third"),
+    ]
+    refused(graph_model(nodes), errors.InvalidGraph, "first", "second")
+
+
+def test_a_node_that_reads_itself() -> None:
+    refused(graph_model([helper.make_node("Neg", ["y"], ["y"], name="self")]), errors.InvalidGraph, "self")
+
+
+@pytest.mark.parametrize(
+    ("domain", "op_type", "kind"),
+    [("", "NoSuchOperator", errors.InvalidGraph), ("com.acme", "Special", errors.NotImplemented)],
+)
+def test_an_operator_that_nobody_knows(domain: str, op_type: str, kind: type[Exception]) -> None:
+    model = one_node_model(op_type, {"x": (FLOAT, [2])}, {"y": FLOAT}, domain=domain)
+    refused(model, kind, "'node'", op_type)
+
+
+def test_an_operator_of_a_domain_that_is_not_imported() -> None:
+    model = graph_model([helper.make_node("Special", ["x"], ["y"], name="node", domain="com.acme")])
+    refused(model, errors.NotImplemented, "'node'", "com.acme")  # a plugin might have it
+
+
+def test_an_operator_that_is_newer_than_the_opset() -> None:
+    model = one_node_model("Gelu", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=17)
+    refused(model, errors.InvalidGraph, "'node'", "Gelu", "17")
+
+
+def test_a_value_that_nobody_makes() -> None:
+    model = graph_model([helper.make_node("Add", ["x", "w"], ["y"], name="node")])
+    refused(model, errors.InvalidGraph, "'node'", "'w'", "'bad'")
+
+
+def test_an_output_that_nobody_makes() -> None:
+    model = graph_model([helper.make_node("Neg", ["x"], ["z"], name="node")])
+    refused(model, errors.InvalidGraph, "'y'", "'bad'")
+
+
+def test_no_output_at_all() -> None:
+    refused(graph_model([helper.make_node("Neg", ["x"], ["z"])], outputs=[]), errors.InvalidGraph, "output")
+
+
+@pytest.mark.parametrize("twice", ["inputs", "nodes", "constants", "input and node", "constant and node"])
+def test_a_name_that_is_defined_twice(twice: str) -> None:
+    value = helper.make_tensor_value_info("x", FLOAT, [2])
+    constant = numpy_helper.from_array(np.ones(2, np.float32), "c")
+    nodes = [helper.make_node("Add", ["x", "c"], ["y"])]
+    inputs, constants, name = [value], [constant], "x"
+    match twice:
+        case "inputs":
+            inputs.append(value)
+        case "nodes":
+            nodes.append(helper.make_node("Neg", ["x"], ["y"]))
+            name = "y"
+        case "constants":
+            constants.append(constant)
+            name = "c"
+        case "input and node":
+            nodes.append(helper.make_node("Neg", ["c"], ["x"]))
+        case "constant and node":
+            nodes.append(helper.make_node("Neg", ["x"], ["c"]))
+            name = "c"
+    refused(graph_model(nodes, inputs, constants=constants), errors.InvalidGraph, f"'{name}'", "twice")
+
+
+def test_a_negative_dimension_of_an_initializer() -> None:
+    bad = TensorProto(name="c", data_type=FLOAT, dims=[-2], raw_data=b"")
+    nodes = [helper.make_node("Add", ["x", "c"], ["y"])]
+    refused(graph_model(nodes, constants=[bad]), errors.InvalidGraph, "'c'", "negative")
+
+
+@pytest.mark.parametrize("size", [0, 7, 9, 4, 800])
+def test_raw_data_of_another_size(size: int) -> None:
+    bad = TensorProto(name="c", data_type=FLOAT, dims=[2], raw_data=bytes(size))
+    nodes = [helper.make_node("Add", ["x", "c"], ["y"])]
+    refused(graph_model(nodes, constants=[bad]), errors.InvalidGraph, "'c'", f"{size} bytes", "8")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        TensorProto(name="c", data_type=FLOAT, dims=[3], float_data=[1, 2]),
+        TensorProto(name="c", data_type=TensorProto.INT64, dims=[2], int64_data=[1, 2, 3]),
+        TensorProto(name="c", data_type=TensorProto.INT4, dims=[5], raw_data=b"\x11"),
+        TensorProto(name="c", data_type=TensorProto.STRING, dims=[5], string_data=[b"a"]),
+        TensorProto(name="c", data_type=TensorProto.STRING, dims=[1], raw_data=b"a"),
+        TensorProto(name="c", data_type=999, dims=[2], raw_data=bytes(8)),
+        TensorProto(name="c", data_type=0, dims=[2], raw_data=bytes(8)),
+        TensorProto(name="c", dims=[2]),
+        TensorProto(name="c", data_type=FLOAT, dims=[1 << 40, 1 << 40], raw_data=bytes(8)),
+        TensorProto(name="c", data_type=FLOAT, dims=[1 << 62, 4], float_data=[1.0]),
+    ],
+    ids=lambda t: f"{t.data_type}{list(t.dims)}",
+)
+def test_an_initializer_whose_data_does_not_fit(bad: TensorProto) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Identity", ["c"], ["z"])]
+    refused(graph_model(nodes, constants=[bad]), errors.InvalidGraph, "'c'")
+
+
+def test_an_opset_from_the_future() -> None:
+    model = one_node_model("Neg", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=999)
+    refused(model, errors.InvalidGraph, "999", "opset")
+
+
+def test_an_ir_version_from_the_future() -> None:
+    model = adds_model()
+    model.ir_version = 9999
+    refused(model, errors.InvalidGraph, "9999", "IR version")
+
+
+def test_an_opset_that_is_none() -> None:
+    for version in (0, -1):
+        model = one_node_model("Neg", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=version)
+        refused(model, errors.InvalidGraph, str(version), "opset")
+
+
+def test_types_that_contradict_each_other() -> None:
+    model = one_node_model("Add", {"x": (FLOAT, [2]), "w": (TensorProto.INT64, [2])}, {"y": FLOAT})
+    refused(model, errors.InvalidGraph, "'node'", "Add")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [({}, "to"), ({"to": "float"}, "to"), ({"to": 1, "no_such": 3}, "no_such")],
+)
+def test_attributes_that_are_missing_wrong_or_unknown(attributes: dict, text: str) -> None:
+    refused(
+        one_node_model("Cast", {"x": (FLOAT, [2])}, {"y": FLOAT}, **attributes),
+        errors.InvalidGraph,
+        "node",
+        text,
+    )
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_too_few_or_too_many_inputs(count: int) -> None:
+    model = graph_model([helper.make_node("Add", ["x"] * count, ["y"], name="node")])
+    refused(model, errors.InvalidGraph, "'node'", "Add")
+
+
+def test_two_nodes_of_one_name_are_no_error() -> None:
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"], name="same"),
+        helper.make_node("Neg", ["a"], ["y"], name="same"),
+    ]
+    x = np.array([1, 2], np.float32)
+    np.testing.assert_array_equal(ephost.InferenceSession(graph_model(nodes)).run(None, {"x": x})[0], x)
+
+
+# ---- functions and subgraphs ----
+
+
+def call(name: str, *body: onnx.NodeProto) -> onnx.FunctionProto:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    return helper.make_function("my", name, ["a"], ["b"], list(body), opsets)
+
+
+def function_model(*functions: onnx.FunctionProto) -> onnx.ModelProto:
+    return graph_model(
+        [helper.make_node("F", ["x"], ["y"], name="call", domain="my")],
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my", 1)],
+        functions=list(functions),
+    )
+
+
+def test_a_function_that_calls_itself() -> None:
+    function = call("F", helper.make_node("F", ["a"], ["b"], domain="my", name="again"))
+    refused(function_model(function), errors.InvalidGraph, "F")
+
+
+def test_functions_that_call_each_other() -> None:
+    one = call("F", helper.make_node("G", ["a"], ["b"], domain="my"))
+    two = call("G", helper.make_node("F", ["a"], ["b"], domain="my"))
+    refused(function_model(one, two), errors.InvalidGraph, "F", "G")
+
+
+def test_a_function_with_a_broken_body() -> None:
+    refused(
+        function_model(call("F", helper.make_node("Add", ["a", "nowhere"], ["b"]))),
+        errors.InvalidGraph,
+        "nowhere",
+    )
+
+
+def test_a_function_that_does_not_make_its_output() -> None:
+    refused(function_model(call("F", helper.make_node("Neg", ["a"], ["c"]))), errors.InvalidGraph, "'b'")
+
+
+def conditional(then: onnx.GraphProto, **more) -> onnx.ModelProto:
+    branch = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["e"])], "else", [], [helper.make_tensor_value_info("e", FLOAT, [2])]
+    )
+    inputs = [
+        helper.make_tensor_value_info("x", FLOAT, [2]),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+    ]
+    node = helper.make_node("If", ["c"], ["y"], name="if", then_branch=then, else_branch=branch)
+    return graph_model([node], inputs, **more)
+
+
+def body(*nodes: onnx.NodeProto, output: str = "t") -> onnx.GraphProto:
+    return helper.make_graph(list(nodes), "then", [], [helper.make_tensor_value_info(output, FLOAT, [2])])
+
+
+@pytest.mark.parametrize(
+    ("then", "texts"),
+    [
+        (body(helper.make_node("Add", ["x", "nowhere"], ["t"], name="inner")), ("'inner'", "nowhere")),
+        (body(helper.make_node("Neg", ["x"], ["u"])), ("'t'", "'then'")),
+        (body(helper.make_node("NoSuchOperator", ["x"], ["t"], name="inner")), ("inner", "NoSuchOperator")),
+        (
+            body(helper.make_node("Neg", ["t"], ["s"]), helper.make_node("Neg", ["s"], ["t"], name="inner")),
+            ("inner",),
+        ),
+    ],
+    ids=["undefined input", "undefined output", "unknown operator", "circle"],
+)
+def test_an_error_in_a_branch(then: onnx.GraphProto, texts: tuple[str, ...]) -> None:
+    refused(conditional(then), errors.InvalidGraph, *texts)
+
+
+def test_a_branch_that_is_missing() -> None:
+    model = conditional(body(helper.make_node("Neg", ["x"], ["t"])))
+    del model.graph.node[0].attribute[0]
+    refused(model, errors.InvalidGraph, "'if'", "_branch")
+
+
+# ---- external data ----
+
+
+def external(tmp_path: Path, size: int | None = 8, **entries: str) -> str:
+    """A model with an initializer of two floats in a file; ``entries`` say where."""
+    tensor = TensorProto(name="c", data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": "data.bin", **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    if size is not None:
+        (tmp_path / "data.bin").write_bytes(bytes(size))
+    path = tmp_path / "model.onnx"
+    model = graph_model([helper.make_node("Add", ["x", "c"], ["y"])], constants=[tensor])
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+def test_external_data_is_read_where_it_should_be(tmp_path: Path) -> None:
+    x = np.array([1, 2], np.float32)
+    session = ephost.InferenceSession(external(tmp_path, 16, offset="8", length="8"))
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x)
+
+
+@pytest.mark.parametrize(
+    ("size", "entries", "kind", "texts"),
+    [
+        (None, {}, errors.NoSuchFile, ("data.bin",)),
+        (7, {}, errors.InvalidGraph, ("8 bytes", "data.bin", "7")),
+        (0, {}, errors.InvalidGraph, ("8 bytes", "data.bin")),
+        (8, {"offset": "4"}, errors.InvalidGraph, ("offset 4",)),
+        (8, {"offset": "-4"}, errors.InvalidGraph, ("offset -4",)),
+        (8, {"offset": str(1 << 70)}, errors.InvalidGraph, ("offset",)),
+        (8, {"length": "-8"}, errors.InvalidGraph, ("-8",)),
+        (8, {"length": "4"}, errors.InvalidGraph, ("4",)),
+        (800, {"length": "16"}, errors.InvalidGraph, ("16 bytes",)),
+        (8, {"offset": "zero"}, errors.InvalidGraph, ("no number",)),
+        (8, {"location": "../data.bin"}, errors.InvalidGraph, ("../data.bin", "outside")),
+        (8, {"location": "/etc/passwd"}, errors.InvalidGraph, ("/etc/passwd", "outside")),
+        (8, {"location": ""}, errors.InvalidGraph, ("names no file",)),
+        (8, {"location": "."}, (errors.NoSuchFile), ("'c'",)),
+        (8, {"location": "data\0.bin"}, errors.InvalidGraph, ("'c'",)),
+    ],
+    ids=str,
+)
+def test_external_data_that_is_not_there(
+    tmp_path: Path, size: int | None, entries: dict[str, str], kind: type[Exception], texts: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "data.bin").write_bytes(bytes(8))
+    refused(external(folder, size, **entries), kind, "'c'", *texts)
+
+
+def test_a_link_that_leaves_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(8))
+    path = external(folder, None)
+    (folder / "data.bin").symlink_to(tmp_path / "secret.bin")
+    refused(path, errors.InvalidGraph, "outside")
+
+
+# ---- the fallback forbidden ----
+
+
+def test_forbidding_the_fallback_lists_the_nodes(sample_kernels: list) -> None:
+    model = graph_model(
+        [
+            helper.make_node("Add", ["x", "x"], ["a"], name="taken"),
+            helper.make_node("Sinh", ["a"], ["b"], name="left"),
+            helper.make_node("Cosh", ["b"], ["y"], name="too"),
+        ]
+    )
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.add_provider_for_devices(sample_kernels, {})
+    with pytest.raises(errors.Fail) as caught:
+        ephost.InferenceSession(model, options)
+    message = str(caught.value)
+    assert "2 of 3 nodes" in message and "sample_kernels" in message
+    assert "'left' (Sinh)" in message and "'too' (Cosh)" in message and "taken" not in message
+
+
+@pytest.fixture(autouse=True)
+def _a_good_model_still_opens() -> Callable:
+    yield
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(ephost.InferenceSession(adds_model()).run(None, {"x": x})[0], -x)
