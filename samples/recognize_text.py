@@ -118,7 +118,7 @@ def main() -> int:
     for device in ort.get_ep_devices():
         version = device.ep_metadata.get("version", "?")
         library = Path(device.ep_metadata["library_path"]).name
-        where = f"{device.device.type} ({device.device.vendor})"
+        where = f"{device.device.type.name} ({device.device.vendor})"
         print(
             f"  {device.ep_name:16} by {device.ep_vendor}, version {version}, on the {where}, from {library}"
         )

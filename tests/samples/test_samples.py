@@ -37,7 +37,7 @@ PROMISES = {
     "threads": [r"16 runs on 4 threads gave what 16 runs in a row give", r"stopped: "],
     "logs": [r"INFO +ephost\.session: sample_kernels claims 1 "],
     "recognize_text": [
-        r"cpu_ep +by nxrt",
+        r"cpu_ep +by nxrt, version [\d.]+, on the CPU \(",
         r"sample_kernels +by ephost",
         r"Preparing the image: 5 nodes",
         r"cpu_ep +5 nodes",
