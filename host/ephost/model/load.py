@@ -11,7 +11,6 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,11 +134,15 @@ def _parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
     path: str | None = None
     if isinstance(source, (str, os.PathLike)):
         path = os.path.abspath(os.fspath(source))
-        if not os.path.exists(path):
-            raise NoSuchFile(f"the model {path} does not exist")
-        if os.path.isdir(path):
-            raise InvalidProtobuf(f"{path} is a folder, not an ONNX model")
-        data = Path(path).read_bytes()
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            if os.path.isdir(path):
+                raise InvalidProtobuf(f"{path} is a folder, not an ONNX model") from None
+            if not os.path.exists(path):
+                raise NoSuchFile(f"the model {path} does not exist") from None
+            raise
     elif isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
     else:
