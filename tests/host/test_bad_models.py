@@ -1,4 +1,4 @@
-"""A model that is not valid is refused with an exception of onnxruntime's name for it that names the culprit."""
+"""A model that is not valid is refused with an exception of onnxruntime's name that names the culprit."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ if sys.argv[2] == "kernels":
 before = resident_bytes()
 session = ephost.InferenceSession(sys.argv[1], options)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-print(json.dumps({"grown": resident_bytes() - before, "peak": peak - before, "inputs": len(session.get_inputs())}))
+inputs = len(session.get_inputs())
+print(json.dumps({"grown": resident_bytes() - before, "peak": peak - before, "inputs": inputs}))
 """
 
 

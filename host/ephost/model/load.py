@@ -318,6 +318,8 @@ class Linker:
             if domain == "ai.onnx":
                 domain = ""
             if op_type == "Constant" and domain == "":
+                if len(proto.output) != 1 or not proto.output[0]:
+                    raise InvalidGraph(f"the Constant node '{proto.name}' of {where} has not one output")
                 constant = define(values, proto.output[0], where)
                 array, element_type = self._constant(proto)
                 self._set_initializer(constant, array, element_type, None)
