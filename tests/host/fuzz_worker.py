@@ -2,7 +2,7 @@
 
 usage: fuzz_worker.py TRIES FOLDER {none|kernels|compiler} SEED
 
-Before each try FOLDER/model.onnx and FOLDER/options.json say what is tried. Prints how the tries ended, as JSON.
+Before each try FOLDER/model.onnx and FOLDER/options.json say what is tried. Prints how they ended, as JSON.
 """
 
 from __future__ import annotations
