@@ -42,7 +42,7 @@ class _Distribution(importlib.metadata.Distribution):
         return None
 
     def locate_file(self, path: Any) -> Any:
-        return importlib.metadata.distribution("ephost").locate_file(path)
+        return Path(__file__).parent / path
 
 
 class _Finder(importlib.metadata.DistributionFinder):
@@ -108,10 +108,9 @@ class _Alias(ModuleType):
 
 
 def _is_installed() -> bool:
-    return any(
-        next(iter(importlib.metadata.Distribution.discover(name=_NAME, path=[folder])), None)
-        for folder in sys.path
-    )
+    # Asked of the path finder alone: all finders together would ask this module's again.
+    context = importlib.metadata.DistributionFinder.Context(name=_NAME)
+    return any(True for _ in importlib.metadata.MetadataPathFinder.find_distributions(context))
 
 
 _finder = _Finder()
