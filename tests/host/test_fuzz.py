@@ -22,7 +22,8 @@ def test_mutations_end_in_errors_of_the_host(python: Callable, tmp_path: Path, p
     seed = os.environ.get("EPHOST_FUZZ_SEED", "1")
     done = python(worker, str(TRIES // 3), str(tmp_path), plugin, seed, timeout=2900)
     assert done.returncode == 0, (
-        f"exit code {done.returncode} on {tmp_path}/model.onnx with {(tmp_path / 'options.json').read_text()}\n"
+        f"exit code {done.returncode} on {tmp_path}/model.onnx with "
+        f"{(tmp_path / 'options.json').read_text()}\n"
         f"{done.stderr[-4000:]}"
     )
     found = json.loads(done.stdout)
