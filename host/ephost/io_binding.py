@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class SessionIOBinding:
         self._inputs: dict[str, Any] = {}  # name -> array or OrtValue
         self._outputs: dict[str, OrtValue | None] = {}  # None: the run allocates it
         self._results: list[OrtValue] = []
+        self._pairs: list[tuple[str, int]] | None = None  # of the outputs; None: they were bound anew
 
     def bind_input(
         self, name: str, value: Any, element_type: Any = None, shape: Any = None, pointer: int = 0
@@ -66,6 +67,7 @@ class SessionIOBinding:
         """
         self._session._interface.check_output_name(name)
         require_cpu(device, f"binding the output '{name}'")
+        self._pairs = None
         self._outputs[name] = None if pointer is None else over_memory(pointer, element_type, shape or ())
 
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
@@ -76,6 +78,7 @@ class SessionIOBinding:
             TypeError: it is no OrtValue.
         """
         self._session._interface.check_output_name(name)
+        self._pairs = None
         self._outputs[name] = _ort_value(value)
 
     def synchronize_inputs(self) -> None:
@@ -98,13 +101,21 @@ class SessionIOBinding:
 
     def clear_binding_outputs(self) -> None:
         """Forget what is bound to the outputs, and the last run's results."""
+        self._pairs = None
         self._outputs.clear()
         self._results = []
 
     def _run(self, run_options: RunOptions | None) -> None:
-        if not self._outputs:
-            raise InvalidArgument("At least one output should be requested: bind_output was not called.")
-        self._results = self._session._run_into(self._inputs, self._outputs, run_options)
+        pairs = self._pairs
+        if pairs is None:
+            if not self._outputs:
+                raise InvalidArgument("At least one output should be requested: bind_output was not called.")
+            pairs = self._pairs = [(n, v._address if v is not None else 0) for n, v in self._outputs.items()]
+        made = self._session._values(self._inputs, pairs, run_options)
+        if any(made):
+            self._results = into_bound(self._outputs, made)
+        else:  # all were written where they are bound
+            self._results = [value for value in self._outputs.values() if value is not None]
 
 
 class IOBinding:
@@ -214,6 +225,33 @@ class IOBinding:
     def clear_binding_outputs(self) -> None:
         """Forget what is bound to the outputs."""
         self._iobinding.clear_binding_outputs()
+
+
+def into_bound(outputs: Mapping[str, OrtValue | None], made: Sequence[int]) -> list[OrtValue]:
+    """The outputs of a run: what was bound, or what was made where nothing was.
+
+    Args:
+        outputs: what is bound, by name; None for nothing.
+        made: for each the address of a native value, which is taken over; 0 where the run wrote what is
+            bound.
+
+    Raises:
+        InvalidArgument: an output that the run could not write in place does not fit what is bound to it.
+    """
+    values = [OrtValue._from_address(address) if address else None for address in made]
+    results = []
+    for (name, bound), value in zip(outputs.items(), values, strict=True):
+        if bound is not None and value is not None:
+            # The run could not write there itself: the output is an input, a constant, or no tensor.
+            try:
+                bound.update_inplace(value)
+            except InvalidArgument as error:
+                message = f"the output '{name}' does not fit what is bound to it: {error}"
+                raise InvalidArgument(message) from None
+        result = bound or value
+        assert result is not None
+        results.append(result)
+    return results
 
 
 def _ort_value(value: Any) -> OrtValue:

@@ -18,7 +18,7 @@ from ephost.devices import OrtDevice, OrtMemoryInfo, require_cpu
 from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
 from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice
 from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented
-from ephost.io_binding import IOBinding
+from ephost.io_binding import IOBinding, into_bound
 from ephost.options import RunOptions, SessionOptions
 from ephost.values import OrtValue
 
@@ -59,29 +59,9 @@ class Session:
         runner = self._runner
         if runner is None:
             raise Fail("the session is closed")
-        found: list[int] = runner.run_values(dict(feed), pairs, None if options is None else options._address)
+        plain = feed if type(feed) is dict else dict(feed)
+        found: list[int] = runner.run_values(plain, pairs, None if options is None else options._address)
         return found
-
-    def _run_into(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, OrtValue | None], options: RunOptions | None
-    ) -> list[OrtValue]:
-        """Run with outputs written into given values; where there is None, into new ones."""
-        pairs = [(name, 0 if value is None else value._address) for name, value in outputs.items()]
-        results = []
-        made = self._values(inputs, pairs, options)
-        fresh = [OrtValue._from_address(value) if value else None for value in made]
-        for (name, bound), value in zip(outputs.items(), fresh, strict=True):
-            if bound is None or value is None:
-                results.append(value or bound)
-                continue
-            try:  # the run could not write there itself: the output is an input, a constant, or no tensor
-                bound.update_inplace(value)
-            except InvalidArgument as error:
-                raise InvalidArgument(
-                    f"the output '{name}' does not fit what is bound to it: {error}"
-                ) from None
-            results.append(bound)
-        return [value for value in results if value is not None]
 
     def run_with_ort_values(
         self,
@@ -127,7 +107,9 @@ class Session:
             require_cpu(device, "an output")
         given: Sequence[OrtValue | None] = fetches or [None] * len(fetch_names)
         feed = dict(zip(feed_names, feeds, strict=True))
-        fetches[:] = self._run_into(feed, dict(zip(fetch_names, given, strict=True)), run_options)
+        outputs = dict(zip(fetch_names, given, strict=True))
+        pairs = [(name, 0 if value is None else value._address) for name, value in outputs.items()]
+        fetches[:] = into_bound(outputs, self._values(feed, pairs, run_options))
 
     def io_binding(self) -> IOBinding:
         """A new binding of this session's inputs and outputs to memory."""

@@ -26,6 +26,7 @@
 
 static struct {
   PyObject* status_error;               /* callable(code, message) -> exception */
+  PyObject* address_name;               /* "_address", interned */
   PyObject* object_dtype;               /* numpy's "O" */
   PyArray_Descr* dtypes[ELEMENT_TYPES]; /* by element type; NULL where there is none */
   int type_numbers[ELEMENT_TYPES];
@@ -350,7 +351,7 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
 /* The native value behind an object that has one (ephost.OrtValue keeps its address in `_address`); NULL for
  * none. */
 static const OrtValue* wrapped_value(PyObject* object) {
-  PyObject* address = PyObject_GetAttrString(object, "_address");
+  PyObject* address = PyObject_GetAttr(object, state.address_name);
   if (!address) {
     PyErr_Clear();
     return NULL;
@@ -684,6 +685,19 @@ failed:
   return NULL;
 }
 
+/* Whether the value is a tensor of numbers such as the input takes. */
+static bool tensor_fits(const InputSpec* spec, const OrtValue* value) {
+  if (value->type != ONNX_TYPE_TENSOR || spec->type_number < 0 || value->element_type != spec->element_type) {
+    return false;
+  }
+  if (spec->rank < 0) return true;
+  if (value->rank != (size_t)spec->rank) return false;
+  for (size_t i = 0; i < value->rank; ++i) {
+    if (spec->dims[i] >= 0 && spec->dims[i] != value->dims[i]) return false;
+  }
+  return true;
+}
+
 /* The feed for one input, without a copy and without a new object where it is just the array that the model
  * wants. */
 static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* object) {
@@ -707,6 +721,13 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
         frame->held[index] = Py_NewRef(object); /* another thread may change the dict while the run lasts */
         return 0;
       }
+    }
+  }
+  if (!PyArray_Check(object)) {
+    const OrtValue* wrapped = wrapped_value(object);
+    if (wrapped && tensor_fits(spec, wrapped) && value_share(value, wrapped)) {
+      frame->held[index] = Py_NewRef(object);
+      return 0;
     }
   }
   PyObject* converted = PyObject_CallFunction(runner->convert, "nO", (Py_ssize_t)index, object);
@@ -1117,7 +1138,9 @@ PyMODINIT_FUNC PyInit__call(void) {
   if (!module) return NULL;
   PyObject* runner = PyType_FromSpec(&runner_spec);
   state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
-  if (!runner || !state.object_dtype || PyModule_AddObjectRef(module, "Runner", runner) < 0) {
+  state.address_name = PyUnicode_InternFromString("_address");
+  if (!runner || !state.object_dtype || !state.address_name ||
+      PyModule_AddObjectRef(module, "Runner", runner) < 0) {
     Py_XDECREF(runner);
     Py_DECREF(module);
     return NULL;
