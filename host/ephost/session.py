@@ -24,6 +24,7 @@ from ephost._bindings import (
     lib,
     new_key_values,
 )
+from ephost.device_memory import DeviceMemory, own_memory
 from ephost.enums import GraphOptimizationLevel
 from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeException
@@ -439,7 +440,10 @@ class InferenceSession(Session):
                 _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
                 continue
             ep.registration.sessions.add(self)
-            resources.assignments.append(Assignment(ep))
+            assignment = Assignment(ep)
+            resources.assignments.append(assignment)
+            if info := own_memory(ep):
+                assignment.memory = DeviceMemory(ep, info)
         Partitioner(
             self._model,
             resources.constants,

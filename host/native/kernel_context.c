@@ -45,6 +45,51 @@ static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
                     index, step->node_name, why);
 }
 
+OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
+                        const int64_t* dims, size_t rank, OrtValue** out) {
+  int32_t slot = step->outputs[index];
+  OrtValue* value = &frame->storage[slot];
+  if (value->type != ONNX_TYPE_UNKNOWN) {
+    if (same_dims(value, dims, rank)) {
+      frame->preallocated[slot] |= frame->preallocated[slot] ? PREALLOCATED_GIVEN : 0;
+      *out = value;
+      return NULL;
+    }
+    if (frame->preallocated[slot] & PREALLOCATED_BOUND) {
+      return wrong_shape(step, index, "that of the value bound to it");
+    }
+    if (frame->preallocated[slot] != PREALLOCATED_GUESS) return wrong_shape(step, index, "before");
+    frame->preallocated[slot] = 0;
+    value_clear(value);
+  }
+  const Slot* plan = &frame->plan->slots[slot];
+  size_t nbytes;
+  if (!tensor_nbytes(element_type, dims, rank, NULL, &nbytes)) {
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape",
+                      index, step->node_name);
+  }
+  const OrtMemoryInfo* memory = plan->memory ? plan->memory : &ephost_cpu_memory_info;
+  if (plan->planned && nbytes <= plan->arena_bytes) {
+    if (!value_init_tensor(value, element_type, dims, rank, NULL, frame->arena + plan->arena_offset,
+                           memory)) {
+      return status_no_memory();
+    }
+  } else {
+    Buffer* buffer =
+        plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
+    if (!buffer) {
+      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s", nbytes,
+                        index, step->node_name, memory->name);
+    }
+    if (!value_init_tensor(value, element_type, dims, rank, buffer, NULL, memory)) {
+      buffer_release(buffer);
+      return status_no_memory();
+    }
+  }
+  *out = value;
+  return NULL;
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* context, size_t index,
                                                               const int64_t* dim_values, size_t dim_count,
                                                               OrtValue** out) {
@@ -58,49 +103,11 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* 
   int32_t slot = step->outputs[index];
   if (slot < 0) return NULL; /* an optional output that the model does not use */
   Frame* frame = context->frame;
-  OrtValue* value = &frame->storage[slot];
-  if (value->type != ONNX_TYPE_UNKNOWN) {
-    if (same_dims(value, dim_values, dim_count)) {
-      frame->preallocated[slot] |= frame->preallocated[slot] ? PREALLOCATED_GIVEN : 0;
-      *out = value;
-      return NULL;
-    }
-    if (frame->preallocated[slot] & PREALLOCATED_BOUND) {
-      return wrong_shape(step, index, "that of the value bound to it");
-    }
-    if (frame->preallocated[slot] != PREALLOCATED_GUESS) return wrong_shape(step, index, "before");
-    frame->preallocated[slot] = 0;
-    value_clear(value);
-  }
-  const Slot* plan = &frame->plan->slots[slot];
-  if (plan->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
+  ONNXTensorElementDataType element_type = frame->plan->slots[slot].element_type;
+  if (element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
     return status_new(ORT_FAIL, "the type of output %zu of node '%s' is not known", index, step->node_name);
   }
-  size_t nbytes;
-  if (!tensor_nbytes(plan->element_type, dim_values, dim_count, NULL, &nbytes)) {
-    return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape",
-                      index, step->node_name);
-  }
-  const OrtMemoryInfo* memory = plan->memory ? plan->memory : &ephost_cpu_memory_info;
-  if (plan->planned && nbytes <= plan->arena_bytes) {
-    if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, NULL,
-                           frame->arena + plan->arena_offset, memory)) {
-      return status_no_memory();
-    }
-  } else {
-    Buffer* buffer =
-        plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
-    if (!buffer) {
-      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s", nbytes,
-                        index, step->node_name, memory->name);
-    }
-    if (!value_init_tensor(value, plan->element_type, dim_values, dim_count, buffer, NULL, memory)) {
-      buffer_release(buffer);
-      return status_no_memory();
-    }
-  }
-  *out = value;
-  return NULL;
+  return frame_output(frame, step, index, element_type, dim_values, dim_count, out);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(const OrtKernelContext* context,
@@ -190,17 +197,23 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetScratchBuffer)(const OrtKe
   return NULL;
 }
 
+/* The stream of the step's EP: the one that the user gave the run, or the frame's own. */
+static OrtSyncStream* context_stream(const OrtKernelContext* context) {
+  const Frame* frame = context->frame;
+  if (frame->options && frame->options->sync_stream) return frame->options->sync_stream;
+  return context->step->ep >= 0 ? frame->streams[context->step->ep] : NULL;
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetGPUComputeStream)(const OrtKernelContext* context,
                                                                         void** out) {
   REQUIRE_ARG(context && out);
-  OrtSyncStream* stream = context->frame->options ? context->frame->options->sync_stream : NULL;
-  *out = stream ? ephost_api.SyncStream_GetHandle(stream) : NULL;
+  *out = ephost_api.SyncStream_GetHandle(context_stream(context));
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetSyncStream)(const OrtKernelContext* context,
                                                                   OrtSyncStream** out) {
   REQUIRE_ARG(context && out);
-  *out = context->frame->options ? context->frame->options->sync_stream : NULL;
+  *out = context_stream(context);
   return NULL;
 }

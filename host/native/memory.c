@@ -568,3 +568,5 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseArenaCfg)(OrtArenaCfg* input) {
   handle_count(HANDLE_OTHER, -1);
   host_free(input);
 }
+
+const OrtMemoryInfo* ephost_get_cpu_memory_info(void) { return &ephost_cpu_memory_info; }

@@ -604,6 +604,13 @@ struct OrtSyncStream {
   atomic_uint_least64_t sync_id;
   void* owner;
 };
+/* Takes the implementation over; NULL without memory. ReleaseSyncStream frees it. */
+OrtSyncStream* stream_new(OrtSyncStreamImpl* impl, const OrtMemoryDevice* device,
+                          const OrtEpDevice* ep_device);
+OrtStatus* stream_for(OrtEp* ep, OrtEpFactory* factory, const OrtMemoryDevice* device,
+                      const OrtKeyValuePairs* options, const OrtEpDevice* ep_device, OrtSyncStream** out);
+/* Returns when all that was queued on the stream so far is done. */
+OrtStatus* stream_wait_on_host(OrtSyncStream* stream);
 
 /* ---- tables.c (generated) ------------------------------------------------------------------------------ */
 

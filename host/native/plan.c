@@ -69,6 +69,10 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
 void ephost_plan_set_body(Plan* plan) { plan->is_body = true; }
 
 static void frame_free(Frame* frame) {
+  for (size_t i = 0; frame->streams && i < frame->plan->ep_count; ++i) {
+    if (frame->streams[i]) ephost_api.ReleaseSyncStream(frame->streams[i]);
+  }
+  host_free(frame->streams);
   cpu_free(frame->arena);
   host_free(frame->values);
   host_free(frame->preallocated);
@@ -157,11 +161,15 @@ OrtStatus* ephost_plan_set_arena(Plan* plan, const EphostArenaBlock* blocks, siz
 }
 
 OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
-                              OrtAllocator* allocator) {
+                              OrtAllocator* allocator, OrtEpFactory* stream_factory) {
   PlanEp* grown = host_realloc(plan->eps, (plan->ep_count + 1) * sizeof *grown);
   if (!grown) return status_no_memory();
   plan->eps = grown;
-  PlanEp entry = {.ep = ep, .name = host_strdup(name), .memory = memory, .allocator = allocator};
+  PlanEp entry = {.ep = ep,
+                  .name = host_strdup(name),
+                  .memory = memory,
+                  .allocator = allocator,
+                  .factory = stream_factory};
   if (!entry.name) return status_no_memory();
   plan->eps[plan->ep_count++] = entry;
   return NULL;
@@ -247,6 +255,20 @@ OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t i
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
 
+static bool make_streams(Frame* frame) {
+  for (size_t i = 0; i < frame->plan->ep_count; ++i) {
+    const PlanEp* ep = &frame->plan->eps[i];
+    if (!ep->factory || !ep->memory) continue;
+    OrtStatus* status = stream_for(ep->ep, ep->factory, &ep->memory->device, NULL, NULL, &frame->streams[i]);
+    if (status) {
+      host_log(ORT_LOGGING_LEVEL_ERROR, "%s cannot make a stream: %s", ep->name, status->message);
+      ephost_api.ReleaseStatus(status);
+      return false;
+    }
+  }
+  return true;
+}
+
 static Frame* frame_new(Plan* plan) {
   Frame* frame = host_calloc(1, sizeof *frame + plan->slot_count * sizeof(OrtValue));
   if (!frame) return NULL;
@@ -257,7 +279,9 @@ static Frame* frame_new(Plan* plan) {
   frame->preallocated = host_calloc(count, 1);
   frame->held = host_calloc(plan->input_count ? plan->input_count : 1, sizeof *frame->held);
   frame->arena = plan->arena_bytes ? cpu_alloc(plan->arena_bytes) : NULL;
-  if (!frame->values || !frame->preallocated || !frame->held || (plan->arena_bytes && !frame->arena)) {
+  frame->streams = host_calloc(plan->ep_count ? plan->ep_count : 1, sizeof *frame->streams);
+  if (!frame->values || !frame->preallocated || !frame->held || !frame->streams ||
+      (plan->arena_bytes && !frame->arena) || !make_streams(frame)) {
     frame_free(frame);
     return NULL;
   }
@@ -319,37 +343,44 @@ static void release_scratch(OrtKernelContext* context) {
   }
 }
 
+/* Copies between a device and the CPU. What comes from a device with streams is waited for, so that whoever
+ * reads it on the CPU finds it there. */
 static OrtStatus* copy_step(const Step* step, Frame* frame) {
-  OrtDataTransferImpl* transfer = step->object;
   enum { BATCH = 16 };
+  OrtDataTransferImpl* transfer = step->object;
+  OrtSyncStream* stream = frame->streams[step->ep];
   const OrtValue* from[BATCH];
   OrtValue* to[BATCH];
+  OrtSyncStream* streams[BATCH];
   size_t count = 0;
+  bool to_cpu = false;
   for (size_t i = 0; i < step->input_count; ++i) {
     const OrtValue* source = frame->values[step->inputs[i]];
-    int32_t slot = step->outputs[i];
-    const Slot* target = &frame->plan->slots[slot];
-    OrtValue* value = &frame->storage[slot];
+    if (source->type == ONNX_TYPE_UNKNOWN) continue; /* an optional input that nobody gave */
     if (source->type != ONNX_TYPE_TENSOR) {
-      return status_new(ORT_NOT_IMPLEMENTED, "a value that is not a tensor has to cross devices");
+      return status_new(ORT_NOT_IMPLEMENTED, "a value that is no tensor has to cross devices");
     }
-    Buffer* buffer = target->allocator ? buffer_from_allocator(target->allocator, source->nbytes)
-                                       : buffer_from_cpu(source->nbytes);
-    if (!buffer) return status_new(ORT_FAIL, "no memory for %zu bytes on the device", source->nbytes);
-    if (!value_init_tensor(value, source->element_type, source->dims, source->rank, buffer, NULL,
-                           target->memory ? target->memory : &ephost_cpu_memory_info)) {
-      buffer_release(buffer);
-      return status_no_memory();
+    OrtValue* target;
+    OrtStatus* status =
+        frame_output(frame, step, i, source->element_type, source->dims, source->rank, &target);
+    if (status) return status;
+    if (source->nbytes) {
+      to_cpu = to_cpu || memory_info_is_cpu(target->memory_info);
+      from[count] = source;
+      to[count] = target;
+      streams[count++] = stream;
     }
-    from[count] = source;
-    to[count++] = value;
-    if (count == BATCH || i + 1 == step->input_count) {
-      OrtStatus* status = transfer->CopyTensors(transfer, from, to, NULL, count);
+    if (count == BATCH) {
+      status = transfer->CopyTensors(transfer, from, to, stream ? streams : NULL, count);
       if (status) return status;
       count = 0;
     }
   }
-  return NULL;
+  if (count) {
+    OrtStatus* status = transfer->CopyTensors(transfer, from, to, stream ? streams : NULL, count);
+    if (status) return status;
+  }
+  return stream && to_cpu ? stream_wait_on_host(stream) : NULL;
 }
 
 static OrtStatus* run_step(const Step* step, Frame* frame) {
@@ -453,6 +484,16 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
     }
   }
   if (!status) status = walk(frame, options);
+  for (size_t i = 0; i < plan->ep_count; ++i) {
+    OrtSyncStreamImpl* stream = frame->streams[i] ? frame->streams[i]->impl : NULL;
+    if (!stream) continue;
+    OrtStatus* end = stream->Flush(stream);
+    if (!end) end = stream->OnSessionRunEnd(stream);
+    if (end && !status) {
+      status = status_new(end->code, "%s failed at the end of the run: %s", plan->eps[i].name, end->message);
+    }
+    if (end) ephost_api.ReleaseStatus(end);
+  }
   for (size_t i = 0; i < started; ++i) {
     OrtEp* ep = plan->eps[i].ep;
     if (!EP_MEMBER(ep, 23, OnRunEnd)) continue;

@@ -47,6 +47,7 @@ typedef struct PlanEp {
   char* name;
   OrtAllocator* allocator;     /* for the EP's default memory; NULL: CPU */
   const OrtMemoryInfo* memory; /* its default memory; NULL: CPU */
+  OrtEpFactory* factory;       /* that makes its streams, when the EP doesn't; NULL: the EP has no streams */
 } PlanEp;
 
 typedef struct Frame Frame;
@@ -104,8 +105,9 @@ struct Frame {
   const OrtRunOptions* options;
   OrtKernelContext context;
   char* arena;
-  OrtValue** values;     /* what each slot holds: the plan's constant or &storage[slot] */
-  uint8_t* preallocated; /* Preallocated flags of each slot */
+  OrtValue** values;       /* what each slot holds: the plan's constant or &storage[slot] */
+  uint8_t* preallocated;   /* Preallocated flags of each slot */
+  OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
   void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
   OrtValue storage[];
 };
@@ -114,6 +116,10 @@ struct Frame {
 Frame* frame_acquire(Plan* plan);
 /* Takes it back, dropping every value left in it. */
 void frame_release(Frame* frame);
+/* The value of a step's output with this shape: the memory that was there before the run, the arena's, or new
+ * memory of the kind that the slot asks for. The slot must not be -1. */
+OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
+                        const int64_t* dims, size_t rank, OrtValue** out);
 /* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive
  * the run. */
 bool frame_borrows(const Frame* frame, int32_t slot);

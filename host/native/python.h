@@ -39,6 +39,7 @@ void ephost_logger_free(OrtLogger* logger);
 void ephost_log(int level, const char* message); /* as the host's own message */
 
 OrtAllocator* ephost_cpu_allocator(void);
+const OrtMemoryInfo* ephost_get_cpu_memory_info(void);
 void ephost_set_cpu_cache_limit(size_t bytes);
 void ephost_trim_cpu_cache(void);
 
@@ -258,6 +259,9 @@ OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, cons
 void ephost_kernel_info_free(OrtKernelInfo* info);
 OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out);
 
+bool ephost_is_control_kernel(
+    const OrtKernelImpl* kernel); /* made by CreateIfKernel and the like: the host runs it */
+
 /* ---- libraries ---- */
 
 void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */
@@ -300,8 +304,9 @@ typedef struct EphostArenaBlock {
   size_t nbytes;
 } EphostArenaBlock;
 OrtStatus* ephost_plan_set_arena(EphostPlan* plan, const EphostArenaBlock* blocks, size_t count);
+/* memory NULL: the CPU's. stream_factory: of an EP with streams, else NULL. */
 OrtStatus* ephost_plan_add_ep(EphostPlan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
-                              OrtAllocator* allocator);
+                              OrtAllocator* allocator, OrtEpFactory* stream_factory);
 typedef struct EphostStep {
   int kind;     /* a StepKind of plan.h */
   int ep;       /* in the order of ephost_plan_add_ep; -1 for the fallback */

@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 
 from ephost._bindings import NULL, api, check, ffi, lib
+from ephost.device_memory import DeviceMemory
 from ephost.errors import EPFail, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import simplify
@@ -55,6 +56,7 @@ class Assignment:
     """What one EP got of a graph, and what it was refused."""
 
     ep: ExecutionProvider
+    memory: DeviceMemory | None = None  # of the EP's own device; None: the CPU's
     groups: list[Group] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     refused: list[tuple[list[Node], str]] = field(default_factory=list)
@@ -85,6 +87,9 @@ class Assignment:
         for graph in self.graphs:
             graph.release()
         self.graphs.clear()
+        if self.memory is not None:
+            self.memory.release()
+            self.memory = None
 
 
 class Partitioner:
@@ -314,12 +319,18 @@ class Partitioner:
                 f"(version {node.since_version}, inputs {[str(v.type) if v else None for v in node.inputs]})"
             )
         definition = lib.ephost_entry_def(entry)
-        constants = [
-            self.constants.get(v) if v is not None and v.is_constant and v.initializer is not None else NULL
-            for v in node.inputs
-        ]
+        constants = [self._constant(assignment, definition, i, v) for i, v in enumerate(node.inputs)]
+        memory = assignment.memory
         info = lib.ephost_kernel_info_new(
-            pointer, ep.pointer, definition, self.logger, self.config, NULL, NULL, NULL, constants or NULL
+            pointer,
+            ep.pointer,
+            definition,
+            self.logger,
+            self.config,
+            NULL,
+            NULL if memory is None else memory.allocator,
+            NULL,
+            constants or NULL,
         )
         if not info:
             raise MemoryError("no memory for a kernel info")
@@ -337,6 +348,15 @@ class Partitioner:
         node.ep_name = ep.name
         if self.prepack and any(constants):
             self._prepack(ep, kernel, constants)
+
+    def _constant(self, assignment: Assignment, definition: Any, index: int, value: Value | None) -> Any:
+        """What a kernel gets as a constant input: on the EP's device, unless it wants it on the CPU."""
+        if value is None or not value.is_constant or value.initializer is None:
+            return NULL
+        held = self.constants.get(value)
+        if assignment.memory is None or lib.ephost_def_input_mem_type(definition, index) < 0:
+            return held
+        return assignment.memory.upload(value, held)
 
     def _prepack(self, ep: ExecutionProvider, kernel: Kernel, constants: list[Any]) -> None:
         implementation = kernel.implementation

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import onnx
 
 from ephost import errors
 from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib, packed
+from ephost.device_memory import DeviceMemory
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 from ephost.model.load import captured_values
@@ -37,6 +38,15 @@ class Step:
 
 
 @dataclass(slots=True)
+class Copy:
+    """A step that takes values from one device to another."""
+
+    position: int  # among the plan's steps
+    way: str  # such as "CPU to WebGpuExecutionProvider"
+    values: list[Value]
+
+
+@dataclass(slots=True)
 class Plan:
     """What was handed to C, and what explains it."""
 
@@ -47,6 +57,7 @@ class Plan:
     arena_bytes: int
     planned_bytes: int  # the sum of what shares the arena
     fallback: list[Node] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
     bodies: list[Plan] = field(default_factory=list)  # of subgraphs of nodes on the fallback
 
     def all_steps(self) -> Iterator[Step]:
@@ -186,25 +197,13 @@ def make_plan(
     """
     is_body = graph is not None
     graph = graph or model.graph
-    slots: dict[int, int] = {}
-    values: list[Value] = []
-
-    def slots_of(some: Iterable[Value | None]) -> list[int]:
-        found = []
-        for value in some:
-            if value is None:
-                found.append(-1)
-                continue
-            at = slots.get(id(value))
-            if at is None:
-                at = slots[id(value)] = len(values)
-                values.append(value)
-            found.append(at)
-        return found
-
-    input_slots = slots_of(inputs)
-    steps = [_Step(node, slots_of(node.reads_all()), slots_of(node.outputs)) for node in graph.nodes]
-    output_slots = slots_of(graph.outputs)
+    runners = _Runners(assignments)
+    layout = _Layout(runners)
+    input_slots = [layout.start(value) for value in inputs]
+    for node in graph.nodes:
+        layout.add(node)
+    output_slots = layout.finish(graph.outputs)
+    steps, values = layout.steps, layout.values
     last_use = _last_uses(steps, set(output_slots))
     pointer = lib.ephost_plan_new(len(values), threads, logger, exclusive)
     if not pointer:
@@ -216,7 +215,7 @@ def make_plan(
     def body_runner(node: Node) -> Callable[..., list[Any]] | None:
         if not any(_has_claims(body) for body in node.subgraphs.values()):
             return None
-        runners = {}
+        bodies = {}
         for name, body in node.subgraphs.items():
             fed = [*body.inputs, *(v for v in captured_values(body) if v.initializer is None)]
             made = make_plan(
@@ -230,28 +229,30 @@ def make_plan(
                 graph=body,
             )
             plan.bodies.append(made)
-            runners[name] = _BodyRunner(made)
-        return lambda name, values, implicit: runners[name](values, implicit)
+            bodies[name] = _BodyRunner(made)
+        return lambda name, values, implicit: bodies[name](values, implicit)
 
     try:
-        _set_slots(plan, values, constants)
-        runners = _Runners(plan, assignments)
+        runners.add_eps(plan)
+        _set_slots(plan, values, constants, runners)
         arena = Arena()
-        kept = {*input_slots, *output_slots} | {i for i, v in enumerate(values) if v.initializer is not None}
+        kept = {*input_slots, *output_slots} | {
+            i for i, (value, _) in enumerate(values) if value.initializer is not None
+        }
         blocks: dict[int, tuple[int, int, int]] = {}
         sizes: dict[int, int | None] = {}  # of a type, by its id
         kernels: list[Any] = []  # each step's, for those on the fallback
         for at, step in enumerate(steps):
-            runner = runners.of(step.node)
-            if runner is None:
+            if step.runner is None:
+                assert step.node is not None
                 plan.fallback.append(step.node)
                 kernels.append(fallback_kernel(model, step.node, body_runner(step.node)))
             else:
                 kernels.append(None)
                 for index in step.outputs:
-                    if index < 0 or index in kept or index in blocks:
+                    if index < 0 or index in kept or index in blocks or values[index][1]:
                         continue
-                    kind = values[index].type
+                    kind = values[index][0].type
                     if id(kind) not in sizes:
                         sizes[id(kind)] = tensor_bytes(kind)
                     nbytes = sizes[id(kind)]
@@ -263,8 +264,11 @@ def make_plan(
             for index in step.releases:
                 if index in blocks:
                     arena.give(*blocks[index][1:])
-            members = runners.members.get(step.node.index) or [step.node]
-            plan.steps.append(Step(step.node, members, step.node.ep_name))
+            if step.node is not None:
+                members = runners.members.get(step.node.index) or [step.node]
+                plan.steps.append(Step(step.node, members, step.node.ep_name))
+            else:
+                plan.copies.append(Copy(at, step.copy, [values[i][0] for i in step.inputs]))
         check(lib.ephost_plan_set_arena(pointer, list(blocks.values()), len(blocks)))
         _add_steps(plan, steps, runners, kernels)
         plan.arena_bytes = arena.size
@@ -306,11 +310,115 @@ def _as_is(_: int, value: Any) -> Any:
 
 
 @dataclass(slots=True)
+class _Runner:
+    """What runs a claimed node. Memory 0 is the CPU's, memory k that of EP k - 1 of the plan."""
+
+    kind: int
+    ep: int
+    target: Any
+    state: Any
+    memory: int
+    definition: Any = NULL  # a kernel's, which says what of a node stays on the CPU
+
+    def input_memory(self, index: int) -> int:
+        if self.memory and self.definition and lib.ephost_def_input_mem_type(self.definition, index) < 0:
+            return 0
+        return self.memory
+
+    def output_memory(self, index: int) -> int:
+        if self.memory and self.definition and lib.ephost_def_output_mem_type(self.definition, index) < 0:
+            return 0
+        return self.memory
+
+
+@dataclass(slots=True)
 class _Step:
-    node: Node
+    node: Node | None  # None: a copy
+    runner: _Runner | None  # None: the fallback
     inputs: list[int]
     outputs: list[int]
     releases: list[int] = field(default_factory=list)
+    copy: str = ""  # a copy's direction, for people
+
+
+class _Layout:
+    """Which value is where, and the steps of a run with the copies between devices."""
+
+    def __init__(self, runners: _Runners) -> None:
+        self._runners = runners
+        self._slots: dict[tuple[int, int], int] = {}
+        self._home: dict[int, int] = {}  # id of a value -> the memory in which it is made
+        self.values: list[tuple[Value, int]] = []
+        self.steps: list[_Step] = []
+
+    def slot(self, value: Value, memory: int) -> int:
+        key = (id(value), memory)
+        at = self._slots.get(key)
+        if at is None:
+            at = self._slots[key] = len(self.values)
+            self.values.append((value, memory))
+        return at
+
+    def start(self, value: Value) -> int:
+        """The slot of a value that is there when a run begins, on the CPU."""
+        self._home[id(value)] = 0
+        return self.slot(value, 0)
+
+    def add(self, node: Node) -> None:
+        """The step of a node, behind the copies that it needs."""
+        runner = self._runners.of(node)
+        if runner is None or not runner.memory:
+            wanted = [(value, 0) for value in node.reads_all()]
+            made = [(value, 0) for value in node.outputs]
+        else:
+            wanted = [
+                (v, runner.input_memory(i) if v is not None and isinstance(v.type, TensorType) else 0)
+                for i, v in enumerate(node.reads_all())
+            ]
+            made = [
+                (v, runner.output_memory(i) if v is not None and isinstance(v.type, TensorType) else 0)
+                for i, v in enumerate(node.outputs)
+            ]
+        self._bring([(v, m) for v, m in wanted if v is not None])
+        inputs = [-1 if v is None else self.slot(v, m) for v, m in wanted]
+        outputs = []
+        for value, memory in made:
+            if value is None:
+                outputs.append(-1)
+                continue
+            self._home[id(value)] = memory
+            outputs.append(self.slot(value, memory))
+        self.steps.append(_Step(node, runner, inputs, outputs))
+
+    def finish(self, outputs: Sequence[Value]) -> list[int]:
+        """The slots of the results, which are on the CPU when a run ends."""
+        self._bring([(value, 0) for value in outputs])
+        return [self.slot(value, 0) for value in outputs]
+
+    def _bring(self, wanted: Sequence[tuple[Value, int]]) -> None:
+        """Copy what is not where it is wanted; from one device to another by way of the CPU."""
+        down: dict[int, list[Value]] = {}
+        up: dict[int, list[Value]] = {}
+        for value, memory in wanted:
+            home = self._home.get(id(value), memory)
+            if value.initializer is not None or (id(value), memory) in self._slots or home == memory:
+                continue
+            if home and (id(value), 0) not in self._slots and value not in down.get(home, ()):
+                down.setdefault(home, []).append(value)
+            if memory and value not in up.get(memory, ()):
+                up.setdefault(memory, []).append(value)
+        for memory, values in down.items():
+            self._copy(values, memory, 0, memory)
+        for memory, values in up.items():
+            self._copy(values, 0, memory, memory)
+
+    def _copy(self, values: Sequence[Value], source: int, target: int, device: int) -> None:
+        inputs = [self.slot(value, source) for value in values]
+        outputs = [self.slot(value, target) for value in values]
+        runner = self._runners.copier(device)
+        name = self._runners.name(device)
+        way = f"{name} to CPU" if source else f"CPU to {name}"
+        self.steps.append(_Step(None, runner, inputs, outputs, copy=way))
 
 
 def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: Sequence[Any]) -> None:
@@ -318,16 +426,18 @@ def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: S
     slots: list[int] = []
     names: list[str] = []
     for step, kernel in zip(steps, kernels, strict=True):
-        kind, ep, target, state = runners.of(step.node) or (
-            PYTHON,
-            -1,
-            ffi.cast("void*", call.object_address(kernel)),
-            NULL,
-        )
-        rows.append((kind, ep, target, state, len(step.inputs), len(step.outputs), len(step.releases)))
+        runner = step.runner
+        if runner is None:
+            what: tuple[Any, ...] = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL)
+        else:
+            what = (runner.kind, runner.ep, runner.target, runner.state)
+        rows.append((*what, len(step.inputs), len(step.outputs), len(step.releases)))
         slots += step.inputs
         slots += step.outputs
         slots += step.releases
+        if step.node is None:
+            names += (step.copy, "copy")
+            continue
         members = runners.members.get(step.node.index) or (step.node,)
         names += (_listed([m.name or f"#{m.index}" for m in members]), _listed([m.op_type for m in members]))
     check(lib.ephost_plan_add_steps(plan.pointer, rows, len(rows), slots, packed(names)))
@@ -352,44 +462,83 @@ def _last_uses(steps: Sequence[_Step], outputs: set[int]) -> Mapping[int, list[i
     return uses
 
 
-def _set_slots(plan: Plan, values: Sequence[Value], constants: Constants) -> None:
+def _set_slots(
+    plan: Plan, values: Sequence[tuple[Value, int]], constants: Constants, runners: _Runners
+) -> None:
     rows: list[tuple[Any, ...]] = []
-    by_type: dict[int, tuple[Any, ...]] = {}
-    for value in values:
-        row = by_type.get(id(value.type))
+    by_type: dict[tuple[int, int], tuple[Any, ...]] = {}
+    for value, memory in values:
+        row = by_type.get((id(value.type), memory))
         if row is None:
-            row = by_type[id(value.type)] = _slot_type(value.type)
+            row = _slot_type(value.type, runners.memory(memory))
+            by_type[id(value.type), memory] = row
         rows.append(row)
     check(lib.ephost_plan_set_slots(plan.pointer, rows))
-    for index, value in enumerate(values):
+    for index, (value, memory) in enumerate(values):
         if value.initializer is not None:
-            check(lib.ephost_plan_set_constant(plan.pointer, index, constants.share(value)))
+            held = constants.get(value)
+            device = runners.memory(memory)
+            if device is not None:
+                held = device.upload(value, held)
+            out = ffi.new("OrtValue**")
+            check(lib.ephost_value_share(held, out))
+            check(lib.ephost_plan_set_constant(plan.pointer, index, out[0]))
 
 
-def _slot_type(kind: TensorType | onnx.TypeProto | None) -> tuple[Any, ...]:
+def _slot_type(kind: TensorType | onnx.TypeProto | None, memory: DeviceMemory | None) -> tuple[Any, ...]:
+    where = (NULL, NULL) if memory is None else (memory.info, memory.allocator)
     if not isinstance(kind, TensorType):
-        return (0, -1, NULL, NULL, NULL)
+        return (0, -1, NULL, *where)
     dims = kind.static_dims
     element_type = abi_element_type(kind.element_type)
     if dims is None:
-        return (element_type, -1, NULL, NULL, NULL)
-    return (element_type, len(dims), ffi.new("int64_t[]", dims), NULL, NULL)
+        return (element_type, -1, NULL, *where)
+    return (element_type, len(dims), ffi.new("int64_t[]", dims), *where)
 
 
 class _Runners:
-    """For each node that an EP claimed: the kind of step, the EP's number in the plan, what runs it."""
+    """For each node that an EP claimed, what runs it; for each EP, the memory that it works in."""
 
-    def __init__(self, plan: Plan, assignments: Sequence[Assignment]) -> None:
-        self._by_node: dict[int, tuple[int, int, Any, Any]] = {}
+    def __init__(self, assignments: Sequence[Assignment]) -> None:
+        self._assignments = assignments
+        self._by_node: dict[int, _Runner] = {}
         self.members: dict[int, list[Node]] = {}
         for number, assignment in enumerate(assignments):
-            ep = assignment.ep
-            check(lib.ephost_plan_add_ep(plan.pointer, ep.pointer, ep.name.encode(), NULL, NULL))
+            memory = 0 if assignment.memory is None else number + 1
             for group in assignment.groups:
-                self._by_node[group.fused.index] = (COMPILED, number, group.compute_info, group.state)
+                self._by_node[group.fused.index] = _Runner(
+                    COMPILED, number, group.compute_info, group.state, memory
+                )
                 self.members[group.fused.index] = group.nodes
             for kernel in assignment.kernels:
-                self._by_node[kernel.node.index] = (KERNEL, number, kernel.implementation, NULL)
+                if lib.ephost_is_control_kernel(kernel.implementation):
+                    continue  # the host's own: it runs the node, and the EP what it claimed of the bodies
+                self._by_node[kernel.node.index] = _Runner(
+                    KERNEL, number, kernel.implementation, NULL, memory, kernel.definition
+                )
 
-    def of(self, node: Node) -> tuple[int, int, Any, Any] | None:
+    def of(self, node: Node) -> _Runner | None:
         return self._by_node.get(node.index)
+
+    def memory(self, number: int) -> DeviceMemory | None:
+        """The memory with that number; None for the CPU's."""
+        return self._assignments[number - 1].memory if number else None
+
+    def name(self, number: int) -> str:
+        """The name of the EP whose memory has that number."""
+        return self._assignments[number - 1].ep.name
+
+    def copier(self, number: int) -> _Runner:
+        """What copies between the CPU and the memory with that number."""
+        memory = self.memory(number)
+        assert memory is not None
+        return _Runner(COPY, number - 1, memory.transfer, NULL, 0)
+
+    def add_eps(self, plan: Plan) -> None:
+        """Tell the plan of its EPs, in order."""
+        for assignment in self._assignments:
+            ep, memory = assignment.ep, assignment.memory
+            where = (NULL, NULL, NULL)
+            if memory is not None:
+                where = (memory.info, memory.allocator, memory.stream_factory)
+            check(lib.ephost_plan_add_ep(plan.pointer, ep.pointer, ep.name.encode(), *where))
