@@ -432,10 +432,17 @@ def registrations() -> Mapping[str, Registration]:
     return MappingProxyType(_registrations)
 
 
+def remember_session(session: Any, registration: Registration) -> None:
+    """Put a session on the list of those that use a library, which another thread may be reading."""
+    with _lock:
+        registration.sessions.add(session)
+
+
 def forget_session(session: Any) -> None:
     """Take a session that has ended off the lists of those that use a library."""
-    for registration in list(_registrations.values()):
-        registration.sessions.discard(session)
+    with _lock:
+        for registration in _registrations.values():
+            registration.sessions.discard(session)
 
 
 def get_available_providers() -> list[str]:

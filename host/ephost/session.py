@@ -349,7 +349,7 @@ class InferenceSession(Session):
             # What was open before is freed with the last run that uses it.
             environment.forget_session(self)
             for assignment in self._resources.assignments:
-                assignment.ep.registration.sessions.add(self)
+                environment.remember_session(self, assignment.ep.registration)
 
     def _open(self, source: Any, providers: Any, provider_options: Any, resources: _Resources) -> None:
         options = self._options
@@ -439,7 +439,7 @@ class InferenceSession(Session):
                     raise
                 _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
                 continue
-            ep.registration.sessions.add(self)
+            environment.remember_session(self, ep.registration)
             assignment = Assignment(ep)
             resources.assignments.append(assignment)
             if info := own_memory(ep):

@@ -27,6 +27,7 @@ PROMISES = {
         r"kernels then compiler\n  sample_kernels: MatMul, Mul, Add, Relu",
         r"no plugin\n  CPUExecutionProvider: MatMul, Mul, Add, Relu",
     ],
+    "asyncio_server": [r"64 requests at once, 64 right replies, \d+ ms"],
     "errors": [
         r"no library: .*libno_such_ep\.so",
         r"no model: ",
