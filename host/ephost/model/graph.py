@@ -17,6 +17,8 @@ import onnx
 
 from ephost.errors import InvalidGraph
 
+NHWC_DOMAIN = "com.ms.internal.nhwc"  # of operators that were made channels last
+
 Dim = int | str | None  # known, named, unknown
 
 
@@ -165,9 +167,12 @@ class Metadata:
 
 @cache
 def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The operator's schema at an opset version, or None when onnx knows no such operator."""
+    """The operator's schema at an opset version, or None when onnx knows no such operator.
+
+    What is channels last has the schema of ONNX's operator, but for the shapes.
+    """
     try:
-        return onnx.defs.get_schema(op_type, opset, domain)
+        return onnx.defs.get_schema(op_type, opset, "" if domain == NHWC_DOMAIN else domain)
     except onnx.defs.SchemaError:
         return None
 

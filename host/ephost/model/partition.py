@@ -19,10 +19,11 @@ from ephost._bindings import NULL, api, check, ffi, lib
 from ephost.device_memory import DeviceMemory
 from ephost.errors import EPFail, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
-from ephost.model.fold import simplify
+from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, topological_order
 from ephost.model.infer import infer
 from ephost.model.inline import Call, all_graphs, inline_calls, restore
+from ephost.model.layout import LayoutConverter, prefers_nhwc, wants_converted
 from ephost.model.native_graph import Constants, NativeGraph
 
 _LOG = logging.getLogger("ephost.partition")
@@ -160,6 +161,16 @@ class Partitioner:
         native = NativeGraph(self.model, self.model.graph, self.constants)
         assignment.graphs.append(native)
         claims = self._ask(ep, native, graph, registry)
+        converted: list[Node] = []
+        if claims and prefers_nhwc(ep):
+            claimed = [n for nodes, _, _ in claims for n in nodes if not n.ep_name and not n.left_to_host]
+            converted = self._convert(ep, graph, claimed)
+        if converted:
+            assignment.graphs.remove(native)
+            native.release()
+            native = NativeGraph(self.model, self.model.graph, self.constants)
+            assignment.graphs.append(native)
+            claims = self._ask(ep, native, graph, registry)
         kernels = len(assignment.kernels)
         if claims:
             singles, candidates = self._sort_claims(assignment, claims)
@@ -171,6 +182,16 @@ class Partitioner:
         if len(assignment.kernels) == kernels:
             assignment.graphs.remove(native)
             native.release()
+        if converted:
+            LayoutConverter(self.model, graph).convert_back([n for n in graph.nodes if not n.ep_name])
+
+    def _convert(self, ep: ExecutionProvider, graph: Graph, claimed: Sequence[Node]) -> list[Node]:
+        """Make what the EP has claimed channels last where it wants that; returns the nodes that are."""
+        converter = LayoutConverter(self.model, graph)
+        converted = converter.convert(claimed, lambda node: wants_converted(ep, node))
+        if converted:
+            drop_unused_initializers(graph)
+        return converted
 
     def _ask(
         self, ep: ExecutionProvider, native: NativeGraph, graph: Graph, registry: Any

@@ -1,0 +1,374 @@
+"""Channels last, for the EPs that want it.
+
+Of the nodes that such an EP has claimed, those that depend on the layout are rewritten: the operator moves to
+the domain ``com.ms.internal.nhwc``, its first input and output are channels last, and a ``Transpose`` on either
+side keeps the rest of the graph as it was. Transposes then travel down the graph through the operators that do
+not mind, until they meet their inverse, and both go. The EP is asked again about the outcome; what it does not
+want is rewritten back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ephost._bindings import ffi
+from ephost.execution_provider import ExecutionProvider
+from ephost.model.graph import (
+    NHWC_DOMAIN,
+    Graph,
+    Model,
+    Node,
+    TensorType,
+    Value,
+    tensor_type,
+    topological_order,
+)
+
+_NHWC = 1  # OrtEpDataLayout_NHWC
+# Operators of ONNX whose first input and output have channels second.
+LAYOUT_SENSITIVE = {
+    "AveragePool",
+    "BatchNormalization",
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "DepthToSpace",
+    "GlobalAveragePool",
+    "GlobalLpPool",
+    "GlobalMaxPool",
+    "GridSample",
+    "InstanceNormalization",
+    "LRN",
+    "LpPool",
+    "MaxPool",
+    "MaxUnpool",
+    "QLinearConv",
+    "SpaceToDepth",
+}
+# Elementwise operators of one tensor; attributes and further inputs, if any, are scalars.
+_UNARY = {
+    "Abs", "Cast", "Ceil", "Celu", "Clip", "Cos", "DequantizeLinear", "Elu", "Erf", "Exp", "Floor", "Gelu",
+    "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Mish", "Neg", "Not", "QuantizeLinear",
+    "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh",
+    "ThresholdedRelu",
+}  # fmt: skip
+_BINARY = {"Add", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub"}
+
+
+def prefers_nhwc(ep: ExecutionProvider) -> bool:
+    """Whether the EP wants channels last."""
+    if ep.member("GetPreferredDataLayout") is None:
+        return False
+    out = ffi.new("OrtEpDataLayout*")
+    ep.call("GetPreferredDataLayout", out)
+    return int(out[0]) == _NHWC
+
+
+def wants_converted(ep: ExecutionProvider, node: Node) -> bool:
+    """Whether the node is to be converted for the EP: as the EP says, else as ONNX defines the operator."""
+    if ep.member("ShouldConvertDataLayoutForOp") is not None:
+        out = ffi.new("int*", -1)
+        ep.call("ShouldConvertDataLayoutForOp", node.domain.encode(), node.op_type.encode(), _NHWC, out)
+        if int(out[0]) >= 0:
+            return bool(out[0])
+    return node.domain == "" and node.op_type in LAYOUT_SENSITIVE
+
+
+class LayoutConverter:
+    """Rewrites one graph of a model."""
+
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self.model = model
+        self.graph = graph
+        self._made = 0
+
+    def convert(self, nodes: Iterable[Node], wanted: Callable[[Node], bool]) -> list[Node]:
+        """Make nodes channels last; returns those that were changed."""
+        changed = []
+        for node in nodes:
+            rank = _rank(node.inputs[0]) if node.inputs else None
+            if node.domain != "" or rank is None or rank < 3 or not wanted(node) or not node.outputs:
+                continue
+            if any(v is not None for v in node.outputs[1:]) and node.op_type != "BatchNormalization":
+                continue  # MaxPool's indices count channels second
+            node.domain = node.proto.domain = NHWC_DOMAIN
+            self._wrap(node, to_last(rank), to_first(rank))
+            changed.append(node)
+        if changed:
+            self.model.opsets.setdefault(NHWC_DOMAIN, self.model.opsets.get("", 1))
+            self.tidy()
+        return changed
+
+    def convert_back(self, nodes: Iterable[Node]) -> None:
+        """Give nodes that nobody wanted channels last their own form again."""
+        changed = False
+        for node in nodes:
+            if node.domain == NHWC_DOMAIN and not node.ep_name:
+                rank = _rank(node.inputs[0])
+                assert rank is not None
+                node.domain = node.proto.domain = ""
+                self._wrap(node, to_first(rank), to_last(rank))
+                changed = True
+        if changed:
+            self.tidy()
+
+    def _wrap(self, node: Node, before: Sequence[int], after: Sequence[int]) -> None:
+        """Put a Transpose before the node's first input and one behind its first output."""
+        source, out = node.inputs[0], node.outputs[0]
+        assert source is not None and out is not None
+        moved = self._value(source, before)
+        self._transpose(source, moved, before)
+        _replace_input(node, 0, moved)
+        # The output keeps its name behind the second Transpose, so that its readers need not change.
+        made = self._value(out, inverse(after))
+        node.outputs[0] = made
+        node.proto.output[0] = made.name
+        made.producer, made.producer_output = node, 0
+        self._transpose(made, out, after)
+
+    def _value(self, like: Value, permutation: Sequence[int]) -> Value:
+        while True:
+            name = f"{like.name}_nhwc_{self._made}"
+            self._made += 1
+            if name not in self.graph.values:
+                break
+        kind = like.type
+        if isinstance(kind, TensorType) and kind.dims is not None:
+            kind = tensor_type(kind.element_type, tuple(kind.dims[p] for p in permutation))
+        value = self.graph.values[name] = Value(name, kind)
+        return value
+
+    def _transpose(self, source: Value, out: Value, permutation: Sequence[int]) -> Node:
+        proto = onnx.helper.make_node(
+            "Transpose", [source.name], [out.name], name=f"{out.name}_transpose", perm=list(permutation)
+        )
+        version = onnx.defs.get_schema("Transpose", self.model.opsets.get("", 1)).since_version
+        node = Node(self.model.new_index(), proto, "Transpose", "", proto.name, version, [source], [out])
+        out.producer, out.producer_output = node, 0
+        source.consumers.append(node)
+        self.graph.nodes.append(node)
+        return node
+
+    # ---- transposes on their way ----
+
+    def tidy(self) -> None:
+        """Let transposes travel and cancel, until nothing moves."""
+        self.graph.nodes = topological_order(self.graph.nodes)
+        moved = True
+        while moved:
+            moved = False
+            for node in list(self.graph.nodes):
+                if _is_transpose(node) and not node.ep_name and (self._cancel(node) or self._push(node)):
+                    moved = True
+            self._drop_dead()
+        self.graph.nodes = topological_order(self.graph.nodes)
+
+    def _cancel(self, node: Node) -> bool:
+        """Two transposes in a row become one, or none."""
+        source, out = node.inputs[0], node.outputs[0]
+        first = source.producer if source is not None else None
+        if source is None or out is None or first is None or not _is_transpose(first) or first.ep_name:
+            return False
+        origin = first.inputs[0]
+        assert origin is not None
+        both = [permutation_of(first)[p] for p in permutation_of(node)]
+        if both != list(range(len(both))):
+            _replace_input(node, 0, origin)
+            _set_permutation(node, both)
+            return True
+        if out.is_output or any(out is v for c in out.consumers for v in c.implicit_inputs):
+            return False
+        if self.graph.values.get(origin.name) is not origin:
+            return False
+        if not out.consumers:
+            return False
+        for consumer in list(out.consumers):
+            for at, value in enumerate(consumer.inputs):
+                if value is out:
+                    _replace_input(consumer, at, origin)
+        return True
+
+    def _push(self, node: Node) -> bool:
+        """Let a transpose pass the one operator that reads it."""
+        out = node.outputs[0]
+        if out is None or out.is_output or len(out.consumers) != 1:
+            return False
+        reader = out.consumers[0]
+        permutation = permutation_of(node)
+        if reader.ep_name or reader.domain or reader.implicit_inputs or len(reader.outputs) != 1:
+            return False
+        result = reader.outputs[0]
+        if result is None or result.is_output or _rank(result) != len(permutation):
+            return False
+        if any(result is v for c in result.consumers for v in c.implicit_inputs):
+            return False
+        if not any(_is_transpose(c) for c in _ahead(result)):
+            return False  # nothing to meet down there
+        sources = self._untransposed(reader, permutation)
+        if sources is None:
+            return False
+        for at, value in sources.items():
+            _replace_input(reader, at, value)
+        if reader.op_type == "Concat":
+            axis = next(a for a in reader.proto.attribute if a.name == "axis")
+            axis.i = permutation[axis.i % len(permutation)]
+        before = self._value(result, inverse(permutation))
+        reader.outputs[0] = before
+        reader.proto.output[0] = before.name
+        before.producer, before.producer_output = reader, 0
+        self._transpose(before, result, permutation)
+        return True
+
+    def _untransposed(self, reader: Node, permutation: Sequence[int]) -> dict[int, Value] | None:
+        """What the operator reads when the transpose is behind it: by input; None when it cannot be."""
+        rank = len(permutation)
+        if reader.op_type in _UNARY:
+            if any(v is not None and _size(v) != 1 for v in reader.inputs[1:]):
+                return None
+            at = 0
+            source = reader.inputs[0]
+            assert source is not None and source.producer is not None
+            origin = source.producer.inputs[0]
+            return {at: origin} if origin is not None else None
+        if reader.op_type not in _BINARY and reader.op_type not in ("Concat", "Sum"):
+            return None
+        found: dict[int, Value] = {}
+        for at, value in enumerate(reader.inputs):
+            if value is None:
+                return None
+            producer = value.producer
+            if (
+                producer is not None
+                and _is_transpose(producer)
+                and permutation_of(producer) == list(permutation)
+            ):
+                origin = producer.inputs[0]
+                assert origin is not None
+                found[at] = origin
+            elif reader.op_type != "Concat" and _size(value) == 1:
+                continue
+            elif value.is_constant and value.initializer is not None and value.initializer.ndim <= rank:
+                found[at] = self._transposed_constant(value, inverse(permutation))
+            else:
+                return None
+        return found
+
+    def _transposed_constant(self, value: Value, permutation: Sequence[int]) -> Value:
+        assert value.initializer is not None and isinstance(value.type, TensorType)
+        array = value.initializer.reshape(
+            (1,) * (len(permutation) - value.initializer.ndim) + value.initializer.shape
+        )
+        array = np.ascontiguousarray(array.transpose(permutation))
+        made = self._value(value, range(value.initializer.ndim))
+        made.initializer = array
+        made.is_constant = True
+        made.type = tensor_type(value.type.element_type, tuple(int(d) for d in array.shape))
+        return made
+
+    def _drop_dead(self) -> None:
+        """Remove transposes that nobody reads."""
+        while True:
+            dead = [node for node in self.graph.nodes if _is_unread_transpose(node)]
+            if not dead:
+                return
+            gone = {n.index for n in dead}
+            for node in dead:
+                source, out = node.inputs[0], node.outputs[0]
+                assert source is not None and out is not None
+                source.consumers = [c for c in source.consumers if c is not node]
+                self.graph.values.pop(out.name, None)
+            self.graph.nodes = [n for n in self.graph.nodes if n.index not in gone]
+
+
+def to_last(rank: int) -> list[int]:
+    """The permutation from channels second to channels last."""
+    return [0, *range(2, rank), 1]
+
+
+def to_first(rank: int) -> list[int]:
+    """The permutation from channels last to channels second."""
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def inverse(permutation: Sequence[int]) -> list[int]:
+    """The permutation that undoes another."""
+    back = [0] * len(permutation)
+    for at, p in enumerate(permutation):
+        back[p] = at
+    return back
+
+
+def permutation_of(node: Node) -> list[int]:
+    """The permutation of a Transpose."""
+    for attribute in node.proto.attribute:
+        if attribute.name == "perm":
+            return list(attribute.ints)
+    rank = _rank(node.inputs[0])
+    assert rank is not None
+    return list(range(rank))[::-1]
+
+
+def _set_permutation(node: Node, permutation: Sequence[int]) -> None:
+    del node.proto.attribute[:]
+    node.proto.attribute.append(onnx.helper.make_attribute("perm", list(permutation)))
+
+
+def _transposed(value: Value, permutation: Sequence[int]) -> Value | None:
+    """What the value is the transpose of by that permutation, or None."""
+    producer = value.producer
+    if producer is None or not _is_transpose(producer) or permutation_of(producer) != list(permutation):
+        return None
+    return producer.inputs[0]
+
+
+def _is_unread_transpose(node: Node) -> bool:
+    out = node.outputs[0] if node.outputs else None
+    return (
+        _is_transpose(node)
+        and not node.ep_name
+        and out is not None
+        and not out.consumers
+        and not out.is_output
+    )
+
+
+def _is_transpose(node: Node) -> bool:
+    return node.op_type == "Transpose" and node.domain == "" and _rank(node.inputs[0]) is not None
+
+
+def _rank(value: Value | None) -> int | None:
+    if value is None or not isinstance(value.type, TensorType) or value.type.dims is None:
+        return None
+    return len(value.type.dims)
+
+
+def _size(value: Value) -> int | None:
+    if not isinstance(value.type, TensorType) or value.type.static_dims is None:
+        return None
+    return int(np.prod(value.type.static_dims, dtype=np.int64))
+
+
+def _ahead(value: Value) -> Iterable[Node]:
+    """The readers of a value, and of what operators make of it through which a transpose could go on."""
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        for node in stack.pop().consumers:
+            if node.index in seen:
+                continue
+            seen.add(node.index)
+            yield node
+            if node.op_type in _UNARY or node.op_type in _BINARY or node.op_type in ("Concat", "Sum"):
+                stack.extend(v for v in node.outputs if v is not None)
+
+
+def _replace_input(node: Node, at: int, value: Value) -> None:
+    before: Any = node.inputs[at]
+    node.inputs[at] = value
+    node.proto.input[at] = value.name
+    before.consumers.remove(node)
+    value.consumers.append(node)
