@@ -1,10 +1,10 @@
 """Channels last, for the EPs that want it.
 
-Of the nodes that such an EP has claimed, those that depend on the layout are rewritten: the operator moves to
-the domain ``com.ms.internal.nhwc``, its first input and output are channels last, and a ``Transpose`` on either
-side keeps the rest of the graph as it was. Transposes then travel down the graph through the operators that do
-not mind, until they meet their inverse, and both go. The EP is asked again about the outcome; what it does not
-want is rewritten back.
+Of the nodes that such an EP has claimed, those that depend on the layout are rewritten: the operator
+moves to the domain ``com.ms.internal.nhwc``, its first input and output are channels last, and a
+``Transpose`` on either side keeps the rest of the graph as it was. Transposes then travel down the graph
+through the operators that do not mind, until they meet their inverse, and both go. The EP is asked again
+about the outcome; what it does not want is rewritten back.
 """
 
 from __future__ import annotations
