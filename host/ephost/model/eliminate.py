@@ -1,4 +1,4 @@
-"""Nodes that change nothing go: ``Identity``, and ``Dropout`` outside of training.
+"""Nodes that change nothing go: ``Identity``, ``Dropout`` outside of training, adding 0 and multiplying by 1.
 
 Plugins are shown the graph without them, as in onnxruntime: such nodes cut groups in two, and cost a step and
 a buffer.
@@ -7,6 +7,9 @@ a buffer.
 from __future__ import annotations
 
 from ephost.model.graph import Graph, Node, TensorType, Value
+
+# The number that changes nothing, and whether it may be the first operand too.
+_NEUTRAL = {"Add": (0, True), "Sub": (0, False), "Mul": (1, True), "Div": (1, False)}
 
 
 def eliminate(graph: Graph) -> bool:
@@ -41,6 +44,8 @@ def passes_on(node: Node) -> Value | None:
         return None
     if node.op_type == "Identity":
         return node.inputs[0]
+    if node.op_type in _NEUTRAL:
+        return _other_than_neutral(node)
     if node.op_type == "Dropout":
         if any(out is not None and (out.consumers or out.is_output) for out in node.outputs[1:]):
             return None
@@ -52,6 +57,22 @@ def passes_on(node: Node) -> Value | None:
         data = training.initializer
         if training.is_constant and data is not None and data.size == 1 and not data.reshape(-1)[0]:
             return node.inputs[0]
+    return None
+
+
+def _other_than_neutral(node: Node) -> Value | None:
+    """The operand that an addition of 0 or a multiplication by 1 gives back, shape and all."""
+    number, either_side = _NEUTRAL[node.op_type]
+    for at in (1, 0) if either_side else (1,):
+        neutral, other = node.inputs[at], node.inputs[1 - at]
+        if neutral is None or other is None or not neutral.is_constant or neutral.initializer is None:
+            continue
+        data = neutral.initializer
+        if data.size != 1 or data.dtype.kind not in "fiu" or data.reshape(-1)[0] != number:
+            continue
+        dims = other.type.dims if isinstance(other.type, TensorType) else None
+        if dims is not None and data.ndim <= len(dims):
+            return other
     return None
 
 
