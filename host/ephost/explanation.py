@@ -17,10 +17,11 @@ from ephost._bindings import check, ep_api, ffi, lib, onnx_element_type, text
 from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail
 from ephost.execution_provider import ExecutionProvider
+from ephost.feeds import type_text
 from ephost.model.graph import Model, Node, TensorType, Value, schema_of
 from ephost.model.partition import Assignment
 from ephost.model.plan import Plan, Step, tensor_bytes
-from ephost.session import InferenceSession, type_text
+from ephost.session import InferenceSession
 from ephost.tables import Table, bytes_text, shorten, time_text
 
 _NO_END = 2**31 - 1  # the last version of a kernel that names none

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx
 
 from ephost import environment
@@ -29,6 +28,7 @@ from ephost.enums import GraphOptimizationLevel
 from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
+from ephost.feeds import fit, type_text
 from ephost.model.check import check_types
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Metadata, Node, TensorType, Value
@@ -41,7 +41,6 @@ from ephost.model.save import save
 from ephost.options import Chosen, RunOptions, SessionOptions, thread_count
 from ephost.running import Session
 from ephost.selection import choose
-from ephost.values import OrtValue, type_name
 
 _LOG = logging.getLogger("ephost.session")
 DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
@@ -104,26 +103,6 @@ def _metadata_texts(about: Metadata) -> dict[str, str]:
     }
 
 
-def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
-    """A type as onnxruntime writes it: ``tensor(float)``, ``map(string,tensor(float))``, ..."""
-    if kind is None:
-        return "unknown"
-    if isinstance(kind, TensorType):
-        return f"tensor({type_name(kind.element_type)})"
-    which = kind.WhichOneof("value")
-    if which == "tensor_type":
-        return f"tensor({type_name(kind.tensor_type.elem_type)})"
-    if which == "sparse_tensor_type":
-        return f"sparse_tensor({type_name(kind.sparse_tensor_type.elem_type)})"
-    if which == "sequence_type":
-        return f"seq({type_text(kind.sequence_type.elem_type)})"
-    if which == "optional_type":
-        return f"optional({type_text(kind.optional_type.elem_type)})"
-    if which == "map_type":
-        return f"map({type_name(kind.map_type.key_type)},{type_text(kind.map_type.value_type)})"
-    return "unknown"
-
-
 def _node_arg(value: Value) -> NodeArg:
     dims = value.type.dims if isinstance(value.type, TensorType) and value.type.dims is not None else ()
     return NodeArg(value.name, type_text(value.type), list(dims))
@@ -158,63 +137,9 @@ class _Interface:
         """The feed as an array or OrtValue of the right type; where all but plain fitting arrays go.
 
         Raises:
-            InvalidArgument: the wrong element type, rank or dimension, naming the input.
-            TypeError, ValueError: an object that makes no array.
+            InvalidArgument: the wrong type, rank or dimension, naming the input.
         """
-        target = self.inputs[index]
-        if not isinstance(target.type, TensorType):
-            return value
-        if isinstance(value, OrtValue):
-            if not value.is_tensor():
-                raise InvalidArgument(f"Input '{target.name}' takes {target.type}, not {value.data_type()}")
-            self._check(target, target.type, value.element_type(), tuple(value.shape()))
-            return value
-        dtype = dtype_of(target.type.element_type)
-        if not isinstance(value, np.ndarray):
-            if target.type.element_type == onnx.TensorProto.STRING:
-                value = np.asarray(value, dtype=object)
-            elif isinstance(value, (list, tuple, int, float, bool, complex)):
-                value = np.asarray(value, dtype=dtype)
-            else:
-                value = np.asarray(value)
-        if target.type.element_type == onnx.TensorProto.STRING:
-            if value.dtype.kind not in "OUST":
-                raise self._wrong_type(target, target.type, str(value.dtype))
-        elif value.dtype != dtype:
-            raise self._wrong_type(target, target.type, str(value.dtype))
-        self._check(target, target.type, target.type.element_type, value.shape)
-        return value
-
-    @staticmethod
-    def _wrong_type(target: Value, kind: TensorType, actual: str) -> InvalidArgument:
-        names = {"float32": "float", "float64": "double", "object": "string"}
-        return InvalidArgument(
-            f"Unexpected input data type for input '{target.name}'. "
-            f"Actual: (tensor({names.get(actual, actual)})) , expected: "
-            f"(tensor({type_name(kind.element_type)}))"
-        )
-
-    def _check(self, target: Value, kind: TensorType, element_type: int, shape: tuple[int, ...]) -> None:
-        if element_type != kind.element_type:
-            raise self._wrong_type(target, kind, type_name(element_type))
-        if kind.dims is None:
-            return
-        if len(shape) != len(kind.dims):
-            raise InvalidArgument(
-                f"Invalid rank for input: {target.name} Got: {len(shape)} Expected: {len(kind.dims)} "
-                "Please fix either the inputs/outputs or the model."
-            )
-        wrong = [
-            f" index: {at} Got: {got} Expected: {want}"
-            for at, (got, want) in enumerate(zip(shape, kind.dims, strict=True))
-            if isinstance(want, int) and got != want
-        ]
-        if wrong:
-            raise InvalidArgument(
-                f"Got invalid dimensions for input: {target.name} for the following indices\n"
-                + "\n".join(wrong)
-                + "\n Please fix either the inputs/outputs or the model."
-            )
+        return fit(self.inputs[index].name, self.inputs[index].type, value)
 
     def check_input_name(self, name: str) -> None:
         """Raise InvalidArgument for a name that is no input."""
@@ -228,7 +153,7 @@ class _Interface:
 
     def feed_error(self, feed: Any) -> Exception:
         """The exception for a feed with missing or unknown names, or for the name of an unknown output."""
-        if isinstance(feed, str):
+        if not isinstance(feed, Mapping):
             return InvalidArgument(
                 f"Invalid output name: {feed}. The model's outputs are {self.output_names}"
             )

@@ -407,6 +407,9 @@ class OrtValue:
         return f"OrtValue({self.data_type()}{shape})"
 
 
+call.set_value_type(OrtValue)
+
+
 def _check_device(device: str | OrtDevice, device_id: int, vendor_id: int) -> None:
     if isinstance(device, OrtDevice):
         require_cpu(device, "a value")

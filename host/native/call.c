@@ -25,9 +25,10 @@
 #define SMALL_OUTPUT_BYTES 4096
 
 static struct {
-  PyObject* status_error;               /* callable(code, message) -> exception */
-  PyObject* address_name;               /* "_address", interned */
-  PyObject* object_dtype;               /* numpy's "O" */
+  PyObject* status_error;   /* callable(code, message) -> exception */
+  PyObject* address_name;   /* "_address", interned */
+  PyTypeObject* value_type; /* ephost.OrtValue: what `address_name` of an instance says is a value */
+  PyObject* object_dtype;   /* numpy's "O" */
   PyArray_Descr* dtypes[ELEMENT_TYPES]; /* by element type; NULL where there is none */
   int type_numbers[ELEMENT_TYPES];
 } state;
@@ -255,13 +256,24 @@ static ONNXTensorElementDataType element_type_of(PyArrayObject* array) {
   }
 }
 
+#define MAX_RANK 32
+
+/* Raises InvalidArgument for an array of more dimensions than a tensor here may have. */
+static int check_rank(PyArrayObject* array) {
+  int rank = PyArray_NDIM(array);
+  if (rank <= MAX_RANK) return 0;
+  raise_status(status_new(ORT_INVALID_ARGUMENT, "an array of rank %d makes no tensor: the highest rank is %d",
+                          rank, MAX_RANK));
+  return -1;
+}
+
 static int strings_from_array(PyObject* object, OrtValue* value) {
   PyArrayObject* array =
       (PyArrayObject*)PyArray_FROMANY(object, NPY_OBJECT, 0, 0, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_FORCECAST);
   if (!array) return -1;
   int result = -1;
   size_t count = (size_t)PyArray_SIZE(array);
-  int64_t dims[32];
+  int64_t dims[MAX_RANK];
   int rank = PyArray_NDIM(array);
   for (int i = 0; i < rank; ++i) dims[i] = PyArray_DIM(array, i);
   OrtValue* strings = NULL;
@@ -299,6 +311,7 @@ done:
 /* Makes the (clear) value a tensor over the array's memory, which it keeps alive; packs 4-bit and 2-bit
  * types. */
 static int value_from_array(PyArrayObject* array, OrtValue* value) {
+  if (check_rank(array) < 0) return -1;
   int number = PyArray_TYPE(array);
   if (number == NPY_OBJECT || number == NPY_UNICODE || number == NPY_STRING) {
     return strings_from_array((PyObject*)array, value);
@@ -317,7 +330,7 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
         array, NULL, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED);
     if (!plain) return -1;
   }
-  int64_t dims[32];
+  int64_t dims[MAX_RANK];
   int rank = PyArray_NDIM(plain);
   for (int i = 0; i < rank; ++i) dims[i] = PyArray_DIM(plain, i);
   size_t nbytes = 0, bits = element_type_bits(type);
@@ -348,9 +361,10 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
   return 0;
 }
 
-/* The native value behind an object that has one (ephost.OrtValue keeps its address in `_address`); NULL for
- * none. */
+/* The native value behind an ephost.OrtValue, which keeps its address in `_address`; NULL for other objects.
+ */
 static const OrtValue* wrapped_value(PyObject* object) {
+  if (!state.value_type || !PyType_IsSubtype(Py_TYPE(object), state.value_type)) return NULL;
   PyObject* address = PyObject_GetAttr(object, state.address_name);
   if (!address) {
     PyErr_Clear();
@@ -709,8 +723,9 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
     PyArrayObject* array = (PyArrayObject*)object;
     int rank = PyArray_NDIM(array);
     if (PyArray_TYPE(array) == spec->type_number && PyArray_IS_C_CONTIGUOUS(array) &&
-        PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array) && (spec->rank < 0 || spec->rank == rank)) {
-      int64_t dims[32];
+        PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array) && rank <= MAX_RANK &&
+        (spec->rank < 0 || spec->rank == rank)) {
+      int64_t dims[MAX_RANK];
       bool fits = true;
       for (int i = 0; i < rank; ++i) {
         dims[i] = PyArray_DIM(array, i);
@@ -737,18 +752,16 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
   return result;
 }
 
-static int bind_feeds(Runner* runner, Frame* frame, PyObject* feed) {
-  if (!PyDict_Check(feed)) {
-    PyErr_Format(PyExc_TypeError, "the input feed is a dict of name to value, not %R",
-                 (PyObject*)Py_TYPE(feed));
-    return -1;
-  }
+static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
   Py_ssize_t found = 0;
   bool missing = false;
   for (size_t i = 0; i < runner->input_count; ++i) {
     PyObject* object = PyDict_GetItemWithError(feed, runner->inputs[i].name);
     if (object) {
-      if (bind_feed(runner, frame, i, object) < 0) return -1;
+      Py_INCREF(object); /* a conversion may let another thread change the dict */
+      int result = bind_feed(runner, frame, i, object);
+      Py_DECREF(object);
+      if (result < 0) return -1;
       ++found;
     } else if (PyErr_Occurred()) {
       return -1;
@@ -763,6 +776,20 @@ static int bind_feeds(Runner* runner, Frame* frame, PyObject* feed) {
     return -1;
   }
   return 0;
+}
+
+static int bind_feeds(Runner* runner, Frame* frame, PyObject* feed) {
+  if (PyDict_Check(feed)) return bind_dict(runner, frame, feed);
+  if (!PyMapping_Check(feed) || !PyObject_HasAttrString(feed, "keys")) {
+    PyErr_Format(PyExc_TypeError, "the input feed is a dict of name to value, not %R",
+                 (PyObject*)Py_TYPE(feed));
+    return -1;
+  }
+  PyObject* dict = PyObject_CallFunctionObjArgs((PyObject*)&PyDict_Type, feed, NULL);
+  if (!dict) return -1;
+  int result = bind_dict(runner, frame, dict);
+  Py_DECREF(dict);
+  return result;
 }
 
 /* An array for an output whose shape the graph declares, when it is small: the kernel writes into numpy's
@@ -864,6 +891,10 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
     return NULL;
   }
   PyObject* names = args[0] == Py_None ? NULL : args[0];
+  if (names && PyUnicode_Check(names)) {
+    PyErr_Format(PyExc_TypeError, "output names are a list of str, or None for all, not the str %R", names);
+    return NULL;
+  }
   Py_ssize_t count = names ? PySequence_Size(names) : 0;
   if (count < 0 || is_closed(runner)) return NULL;
   if (count == 0) { /* as in onnxruntime, an empty list asks for all of them */
@@ -1073,6 +1104,19 @@ static PyObject* call_setup(PyObject* module, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/* set_value_type(type): the class whose instances are native values */
+static PyObject* call_set_value_type(PyObject* module, PyObject* type) {
+  (void)module;
+  if (!PyType_Check(type)) {
+    PyErr_SetString(PyExc_TypeError, "set_value_type takes a class");
+    return NULL;
+  }
+  PyTypeObject* before = state.value_type;
+  state.value_type = (PyTypeObject*)Py_NewRef(type);
+  Py_XDECREF((PyObject*)before);
+  Py_RETURN_NONE;
+}
+
 /* finalize(): from now on threads of plugins leave Python alone */
 static PyObject* call_finalize(PyObject* module, PyObject* args) {
   (void)module;
@@ -1113,6 +1157,7 @@ static PyObject* call_object_address(PyObject* module, PyObject* object) {
 
 static PyMethodDef module_methods[] = {
     {"setup", call_setup, METH_VARARGS, "setup(status_error, dtypes)"},
+    {"set_value_type", call_set_value_type, METH_O, "set_value_type(type)"},
     {"finalize", call_finalize, METH_NOARGS, "finalize()"},
     {"value_to_object", call_value_to_object, METH_O, "value_to_object(address)"},
     {"value_from_object", call_value_from_object, METH_O, "value_from_object(object)"},

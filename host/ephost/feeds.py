@@ -1,0 +1,197 @@
+"""What a caller feeds, made to fit the type that the model declares, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ephost._bindings import dtype_of
+from ephost.errors import InvalidArgument
+from ephost.model.graph import TensorType, tensor_type
+from ephost.values import OrtValue, type_name
+
+_MAX_RANK = 32  # a tensor's on its way through numpy
+_ONNX_NAMES = {"float32": "float", "float64": "double", "str": "string"}
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
+    """The feed for an input as an array, OrtValue, list, dict or None of the input's type.
+
+    Args:
+        name: the input's name, for messages.
+        kind: its type; None lets anything through.
+        value: what the caller gave. Arrays are only copied where their bytes are swapped.
+
+    Raises:
+        InvalidArgument: another type, element type, rank or dimension than the model declares.
+    """
+    if kind is None:
+        return value
+    if isinstance(kind, TensorType):
+        return _tensor(name, kind, value)
+    which = kind.WhichOneof("value")
+    if which == "optional_type":
+        if value is None or (isinstance(value, OrtValue) and not value.has_value()):
+            return value
+        return fit(name, _element(kind.optional_type.elem_type), value)
+    if isinstance(value, OrtValue):
+        given, wanted = value.data_type(), type_text(kind)
+        if given != wanted and not (given == "seq" and wanted.startswith("seq(")):
+            raise _wrong_type(name, kind, given)
+        return value
+    if which == "sequence_type":
+        if not isinstance(value, (list, tuple)):
+            raise _wrong_type(name, kind, _described(value))
+        element = _element(kind.sequence_type.elem_type)
+        return [fit(f"{name}[{at}]", element, item) for at, item in enumerate(value)]
+    if which == "map_type":
+        if not isinstance(value, Mapping):
+            raise _wrong_type(name, kind, _described(value))
+        entries = kind.map_type.value_type.tensor_type.elem_type
+        return {
+            _scalar(f"a key of {name}", kind.map_type.key_type, key): _scalar(
+                f"{name}[{key!r}]", entries, item
+            )
+            for key, item in value.items()
+        }
+    return value
+
+
+def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
+    """A type as onnxruntime writes it: ``tensor(float)``, ``map(string,tensor(float))``, ..."""
+    if kind is None:
+        return "unknown"
+    if isinstance(kind, TensorType):
+        return f"tensor({type_name(kind.element_type)})"
+    which = kind.WhichOneof("value")
+    if which == "tensor_type":
+        return f"tensor({type_name(kind.tensor_type.elem_type)})"
+    if which == "sparse_tensor_type":
+        return f"sparse_tensor({type_name(kind.sparse_tensor_type.elem_type)})"
+    if which == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    if which == "optional_type":
+        return f"optional({type_text(kind.optional_type.elem_type)})"
+    if which == "map_type":
+        return f"map({type_name(kind.map_type.key_type)},{type_text(kind.map_type.value_type)})"
+    return "unknown"
+
+
+def _element(kind: onnx.TypeProto) -> TensorType | onnx.TypeProto | None:
+    which = kind.WhichOneof("value")
+    if which != "tensor_type":
+        return kind if which else None
+    tensor = kind.tensor_type
+    dims = None
+    if tensor.HasField("shape"):
+        dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    return tensor_type(tensor.elem_type, dims)
+
+
+def _tensor(name: str, kind: TensorType, value: Any) -> Any:
+    if isinstance(value, OrtValue):
+        if not value.is_tensor():
+            raise _wrong_type(name, kind, value.data_type())
+        if value.element_type() != kind.element_type:
+            raise _wrong_type(name, kind, f"tensor({type_name(value.element_type())})")
+        _check_shape(name, kind, tuple(value.shape()))
+        return value
+    array = value if isinstance(value, np.ndarray) else _as_array(name, kind, value)
+    if kind.element_type == onnx.TensorProto.STRING:
+        array = _strings(name, kind, array)
+    else:
+        dtype = dtype_of(kind.element_type)
+        if array.dtype != dtype:
+            if array.dtype.newbyteorder("=") != dtype:
+                raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
+            array = array.astype(dtype)
+    _check_shape(name, kind, array.shape)
+    return array
+
+
+def _as_array(name: str, kind: TensorType, value: Any) -> np.ndarray:
+    if isinstance(value, str) and kind.element_type == onnx.TensorProto.STRING:
+        return np.asarray(value, dtype=object)
+    listed = isinstance(value, (list, tuple))
+    if not (listed or isinstance(value, _NUMBERS) or hasattr(value, "__array__") or _is_buffer(value)):
+        raise _wrong_type(name, kind, _described(value))
+    dtype = dtype_of(kind.element_type)
+    if kind.element_type == onnx.TensorProto.STRING:
+        dtype = np.dtype(object)
+    elif not listed and not isinstance(value, (bool, int, float, complex)):
+        dtype = None  # it says its own type
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"Input '{name}' takes {type_text(kind)}: {error}") from error
+
+
+def _is_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return not isinstance(value, (bytes, bytearray))
+
+
+def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "OUST":
+        raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
+    array = array.astype(object) if array.dtype.kind == "T" else array
+    if array.dtype.kind == "O":
+        for at, text in enumerate(array.ravel()):
+            if not isinstance(text, (str, bytes)):
+                raise InvalidArgument(
+                    f"Input '{name}' takes tensor(string), but its element {at} is {_described(text)}"
+                )
+    return array
+
+
+def _scalar(name: str, element_type: int, value: Any) -> Any:
+    """A key or value of a map as what it is in numpy, so that it keeps its type on the way."""
+    is_text = element_type == onnx.TensorProto.STRING
+    if is_text != isinstance(value, str) or not (is_text or isinstance(value, (int, float, np.generic))):
+        raise InvalidArgument(f"Input: {name} is {_described(value)}, not {type_name(element_type)}")
+    dtype = dtype_of(element_type)
+    return value if is_text or dtype is None else dtype.type(value)
+
+
+def _check_shape(name: str, kind: TensorType, shape: tuple[int, ...]) -> None:
+    if len(shape) > _MAX_RANK:
+        raise InvalidArgument(
+            f"Invalid rank for input: {name} Got: {len(shape)} Expected: at most {_MAX_RANK}"
+        )
+    if kind.dims is None:
+        return
+    if len(shape) != len(kind.dims):
+        raise InvalidArgument(
+            f"Invalid rank for input: {name} Got: {len(shape)} Expected: {len(kind.dims)} "
+            "Please fix either the inputs/outputs or the model."
+        )
+    wrong = [
+        f" index: {at} Got: {got} Expected: {want}"
+        for at, (got, want) in enumerate(zip(shape, kind.dims, strict=True))
+        if isinstance(want, int) and got != want
+    ]
+    if wrong:
+        raise InvalidArgument(
+            f"Got invalid dimensions for input: {name} for the following indices\n"
+            + "\n".join(wrong)
+            + "\n Please fix either the inputs/outputs or the model."
+        )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"tensor({_ONNX_NAMES.get(str(value.dtype), value.dtype)})"
+    return "None" if value is None else type(value).__name__
+
+
+def _wrong_type(name: str, kind: TensorType | onnx.TypeProto, actual: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Unexpected input data type for input '{name}'. Actual: ({actual}) , expected: ({type_text(kind)})"
+    )
