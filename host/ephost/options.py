@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ephost._bindings import api, check, ffi, text
+from ephost._bindings import api, check, ffi, lib, text
 from ephost.enums import (
     ExecutionMode,
     ExecutionOrder,
@@ -415,15 +415,13 @@ class RunOptions:
 
     @property
     def only_execute_path_to_fetches(self) -> bool:
-        """Accepted; a run computes all outputs, and gives those that were asked for."""
+        """Whether a run leaves out the steps that the outputs it was asked for do not need."""
         return self._only_fetches
 
     @only_execute_path_to_fetches.setter
     def only_execute_path_to_fetches(self, value: bool) -> None:
         self._only_fetches = bool(value)
-        if value and "only_execute_path_to_fetches" not in _said:
-            _said.add("only_execute_path_to_fetches")
-            _LOG.info("RunOptions.only_execute_path_to_fetches has no effect: a run computes all outputs")
+        lib.ephost_run_options_only_fetches(self._pointer, self._only_fetches)
 
     @property
     def terminate(self) -> bool:

@@ -827,9 +827,17 @@ static PyObject* small_output(Frame* frame, int32_t index) {
   return array;
 }
 
-static OrtStatus* execute(Frame* frame, PyObject* options) {
+/* Runs the frame for the outputs in these slots. With a Python exception set, what it returns is void. */
+static OrtStatus* execute(Frame* frame, PyObject* options, const int32_t* slots, size_t count) {
   const OrtRunOptions* run_options = frame->plan->is_body ? inherited_options : NULL;
-  if (options && options != Py_None) run_options = PyLong_AsVoidPtr(options);
+  if (options && options != Py_None) {
+    run_options = PyLong_AsVoidPtr(options);
+    if (PyErr_Occurred()) return NULL;
+    if (run_options && atomic_load_explicit(&run_options->only_fetches, memory_order_relaxed) &&
+        !frame_fetch_only(frame, slots, count)) {
+      return status_no_memory();
+    }
+  }
   OrtStatus* status;
   Py_BEGIN_ALLOW_THREADS
   status = plan_execute(frame, run_options);
@@ -853,26 +861,30 @@ static PyObject* fetch(Frame* frame, int32_t slot) {
 
 #define STACK_OUTPUTS 16
 
-/* The indices of the wanted outputs; NULL names: all. `indices` has room for `count`. */
-static int output_indices(Runner* runner, PyObject* names, Py_ssize_t count, Py_ssize_t* indices) {
+/* The slot of the output with this name, -1 with an exception set when there is none. */
+static int32_t output_slot(Runner* runner, PyObject* name) {
+  PyObject* index = PyDict_GetItemWithError(runner->output_index, name);
+  if (index) return runner->plan->outputs[PyLong_AsSsize_t(index)];
+  if (!PyErr_Occurred()) {
+    PyObject* error = PyObject_CallFunction(runner->feed_error, "O", name);
+    if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+    Py_XDECREF(error);
+  }
+  return -1;
+}
+
+/* The slots of the wanted outputs; NULL names: all. `slots` has room for `count`. */
+static int output_slots(Runner* runner, PyObject* names, Py_ssize_t count, int32_t* slots) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (!names) {
-      indices[i] = i;
+      slots[i] = runner->plan->outputs[i];
       continue;
     }
     PyObject* name = PySequence_GetItem(names, i);
-    PyObject* index = name ? PyDict_GetItemWithError(runner->output_index, name) : NULL;
-    if (!index) {
-      if (name && !PyErr_Occurred()) {
-        PyObject* error = PyObject_CallFunction(runner->feed_error, "O", name);
-        if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
-        Py_XDECREF(error);
-      }
-      Py_XDECREF(name);
-      return -1;
-    }
-    indices[i] = PyLong_AsSsize_t(index);
+    if (!name) return -1;
+    slots[i] = output_slot(runner, name);
     Py_DECREF(name);
+    if (slots[i] < 0) return -1;
   }
   return 0;
 }
@@ -901,25 +913,25 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
     names = NULL;
     count = (Py_ssize_t)runner->plan->output_count;
   }
-  Py_ssize_t stack_indices[STACK_OUTPUTS];
+  int32_t stack_slots[STACK_OUTPUTS];
   PyObject* stack_arrays[STACK_OUTPUTS];
-  Py_ssize_t* indices = stack_indices;
+  int32_t* slots = stack_slots;
   PyObject** arrays = stack_arrays;
   PyObject* list = NULL;
   Frame* frame = NULL;
   if (count > STACK_OUTPUTS) {
-    indices = host_malloc((size_t)count * sizeof *indices);
+    slots = host_malloc((size_t)count * sizeof *slots);
     arrays = host_malloc((size_t)count * sizeof *arrays);
   }
-  if (!indices || !arrays || !(frame = frame_acquire(runner->plan))) {
+  if (!slots || !arrays || !(frame = frame_acquire(runner->plan))) {
     PyErr_NoMemory();
     count = 0;
     goto done;
   }
   for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = NULL;
-  if (output_indices(runner, names, count, indices) < 0 || bind_feeds(runner, frame, args[1]) < 0) goto done;
-  for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = small_output(frame, runner->plan->outputs[indices[i]]);
-  OrtStatus* status = execute(frame, nargs > 2 ? args[2] : NULL);
+  if (output_slots(runner, names, count, slots) < 0 || bind_feeds(runner, frame, args[1]) < 0) goto done;
+  for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = small_output(frame, slots[i]);
+  OrtStatus* status = execute(frame, nargs > 2 ? args[2] : NULL, slots, (size_t)count);
   if (PyErr_Occurred()) {
     if (status) ephost_api.ReleaseStatus(status);
     goto done;
@@ -930,13 +942,12 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
   }
   list = PyList_New(count);
   for (Py_ssize_t i = 0; list && i < count; ++i) {
-    int32_t slot = runner->plan->outputs[indices[i]];
     PyObject* item;
-    if (arrays[i] && frame->preallocated[slot]) {
+    if (arrays[i] && frame->preallocated[slots[i]]) {
       item = arrays[i];
       arrays[i] = NULL;
     } else {
-      item = fetch(frame, slot);
+      item = fetch(frame, slots[i]);
     }
     if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
   }
@@ -945,7 +956,7 @@ done:
     for (Py_ssize_t i = 0; i < count; ++i) Py_XDECREF(arrays[i]);
   }
   if (frame) finish(frame);
-  if (indices != stack_indices) host_free(indices);
+  if (slots != stack_slots) host_free(slots);
   if (arrays != stack_arrays) host_free(arrays);
   return list;
 }
@@ -974,14 +985,10 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
       Py_XDECREF(item);
       goto done;
     }
-    PyObject* names = PyTuple_Pack(1, name);
-    Py_ssize_t index = 0;
-    int failed = !names || output_indices(runner, names, 1, &index) < 0;
-    Py_XDECREF(names);
-    OrtValue* target = failed ? NULL : PyLong_AsVoidPtr(address);
+    slots[i] = output_slot(runner, name);
+    OrtValue* target = slots[i] < 0 ? NULL : PyLong_AsVoidPtr(address);
     Py_DECREF(item);
-    if (failed || PyErr_Occurred()) goto done;
-    slots[i] = runner->plan->outputs[index];
+    if (PyErr_Occurred()) goto done;
     if (!target) continue;
     if (frame->storage[slots[i]].type != ONNX_TYPE_UNKNOWN || runner->plan->slots[slots[i]].constant ||
         target->type != ONNX_TYPE_TENSOR || target->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
@@ -994,7 +1001,7 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
     frame->preallocated[slots[i]] = PREALLOCATED_BOUND;
     bound[i] = true;
   }
-  OrtStatus* status = execute(frame, options);
+  OrtStatus* status = execute(frame, options, slots, (size_t)count);
   if (PyErr_Occurred()) {
     if (status) ephost_api.ReleaseStatus(status);
     goto done;

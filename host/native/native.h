@@ -324,6 +324,7 @@ struct OrtRunOptions {
   int log_severity;
   int log_verbosity;
   atomic_bool terminate;
+  atomic_bool only_fetches;   /* run nothing but what the wanted outputs need */
   OrtSyncStream* sync_stream; /* borrowed */
 };
 

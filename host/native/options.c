@@ -185,6 +185,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateRunOptions)(OrtRunOptions** out) {
   return NULL;
 }
 
+void ephost_run_options_only_fetches(OrtRunOptions* options, bool only) {
+  atomic_store(&options->only_fetches, only);
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsSetRunLogVerbosityLevel)(OrtRunOptions* options,
                                                                         int log_verbosity_level) {
   REQUIRE_ARG(options != NULL);

@@ -77,6 +77,8 @@ static void frame_free(Frame* frame) {
   host_free(frame->values);
   host_free(frame->preallocated);
   host_free(frame->held);
+  host_free(frame->needs);
+  host_free(frame->fetched);
   host_free(frame);
 }
 
@@ -320,11 +322,52 @@ void frame_release(Frame* frame) {
   }
   for (size_t i = 0; i < plan->output_count; ++i) frame->preallocated[plan->outputs[i]] = 0;
   frame->options = NULL;
+  frame->needed = NULL;
   mutex_lock(&plan->frames_lock);
   frame->link = plan->free_frames;
   plan->free_frames = frame;
   mutex_unlock(&plan->frames_lock);
   atomic_fetch_sub(&plan->active_runs, 1);
+}
+
+/* A step runs when a slot that it writes is needed, and needs what it reads then. A copy needs just what it
+ * copies to slots that are needed. */
+static bool step_needed(const Step* step, const uint8_t* needed) {
+  for (size_t i = 0; i < step->output_count; ++i) {
+    if (step->outputs[i] >= 0 && needed[step->outputs[i]]) return true;
+  }
+  return false;
+}
+
+static void mark_inputs(const Step* step, uint8_t* needed) {
+  for (size_t i = 0; i < step->input_count; ++i) {
+    int32_t slot = step->inputs[i];
+    if (slot < 0 || needed[slot] || (step->kind == STEP_COPY && !needed[step->outputs[i]])) continue;
+    needed[slot] = NEED_READ;
+  }
+}
+
+bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count) {
+  const Plan* plan = frame->plan;
+  if (!frame->needs) frame->needs = host_malloc(plan->slot_count ? plan->slot_count : 1);
+  if (!frame->fetched) {
+    frame->fetched = host_malloc((plan->output_count ? plan->output_count : 1) * sizeof *frame->fetched);
+  }
+  if (!frame->needs || !frame->fetched) return false;
+  frame->needed = frame->needs;
+  /* Frames go from one run to the next, which mostly asks for the same. */
+  if (frame->fetched_count && frame->fetched_count == count &&
+      memcmp(frame->fetched, slots, count * sizeof *slots) == 0) {
+    return true;
+  }
+  frame->fetched_count = count <= plan->output_count ? count : 0;
+  if (frame->fetched_count) memcpy(frame->fetched, slots, count * sizeof *slots);
+  memset(frame->needed, NEED_NOT, plan->slot_count);
+  for (size_t i = 0; i < count; ++i) frame->needed[slots[i]] = NEED_KEPT;
+  for (size_t i = plan->step_count; i-- > 0;) {
+    if (step_needed(&plan->steps[i], frame->needed)) mark_inputs(&plan->steps[i], frame->needed);
+  }
+  return true;
 }
 
 bool frame_borrows(const Frame* frame, int32_t slot) {
@@ -356,6 +399,7 @@ static OrtStatus* copy_step(const Step* step, Frame* frame) {
   bool to_cpu = false;
   for (size_t i = 0; i < step->input_count; ++i) {
     const OrtValue* source = frame->values[step->inputs[i]];
+    if (frame->needed && !frame->needed[step->outputs[i]]) continue;
     if (source->type == ONNX_TYPE_UNKNOWN) continue; /* an optional input that nobody gave */
     if (source->type != ONNX_TYPE_TENSOR) {
       return status_new(ORT_NOT_IMPLEMENTED, "a value that is no tensor has to cross devices");
@@ -430,7 +474,7 @@ static void record_time(Plan* plan, size_t step, int64_t start, int64_t end) {
 static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame* frame) {
   for (size_t i = 0; i < step->output_count; ++i) {
     int32_t slot = step->outputs[i];
-    if (slot < 0 || !step->is_read[i]) continue;
+    if (slot < 0 || !step->is_read[i] || (frame->needed && !frame->needed[slot])) continue;
     uint8_t preallocated = frame->preallocated[slot];
     if (preallocated ? !(preallocated & PREALLOCATED_GIVEN)
                      : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
@@ -442,6 +486,17 @@ static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame*
   return NULL;
 }
 
+static OrtStatus* run_and_check(Frame* frame, const Step* step, bool profiling) {
+  Plan* plan = frame->plan;
+  frame->context.step = step;
+  int64_t start = profiling ? clock_ns() : 0;
+  OrtStatus* status = run_step(step, frame);
+  if (frame->context.scratch) release_scratch(&frame->context);
+  if (status) return step_failed(plan, step, status);
+  if (profiling) record_time(plan, (size_t)(step - plan->steps), start, clock_ns());
+  return check_outputs(plan, step, frame);
+}
+
 static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
   Plan* plan = frame->plan;
   bool profiling = atomic_load_explicit(&plan->profiling, memory_order_relaxed);
@@ -451,14 +506,14 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
       return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'",
                         step->node_name);
     }
-    frame->context.step = step;
-    int64_t start = profiling ? clock_ns() : 0;
-    OrtStatus* status = run_step(step, frame);
-    if (frame->context.scratch) release_scratch(&frame->context);
-    if (status) return step_failed(plan, step, status);
-    if (profiling) record_time(plan, i, start, clock_ns());
-    if ((status = check_outputs(plan, step, frame)) != NULL) return status;
-    for (size_t k = 0; k < step->release_count; ++k) drop_value(&frame->storage[step->releases[k]]);
+    if (!frame->needed || step_needed(step, frame->needed)) {
+      OrtStatus* status = run_and_check(frame, step, profiling);
+      if (status) return status;
+    }
+    for (size_t k = 0; k < step->release_count; ++k) {
+      int32_t slot = step->releases[k];
+      if (!frame->needed || frame->needed[slot] != NEED_KEPT) drop_value(&frame->storage[slot]);
+    }
   }
   return NULL;
 }

@@ -99,6 +99,13 @@ enum Preallocated {
   PREALLOCATED_GIVEN = 4, /* the kernel has asked for it */
 };
 
+/* What a run that does not run every step has to do with a value. */
+enum Need {
+  NEED_NOT,
+  NEED_READ, /* a step that runs reads it */
+  NEED_KEPT, /* the run was asked for it */
+};
+
 struct Frame {
   Plan* plan;
   Frame* link;
@@ -108,6 +115,10 @@ struct Frame {
   OrtValue** values;       /* what each slot holds: the plan's constant or &storage[slot] */
   uint8_t* preallocated;   /* Preallocated flags of each slot */
   OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
+  uint8_t* needed;   /* Need of each slot in this run; NULL: every step runs */
+  uint8_t* needs;    /* the memory for `needed`, and for whom it was worked out last */
+  int32_t* fetched;  /* room for the plan's outputs */
+  size_t fetched_count;
   void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
   OrtValue storage[];
 };
@@ -120,6 +131,8 @@ void frame_release(Frame* frame);
  * memory of the kind that the slot asks for. The slot must not be -1. */
 OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
                         const int64_t* dims, size_t rank, OrtValue** out);
+/* From here on the frame's run runs only the steps that these slots need. False without memory. */
+bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count);
 /* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive
  * the run. */
 bool frame_borrows(const Frame* frame, int32_t slot);

@@ -322,6 +322,8 @@ OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size
                                  const int32_t* slots, const char* names);
 OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, size_t input_count,
                                      const int32_t* outputs, size_t output_count);
+/* Whether runs with these options run only what the outputs that they ask for need. */
+void ephost_run_options_only_fetches(OrtRunOptions* options, bool only);
 typedef struct EphostStepTime {
   int32_t step;
   uint64_t thread;

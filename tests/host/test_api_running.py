@@ -309,3 +309,83 @@ def test_enabled_fallback_runs_on_without_the_failing_plugin(
     with caplog.at_level(logging.WARNING, "ephost.session"):
         assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
     assert "the device is gone" in caplog.text
+
+
+# ---- only what an output needs ----
+
+BRANCHES = model_bytes(
+    [
+        helper.make_node("Neg", ["x"], ["n"], name="neg"),
+        helper.make_node("Abs", ["n"], ["a"], name="abs"),
+        helper.make_node("Reshape", ["n", "to"], ["r"], name="reshape"),
+        helper.make_node("Add", ["n", "n"], ["d"], name="double"),
+    ],
+    [tensor("x", 4), tensor("to", 1, element_type=7)],
+    [tensor("a", 4), tensor("r", "M"), tensor("d", 4)],
+)
+IMPOSSIBLE = {"x": np.array([1, -2, 3, -4], np.float32), "to": np.array([3])}
+
+
+def only_fetches() -> ephost.RunOptions:
+    options = ephost.RunOptions()
+    options.only_execute_path_to_fetches = True
+    assert options.only_execute_path_to_fetches
+    return options
+
+
+def names_run(session: ephost.InferenceSession) -> list[str]:
+    events = json.loads(Path(session.end_profiling()).read_text())
+    return [e["name"].removesuffix("_kernel_time") for e in events if e["cat"] == "Node"]
+
+
+@pytest.mark.parametrize("plugin", [False, True])
+def test_steps_that_the_wanted_outputs_do_not_need_do_not_run(
+    plugin: bool, sample_ep: str, tmp_path: Path
+) -> None:
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ephost.InferenceSession(BRANCHES, options, providers=[sample_ep] if plugin else [])
+    a, d = session.run(["a", "d"], IMPOSSIBLE, only_fetches())
+    assert (a.tolist(), d.tolist()) == ([1, 2, 3, 4], [-2, 4, -6, 8])
+    assert session.run(["d"], IMPOSSIBLE, only_fetches())[0].tolist() == [-2, 4, -6, 8]
+    assert names_run(session) == ["neg", "abs", "double", "neg", "double"]
+
+
+def test_a_step_that_is_needed_runs_and_may_fail() -> None:
+    session = ephost.InferenceSession(BRANCHES)
+    with pytest.raises(Fail, match="reshape"):
+        session.run(["a", "r"], IMPOSSIBLE, only_fetches())
+    with pytest.raises(Fail, match="reshape"):
+        session.run(["a"], IMPOSSIBLE)
+    with pytest.raises(Fail, match="reshape"):  # None: all of them
+        session.run(None, IMPOSSIBLE, only_fetches())
+    options = only_fetches()
+    options.only_execute_path_to_fetches = False
+    with pytest.raises(Fail, match="reshape"):
+        session.run(["a"], IMPOSSIBLE, options)
+
+
+def test_what_is_needed_is_worked_out_for_each_set_of_outputs() -> None:
+    session = ephost.InferenceSession(BRANCHES)
+    feed, options = IMPOSSIBLE | {"to": np.array([4])}, only_fetches()
+    wanted: list[list[str]] = [["a"], ["d", "r"], ["r", "d"], ["a"], ["a", "a", "a", "a"], ["d"]]
+    full = dict(zip("ard", session.run(["a", "r", "d"], feed), strict=True))
+    for names in wanted * 2:
+        found = session.run(names, feed, options)
+        assert [v.tolist() for v in found] == [full[name].tolist() for name in names]
+    assert [v.tolist() for v in session.run(None, feed)] == [full[name].tolist() for name in "ard"]
+
+
+def test_bindings_and_ort_values_run_only_what_they_need() -> None:
+    session = ephost.InferenceSession(BRANCHES)
+    binding, out = session.io_binding(), np.zeros(4, np.float32)
+    for name, array in IMPOSSIBLE.items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_output("a", "cpu", 0, np.float32, [4], out.ctypes.data)
+    session.run_with_iobinding(binding, only_fetches())
+    assert out.tolist() == [1, 2, 3, 4]
+    values = {name: ephost.OrtValue.ortvalue_from_numpy(array) for name, array in IMPOSSIBLE.items()}
+    (d,) = session.run_with_ort_values(["d"], values, only_fetches())
+    assert d.numpy().tolist() == [-2, 4, -6, 8]
