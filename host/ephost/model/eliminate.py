@@ -1,4 +1,4 @@
-"""Nodes that change nothing go: ``Identity``, ``Dropout`` outside of training, adding 0 and multiplying by 1.
+"""Nodes that change nothing go: ``Identity``, ``Dropout`` in inference, additions of 0, and the like.
 
 Plugins are shown the graph without them, as in onnxruntime: such nodes cut groups in two, and cost a step and
 a buffer.
@@ -46,6 +46,8 @@ def passes_on(node: Node) -> Value | None:
         return node.inputs[0]
     if node.op_type in _NEUTRAL:
         return _other_than_neutral(node)
+    if node.op_type in ("Cast", "Expand"):
+        return node.inputs[0] if _same_static_type(node.inputs[0], node.outputs[0]) else None
     if node.op_type == "Dropout":
         if any(out is not None and (out.consumers or out.is_output) for out in node.outputs[1:]):
             return None
@@ -58,6 +60,15 @@ def passes_on(node: Node) -> Value | None:
         if training.is_constant and data is not None and data.size == 1 and not data.reshape(-1)[0]:
             return node.inputs[0]
     return None
+
+
+def _same_static_type(source: Value, out: Value | None) -> bool:
+    """Whether both are tensors of the same element type and the same known shape."""
+    if out is None or not isinstance(source.type, TensorType) or not isinstance(out.type, TensorType):
+        return False
+    dims = source.type.static_dims
+    same = dims is not None and dims == out.type.static_dims
+    return same and source.type.element_type == out.type.element_type
 
 
 def _other_than_neutral(node: Node) -> Value | None:

@@ -40,10 +40,10 @@ def simplify(model: Model) -> None:
     while True:
         informs = fold(model)
         decided = inline_decided_ifs(model)
-        for graph in list(all_graphs(model.graph)):
-            eliminate(graph)
         if informs or decided:
             infer(model)
+        for graph in list(all_graphs(model.graph)):
+            eliminate(graph)
         if not decided:
             return
 

@@ -24,6 +24,7 @@ from ephost.model.graph import (
     Node,
     TensorType,
     Value,
+    since_version,
     tensor_type,
     topological_order,
 )
@@ -47,6 +48,7 @@ LAYOUT_SENSITIVE = {
     "MaxPool",
     "MaxUnpool",
     "QLinearConv",
+    "Resize",
     "SpaceToDepth",
 }
 # Elementwise operators of one tensor; attributes and further inputs, if any, are scalars.
@@ -95,6 +97,8 @@ class LayoutConverter:
                 continue
             if any(v is not None for v in node.outputs[1:]) and node.op_type != "BatchNormalization":
                 continue  # MaxPool's indices count channels second
+            if node.op_type == "Resize":
+                self._turn_resize(node, to_last(rank))
             node.domain = node.proto.domain = NHWC_DOMAIN
             self._wrap(node, to_last(rank), to_first(rank))
             changed.append(node)
@@ -111,6 +115,8 @@ class LayoutConverter:
                 rank = _rank(node.inputs[0])
                 assert rank is not None
                 node.domain = node.proto.domain = ""
+                if node.op_type == "Resize":
+                    self._turn_resize(node, to_first(rank))
                 self._wrap(node, to_first(rank), to_last(rank))
                 changed = True
         if changed:
@@ -130,6 +136,36 @@ class LayoutConverter:
         made.producer, made.producer_output = node, 0
         self._transpose(made, out, after)
 
+    def _turn_resize(self, node: Node, permutation: Sequence[int]) -> None:
+        """Let what Resize says of axes (roi, scales, sizes) speak of the other layout."""
+        rank = len(permutation)
+        axes = next((a for a in node.proto.attribute if a.name == "axes"), None)
+        if axes is not None and axes.ints:
+            turned = [list(permutation).index(a % rank) for a in axes.ints]
+            del axes.ints[:]
+            axes.ints.extend(turned)
+            return
+        for at, value in enumerate(node.inputs[1:], 1):
+            if value is None or _size(value) == 0:
+                continue
+            count = 2 if at == 1 and node.since_version > 10 else 1  # roi has starts, then ends
+            indices = [part * rank + p for part in range(count) for p in permutation]
+            _replace_input(node, at, self._picked(value, indices))
+
+    def _picked(self, value: Value, indices: Sequence[int]) -> Value:
+        """A list of numbers in another order: now if it is known, else by a Gather."""
+        made = self._value(value, [0])
+        if value.is_constant and value.initializer is not None:
+            made.initializer = np.ascontiguousarray(value.initializer[list(indices)])
+            made.is_constant = True
+            return made
+        order = self._value(value, [0])
+        order.initializer = np.asarray(indices, dtype=np.int64)
+        order.is_constant = True
+        order.type = tensor_type(onnx.TensorProto.INT64, (len(indices),))
+        self._add("Gather", [value, order], made, axis=0)
+        return made
+
     def _value(self, like: Value, permutation: Sequence[int]) -> Value:
         while True:
             name = f"{like.name}_nhwc_{self._made}"
@@ -143,13 +179,16 @@ class LayoutConverter:
         return value
 
     def _transpose(self, source: Value, out: Value, permutation: Sequence[int]) -> Node:
-        proto = onnx.helper.make_node(
-            "Transpose", [source.name], [out.name], name=f"{out.name}_transpose", perm=list(permutation)
-        )
-        version = onnx.defs.get_schema("Transpose", self.model.opsets.get("", 1)).since_version
-        node = Node(self.model.new_index(), proto, "Transpose", "", proto.name, version, [source], [out])
+        return self._add("Transpose", [source], out, perm=list(permutation))
+
+    def _add(self, op_type: str, inputs: Sequence[Value], out: Value, **attributes: Any) -> Node:
+        name = f"{out.name}_{op_type.lower()}"
+        proto = onnx.helper.make_node(op_type, [v.name for v in inputs], [out.name], name=name, **attributes)
+        version = since_version(op_type, "", self.model.opsets.get("", 1))
+        node = Node(self.model.new_index(), proto, op_type, "", name, version, list(inputs), [out])
         out.producer, out.producer_output = node, 0
-        source.consumers.append(node)
+        for value in inputs:
+            value.consumers.append(node)
         self.graph.nodes.append(node)
         return node
 
