@@ -51,7 +51,10 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
   Plan* plan = host_calloc(1, sizeof *plan);
   if (!plan) return NULL;
   plan->slots = host_calloc(slot_count ? slot_count : 1, sizeof *plan->slots);
-  if (!plan->slots) {
+  OrtStatus* status = plan->slots ? ephost_api.CreateRunOptions(&plan->default_options) : NULL;
+  if (!plan->slots || status) {
+    if (status) ephost_api.ReleaseStatus(status);
+    host_free(plan->slots);
     host_free(plan);
     return NULL;
   }
@@ -108,6 +111,7 @@ void ephost_plan_free(Plan* plan) {
     host_free(plan->slots[i].dims);
   }
   for (size_t i = 0; i < plan->ep_count; ++i) host_free(plan->eps[i].name);
+  ephost_api.ReleaseRunOptions(plan->default_options);
   host_free(plan->steps);
   host_free(plan->slots);
   host_free(plan->eps);
@@ -527,10 +531,13 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
   OrtStatus* status = NULL;
   size_t started = 0;
-  size_t told = plan->is_body ? 0 : plan->ep_count; /* EPs that hear of runs */
+  size_t told = plan->is_body ? 0 : plan->ep_count;                       /* EPs that hear of runs */
+  const OrtRunOptions* shown = options ? options : plan->default_options; /* an EP never gets NULL */
+  const char* unsynchronised = ephost_api.GetRunConfigEntry(shown, "disable_synchronize_execution_providers");
+  bool synchronise = !unsynchronised || strcmp(unsynchronised, "1") != 0;
   for (; started < told && !status; ++started) {
     OrtEp* ep = plan->eps[started].ep;
-    if (EP_MEMBER(ep, 23, OnRunStart)) status = ep->OnRunStart(ep, options);
+    if (EP_MEMBER(ep, 23, OnRunStart)) status = ep->OnRunStart(ep, shown);
     if (status) {
       OrtStatus* named =
           status_new(status->code, "%s failed in OnRunStart: %s", plan->eps[started].name, status->message);
@@ -552,7 +559,7 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   for (size_t i = 0; i < started; ++i) {
     OrtEp* ep = plan->eps[i].ep;
     if (!EP_MEMBER(ep, 23, OnRunEnd)) continue;
-    OrtStatus* end = ep->OnRunEnd(ep, options, true);
+    OrtStatus* end = ep->OnRunEnd(ep, shown, synchronise);
     if (end && !status) {
       status = status_new(end->code, "%s failed in OnRunEnd: %s", plan->eps[i].name, end->message);
     }

@@ -66,8 +66,9 @@ typedef struct Plan {
   size_t arena_bytes;
   ThreadPool* threads; /* borrowed */
   const OrtLogger* logger;
-  bool is_body;   /* runs inside a run of another plan */
-  bool exclusive; /* an EP said that runs must not overlap */
+  OrtRunOptions* default_options; /* what EPs are shown when the caller gave none */
+  bool is_body;                   /* runs inside a run of another plan */
+  bool exclusive;                 /* an EP said that runs must not overlap */
   Mutex exclusive_lock;
   Mutex frames_lock;
   Frame* free_frames;
@@ -115,9 +116,9 @@ struct Frame {
   OrtValue** values;       /* what each slot holds: the plan's constant or &storage[slot] */
   uint8_t* preallocated;   /* Preallocated flags of each slot */
   OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
-  uint8_t* needed;   /* Need of each slot in this run; NULL: every step runs */
-  uint8_t* needs;    /* the memory for `needed`, and for whom it was worked out last */
-  int32_t* fetched;  /* room for the plan's outputs */
+  uint8_t* needed;         /* Need of each slot in this run; NULL: every step runs */
+  uint8_t* needs;          /* the memory for `needed`, and for whom it was worked out last */
+  int32_t* fetched;        /* room for the plan's outputs */
   size_t fetched_count;
   void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
   OrtValue storage[];
