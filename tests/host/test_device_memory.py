@@ -1,0 +1,278 @@
+"""Values on a device of an EP's own: uploads, copies, streams, and what goes wrong with them.
+
+tests/plugins/device_plugin is such an EP. Its memory is of no use to anybody who does not copy, and it counts
+what the host asks of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conftest import ROOT, run_python
+from onnx import TensorProto, helper, numpy_helper
+from plugin_harness import build_plugin
+
+node = helper.make_node
+HOSTS = ["ephost", "onnxruntime"]
+Counts = dict[str, int]
+
+
+@dataclass
+class Result:
+    outputs: dict[str, np.ndarray]
+    counts: dict[str, Counts]
+    groups: list[tuple[str, list[str]]]
+    stage: str
+    error: str
+    message: str
+
+    def during(self, call: int, name: str) -> int:
+        """How far a count went in one call."""
+        before = "opened" if call == 0 else f"call{call - 1}"
+        return self.counts[f"call{call}"][name] - self.counts[before][name]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = ROOT / "tests" / "plugins" / "device_plugin"
+    return build_plugin(source, tmp_path_factory.mktemp("device"), "-pthread")
+
+
+@pytest.fixture
+def use(library: Path, tmp_path: Path) -> Any:
+    """Runs a model in a host: ``use(host, model, feeds, mode="streams")``."""
+
+    def run(
+        host: str,
+        model: onnx.ModelProto,
+        feeds: dict[str, np.ndarray],
+        mode: str = "",
+        eps: tuple[str, ...] = ("device",),
+        calls: int = 2,
+        sessions: int = 1,
+    ) -> Result:
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        onnx.save(model, folder / "model.onnx")
+        np.savez(folder / "feeds.npz", **feeds)
+        (folder / "case.json").write_text(json.dumps({"eps": eps, "calls": calls, "sessions": sessions}))
+        script = ROOT / "tests" / "plugins" / "use_device.py"
+        done = run_python(str(script), host, str(library), str(folder), DEVICE_PLUGIN=mode)
+        assert done.returncode == 0, f"{host} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        told = json.loads((folder / "result.json").read_text())
+        assert "unregister" not in told, told["unregister"]
+        outputs = {}
+        if (folder / "outputs.npz").exists():
+            with np.load(folder / "outputs.npz") as held:
+                outputs = dict(held)
+        result = Result(
+            outputs,
+            told["counts"],
+            [(ep, operators) for ep, operators in told.get("groups", [])],
+            told["stage"],
+            told.get("error", ""),
+            told.get("message", ""),
+        )
+        nothing_is_left(result)
+        return result
+
+    return run
+
+
+def nothing_is_left(result: Result) -> None:
+    """Whatever happened: what the plugin made, the host has given back."""
+    end = result.counts["unregistered"]
+    made = ("allocators", "transfers", "kernels", "streams", "notifications", "eps")
+    assert {name: end[name] - end[f"{name}_released"] for name in made} == dict.fromkeys(made, 0)
+    assert end["blocks"] == end["blocks_freed"]
+
+
+def model_of(
+    nodes: list,
+    inputs: list[str],
+    outputs: list[str],
+    weights: dict[str, Any] | None = None,
+    dims: Any = (2, 3),
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(w, np.float32), name) for name, w in (weights or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+WEIGHT = np.full((2, 3), 10, np.float32)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_a_chain_runs_on_the_device(host: str, mode: str, use: Any) -> None:
+    """y = (x + w) * w + x, all on the device; t = x + w is an output on the way."""
+    nodes = [node("Add", ["x", "w"], ["t"]), node("Mul", ["t", "w"], ["u"]), node("Add", ["u", "x"], ["y"])]
+    result = use(host, model_of(nodes, ["x"], ["y", "t"], {"w": WEIGHT}), {"x": X}, mode)
+    assert result.error == "", result.message
+    assert result.outputs["y"].tolist() == ((X + 10) * 10 + X).tolist()
+    assert result.outputs["t"].tolist() == (X + 10).tolist()
+    assert sorted(op for ep, ops in result.groups for op in ops if ep == "device") == ["Add", "Add", "Mul"]
+    assert result.during(1, "computed") == 3
+    assert result.during(1, "uploaded") == 1  # x; the weight is there already
+    assert result.during(1, "downloaded") == 2
+    if mode:
+        assert result.during(1, "queued") >= 6
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_nodes_of_others_in_between_get_values_of_the_cpu(host: str, mode: str, use: Any) -> None:
+    """Neg and Sum are nobody's: what they read comes down, what they give goes up again."""
+    nodes = [
+        node("Add", ["x", "w"], ["a"]),
+        node("Neg", ["a"], ["n"]),
+        node("Mul", ["n", "w"], ["m"]),
+        node("Add", ["n", "x"], ["k"]),
+        node("Sum", ["m", "k", "a", "x", "w"], ["s"]),
+        node("Mul", ["s", "two"], ["y"]),
+    ]
+    weights = {"w": WEIGHT, "two": 2.0}
+    result = use(host, model_of(nodes, ["x"], ["y"], weights), {"x": X}, mode)
+    assert result.error == "", result.message
+    n = -(X + 10)
+    assert result.outputs["y"].tolist() == ((n * 10 + (n + X) + (X + 10) + X + 10) * 2).tolist()
+    assert result.during(1, "computed") == 4
+    if host == "ephost":  # a, m and k, y come down; x, n and s go up; each once, those of one step together
+        assert (result.during(1, "downloaded"), result.during(1, "downloads")) == (4, 3)
+        assert (result.during(1, "uploaded"), result.during(1, "uploads")) == (3, 3)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_weights_go_to_the_device_once(host: str, use: Any) -> None:
+    nodes = [
+        node("Add", ["x", "w"], ["a"]),
+        node("Mul", ["a", "w"], ["b"]),
+        node("Mul", ["b", "v"], ["y"]),
+    ]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT, "v": 3.0})
+    result = use(host, model, {"x": X}, calls=3, sessions=2)
+    opened = result.counts["opened"]
+    assert opened["uploaded"] == 4  # two weights of two sessions, though one is read twice
+    assert [result.during(call, "uploaded") for call in range(3)] == [2, 2, 2]  # x, in two sessions
+    assert result.outputs["y"].tolist() == ((X + 10) * 30).tolist()
+
+
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_copies_of_one_step_are_made_in_one_call(mode: str, use: Any) -> None:
+    nodes = [node("Add", ["x", "z"], ["a"])]
+    result = use("ephost", model_of(nodes, ["x", "z"], ["a"]), {"x": X, "z": X}, mode)
+    assert (result.during(1, "uploads"), result.during(1, "uploaded")) == (1, 2)
+    many = [f"y{i}" for i in range(20)]
+    nodes = [node("Add", ["x", "x"], [name]) for name in many]
+    result = use("ephost", model_of(nodes, ["x"], many), {"x": X}, mode)
+    assert (result.during(1, "uploads"), result.during(1, "uploaded")) == (1, 1)
+    assert result.during(1, "downloaded") == 20
+    assert result.during(1, "downloads") == 2  # sixteen at a time
+    assert all(result.outputs[name].tolist() == (X + X).tolist() for name in many)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("mode", ["", "streams"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_bodies_of_control_flow_run_on_the_device(host: str, mode: str, taken: bool, use: Any) -> None:
+    """If(c) then a * w else a + x, with `a` made on the device outside and read in the bodies."""
+
+    def body(op: str, other: str) -> onnx.GraphProto:
+        out = helper.make_tensor_value_info("o", TensorProto.FLOAT, None)
+        return helper.make_graph([node(op, ["a", other], ["o"], name=op)], f"{op}_body", [], [out])
+
+    nodes = [
+        node("Add", ["x", "w"], ["a"]),
+        node("If", ["c"], ["r"], then_branch=body("Mul", "w"), else_branch=body("Add", "x")),
+        node("Add", ["r", "w"], ["y"]),
+    ]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT})
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    result = use(host, model, {"x": X, "c": np.array(taken)}, mode)
+    assert result.error == "", result.message
+    a = X + 10
+    assert result.outputs["y"].tolist() == ((a * 10 if taken else a + X) + 10).tolist()
+    assert result.during(1, "computed") == 3
+
+
+def test_two_devices_exchange_values_by_way_of_the_cpu(use: Any) -> None:
+    """Here only: onnxruntime 1.31 gives what is in one device's memory to the other's kernel as it is."""
+    nodes = [
+        node("Add", ["x", "w"], ["a"], name="one:a"),
+        node("Mul", ["a", "w"], ["b"], name="two:b"),
+        node("Add", ["b", "a"], ["y"], name="one:c"),
+    ]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT})
+    result = use("ephost", model, {"x": X}, eps=("one", "two"))
+    assert result.error == "", result.message
+    assert result.outputs["y"].tolist() == ((X + 10) * 10 + X + 10).tolist()
+    assert sorted((ep, op) for ep, ops in result.groups for op in ops if op in ("Add", "Mul")) == [
+        ("one", "Add"),
+        ("one", "Add"),
+        ("two", "Mul"),
+    ]
+    assert result.counts["opened"]["uploaded"] == 2  # the weight, to each
+    assert result.during(1, "uploaded") == 3  # x, a and b
+    assert result.during(1, "downloaded") == 3  # a, b and y
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_empty_tensors_need_no_copy(host: str, mode: str, use: Any) -> None:
+    nodes = [node("Add", ["x", "x"], ["a"]), node("Mul", ["a", "x"], ["y"])]
+    model = model_of(nodes, ["x"], ["y"], dims=("n", 3))
+    result = use(host, model, {"x": np.zeros((0, 3), np.float32)}, mode)
+    assert result.error == "", result.message
+    assert result.outputs["y"].shape == (0, 3)
+
+
+def test_a_stream_is_waited_for_before_the_cpu_reads(use: Any) -> None:
+    nodes = [node("Add", ["x", "w"], ["a"]), node("Neg", ["a"], ["n"]), node("Mul", ["n", "w"], ["y"])]
+    result = use("ephost", model_of(nodes, ["x"], ["y"], {"w": WEIGHT}), {"x": X}, "streams")
+    assert result.outputs["y"].tolist() == (-(X + 10) * 10).tolist()
+    assert result.during(1, "waited") == 2  # for a and for y
+    assert result.during(1, "notifications") == result.during(1, "notifications_released") == 2
+    assert result.during(1, "streams") == 0  # the first call's is used again
+
+
+BROKEN = {
+    "no_allocator": ("open", "gives no allocator"),
+    "null_allocator": ("open", "gives no allocator"),
+    "allocator_fails": ("open", "CreateAllocator: .*on holiday"),
+    "null_transfer": ("open", "gives no data transfer"),
+    "cannot_copy": ("open", "cannot copy to and from the CPU"),
+    "copy_fails": ("open", "the initializer 'w'.*the cable is out"),
+    "full": ("open", "the initializer 'w'"),
+}
+
+
+@pytest.mark.parametrize(("mode", "stage", "text"), [(m, *e) for m, e in BROKEN.items()], ids=list(BROKEN))
+def test_a_device_that_does_not_work_is_an_error_that_names_it(
+    mode: str, stage: str, text: str, use: Any
+) -> None:
+    nodes = [node("Add", ["x", "w"], ["y"])]
+    result = use("ephost", model_of(nodes, ["x"], ["y"], {"w": WEIGHT}), {"x": X}, mode)
+    assert result.stage == stage, (result.stage, result.message)
+    assert re.search(text, result.message), result.message
+    assert "device" in result.message
+
+
+@pytest.mark.parametrize(("mode", "text"), [("copy_fails", "the cable is out"), ("full", "memory|allocat")])
+def test_a_device_that_fails_in_a_run_is_an_error_of_that_run(mode: str, text: str, use: Any) -> None:
+    result = use("ephost", model_of([node("Add", ["x", "x"], ["y"])], ["x"], ["y"]), {"x": X}, mode)
+    assert result.stage == "run", (result.stage, result.message)
+    assert re.search(text, result.message), result.message
+    assert "device" in result.message
