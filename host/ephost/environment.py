@@ -11,6 +11,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ephost import schemas  # noqa: F401 - plugins may ask for schemas from now on
 from ephost._bindings import api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
 from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType

@@ -262,6 +262,16 @@ OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* en
 bool ephost_is_control_kernel(
     const OrtKernelImpl* kernel); /* made by CreateIfKernel and the like: the host runs it */
 
+/* Operator schemas: the callback makes one with the functions below, or gives NULL where ONNX has no such
+ * operator. It may be called from any thread of a plugin. */
+typedef OrtOpSchema* (*EphostSchemaCallback)(const char* name, int max_version, const char* domain);
+void ephost_set_schema_callback(EphostSchemaCallback callback);
+OrtOpSchema* ephost_op_schema_new(int since_version, size_t constraint_count); /* NULL without memory */
+/* false: out of memory; the schema is then to be released */
+bool ephost_op_schema_set_constraint(OrtOpSchema* schema, size_t index, const char* name,
+                                     const char* const* types, size_t type_count);
+bool ephost_op_schema_add_formal(OrtOpSchema* schema, bool is_input, const char* name, int constraint);
+
 /* ---- libraries ---- */
 
 void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */
