@@ -1,16 +1,19 @@
-"""ModelCompiler, and the file formats around it that belong to ONNX Runtime: named, and refused with the
-reason.
-"""
+"""ModelCompiler, which compiles models ahead of time; and LoRA adapters, which are named and refused."""
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ephost import environment
 from ephost.enums import GraphOptimizationLevel, OrtCompileApiFlags
-from ephost.errors import NotImplemented
+from ephost.errors import InvalidArgument, NotImplemented
+from ephost.model.context import EMBED_MODE, FILE_PATH, ContextTarget, default_path
+from ephost.model.graph import Value
 from ephost.options import SessionOptions
+from ephost.session import CONTEXT_ENABLE, DISABLE_COMPILING, InferenceSession
 from ephost.values import OrtValue
 
 
@@ -42,9 +45,35 @@ class OrtExternalInitializerInfo:
         return hash(self._values)
 
 
+InitializerLocation = Callable[
+    [str, OrtValue, OrtExternalInitializerInfo | None], OrtExternalInitializerInfo | None
+]
+
+
+class _Compilation(InferenceSession):
+    """A session that ends when its nodes are claimed and compiled, and the outcome is written."""
+
+    def __init__(self, source: Any, options: SessionOptions, target: ContextTarget) -> None:
+        self._target = target
+        super().__init__(source, options)
+
+    def _compiled_model_target(self, config: Mapping[str, str]) -> ContextTarget:
+        return self._target
+
+    def _open(self, source: Any, providers: Any, provider_options: Any, resources: Any) -> None:
+        try:
+            self._claim(source, providers, provider_options, resources)
+        finally:
+            resources.close()
+            environment.forget_session(self)
+
+    def _start_profiling(self) -> None:
+        """Nothing runs that could be measured."""
+
+
 class ModelCompiler:
-    """Compiling a model ahead of time to EPContext nodes. Its arguments are checked; compiling is not
-    implemented.
+    """Compiles a model ahead of time: the execution providers of some options compile what they claim, and
+    what they made of it is stored as EPContext nodes of a new model, which opens without compiling.
     """
 
     def __init__(
@@ -56,58 +85,143 @@ class ModelCompiler:
         external_initializers_size_threshold: int = 1024,
         flags: int = OrtCompileApiFlags.NONE,
         graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,
-        get_initializer_location_func: Callable[..., Any] | None = None,
+        get_initializer_location_func: InitializerLocation | None = None,
     ) -> None:
-        """Take the options of a compilation.
+        """Take the options of a compilation. Each ``compile_to_...`` compiles anew.
+
+        Args:
+            sess_options: say which execution providers compile, and with which options. Copied.
+            input_model_path_or_bytes: the model to compile.
+            embed_compiled_data_into_model: put the compiled code into the model; else the plugin puts it into
+                a file beside the model, which has to stay there.
+            external_initializers_file_path: a file for the large initializers that the compiled model still
+                needs, in the folder of the model or below. When the model goes to bytes: in the working
+                directory.
+            external_initializers_size_threshold: initializers of more bytes than this are large.
+            flags: :class:`ephost.OrtCompileApiFlags`.
+            graph_optimization_level: what the host folds before the plugins see the model.
+            get_initializer_location_func: called with the name, the value and the present location (None: in
+                the model) of each initializer that the compiled model needs; returns where the function has
+                put it, or None for one that is to lie in the model.
 
         Raises:
             ValueError: an empty model, or two ways of placing initializers.
-            TypeError: a model that is neither path nor bytes.
+            TypeError: a model that is neither path nor bytes, or another argument of a wrong type.
+            InvalidArgument: the model's file does not exist.
         """
-        if not isinstance(input_model_path_or_bytes, (str, os.PathLike, bytes)):
-            raise TypeError(f"Unable to load from type '{type(input_model_path_or_bytes)}'")
-        if not isinstance(input_model_path_or_bytes, os.PathLike) and not input_model_path_or_bytes:
+        source = input_model_path_or_bytes
+        if not isinstance(source, (str, os.PathLike, bytes)):
+            raise TypeError(f"Unable to load from type '{type(source)}'")
+        if not isinstance(source, bytes):
+            source = os.fspath(source)
+        if not source:
             raise ValueError("the input model is empty")
+        if not isinstance(source, bytes) and not os.path.exists(source):
+            raise InvalidArgument(f"the input model {source} does not exist")
         if external_initializers_file_path and get_initializer_location_func is not None:
             raise ValueError(
                 "Cannot initialize ModelCompiler with both `external_initializers_file_path` and "
                 "`get_initializer_location_func`"
             )
+        if get_initializer_location_func is not None and not callable(get_initializer_location_func):
+            raise TypeError(f"no function to place initializers: {get_initializer_location_func!r}")
+        self._source = source
+        self._options = copy.copy(sess_options)
+        self._options._config = {
+            **sess_options._config,
+            CONTEXT_ENABLE: "1",
+            EMBED_MODE: "1" if embed_compiled_data_into_model else "0",
+            DISABLE_COMPILING: "0",
+        }
+        self._options._fields = dict(sess_options._fields)
+        self._options._providers = list(sess_options._providers)
+        self._options.graph_optimization_level = graph_optimization_level
+        external = external_initializers_file_path
+        self._external = os.fspath(external) if external else None
+        self._threshold = int(external_initializers_size_threshold)
+        self._flags = OrtCompileApiFlags(flags)
+        self._locate = get_initializer_location_func
 
-    def _refuse(self) -> NotImplemented:
-        return NotImplemented("compiling a model ahead of time (EPContext nodes) is not implemented")
+    def _compile(self, path: str | None, write: Callable[[bytes], Any] | None = None) -> None:
+        if path is not None:
+            self._options._config[FILE_PATH] = path
+        else:
+            self._options._config.pop(FILE_PATH, None)
+        target = ContextTarget(
+            path,
+            write,
+            error_if_exists=OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS in self._flags,
+            error_if_nothing_compiled=OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED in self._flags,
+            external_file=self._external,
+            external_threshold=self._threshold,
+            place=self._place if self._locate is not None else None,
+        )
+        _Compilation(self._source, self._options, target)
 
-    def compile_to_file(self, output_model_path: str | None = None) -> None:
-        """Refused.
+    def _place(self, value: Value) -> tuple[str, int, int] | None:
+        assert self._locate is not None and value.initializer is not None
+        lies = value.external
+        before = OrtExternalInitializerInfo(lies.path, lies.offset, lies.nbytes) if lies is not None else None
+        found = self._locate(value.name, OrtValue.from_python(value.initializer), before)
+        if found is None:
+            return None
+        if not isinstance(found, OrtExternalInitializerInfo):
+            raise TypeError(
+                f"get_initializer_location_func gives an OrtExternalInitializerInfo or None, not {found!r}"
+            )
+        return found.filepath, found.file_offset, found.byte_size
+
+    def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
+        """Compile to a file, which appears complete or not at all.
+
+        Args:
+            output_model_path: by default that of the model, with ``_ctx.onnx`` in place of its ending.
 
         Raises:
-            NotImplemented: always.
+            TypeError: a path of another type.
+            InvalidArgument: no path is given for a model from bytes; the path is a folder, or in none.
+            Fail: the file exists, or nothing was compiled, and a flag forbids it.
+            EPFail: a plugin failed.
         """
-        raise self._refuse()
+        if output_model_path is not None and not isinstance(output_model_path, (str, os.PathLike)):
+            raise TypeError(f"Output model's filepath is of unexpected type '{type(output_model_path)}'")
+        path = os.fspath(output_model_path) if output_model_path else None
+        if path is None:
+            if isinstance(self._source, bytes):
+                raise InvalidArgument("the model is from bytes: say where the compiled model is to go")
+            path = default_path(os.fspath(self._source))
+        self._compile(path)
 
     def compile_to_bytes(self) -> bytes:
-        """Refused.
+        """Compile to memory. Without embedding, the plugin chooses where its file goes.
 
         Raises:
-            NotImplemented: always.
+            As :meth:`compile_to_file`.
         """
-        raise self._refuse()
+        parts: list[bytes] = []
+        self._compile(None, parts.append)
+        return b"".join(parts)
 
-    def compile_to_stream(self, write_function: Callable[[bytes], None]) -> None:
-        """Refused.
+    def compile_to_stream(self, write_function: Callable[[bytes], Any]) -> None:
+        """Compile, and give the model's bytes to a function, in one or several calls.
 
         Raises:
-            NotImplemented: always.
+            As :meth:`compile_to_file`; and what the function raises.
         """
-        raise self._refuse()
+        if not callable(write_function):
+            raise TypeError(f"a write function is a function, not {write_function!r}")
+        self._compile(None, write_function)
 
     def set_ep_context_data_write_func(self, write_func: Callable[[str, Any], None]) -> None:
-        """Refused.
+        """Refused: a plugin gives its compiled code to such a function by a call that no published ABI has.
 
         Raises:
             NotImplemented: always.
         """
-        raise self._refuse()
+        raise NotImplemented(
+            "writing EPContext data by a callback is not implemented: plugins write it to its file, or into "
+            "the model (embed_compiled_data_into_model=True)"
+        )
 
     def clear_ep_context_data_write_func(self) -> None:
         """Nothing to do: there is never such a function."""

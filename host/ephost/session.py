@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -33,17 +33,23 @@ from ephost.model.check import check_types
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Metadata, Node, TensorType, Value
 from ephost.model.infer import infer
+from ephost.model.inline import all_graphs
 from ephost.model.load import load
 from ephost.model.native_graph import Constants
-from ephost.model.partition import Assignment, Partitioner
+from ephost.model.partition import COMPATIBILITY_PREFIX, Assignment, Partitioner, is_context
 from ephost.model.plan import Plan, make_plan
 from ephost.model.save import save
 from ephost.options import Chosen, RunOptions, SessionOptions, thread_count
 from ephost.running import Session
 from ephost.selection import choose
 
+if TYPE_CHECKING:
+    from ephost.model.context import ContextTarget
+
 _LOG = logging.getLogger("ephost.session")
 DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
+CONTEXT_ENABLE = "ep.context_enable"
+DISABLE_COMPILING = "session.disable_model_compile"
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -231,7 +237,10 @@ class InferenceSession(Session):
             NoSuchFile, InvalidProtobuf, InvalidGraph: the model is missing or not valid.
             EPFail: a plugin failed, or broke a rule of the ABI.
             Fail: nodes are left to the fallback although ``session.disable_cpu_ep_fallback`` is "1".
-            NotImplemented: a node that neither a plugin nor the fallback can run.
+            NotImplemented: a node that neither a plugin nor the fallback can run, one among them that holds
+                what a plugin compiled that the session does not have.
+            ModelRequiresCompilation: the model was compiled for a device that this is not, or
+                ``session.disable_model_compile`` is "1" and an EP wants to compile.
         """
         if unknown := set(kwargs) - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}:
             raise TypeError(f"InferenceSession has no argument {sorted(unknown)[0]!r}")
@@ -277,6 +286,15 @@ class InferenceSession(Session):
                 environment.remember_session(self, assignment.ep.registration)
 
     def _open(self, source: Any, providers: Any, provider_options: Any, resources: _Resources) -> None:
+        fed, defaulted, threads = self._claim(source, providers, provider_options, resources)
+        self._prepare(fed, defaulted, threads, resources)
+
+    def _claim(
+        self, source: Any, providers: Any, provider_options: Any, resources: _Resources
+    ) -> tuple[list[Value], list[Value], Any]:
+        """All up to the point where each node has its EP; then a compiled model is written, where one is
+        wanted. Returns the inputs that must be fed, those that have a default, and the threads.
+        """
         options = self._options
         config = dict(options._config)
         with self._timed("load"):
@@ -294,6 +312,9 @@ class InferenceSession(Session):
             config.update({prefix + key: value for key, value in entry.options.items()})
         graph = model.graph
         self.description = model.path or f"the model '{graph.name}' from memory"
+        target = self._compiled_model_target(config) if config.get(CONTEXT_ENABLE) == "1" else None
+        if target is not None:
+            target.check()
         fed = [v for v in graph.inputs if v.initializer is None]
         defaulted = [v for v in graph.inputs if v.initializer is not None and not v.is_constant]
         with self._timed("infer"):
@@ -316,9 +337,32 @@ class InferenceSession(Session):
         total_nodes = list(graph.nodes)
         with self._timed("partition"):
             self._partition(chosen, resources, severity)
+        if target is not None:
+            from ephost.model.context import write_compiled_model
+
+            with self._timed("write"):
+                write_compiled_model(model, resources.assignments, resources.constants, target)
         left = [node for node in graph.nodes if not node.ep_name]
         if left and config.get(DISABLE_FALLBACK) == "1":
             raise Fail(_fallback_refused(left, total_nodes, resources.assignments))
+        return fed, defaulted, threads
+
+    def _compiled_model_target(self, config: Mapping[str, str]) -> ContextTarget:
+        """Where the compiled model goes that the session's options ask for."""
+        from ephost.model.context import target_of_options
+
+        return target_of_options(config, self._model.path)
+
+    def _prepare(self, fed: list[Value], defaulted: list[Value], threads: Any, resources: _Resources) -> None:
+        """All from there to the first run."""
+        model = self._model
+        graph = model.graph
+        if any(not node.ep_name for node in graph.nodes):
+            foreign = (n for g in all_graphs(graph) for n in g.nodes if is_context(n) and not n.ep_name)
+            if (node := next(foreign, None)) is not None:
+                from ephost.model.context import unclaimed_error
+
+                raise unclaimed_error(node, [a.ep.name for a in resources.assignments])
         exclusive = not all(a.ep.runs_may_overlap() for a in resources.assignments)
         inputs = [*fed, *defaulted]
         with self._timed("plan"):
@@ -367,6 +411,8 @@ class InferenceSession(Session):
             environment.remember_session(self, ep.registration)
             assignment = Assignment(ep)
             resources.assignments.append(assignment)
+            if any(key.startswith(COMPATIBILITY_PREFIX) for key in self._model.metadata.custom):
+                self._check_compatibility(ep)
             if info := own_memory(ep):
                 assignment.memory = DeviceMemory(ep, info)
         Partitioner(
@@ -376,6 +422,7 @@ class InferenceSession(Session):
             logger=resources.logger,
             config=resources.config,
             prepack=self._options._config.get("session.disable_prepacking") != "1",
+            compiling=self._options._config.get(DISABLE_COMPILING) != "1",
         ).run()
         for assignment in resources.assignments:
             _LOG.info(
@@ -386,6 +433,16 @@ class InferenceSession(Session):
                 len(assignment.groups),
                 len(assignment.kernels),
             )
+
+    def _check_compatibility(self, ep: ExecutionProvider) -> None:
+        from ephost.model.context import FAIL_ON_SUBOPTIMAL, check_compatibility
+
+        check_compatibility(
+            ep,
+            self._model.metadata.custom,
+            strict=self._options._config.get(FAIL_ON_SUBOPTIMAL) == "1",
+            description=self.description,
+        )
 
     def _timed(self, stage: str) -> _Timer:
         if self._options._cancelled:

@@ -11,14 +11,45 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
 
-from ephost._bindings import NULL, abi_element_type, api, call, check, dtype_of, ffi, lib, packed
+from ephost._bindings import (
+    NULL,
+    abi_element_type,
+    address,
+    all_dtypes,
+    api,
+    call,
+    check,
+    dtype_of,
+    ffi,
+    lib,
+    packed,
+    text,
+)
 from ephost.environment import DEFAULT_PROVIDER
-from ephost.errors import InvalidGraph
+from ephost.errors import EPFail, InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 
 _editor = lib.ephost_model_editor_api
+
+# The operator that stands for what a plugin has compiled. It is no part of ONNX; its attributes are those of
+# the format that ONNX Runtime and its plugins agreed on.
+CONTEXT_OP_TYPE, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
+CONTEXT_DEFAULTS = tuple(
+    onnx.helper.make_attribute(name, value)
+    for name, value in (("main_context", 1), ("embed_mode", 1), ("max_size", 0))
+)
+_CONTEXT_TEXTS = (
+    b"ep_cache_context",
+    b"ep_sdk_version",
+    b"hardware_architecture",
+    b"notes",
+    b"onnx_model_filename",
+    b"partition_name",
+    b"source",
+)
 
 
 class Constants:
@@ -258,8 +289,8 @@ class _Builder:
         elif proto.type == kinds.STRING:
             done = lib.ephost_node_add_string(node, name, proto.s, len(proto.s))
         elif proto.type == kinds.STRINGS:
-            texts = [ffi.new("char[]", text) for text in proto.strings]
-            lengths = [len(text) for text in proto.strings]
+            texts = [ffi.new("char[]", content) for content in proto.strings]
+            lengths = [len(content) for content in proto.strings]
             done = lib.ephost_node_add_strings(node, name, texts, lengths, len(texts))
         elif proto.type == kinds.TENSOR:
             array = onnx.numpy_helper.to_array(proto.t)
@@ -282,6 +313,74 @@ class _Builder:
             # Type protos, sparse tensors and lists of tensors have no place in the ABI: plugins do without.
             return
         _no_memory(done)
+
+
+def read_node(node: Any) -> onnx.NodeProto:
+    """A node that a plugin has made with the model editor API, as ONNX writes it.
+
+    Args:
+        node: ``OrtNode*``; it stays the caller's.
+
+    Raises:
+        EPFail: it has an attribute that is no number, text or tensor, or lists of these.
+    """
+    proto = onnx.NodeProto(
+        name=text(lib.ephost_node_name(node)),
+        op_type=text(lib.ephost_node_op_type(node)),
+        domain=text(lib.ephost_node_domain(node)),
+        input=[text(lib.ephost_node_input_name(node, i)) for i in range(lib.ephost_node_input_count(node))],
+        output=[
+            text(lib.ephost_node_output_name(node, i)) for i in range(lib.ephost_node_output_count(node))
+        ],
+    )
+    for at in range(lib.ephost_node_attribute_count(node)):
+        attribute = lib.ephost_node_attribute(node, at)
+        read_attribute(attribute, proto.attribute.add())
+    return proto
+
+
+def read_attribute(attribute: Any, into: onnx.AttributeProto) -> None:
+    """Fill in an attribute from an ``OrtOpAttr*``; errors as :func:`read_node`."""
+    into.name = text(lib.ephost_attribute_name(attribute))
+    count = int(lib.ephost_attribute_count(attribute))
+    kind = int(lib.ephost_attribute_type(attribute))
+    if kind in (lib.ORT_OP_ATTR_INT, lib.ORT_OP_ATTR_INTS):
+        integers = list(ffi.unpack(lib.ephost_attribute_ints(attribute), count)) if count else []
+        if kind == lib.ORT_OP_ATTR_INTS:
+            into.type = onnx.AttributeProto.INTS
+            into.ints.extend(integers)
+        else:
+            into.type, into.i = onnx.AttributeProto.INT, integers[0]
+    elif kind in (lib.ORT_OP_ATTR_FLOAT, lib.ORT_OP_ATTR_FLOATS):
+        floats = list(ffi.unpack(lib.ephost_attribute_floats(attribute), count)) if count else []
+        if kind == lib.ORT_OP_ATTR_FLOATS:
+            into.type = onnx.AttributeProto.FLOATS
+            into.floats.extend(floats)
+        else:
+            into.type, into.f = onnx.AttributeProto.FLOAT, floats[0]
+    elif kind in (lib.ORT_OP_ATTR_STRING, lib.ORT_OP_ATTR_STRINGS):
+        length = ffi.new("size_t*")
+        texts = []
+        for index in range(count):
+            content = lib.ephost_attribute_string(attribute, index, length)
+            texts.append(bytes(ffi.buffer(content, length[0])))
+        if kind == lib.ORT_OP_ATTR_STRINGS:
+            into.type = onnx.AttributeProto.STRINGS
+            into.strings.extend(texts)
+        else:
+            into.type, into.s = onnx.AttributeProto.STRING, texts[0]
+    elif kind == lib.ORT_OP_ATTR_TENSOR:
+        shared = ffi.new("OrtValue**")
+        check(lib.ephost_value_share(lib.ephost_attribute_tensor(attribute), shared))
+        try:
+            all_dtypes()
+            array = call.value_to_object(address(shared[0]))
+            into.type = onnx.AttributeProto.TENSOR
+            into.t.CopyFrom(onnx.numpy_helper.from_array(np.asarray(array)))
+        finally:
+            api.ReleaseValue(shared[0])
+    else:
+        raise EPFail(f"the attribute '{into.name}' is of type {kind}, which no node of a model file has here")
 
 
 def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
@@ -392,21 +491,24 @@ class NativeSchema:
 def native_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> NativeSchema:
     """The schema of an operator for nodes of so many inputs and outputs; it lives as long as the process."""
     schema = schema_of(op_type, domain, opset)
-    if schema is None:
+    if schema is not None:
+        formals = (*_formals(schema.inputs, inputs), *_formals(schema.outputs, outputs))
+        names = [name.encode() for name in schema.attributes]
+        defaults = tuple(a.default_value for a in schema.attributes.values() if a.default_value.name)
+    elif (op_type, domain) == (CONTEXT_OP_TYPE, CONTEXT_DOMAIN):
+        formals = ([b"T"] * inputs, [b"inputs"] * inputs, [b"T"] * outputs, [b"outputs"] * outputs)
+        names = [*_CONTEXT_TEXTS, *(default.name.encode() for default in CONTEXT_DEFAULTS)]
+        defaults = CONTEXT_DEFAULTS
+    else:
         return NativeSchema(NULL, (), ())
-    names = [name.encode() for name in schema.attributes]
-    parts = [
-        _strings(texts)
-        for texts in (*_formals(schema.inputs, inputs), *_formals(schema.outputs, outputs), names)
-    ]
+    parts = [_strings(texts) for texts in (*formals, names)]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), len(names)))
-    defaults = tuple(a.default_value for a in schema.attributes.values() if a.default_value.name)
     return NativeSchema(pointer, tuple(parts), defaults)
 
 
 def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
     """A ``char*[]``, and the strings that it points to."""
-    strings = [ffi.new("char[]", text) for text in texts]
+    strings = [ffi.new("char[]", content) for content in texts]
     return ffi.new("char*[]", strings or [NULL]), strings
 
 

@@ -17,16 +17,24 @@ import onnx
 
 from ephost._bindings import NULL, api, check, ffi, lib
 from ephost.device_memory import DeviceMemory
-from ephost.errors import EPFail, OnnxRuntimeException
+from ephost.errors import EPFail, ModelRequiresCompilation, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, topological_order
 from ephost.model.infer import infer
 from ephost.model.inline import Call, all_graphs, inline_calls, restore
 from ephost.model.layout import LayoutConverter, prefers_nhwc, wants_converted
-from ephost.model.native_graph import Constants, NativeGraph
+from ephost.model.native_graph import (
+    CONTEXT_DEFAULTS,
+    CONTEXT_DOMAIN,
+    CONTEXT_OP_TYPE,
+    Constants,
+    NativeGraph,
+    read_node,
+)
 
 _LOG = logging.getLogger("ephost.partition")
+COMPATIBILITY_PREFIX = "ep_compatibility_info."  # of the keys of a compiled model's metadata
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +48,7 @@ class Group:
     compute_info: Any = NULL
     state: Any = NULL
     has_state: bool = False  # CreateState succeeded; the state itself may be NULL
+    context: onnx.NodeProto | None = None  # what a compiled model has in its place
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +117,7 @@ class Partitioner:
         logger: Any,
         config: Any,
         prepack: bool = True,
+        compiling: bool = True,
     ) -> None:
         self.model = model
         self.constants = constants
@@ -115,6 +125,7 @@ class Partitioner:
         self.logger = logger
         self.config = config
         self.prepack = prepack
+        self.compiling = compiling  # False: only what is compiled already may go to an EP's Compile
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -281,6 +292,14 @@ class Partitioner:
         self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]
     ) -> None:
         ep, count = assignment.ep, len(groups)
+        if not self.compiling:
+            for group in groups:
+                if wanting := [node for node in group.nodes if not is_context(node)]:
+                    raise ModelRequiresCompilation(
+                        f"{ep.label} would have to compile the node {wanting[0].label}"
+                        + (f" and {len(group.nodes) - 1} more" if len(group.nodes) > 1 else "")
+                        + ", which session.disable_model_compile forbids"
+                    )
         # The fused nodes are shown in a graph of their own, with the values that go in and out.
         interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
         fused_graph = NativeGraph(
@@ -296,8 +315,9 @@ class Partitioner:
             finally:
                 for at, group in enumerate(groups):
                     group.compute_info = infos[at]
-                    if context_nodes[at]:
-                        api.ReleaseNode(context_nodes[at])
+            for at, group in enumerate(groups):
+                if context_nodes[at]:
+                    group.context = read_context(ep.label, group, context_nodes[at])
             for group in groups:
                 if not group.compute_info:
                     raise EPFail(
@@ -311,6 +331,9 @@ class Partitioner:
                             f"{group.nodes[0].label}"
                         )
         finally:
+            for node in context_nodes:
+                if node:
+                    api.ReleaseNode(node)
             native.release_views()
             fused_graph.release()
         for group in groups:
@@ -393,6 +416,38 @@ class Partitioner:
             except OnnxRuntimeException as error:
                 where = f"the kernel of {ep.label} for {kernel.node.label}"
                 raise type(error)(f"{where} failed in PrePackWeight of input {index}: {error}") from None
+
+
+def is_context(node: Node) -> bool:
+    """Whether the node holds what a plugin has compiled before."""
+    return node.op_type == CONTEXT_OP_TYPE and node.domain == CONTEXT_DOMAIN
+
+
+def group_values(group: Group) -> list[Value]:
+    """The values from outside of a group that its nodes read, with the constants that the EP dropped."""
+    own = {id(v) for node in group.nodes for v in node.outputs if v is not None}
+    return list({v.name: v for node in group.nodes for v in node.reads() if id(v) not in own}.values())
+
+
+def read_context(label: str, group: Group, pointer: Any) -> onnx.NodeProto:
+    """The EPContext node that an EP gave for a group, complete, once it is known to fit in the group's place.
+
+    Raises:
+        EPFail: it is another operator, reads what the group does not, or makes other outputs.
+    """
+    proto = read_node(pointer)
+    where = f"{label} gave for the group of {group.nodes[0].label} from Compile"
+    if (proto.op_type, proto.domain) != (CONTEXT_OP_TYPE, CONTEXT_DOMAIN):
+        raise EPFail(f"{where} a node of {proto.domain or 'ai.onnx'}.{proto.op_type}, not an EPContext node")
+    known = {"", *(v.name for v in group_values(group))}
+    if foreign := [name for name in proto.input if name not in known]:
+        raise EPFail(f"{where} an EPContext node that reads '{foreign[0]}', which the group does not")
+    wanted = [v.name for v in group.outputs]
+    if sorted(proto.output) != sorted(wanted):
+        raise EPFail(f"{where} an EPContext node with the outputs {list(proto.output)}, not {wanted}")
+    given = {attribute.name for attribute in proto.attribute}
+    proto.attribute.extend(default for default in CONTEXT_DEFAULTS if default.name not in given)
+    return proto
 
 
 def _model_hash(model: Model) -> int:

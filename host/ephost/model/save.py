@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -14,8 +15,8 @@ from ephost.model.load import type_proto
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 
 
-def model_proto(model: Model) -> onnx.ModelProto:
-    """The model, as it is now, as ONNX writes it, weights inside."""
+def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
+    """The model, as it is now, as ONNX writes it, weights inside; with ``graph=False`` all but the graph."""
     about = model.metadata
     proto = onnx.ModelProto(
         ir_version=model.ir_version,
@@ -28,8 +29,9 @@ def model_proto(model: Model) -> onnx.ModelProto:
         functions=list(model.functions.values()),
     )
     onnx.helper.set_model_props(proto, about.custom)
-    proto.graph.CopyFrom(graph_proto(model.graph))
-    proto.graph.doc_string = about.graph_description
+    if graph:
+        proto.graph.CopyFrom(graph_proto(model.graph))
+        proto.graph.doc_string = about.graph_description
     return proto
 
 
@@ -38,19 +40,20 @@ def graph_proto(graph: Graph) -> onnx.GraphProto:
     held = {id(value) for value in (*graph.inputs, *graph.outputs)}
     return onnx.GraphProto(
         name=graph.name,
-        node=[_node(node) for node in graph.nodes],
-        initializer=[_initializer(value) for value in graph.initializers],
-        input=[_info(value) for value in graph.inputs],
-        output=[_info(value) for value in graph.outputs],
+        node=[node_proto(node, graph_proto) for node in graph.nodes],
+        initializer=[initializer_proto(value) for value in graph.initializers],
+        input=[value_info(value) for value in graph.inputs],
+        output=[value_info(value) for value in graph.outputs],
         value_info=[
-            _info(value)
+            value_info(value)
             for value in graph.values.values()
             if value.type is not None and value.initializer is None and id(value) not in held
         ],
     )
 
 
-def _node(node: Node) -> onnx.NodeProto:
+def node_proto(node: Node, body: Callable[[Graph], onnx.GraphProto]) -> onnx.NodeProto:
+    """A node as it is linked now; ``body`` makes the protos of its subgraphs."""
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
     del proto.input[:], proto.output[:]
@@ -58,11 +61,12 @@ def _node(node: Node) -> onnx.NodeProto:
     proto.output.extend(value.name if value else "" for value in node.outputs)
     for attribute in proto.attribute:
         if attribute.name in node.subgraphs:
-            attribute.g.CopyFrom(graph_proto(node.subgraphs[attribute.name]))
+            attribute.g.CopyFrom(body(node.subgraphs[attribute.name]))
     return proto
 
 
-def _info(value: Value) -> onnx.ValueInfoProto:
+def value_info(value: Value) -> onnx.ValueInfoProto:
+    """A value's name and type."""
     info = onnx.ValueInfoProto(name=value.name)
     if isinstance(value.type, TensorType):
         info.type.CopyFrom(type_proto(value.type.element_type, value.type.dims))
@@ -71,7 +75,8 @@ def _info(value: Value) -> onnx.ValueInfoProto:
     return info
 
 
-def _initializer(value: Value) -> onnx.TensorProto:
+def initializer_proto(value: Value) -> onnx.TensorProto:
+    """An initializer with its data."""
     array = value.initializer
     assert array is not None
     return onnx.numpy_helper.from_array(np.asarray(array), value.name)
