@@ -62,6 +62,12 @@ if TYPE_CHECKING:
         set_seed,
     )
     from ephost.as_onnxruntime import install_as_onnxruntime
+    from ephost.compatibility import (
+        get_compatibility_info_from_model,
+        get_compatibility_info_from_model_bytes,
+        get_hardware_device_ep_incompatibility_details,
+        get_model_compatibility_for_ep_devices,
+    )
     from ephost.compiler import AdapterFormat, LoraAdapter, ModelCompiler, OrtExternalInitializerInfo
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
@@ -103,7 +109,11 @@ _LAZY = {
     "explain": "ephost.explanation",
     "get_all_providers": "ephost.about",
     "get_build_info": "ephost.about",
+    "get_compatibility_info_from_model": "ephost.compatibility",
+    "get_compatibility_info_from_model_bytes": "ephost.compatibility",
     "get_device": "ephost.about",
+    "get_hardware_device_ep_incompatibility_details": "ephost.compatibility",
+    "get_model_compatibility_for_ep_devices": "ephost.compatibility",
     "get_version_string": "ephost.about",
     "has_collective_ops": "ephost.about",
     "install_as_onnxruntime": "ephost.as_onnxruntime",
@@ -193,10 +203,14 @@ __all__ = [
     "get_available_providers",
     "get_build_info",
     "get_cmake_dir",
+    "get_compatibility_info_from_model",
+    "get_compatibility_info_from_model_bytes",
     "get_device",
     "get_ep_devices",
+    "get_hardware_device_ep_incompatibility_details",
     "get_hardware_devices",
     "get_include",
+    "get_model_compatibility_for_ep_devices",
     "get_version_string",
     "has_collective_ops",
     "install_as_onnxruntime",

@@ -23,7 +23,7 @@ REASONS = {
     "OrtValue.ort_value_from_sparse_tensor": "refused: the host has no sparse tensors",
     "OrtValue.as_sparse_tensor": "refused: the host has no sparse tensors",
     "SparseTensor": "refused: the host has no sparse tensors",
-    "ModelCompiler": "its arguments are checked; compiling ahead of time (EPContext) is not implemented",
+    "ModelCompiler.set_ep_context_data_write_func": "refused: plugins write their own files",
     "LoraAdapter": "refused: a file format of ONNX Runtime",
     "AdapterFormat": "its contents can be set and read; files are refused: a format of ONNX Runtime",
     "OrtEpDevice.create_sync_stream": "refused: there is no device memory yet",

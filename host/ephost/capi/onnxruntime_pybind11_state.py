@@ -15,6 +15,12 @@ from ephost.about import (
     set_default_logger_verbosity,
     set_seed,
 )
+from ephost.compatibility import (
+    get_compatibility_info_from_model,
+    get_compatibility_info_from_model_bytes,
+    get_hardware_device_ep_incompatibility_details,
+    get_model_compatibility_for_ep_devices,
+)
 from ephost.compiler import LoraAdapter, ModelCompiler, OrtExternalInitializerInfo
 from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
 from ephost.enums import (
@@ -138,10 +144,14 @@ __all__ = [
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
+    "get_compatibility_info_from_model",
+    "get_compatibility_info_from_model_bytes",
     "get_default_session_options",
     "get_device",
     "get_ep_devices",
+    "get_hardware_device_ep_incompatibility_details",
     "get_hardware_devices",
+    "get_model_compatibility_for_ep_devices",
     "get_version_string",
     "has_collective_ops",
     "is_dlpack_uint8_tensor",

@@ -72,7 +72,7 @@ def load(
         InvalidProtobuf: the file or buffer holds no ONNX model.
         InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
     """
-    proto, path = _parse(source)
+    proto, path = parse(source)
     if not proto.HasField("graph"):
         raise InvalidProtobuf(
             f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short"
@@ -128,7 +128,8 @@ def load(
     return model
 
 
-def _parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
+def parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
+    """The proto of a path, bytes or a ModelProto, with the absolute path; errors as :func:`load`."""
     if isinstance(source, onnx.ModelProto):
         return source, None
     path: str | None = None
