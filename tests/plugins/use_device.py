@@ -62,7 +62,7 @@ def main(host_name: str, library: str, folder: Path) -> None:
     except Exception as error:
         result["error"], result["message"] = type(error).__name__, str(error)
     sessions.clear()
-    session = options = devices = None  # noqa: F841
+    session = options = devices = None
     gc.collect()
     counted("closed")
     for name in case["eps"]:

@@ -112,15 +112,20 @@ def restore(call: Call) -> bool:
     own = {n.index for n in body}
     kept = {id(v) for v in outputs}
     first = min(at for at, n in enumerate(graph.nodes) if n.index in own)
+    read: list[Value] = []
     for inner in body:
         for value in inner.reads():
             value.consumers = [c for c in value.consumers if c.index not in own]
+            read.append(value)
         for made in inner.outputs:
             if made is not None and id(made) not in kept:
                 graph.values.pop(made.name, None)
     for value in node.reads():
         if graph.values.get(value.name) is value:
             value.consumers.append(node)
+    for value in read:
+        if value.initializer is not None and not (value.consumers or value.is_input or value.is_output):
+            graph.values.pop(value.name, None)  # a constant of the body's own
     for at, out in enumerate(node.outputs):
         if out is not None:
             out.producer, out.producer_output = node, at

@@ -1,0 +1,211 @@
+"""Functions and decided branches in the place of their calls, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ephost.errors import InvalidGraph
+from ephost.model.fold import simplify
+from ephost.model.graph import Model
+from ephost.model.infer import infer
+from ephost.model.inline import all_graphs, function_of, inline_calls, inline_decided_ifs, restore
+from graphs import assert_linked, evaluate, model_of
+
+X = np.array([-1.0, 2.0], np.float32)
+# y = relu(-x) * 3 by a function that calls another, whose inner names are the caller's too.
+NESTED = """g (float[2] x) => (float[2] y)
+  { t = f.Outer <factor = 3.0> (x)  y = Identity(t) }
+<domain: "f", opset_import: ["" : 21, "f" : 1]>
+Outer <factor: float = 2.0> (x) => (r)
+  { t = f.Inner(x)  k = Constant <value_float: float = @factor> ()  r = Mul(t, k) }
+<domain: "f", opset_import: ["" : 21]>
+Inner (x) => (y) { t = Neg(x)  y = Relu(t) }
+"""
+
+
+def operators(model: Model) -> list[str]:
+    return [node.op_type for graph in all_graphs(model.graph) for node in graph.nodes]
+
+
+def inline_all(model: Model) -> list:
+    calls, depths = [], {}
+    while made := inline_calls(model, model.graph, depths):
+        calls += made
+    return calls
+
+
+def test_a_body_takes_the_place_of_its_call_with_its_attributes() -> None:
+    model = model_of(NESTED)
+    assert operators(model) == ["Outer", "Identity"]
+    calls = inline_calls(model, model.graph, {})
+    assert [call.node.op_type for call in calls] == ["Outer"]
+    assert operators(model) == ["Inner", "Mul", "Identity"]  # the constant is an initializer at once
+    assert_linked(model)
+    inline_all(model)
+    assert sorted(operators(model)) == ["Identity", "Mul", "Neg", "Relu"]
+    assert_linked(model)
+    assert evaluate(model, x=X)[0].tolist() == [3.0, 0.0]
+
+
+def test_a_default_counts_where_the_call_has_no_attribute() -> None:
+    model = model_of(NESTED.replace("<factor = 3.0>", ""))
+    inline_all(model)
+    assert evaluate(model, x=X)[0].tolist() == [2.0, 0.0]
+
+
+def test_two_calls_of_one_function_do_not_share_names() -> None:
+    model = model_of(
+        """g (float[2] x) => (float[2] y) { a = f.Inner(x)  b = f.Inner(a)  y = Sub(a, b) }
+        <domain: "f", opset_import: ["" : 21]> Inner (x) => (y) { t = Neg(x)  y = Relu(t) }"""
+    )
+    inline_all(model)
+    assert operators(model) == ["Neg", "Relu", "Neg", "Relu", "Sub"]
+    assert len(model.graph.values) == 6
+    assert_linked(model)
+    assert evaluate(model, x=X)[0].tolist() == [1.0, 0.0]
+
+
+def test_what_a_body_hands_on_is_handed_on() -> None:
+    """An output that is an input; an output that nobody wants; an input that nobody gave."""
+    model = model_of(
+        """g (float[2] x) => (float[2] y, float[2] z) { y, z = f.Both(x) }
+        <domain: "f", opset_import: ["" : 21]> Both (p, lo) => (p, q, r)
+        { q = Clip(p, lo)  r = Abs(p) }"""
+    )
+    inline_all(model)
+    assert_linked(model)
+    assert [v.tolist() for v in evaluate(model, x=X)] == [X.tolist(), X.tolist()]
+
+
+def test_claimed_calls_stay() -> None:
+    model = model_of(NESTED)
+    model.graph.nodes[0].ep_name = "somebody"
+    assert inline_calls(model, model.graph, {}) == []
+    assert operators(model) == ["Outer", "Identity"]
+
+
+def test_calls_in_bodies_of_control_flow_are_replaced_too() -> None:
+    model = model_of(
+        """g (float[2] x, bool c) => (float[2] y)
+        { y = If (c) <then_branch = t () => (float[2] o) { o = f.Inner(x) },
+                      else_branch = e () => (float[2] p) { p = Abs(x) }> }
+        <domain: "f", opset_import: ["" : 21]> Inner (x) => (y) { t = Neg(x)  y = Relu(t) }"""
+    )
+    assert len(inline_all(model)) == 1
+    then = model.graph.nodes[0].subgraphs["then_branch"]
+    assert [node.op_type for node in then.nodes] == ["Neg", "Relu"]
+
+
+@pytest.mark.parametrize(("depth", "allowed"), [(32, True), (33, False)])
+def test_functions_may_be_so_many_calls_deep(depth: int, allowed: bool) -> None:
+    imports = '<domain: "f", opset_import: ["" : 21, "f" : 1]>'
+    functions = [f"{imports} F{i} (x) => (y) {{ y = f.F{i + 1}(x) }}" for i in range(depth - 1)]
+    functions.append(f"{imports} F{depth - 1} (x) => (y) {{ y = Neg(x) }}")
+    text = "g (float[2] x) => (float[2] y) { y = f.F0(x) } " + "\n".join(functions)
+    model = model_of(text, inferred=False)
+    if allowed:
+        assert len(inline_all(model)) == depth
+        assert operators(model) == ["Neg"]
+    else:
+        with pytest.raises(InvalidGraph, match=r"F32.* calls deep"):
+            inline_all(model)
+
+
+def test_shorthand_of_onnx_is_written_out_and_real_operators_are_not() -> None:
+    model = model_of("g (float[2] x) => (float[2] y) { h = HardSwish(x)  y = Softmax(h) }")
+    swish, softmax = model.graph.nodes
+    assert function_of(model, swish) is not None
+    inline_all(model)
+    assert "HardSwish" not in operators(model)
+    assert softmax in model.graph.nodes
+    assert_linked(model)
+
+
+def test_a_body_that_nobody_wanted_is_taken_back_as_it_was() -> None:
+    model = model_of(NESTED)
+    before = (operators(model), sorted(model.graph.values))
+    calls = inline_all(model)
+    infer(model)
+    assert operators(model) != before[0]
+    assert all(restore(call) for call in reversed(calls))
+    assert (operators(model), sorted(model.graph.values)) == before
+    assert_linked(model)
+
+
+def test_a_body_of_which_somebody_wants_a_node_stays() -> None:
+    model = model_of(NESTED)
+    calls = inline_all(model)
+    wanted = next(node for node in model.graph.nodes if node.op_type == "Relu")
+    wanted.ep_name = "somebody"
+    assert [restore(call) for call in reversed(calls)] == [False, False]
+    assert wanted in model.graph.nodes
+    assert_linked(model)
+
+
+def test_only_the_call_whose_body_is_untouched_is_taken_back() -> None:
+    model = model_of(
+        """g (float[2] x) => (float[2] y) { a = f.Inner(x)  y = f.Inner(a) }
+        <domain: "f", opset_import: ["" : 21]> Inner (x) => (y) { t = Neg(x)  y = Relu(t) }"""
+    )
+    calls = inline_all(model)
+    calls[1].body[0].ep_name = "somebody"
+    assert [restore(call) for call in calls] == [True, False]
+    assert operators(model) == ["Inner", "Neg", "Relu"]
+    assert_linked(model)
+
+
+# ---- branches ----
+
+DECIDED = """g (float[2] x) => (float[2] y) <bool c = {%d}, float[2] w = {10, 20}>
+  { a = Neg(x)
+    y = If (c) <then_branch = t () => (float[2] o) <float[2] w2 = {1, 2}> { q = Add(a, w2)  o = Mul(q, w) },
+                else_branch = e () => (float[2] a2) { a2 = Identity(a) }> }"""
+
+
+@pytest.mark.parametrize(("condition", "wanted"), [(1, [20.0, 0.0]), (0, [1.0, -2.0])])
+def test_the_branch_that_is_taken_takes_the_place_of_its_if(condition: int, wanted: list[float]) -> None:
+    model = model_of(DECIDED % condition)
+    assert inline_decided_ifs(model)
+    assert "If" not in operators(model)
+    assert_linked(model)
+    assert evaluate(model, x=X)[0].tolist() == wanted
+    assert not inline_decided_ifs(model)
+
+
+def test_a_branch_that_hands_on_what_it_captures_does_so() -> None:
+    model = model_of(
+        """g (float[2] x) => (float[2] y) <bool c = {1}>
+        { a = Neg(x)
+          y = If (c) <then_branch = t () => (float[2] o) { o = Identity(a) },
+                      else_branch = e () => (float[2] p) { p = Abs(a) }> }"""
+    )
+    then = model.graph.nodes[1].subgraphs["then_branch"]
+    simplify(model)
+    assert operators(model) == ["Neg"]
+    assert then.nodes[0].op_type == "Identity"
+    assert_linked(model)
+    assert evaluate(model, x=X)[0].tolist() == (-X).tolist()
+
+
+def test_conditions_that_callers_may_replace_decide_nothing() -> None:
+    model = model_of(
+        """g (float[2] x, bool c) => (float[2] y) <bool c = {1}>
+        { y = If (c) <then_branch = t () => (float[2] o) { o = Neg(x) },
+                      else_branch = e () => (float[2] p) { p = Abs(x) }> }"""
+    )
+    assert not inline_decided_ifs(model)
+    assert "If" in operators(model)
+
+
+def test_a_decided_if_inside_a_body_is_replaced_there() -> None:
+    model = model_of(
+        """g (float[2] x, bool c) => (float[2] y) <bool yes = {1}>
+        { y = If (c) <then_branch = t () => (float[2] o)
+                        { o = If (yes) <then_branch = tt () => (float[2] oo) { oo = Neg(x) },
+                                        else_branch = te () => (float[2] op) { op = Abs(x) }> },
+                      else_branch = e () => (float[2] p) { p = Exp(x) }> }"""
+    )
+    assert inline_decided_ifs(model)
+    then = model.graph.nodes[0].subgraphs["then_branch"]
+    assert [node.op_type for node in then.nodes] == ["Neg"]
+    assert [v.name for v in then.outputs] == ["o"]
