@@ -20,7 +20,7 @@ from ephost.execution_provider import ExecutionProvider
 from ephost.feeds import type_text
 from ephost.model.graph import Model, Node, TensorType, Value, schema_of
 from ephost.model.partition import Assignment
-from ephost.model.plan import Plan, Step, tensor_bytes
+from ephost.model.plan import Copy, Plan, Step, tensor_bytes
 from ephost.session import InferenceSession
 from ephost.tables import Table, bytes_text, shorten, time_text
 
@@ -144,6 +144,15 @@ class StepTime:
 
 
 @dataclass(frozen=True)
+class DeviceCopy:
+    """Values that every run takes from one device's memory to another's in one step."""
+
+    way: str  # such as "CPU to WebGpuExecutionProvider"
+    values: tuple[str, ...]
+    bytes: int | None  # None while a shape is not known
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What became of a model. ``str()`` gives tables, :meth:`to_dict` what JSON can hold."""
 
@@ -155,6 +164,8 @@ class Explanation:
     stages: dict[str, float]  # seconds of each stage of opening, and of all of them as "total"
     arena_bytes: int  # of the block that one run takes for values of known size
     planned_bytes: int  # what these values would take without sharing it
+    copies: tuple[DeviceCopy, ...] = ()
+    layout_transposes: int = 0  # left over from giving EPs channels last
 
     @property
     def node_count(self) -> int:
@@ -177,9 +188,18 @@ class Explanation:
             found.append(self._fallback())
         if self.refused:
             found.append(self._refused())
+        if self.copies:
+            found.append(self._copies())
         stages = Table("Opening", ("stage", "time"), right=frozenset({"time"}))
         stages.rows.extend((stage, time_text(seconds)) for stage, seconds in self.stages.items())
         return [*found, stages]
+
+    def _copies(self) -> Table:
+        table = Table("Copies between devices", ("way", "values", "bytes"), right=frozenset({"bytes"}))
+        for copy in self.copies:
+            size = "?" if copy.bytes is None else bytes_text(copy.bytes)
+            table.rows.append((copy.way, shorten(list(copy.values), 3), size))
+        return table
 
     def __str__(self) -> str:
         return "\n\n".join([self.headline(), *(table.plain() for table in self.tables())])
@@ -197,6 +217,8 @@ class Explanation:
             f"{self.model}: {count} node{'s'[: count != 1]} in {len(self.partitions)} "
             f"partition{'s'[: len(self.partitions) != 1]} ({shares})"
         )
+        if self.layout_transposes:
+            text += f"; {self.layout_transposes} transposes are left of the change of layout"
         if not self.planned_bytes:
             return text
         arena, values = bytes_text(self.arena_bytes), bytes_text(self.planned_bytes)
@@ -301,7 +323,20 @@ def explain(session: InferenceSession) -> Explanation:
         stages=dict(session._timings),
         arena_bytes=sum(each.arena_bytes for each in _plans(plan)),
         planned_bytes=sum(each.planned_bytes for each in _plans(plan)),
+        copies=tuple(_copy(copy) for each in _plans(plan) for copy in each.copies),
+        layout_transposes=sum(
+            node.from_layout and node.op_type == "Transpose"
+            for step in plan.all_steps()
+            for node in step.members
+        ),
     )
+
+
+def _copy(copy: Copy) -> DeviceCopy:
+    sizes = [tensor_bytes(value.type) for value in copy.values]
+    known = [size for size in sizes if size is not None]
+    names = tuple(value.name for value in copy.values)
+    return DeviceCopy(copy.way, names, sum(known) if len(known) == len(sizes) else None)
 
 
 def start_profile(session: InferenceSession) -> None:
@@ -324,7 +359,10 @@ def step_times(session: InferenceSession) -> list[StepTime]:
         total[records[at].step] += records[at].duration_ns
     found = []
     for number, nanoseconds in total.most_common():
-        step = plan.steps[number]
+        step = plan.order[number]
+        if isinstance(step, Copy):
+            found.append(StepTime("", step.way, "copy", 0, calls[number], nanoseconds / 1e9))
+            continue
         found.append(
             StepTime(
                 ep_name=step.ep_name or DEFAULT_PROVIDER,

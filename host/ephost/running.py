@@ -19,7 +19,9 @@ from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
 from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice
 from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented
 from ephost.io_binding import IOBinding, into_bound
+from ephost.model.plan import Copy
 from ephost.options import RunOptions, SessionOptions
+from ephost.profiling import EpProfilers
 from ephost.values import OrtValue
 
 _LOG = logging.getLogger("ephost.session")
@@ -42,6 +44,7 @@ class Session:
     _timings: dict[str, float]
     _profile_start: int = 0
     _profile_file: str = ""
+    _ep_profilers: EpProfilers
     description: str
 
     # Defined by InferenceSession.
@@ -316,12 +319,13 @@ class Session:
         plan = self._resources.plan
         lib.ephost_plan_profile(plan.pointer, False)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(list(self._trace(plan)), file, indent=0)
+            json.dump([*self._trace(plan), *self._ep_profilers.end()], file, indent=0)
         return path
 
     def _start_profiling(self) -> None:
         lib.ephost_plan_profile(self._resources.plan.pointer, True)
         self._profile_start = int(lib.ephost_clock_ns())
+        self._ep_profilers = EpProfilers([a.ep for a in self._resources.assignments])
         now = time.time()
         stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
         self._profile_file = f"{self._options.profile_file_prefix}{stamp}_{int(now * 1000) % 1000:03}.json"
@@ -347,7 +351,18 @@ class Session:
         count = min(count, int(lib.ephost_plan_times(plan.pointer, times, count)))
         for at in range(count):
             entry = times[at]
-            step = plan.steps[entry.step]
+            step = plan.order[entry.step]
+            if isinstance(step, Copy):
+                yield {
+                    **common,
+                    "cat": "Copy",
+                    "name": step.way,
+                    "tid": int(entry.thread),
+                    "ts": (int(entry.start_ns) - self._profile_start) / 1e3,
+                    "dur": int(entry.duration_ns) / 1e3,
+                    "args": {"values": [value.name for value in step.values]},
+                }
+                continue
             yield {
                 **common,
                 "cat": "Node",

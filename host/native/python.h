@@ -272,6 +272,14 @@ bool ephost_op_schema_set_constraint(OrtOpSchema* schema, size_t index, const ch
                                      const char* const* types, size_t type_count);
 bool ephost_op_schema_add_formal(OrtOpSchema* schema, bool is_input, const char* name, int constraint);
 
+/* What EPs' profilers leave. An event is lent, as are its arguments. */
+OrtProfilingEventsContainer* ephost_events_new(void); /* NULL without memory */
+void ephost_events_free(OrtProfilingEventsContainer* container);
+size_t ephost_events_count(const OrtProfilingEventsContainer* container);
+const OrtProfilingEvent* ephost_events_at(const OrtProfilingEventsContainer* container, size_t index,
+                                          int* process_id, int* thread_id,
+                                          const OrtKeyValuePairs** arguments);
+
 /* ---- libraries ---- */
 
 void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */

@@ -96,6 +96,7 @@ class Node:
     implicit_inputs: list[Value] = field(default_factory=list)  # outer values that its subgraphs read
     subgraphs: dict[str, Graph] = field(default_factory=dict)
     ep_name: str = ""  # who claimed it
+    from_layout: bool = False  # it was put there to make an operator channels last
     left_to_host: bool = False  # nobody claimed it while it was on offer
 
     def __repr__(self) -> str:

@@ -186,6 +186,7 @@ class LayoutConverter:
         proto = onnx.helper.make_node(op_type, [v.name for v in inputs], [out.name], name=name, **attributes)
         version = since_version(op_type, "", self.model.opsets.get("", 1))
         node = Node(self.model.new_index(), proto, op_type, "", name, version, list(inputs), [out])
+        node.from_layout = True
         out.producer, out.producer_output = node, 0
         for value in inputs:
             value.consumers.append(node)

@@ -41,7 +41,6 @@ class Step:
 class Copy:
     """A step that takes values from one device to another."""
 
-    position: int  # among the plan's steps
     way: str  # such as "CPU to WebGpuExecutionProvider"
     values: list[Value]
 
@@ -51,14 +50,23 @@ class Plan:
     """What was handed to C, and what explains it."""
 
     pointer: Any
-    steps: list[Step]
+    order: list[Step | Copy]  # as C runs them
     inputs: list[Value]
     outputs: list[Value]
     arena_bytes: int
     planned_bytes: int  # the sum of what shares the arena
     fallback: list[Node] = field(default_factory=list)
-    copies: list[Copy] = field(default_factory=list)
     bodies: list[Plan] = field(default_factory=list)  # of subgraphs of nodes on the fallback
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps that run nodes."""
+        return [step for step in self.order if isinstance(step, Step)]
+
+    @property
+    def copies(self) -> list[Copy]:
+        """The steps that take values from one device to another."""
+        return [step for step in self.order if isinstance(step, Copy)]
 
     def all_steps(self) -> Iterator[Step]:
         """Its steps, then those of its bodies."""
@@ -266,9 +274,9 @@ def make_plan(
                     arena.give(*blocks[index][1:])
             if step.node is not None:
                 members = runners.members.get(step.node.index) or [step.node]
-                plan.steps.append(Step(step.node, members, step.node.ep_name))
+                plan.order.append(Step(step.node, members, step.node.ep_name))
             else:
-                plan.copies.append(Copy(at, step.copy, [values[i][0] for i in step.inputs]))
+                plan.order.append(Copy(step.copy, [values[i][0] for i in step.inputs]))
         check(lib.ephost_plan_set_arena(pointer, list(blocks.values()), len(blocks)))
         _add_steps(plan, steps, runners, kernels)
         plan.arena_bytes = arena.size
