@@ -15,16 +15,22 @@ _CPU = 0  # OrtMemoryInfoDeviceType_CPU
 _HOST_ACCESSIBLE = 5  # OrtDeviceMemoryType_HOST_ACCESSIBLE
 
 
-def own_memory(ep: ExecutionProvider) -> Any:
-    """The ``OrtMemoryInfo*`` of the memory in which the EP wants its tensors; NULL when that is the CPU's."""
-    info = api.EpDevice_MemoryInfo(ep.devices[0]._pointer, 0)
+def memory_of(ep_device: Any) -> Any:
+    """The ``OrtMemoryInfo*`` of an ``OrtEpDevice*``'s own memory; NULL when it names none but the CPU's."""
+    info = api.EpDevice_MemoryInfo(ep_device, 0)
     if not info:
         return NULL
     device_type = ffi.new("OrtMemoryInfoDeviceType*")
     api.MemoryInfoGetDeviceType(info, device_type)
     if int(device_type[0]) == _CPU or int(api.MemoryInfoGetDeviceMemType(info)) == _HOST_ACCESSIBLE:
         return NULL
-    if ep.member("GetDefaultMemoryDevice") is not None:
+    return info
+
+
+def own_memory(ep: ExecutionProvider) -> Any:
+    """The ``OrtMemoryInfo*`` of the memory in which the EP wants its tensors; NULL when that is the CPU's."""
+    info = memory_of(ep.devices[0]._pointer)
+    if info and ep.member("GetDefaultMemoryDevice") is not None:
         device = ffi.new("OrtMemoryDevice**")
         ep.call("GetDefaultMemoryDevice", device)
         if device[0] and int(ep_api.MemoryDevice_GetDeviceType(device[0])) == _CPU:
@@ -32,7 +38,138 @@ def own_memory(ep: ExecutionProvider) -> Any:
     return info
 
 
-class DeviceMemory:
+def _checked(label: str, function: str, status: Any) -> None:
+    try:
+        check(status)
+    except OnnxRuntimeException as error:
+        raise type(error)(f"{label} failed in {function}: {error}") from None
+
+
+def _given(pointer: Any, what: str, label: str) -> Any:
+    if not pointer:
+        raise EPFail(f"{label} names memory of its own, but gives no {what} for it")
+    return pointer
+
+
+def _factory_allocator(factory: Any, info: Any, label: str) -> Any:
+    out = ffi.new("OrtAllocator**")
+    create = member("OrtEpFactory", factory, "CreateAllocator")
+    if create is not None:
+        _checked(label, "CreateAllocator", create(factory, info, NULL, out))
+    return _given(out[0], "allocator", label)
+
+
+def _factory_transfer(factory: Any, info: Any, label: str) -> Any:
+    out = ffi.new("OrtDataTransferImpl**")
+    create = member("OrtEpFactory", factory, "CreateDataTransfer")
+    if create is not None:
+        _checked(label, "CreateDataTransfer", create(factory, out))
+    transfer = _given(out[0], "data transfer", label)
+    here = ep_api.MemoryInfo_GetMemoryDevice(lib.ephost_get_cpu_memory_info())
+    there = ep_api.MemoryInfo_GetMemoryDevice(info)
+    if not (transfer.CanCopy(transfer, here, there) and transfer.CanCopy(transfer, there, here)):
+        transfer.Release(transfer)
+        raise EPFail(
+            f"{label} names memory of its own, but its data transfer cannot copy to and from the CPU"
+        )
+    return transfer
+
+
+def _release_pair(factory: Any, transfer: Any, allocator: Any) -> None:
+    if transfer:
+        transfer.Release(transfer)
+    if allocator and (release := member("OrtEpFactory", factory, "ReleaseAllocator")) is not None:
+        release(factory, allocator)
+
+
+def is_cpus(value: Any) -> bool:
+    """Whether an ``OrtValue*`` is in memory that the CPU reads; as what is no tensor always is."""
+    view, kind = ffi.new("EphostValueView*"), ffi.new("OrtMemoryInfoDeviceType*")
+    lib.ephost_value_view(value, view)
+    if not view.memory_info:
+        return True
+    api.MemoryInfoGetDeviceType(view.memory_info, kind)
+    return int(kind[0]) == _CPU
+
+
+class Transport:
+    """The memory of one device of an EP, and the way of tensors there and back."""
+
+    info: Any  # OrtMemoryInfo*
+    label: str  # what errors call the execution provider
+    allocator: Any  # OrtAllocator*
+    transfer: Any  # OrtDataTransferImpl*
+
+    def copy(self, source: Any, target: Any, stream: Any = NULL) -> None:
+        """Copy a tensor's elements, from or to the device.
+
+        Args:
+            source: ``OrtValue*``.
+            target: ``OrtValue*`` of the same type and shape.
+            stream: ``OrtSyncStream*`` of the device, or NULL to have the copy done on return.
+
+        Raises:
+            The plugin's error.
+        """
+        streams = [stream] if stream else NULL
+        status = self.transfer.CopyTensors(self.transfer, [source], [target], streams, 1)
+        _checked(self.label, "CopyTensors", status)
+
+    def is_on(self, device: tuple[int, int, int, int]) -> bool:
+        """Whether it is the memory of a device: type, memory type, vendor (0: any) and number."""
+        kind, memory_type, vendor, number = device
+        info, mine = self.info, ffi.new("OrtMemoryInfoDeviceType*")
+        api.MemoryInfoGetDeviceType(info, mine)
+        its_number = ffi.new("int*")
+        check(api.MemoryInfoGetId(info, its_number))
+        return (kind, memory_type, number) == (
+            int(mine[0]),
+            int(api.MemoryInfoGetDeviceMemType(info)),
+            int(its_number[0]),
+        ) and vendor in (0, int(api.MemoryInfoGetVendorId(info)))
+
+    def can_copy(self, source: Any, target: Any) -> bool:
+        """Whether it copies from one ``OrtMemoryInfo*`` to another."""
+        devices = (ep_api.MemoryInfo_GetMemoryDevice(info) for info in (source, target))
+        return bool(self.transfer.CanCopy(self.transfer, *devices))
+
+
+class SharedMemory(Transport):
+    """The memory of an EP's device outside of sessions: for the values that a program puts there itself.
+
+    It belongs to the registration of the EP's library, which stays registered while there are such values.
+    """
+
+    def __init__(self, factory: Any, info: Any, label: str) -> None:
+        """Ask a factory for what it takes to use its device's memory.
+
+        Args:
+            factory: ``OrtEpFactory*``.
+            info: the memory, from :func:`memory_of`.
+            label: what errors call the execution provider.
+
+        Raises:
+            EPFail: the plugin gives no allocator, or no data transfer that can copy to and from the CPU.
+        """
+        self.info = info
+        self.label = label
+        self._factory = factory
+        self.allocator = _factory_allocator(factory, info, label)
+        self.transfer = NULL
+        try:
+            self.transfer = _factory_transfer(factory, info, label)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Release the transfer, then the allocator. No value may be left."""
+        transfer, allocator = self.transfer, self.allocator
+        self.transfer = self.allocator = NULL
+        _release_pair(self._factory, transfer, allocator)
+
+
+class DeviceMemory(Transport):
     """An allocator and a data transfer for one EP of a session, and the weights uploaded through them."""
 
     def __init__(self, ep: ExecutionProvider, info: Any) -> None:
@@ -47,47 +184,24 @@ class DeviceMemory:
         """
         self.ep = ep
         self.info = info
-        self.allocator: Any = NULL
-        self.transfer: Any = NULL
+        self.label = ep.label
+        self.allocator = NULL
+        self.transfer = NULL
         self._uploaded: dict[int, tuple[Value, Any]] = {}
         try:
             self.allocator = self._make_allocator()
-            self.transfer = self._make_transfer()
+            self.transfer = _factory_transfer(ep._factory, info, ep.label)
         except BaseException:
             self.release()
             raise
 
     def _make_allocator(self) -> Any:
-        ep, out = self.ep, ffi.new("OrtAllocator**")
-        if ep.member("CreateAllocator") is not None:
-            ep.call("CreateAllocator", self.info, out)
-        elif (create := ep.factory_member("CreateAllocator")) is not None:
-            self._checked("CreateAllocator", create(ep._factory, self.info, NULL, out))
-        if not out[0]:
-            raise EPFail(f"{ep.label} names memory of its own, but gives no allocator for it")
-        return out[0]
-
-    def _make_transfer(self) -> Any:
-        ep, out = self.ep, ffi.new("OrtDataTransferImpl**")
-        create = ep.factory_member("CreateDataTransfer")
-        if create is not None:
-            self._checked("CreateDataTransfer", create(ep._factory, out))
-        if not out[0]:
-            raise EPFail(f"{ep.label} names memory of its own, but gives no data transfer to and from it")
-        here = ep_api.MemoryInfo_GetMemoryDevice(lib.ephost_get_cpu_memory_info())
-        there = ep_api.MemoryInfo_GetMemoryDevice(self.info)
-        if not (out[0].CanCopy(out[0], here, there) and out[0].CanCopy(out[0], there, here)):
-            out[0].Release(out[0])
-            raise EPFail(
-                f"{ep.label} names memory of its own, but its data transfer cannot copy to and from the CPU"
-            )
-        return out[0]
-
-    def _checked(self, function: str, status: Any) -> None:
-        try:
-            check(status)
-        except OnnxRuntimeException as error:
-            raise type(error)(f"{self.ep.label} failed in {function}: {error}") from None
+        ep = self.ep
+        if ep.member("CreateAllocator") is None:
+            return _factory_allocator(ep._factory, self.info, ep.label)
+        out = ffi.new("OrtAllocator**")
+        ep.call("CreateAllocator", self.info, out)
+        return _given(out[0], "allocator", ep.label)
 
     @property
     def stream_factory(self) -> Any:
@@ -128,11 +242,6 @@ class DeviceMemory:
         for _, pointer in self._uploaded.values():
             api.ReleaseValue(pointer)
         self._uploaded.clear()
-        if self.transfer:
-            self.transfer.Release(self.transfer)
-            self.transfer = NULL
-        if self.allocator:
-            release = member("OrtEpFactory", self.ep._factory, "ReleaseAllocator")
-            if release is not None:
-                release(self.ep._factory, self.allocator)
-            self.allocator = NULL
+        transfer, allocator = self.transfer, self.allocator
+        self.transfer = self.allocator = NULL
+        _release_pair(self.ep._factory, transfer, allocator)

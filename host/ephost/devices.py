@@ -14,7 +14,7 @@ from ephost.enums import (
     OrtMemoryInfoDeviceType,
     OrtMemType,
 )
-from ephost.errors import InvalidArgument, NotImplemented
+from ephost.errors import InvalidArgument
 
 _CPU, _GPU, _FPGA, _NPU = 0, 1, 2, 3
 # name -> (device type, vendor that the name implies)
@@ -108,6 +108,9 @@ class OrtDevice:
     dml = staticmethod(lambda: 4)
     default_memory = staticmethod(lambda: 0)
 
+    def _is_cpu(self) -> bool:
+        return self._values[0] == _CPU
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OrtDevice) and self._values == other._values
 
@@ -119,28 +122,9 @@ class OrtDevice:
         return f"OrtDevice(type={kind}, memory={memory}, vendor={vendor:#06x}, id={number})"
 
 
-def require_cpu(device: OrtDevice, what: str) -> None:
-    """Raise for a device other than the CPU.
-
-    Raises:
-        NotImplemented: naming the device and ``what`` was wanted of it.
-    """
-    if device.device_type() != _CPU:
-        raise NotImplemented(f"{what} on {device!r} is not implemented: only the CPU's memory is")
-
-
-def cpu_device(device_type: str, device_id: int, vendor_id: int, what: str) -> OrtDevice:
-    """The device of these, which must be the CPU.
-
-    Raises:
-        InvalidArgument: an unknown device type.
-        NotImplemented: another device.
-    """
-    if device_type.lower() in _NAMES and device_type.lower() != "cpu":
-        raise NotImplemented(
-            f"{what} on {device_type}:{device_id} is not implemented: only the CPU's memory is"
-        )
-    return OrtDevice.make(device_type.lower(), device_id, vendor_id)
+def cpu_device() -> OrtDevice:
+    """The CPU."""
+    return OrtDevice(_CPU, 0, 0, 0)
 
 
 class OrtMemoryInfo:
@@ -284,11 +268,23 @@ class OrtArenaCfg:
 
 
 class OrtSyncStream:
-    """A stream of an EP device. The memory of devices is not offered yet, so none can be made."""
+    """A queue of a device's work, from ``OrtEpDevice.create_sync_stream``. Its library stays registered."""
+
+    _pointer: Any
 
     def __init__(self) -> None:
         raise TypeError("OrtSyncStream comes from OrtEpDevice.create_sync_stream()")
 
+    @classmethod
+    def _owning(cls, pointer: Any, registration: Any) -> OrtSyncStream:
+        def release(stream: Any) -> None:
+            api.ReleaseSyncStream(stream)
+            registration.release()
+
+        stream = cls.__new__(cls)
+        stream._pointer = ffi.gc(pointer, release)
+        return stream
+
     def get_handle(self) -> int:
         """The stream's own handle, as a number."""
-        raise NotImplemented("sync streams are not implemented")
+        return int(ffi.cast("uintptr_t", api.SyncStream_GetHandle(self._pointer)))

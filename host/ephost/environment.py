@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ephost import schemas  # noqa: F401 - plugins may ask for schemas from now on
-from ephost._bindings import api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
+from ephost._bindings import NULL, api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
+from ephost.device_memory import SharedMemory, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
 from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
-from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented, OnnxRuntimeException
+from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException
 from ephost.library import Library, absolute, entry_point
 from ephost.logs import LEVELS
 
@@ -69,6 +70,7 @@ class OrtEpDevice:
         self.ep_metadata = key_values(api.EpDevice_EpMetadata(pointer))
         self.ep_options = key_values(api.EpDevice_EpOptions(pointer))
         self.device = OrtHardwareDevice(api.EpDevice_Device(pointer))
+        self._memory: SharedMemory | None = None
 
     @property
     def registration_name(self) -> str:
@@ -86,12 +88,29 @@ class OrtEpDevice:
         return OrtMemoryInfo._borrow(pointer, self) if pointer else None
 
     def create_sync_stream(self) -> OrtSyncStream:
-        """Refused: work on a device's streams is not offered yet.
+        """A new queue of work on the device, for :func:`ephost.copy_tensors`.
 
         Raises:
-            NotImplemented: always, naming the device.
+            InvalidArgument: the device has no memory of its own, or its library is gone.
+            NotImplemented: its execution provider makes no streams.
+            EPFail and others: the plugin's error.
         """
-        raise NotImplemented(f"sync streams are not implemented ({self!r})")
+        self._registration.acquire()
+        out = ffi.new("OrtSyncStream**")
+        try:
+            check(api.CreateSyncStreamForEpDevice(self._pointer, NULL, out))
+        except BaseException:
+            self._registration.release()
+            raise
+        return OrtSyncStream._owning(out[0], self._registration)
+
+    def _shared_memory(self) -> SharedMemory | None:
+        """What holds values in the device's own memory, made when first asked for; None when it has none."""
+        with _lock:
+            if self._memory is None and (info := memory_of(self._pointer)):
+                label = f"the execution provider {self.ep_name} ({self.registration_name})"
+                self._memory = SharedMemory(self._factory, info, label)
+            return self._memory
 
     def __repr__(self) -> str:
         return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
@@ -192,6 +211,9 @@ class Registration:
     def close(self) -> None:
         """Release the devices, then the factories, then the library."""
         self.is_open = False
+        for device in self.ep_devices:
+            if device._memory is not None:
+                device._memory.release()
         self.ep_devices.clear()
         for pointer in reversed(self._pointers):
             ep_api.ReleaseEpDevice(pointer)
@@ -411,11 +433,9 @@ def unregister_execution_provider_library(registration_name: str) -> None:
             )
         if registration.is_used:
             users = list(registration.sessions)
-            models = ", ".join(sorted({user.description for user in users})) or "being opened or released"
-            raise Fail(
-                f"the library '{registration_name}' is in use by {len(users)} session(s) ({models}): delete "
-                "them first"
-            )
+            models = ", ".join(sorted({user.description for user in users}))
+            what = f"{len(users)} session(s) ({models})" if users else "values or streams on its devices"
+            raise Fail(f"the library '{registration_name}' is in use by {what}: delete them first")
         del _registrations[registration_name]
         registration.close()
         if not _registrations:
@@ -426,6 +446,22 @@ def get_ep_devices() -> list[OrtEpDevice]:
     """The devices that the registered libraries' execution providers offer, in order of registration."""
     with _lock:
         return [device for registration in _registrations.values() for device in registration.ep_devices]
+
+
+def find_memory(device: tuple[int, int, int, int]) -> tuple[SharedMemory, Registration] | None:
+    """The memory of the first EP device that has it on this device, and the library that it belongs to.
+
+    Args:
+        device: type, memory type, vendor (0: any) and number, as ``OrtDevice`` counts them.
+
+    Raises:
+        EPFail and others: the plugin cannot offer it.
+    """
+    for ep_device in get_ep_devices():
+        memory = ep_device._shared_memory()
+        if memory is not None and memory.is_on(device):
+            return memory, ep_device._registration
+    return None
 
 
 def registrations() -> Mapping[str, Registration]:

@@ -99,7 +99,7 @@ def _tensor(name: str, kind: TensorType, value: Any) -> Any:
         if value.element_type() != kind.element_type:
             raise _wrong_type(name, kind, f"tensor({type_name(value.element_type())})")
         _check_shape(name, kind, tuple(value.shape()))
-        return value
+        return value._on_cpu()
     array = value if isinstance(value, np.ndarray) else _as_array(name, kind, value)
     if kind.element_type == onnx.TensorProto.STRING:
         array = _strings(name, kind, array)

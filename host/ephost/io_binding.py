@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ephost.devices import OrtDevice, require_cpu
+from ephost.devices import OrtDevice
 from ephost.errors import InvalidArgument
 from ephost.options import RunOptions
-from ephost.values import OrtValue, OrtValueVector, over_memory
+from ephost.values import OrtValue, OrtValueVector, memory_on, over_memory
 
 if TYPE_CHECKING:
     from ephost.running import Session
+
+
+# What an output is bound to: a value to write to, or a device on which the run allocates it.
+Target = OrtValue | OrtDevice
 
 
 class SessionIOBinding:
@@ -22,7 +26,7 @@ class SessionIOBinding:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._inputs: dict[str, Any] = {}  # name -> array or OrtValue
-        self._outputs: dict[str, OrtValue | None] = {}  # None: the run allocates it
+        self._outputs: dict[str, Target] = {}
         self._results: list[OrtValue] = []
         self._pairs: list[tuple[str, int]] | None = None  # of the outputs; None: they were bound anew
 
@@ -33,12 +37,11 @@ class SessionIOBinding:
 
         Raises:
             InvalidArgument: the model has no such input.
-            NotImplemented: a device other than the CPU.
+            NotImplemented: an address on a device other than the CPU.
         """
         self._session._interface.check_input_name(name)
         if isinstance(value, OrtDevice):
-            require_cpu(value, f"binding the input '{name}'")
-            value = over_memory(pointer, element_type, shape)
+            value = over_memory(pointer, element_type, shape, value)
         self._inputs[name] = value
 
     def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
@@ -59,16 +62,21 @@ class SessionIOBinding:
         shape: Sequence[int] | None = None,
         pointer: int | None = None,
     ) -> None:
-        """Ask for an output, in memory that the run allocates or at an address.
+        """Ask for an output, in memory of a device that the run allocates or at an address.
 
         Raises:
             InvalidArgument: the model has no such output.
-            NotImplemented: a device other than the CPU.
+            NotImplemented: an address on a device other than the CPU, or a device that no registered
+                execution provider has memory on.
         """
         self._session._interface.check_output_name(name)
-        require_cpu(device, f"binding the output '{name}'")
+        target: Target = device
+        if pointer is not None:
+            target = over_memory(pointer, element_type, shape or (), device)
+        elif not device._is_cpu():
+            memory_on(device)
         self._pairs = None
-        self._outputs[name] = None if pointer is None else over_memory(pointer, element_type, shape or ())
+        self._outputs[name] = target
 
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
         """Have an output written into a value's memory.
@@ -110,12 +118,12 @@ class SessionIOBinding:
         if pairs is None:
             if not self._outputs:
                 raise InvalidArgument("At least one output should be requested: bind_output was not called.")
-            pairs = self._pairs = [(n, v._address if v is not None else 0) for n, v in self._outputs.items()]
+            pairs = self._pairs = pairs_of(self._outputs)
         made = self._session._values(self._inputs, pairs, run_options)
         if any(made):
-            self._results = into_bound(self._outputs, made)
+            self._results = into_bound(self._session, self._outputs, made)
         else:  # all were written where they are bound
-            self._results = [value for value in self._outputs.values() if value is not None]
+            self._results = [value for value in self._outputs.values() if isinstance(value, OrtValue)]
 
 
 class IOBinding:
@@ -150,15 +158,15 @@ class IOBinding:
 
         Args:
             name: the input.
-            device_type: ``cpu``.
-            device_id: 0.
+            device_type: where the memory is: ``cpu``.
+            device_id: which device of that type.
             element_type: a numpy dtype or an ``onnx.TensorProto.DataType``.
             shape: the dimensions.
             buffer_ptr: the address.
 
         Raises:
             InvalidArgument: an unknown input, or an impossible type, shape or address.
-            NotImplemented: a device other than the CPU.
+            NotImplemented: an address on a device other than the CPU.
         """
         self._iobinding.bind_input(
             name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr
@@ -186,7 +194,8 @@ class IOBinding:
         Raises:
             ValueError: an address without a type or shape.
             InvalidArgument: an unknown output, or an impossible type, shape or address.
-            NotImplemented: a device other than the CPU.
+            NotImplemented: an address on a device other than the CPU, or a device that no registered
+                execution provider has memory on.
         """
         if buffer_ptr is not None and (element_type is None or shape is None):
             raise ValueError(
@@ -227,30 +236,44 @@ class IOBinding:
         self._iobinding.clear_binding_outputs()
 
 
-def into_bound(outputs: Mapping[str, OrtValue | None], made: Sequence[int]) -> list[OrtValue]:
+def pairs_of(outputs: Mapping[str, Target]) -> list[tuple[str, int]]:
+    """What the call module takes for outputs: names with addresses, 0 for the CPU, -1 for a device."""
+    return [
+        (name, target._address if isinstance(target, OrtValue) else 0 if target._is_cpu() else -1)
+        for name, target in outputs.items()
+    ]
+
+
+def into_bound(session: Session, outputs: Mapping[str, Target], made: Sequence[int]) -> list[OrtValue]:
     """The outputs of a run: what was bound, or what was made where nothing was.
 
     Args:
-        outputs: what is bound, by name; None for nothing.
+        session: whose run it was.
+        outputs: by name a value, or the device where the output is wanted.
         made: for each the address of a native value, which is taken over; 0 where the run wrote what is
             bound.
 
     Raises:
         InvalidArgument: an output that the run could not write in place does not fit what is bound to it.
     """
-    values = [OrtValue._from_address(address) if address else None for address in made]
+    values = [
+        session._made(name, value) if value else None for name, value in zip(outputs, made, strict=True)
+    ]
     results = []
-    for (name, bound), value in zip(outputs.items(), values, strict=True):
-        if bound is not None and value is not None:
+    for (name, target), value in zip(outputs.items(), values, strict=True):
+        if value is None:
+            assert isinstance(target, OrtValue)
+            results.append(target)
+        elif isinstance(target, OrtValue):
             # The run could not write there itself: the output is an input, a constant, or no tensor.
             try:
-                bound.update_inplace(value)
+                target.update_inplace(value)
             except InvalidArgument as error:
                 message = f"the output '{name}' does not fit what is bound to it: {error}"
                 raise InvalidArgument(message) from None
-        result = bound or value
-        assert result is not None
-        results.append(result)
+            results.append(target)
+        else:
+            results.append(value._moved(target))
     return results
 
 

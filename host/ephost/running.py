@@ -14,11 +14,12 @@ from functools import cache
 from typing import Any
 
 from ephost._bindings import ffi, lib
-from ephost.devices import OrtDevice, OrtMemoryInfo, require_cpu
+from ephost.device_memory import is_cpus
+from ephost.devices import OrtDevice, OrtMemoryInfo, cpu_device
 from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
 from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice
 from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented
-from ephost.io_binding import IOBinding, into_bound
+from ephost.io_binding import IOBinding, Target, into_bound, pairs_of
 from ephost.model.plan import Copy
 from ephost.options import RunOptions, SessionOptions
 from ephost.profiling import EpProfilers
@@ -74,9 +75,19 @@ class Session:
     ) -> list[OrtValue]:
         """Run the model once on OrtValues, giving OrtValues. Otherwise as ``run``."""
         pairs = [(name, 0) for name in self._names(output_names)]
-        return [
-            OrtValue._from_address(value) for value in self._values(input_dict_ort_values, pairs, run_options)
-        ]
+        made = self._values(input_dict_ort_values, pairs, run_options)
+        return [OrtValue._from_address(value) for value in made]
+
+    def _made(self, name: str, value: int) -> OrtValue:
+        """The value of an output at an address, which is taken over; on a device it keeps what the session
+        holds there.
+        """
+        pointer = ffi.cast("OrtValue*", value)
+        resources = self._resources
+        memory = resources.plan.output_memories[self._interface.output_names.index(name)]
+        if memory is None or is_cpus(pointer):
+            return OrtValue(pointer)
+        return OrtValue._on_device(pointer, memory, resources)
 
     def run_with_ortvaluevector(
         self,
@@ -95,24 +106,24 @@ class Session:
             feeds: a value for each of these.
             fetch_names: names of outputs.
             fetches: filled with a value for each of these; values that are in it already are written in
-            place. fetch_devices: where each output is wanted: the CPU.
+                place.
+            fetch_devices: where each output is wanted.
 
         Raises:
             InvalidArgument: lengths that do not fit each other, and as ``run``.
-            NotImplemented: a device other than the CPU.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         if len(feed_names) != len(feeds) or (fetches and len(fetches) != len(fetch_names)):
             raise InvalidArgument(
                 f"there are {len(feed_names)} names for {len(feeds)} feeds, and {len(fetch_names)} names for "
                 f"{len(fetches)} fetches"
             )
-        for device in fetch_devices:
-            require_cpu(device, "an output")
-        given: Sequence[OrtValue | None] = fetches or [None] * len(fetch_names)
+        devices = [*fetch_devices, *[cpu_device()] * (len(fetch_names) - len(fetch_devices))]
+        given: Sequence[Target] = fetches or devices
         feed = dict(zip(feed_names, feeds, strict=True))
         outputs = dict(zip(fetch_names, given, strict=True))
-        pairs = [(name, 0 if value is None else value._address) for name, value in outputs.items()]
-        fetches[:] = into_bound(outputs, self._values(feed, pairs, run_options))
+        made = self._values(feed, pairs_of(outputs), run_options)
+        fetches[:] = into_bound(self, outputs, made)
 
     def io_binding(self) -> IOBinding:
         """A new binding of this session's inputs and outputs to memory."""
@@ -265,12 +276,15 @@ class Session:
     # ---- memory ----
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where a feed for each input should lie."""
-        return [_cpu_memory() for _ in range(self._interface.required)]
+        """Where a feed for each input should lie: in the memory of the execution provider that reads it."""
+        return self._memory_infos(self._resources.plan.input_memories[: self._interface.required])
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each output comes from."""
-        return [_cpu_memory() for _ in self._interface.outputs]
+        """Where each output is made."""
+        return self._memory_infos(self._resources.plan.output_memories)
+
+    def _memory_infos(self, memories: Sequence[Any]) -> list[OrtMemoryInfo]:
+        return [_cpu_memory() if m is None else OrtMemoryInfo._borrow(m.info, self) for m in memories]
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
         """For each input the device of the execution provider that reads it first; None: the reference
@@ -295,7 +309,7 @@ class Session:
 
         Raises:
             InvalidArgument: an impossible shape or type.
-            NotImplemented: memory other than the CPU's.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         value = OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
         return OrtValue(value, session=self)

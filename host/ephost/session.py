@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -186,11 +187,31 @@ class _Resources:
         self.logger: Any = NULL
         self.threads: Any = NULL
         self.closed = False
+        self._lent = 0
+        self._lock = threading.RLock()
+
+    def acquire(self) -> None:
+        """For a value in the memory of an EP's device, which keeps all of this until :meth:`release`."""
+        with self._lock:
+            self._lent += 1
+
+    def release(self) -> None:
+        """The end of an :meth:`acquire`."""
+        with self._lock:
+            self._lent -= 1
+            last = self.closed and not self._lent
+        if last:
+            self._free()
 
     def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
+        """Free everything, now or with the last value that needs it."""
+        with self._lock:
+            was_closed, self.closed = self.closed, True
+            last = not was_closed and not self._lent
+        if last:
+            self._free()
+
+    def _free(self) -> None:
         if self.plan is not None:
             self.plan.release()
         for assignment in reversed(self.assignments):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import onnx
 
+from ephost import environment
 from ephost._bindings import (
     NULL,
+    abi_element_type,
     address,
     all_dtypes,
     api,
@@ -22,8 +24,9 @@ from ephost._bindings import (
     onnx_element_type,
     text,
 )
-from ephost.devices import OrtDevice, OrtMemoryInfo, cpu_device, require_cpu
-from ephost.enums import OrtDeviceVendorId, OrtMemoryInfoDeviceType
+from ephost.device_memory import SharedMemory, Transport
+from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream
+from ephost.enums import OrtDeviceVendorId
 from ephost.errors import InvalidArgument, NotImplemented
 
 _KINDS = {0: "unknown", 1: "tensor", 2: "sequence", 3: "map", 4: "opaque", 5: "sparse", 6: "optional"}
@@ -35,6 +38,16 @@ _DLPACK_CPU = {1, 3}  # kDLCPU, kDLCUDAHost: memory that the CPU can reach
 def type_name(element_type: int) -> str:
     """What onnxruntime calls an ``onnx.TensorProto.DataType``: ``float``, ``int64``, ``string``, ..."""
     return str(onnx.TensorProto.DataType.Name(element_type)).lower()
+
+
+class Owner(Protocol):
+    """What a device's memory belongs to: it lives while somebody has acquired it."""
+
+    def acquire(self) -> None:
+        """Keep the memory."""
+
+    def release(self) -> None:
+        """The end of an ``acquire``."""
 
 
 class _Capsule:
@@ -61,8 +74,10 @@ class OrtValue:
             numpy_obj: kept alive with the value.
             session: kept alive with the value.
         """
+        self._memory: Transport | None = None  # where the value is, when that is a device's memory
         if isinstance(ortvalue, OrtValue):
             self._pointer: Any = ortvalue._pointer
+            self._memory = ortvalue._memory
         elif isinstance(ortvalue, ffi.CData):
             self._pointer = ffi.gc(ortvalue, api.ReleaseValue)
         else:
@@ -73,6 +88,35 @@ class OrtValue:
     @classmethod
     def _from_address(cls, value: int) -> Self:
         return cls(ffi.cast("OrtValue*", value))
+
+    @classmethod
+    def _on_device(cls, pointer: Any, memory: Transport, owner: Owner) -> Self:
+        """A native value, which is taken over, in a device's memory; its owner keeps that until it goes."""
+
+        def release(value: Any) -> None:
+            api.ReleaseValue(value)
+            owner.release()
+
+        try:
+            owner.acquire()
+        except BaseException:
+            api.ReleaseValue(pointer)
+            raise
+        made = cls.__new__(cls)
+        made._pointer = ffi.gc(pointer, release)
+        made._address = address(pointer)
+        made._memory = memory
+        made._keeps = (None, None)
+        return made
+
+    def _on_cpu(self) -> OrtValue:
+        """The value itself, or a copy of one that is on a device."""
+        if self._memory is None:
+            return self
+        made = OrtValue.ortvalue_from_shape_and_type(self.shape(), self.element_type())
+        if self.tensor_size_in_bytes():
+            self._memory.copy(self._pointer, made._pointer)
+        return made
 
     def _get_c_value(self) -> Self:
         return self
@@ -94,15 +138,16 @@ class OrtValue:
         vendor_id: int | OrtDeviceVendorId = -1,
     ) -> Self:
         """A tensor over an array's memory, which it keeps alive; a copy only when the array is not
-        contiguous.
+        contiguous, or the tensor is to be on a device.
 
         Raises:
-            NotImplemented: a device other than the CPU.
+            NotImplemented: a device that no registered execution provider has memory on.
             TypeError: an array of a dtype that ONNX has no type for.
         """
-        _check_device(device_type, device_id, vendor_id)
+        device = _device(device_type, device_id, vendor_id)
         all_dtypes()
-        return cls._from_address(call.value_from_object(np.asarray(numpy_obj)))
+        value = cls._from_address(call.value_from_object(np.asarray(numpy_obj)))
+        return value if device._is_cpu() else value._to(device)
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> Self:
@@ -143,7 +188,7 @@ class OrtValue:
 
         Raises:
             InvalidArgument: an impossible shape or type.
-            NotImplemented: memory other than the CPU's.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         if memory_info is not None:
             if (device_type, device_id, vendor_id) != ("cpu", 0, -1):
@@ -151,12 +196,14 @@ class OrtValue:
                     "device_type, device_id and vendor_id are ignored when memory_info is given.",
                     stacklevel=2,
                 )
-            if memory_info.device_type != OrtMemoryInfoDeviceType.CPU:
-                raise NotImplemented(
-                    f"values in {memory_info!r} are not implemented: only the CPU's memory is"
-                )
+            device = OrtDevice(
+                int(memory_info.device_type),
+                int(memory_info.device_mem_type),
+                memory_info.device_vendor_id,
+                memory_info.device_id,
+            )
         else:
-            _check_device(device_type, device_id, vendor_id)
+            device = _device(device_type, device_id, vendor_id)
         if isinstance(element_type, int):
             is_string = element_type == onnx.TensorProto.STRING
             kind = np.dtype(object) if is_string else dtype_of(element_type)
@@ -165,8 +212,34 @@ class OrtValue:
             is_string = kind.kind in "OUST"
         if kind is None or any(d < 0 for d in shape):
             raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {list(shape)}")
+        if not device._is_cpu():
+            example = cls.ortvalue_from_numpy(np.empty(0, kind))
+            return cls._allocate(shape, example.element_type(), device)
         made = np.full(tuple(shape), "", dtype=object) if is_string else np.empty(tuple(shape), dtype=kind)
         return cls.ortvalue_from_numpy(made)
+
+    @classmethod
+    def _allocate(cls, shape: Sequence[int], element_type: int, device: OrtDevice) -> Self:
+        if element_type == onnx.TensorProto.STRING:
+            raise InvalidArgument("tensors of strings are only on the CPU")
+        memory, registration = memory_on(device)
+        out = ffi.new("OrtValue**")
+        dims = [int(d) for d in shape]
+        check(
+            api.CreateTensorAsOrtValue(memory.allocator, dims, len(dims), abi_element_type(element_type), out)
+        )
+        return cls._on_device(out[0], memory, registration)
+
+    def _moved(self, device: OrtDevice) -> OrtValue:
+        """The value itself when it is on that device, else a copy there."""
+        if device._is_cpu():
+            return self._on_cpu()
+        return self if self._memory is not None and self._memory.is_on(device._values) else self._to(device)
+
+    def _to(self, device: OrtDevice) -> Self:
+        made = self._allocate(self.shape(), self.element_type(), device)
+        copy_tensors([self], [made])
+        return made
 
     # The names that onnxruntime's native class has for the same.
     ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
@@ -316,9 +389,12 @@ class OrtValue:
     # ---- to and from others ----
 
     def numpy(self) -> Any:
-        """The value as numpy has it: an array (sharing the memory), a list, a dict, or None."""
+        """The value as numpy has it: an array, a list, a dict, or None. An array shares the memory on the CPU,
+        and is a copy of what is on a device.
+        """
         all_dtypes()
-        return call.value_to_object(self._address)
+        here = self._on_cpu()  # alive until its memory is shared
+        return call.value_to_object(here._address)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if not self.is_tensor():
@@ -337,6 +413,8 @@ class OrtValue:
 
     def _dlpack_array(self) -> np.ndarray:
         self._tensor_view("DLPack form")
+        if self._memory is not None:
+            raise NotImplemented(f"DLPack of memory on {self.device_name()} is not implemented: take numpy()")
         array: np.ndarray = self.numpy()
         if array.dtype.kind not in "biufc":
             raise NotImplemented(f"{self.data_type()} has no DLPack form: take numpy()")
@@ -388,19 +466,18 @@ class OrtValue:
             InvalidArgument: another shape or dtype.
             TypeError: neither an array nor an OrtValue.
         """
-        source = data.numpy() if isinstance(data, OrtValue) else data
-        if not isinstance(source, np.ndarray):
+        if isinstance(data, np.ndarray):
+            data = OrtValue.ortvalue_from_numpy(data)
+        elif not isinstance(data, OrtValue):
             raise TypeError("data must be a numpy.ndarray or an OrtValue.")
-        target = self.numpy()
-        if not isinstance(target, np.ndarray) or target.shape != source.shape or target.dtype != source.dtype:
-            mine = f" of shape {self.shape()}" if self.is_tensor() else ""
-            raise InvalidArgument(
-                f"the value is {self.data_type()}{mine}; the data is {source.dtype} of shape "
-                f"{list(source.shape)}"
-            )
-        if target.dtype == object or self.element_type() in _PACKED:
+        if not (self.is_tensor() and data.is_tensor() and _alike(self, data)):
+            raise InvalidArgument(f"the value is {self._described()}; the data is {data._described()}")
+        if self.element_type() in {onnx.TensorProto.STRING, *_PACKED}:
             raise NotImplemented(f"{self.data_type()} cannot be updated in place")
-        target[...] = source
+        _copy(data, self, NULL)
+
+    def _described(self) -> str:
+        return self.data_type() + (f" of shape {self.shape()}" if self.is_tensor() else "")
 
     def __repr__(self) -> str:
         shape = f", shape={self.shape()}" if self.is_tensor() else ""
@@ -410,31 +487,64 @@ class OrtValue:
 call.set_value_type(OrtValue)
 
 
-def _check_device(device: str | OrtDevice, device_id: int, vendor_id: int) -> None:
-    if isinstance(device, OrtDevice):
-        require_cpu(device, "a value")
-    else:
-        cpu_device(device, device_id, int(vendor_id), "a value")
+def _device(device: str | OrtDevice, device_id: int, vendor_id: int) -> OrtDevice:
+    return device if isinstance(device, OrtDevice) else OrtDevice.make(device.lower(), device_id, vendor_id)
 
 
-def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Copy the elements of tensors into others of the same types and shapes.
+def memory_on(device: OrtDevice) -> tuple[SharedMemory, environment.Registration]:
+    """The memory of a device other than the CPU, and what it belongs to.
+
+    Raises:
+        NotImplemented: no registered execution provider has memory there.
+    """
+    found = environment.find_memory(device._values)
+    if found is None:
+        raise NotImplemented(f"no registered execution provider has memory for values on {device!r}")
+    return found
+
+
+def _alike(one: OrtValue, other: OrtValue) -> bool:
+    return one.element_type() == other.element_type() and one.shape() == other.shape()
+
+
+def _copy(source: OrtValue, target: OrtValue, stream: Any) -> None:
+    here, there = source._memory, target._memory
+    if not source.tensor_size_in_bytes():
+        return
+    if here is None and there is None:
+        target.numpy()[...] = source.numpy()
+    elif here is None or (there is not None and there.can_copy(here.info, there.info)):
+        assert there is not None
+        there.copy(source._pointer, target._pointer, stream)
+    elif there is None:
+        here.copy(source._pointer, target._pointer, stream)
+    else:  # from one execution provider's device to another's
+        there.copy(source._on_cpu()._pointer, target._pointer)
+
+
+def copy_tensors(
+    src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: OrtSyncStream | None = None
+) -> None:
+    """Copy the elements of tensors into others of the same types and shapes, from and to any device.
 
     Args:
         src: the sources.
         dst: as many destinations.
-        stream: None: there are no streams for the CPU's memory.
+        stream: where a device's copies are queued; the caller waits for it. None: they are done on return.
 
     Raises:
         InvalidArgument: not as many of the one as of the other, or a pair that does not fit.
-        NotImplemented: a stream.
+        EPFail and others: the plugin's error.
     """
     if len(src) != len(dst):
         raise InvalidArgument(f"copy_tensors has {len(src)} sources and {len(dst)} destinations")
-    if stream is not None:
-        raise NotImplemented("copy_tensors with a stream is not implemented: only the CPU's memory is")
-    for source, destination in zip(src, dst, strict=True):
-        destination.update_inplace(source)
+    for source, target in zip(src, dst, strict=True):
+        if stream is None or (source._memory is None and target._memory is None):
+            target.update_inplace(source)
+        elif _alike(source, target):
+            _copy(source, target, stream._pointer)
+        else:
+            raise InvalidArgument(f"copy_tensors cannot copy {source!r} into {target!r}")
 
 
 class OrtValueVector(list[OrtValue]):
@@ -459,8 +569,7 @@ class OrtValueVector(list[OrtValue]):
         """
         rows = zip(torch_tensors, data_ptrs, element_types, shapes, devices, strict=True)
         for owner, pointer, element_type, shape, device in rows:
-            require_cpu(device, "a value")
-            value = over_memory(pointer, element_type, shape)
+            value = over_memory(pointer, element_type, shape, device)
             self.append(OrtValue(value, owner))
 
     def reserve(self, count: int) -> None:
@@ -487,16 +596,18 @@ class OrtValueVector(list[OrtValue]):
         return [to_tensor(capsule) if to_tensor else capsule for capsule in capsules]
 
 
-def over_memory(pointer: int, element_type: Any, shape: Sequence[int]) -> OrtValue:
-    """A tensor over CPU memory of the caller's, which must outlive it.
+def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: OrtDevice) -> OrtValue:
+    """A tensor over memory of the caller's, which must outlive it.
 
     Args:
-        pointer: the address of the first element.
+        pointer: the address of the first element; on a device what its execution provider calls an address.
         element_type: a numpy dtype or an ``onnx.TensorProto.DataType``.
         shape: the dimensions.
+        device: where the memory is.
 
     Raises:
         InvalidArgument: an impossible type or shape, or NULL for a tensor that has elements.
+        NotImplemented: a device other than the CPU.
     """
     dtype = dtype_of(element_type) if isinstance(element_type, int) else np.dtype(element_type)
     if dtype is None or dtype.kind in "OUST" or any(d < 0 for d in shape):
@@ -505,9 +616,11 @@ def over_memory(pointer: int, element_type: Any, shape: Sequence[int]) -> OrtVal
         )
     count = int(np.prod(shape, dtype=object))
     if not count:
-        return OrtValue.ortvalue_from_numpy(np.empty(tuple(shape), dtype))
+        return OrtValue.ortvalue_from_numpy(np.empty(tuple(shape), dtype), device)
     if not pointer:
         raise InvalidArgument("the memory of a tensor cannot be at address 0")
+    if not device._is_cpu():
+        raise NotImplemented(f"addresses on {device!r} are not implemented: bind an OrtValue that is there")
     memory = ffi.buffer(ffi.cast("char*", pointer), count * dtype.itemsize)
     return OrtValue.ortvalue_from_numpy(np.frombuffer(memory, dtype=dtype).reshape(tuple(shape)))
 

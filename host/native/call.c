@@ -712,6 +712,21 @@ static bool tensor_fits(const InputSpec* spec, const OrtValue* value) {
   return true;
 }
 
+/* Whether the value is in the memory that the slot is in; no slot: false. */
+static bool is_memory_of(const Plan* plan, int32_t slot, const OrtValue* value) {
+  const OrtMemoryInfo* memory = slot < 0 ? NULL : plan->slots[slot].memory;
+  return memory && memory_device_equal(&memory->device, &value->memory_info->device);
+}
+
+/* The feed for one input as Python makes it fit, on the CPU. */
+static int bind_converted(Runner* runner, Frame* frame, size_t index, PyObject* object) {
+  PyObject* converted = PyObject_CallFunction(runner->convert, "nO", (Py_ssize_t)index, object);
+  if (!converted) return -1;
+  int result = value_from_python(converted, &frame->storage[runner->plan->inputs[index]]);
+  Py_DECREF(converted);
+  return result;
+}
+
 /* The feed for one input, without a copy and without a new object where it is just the array that the model
  * wants. */
 static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* object) {
@@ -740,16 +755,23 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
   }
   if (!PyArray_Check(object)) {
     const OrtValue* wrapped = wrapped_value(object);
-    if (wrapped && tensor_fits(spec, wrapped) && value_share(value, wrapped)) {
-      frame->held[index] = Py_NewRef(object);
-      return 0;
+    if (wrapped && tensor_fits(spec, wrapped)) {
+      int32_t on_device = runner->plan->device_inputs[index];
+      bool on_cpu = memory_info_is_cpu(wrapped->memory_info);
+      if (!on_cpu && !is_memory_of(runner->plan, on_device, wrapped)) {
+        value = NULL; /* on a device where nobody reads it: by way of the CPU */
+      } else if (!on_cpu) {
+        value = &frame->storage[on_device];
+      }
+      if (value && value_share(value, wrapped)) {
+        frame->held[index] = Py_NewRef(object);
+        frame->given[index] = !on_cpu;
+        frame->given_count += !on_cpu;
+        return 0;
+      }
     }
   }
-  PyObject* converted = PyObject_CallFunction(runner->convert, "nO", (Py_ssize_t)index, object);
-  if (!converted) return -1;
-  int result = value_from_python(converted, value);
-  Py_DECREF(converted);
-  return result;
+  return bind_converted(runner, frame, index, object);
 }
 
 static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
@@ -827,26 +849,53 @@ static PyObject* small_output(Frame* frame, int32_t index) {
   return array;
 }
 
-/* Runs the frame for the outputs in these slots. With a Python exception set, what it returns is void. */
-static OrtStatus* execute(Frame* frame, PyObject* options, const int32_t* slots, size_t count) {
-  const OrtRunOptions* run_options = frame->plan->is_body ? inherited_options : NULL;
-  if (options && options != Py_None) {
-    run_options = PyLong_AsVoidPtr(options);
-    if (PyErr_Occurred()) return NULL;
-    if (run_options && atomic_load_explicit(&run_options->only_fetches, memory_order_relaxed) &&
-        !frame_fetch_only(frame, slots, count)) {
-      return status_no_memory();
+/* Finds out what the run of these outputs needs, and brings inputs that were given on a device to those
+ * steps that read them on the CPU. -1: an exception is set. */
+static int find_route(Runner* runner, Frame* frame, const int32_t* slots, size_t count) {
+  const Plan* plan = runner->plan;
+  if (!frame_fetch_only(frame, slots, count)) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t i = 0; frame->given_count && i < plan->input_count; ++i) {
+    if (frame->given[i] && frame->needed[plan->inputs[i]] &&
+        bind_converted(runner, frame, i, frame->held[i]) < 0) {
+      return -1;
     }
   }
+  return 0;
+}
+
+/* Runs the frame for the outputs in these slots, some of which may be on a device. -1: an exception is set.
+ */
+static int execute(Runner* runner, Frame* frame, PyObject* options, const int32_t* slots, size_t count,
+                   bool on_device) {
+  const OrtRunOptions* run_options = runner->plan->is_body ? inherited_options : NULL;
+  bool only = on_device || frame->given_count;
+  if (options && options != Py_None) {
+    run_options = PyLong_AsVoidPtr(options);
+    if (PyErr_Occurred()) return -1;
+    only = only || (run_options && atomic_load_explicit(&run_options->only_fetches, memory_order_relaxed));
+  }
+  if (only && find_route(runner, frame, slots, count) < 0) return -1;
   OrtStatus* status;
   Py_BEGIN_ALLOW_THREADS
   status = plan_execute(frame, run_options);
   Py_END_ALLOW_THREADS
-  return status;
+  if (PyErr_Occurred()) {
+    if (status) ephost_api.ReleaseStatus(status);
+    return -1;
+  }
+  if (status) raise_status(status);
+  return status ? -1 : 0;
 }
 
 /* Gives the frame back and lets go of the arrays that the run borrowed. */
 static void finish(Frame* frame) {
+  /* What was given on a device first: it may be the last that its owner waits for. */
+  for (size_t i = 0; frame->given_count && i < frame->plan->input_count; ++i) {
+    if (frame->given[i]) value_clear(&frame->storage[frame->plan->device_inputs[i]]);
+  }
   for (size_t i = 0; i < frame->plan->input_count; ++i) {
     PyObject* object = frame->held[i];
     frame->held[i] = NULL;
@@ -861,10 +910,10 @@ static PyObject* fetch(Frame* frame, int32_t slot) {
 
 #define STACK_OUTPUTS 16
 
-/* The slot of the output with this name, -1 with an exception set when there is none. */
-static int32_t output_slot(Runner* runner, PyObject* name) {
+/* The index of the output with this name, -1 with an exception set when there is none. */
+static Py_ssize_t output_index(Runner* runner, PyObject* name) {
   PyObject* index = PyDict_GetItemWithError(runner->output_index, name);
-  if (index) return runner->plan->outputs[PyLong_AsSsize_t(index)];
+  if (index) return PyLong_AsSsize_t(index);
   if (!PyErr_Occurred()) {
     PyObject* error = PyObject_CallFunction(runner->feed_error, "O", name);
     if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
@@ -882,9 +931,10 @@ static int output_slots(Runner* runner, PyObject* names, Py_ssize_t count, int32
     }
     PyObject* name = PySequence_GetItem(names, i);
     if (!name) return -1;
-    slots[i] = output_slot(runner, name);
+    Py_ssize_t index = output_index(runner, name);
     Py_DECREF(name);
-    if (slots[i] < 0) return -1;
+    if (index < 0) return -1;
+    slots[i] = runner->plan->outputs[index];
   }
   return 0;
 }
@@ -931,15 +981,7 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
   for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = NULL;
   if (output_slots(runner, names, count, slots) < 0 || bind_feeds(runner, frame, args[1]) < 0) goto done;
   for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = small_output(frame, slots[i]);
-  OrtStatus* status = execute(frame, nargs > 2 ? args[2] : NULL, slots, (size_t)count);
-  if (PyErr_Occurred()) {
-    if (status) ephost_api.ReleaseStatus(status);
-    goto done;
-  }
-  if (status) {
-    raise_status(status);
-    goto done;
-  }
+  if (execute(runner, frame, nargs > 2 ? args[2] : NULL, slots, (size_t)count, false) < 0) goto done;
   list = PyList_New(count);
   for (Py_ssize_t i = 0; list && i < count; ++i) {
     PyObject* item;
@@ -961,7 +1003,11 @@ done:
   return list;
 }
 
-/* run_values(feeds: dict name -> object, outputs: sequence of (name, address of a bound value or 0), options)
+/* Stands for an address: the output may stay on the device where it is made. */
+#define ON_DEVICE ((OrtValue*)(intptr_t)-1)
+
+/* run_values(feeds: dict name -> object, outputs: sequence of (name, address of a bound value, 0 for a new
+ * one on the CPU, -1 for one where it is made), options)
  * -> list of addresses of new native values, 0 where a bound value was written */
 static PyObject* runner_run_values(PyObject* self, PyObject* args) {
   Runner* runner = (Runner*)self;
@@ -969,7 +1015,9 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOO", &feeds, &outputs, &options)) return NULL;
   Py_ssize_t count = PySequence_Size(outputs);
   if (count < 0 || is_closed(runner)) return NULL;
+  const Plan* plan = runner->plan;
   PyObject* list = NULL;
+  bool on_device = false;
   Frame* frame = frame_acquire(runner->plan);
   int32_t* slots = host_malloc((count ? (size_t)count : 1) * sizeof *slots);
   bool* bound = host_calloc(count ? (size_t)count : 1, sizeof *bound);
@@ -985,12 +1033,23 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
       Py_XDECREF(item);
       goto done;
     }
-    slots[i] = output_slot(runner, name);
-    OrtValue* target = slots[i] < 0 ? NULL : PyLong_AsVoidPtr(address);
+    Py_ssize_t index = output_index(runner, name);
+    OrtValue* target = index < 0 ? NULL : PyLong_AsVoidPtr(address);
     Py_DECREF(item);
     if (PyErr_Occurred()) goto done;
+    slots[i] = plan->outputs[index];
     if (!target) continue;
-    if (frame->storage[slots[i]].type != ONNX_TYPE_UNKNOWN || runner->plan->slots[slots[i]].constant ||
+    if (target == ON_DEVICE) {
+      if (plan->device_outputs[index] >= 0) slots[i] = plan->device_outputs[index];
+      on_device = on_device || slots[i] != plan->outputs[index];
+      continue;
+    }
+    if (target->type == ONNX_TYPE_TENSOR && !memory_info_is_cpu(target->memory_info)) {
+      if (!is_memory_of(plan, plan->device_outputs[index], target)) continue; /* copied to afterwards */
+      slots[i] = plan->device_outputs[index];
+      on_device = true;
+    }
+    if (frame->storage[slots[i]].type != ONNX_TYPE_UNKNOWN || plan->slots[slots[i]].constant ||
         target->type != ONNX_TYPE_TENSOR || target->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
       continue; /* copied into afterwards */
     }
@@ -1001,15 +1060,7 @@ static PyObject* runner_run_values(PyObject* self, PyObject* args) {
     frame->preallocated[slots[i]] = PREALLOCATED_BOUND;
     bound[i] = true;
   }
-  OrtStatus* status = execute(frame, options, slots, (size_t)count);
-  if (PyErr_Occurred()) {
-    if (status) ephost_api.ReleaseStatus(status);
-    goto done;
-  }
-  if (status) {
-    raise_status(status);
-    goto done;
-  }
+  if (execute(runner, frame, options, slots, (size_t)count, on_device) < 0) goto done;
   list = PyList_New(count);
   for (Py_ssize_t i = 0; list && i < count; ++i) {
     OrtValue* value = NULL;

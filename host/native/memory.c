@@ -42,14 +42,14 @@ void memory_info_free(OrtMemoryInfo* info) {
   host_free(info);
 }
 
-static bool device_equal(const OrtMemoryDevice* a, const OrtMemoryDevice* b) {
+bool memory_device_equal(const OrtMemoryDevice* a, const OrtMemoryDevice* b) {
   return a->device_type == b->device_type && a->memory_type == b->memory_type &&
          a->vendor_id == b->vendor_id && a->device_id == b->device_id && a->alignment == b->alignment;
 }
 
 bool memory_info_equal(const OrtMemoryInfo* a, const OrtMemoryInfo* b) {
   return a == b || (a->mem_type == b->mem_type && a->allocator_type == b->allocator_type &&
-                    device_equal(&a->device, &b->device) && strcmp(a->name, b->name) == 0);
+                    memory_device_equal(&a->device, &b->device) && strcmp(a->name, b->name) == 0);
 }
 
 enum {
@@ -194,7 +194,7 @@ const OrtMemoryDevice* ORT_API_CALL SLOT(OrtEpApi,
 }
 
 bool ORT_API_CALL SLOT(OrtEpApi, MemoryDevice_AreEqual)(const OrtMemoryDevice* a, const OrtMemoryDevice* b) {
-  return a != NULL && b != NULL && (a == b || device_equal(a, b));
+  return a != NULL && b != NULL && (a == b || memory_device_equal(a, b));
 }
 
 OrtMemoryInfoDeviceType ORT_API_CALL SLOT(OrtEpApi,

@@ -116,6 +116,7 @@ struct OrtMemoryInfo {
 extern const OrtMemoryInfo ephost_cpu_memory_info; /* name "Cpu", the default CPU memory; never released */
 OrtMemoryInfo* memory_info_copy(const OrtMemoryInfo* source); /* NULL without memory */
 void memory_info_free(OrtMemoryInfo* info);                   /* NULL is fine, and so is the CPU's */
+bool memory_device_equal(const OrtMemoryDevice* a, const OrtMemoryDevice* b);
 bool memory_info_equal(const OrtMemoryInfo* a, const OrtMemoryInfo* b);
 static inline bool memory_info_is_cpu(const OrtMemoryInfo* info) {
   return info->device.device_type == OrtMemoryInfoDeviceType_CPU ||

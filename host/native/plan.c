@@ -80,8 +80,9 @@ static void frame_free(Frame* frame) {
   host_free(frame->values);
   host_free(frame->preallocated);
   host_free(frame->held);
+  host_free(frame->given);
   host_free(frame->needs);
-  host_free(frame->fetched);
+  host_free(frame->route);
   host_free(frame);
 }
 
@@ -116,7 +117,9 @@ void ephost_plan_free(Plan* plan) {
   host_free(plan->slots);
   host_free(plan->eps);
   host_free(plan->inputs);
+  host_free(plan->device_inputs);
   host_free(plan->outputs);
+  host_free(plan->device_outputs);
   host_free(plan->times);
   mutex_destroy(&plan->exclusive_lock);
   mutex_destroy(&plan->frames_lock);
@@ -245,15 +248,23 @@ OrtStatus* ephost_plan_add_steps(Plan* plan, const EphostStep* steps, size_t cou
   return status;
 }
 
-OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, size_t input_count,
-                                     const int32_t* outputs, size_t output_count) {
+OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, const int32_t* device_inputs,
+                                     size_t input_count, const int32_t* outputs,
+                                     const int32_t* device_outputs, size_t output_count) {
   if (plan->inputs || plan->outputs) return bad_plan("inputs and outputs set twice");
-  if (!slots_valid(plan, inputs, input_count, false) || !slots_valid(plan, outputs, output_count, false)) {
+  if (!slots_valid(plan, inputs, input_count, false) ||
+      !slots_valid(plan, device_inputs, input_count, true) ||
+      !slots_valid(plan, outputs, output_count, false) ||
+      !slots_valid(plan, device_outputs, output_count, true)) {
     return bad_plan("an input's or output's slot is out of range");
   }
   plan->inputs = copy_slots(inputs, input_count);
+  plan->device_inputs = copy_slots(device_inputs, input_count);
   plan->outputs = copy_slots(outputs, output_count);
-  if (!plan->inputs || !plan->outputs) return status_no_memory();
+  plan->device_outputs = copy_slots(device_outputs, output_count);
+  if (!plan->inputs || !plan->device_inputs || !plan->outputs || !plan->device_outputs) {
+    return status_no_memory();
+  }
   plan->input_count = input_count;
   plan->output_count = output_count;
   return NULL;
@@ -284,9 +295,10 @@ static Frame* frame_new(Plan* plan) {
   frame->values = host_malloc(count * sizeof(OrtValue*));
   frame->preallocated = host_calloc(count, 1);
   frame->held = host_calloc(plan->input_count ? plan->input_count : 1, sizeof *frame->held);
+  frame->given = host_calloc(plan->input_count ? plan->input_count : 1, sizeof *frame->given);
   frame->arena = plan->arena_bytes ? cpu_alloc(plan->arena_bytes) : NULL;
   frame->streams = host_calloc(plan->ep_count ? plan->ep_count : 1, sizeof *frame->streams);
-  if (!frame->values || !frame->preallocated || !frame->held || !frame->streams ||
+  if (!frame->values || !frame->preallocated || !frame->held || !frame->given || !frame->streams ||
       (plan->arena_bytes && !frame->arena) || !make_streams(frame)) {
     frame_free(frame);
     return NULL;
@@ -324,9 +336,14 @@ void frame_release(Frame* frame) {
     size_t slot = (size_t)plan->inputs[i];
     if (plan->slots[slot].constant) frame->values[slot] = plan->slots[slot].constant;
   }
-  for (size_t i = 0; i < plan->output_count; ++i) frame->preallocated[plan->outputs[i]] = 0;
+  for (size_t i = 0; i < plan->output_count; ++i) {
+    frame->preallocated[plan->outputs[i]] = 0;
+    if (plan->device_outputs[i] >= 0) frame->preallocated[plan->device_outputs[i]] = 0;
+  }
   frame->options = NULL;
   frame->needed = NULL;
+  if (frame->given_count) memset(frame->given, 0, plan->input_count * sizeof *frame->given);
+  frame->given_count = 0;
   mutex_lock(&plan->frames_lock);
   frame->link = plan->free_frames;
   plan->free_frames = frame;
@@ -351,25 +368,49 @@ static void mark_inputs(const Step* step, uint8_t* needed) {
   }
 }
 
+/* Writes what this run's route is for; false when the route that the frame has is for the same. Frames go
+ * from one run to the next, which mostly asks for the same. */
+static bool route_changes(Frame* frame, const int32_t* slots, size_t count) {
+  const Plan* plan = frame->plan;
+  bool same = frame->route_fetched == count && frame->route_given == frame->given_count && count > 0 &&
+              memcmp(frame->route, slots, count * sizeof *slots) == 0;
+  if (count > plan->output_count) { /* one that is asked for twice: not kept */
+    frame->route_fetched = 0;
+    return true;
+  }
+  int32_t* next = frame->route + count;
+  for (size_t i = 0; frame->given_count && i < plan->input_count; ++i) {
+    if (!frame->given[i]) continue;
+    same = same && *next == plan->device_inputs[i];
+    *next++ = plan->device_inputs[i];
+  }
+  if (same) return false;
+  if (count) memcpy(frame->route, slots, count * sizeof *slots);
+  frame->route_fetched = count;
+  frame->route_given = frame->given_count;
+  return true;
+}
+
 bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count) {
   const Plan* plan = frame->plan;
   if (!frame->needs) frame->needs = host_malloc(plan->slot_count ? plan->slot_count : 1);
-  if (!frame->fetched) {
-    frame->fetched = host_malloc((plan->output_count ? plan->output_count : 1) * sizeof *frame->fetched);
+  if (!frame->route) {
+    frame->route = host_calloc(plan->output_count + plan->input_count + 1, sizeof *frame->route);
   }
-  if (!frame->needs || !frame->fetched) return false;
-  frame->needed = frame->needs;
-  /* Frames go from one run to the next, which mostly asks for the same. */
-  if (frame->fetched_count && frame->fetched_count == count &&
-      memcmp(frame->fetched, slots, count * sizeof *slots) == 0) {
-    return true;
-  }
-  frame->fetched_count = count <= plan->output_count ? count : 0;
-  if (frame->fetched_count) memcpy(frame->fetched, slots, count * sizeof *slots);
-  memset(frame->needed, NEED_NOT, plan->slot_count);
-  for (size_t i = 0; i < count; ++i) frame->needed[slots[i]] = NEED_KEPT;
+  if (!frame->needs || !frame->route) return false;
+  uint8_t* needed = frame->needed = frame->needs;
+  if (!route_changes(frame, slots, count)) return true;
+  memset(needed, NEED_NOT, plan->slot_count);
+  for (size_t i = 0; i < count; ++i) needed[slots[i]] = NEED_KEPT;
   for (size_t i = plan->step_count; i-- > 0;) {
-    if (step_needed(&plan->steps[i], frame->needed)) mark_inputs(&plan->steps[i], frame->needed);
+    const Step* step = &plan->steps[i];
+    /* All that reads what this uploads lies behind it: it need not upload what is on the device. */
+    for (size_t k = 0; step->kind == STEP_COPY && frame->given_count && k < plan->input_count; ++k) {
+      for (size_t o = 0; frame->given[k] && o < step->output_count; ++o) {
+        if (step->outputs[o] == plan->device_inputs[k]) needed[step->outputs[o]] = NEED_NOT;
+      }
+    }
+    if (step_needed(step, needed)) mark_inputs(step, needed);
   }
   return true;
 }

@@ -59,9 +59,11 @@ typedef struct Plan {
   size_t step_count;
   PlanEp* eps;
   size_t ep_count;
-  int32_t* inputs; /* slots of the model's inputs, in order, overridable initializers after them */
+  int32_t* inputs;        /* slots of the model's inputs, in order, overridable initializers after them */
+  int32_t* device_inputs; /* the same in the memory of an EP that reads them; -1: no such EP */
   size_t input_count;
   int32_t* outputs;
+  int32_t* device_outputs; /* the same in the EP's memory in which they are made; -1: the CPU's */
   size_t output_count;
   size_t arena_bytes;
   ThreadPool* threads; /* borrowed */
@@ -116,10 +118,13 @@ struct Frame {
   OrtValue** values;       /* what each slot holds: the plan's constant or &storage[slot] */
   uint8_t* preallocated;   /* Preallocated flags of each slot */
   OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
-  uint8_t* needed;         /* Need of each slot in this run; NULL: every step runs */
-  uint8_t* needs;          /* the memory for `needed`, and for whom it was worked out last */
-  int32_t* fetched;        /* room for the plan's outputs */
-  size_t fetched_count;
+  bool* given;             /* of each input: it is in its device's slot instead of the CPU's */
+  size_t given_count;
+  uint8_t* needed; /* Need of each slot in this run; NULL: every step runs */
+  uint8_t* needs;  /* the memory for it, with what was worked out last */
+  int32_t* route;  /* what that was worked out for: the slots fetched, then those given on a device */
+  size_t route_fetched;
+  size_t route_given;
   void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
   OrtValue storage[];
 };

@@ -338,8 +338,11 @@ typedef struct EphostStep {
  * step; `names` each node's name and operator, each with its NUL. To be called once. */
 OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size_t count,
                                  const int32_t* slots, const char* names);
-OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, size_t input_count,
-                                     const int32_t* outputs, size_t output_count);
+/* Of each input and output the slot on the CPU and, when some EP has it in memory of its own, the slot there;
+ * -1 for none. */
+OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, const int32_t* device_inputs,
+                                     size_t input_count, const int32_t* outputs,
+                                     const int32_t* device_outputs, size_t output_count);
 /* Whether runs with these options run only what the outputs that they ask for need. */
 void ephost_run_options_only_fetches(OrtRunOptions* options, bool only);
 typedef struct EphostStepTime {

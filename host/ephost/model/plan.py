@@ -57,6 +57,9 @@ class Plan:
     planned_bytes: int  # the sum of what shares the arena
     fallback: list[Node] = field(default_factory=list)
     bodies: list[Plan] = field(default_factory=list)  # of subgraphs of nodes on the fallback
+    # Of each input and output where an EP has it in memory of its own; None: nowhere.
+    input_memories: list[DeviceMemory | None] = field(default_factory=list)
+    output_memories: list[DeviceMemory | None] = field(default_factory=list)
 
     @property
     def steps(self) -> list[Step]:
@@ -211,6 +214,8 @@ def make_plan(
     for node in graph.nodes:
         layout.add(node)
     output_slots = layout.finish(graph.outputs)
+    device_inputs = [layout.on_device(value) for value in inputs]
+    device_outputs = [layout.made_on_device(value) for value in graph.outputs]
     steps, values = layout.steps, layout.values
     last_use = _last_uses(steps, set(output_slots))
     pointer = lib.ephost_plan_new(len(values), threads, logger, exclusive)
@@ -280,9 +285,17 @@ def make_plan(
         check(lib.ephost_plan_set_arena(pointer, list(blocks.values()), len(blocks)))
         _add_steps(plan, steps, runners, kernels)
         plan.arena_bytes = arena.size
+        plan.input_memories = [_memory_of(values, runners, slot) for slot in device_inputs]
+        plan.output_memories = [_memory_of(values, runners, slot) for slot in device_outputs]
         check(
             lib.ephost_plan_set_interface(
-                pointer, input_slots, len(input_slots), output_slots, len(output_slots)
+                pointer,
+                input_slots,
+                device_inputs,
+                len(input_slots),
+                output_slots,
+                device_outputs,
+                len(output_slots),
             )
         )
     except BaseException:
@@ -403,6 +416,18 @@ class _Layout:
         self._bring([(value, 0) for value in outputs])
         return [self.slot(value, 0) for value in outputs]
 
+    def on_device(self, value: Value) -> int:
+        """The slot of an input where the first EP with memory of its own reads it; -1 when none does."""
+        if value.initializer is not None:
+            return -1
+        found = (slot for (key, memory), slot in self._slots.items() if memory and key == id(value))
+        return next(found, -1)
+
+    def made_on_device(self, value: Value) -> int:
+        """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's."""
+        memory = self._home.get(id(value), 0)
+        return self._slots[id(value), memory] if memory else -1
+
     def _bring(self, wanted: Sequence[tuple[Value, int]]) -> None:
         """Copy what is not where it is wanted; from one device to another by way of the CPU."""
         down: dict[int, list[Value]] = {}
@@ -449,6 +474,10 @@ def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: S
         members = runners.members.get(step.node.index) or (step.node,)
         names += (_listed([m.name or f"#{m.index}" for m in members]), _listed([m.op_type for m in members]))
     check(lib.ephost_plan_add_steps(plan.pointer, rows, len(rows), slots, packed(names)))
+
+
+def _memory_of(values: Sequence[tuple[Value, int]], runners: _Runners, slot: int) -> DeviceMemory | None:
+    return runners.memory(values[slot][1]) if slot >= 0 else None
 
 
 def _listed(names: Sequence[str]) -> str:
