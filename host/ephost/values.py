@@ -389,7 +389,7 @@ class OrtValue:
     # ---- to and from others ----
 
     def numpy(self) -> Any:
-        """The value as numpy has it: an array, a list, a dict, or None. An array shares the memory on the CPU,
+        """The value as numpy has it: an array, a list, a dict, or None. An array shares memory on the CPU,
         and is a copy of what is on a device.
         """
         all_dtypes()

@@ -1,0 +1,262 @@
+"""Values that a program puts on an EP's device itself, and what runs make of them.
+
+tests/plugins/device_plugin is such an EP: its memory is garbage to the CPU, and its kernels refuse any other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import ephost
+import numpy as np
+import pytest
+from api_models import add_and_relu, model_bytes, tensor
+from conftest import ROOT
+from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
+from ephost.devices import OrtDevice
+from ephost.errors import Fail, InvalidArgument, NotImplemented
+from onnx import helper
+from plugin_harness import build_plugin
+
+X = np.array([[1, -5, 2], [0, 1, -1]], np.float32)
+Y = np.full((2, 3), 2, np.float32)
+OrtValue = ephost.OrtValue
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = ROOT / "tests" / "plugins" / "device_plugin"
+    return build_plugin(source, tmp_path_factory.mktemp("device_values"), "-pthread")
+
+
+@pytest.fixture
+def counts(library: Path) -> Iterator[Callable[[], dict[str, int]]]:
+    """Registers the plugin as ``device``; what it counted since."""
+    tell = ctypes.CDLL(str(library)).device_plugin_counts
+    tell.restype = ctypes.c_char_p
+
+    def now() -> dict[str, int]:
+        return {name: int(number) for name, number in (e.split("=") for e in tell().decode().split())}
+
+    before = now()
+    ephost.register_execution_provider_library("device", str(library))
+    yield lambda: {name: number - before[name] for name, number in now().items()}
+    gc.collect()
+    ephost.unregister_execution_provider_library("device")
+    after = {name: number - before[name] for name, number in now().items()}
+    for made, released in (("allocators", "allocators_released"), ("transfers", "transfers_released")):
+        assert after[made] == after[released]
+    assert after["blocks"] == after["blocks_freed"]
+    assert after["streams"] == after["streams_released"]
+
+
+def number() -> int:
+    """Which of its devices the plugin means: another one each time that it is registered."""
+    info = ephost.get_ep_devices()[0].memory_info(ephost.OrtDeviceMemoryType.DEFAULT)
+    return info.device_id
+
+
+def raw(value: ephost.OrtValue) -> bytes:
+    return ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+
+
+def inverted(array: np.ndarray) -> bytes:
+    return bytes(~byte & 0xFF for byte in array.tobytes())
+
+
+def add_and_multiply() -> ephost.InferenceSession:
+    """s = x + y, p = s * y: both on the device."""
+    nodes = [helper.make_node("Add", ["x", "y"], ["s"]), helper.make_node("Mul", ["s", "y"], ["p"])]
+    floats = [tensor(name, 2, 3) for name in "xysp"]
+    session = ephost.InferenceSession(model_bytes(nodes, floats[:2], floats[2:]), providers=["device"])
+    assert session.get_providers()[0] == "device"
+    return session
+
+
+# ---- values ----
+
+
+def test_a_value_made_on_a_device_is_there_and_comes_back(counts: Callable[[], dict[str, int]]) -> None:
+    value = OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    assert (value.device_name(), value.memory_name()) == ("gpu", "make_believe")
+    assert raw(value) == inverted(X)
+    assert value.numpy().tolist() == X.tolist()
+    assert np.asarray(value).tolist() == X.tolist()
+    assert counts()["uploads"] == 1
+
+
+def test_a_value_is_made_on_a_device_by_its_memory_info(counts: Callable[[], dict[str, int]]) -> None:
+    (device,) = ephost.get_ep_devices()
+    info = device.memory_info(ephost.OrtDeviceMemoryType.DEFAULT)
+    for kind in (np.float32, 1):
+        value = OrtValue.ortvalue_from_shape_and_type([2, 3], kind, memory_info=info)
+        value.update_inplace(X)
+        assert (raw(value), value.shape(), value.element_type()) == (inverted(X), [2, 3], 1)
+    empty = OrtValue.ortvalue_from_numpy(
+        np.empty((0, 3), np.int64), "gpu", info.device_id, info.device_vendor_id
+    )
+    assert empty.numpy().shape == (0, 3)
+
+
+@pytest.mark.usefixtures("counts")
+def test_tensors_are_copied_between_any_two_places() -> None:
+    here = OrtValue.ortvalue_from_numpy(X)
+    there, other = (OrtValue.ortvalue_from_numpy(Y, "gpu", number()) for _ in range(2))
+    back = OrtValue.ortvalue_from_numpy(np.zeros_like(X))
+    ephost.copy_tensors([here], [there])
+    ephost.copy_tensors([there], [other])
+    ephost.copy_tensors([other], [back])
+    assert (raw(there), raw(other)) == (inverted(X), inverted(X))
+    assert back.numpy().tolist() == X.tolist()
+    with pytest.raises(InvalidArgument, match=r"shape \[2, 3\].*shape \[3, 2\]"):
+        ephost.copy_tensors([OrtValue.ortvalue_from_numpy(X.reshape(3, 2))], [there])
+
+
+@pytest.mark.usefixtures("counts")
+def test_what_a_device_cannot_hold_is_refused() -> None:
+    with pytest.raises(NotImplemented, match="id=333"):
+        OrtValue.ortvalue_from_numpy(X, "gpu", 333)
+    with pytest.raises(NotImplemented, match="vendor=0x10de"):
+        OrtValue.ortvalue_from_numpy(X, "cuda")
+    with pytest.raises(InvalidArgument, match="strings"):
+        OrtValue.ortvalue_from_numpy(np.array(["a"], dtype=object), "gpu", number())
+    with pytest.raises(NotImplemented, match="DLPack"):
+        OrtValue.ortvalue_from_numpy(X, "gpu", number()).to_dlpack()
+
+
+def test_a_library_stays_registered_while_a_value_is_on_its_device(
+    counts: Callable[[], dict[str, int]],
+) -> None:
+    value = OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    again = OrtValue(value)
+    del value
+    with pytest.raises(Fail, match="values or streams on its devices"):
+        ephost.unregister_execution_provider_library("device")
+    assert again.numpy().tolist() == X.tolist()
+    assert counts()["blocks"] - counts()["blocks_freed"] == 1
+
+
+def test_copies_on_a_stream_are_done_when_it_was_waited_for(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "streams")
+    ephost.register_execution_provider_library("device", str(library))
+    stream = ephost.get_ep_devices()[0].create_sync_stream()
+    assert isinstance(stream.get_handle(), int)
+    value = OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32, "gpu", number())
+    ephost.copy_tensors([OrtValue.ortvalue_from_numpy(X)], [value], stream)
+    with pytest.raises(Fail, match="streams on its devices"):
+        ephost.unregister_execution_provider_library("device")
+    del value, stream
+    ephost.unregister_execution_provider_library("device")
+
+
+# ---- runs ----
+
+
+def test_feeds_that_are_on_the_device_are_not_uploaded_again(counts: Callable[[], dict[str, int]]) -> None:
+    session = add_and_multiply()
+    assert [info.name for info in session.get_input_memory_infos()] == ["make_believe"] * 2
+    assert [info.name for info in session.get_output_memory_infos()] == ["make_believe"] * 2
+    x, y = (OrtValue.ortvalue_from_numpy(array, "gpu", number()) for array in (X, Y))
+    for feed, uploads in (({"x": x, "y": y}, 0), ({"x": x, "y": Y}, 1), ({"x": X, "y": Y}, 2)) * 2:
+        before = counts()["uploaded"]
+        s, p = session.run(None, feed)
+        assert (s.tolist(), p.tolist()) == ((X + Y).tolist(), ((X + Y) * Y).tolist())
+        assert counts()["uploaded"] - before == uploads
+
+
+def test_an_output_bound_to_the_device_stays_there(counts: Callable[[], dict[str, int]]) -> None:
+    session = add_and_multiply()
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", OrtValue.ortvalue_from_numpy(X, "gpu", number()))
+    binding.bind_ortvalue_input("y", OrtValue.ortvalue_from_numpy(Y, "gpu", number()))
+    binding.bind_output("p", "gpu", number())
+    before = counts()
+    session.run_with_iobinding(binding)
+    (p,) = binding.get_outputs()
+    assert (counts()["uploaded"], counts()["downloaded"]) == (before["uploaded"], before["downloaded"])
+    assert raw(p) == inverted((X + Y) * Y)
+    assert binding.copy_outputs_to_cpu()[0].tolist() == ((X + Y) * Y).tolist()
+    binding.bind_output("s")  # one here, one there
+    session.run_with_iobinding(binding)
+    assert [value.device_name() for value in binding.get_outputs()] == ["gpu", "cpu"]
+    assert [value.numpy().tolist() for value in binding.get_outputs()] == [
+        ((X + Y) * Y).tolist(),
+        (X + Y).tolist(),
+    ]
+
+
+def test_an_output_is_written_into_a_value_on_the_device(counts: Callable[[], dict[str, int]]) -> None:
+    session = add_and_multiply()
+    target = OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    feed, pointer = (
+        {"x": OrtValue.ortvalue_from_numpy(X), "y": OrtValue.ortvalue_from_numpy(Y)},
+        target.data_ptr(),
+    )
+    binding = session.io_binding()
+    for name, value in feed.items():
+        binding.bind_ortvalue_input(name, value)
+    binding.bind_ortvalue_output("p", target)
+    before = counts()
+    session.run_with_iobinding(binding)
+    assert counts()["downloaded"] == before["downloaded"]
+    assert (raw(target), target.data_ptr()) == (inverted((X + Y) * Y), pointer)
+    fetches, devices = OrtValueVector(), [OrtDevice.make("gpu", number()), OrtDevice.make("cpu", 0)]
+    session.run_with_ortvaluevector(
+        None,
+        list(feed),
+        list(feed.values()),
+        ["s", "p"],
+        fetches,
+        devices,
+    )
+    assert [value.device_name() for value in fetches] == ["gpu", "cpu"]
+    assert fetches[0].numpy().tolist() == (X + Y).tolist()
+
+
+def test_results_on_a_device_outlive_their_session(counts: Callable[[], dict[str, int]]) -> None:
+    session = add_and_multiply()
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", Y)
+    binding.bind_output("p", "gpu", number())
+    session.run_with_iobinding(binding)
+    (p,) = binding.get_outputs()
+    session.close()
+    del session, binding
+    gc.collect()
+    assert counts()["eps_released"] == 0
+    assert p.numpy().tolist() == ((X + Y) * Y).tolist()
+    del p
+    gc.collect()
+    assert counts()["eps_released"] == counts()["eps"] == 1
+
+
+@pytest.mark.usefixtures("counts")
+def test_values_on_a_device_reach_nodes_on_the_cpu_and_results_of_those_the_device() -> None:
+    session = ephost.InferenceSession(add_and_relu(), providers=["device"])  # Relu is left to the fallback
+    x, y = (OrtValue.ortvalue_from_numpy(array, "gpu", number()) for array in (X, Y))
+    assert session.run(["z"], {"x": x, "y": y})[0].tolist() == np.maximum(X + Y, 0).tolist()
+    without = ephost.InferenceSession(add_and_relu())
+    assert without.run(["z"], {"x": x, "y": Y})[0].tolist() == np.maximum(X + Y, 0).tolist()
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", x)
+    binding.bind_ortvalue_input("y", y)
+    binding.bind_output("z", "gpu", number())
+    session.run_with_iobinding(binding)
+    assert raw(binding.get_outputs()[0]) == inverted(np.maximum(X + Y, 0))
+
+
+@pytest.mark.usefixtures("counts")
+def test_an_input_that_the_device_and_the_cpu_read_may_be_given_on_the_device() -> None:
+    nodes = [helper.make_node("Add", ["x", "y"], ["s"]), helper.make_node("Neg", ["x"], ["n"])]
+    floats = [tensor(name, 2, 3) for name in "xysn"]
+    session = ephost.InferenceSession(model_bytes(nodes, floats[:2], floats[2:]), providers=["device"])
+    x = OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    for _ in range(2):
+        s, n = session.run(None, {"x": x, "y": Y})
+        assert (s.tolist(), n.tolist()) == ((X + Y).tolist(), (-X).tolist())
