@@ -202,8 +202,9 @@ class LayoutConverter:
         while moved:
             moved = False
             for node in list(self.graph.nodes):
-                if _is_transpose(node) and not node.ep_name and (self._cancel(node) or self._push(node)):
-                    moved = True
+                if not _is_transpose(node) or node.ep_name or node not in self.graph.nodes:
+                    continue
+                moved = self._cancel(node) or self._push(node) or moved
             self._drop_dead()
         self.graph.nodes = topological_order(self.graph.nodes)
 
@@ -220,8 +221,10 @@ class LayoutConverter:
             _replace_input(node, 0, origin)
             _set_permutation(node, both)
             return True
-        if out.is_output or any(out is v for c in out.consumers for v in c.implicit_inputs):
+        if any(out is v for c in out.consumers for v in c.implicit_inputs):
             return False
+        if out.is_output:
+            return self._make_output(origin, first, node)
         if self.graph.values.get(origin.name) is not origin:
             return False
         if not out.consumers:
@@ -230,6 +233,25 @@ class LayoutConverter:
             for at, value in enumerate(consumer.inputs):
                 if value is out:
                     _replace_input(consumer, at, origin)
+        return True
+
+    def _make_output(self, origin: Value, first: Node, second: Node) -> bool:
+        """Let a value's producer make the graph's output itself, where two transposes undo each other."""
+        producer, out = origin.producer, second.outputs[0]
+        assert out is not None
+        if producer is None or producer.ep_name or producer.subgraphs or origin.is_output:
+            return False
+        between = second.inputs[0]
+        assert between is not None
+        if origin.consumers != [first] or between.consumers != [second]:
+            return False
+        at = origin.producer_output
+        producer.outputs[at] = out
+        producer.proto.output[at] = out.name
+        out.producer, out.producer_output = producer, at
+        for value in (origin, between):
+            self.graph.values.pop(value.name, None)
+        self.graph.nodes = [n for n in self.graph.nodes if n is not first and n is not second]
         return True
 
     def _push(self, node: Node) -> bool:
