@@ -1,0 +1,120 @@
+"""The vendors' plugins that these tests know: where they are, and what each needs to run on a plain machine.
+
+Nothing here is patched: each is the package as it comes from PyPI. What is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_VULKAN = Path("/usr/lib/chromium/vk_swiftshader_icd.json")  # Debian's chromium has a driver for the CPU
+_INTEL = [{"type": "CPU", "vendor": "Intel", "vendor_id": 0x8086}]
+_GOOGLE = [{"type": "CPU"}, {"type": "GPU", "vendor": "Google", "vendor_id": 0x1AE0}]
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One plugin. ``tolerance`` is how far its float32 results may be from those of a CPU, relative to the
+    largest; ``devices`` says what hardware it has to be told of, which only ephost can.
+    """
+
+    name: str
+    module: str
+    library_in_module: str
+    registration: str
+    tolerance: float
+    devices: list[dict[str, object]] = field(default_factory=list)
+    files: tuple[Path, ...] = ()
+    option_files: Mapping[str, str] = field(default_factory=dict)  # option -> a file in the module
+    environment: Mapping[str, str] = field(default_factory=dict)
+    models: tuple[str, ...] = ("one", "light", "cls", "rec")  # those that it runs in seconds on two cores
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the package is installed."""
+        spec = importlib.util.find_spec(self.module)
+        locations = list(spec.submodule_search_locations or []) if spec else []
+        return Path(locations[0]) if locations else None
+
+    @property
+    def library(self) -> Path:
+        """The plugin's library, of an installed package."""
+        assert self.folder is not None
+        return self.folder / self.library_in_module
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The provider options that it needs."""
+        assert self.folder is not None
+        return {key: str(self.folder / file) for key, file in self.option_files.items()}
+
+    def missing(self, host: str = "ephost") -> str:
+        """Why it cannot run here in a host; "" when it can."""
+        if sys.platform != "linux" or platform.machine() != "x86_64":
+            return "the vendors' packages that are known here are for Linux on x86-64"
+        if importlib.util.find_spec(host) is None:
+            return f"{host} is not installed"
+        if self.folder is None or not self.library.exists():
+            return f"{self.module} is not installed"
+        for file in self.files:
+            if not file.exists():
+                return f"there is no {file}"
+        if host != "ephost" and self.devices:
+            return f"{host} cannot be told of the hardware that {self.name} asks for"
+        return ""
+
+    def variables(self) -> dict[str, str]:
+        """What its process needs in the environment."""
+        made = dict(self.environment)
+        if self.devices:
+            made["EPHOST_HARDWARE_DEVICES"] = json.dumps(self.devices)
+        return made
+
+
+VENDORS = {
+    vendor.name: vendor
+    for vendor in (
+        Vendor("nxrt", "nxrt_ep_cpu", "libonnx_runtime_ep_cpu_plugin.so", "nxrt", 1e-4),
+        Vendor(
+            "ggml",
+            "onnxruntime_ggml",
+            "lib/libonnxruntime_ggml.so",
+            "ggml",
+            1e-2,  # it computes some convolutions in float16
+            environment={"ORT_GGML_LOG": "off"},
+        ),
+        Vendor(
+            "openvino",
+            "onnxruntime_ep_openvino",
+            "libonnxruntime_providers_openvino_plugin.so",
+            "openvino",
+            2e-2,  # it may compute in bfloat16 where the CPU can
+            devices=_INTEL,
+        ),
+        Vendor(
+            "qnn",
+            "onnxruntime_qnn",
+            "libonnxruntime_providers_qnn.so",
+            "QNNExecutionProvider",  # the name that its compiled models ask for
+            5e-2,  # float16 throughout
+            option_files={"backend_path": "libQnnHtp.so"},
+        ),
+        Vendor(
+            "webgpu",
+            "onnxruntime_ep_webgpu",
+            "libonnxruntime_providers_webgpu.so",
+            "webgpu",
+            1e-4,
+            devices=_GOOGLE,
+            files=(_VULKAN,),
+            models=("one", "cls"),
+            environment={"XDG_RUNTIME_DIR": "/tmp", "VK_DRIVER_FILES": str(_VULKAN)},
+        ),
+    )
+}
