@@ -1,0 +1,139 @@
+"""Run the ONNX standard's node tests on vendors' plugins in both hosts, and say how they did.
+
+    python -m tests.vendor.report FOLDER [--vendor NAME ...] [--host NAME ...] [--only REGEX ...]
+
+Writes FOLDER/report.md for people and FOLDER/report.json for programs: for each plugin and host how many
+cases ran, passed and had nodes on the plugin, and which cases pass (or are claimed) in onnxruntime but not in
+ephost. The records of each run, one for each case, are FOLDER/HOST_VENDOR.json. The vendor ``none`` is no
+plugin at all. A plugin that cannot run is listed with the reason.
+
+Exit status: 0; 1 when there is a case that onnxruntime does better; 2 when a run did not come to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+if __package__:
+    from . import compare
+    from .vendors import VENDORS
+else:
+    import compare
+    from vendors import VENDORS
+
+HOSTS = ("ephost", "onnxruntime")
+NO_PLUGIN = "none"
+
+
+@dataclass
+class Entry:
+    """One plugin in one host. ``reason`` says why there are no numbers; ``broken`` that there should be."""
+
+    vendor: str
+    host: str
+    cases: int = 0
+    passed: int = 0
+    claimed: int = 0
+    crashed: int = 0
+    reason: str = ""
+    broken: bool = False
+    regressions: dict[str, list[str]] = field(default_factory=dict)
+
+
+def measure(vendor: str, host: str, only: Sequence[str], folder: Path) -> Entry:
+    """Run the node tests in a process of their own, and keep their records in the folder."""
+    entry = Entry(vendor, host)
+    output = folder / f"{host}_{vendor}.json"
+    output.unlink(missing_ok=True)
+    command = [sys.executable, str(Path(__file__).with_name("compare.py")), host, "--output", str(output)]
+    variables = dict(os.environ)
+    if vendor != NO_PLUGIN:
+        plugin = VENDORS[vendor]
+        entry.reason = plugin.missing(host)
+        if entry.reason:
+            return entry
+        options = "".join(f",{key}={value}" for key, value in plugin.options.items())
+        command += ["--ep", f"{plugin.registration}={plugin.library}{options}"]
+        variables.update(plugin.variables())
+    for pattern in only:
+        command += ["--only", pattern]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    if not output.exists():
+        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        entry.reason, entry.broken = lines[-1], True
+        return entry
+    results = compare.read_results(output)
+    entry.cases = len(results)
+    entry.passed = sum(result.status == "pass" for result in results)
+    entry.claimed = sum(bool(result.claimed) for result in results)
+    entry.crashed = sum(result.status in ("crash", "timeout") for result in results)
+    return entry
+
+
+def add_regressions(entries: Sequence[Entry], folder: Path) -> None:
+    """Fill in what onnxruntime does and ephost does not, for the plugins that ran in both."""
+    ran = {(entry.vendor, entry.host): entry for entry in entries if not entry.reason}
+    for (vendor, host), entry in ran.items():
+        if host == "ephost" and (vendor, "onnxruntime") in ran:
+            here, there = (
+                compare.read_results(folder / f"{name}_{vendor}.json") for name in ("ephost", "onnxruntime")
+            )
+            entry.regressions = compare.regressions(here, there)
+
+
+def markdown(entries: Sequence[Entry]) -> str:
+    """The report for people."""
+    return "\n".join(_lines(entries)) + "\n"
+
+
+def _lines(entries: Sequence[Entry]) -> Iterator[str]:
+    yield "# The ONNX standard's node tests on vendors' plugins"
+    yield ""
+    yield "| plugin | host | cases | passed | with nodes on the plugin | crashed or hung |"
+    yield "|---|---|---|---|---|---|"
+    for e in entries:
+        numbers = f"{e.cases} | {e.passed} | {e.claimed} | {e.crashed}"
+        reason = e.reason.replace("|", "\\|")
+        yield f"| {e.vendor} | {e.host} | {numbers if not e.reason else f'{reason} | | |'} |"
+    for e in entries:
+        for what, lines in e.regressions.items():
+            if lines:
+                heading = "pass" if what == "fails" else "are claimed"
+                yield f"\n## {e.vendor}: {len(lines)} cases that {heading} in onnxruntime, not in {e.host}\n"
+                yield from (f"- {line.splitlines()[0]}" for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the report goes")
+    parser.add_argument("--vendor", action="append", choices=[NO_PLUGIN, *VENDORS], help="default: all")
+    parser.add_argument("--host", action="append", choices=HOSTS, help="default: both")
+    parser.add_argument("--only", action="append", default=[], metavar="REGEX", help="matching cases only")
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    entries = []
+    for vendor in options.vendor or [NO_PLUGIN, *VENDORS]:
+        for host in options.host or HOSTS:
+            entries.append(measure(vendor, host, options.only, options.folder))
+            print(f"{vendor} in {host}: {asdict(entries[-1])}", file=sys.stderr, flush=True)
+    add_regressions(entries, options.folder)
+    text = markdown(entries)
+    (options.folder / "report.md").write_text(text)
+    report = {"only": options.only, "entries": [asdict(entry) for entry in entries]}
+    (options.folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    print(text)
+    if any(entry.broken for entry in entries):
+        return 2
+    return int(any(lines for entry in entries for lines in entry.regressions.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
