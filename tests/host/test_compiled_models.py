@@ -33,6 +33,12 @@ W = np.array([10, 20, 30, 40], dtype=np.float32)
 LARGE = np.full(4, 2, dtype=np.float32)
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a plugin writes beside a model without a path goes to the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 def _float(name: str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])
 
