@@ -364,7 +364,10 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
 /* The native value behind an ephost.OrtValue, which keeps its address in `_address`; NULL for other objects.
  */
 static const OrtValue* wrapped_value(PyObject* object) {
-  if (!state.value_type || !PyType_IsSubtype(Py_TYPE(object), state.value_type)) return NULL;
+  if (Py_TYPE(object) != state.value_type &&
+      (!state.value_type || !PyType_IsSubtype(Py_TYPE(object), state.value_type))) {
+    return NULL;
+  }
   PyObject* address = PyObject_GetAttr(object, state.address_name);
   if (!address) {
     PyErr_Clear();
@@ -727,49 +730,48 @@ static int bind_converted(Runner* runner, Frame* frame, size_t index, PyObject* 
   return result;
 }
 
+/* Makes the input a tensor over the array's memory when it is just the array that the model wants. */
+static bool bind_array(const InputSpec* spec, OrtValue* value, PyArrayObject* array) {
+  int rank = PyArray_NDIM(array);
+  if (PyArray_TYPE(array) != spec->type_number || !PyArray_IS_C_CONTIGUOUS(array) ||
+      !PyArray_ISALIGNED(array) || !PyArray_ISNOTSWAPPED(array) || rank > MAX_RANK ||
+      (spec->rank >= 0 && spec->rank != rank)) {
+    return false;
+  }
+  int64_t dims[MAX_RANK];
+  for (int i = 0; i < rank; ++i) {
+    dims[i] = PyArray_DIM(array, i);
+    if (spec->rank >= 0 && spec->dims[i] >= 0 && spec->dims[i] != dims[i]) return false;
+  }
+  return value_init_tensor(value, spec->element_type, dims, (size_t)rank, NULL, PyArray_DATA(array),
+                           &ephost_cpu_memory_info);
+}
+
+/* The same with a native value: on the CPU, or where the device that reads the input has it. */
+static bool bind_value(Runner* runner, Frame* frame, size_t index, const OrtValue* given) {
+  if (!tensor_fits(&runner->inputs[index], given)) return false;
+  if (memory_info_is_cpu(given->memory_info)) {
+    return value_init_tensor(&frame->storage[runner->plan->inputs[index]], given->element_type, given->dims,
+                             given->rank, NULL, given->data, given->memory_info);
+  }
+  int32_t slot = runner->plan->device_inputs[index];
+  if (!is_memory_of(runner->plan, slot, given) || !value_share(&frame->storage[slot], given)) return false;
+  frame->given[index] = true;
+  ++frame->given_count;
+  return true;
+}
+
 /* The feed for one input, without a copy and without a new object where it is just the array that the model
  * wants. */
 static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* object) {
-  const InputSpec* spec = &runner->inputs[index];
   size_t slot = (size_t)runner->plan->inputs[index];
   OrtValue* value = &frame->storage[slot];
   frame->values[slot] = value;
-  if (PyArray_Check(object)) {
-    PyArrayObject* array = (PyArrayObject*)object;
-    int rank = PyArray_NDIM(array);
-    if (PyArray_TYPE(array) == spec->type_number && PyArray_IS_C_CONTIGUOUS(array) &&
-        PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array) && rank <= MAX_RANK &&
-        (spec->rank < 0 || spec->rank == rank)) {
-      int64_t dims[MAX_RANK];
-      bool fits = true;
-      for (int i = 0; i < rank; ++i) {
-        dims[i] = PyArray_DIM(array, i);
-        if (spec->rank >= 0 && spec->dims[i] >= 0 && spec->dims[i] != dims[i]) fits = false;
-      }
-      if (fits && value_init_tensor(value, spec->element_type, dims, (size_t)rank, NULL, PyArray_DATA(array),
-                                    &ephost_cpu_memory_info)) {
-        frame->held[index] = Py_NewRef(object); /* another thread may change the dict while the run lasts */
-        return 0;
-      }
-    }
-  }
-  if (!PyArray_Check(object)) {
-    const OrtValue* wrapped = wrapped_value(object);
-    if (wrapped && tensor_fits(spec, wrapped)) {
-      int32_t on_device = runner->plan->device_inputs[index];
-      bool on_cpu = memory_info_is_cpu(wrapped->memory_info);
-      if (!on_cpu && !is_memory_of(runner->plan, on_device, wrapped)) {
-        value = NULL; /* on a device where nobody reads it: by way of the CPU */
-      } else if (!on_cpu) {
-        value = &frame->storage[on_device];
-      }
-      if (value && value_share(value, wrapped)) {
-        frame->held[index] = Py_NewRef(object);
-        frame->given[index] = !on_cpu;
-        frame->given_count += !on_cpu;
-        return 0;
-      }
-    }
+  const OrtValue* given = wrapped_value(object);
+  if (given ? bind_value(runner, frame, index, given)
+            : PyArray_Check(object) && bind_array(&runner->inputs[index], value, (PyArrayObject*)object)) {
+    frame->held[index] = Py_NewRef(object); /* another thread may change the dict while the run lasts */
+    return 0;
   }
   return bind_converted(runner, frame, index, object);
 }
