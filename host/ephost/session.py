@@ -51,6 +51,7 @@ _LOG = logging.getLogger("ephost.session")
 DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 CONTEXT_ENABLE = "ep.context_enable"
 DISABLE_COMPILING = "session.disable_model_compile"
+OFFER_SUBGRAPHS = "ephost.offer_subgraphs"  # "0": bodies of If, Loop and Scan are not offered to EPs
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -443,6 +444,7 @@ class InferenceSession(Session):
             logger=resources.logger,
             config=resources.config,
             prepack=self._options._config.get("session.disable_prepacking") != "1",
+            offer_subgraphs=self._options._config.get(OFFER_SUBGRAPHS, "1") != "0",
             compiling=self._options._config.get(DISABLE_COMPILING) != "1",
         ).run()
         for assignment in resources.assignments:

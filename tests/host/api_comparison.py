@@ -26,7 +26,6 @@ REASONS = {
     "ModelCompiler.set_ep_context_data_write_func": "refused: plugins write their own files",
     "LoraAdapter": "refused: a file format of ONNX Runtime",
     "AdapterFormat": "its contents can be set and read; files are refused: a format of ONNX Runtime",
-    "OrtEpDevice.create_sync_stream": "refused: there is no device memory yet",
     "OrtSyncStream": "as OrtEpDevice.create_sync_stream",
     "SessionOptions.register_custom_ops_library": "refused: such kernels need ONNX Runtime's CPU provider",
     "SessionOptions.set_ep_context_data_read_func": "refused: plugins read their own files",

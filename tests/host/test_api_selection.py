@@ -10,12 +10,13 @@ from typing import Any
 import ephost
 import numpy as np
 import pytest
-from api_models import add_and_relu
+from api_models import add_and_relu, model_bytes, tensor
 from ephost._bindings import ffi
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
 from ephost.errors import EPFail, Fail, InvalidArgument
 from ephost.plugins import sample_compiler, sample_kernels
 from ephost.selection import POLICIES, Candidate, apply_policy
+from onnx import helper
 
 X = np.ones((2, 3), np.float32)
 HOST = "CPUExecutionProvider"
@@ -308,3 +309,35 @@ def test_what_is_no_function_is_no_factory(create: Any, error: type[Exception], 
     with pytest.raises(error, match=message):
         ephost.register_execution_provider_factory("inside", create, entry_points()[1])
     assert ephost.get_ep_devices() == []
+
+
+# ---- bodies of control flow ----
+
+
+@pytest.mark.parametrize(("entry", "claimed"), [("", True), ("1", True), ("0", False)])
+def test_bodies_of_control_flow_are_offered_to_eps_or_not(entry: str, claimed: bool) -> None:
+    branches = [
+        helper.make_graph([helper.make_node(kind, ["x"], ["b"])], kind, [], [tensor("b", 3)])
+        for kind in ("Relu", "Neg")
+    ]
+    choose = helper.make_node("If", ["c"], ["m"], then_branch=branches[0], else_branch=branches[1])
+    outer = helper.make_node("Add", ["m", "x"], ["y"])
+    inputs = [tensor("c", element_type=9), tensor("x", 3)]
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if entry:
+        options.add_session_config_entry("ephost.offer_subgraphs", entry)
+    name, x = sample_kernels.get_ep_name(), np.array([1, -2, 3], np.float32)
+    ephost.register_execution_provider_library("api-bodies", sample_kernels.get_library_path())
+    try:
+        session = ephost.InferenceSession(
+            model_bytes([choose, outer], inputs, [tensor("y", 3)]), options, providers=[name]
+        )
+        groups = session.get_provider_graph_assignment_info()
+        taken = {node.op_type for group in groups if group.ep_name == name for node in group.get_nodes()}
+        assert taken == ({"Relu", "Neg", "Add"} if claimed else {"Add"})
+        assert session.run(None, {"c": np.array(True), "x": x})[0].tolist() == [2, -2, 6]
+        assert session.run(None, {"c": np.array(False), "x": x})[0].tolist() == [0, 0, 0]
+        session.close()
+    finally:
+        ephost.unregister_execution_provider_library("api-bodies")

@@ -118,6 +118,7 @@ class Partitioner:
         config: Any,
         prepack: bool = True,
         compiling: bool = True,
+        offer_subgraphs: bool = True,
     ) -> None:
         self.model = model
         self.constants = constants
@@ -126,6 +127,7 @@ class Partitioner:
         self.config = config
         self.prepack = prepack
         self.compiling = compiling  # False: only what is compiled already may go to an EP's Compile
+        self.offer_subgraphs = offer_subgraphs  # bodies of control flow; False: those run on the host
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -160,7 +162,7 @@ class Partitioner:
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
         for node in list(graph.nodes):
-            if not node.ep_name:
+            if not node.ep_name and self.offer_subgraphs:
                 for name in sorted(node.subgraphs):
                     self._ask_all(assignment, node.subgraphs[name])
         if any(not node.ep_name and not node.left_to_host for node in graph.nodes):
