@@ -155,7 +155,8 @@ options.add_session_config_entry("session.disable_model_compile", "1")
 session = ephost.InferenceSession({str(compiled)!r}, options)
 print(session.run(None, {{"x": numpy.arange(4, dtype=numpy.float32)}})[0].tolist())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.stdout.strip(), done.returncode) == (str(EXPECTED.tolist()), 0), done.stderr
 
 
