@@ -16,13 +16,29 @@
 
 /* ---- What is counted ----------------------------------------------------------------------------------- */
 
-#define COUNTS(COUNT)                                                                                     \
-  COUNT(allocators)                                                                                       \
-  COUNT(allocators_released) COUNT(blocks) COUNT(blocks_freed) COUNT(transfers) COUNT(transfers_released) \
-      COUNT(uploads) COUNT(uploaded) COUNT(downloads) COUNT(downloaded) COUNT(kernels)                    \
-          COUNT(kernels_released) COUNT(computed) COUNT(streams) COUNT(streams_released)                  \
-              COUNT(notifications) COUNT(notifications_released) COUNT(activated) COUNT(waited)           \
-                  COUNT(queued) COUNT(eps) COUNT(eps_released)
+#define COUNTS(COUNT)           \
+  COUNT(allocators)             \
+  COUNT(allocators_released)    \
+  COUNT(blocks)                 \
+  COUNT(blocks_freed)           \
+  COUNT(transfers)              \
+  COUNT(transfers_released)     \
+  COUNT(uploads)                \
+  COUNT(uploaded)               \
+  COUNT(downloads)              \
+  COUNT(downloaded)             \
+  COUNT(kernels)                \
+  COUNT(kernels_released)       \
+  COUNT(computed)               \
+  COUNT(streams)                \
+  COUNT(streams_released)       \
+  COUNT(notifications)          \
+  COUNT(notifications_released) \
+  COUNT(activated)              \
+  COUNT(waited)                 \
+  COUNT(queued)                 \
+  COUNT(eps)                    \
+  COUNT(eps_released)
 
 enum {
 #define AS_ENUM(name) N_##name,
@@ -233,7 +249,7 @@ static void ORT_API_CALL free_block(OrtAllocator* this_ptr, void* data) {
   }
   Block* block = *link;
   if (block == NULL) { /* memory of somebody else: nothing good can come after this */
-    fprintf(stderr, "device_plugin: Free of a block that is not ours\n");
+    (void)fprintf(stderr, "device_plugin: Free of a block that is not ours\n");
     abort();
   }
   *link = block->next;
