@@ -3,6 +3,7 @@
 #   make demo      that, and a real model on two plugins: samples/recognize_text.py
 #   make test      that, and the tests
 #   make lint      that, and what the sources are held to besides the tests
+#   make docs      the documentation as a site, with the API reference, in site/
 #   make clean     removes what these made
 PYTHON ?= python3
 VENV ?= .venv
@@ -18,7 +19,7 @@ VENDOR_PACKAGES := nxrt-ep-cpu==0.1.0.dev6 onnxruntime-ggml==0.2.0 rapidocr-onnx
 # For the build, which happens in this environment so that it can go on where it stopped.
 BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "cmake>=3.25" "ninja"
 
-.PHONY: develop demo test lint clean
+.PHONY: develop demo test lint docs clean
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
@@ -45,6 +46,14 @@ test: develop
 lint: develop
 	.ci/lint $(BUILD)
 
+# NO_MKDOCS_2_WARNING: mkdocs-material speaks of its successor in every build.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
+
+$(VENV)/.docs: docs/requirements.txt | $(VENV)/.installed
+	python -m pip install --quiet -r docs/requirements.txt
+	touch $@
+
 clean:
-	rm -rf build $(VENV)
+	rm -rf build site $(VENV)
 	find host -name '*.so' -delete

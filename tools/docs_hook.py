@@ -1,0 +1,26 @@
+"""For mkdocs: links of the pages to files of the repository outside of docs/, which the site does not have."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]*)(?:#[^)]*)?\)")
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+    """Write such a link as its text and, where that does not name it, the file.
+
+    Raises:
+        FileNotFoundError: the repository has no such file.
+    """
+    root = Path(config["docs_dir"]).parent
+
+    def plain(link: re.Match[str]) -> str:
+        text, path = link.groups()
+        if not (root / path).exists():
+            raise FileNotFoundError(f"{page.file.src_path} links to {path}, which is not there")
+        return text if Path(path).name in text else f"{text} (`{path}`)"
+
+    return _OUTSIDE.sub(plain, markdown)
