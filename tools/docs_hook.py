@@ -1,4 +1,4 @@
-"""For mkdocs: links of the pages to files of the repository outside of docs/, which the site does not have."""
+"""For mkdocs: what pages link to outside of docs/ is files of the repository; the site has none of them."""
 
 from __future__ import annotations
 

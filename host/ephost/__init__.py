@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
     from ephost.io_binding import IOBinding, SessionIOBinding
-    from ephost.selection import is_available, set_default_providers
+    from ephost.selection import is_available, provider_options, set_default_providers
     from ephost.session import (
         InferenceSession,
         ModelMetadata,
@@ -120,6 +120,7 @@ _LAZY = {
     "is_available": "ephost.selection",
     "preload_dlls": "ephost.about",
     "print_debug_info": "ephost.about",
+    "provider_options": "ephost.selection",
     "set_default_logger_verbosity": "ephost.about",
     "set_default_providers": "ephost.selection",
     "set_seed": "ephost.about",
@@ -217,6 +218,7 @@ __all__ = [
     "is_available",
     "preload_dlls",
     "print_debug_info",
+    "provider_options",
     "register_execution_provider_factory",
     "register_execution_provider_library",
     "set_default_logger_severity",

@@ -22,6 +22,7 @@ With nothing taken, the model runs on the reference fallback. The choice and its
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from typing import Any
 
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
 from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice, get_available_providers, get_ep_devices
-from ephost.errors import Fail
+from ephost.errors import Fail, InvalidArgument
 from ephost.options import Chosen, SessionOptions, devices_of
 
 _LOG = logging.getLogger("ephost.selection")
@@ -273,3 +274,35 @@ def choose(
         grouped.setdefault((device.ep_name, device._factory), []).append(device)
     _LOG.info("the session runs on %s, as the selection delegate says", [name for name, _ in grouped])
     return [Chosen(tuple(members), {}) for members in grouped.values()]
+
+
+def provider_options(ep_name: str, **options: str | int | float | os.PathLike[str]) -> dict[str, str]:
+    """Options for an execution provider as the strings that it takes, its keys checked where they can be.
+
+    Args:
+        ep_name: an execution provider of a registered library.
+        **options: its options; True is "1", False "0", a path its text.
+
+    Raises:
+        InvalidArgument: no registered library has such an execution provider; or the plugin publishes option
+            keys (``OrtEpDevice.ep_options``) and one of these is not among them.
+        TypeError: a value of another kind.
+    """
+    devices = devices_of(ep_name)
+    if not devices:
+        raise InvalidArgument(f"no registered library has an execution provider {ep_name}")
+    published = {key for device in devices for key in device.ep_options}
+    if published and (unknown := sorted(set(options) - published)):
+        keys = ", ".join(sorted(published))
+        raise InvalidArgument(f"{ep_name} has no option {unknown[0]}; it publishes {keys}")
+    return {key: _option_text(key, value) for key, value in options.items()}
+
+
+def _option_text(key: str, value: object) -> str:
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise TypeError(f"the option {key} is a str, a number, a bool or a path, not {value!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ephost
@@ -341,3 +342,25 @@ def test_bodies_of_control_flow_are_offered_to_eps_or_not(entry: str, claimed: b
         session.close()
     finally:
         ephost.unregister_execution_provider_library("api-bodies")
+
+
+# ---- typed options ----
+
+
+def test_typed_options_are_strings_and_checked_by_the_keys_that_the_plugin_publishes() -> None:
+    name = sample_kernels.get_ep_name()
+    with pytest.raises(InvalidArgument, match=f"execution provider {name}"):
+        ephost.provider_options(name)
+    ephost.register_execution_provider_library("api-options", sample_kernels.get_library_path())
+    try:
+        made = ephost.provider_options(name, threads=4, fast=True, exact=False, scale=0.5, cache=Path("a/b"))
+        assert made == {"threads": "4", "fast": "1", "exact": "0", "scale": "0.5", "cache": str(Path("a/b"))}
+        with pytest.raises(TypeError, match="threads"):
+            ephost.provider_options(name, threads=[4])  # type: ignore[arg-type]
+        (device,) = [d for d in ephost.get_ep_devices() if d.ep_name == name]
+        device.ep_options = {"threads": "1"}  # as the library would publish them
+        assert ephost.provider_options(name, threads=4) == {"threads": "4"}
+        with pytest.raises(InvalidArgument, match="no option treads; it publishes threads"):
+            ephost.provider_options(name, treads=4)
+    finally:
+        ephost.unregister_execution_provider_library("api-options")
