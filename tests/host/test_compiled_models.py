@@ -453,3 +453,24 @@ def test_bad_arguments_are_refused_at_once(path: Path, options: Options) -> None
         ephost.ModelCompiler(options(), 5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="both"):
         ephost.ModelCompiler(options(), path, False, "w", get_initializer_location_func=lambda *_: None)
+
+
+def test_large_weights_that_a_model_computes_are_constants_for_plugins(options: Options) -> None:
+    size = 3 << 20
+    kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name in "xy"]
+    two = numpy_helper.from_array(np.array([2], np.float32))
+    model = example(
+        nodes=[
+            helper.make_node("ConstantOfShape", ["size"], ["v"], value=two),
+            helper.make_node("Add", ["x", "v"], ["y"], name="add"),
+        ],
+        inputs=kinds[:1],
+        outputs=kinds[1:],
+        initializer=[numpy_helper.from_array(np.array([size]), "size")],
+    )
+    session = ephost.InferenceSession(
+        model.SerializeToString(), options(session__disable_cpu_ep_fallback="1")
+    )
+    (found,) = session.run(None, {"x": np.ones(size, np.float32)})
+    assert (found == 3).all()
+    session.close()

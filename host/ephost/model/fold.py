@@ -18,7 +18,7 @@ from ephost.model.infer import infer
 from ephost.model.inline import all_graphs, inline_decided_ifs
 
 _LOG = logging.getLogger("ephost.fold")
-_LARGE = 16 << 20  # bytes above which a result is left to be computed in the run
+_LARGE = 1 << 30  # bytes above which a result is left to be computed in the run
 # Random; or kept because a plugin fuses them into quantised operators.
 _KEPT = {
     "RandomNormal",
