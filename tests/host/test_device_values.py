@@ -18,7 +18,7 @@ from conftest import ROOT
 from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice
 from ephost.errors import Fail, InvalidArgument, NotImplemented
-from onnx import helper
+from onnx import helper, numpy_helper
 from plugin_harness import build_plugin
 
 X = np.array([[1, -5, 2], [0, 1, -1]], np.float32)
@@ -260,3 +260,13 @@ def test_an_input_that_the_device_and_the_cpu_read_may_be_given_on_the_device() 
     for _ in range(2):
         s, n = session.run(None, {"x": x, "y": Y})
         assert (s.tolist(), n.tolist()) == ((X + Y).tolist(), (-X).tolist())
+
+
+@pytest.mark.usefixtures("counts")
+def test_a_default_that_a_run_replaces_is_replaced_on_the_device_too() -> None:
+    default = numpy_helper.from_array(Y, "y")
+    floats = [tensor(name, 2, 3) for name in "xys"]
+    model = model_bytes([helper.make_node("Add", ["x", "y"], ["s"])], floats[:2], floats[2:], [default])
+    session = ephost.InferenceSession(model, providers=["device"])
+    for given, expected in (({}, X + Y), ({"y": X}, X + X), ({}, X + Y)):
+        assert session.run(None, {"x": X, **given})[0].tolist() == expected.tolist()

@@ -434,7 +434,9 @@ class _Layout:
         up: dict[int, list[Value]] = {}
         for value, memory in wanted:
             home = self._home.get(id(value), memory)
-            if value.initializer is not None or (id(value), memory) in self._slots or home == memory:
+            # A default that a run may replace is copied as what the run was given.
+            fixed = value.initializer is not None and id(value) not in self._home
+            if fixed or (id(value), memory) in self._slots or home == memory:
                 continue
             if home and (id(value), 0) not in self._slots and value not in down.get(home, ()):
                 down.setdefault(home, []).append(value)
@@ -511,8 +513,9 @@ def _set_slots(
             by_type[id(value.type), memory] = row
         rows.append(row)
     check(lib.ephost_plan_set_slots(plan.pointer, rows))
+    replaceable = {id(value) for value in plan.inputs}
     for index, (value, memory) in enumerate(values):
-        if value.initializer is not None:
+        if value.initializer is not None and not (memory and id(value) in replaceable):
             held = constants.get(value)
             device = runners.memory(memory)
             if device is not None:
