@@ -28,7 +28,8 @@ class SessionIOBinding:
         self._inputs: dict[str, Any] = {}  # name -> array or OrtValue
         self._outputs: dict[str, Target] = {}
         self._results: list[OrtValue] = []
-        self._pairs: list[tuple[str, int]] | None = None  # of the outputs; None: they were bound anew
+        self._bound: Any = None  # what runs take; None: something was bound anew
+        self._written: list[OrtValue] = []  # the outputs that are bound to values
 
     def bind_input(
         self, name: str, value: Any, element_type: Any = None, shape: Any = None, pointer: int = 0
@@ -42,6 +43,7 @@ class SessionIOBinding:
         self._session._interface.check_input_name(name)
         if isinstance(value, OrtDevice):
             value = over_memory(pointer, element_type, shape, value)
+        self._bound = None
         self._inputs[name] = value
 
     def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
@@ -52,6 +54,7 @@ class SessionIOBinding:
             TypeError: it is no OrtValue.
         """
         self._session._interface.check_input_name(name)
+        self._bound = None
         self._inputs[name] = _ort_value(value)
 
     def bind_output(
@@ -75,7 +78,7 @@ class SessionIOBinding:
             target = over_memory(pointer, element_type, shape or (), device)
         elif not device._is_cpu():
             memory_on(device)
-        self._pairs = None
+        self._bound = None
         self._outputs[name] = target
 
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
@@ -86,7 +89,7 @@ class SessionIOBinding:
             TypeError: it is no OrtValue.
         """
         self._session._interface.check_output_name(name)
-        self._pairs = None
+        self._bound = None
         self._outputs[name] = _ort_value(value)
 
     def synchronize_inputs(self) -> None:
@@ -105,25 +108,28 @@ class SessionIOBinding:
 
     def clear_binding_inputs(self) -> None:
         """Forget what is bound to the inputs."""
+        self._bound = None
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
         """Forget what is bound to the outputs, and the last run's results."""
-        self._pairs = None
+        self._bound = None
         self._outputs.clear()
         self._results = []
 
     def _run(self, run_options: RunOptions | None) -> None:
-        pairs = self._pairs
-        if pairs is None:
+        runner = self._session._open_runner()
+        bound = self._bound
+        if bound is None or not runner.made(bound):
             if not self._outputs:
                 raise InvalidArgument("At least one output should be requested: bind_output was not called.")
-            pairs = self._pairs = pairs_of(self._outputs)
-        made = self._session._values(self._inputs, pairs, run_options)
-        if any(made):
+            bound = self._bound = runner.bind(self._inputs, targets_of(self._outputs))
+            self._written = [value for value in self._outputs.values() if isinstance(value, OrtValue)]
+        made = runner.run_bound(bound, None if run_options is None else run_options._address)
+        if made is None:  # all were written where they are bound
+            self._results = self._written
+        else:
             self._results = into_bound(self._session, self._outputs, made)
-        else:  # all were written where they are bound
-            self._results = [value for value in self._outputs.values() if isinstance(value, OrtValue)]
 
 
 class IOBinding:
@@ -236,10 +242,10 @@ class IOBinding:
         self._iobinding.clear_binding_outputs()
 
 
-def pairs_of(outputs: Mapping[str, Target]) -> list[tuple[str, int]]:
-    """What the call module takes for outputs: names with addresses, 0 for the CPU, -1 for a device."""
+def targets_of(outputs: Mapping[str, Target]) -> list[tuple[str, Any]]:
+    """What the call module takes for outputs: names with values, None for the CPU, True for a device."""
     return [
-        (name, target._address if isinstance(target, OrtValue) else 0 if target._is_cpu() else -1)
+        (name, target if isinstance(target, OrtValue) else None if target._is_cpu() else True)
         for name, target in outputs.items()
     ]
 

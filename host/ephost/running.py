@@ -19,7 +19,7 @@ from ephost.devices import OrtDevice, OrtMemoryInfo, cpu_device
 from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
 from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice
 from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented
-from ephost.io_binding import IOBinding, Target, into_bound, pairs_of
+from ephost.io_binding import IOBinding, Target, into_bound, targets_of
 from ephost.model.plan import Copy
 from ephost.options import RunOptions, SessionOptions
 from ephost.profiling import EpProfilers
@@ -57,15 +57,19 @@ class Session:
     def _names(self, output_names: Sequence[str] | None) -> Sequence[str]:
         return output_names or self._interface.output_names
 
-    def _values(
-        self, feed: Mapping[str, Any], pairs: Sequence[tuple[str, int]], options: RunOptions | None
-    ) -> list[int]:
+    def _open_runner(self) -> Any:
         runner = self._runner
         if runner is None:
             raise Fail("the session is closed")
-        plain = feed if type(feed) is dict else dict(feed)
-        found: list[int] = runner.run_values(plain, pairs, None if options is None else options._address)
-        return found
+        return runner
+
+    def _values(
+        self, feed: Mapping[str, Any], targets: list[tuple[str, Any]], options: RunOptions | None
+    ) -> list[int]:
+        runner = self._open_runner()
+        bound = runner.bind(feed if type(feed) is dict else dict(feed), targets)
+        made: list[int] | None = runner.run_bound(bound, None if options is None else options._address)
+        return [0] * len(targets) if made is None else made
 
     def run_with_ort_values(
         self,
@@ -74,8 +78,8 @@ class Session:
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """Run the model once on OrtValues, giving OrtValues. Otherwise as ``run``."""
-        pairs = [(name, 0) for name in self._names(output_names)]
-        made = self._values(input_dict_ort_values, pairs, run_options)
+        targets = [(name, None) for name in self._names(output_names)]
+        made = self._values(input_dict_ort_values, targets, run_options)
         return [OrtValue._from_address(value) for value in made]
 
     def _made(self, name: str, value: int) -> OrtValue:
@@ -122,7 +126,7 @@ class Session:
         given: Sequence[Target] = fetches or devices
         feed = dict(zip(feed_names, feeds, strict=True))
         outputs = dict(zip(fetch_names, given, strict=True))
-        made = self._values(feed, pairs_of(outputs), run_options)
+        made = self._values(feed, targets_of(outputs), run_options)
         fetches[:] = into_bound(self, outputs, made)
 
     def io_binding(self) -> IOBinding:

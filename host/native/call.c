@@ -591,6 +591,7 @@ typedef struct Runner {
   InputSpec* inputs;
   size_t input_count;
   size_t required_count;
+  uint64_t serial; /* no other runner of this process has it */
 } Runner;
 
 static void input_spec_clear(InputSpec* spec) {
@@ -653,6 +654,8 @@ static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Runner* runner = (Runner*)allocate(type, 0);
   if (!runner) return NULL;
+  static uint64_t last_serial; /* under the GIL */
+  runner->serial = ++last_serial;
   runner->plan = pointer;
   runner->owner = Py_NewRef(owner);
   runner->convert = Py_NewRef(convert);
@@ -664,9 +667,9 @@ static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   if (!runner->inputs || !runner->output_index) goto failed;
   for (Py_ssize_t i = 0; i < PyTuple_Size(output_names); ++i) {
     PyObject* index = PyLong_FromSsize_t(i);
-    if (!index || PyDict_SetItem(runner->output_index, PyTuple_GetItem(output_names, i), index) < 0)
-      goto failed;
-    Py_DECREF(index);
+    int set = index ? PyDict_SetItem(runner->output_index, PyTuple_GetItem(output_names, i), index) : -1;
+    Py_XDECREF(index);
+    if (set < 0) goto failed;
   }
   for (Py_ssize_t i = 0; i < input_count; ++i) {
     InputSpec* spec = &runner->inputs[i];
@@ -776,6 +779,13 @@ static int bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
   return bind_converted(runner, frame, index, object);
 }
 
+/* Raises what the names of a feed lack, or have too much. */
+static void raise_feed_error(Runner* runner, PyObject* feed) {
+  PyObject* error = PyObject_CallFunctionObjArgs(runner->feed_error, feed, NULL);
+  if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+  Py_XDECREF(error);
+}
+
 static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
   Py_ssize_t found = 0;
   bool missing = false;
@@ -794,9 +804,7 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
     }
   }
   if (missing || found != PyDict_Size(feed)) {
-    PyObject* error = PyObject_CallFunctionObjArgs(runner->feed_error, feed, NULL);
-    if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
-    Py_XDECREF(error);
+    raise_feed_error(runner, feed);
     return -1;
   }
   return 0;
@@ -1005,100 +1013,248 @@ done:
   return list;
 }
 
-/* Stands for an address: the output may stay on the device where it is made. */
-#define ON_DEVICE ((OrtValue*)(intptr_t)-1)
+/* ---- Binding: what a runner's inputs and outputs are bound to, for any number of runs ------------------ */
 
-/* run_values(feeds: dict name -> object, outputs: sequence of (name, address of a bound value, 0 for a new
- * one on the CPU, -1 for one where it is made), options)
- * -> list of addresses of new native values, 0 where a bound value was written */
-static PyObject* runner_run_values(PyObject* self, PyObject* args) {
-  Runner* runner = (Runner*)self;
-  PyObject *feeds, *outputs, *options;
-  if (!PyArg_ParseTuple(args, "OOO", &feeds, &outputs, &options)) return NULL;
-  Py_ssize_t count = PySequence_Size(outputs);
-  if (count < 0 || is_closed(runner)) return NULL;
-  const Plan* plan = runner->plan;
-  PyObject* list = NULL;
-  bool on_device = false;
-  Frame* frame = frame_acquire(runner->plan);
-  int32_t* slots = host_malloc((count ? (size_t)count : 1) * sizeof *slots);
-  bool* bound = host_calloc(count ? (size_t)count : 1, sizeof *bound);
-  if (!frame || !slots || !bound) {
-    PyErr_NoMemory();
-    goto done;
-  }
-  if (bind_feeds(runner, frame, feeds) < 0) goto done;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PySequence_GetItem(outputs, i);
-    PyObject *name, *address;
-    if (!item || !PyArg_ParseTuple(item, "OO", &name, &address)) {
-      Py_XDECREF(item);
-      goto done;
-    }
-    Py_ssize_t index = output_index(runner, name);
-    OrtValue* target = index < 0 ? NULL : PyLong_AsVoidPtr(address);
-    Py_DECREF(item);
-    if (PyErr_Occurred()) goto done;
-    slots[i] = plan->outputs[index];
-    if (!target) continue;
-    if (target == ON_DEVICE) {
-      if (plan->device_outputs[index] >= 0) slots[i] = plan->device_outputs[index];
-      on_device = on_device || slots[i] != plan->outputs[index];
+typedef struct BoundInput {
+  size_t index;          /* of the runner's inputs */
+  PyObject* object;      /* what is bound */
+  const OrtValue* value; /* of `object`, when runs can read it where it is; NULL: each run binds it anew */
+} BoundInput;
+
+typedef struct BoundOutput {
+  int32_t slot;     /* where a run makes it */
+  PyObject* object; /* what is bound, or NULL */
+  OrtValue* target; /* of `object`, when runs write there; NULL: they make a value */
+} BoundOutput;
+
+/* Nothing of it changes once it is made, so that threads may share it. It keeps what is bound alive, but not
+ * the runner: a session that is opened anew frees what it had. */
+typedef struct Binding {
+  PyObject_HEAD
+  uint64_t serial; /* of the runner that it was made for */
+  BoundInput* inputs;
+  size_t input_count;
+  BoundOutput* outputs;
+  int32_t* slots; /* of the outputs */
+  size_t output_count;
+  bool on_device; /* an output stays on a device */
+} Binding;
+
+static PyTypeObject* binding_type;
+
+static int binding_clear(PyObject* self) {
+  Binding* binding = (Binding*)self;
+  for (size_t i = 0; i < binding->input_count; ++i) Py_CLEAR(binding->inputs[i].object);
+  for (size_t i = 0; i < binding->output_count; ++i) Py_CLEAR(binding->outputs[i].object);
+  binding->input_count = binding->output_count = 0; /* the addresses in it went with the objects */
+  return 0;
+}
+
+static int binding_traverse(PyObject* self, visitproc visit, void* arg) {
+  Binding* binding = (Binding*)self;
+  for (size_t i = 0; i < binding->input_count; ++i) Py_VISIT(binding->inputs[i].object);
+  for (size_t i = 0; i < binding->output_count; ++i) Py_VISIT(binding->outputs[i].object);
+  Py_VISIT((PyObject*)Py_TYPE(self));
+  return 0;
+}
+
+static void binding_dealloc(PyObject* self) {
+  Binding* binding = (Binding*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  binding_clear(self);
+  host_free(binding->inputs);
+  host_free(binding->outputs);
+  host_free(binding->slots);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF((PyObject*)type);
+}
+
+/* Puts what is fed for the inputs into the binding. */
+static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
+  bool missing = false;
+  for (size_t i = 0; i < runner->input_count; ++i) {
+    PyObject* object = PyDict_GetItemWithError(feed, runner->inputs[i].name);
+    if (!object) {
+      if (PyErr_Occurred()) return -1;
+      missing = missing || runner->inputs[i].required;
       continue;
     }
-    if (target->type == ONNX_TYPE_TENSOR && !memory_info_is_cpu(target->memory_info)) {
-      if (!is_memory_of(plan, plan->device_outputs[index], target)) continue; /* copied to afterwards */
-      slots[i] = plan->device_outputs[index];
-      on_device = true;
+    const OrtValue* value = wrapped_value(object);
+    bool as_it_is = value && tensor_fits(&runner->inputs[i], value) && memory_info_is_cpu(value->memory_info);
+    binding->inputs[binding->input_count++] =
+        (BoundInput){.index = i, .object = Py_NewRef(object), .value = as_it_is ? value : NULL};
+  }
+  if (!missing && binding->input_count == (size_t)PyDict_Size(feed)) return 0;
+  raise_feed_error(runner, feed);
+  return -1;
+}
+
+/* Puts one wanted output into the binding: (name, an OrtValue to write to, None for a new value on the CPU,
+ * True for one where it is made). */
+static int bind_output(Runner* runner, Binding* binding, PyObject* pair) {
+  const Plan* plan = runner->plan;
+  PyObject *name, *object;
+  if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "OO", &name, &object)) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "an output is a pair of its name and a target");
+    return -1;
+  }
+  Py_ssize_t index = output_index(runner, name);
+  if (index < 0) return -1;
+  int32_t device_slot = plan->device_outputs[index];
+  BoundOutput output = {.slot = plan->outputs[index]};
+  if (object == Py_True) {
+    if (device_slot >= 0) output.slot = device_slot;
+  } else if (object != Py_None) {
+    OrtValue* target = (OrtValue*)(uintptr_t)wrapped_value(object);
+    if (!target) {
+      PyErr_Format(PyExc_TypeError, "an output is bound to an OrtValue, not to %R", object);
+      return -1;
     }
-    if (frame->storage[slots[i]].type != ONNX_TYPE_UNKNOWN || plan->slots[slots[i]].constant ||
-        target->type != ONNX_TYPE_TENSOR || target->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
-      continue; /* copied into afterwards */
+    /* A tensor of another device than where the output is made is copied to afterwards, as is all that is no
+     * tensor of numbers; what is of another type is refused then. */
+    bool is_numbers =
+        target->type == ONNX_TYPE_TENSOR && target->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+    bool is_cpu = !is_numbers || memory_info_is_cpu(target->memory_info);
+    if (!is_cpu && is_memory_of(plan, device_slot, target)) {
+      output.slot = device_slot;
+      is_cpu = true;
     }
-    if (!value_share(&frame->storage[slots[i]], target)) {
+    ONNXTensorElementDataType made = plan->slots[output.slot].element_type;
+    bool fits = made == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED || made == target->element_type;
+    if (is_numbers && is_cpu && fits && !plan->slots[output.slot].constant) output.target = target;
+    output.object = Py_NewRef(object);
+  }
+  binding->on_device = binding->on_device || output.slot != plan->outputs[index];
+  binding->slots[binding->output_count] = output.slot;
+  binding->outputs[binding->output_count++] = output;
+  return 0;
+}
+
+/* bind(feed: dict name -> object, outputs: list of pairs) -> Binding */
+static PyObject* runner_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  Runner* runner = (Runner*)self;
+  if (nargs != 2 || !PyDict_Check(args[0]) || !PyList_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "bind takes a dict of inputs and a list of outputs");
+    return NULL;
+  }
+  if (is_closed(runner)) return NULL;
+  size_t count = (size_t)PyList_Size(args[1]);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(binding_type, Py_tp_alloc);
+  Binding* binding = (Binding*)allocate(binding_type, 0);
+  if (!binding) return NULL;
+  binding->serial = runner->serial;
+  binding->inputs = host_malloc((runner->input_count ? runner->input_count : 1) * sizeof *binding->inputs);
+  binding->outputs = host_malloc((count ? count : 1) * sizeof *binding->outputs);
+  binding->slots = host_malloc((count ? count : 1) * sizeof *binding->slots);
+  if (!binding->inputs || !binding->outputs || !binding->slots) {
+    PyErr_NoMemory();
+    goto failed;
+  }
+  if (bind_inputs(runner, binding, args[0]) < 0) goto failed;
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* pair = PyList_GetItem(args[1], (Py_ssize_t)i);
+    if (!pair || bind_output(runner, binding, pair) < 0) goto failed;
+  }
+  return (PyObject*)binding;
+failed:
+  Py_DECREF((PyObject*)binding);
+  return NULL;
+}
+
+/* made(binding) -> bool: whether this runner made it and can run it */
+static PyObject* runner_made(PyObject* self, PyObject* object) {
+  bool made = Py_TYPE(object) == binding_type && ((Binding*)object)->serial == ((Runner*)self)->serial;
+  return PyBool_FromLong(made);
+}
+
+/* A new native value with what the run left in the slot, for the caller to own. */
+static OrtValue* take_value(const Frame* frame, int32_t slot) {
+  const OrtValue* source = frame->values[slot];
+  OrtValue* value = value_new();
+  if (!value) return NULL;
+  bool taken;
+  if (frame_borrows(frame, slot) && source->type == ONNX_TYPE_TENSOR && source->nbytes &&
+      source->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING &&
+      memory_info_is_cpu(source->memory_info)) {
+    Buffer* buffer = buffer_from_cpu(source->nbytes);
+    taken = buffer && value_init_tensor(value, source->element_type, source->dims, source->rank, buffer, NULL,
+                                        source->memory_info);
+    if (taken) {
+      memcpy(value->data, source->data, source->nbytes);
+    } else {
+      buffer_release(buffer);
+    }
+  } else {
+    taken = value_share(value, source);
+  }
+  if (taken) return value;
+  ephost_api.ReleaseValue(value);
+  return NULL;
+}
+
+/* run_bound(binding, options) -> None when every output was written where it is bound, else the addresses of
+ * new native values, 0 for those that were. The binding lives while its caller, who has it, is in here. */
+static PyObject* runner_run_bound(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  Runner* runner = (Runner*)self;
+  if (nargs != 2 || Py_TYPE(args[0]) != binding_type || ((Binding*)args[0])->serial != runner->serial) {
+    PyErr_SetString(PyExc_TypeError, "run_bound takes a binding that the runner made, and run options");
+    return NULL;
+  }
+  const Binding* binding = (const Binding*)args[0];
+  if (is_closed(runner)) return NULL;
+  PyObject* result = NULL;
+  Frame* frame = frame_acquire(runner->plan);
+  if (!frame) return PyErr_NoMemory();
+  for (size_t i = 0; i < binding->input_count; ++i) {
+    const BoundInput* input = &binding->inputs[i];
+    if (input->value) {
+      frame->values[runner->plan->inputs[input->index]] = (OrtValue*)(uintptr_t)input->value;
+    } else if (bind_feed(runner, frame, input->index, input->object) < 0) {
+      goto done;
+    }
+  }
+  bool made = false; /* a value that is not written where the caller wants it */
+  for (size_t i = 0; i < binding->output_count; ++i) {
+    const BoundOutput* output = &binding->outputs[i];
+    OrtValue* storage = &frame->storage[output->slot];
+    if (!output->target || frame->values[output->slot] != storage || storage->type != ONNX_TYPE_UNKNOWN) {
+      made = true; /* also when the output is an input as it is, or wanted twice */
+      continue;
+    }
+    if (!value_share(storage, output->target)) {
       PyErr_NoMemory();
       goto done;
     }
-    frame->preallocated[slots[i]] = PREALLOCATED_BOUND;
-    bound[i] = true;
+    frame->preallocated[output->slot] = PREALLOCATED_BOUND;
   }
-  if (execute(runner, frame, options, slots, (size_t)count, on_device) < 0) goto done;
-  list = PyList_New(count);
-  for (Py_ssize_t i = 0; list && i < count; ++i) {
+  if (execute(runner, frame, args[1], binding->slots, binding->output_count, binding->on_device) < 0) {
+    goto done;
+  }
+  if (!made) {
+    result = Py_NewRef(Py_None);
+    goto done;
+  }
+  result = PyList_New((Py_ssize_t)binding->output_count);
+  for (size_t i = 0; result && i < binding->output_count; ++i) {
+    const BoundOutput* output = &binding->outputs[i];
     OrtValue* value = NULL;
-    if (!bound[i]) {
-      const OrtValue* source = frame->values[slots[i]];
-      value = value_new();
-      bool taken = value != NULL;
-      if (taken && frame_borrows(frame, slots[i]) && source->type == ONNX_TYPE_TENSOR && source->nbytes &&
-          source->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING &&
-          memory_info_is_cpu(source->memory_info)) {
-        Buffer* buffer = buffer_from_cpu(source->nbytes);
-        taken = buffer && value_init_tensor(value, source->element_type, source->dims, source->rank, buffer,
-                                            NULL, source->memory_info);
-        if (taken) {
-          memcpy(value->data, source->data, source->nbytes);
-        } else {
-          buffer_release(buffer);
-        }
-      } else if (taken) {
-        taken = value_share(value, source);
-      }
-      if (!taken) {
-        if (value) ephost_api.ReleaseValue(value);
+    if (!output->target || !(frame->preallocated[output->slot] & PREALLOCATED_BOUND) ||
+        frame->storage[output->slot].data != output->target->data) {
+      value = take_value(frame, output->slot);
+      if (!value) {
         PyErr_NoMemory();
-        Py_CLEAR(list);
+        Py_CLEAR(result);
         break;
       }
     }
     PyObject* address = PyLong_FromVoidPtr(value);
-    if (!address || PyList_SetItem(list, i, address) < 0) Py_CLEAR(list);
+    if (!address || PyList_SetItem(result, (Py_ssize_t)i, address) < 0) Py_CLEAR(result);
   }
 done:
-  if (frame) finish(frame);
-  host_free(slots);
-  host_free(bound);
-  return list;
+  finish(frame);
+  return result;
 }
 
 /* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does.
@@ -1116,8 +1272,11 @@ static PyMethodDef runner_methods[] = {
      "close() -> bool\n\nEnds the session's runs; False while one is under way."},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
      "run(output_names, feed, run_options) -> list\n\nRuns the session once: arrays in, arrays out."},
-    {"run_values", runner_run_values, METH_VARARGS,
-     "run_values(feed, outputs, run_options) -> list\n\nRuns the session once: native values in and out."},
+    {"bind", (PyCFunction)(void (*)(void))runner_bind, METH_FASTCALL,
+     "bind(feed, outputs) -> Binding\n\nWhat runs read and write, checked once."},
+    {"made", runner_made, METH_O, "made(binding) -> bool\n\nWhether this runner can run it."},
+    {"run_bound", (PyCFunction)(void (*)(void))runner_run_bound, METH_FASTCALL,
+     "run_bound(binding, run_options) -> list or None\n\nRuns the session once: native values in and out."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1132,6 +1291,20 @@ static PyType_Spec runner_spec = {
     .basicsize = sizeof(Runner),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = runner_slots,
+};
+
+static PyType_Slot binding_slots[] = {
+    {Py_tp_dealloc, (void*)binding_dealloc},
+    {Py_tp_traverse, (void*)binding_traverse},
+    {Py_tp_clear, (void*)binding_clear},
+    {0, NULL},
+};
+
+static PyType_Spec binding_spec = {
+    .name = "ephost._call.Binding",
+    .basicsize = sizeof(Binding),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = binding_slots,
 };
 
 /* ---- the module ---------------------------------------------------------------------------------------- */
@@ -1242,10 +1415,12 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject* module = PyModule_Create(&module_definition);
   if (!module) return NULL;
   PyObject* runner = PyType_FromSpec(&runner_spec);
+  binding_type = (PyTypeObject*)PyType_FromSpec(&binding_spec);
   state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   state.address_name = PyUnicode_InternFromString("_address");
-  if (!runner || !state.object_dtype || !state.address_name ||
-      PyModule_AddObjectRef(module, "Runner", runner) < 0) {
+  if (!runner || !binding_type || !state.object_dtype || !state.address_name ||
+      PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
+      PyModule_AddObjectRef(module, "Binding", (PyObject*)binding_type) < 0) {
     Py_XDECREF(runner);
     Py_DECREF(module);
     return NULL;

@@ -333,8 +333,8 @@ void frame_release(Frame* frame) {
   Plan* plan = frame->plan;
   for (size_t i = 0; i < plan->slot_count; ++i) drop_value(&frame->storage[i]);
   for (size_t i = 0; i < plan->input_count; ++i) {
-    size_t slot = (size_t)plan->inputs[i];
-    if (plan->slots[slot].constant) frame->values[slot] = plan->slots[slot].constant;
+    size_t slot = (size_t)plan->inputs[i]; /* the run may have had it elsewhere */
+    frame->values[slot] = plan->slots[slot].constant ? plan->slots[slot].constant : &frame->storage[slot];
   }
   for (size_t i = 0; i < plan->output_count; ++i) {
     frame->preallocated[plan->outputs[i]] = 0;

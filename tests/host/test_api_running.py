@@ -9,6 +9,7 @@ import json
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,66 @@ def test_a_bound_output_of_another_shape_is_an_error(
     with pytest.raises(Exception, match="another type or shape than the value bound"):
         session.run_with_iobinding(binding)
     assert not out.any()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float64])
+def test_an_output_bound_to_memory_of_another_type_is_refused(sample_ep: str, dtype: type) -> None:
+    # A kernel that wrote floats there would write beyond the end.
+    session = ephost.InferenceSession(add_and_relu(), providers=[sample_ep])
+    guarded = np.full(64, 7, dtype)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", Y)
+    binding.bind_output("s", "cpu", 0, dtype, (2, 3), guarded.ctypes.data)
+    with pytest.raises(InvalidArgument, match=r"'s' does not fit"):
+        session.run_with_iobinding(binding)
+    assert (guarded == 7).all()
+
+
+def test_what_is_bound_anew_between_runs_is_what_the_next_run_takes(sample_ep: str) -> None:
+    session = ephost.InferenceSession(add_and_relu(), providers=[sample_ep])
+    first, second = (ephost.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32) for _ in range(2))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", ephost.OrtValue.ortvalue_from_numpy(X))
+    binding.bind_ortvalue_input("y", ephost.OrtValue.ortvalue_from_numpy(Y))
+    binding.bind_ortvalue_output("s", first)
+    session.run_with_iobinding(binding)
+    binding.bind_ortvalue_input("x", ephost.OrtValue.ortvalue_from_numpy(Y))
+    session.run_with_iobinding(binding)
+    assert first.numpy().tolist() == [[2] * 3] * 2
+    binding.bind_ortvalue_output("s", second)
+    binding.bind_cpu_input("x", X)
+    session.run_with_iobinding(binding)
+    assert (first.numpy().tolist(), second.numpy().tolist()) == ([[2] * 3] * 2, S.tolist())
+    assert session.run(["s"], {"x": X, "y": X})[0].tolist() == (X + X).tolist()  # nothing of it is left
+
+
+def test_a_binding_goes_on_with_what_its_session_was_opened_on_anew(sample_ep: str) -> None:
+    session = ephost.InferenceSession(add_and_relu(), providers=[sample_ep])
+    out = ephost.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    binding = session.io_binding()
+    for name, array in (("x", X), ("y", Y)):
+        binding.bind_ortvalue_input(name, ephost.OrtValue.ortvalue_from_numpy(array))
+    binding.bind_ortvalue_output("z", out)
+    session.run_with_iobinding(binding)
+    released = weakref.ref(session._resources)
+    session.set_providers(["CPUExecutionProvider"])
+    assert released() is None  # the binding does not keep what the session had
+    out.update_inplace(np.zeros((2, 3), np.float32))
+    session.run_with_iobinding(binding)
+    assert out.numpy().tolist() == Z.tolist()
+
+
+def test_an_input_may_be_bound_as_an_output_too(sample_ep: str) -> None:
+    session = ephost.InferenceSession(add_and_relu(), providers=[sample_ep])
+    state = ephost.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", state)
+    binding.bind_ortvalue_input("y", ephost.OrtValue.ortvalue_from_numpy(Y))
+    binding.bind_ortvalue_output("s", state)
+    for count in range(1, 4):
+        session.run_with_iobinding(binding)
+        assert state.numpy().tolist() == [[count] * 3] * 2
 
 
 def test_a_binding_says_what_is_wrong_with_it(session: ephost.InferenceSession) -> None:
