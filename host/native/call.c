@@ -75,6 +75,30 @@ static OrtStatus* status_from_exception(void) {
   return status;
 }
 
+/* ---- long work --------------------------------------------------------------------------------------- */
+
+/* Other threads, an event loop's for one, must not wait for the GIL while much data is gone through: what
+ * takes longer than a tenth of a millisecond or so lets go of it. */
+#define MANY_BYTES ((size_t)1 << 18)
+#define MANY_ITEMS ((size_t)1 << 10)
+
+static void copy_bytes(void* to, const void* from, size_t count) {
+  if (count < MANY_BYTES) {
+    if (count) memcpy(to, from, count);
+    return;
+  }
+  Py_BEGIN_ALLOW_THREADS
+  memcpy(to, from, count);
+  Py_END_ALLOW_THREADS
+}
+
+/* To be called after each item of a loop that works on Python objects: lets others have their turn. */
+static void rest_after(size_t item) {
+  if ((item + 1) % MANY_ITEMS) return;
+  Py_BEGIN_ALLOW_THREADS
+  Py_END_ALLOW_THREADS
+}
+
 /* ---- values to Python ---------------------------------------------------------------------------------- */
 
 static void capsule_drop_buffer(PyObject* capsule) {
@@ -100,6 +124,7 @@ static PyObject* strings_to_array(const OrtValue* value) {
     PyObject* before = items[i];
     items[i] = item;
     Py_XDECREF(before);
+    rest_after(i);
   }
   return array;
 }
@@ -110,6 +135,14 @@ static void unpack(uint8_t* out, const uint8_t* packed, size_t count, unsigned b
     unsigned element = (unsigned)(packed[i / per_byte] >> (i % per_byte * bits)) & mask;
     if (is_signed && (element & sign)) element |= 0xFFu & ~mask;
     out[i] = (uint8_t)element;
+  }
+}
+
+static void pack(uint8_t* out, const uint8_t* elements, size_t count, size_t nbytes, unsigned bits) {
+  unsigned per_byte = 8 / bits, mask = (1u << bits) - 1;
+  if (nbytes) memset(out, 0, nbytes);
+  for (size_t i = 0; i < count; ++i) {
+    out[i / per_byte] |= (uint8_t)((elements[i] & mask) << (i % per_byte * bits));
   }
 }
 
@@ -168,14 +201,16 @@ static PyObject* tensor_to_python(const OrtValue* value, Ownership ownership) {
   if (bits < 8) {
     PyObject* array = new_array(value, NULL, NULL, true);
     if (array && value->element_count) {
-      unpack(PyArray_DATA((PyArrayObject*)array), value->data, value->element_count, (unsigned)bits,
-             signed_packed(value->element_type));
+      uint8_t* elements = PyArray_DATA((PyArrayObject*)array);
+      Py_BEGIN_ALLOW_THREADS
+      unpack(elements, value->data, value->element_count, (unsigned)bits, signed_packed(value->element_type));
+      Py_END_ALLOW_THREADS
     }
     return array;
   }
   if (ownership == COPY || value->nbytes == 0 || (ownership == SHARE_BUFFER && !value->buffer)) {
     PyObject* array = new_array(value, NULL, NULL, true);
-    if (array && value->nbytes) memcpy(PyArray_DATA((PyArrayObject*)array), value->data, value->nbytes);
+    if (array) copy_bytes(PyArray_DATA((PyArrayObject*)array), value->data, value->nbytes);
     return array;
   }
   PyObject* base = NULL;
@@ -295,6 +330,7 @@ static int strings_from_array(PyObject* object, OrtValue* value) {
     status = ephost_api.GetResizedStringTensorElementBuffer(strings, i, (size_t)length, &target);
     if (!status && length) memcpy(target, bytes, (size_t)length);
     Py_DECREF(text);
+    rest_after(i);
   }
   if (status) {
     raise_status(status);
@@ -340,12 +376,10 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
       buffer = buffer_from_cpu(nbytes);
       if (buffer) {
         const uint8_t* elements = PyArray_DATA(plain);
-        uint8_t* packed = buffer->data;
-        unsigned per_byte = 8 / (unsigned)bits, mask = (1u << bits) - 1;
-        if (nbytes) memset(packed, 0, nbytes);
-        for (size_t i = 0; i < (size_t)PyArray_SIZE(plain); ++i) {
-          packed[i / per_byte] |= (uint8_t)((elements[i] & mask) << (i % per_byte * (unsigned)bits));
-        }
+        size_t count = (size_t)PyArray_SIZE(plain);
+        Py_BEGIN_ALLOW_THREADS
+        pack(buffer->data, elements, count, nbytes, (unsigned)bits);
+        Py_END_ALLOW_THREADS
       }
     } else {
       buffer = buffer_adopt(PyArray_DATA(plain), nbytes, buffer_drop_object, plain);
@@ -490,7 +524,7 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
       buffer_retain(buffer);
     } else {
       buffer = buffer_from_cpu(made.nbytes);
-      if (buffer) memcpy(buffer->data, made.data, made.nbytes);
+      if (buffer) copy_bytes(buffer->data, made.data, made.nbytes);
     }
     OrtValue own = {0};
     if (!buffer ||
@@ -510,7 +544,7 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
     bool fits = made.type == ONNX_TYPE_TENSOR && made.element_type == target->element_type &&
                 made.rank == target->rank && made.nbytes == target->nbytes &&
                 (made.rank == 0 || memcmp(made.dims, target->dims, made.rank * sizeof *made.dims) == 0);
-    if (fits && made.nbytes) memcpy(target->data, made.data, made.nbytes);
+    if (fits) copy_bytes(target->data, made.data, made.nbytes);
     value_clear(&made);
     if (!fits) {
       PyErr_Format(PyExc_ValueError, "output %zu has another type or shape than the value bound to it",
@@ -1182,7 +1216,7 @@ static OrtValue* take_value(const Frame* frame, int32_t slot) {
     taken = buffer && value_init_tensor(value, source->element_type, source->dims, source->rank, buffer, NULL,
                                         source->memory_info);
     if (taken) {
-      memcpy(value->data, source->data, source->nbytes);
+      copy_bytes(value->data, source->data, source->nbytes);
     } else {
       buffer_release(buffer);
     }
