@@ -18,6 +18,10 @@ export PATH := $(bin):$(PATH)
 VENDOR_PACKAGES := nxrt-ep-cpu==0.1.0.dev6 onnxruntime-ggml==0.2.0 rapidocr-onnxruntime==1.4.4 magika==1.0.3
 # For the build, which happens in this environment so that it can go on where it stopped.
 BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "cmake>=3.25" "ninja"
+# oneDNN, for the CPU plugin, where there is a build of it.
+ifeq ($(shell uname -sm),Linux x86_64)
+BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
+endif
 
 .PHONY: develop demo test lint docs clean
 develop: $(VENV)/.installed

@@ -131,6 +131,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         value = globals()[name] = getattr(import_module(_LAZY[name]), name)
         return value
+    if name == "capi":  # An attribute of onnxruntime as soon as that is imported.
+        return import_module("ephost.capi.onnxruntime_pybind11_state") and import_module("ephost.capi")
     raise AttributeError(f"module 'ephost' has no attribute {name!r}")
 
 

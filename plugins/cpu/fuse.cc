@@ -1,0 +1,10 @@
+#include "fuse.h"
+
+namespace ephost::cpu {
+
+void fuse(Graph* graph) {
+  graph->remove_unused();
+  graph->sort();
+}
+
+}  // namespace ephost::cpu

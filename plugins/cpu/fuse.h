@@ -1,0 +1,14 @@
+// Rewrites that make fewer and larger operators of a graph, before it is planned.
+#ifndef EPHOST_CPU_FUSE_H_
+#define EPHOST_CPU_FUSE_H_
+
+#include "../compiler/graph.h"
+
+namespace ephost::cpu {
+
+// Runs all passes. What they make has the domain "ephost", and operators of it in kernels/.
+void fuse(Graph* graph);
+
+}  // namespace ephost::cpu
+
+#endif

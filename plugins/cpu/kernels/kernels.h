@@ -1,0 +1,14 @@
+// The operators, by file: each function adds those of its file.
+#ifndef EPHOST_CPU_KERNELS_H_
+#define EPHOST_CPU_KERNELS_H_
+
+#include "../operator.h"
+
+namespace ephost::cpu {
+
+void add_elementwise(Registry* registry);
+void add_shapes(Registry* registry);
+
+}  // namespace ephost::cpu
+
+#endif

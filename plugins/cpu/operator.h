@@ -1,0 +1,220 @@
+// What an operator is, for those who write kernels: everything in kernels/ needs this file and no other.
+//
+// A node goes through three stages:
+//
+//   supports   while the host asks what we can do: looks at the node as the model has it (element types,
+//              attributes, perhaps ranks), and says in words why not, or "".
+//   prepare    once for each combination of input shapes: now every shape is known, and the content of inputs
+//              that are constant or were computed from shapes. Says what the outputs are, and returns a
+//              kernel: a function that holds all that can be found out in advance (strides, packed weights,
+//              primitives).
+//   the kernel once for each run, on any thread, several at once: reads and writes memory, nothing else.
+//
+// An operator whose output shapes depend on what its inputs contain (NonZero) has `run` in place of
+// `prepare`: it is called in each run and asks for its outputs' memory there.
+//
+// An operator needs no code for the following, which the planner does:
+//  - Constant folding and shape arithmetic: when the content of all inputs is known the kernel is run at
+//  once.
+//  - Memory: outputs and scratch come from one arena, laid out by lifetimes.
+//  - Layout: inputs arrive as plain tensors, unless the operator says that it knows others (`any_layout`).
+#ifndef EPHOST_CPU_OPERATOR_H_
+#define EPHOST_CPU_OPERATOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../compiler/graph.h"
+#include "parallel.h"
+
+namespace ephost::cpu {
+
+class Program;
+
+// How the elements of a tensor of dimensions [N, C, spatial...] lie in memory. In the blocked forms C is cut
+// into blocks, the last one filled up with zeros: [N, C / b, spatial..., b]. Kernels that write a blocked
+// tensor keep the filling zero.
+enum class Layout : uint8_t {
+  kPlain,         // Row-major, as ONNX has it.
+  kChannelsLast,  // [N, spatial..., C]
+  kBlock8,
+  kBlock16,
+};
+int64_t block_of(Layout layout);  // 8, 16, or 1.
+
+// A tensor without its content. `dims` are those of ONNX whatever the layout.
+struct Desc {
+  DType type = DType::kUndefined;
+  Dims dims;
+  Layout layout = Layout::kPlain;
+
+  int64_t count() const { return ephost::count(dims); }
+  // Elements in memory, the filling of blocked layouts included.
+  int64_t stored() const;
+  size_t bytes() const { return static_cast<size_t>(stored()) * size_of(type); }
+  size_t rank() const { return dims.size(); }
+};
+
+// Pointers for one call of a kernel: null for an input or output that the node leaves out.
+class Args {
+ public:
+  Args(void* const* inputs, void* const* outputs, void* scratch)
+      : inputs_(inputs), outputs_(outputs), scratch_(scratch) {}
+  template <typename T = void>
+  const T* in(int i) const {
+    return static_cast<const T*>(inputs_[i]);
+  }
+  template <typename T = void>
+  T* out(int i = 0) const {
+    return static_cast<T*>(outputs_[i]);
+  }
+  template <typename T = void>
+  T* scratch() const {
+    return static_cast<T*>(scratch_);
+  }
+
+ private:
+  void* const* inputs_;
+  void* const* outputs_;
+  void* scratch_;
+};
+
+// Null is allowed: for an operator that only renames memory (Prepare::alias) or gives constants.
+using Kernel = std::function<void(const Args&)>;
+
+// Thrown by Prepare::ints and the like when the content of an input is not known before the run. The planner
+// then splits the plan there and calls `prepare` again during the run, with the content.
+struct NeedsContent {
+  int input;
+};
+
+// One call of `prepare`.
+class Prepare {
+ public:
+  virtual ~Prepare() = default;
+  explicit Prepare(const Node& of) : node(of) {}
+
+  const Node& node;
+
+  int inputs() const { return static_cast<int>(node.inputs.size()); }
+  int outputs() const { return static_cast<int>(node.outputs.size()); }
+  bool has(int i) const { return node.in(static_cast<size_t>(i)) != nullptr; }
+  bool wants(int o) const { return node.out(static_cast<size_t>(o)) != nullptr; }
+
+  // An input that is there. Its layout is plain unless the operator has `any_layout`.
+  virtual const Desc& in(int i) const = 0;
+  DType type(int i) const { return in(i).type; }
+  const Dims& dims(int i) const { return in(i).dims; }
+  // For operators with `any_layout`: has the input brought into this layout, and returns what it is then.
+  virtual const Desc& require(int i, Layout layout) = 0;
+
+  // The content of an input, in plain layout; null where only the run knows it.
+  virtual const void* content(int i) const = 0;
+  // The constant behind an input: null if it is not one. Such a constant lives as long as the program, so its
+  // packed form is made once for all shapes. See `packed`.
+  virtual TensorPtr constant(int i) const = 0;
+
+  // The content of an input of any integer or floating type, converted. Throws NeedsContent.
+  std::vector<int64_t> ints(int i) const;
+  std::vector<float> floats(int i) const;
+  int64_t integer(int i) const;  // The first of `ints`; Error if there is none.
+
+  // Declares an output; the reference is valid until the next call for the same output.
+  virtual Desc& out(int o, DType type, const Dims& dims, Layout layout = Layout::kPlain) = 0;
+  // The output is the input's memory, from a byte offset on, with the output's own dimensions. No kernel is
+  // needed for it.
+  virtual void alias(int o, int i, size_t offset = 0) = 0;
+  // The kernel reads an element of the input no later than it writes the same element of the output: they may
+  // share memory if nobody else needs the input. Both must have the same number of bytes.
+  virtual void in_place(int o, int i) = 0;
+  // The content of the output is known.
+  virtual void give(int o, TensorPtr content) = 0;
+  // Memory that the kernel may use while it runs, aligned to 64 bytes.
+  virtual void scratch(size_t bytes) = 0;
+  // Threads that runs of this session use, at most.
+  virtual int threads() const = 0;
+
+  // A form of a constant that a kernel made for itself, made once for all plans of a session and by one
+  // thread: `key` says which form ("gemm", the text of a memory descriptor).
+  template <typename T>
+  static std::shared_ptr<T> packed(const TensorPtr& constant, const std::string& key,
+                                   const std::function<std::shared_ptr<T>()>& make) {
+    const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+    std::shared_ptr<void>& slot = constant->packed[key];
+    if (slot == nullptr) {
+      slot = make();
+    }
+    return std::static_pointer_cast<T>(slot);
+  }
+
+  // Error(ORT_INVALID_ARGUMENT) that names the node.
+  [[noreturn]] void invalid(const std::string& message) const;
+  void expect(bool condition, const char* message) const {
+    if (!condition) {
+      invalid(message);
+    }
+  }
+  // An axis from the model, counted from the end if negative; checked.
+  size_t axis(int64_t value, size_t rank) const;
+};
+
+// One call of `run`, of an operator whose outputs' shapes are known only then.
+class Run {
+ public:
+  virtual ~Run() = default;
+  explicit Run(const Node& of) : node(of) {}
+  const Node& node;
+
+  bool has(int i) const { return node.in(static_cast<size_t>(i)) != nullptr; }
+  bool wants(int o) const { return node.out(static_cast<size_t>(o)) != nullptr; }
+  virtual const Desc& in(int i) const = 0;  // Plain.
+  virtual const void* data(int i) const = 0;
+  template <typename T>
+  const T* as(int i) const {
+    return static_cast<const T*>(data(i));
+  }
+  std::vector<int64_t> ints(int i) const;
+  // Memory for an output, once for each that is wanted.
+  virtual void* out(int o, DType type, const Dims& dims) = 0;
+  // Values that the node's subgraphs read of the graph around it: the i-th of node.implicit.
+  virtual const Desc& outer(size_t i) const = 0;
+  virtual const void* outer_data(size_t i) const = 0;
+  // The compiled subgraph of this attribute.
+  virtual Program& subgraph(const char* attribute) const = 0;
+  [[noreturn]] void invalid(const std::string& message) const;
+};
+
+struct Operator {
+  const char* domain = "";
+  const char* type = "";
+  // "" or why this node cannot be done. Null: all that `types` allows.
+  std::function<std::string(const Node&)> supports{};
+  std::function<Kernel(Prepare&)> prepare{};
+  std::function<void(Run&)> run{};
+  // Element types that inputs and outputs may have, all of them.
+  Types types = kAny;
+  int min_version = 1, max_version = 1 << 20;
+  bool any_layout = false;
+  bool pure = true;  // The same inputs give the same outputs: false for random numbers.
+  bool foldable =
+      true;  // Worth folding: false where the folded form is larger (DequantizeLinear of weights).
+};
+
+// All operators: filled once, by the functions that kernels/*.cc define and registry.cc calls.
+class Registry {
+ public:
+  static const Registry& get();
+  void add(Operator op) { operators_.emplace(std::string(op.domain) + "." + op.type, std::move(op)); }
+  // Null, with the reason in `why` if that is not null.
+  const Operator* find(const Node& node, std::string* why = nullptr) const;
+
+ private:
+  std::unordered_multimap<std::string, Operator> operators_;
+};
+
+}  // namespace ephost::cpu
+
+#endif

@@ -1,0 +1,91 @@
+// A compiled graph: its plans, one for each combination of input shapes that a run has met, and how they run.
+//
+// A plan is a list of steps (kernels with the memory they work on) from some node to the end of the graph. It
+// ends early, at a barrier, where what follows depends on the content of a value that only the run knows: a
+// shape that is computed from data, or an operator like NonZero. The run then looks for a plan of the rest
+// under that content, as the root plan is looked for under the shapes of the inputs.
+#ifndef EPHOST_CPU_PROGRAM_H_
+#define EPHOST_CPU_PROGRAM_H_
+
+#include <chrono>
+#include <mutex>
+
+#include "operator.h"
+
+namespace ephost::cpu {
+
+struct Options {
+  int threads = 0;        // 0: as many as OpenMP gives.
+  bool fuse = true;       // False: node by node, for comparisons.
+  bool profile = false;   // Count the time of each step: see Program::profile.
+  size_t max_plans = 32;  // Combinations of shapes that are kept; the oldest goes first.
+};
+
+// What a run reads and writes.
+class Io {
+ public:
+  virtual ~Io() = default;
+  // Input i of the graph; after its own inputs come the outer values.
+  virtual const Desc& input(size_t i) = 0;
+  virtual void* input_data(size_t i) = 0;
+  // Memory for output i, asked for once.
+  virtual void* output(size_t i, DType type, const Dims& dims) = 0;
+};
+
+struct StepTime {
+  std::string node;  // "Conv 'name'"
+  std::string op;
+  uint64_t calls = 0;
+  double seconds = 0;
+};
+
+class Plan;
+
+class Program {
+ public:
+  // Folds constants, and fuses. Throws Error where the graph cannot be done: an operator that nobody knows.
+  enum Folding { kFold, kNoFolding };
+  Program(std::shared_ptr<Graph> graph, const Options& options, Folding folding = kFold);
+  ~Program();
+
+  // Makes the plan for input shapes that are known from the model, copies what is still needed of the host's
+  // constants. Nothing of the host's graph is read after it.
+  void load();
+  void run(Io& io);
+
+  const Graph& graph() const { return *graph_; }
+  size_t num_inputs() const { return graph_->inputs.size() + graph_->outer.size(); }
+  size_t num_outputs() const { return graph_->outputs.size(); }
+  const Value* input(size_t i) const {
+    return i < graph_->inputs.size() ? graph_->inputs[i] : graph_->outer[i - graph_->inputs.size()];
+  }
+  Program& subgraph(const Graph* graph);
+  // Time by step over all runs, when Options::profile is set.
+  std::vector<StepTime> profile() const;
+
+ private:
+  friend class Plan;
+  friend class Planner;
+  friend class PrepareNode;
+
+  std::shared_ptr<Plan> root_for(Io& io);
+  void own_constants();
+
+  std::shared_ptr<Graph> graph_;
+  Options options_;
+  std::vector<const Operator*> operators_;                                     // For each node.
+  std::mutex mutex_;                                                           // Of the plans' tables.
+  std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.
+  std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
+  mutable std::mutex profile_mutex_;
+  std::unordered_map<std::string, StepTime> profile_;
+};
+
+// Brings a tensor into another layout.
+Kernel make_reorder(const Desc& from, Layout to);
+// Evaluates what can be evaluated without any input; removes those nodes.
+void fold_constants(Graph* graph, const Options& options);
+
+}  // namespace ephost::cpu
+
+#endif

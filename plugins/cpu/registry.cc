@@ -1,0 +1,52 @@
+#include "kernels/kernels.h"
+#include "operator.h"
+
+namespace ephost::cpu {
+
+const Registry& Registry::get() {
+  static const Registry registry = [] {
+    Registry all;
+    add_elementwise(&all);
+    add_shapes(&all);
+    return all;
+  }();
+  return registry;
+}
+
+const Operator* Registry::find(const Node& node, std::string* why) const {
+  std::string reason = "there is no such operator here";
+  const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
+  for (auto entry = begin; entry != end; ++entry) {
+    const Operator& op = entry->second;
+    if (node.version < op.min_version || node.version > op.max_version) {
+      reason = "its definition of opset " + std::to_string(node.version) + " is not known";
+      continue;
+    }
+    std::string wrong;
+    for (const std::vector<Value*>* list : {&node.inputs, &node.outputs}) {
+      for (const Value* value : *list) {
+        if (value == nullptr || !wrong.empty()) {
+          continue;
+        }
+        if (!value->tensor) {
+          wrong = "'" + value->name + "' is not a tensor";
+        } else if (value->type != DType::kUndefined && !op.types.has(value->type)) {
+          wrong = "'" + value->name + "' has the type " + name_of(value->type);
+        }
+      }
+    }
+    if (wrong.empty() && op.supports != nullptr) {
+      wrong = op.supports(node);
+    }
+    if (wrong.empty()) {
+      return &op;
+    }
+    reason = wrong;
+  }
+  if (why != nullptr) {
+    *why = reason;
+  }
+  return nullptr;
+}
+
+}  // namespace ephost::cpu

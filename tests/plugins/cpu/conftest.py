@@ -1,0 +1,94 @@
+"""The CPU plugin on single nodes and small graphs, beside the reference implementation and onnxruntime."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import ephost
+from ephost.plugins import cpu
+
+NAME = "CpuUnderTest"
+
+
+def make_model(
+    nodes: Sequence[onnx.NodeProto],
+    feeds: dict[str, np.ndarray],
+    outputs: Sequence[str],
+    constants: dict[str, np.ndarray] | None = None,
+    opset: int = 21,
+    open_shapes: bool = False,
+) -> onnx.ModelProto:
+    """A model of these nodes; inputs have the types of the feeds, and their shapes unless they are left open."""
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [
+            helper.make_tensor_value_info(
+                name,
+                helper.np_dtype_to_tensor_dtype(value.dtype),
+                [f"{name}{i}" for i in range(value.ndim)] if open_shapes else value.shape,
+            )
+            for name, value in feeds.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [onnx.numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+class Cpu:
+    """Runs models on the CPU plugin alone: a node that it does not take is an error."""
+
+    def __init__(self, device: ephost.OrtEpDevice):
+        self.device = device
+
+    def session(self, model: onnx.ModelProto, **options: object) -> ephost.InferenceSession:
+        session_options = ephost.SessionOptions()
+        session_options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        session_options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session_options.add_provider_for_devices([self.device], {k: str(v) for k, v in options.items()})
+        return ephost.InferenceSession(model.SerializeToString(), session_options)
+
+    def run(
+        self, model: onnx.ModelProto, feeds: dict[str, np.ndarray], **options: object
+    ) -> list[np.ndarray]:
+        return self.session(model, **options).run(None, feeds)
+
+    def check(
+        self,
+        nodes: Sequence[onnx.NodeProto] | onnx.NodeProto,
+        feeds: dict[str, np.ndarray],
+        outputs: Sequence[str] = ("y",),
+        constants: dict[str, np.ndarray] | None = None,
+        opset: int = 21,
+        rtol: float = 1e-5,
+        atol: float = 1e-6,
+        **options: object,
+    ) -> list[np.ndarray]:
+        """Compares with the reference implementation, with given and with open shapes; returns the outputs."""
+        listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
+        for open_shapes in (False, True):
+            model = make_model(listed, feeds, outputs, constants, opset, open_shapes)
+            expected = ReferenceEvaluator(model).run(None, feeds)
+            found = self.run(model, feeds, **options)
+            for name, a, b in zip(outputs, found, expected, strict=True):
+                assert a.dtype == b.dtype, name
+                assert a.shape == b.shape, name
+                np.testing.assert_allclose(
+                    a.astype(np.float64), b.astype(np.float64), rtol=rtol, atol=atol, err_msg=name
+                )
+        return found
+
+
+@pytest.fixture(scope="session")
+def cpu_plugin() -> Iterator[Cpu]:
+    """The plugin, registered under a name of the tests' own."""
+    ephost.register_execution_provider_library(NAME, cpu.get_library_path())
+    yield Cpu(next(device for device in ephost.get_ep_devices() if device.ep_name == NAME))
+    ephost.unregister_execution_provider_library(NAME)
