@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeE
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
 from ephost.feeds import fit, type_text
 from ephost.model.check import check_types
-from ephost.model.fold import drop_unused_initializers, simplify
+from ephost.model.fold import drop_unused_initializers, simplify, unwanted
 from ephost.model.graph import Metadata, Node, TensorType, Value
 from ephost.model.infer import infer
 from ephost.model.inline import all_graphs
@@ -252,8 +252,9 @@ class InferenceSession(Session):
             providers: instead of that, names of execution providers of registered libraries, in order of
                 priority, or (name, options) pairs. What none of them claims runs on the reference fallback.
             provider_options: options for ``providers``, one dict for each.
-            **kwargs: ``enable_fallback=True`` is :meth:`enable_fallback`; ``disabled_optimizers`` and
-                ``read_config_from_model`` are accepted for onnxruntime's sake.
+            **kwargs: ``enable_fallback=True`` is :meth:`enable_fallback`; ``disabled_optimizers`` are
+                optimizers, by onnxruntime's names, that are not wanted; ``read_config_from_model`` is
+                accepted for onnxruntime's sake.
 
         Raises:
             NoSuchFile, InvalidProtobuf, InvalidGraph: the model is missing or not valid.
@@ -270,6 +271,8 @@ class InferenceSession(Session):
         self._source = path_or_bytes
         self._options: SessionOptions = sess_options or SessionOptions()
         self._options._explain()
+        self._disabled = frozenset(kwargs.get("disabled_optimizers") or ())
+        self._unwanted: Collection[str] | None = None  # optimizers; None: all of them
         self._open_on(providers, provider_options)
         if kwargs.get("enable_fallback"):
             self.enable_fallback()
@@ -344,7 +347,8 @@ class InferenceSession(Session):
             check_types(model.graph)
         with self._timed("fold"):
             if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
-                simplify(model)
+                self._unwanted = unwanted(config, self._disabled)
+                simplify(model, self._unwanted)
             drop_unused_initializers(graph)
         if options.optimized_model_filepath:
             save(model, options.optimized_model_filepath)
@@ -446,6 +450,7 @@ class InferenceSession(Session):
             prepack=self._options._config.get("session.disable_prepacking") != "1",
             offer_subgraphs=self._options._config.get(OFFER_SUBGRAPHS, "1") != "0",
             compiling=self._options._config.get(DISABLE_COMPILING) != "1",
+            unwanted=self._unwanted,
         ).run()
         for assignment in resources.assignments:
             _LOG.info(

@@ -6,19 +6,36 @@ a buffer.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ephost.model.graph import Graph, Node, TensorType, Value
 
 # The number that changes nothing, and whether it may be the first operand too.
 _NEUTRAL = {"Add": (0, True), "Sub": (0, False), "Mul": (1, True), "Div": (1, False)}
+# onnxruntime's names for what goes.
+_RULES = {
+    "Identity": "EliminateIdentity",
+    "Dropout": "EliminateDropout",
+    "Cast": "CastElimination",
+    "Expand": "ExpandElimination",
+    "Transpose": "TransposeOptimizer",
+    **dict.fromkeys(_NEUTRAL, "NoopElimination"),
+}
+RULE_NAMES = frozenset(_RULES.values())
 
 
-def eliminate(graph: Graph) -> bool:
-    """Remove the graph's nodes that hand their input on; True when there was one."""
+def eliminate(graph: Graph, disabled: Collection[str] = ()) -> bool:
+    """Remove the graph's nodes that hand their input on; True when there was one.
+
+    Args:
+        graph: to change in place.
+        disabled: onnxruntime's names of eliminations that are not wanted.
+    """
     gone: set[int] = set()
     for node in graph.nodes:
         source = passes_on(node)
         out = node.outputs[0] if node.outputs else None
-        if source is None or out is None:
+        if source is None or out is None or (disabled and _RULES[node.op_type] in disabled):
             continue
         if graph.values.get(source.name) is not source:
             continue  # of an outer graph: nothing here can take its place
@@ -46,8 +63,13 @@ def passes_on(node: Node) -> Value | None:
         return node.inputs[0]
     if node.op_type in _NEUTRAL:
         return _other_than_neutral(node)
-    if node.op_type in ("Cast", "Expand"):
+    if node.op_type == "Cast":
+        return node.inputs[0] if _same_element_type(node.inputs[0], node.outputs[0]) else None
+    if node.op_type == "Expand":
         return node.inputs[0] if _same_static_type(node.inputs[0], node.outputs[0]) else None
+    if node.op_type == "Transpose":
+        order = next((list(a.ints) for a in node.proto.attribute if a.name == "perm"), None)
+        return node.inputs[0] if order is not None and order == list(range(len(order))) else None
     if node.op_type == "Dropout":
         if any(out is not None and (out.consumers or out.is_output) for out in node.outputs[1:]):
             return None
@@ -60,6 +82,12 @@ def passes_on(node: Node) -> Value | None:
         if training.is_constant and data is not None and data.size == 1 and not data.reshape(-1)[0]:
             return node.inputs[0]
     return None
+
+
+def _same_element_type(source: Value, out: Value | None) -> bool:
+    if out is None or not isinstance(source.type, TensorType) or not isinstance(out.type, TensorType):
+        return False
+    return source.type.element_type == out.type.element_type != 0
 
 
 def _same_static_type(source: Value, out: Value | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ephost.model.eliminate import eliminate
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, tensor_type
 from ephost.model.infer import infer
 from ephost.model.inline import all_graphs, inline_decided_ifs
+from ephost.model.rewrite import CAST_CHAINS, Rewriter
 
 _LOG = logging.getLogger("ephost.fold")
 _LARGE = 1 << 30  # bytes above which a result is left to be computed in the run
@@ -35,17 +37,47 @@ _KEPT = {
 _SHAPED_BY_FLOATS = {"Resize", "Upsample", "Range"}
 
 
-def simplify(model: Model) -> None:
-    """Compute what is known, take the branches that are decided by it, and infer what follows from that."""
+def simplify(model: Model, disabled: Collection[str] = ()) -> None:
+    """Compute what is known, take the branches that are decided by it, infer what follows from that, and
+    rewrite what can be written shorter.
+
+    Args:
+        model: to change in place.
+        disabled: what is not wanted, by onnxruntime's names: those of :mod:`ephost.model.rewrite` and
+            :mod:`ephost.model.eliminate`, and ``ConstantFolding``.
+    """
     while True:
-        informs = fold(model)
+        informs = "ConstantFolding" not in disabled and fold(model)
         decided = inline_decided_ifs(model)
         if informs or decided:
             infer(model)
-        for graph in list(all_graphs(model.graph)):
-            eliminate(graph)
-        if not decided:
+        graphs = list(all_graphs(model.graph))
+        for graph in graphs:
+            eliminate(graph, disabled)
+        if decided:
+            continue
+        informs = False
+        for graph in graphs:
+            rewriter = Rewriter(model, graph, disabled)
+            if rewriter.run():
+                eliminate(graph, disabled)
+            informs = informs or rewriter.informs
+        if not informs:
             return
+        infer(model)
+
+
+def unwanted(config: Mapping[str, str], names: Collection[str] = ()) -> set[str]:
+    """The names of what a session's config entries, and a list of names, turn off in :func:`simplify`."""
+    off = {name.strip() for name in config.get("optimization.disable_specified_optimizers", "").split(";")}
+    off.update(names)
+    if config.get("optimization.enable_cast_chain_elimination") != "1":
+        off.add(CAST_CHAINS)
+    if config.get("session.disable_double_qdq_remover") == "1":
+        off.add("DoubleQDQPairsRemover")
+    if config.get("session.disable_quant_qdq") == "1":
+        off.update(("ClipQuantFusion", "ReluQuantFusion"))
+    return off
 
 
 def fold(model: Model) -> bool:

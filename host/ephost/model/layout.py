@@ -87,6 +87,7 @@ class LayoutConverter:
         self.model = model
         self.graph = graph
         self._made = 0
+        self._gone: set[int] = set()  # nodes that a pass has removed; they leave the graph's list behind it
 
     def convert(self, nodes: Iterable[Node], wanted: Callable[[Node], bool]) -> list[Node]:
         """Make nodes channels last; returns those that were changed."""
@@ -202,7 +203,7 @@ class LayoutConverter:
         while moved:
             moved = False
             for node in list(self.graph.nodes):
-                if not _is_transpose(node) or node.ep_name or node not in self.graph.nodes:
+                if not _is_transpose(node) or node.ep_name or node.index in self._gone:
                     continue
                 moved = self._cancel(node) or self._push(node) or moved
             self._drop_dead()
@@ -251,7 +252,7 @@ class LayoutConverter:
         out.producer, out.producer_output = producer, at
         for value in (origin, between):
             self.graph.values.pop(value.name, None)
-        self.graph.nodes = [n for n in self.graph.nodes if n is not first and n is not second]
+        self._gone.update((first.index, second.index))
         return True
 
     def _push(self, node: Node) -> bool:
@@ -334,16 +335,17 @@ class LayoutConverter:
     def _drop_dead(self) -> None:
         """Remove transposes that nobody reads."""
         while True:
-            dead = [node for node in self.graph.nodes if _is_unread_transpose(node)]
+            left = [node for node in self.graph.nodes if node.index not in self._gone]
+            dead = [node for node in left if _is_unread_transpose(node)]
+            self._gone = {node.index for node in dead}
+            self.graph.nodes = [node for node in left if node.index not in self._gone]
             if not dead:
                 return
-            gone = {n.index for n in dead}
             for node in dead:
                 source, out = node.inputs[0], node.outputs[0]
                 assert source is not None and out is not None
                 source.consumers = [c for c in source.consumers if c is not node]
                 self.graph.values.pop(out.name, None)
-            self.graph.nodes = [n for n in self.graph.nodes if n.index not in gone]
 
 
 def to_last(rank: int) -> list[int]:

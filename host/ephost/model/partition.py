@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -119,6 +119,7 @@ class Partitioner:
         prepack: bool = True,
         compiling: bool = True,
         offer_subgraphs: bool = True,
+        unwanted: Collection[str] | None = (),
     ) -> None:
         self.model = model
         self.constants = constants
@@ -128,6 +129,7 @@ class Partitioner:
         self.prepack = prepack
         self.compiling = compiling  # False: only what is compiled already may go to an EP's Compile
         self.offer_subgraphs = offer_subgraphs  # bodies of control flow; False: those run on the host
+        self.unwanted = unwanted  # optimizers, for the bodies of functions; None: all of them
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -153,7 +155,8 @@ class Partitioner:
                 for node in part.nodes:
                     node.left_to_host = not node.ep_name and node.index not in offered
             infer(self.model)
-            simplify(self.model)
+            if self.unwanted is not None:
+                simplify(self.model, self.unwanted)
             for assignment in self.assignments:
                 self._ask_all(assignment, graph)
         for call in reversed(calls):
