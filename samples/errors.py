@@ -32,7 +32,8 @@ except errors.InvalidArgument as error:
 # Nodes that no plugin claims run on the host's fallback, which is slow. This option makes them an error.
 ort.register_execution_provider_library("bundled", sample_kernels.get_library_path())
 options = ort.SessionOptions()
-options.add_provider_for_devices(ort.get_ep_devices(), {})
+devices = [device for device in ort.get_ep_devices() if device.registration_name == "bundled"]
+options.add_provider_for_devices(devices, {})
 options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
 try:
     ort.InferenceSession(MODEL, options)

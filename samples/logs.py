@@ -22,5 +22,6 @@ MODEL = parser.parse_model(
 
 ort.register_execution_provider_library("bundled", sample_kernels.get_library_path())
 options = ort.SessionOptions()
-options.add_provider_for_devices(ort.get_ep_devices(), {})
+devices = [device for device in ort.get_ep_devices() if device.registration_name == "bundled"]
+options.add_provider_for_devices(devices, {})
 session = ort.InferenceSession(MODEL.SerializeToString(), options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 import weakref
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX_EP_DEVICES = 32
 DEFAULT_PROVIDER = "CPUExecutionProvider"
+CPU_PLUGIN = "EPHOST_CPU_PLUGIN"  # in the environment; "0": the bundled CPU plugin is not used
+
+_LOG = logging.getLogger("ephost.environment")
 
 
 class OrtHardwareDevice:
@@ -225,6 +229,8 @@ class Registration:
 _severity = 2
 _lock = threading.RLock()
 _registrations: dict[str, Registration] = {}
+_default: Registration | None = None  # the bundled CPU plugin; not among the others, which come and go
+_default_is_settled = False  # it was loaded, or cannot be
 _hardware: list[Any] | None = None
 _retired: list[Any] = []  # hardware devices that a registered library may still hold
 
@@ -442,10 +448,41 @@ def unregister_execution_provider_library(registration_name: str) -> None:
             _release_retired()
 
 
-def get_ep_devices() -> list[OrtEpDevice]:
-    """The devices that the registered libraries' execution providers offer, in order of registration."""
+def default_devices() -> tuple[OrtEpDevice, ...]:
+    """The devices of the bundled CPU plugin, which every session has as its last execution provider.
+
+    The library is loaded by the first call. Empty when it was not built, cannot be loaded (a warning says
+    why), or the environment variable EPHOST_CPU_PLUGIN is "0": the reference fallback then does all the work.
+    """
+    global _default, _default_is_settled
     with _lock:
-        return [device for registration in _registrations.values() for device in registration.ep_devices]
+        if not _default_is_settled:
+            _default_is_settled = True
+            _default = _load_default()
+        return () if _default is None else tuple(_default.ep_devices)
+
+
+def _load_default() -> Registration | None:
+    from ephost.plugins import cpu
+
+    if os.environ.get(CPU_PLUGIN, "1") == "0":
+        return None
+    try:
+        return Registration(DEFAULT_PROVIDER, cpu.get_library_path(), _hardware_devices())
+    except FileNotFoundError as error:
+        _LOG.info("there is no CPU plugin: %s", error)
+    except OnnxRuntimeException as error:
+        _LOG.warning("the CPU plugin cannot be used; models run on the reference fallback: %s", error)
+    return None
+
+
+def get_ep_devices() -> list[OrtEpDevice]:
+    """The devices that the registered libraries' execution providers offer, in order of registration; then
+    those of the bundled CPU plugin.
+    """
+    with _lock:
+        found = [device for registration in _registrations.values() for device in registration.ep_devices]
+        return [*found, *default_devices()]
 
 
 def find_memory(device: tuple[int, int, int, int]) -> tuple[SharedMemory, Registration] | None:
@@ -478,20 +515,21 @@ def remember_session(session: Any, registration: Registration) -> None:
 def forget_session(session: Any) -> None:
     """Take a session that has ended off the lists of those that use a library."""
     with _lock:
-        for registration in _registrations.values():
+        for registration in (*_registrations.values(), *([_default] if _default else ())):
             registration.sessions.discard(session)
 
 
 def get_available_providers() -> list[str]:
-    """Names of the execution providers that a session may be given: the registered ones, then the host's."""
-    names = dict.fromkeys(device.ep_name for device in get_ep_devices())
-    return [*names, DEFAULT_PROVIDER]
+    """Names of the execution providers that a session may be given: the registered ones, the host's own."""
+    with _lock:
+        found = [device for registration in _registrations.values() for device in registration.ep_devices]
+    return list(dict.fromkeys([*(device.ep_name for device in found), DEFAULT_PROVIDER]))
 
 
 def _close_all() -> None:
     """At exit: sessions first, then libraries in reverse order, while Python still stands."""
     with _lock:
-        for registration in reversed(list(_registrations.values())):
+        for registration in reversed([*([_default] if _default else ()), *_registrations.values()]):
             for session in list(registration.sessions):
                 # One that a thread is still running stays, and its library with it: the process ends anyway.
                 with suppress(Fail):

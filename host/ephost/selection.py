@@ -1,7 +1,7 @@
 """Who runs a session's model: explicit devices, names, a policy, a delegate, or the process's default.
 
 All of them answer one question, :func:`choose`: which devices of which execution providers, in order of
-priority. Whatever nobody of them claims runs on the host's reference fallback.
+priority. Whatever nobody of them claims is for the bundled CPU plugin, and then the reference fallback.
 
 The policies take one device of one plugin. Candidates are ranked: the kind of device as in the table, then a
 discrete GPU before one that shares the CPU's memory, then a plugin by the device's own vendor before others',
@@ -16,7 +16,7 @@ then the order of registration.
 | MAX_EFFICIENCY | NPU, CPU | nothing |
 | MIN_OVERALL_POWER | NPU, CPU | nothing |
 
-With nothing taken, the model runs on the reference fallback. The choice and its reason are logged.
+With nothing taken, the model runs on the bundled CPU plugin. The choice and its reason are logged.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def set_default_providers(providers: Sequence[ProviderEntry] | None) -> None:
 
     Args:
         providers: names, or (name, options) pairs, in order of priority; looked up when a session is made.
-            None or empty: the reference fallback alone, which is how a process starts.
+            None or empty: the bundled CPU plugin alone, which is how a process starts.
 
     Raises:
         ValueError: entries of other kinds.
@@ -266,6 +266,8 @@ def choose(
         return named(_defaults, None)
     devices = get_ep_devices()
     if isinstance(policy, Policy):
+        # The bundled plugin takes what is left in any case: a policy chooses who comes before it.
+        devices = [device for device in devices if device.registration_name != DEFAULT_PROVIDER]
         index, reason = apply_policy(policy, [describe(device) for device in devices])
         _LOG.info("the session runs on %s", reason)
         return [] if index is None else [Chosen((devices[index],), {})]

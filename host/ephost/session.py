@@ -335,6 +335,8 @@ class InferenceSession(Session):
         for entry in chosen:
             prefix = option_prefix(entry.ep_name)
             config.update({prefix + key: value for key, value in entry.options.items()})
+        if default := self._default(chosen, config):
+            chosen = [*chosen, default]
         graph = model.graph
         self.description = model.path or f"the model '{graph.name}' from memory"
         target = self._compiled_model_target(config) if config.get(CONTEXT_ENABLE) == "1" else None
@@ -372,6 +374,17 @@ class InferenceSession(Session):
         if left and config.get(DISABLE_FALLBACK) == "1":
             raise Fail(_fallback_refused(left, total_nodes, resources.assignments))
         return fed, defaulted, threads
+
+    def _default(self, chosen: Sequence[Chosen], config: Mapping[str, str]) -> Chosen | None:
+        """The bundled CPU plugin, for what nobody else claims; None where it is not wanted."""
+        named = any(entry.ep_name == DEFAULT_PROVIDER for entry in chosen)
+        # A compiled model holds what others compiled; the rest of it stays as it is.
+        if named or config.get(DISABLE_FALLBACK) == "1" or config.get(CONTEXT_ENABLE) == "1":
+            return None
+        devices = environment.default_devices()
+        if not devices:
+            return None
+        return Chosen(devices, {"intra_op_num_threads": str(thread_count(self._options))})
 
     def _compiled_model_target(self, config: Mapping[str, str]) -> ContextTarget:
         """Where the compiled model goes that the session's options ask for."""
@@ -537,11 +550,12 @@ class InferenceSession(Session):
 
     def get_providers(self) -> list[str]:
         """Its execution providers in order of priority; the host's fallback is the last."""
-        return [*dict.fromkeys(a.ep.name for a in self._resources.assignments), DEFAULT_PROVIDER]
+        return list(dict.fromkeys([*(a.ep.name for a in self._resources.assignments), DEFAULT_PROVIDER]))
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
         """The options of each of its execution providers."""
-        return {**{a.ep.name: dict(a.ep.options) for a in self._resources.assignments}, DEFAULT_PROVIDER: {}}
+        found = {a.ep.name: dict(a.ep.options) for a in self._resources.assignments}
+        return {**found, DEFAULT_PROVIDER: found.get(DEFAULT_PROVIDER, {})}
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
         """Which execution provider runs which nodes of the model.

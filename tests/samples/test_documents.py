@@ -14,6 +14,8 @@ import ephost
 import onnx
 import pytest
 
+pytestmark = pytest.mark.usefixtures("cpu_plugin_as_default")
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

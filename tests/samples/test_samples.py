@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("cpu_plugin_as_default")
+
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 # What each must print, as patterns in this order.

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("cpu_plugin_as_default")
+
 PROGRAMS = Path(__file__).parent / "programs"
 HOST = Path(__file__).parents[2] / "host"
 # program -> the modules that it needs besides onnxruntime

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.plugins import cpu
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-
-import ephost
-from ephost.plugins import cpu
 
 NAME = "CpuUnderTest"
 
@@ -22,7 +21,7 @@ def make_model(
     opset: int = 21,
     open_shapes: bool = False,
 ) -> onnx.ModelProto:
-    """A model of these nodes; inputs have the types of the feeds, and their shapes unless they are left open."""
+    """A model of these nodes; inputs have the feeds' types, and their shapes unless those are left open."""
     graph = helper.make_graph(
         list(nodes),
         "graph",
@@ -71,7 +70,7 @@ class Cpu:
         atol: float = 1e-6,
         **options: object,
     ) -> list[np.ndarray]:
-        """Compares with the reference implementation, with given and with open shapes; returns the outputs."""
+        """Compares with the reference implementation, with given and with open shapes; returns outputs."""
         listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
         for open_shapes in (False, True):
             model = make_model(listed, feeds, outputs, constants, opset, open_shapes)

@@ -1,11 +1,11 @@
 """Operators that compute shapes, or only rename memory."""
 
+import ephost
 import numpy as np
 import pytest
 from onnx import helper
-from tests.plugins.cpu.conftest import Cpu, make_model
 
-import ephost
+from tests.plugins.cpu.conftest import Cpu, make_model
 
 
 def test_reshape_renames_and_fills_the_open_dimension(cpu_plugin: Cpu) -> None:

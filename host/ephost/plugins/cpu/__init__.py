@@ -1,7 +1,7 @@
 """The CPU plugin: compiles whole graphs for the processor; its source is plugins/cpu.
 
-ephost registers it as ``CPUExecutionProvider`` when it is first needed. In onnxruntime, which has an execution
-provider of that name, register it under :func:`get_ep_name`.
+ephost registers it as ``CPUExecutionProvider`` when it is first needed. In onnxruntime, which has an
+execution provider of that name, register it under :func:`get_ep_name`.
 """
 
 from ephost.plugins import _library_in

@@ -1,0 +1,79 @@
+"""The bundled CPU plugin behind every session: in programs of its own, as this process goes without it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import ephost
+import pytest
+from ephost.errors import Fail
+from ephost.plugins import cpu
+
+pytestmark = pytest.mark.usefixtures("cpu_plugin_as_default")
+
+PROGRAM = """
+import json, sys
+import numpy as np, onnx, ephost
+from onnx.parser import parse_model
+model = parse_model('''<ir_version: 8, opset_import: ["" : 17]>
+  g (float[n, 3] x) => (float[n, 3] y, string[n, 3] z) {
+    a = Relu (x)  s = Shape (a)  y = Reshape (a, s)  i = Cast <to = 7> (a)  z = Cast <to = 8> (i)
+  }''')
+options = ephost.SessionOptions()
+options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+for entry in sys.argv[1:]:
+    options.add_session_config_entry(*entry.split("=", 1))
+options.intra_op_num_threads = 1
+session = ephost.InferenceSession(model.SerializeToString(), options)
+y, z = session.run(None, {"x": np.array([[-1, 2, 3]], np.float32)})
+print(json.dumps({
+    "y": y.tolist(), "z": z.tolist(), "providers": session.get_providers(),
+    "options": session.get_provider_options(), "available": ephost.get_available_providers(),
+    "devices": [(d.ep_name, d.device.type.name) for d in ephost.get_ep_devices()],
+    "groups": [
+        [n.op_type for n in part.get_nodes()] for part in session.get_provider_graph_assignment_info()
+    ],
+}))
+"""
+
+
+def run(*config: str, **environment: str) -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *config],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return {"stderr": done.stderr, **json.loads(done.stdout)}
+
+
+def test_every_session_has_the_cpu_plugin_and_then_the_reference_fallback() -> None:
+    found = run()
+    assert found["providers"] == found["available"] == ["CPUExecutionProvider"]
+    assert found["devices"] == [["CPUExecutionProvider", "CPU"]]
+    assert found["options"] == {"CPUExecutionProvider": {"intra_op_num_threads": "1"}}
+    assert found["y"] == [[0, 2, 3]]
+    assert found["z"] == [["0", "2", "3"]]
+    groups = found["groups"]
+    assert isinstance(groups, list)
+    compiled = next(group for group in groups if "Relu" in group)
+    assert "Reshape" in compiled
+    assert ["Cast"] in groups  # to strings: nobody's but the fallback's
+
+
+def test_the_environment_can_do_without_it() -> None:
+    found = run(EPHOST_CPU_PLUGIN="0")
+    assert found["providers"] == found["available"] == ["CPUExecutionProvider"]
+    assert found["devices"] == []
+    groups = found["groups"]
+    assert isinstance(groups, list)
+    assert all(len(group) == 1 for group in groups)
+    assert found["y"] == [[0, 2, 3]]
+
+
+def test_its_name_is_the_hosts_own() -> None:
+    with pytest.raises(Fail, match="the host's own"):
+        ephost.register_execution_provider_library("CPUExecutionProvider", cpu.get_library_path())
