@@ -8,9 +8,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ephost import environment
 from ephost._bindings import lib
+from ephost.device_memory import device_numbers
 from ephost.devices import OrtArenaCfg, OrtMemoryInfo
-from ephost.environment import DEFAULT_PROVIDER, get_available_providers, get_ep_devices
+from ephost.enums import OrtDeviceMemoryType
+from ephost.environment import get_available_providers, get_ep_devices
 from ephost.errors import InvalidArgument, NotImplemented
 
 ONNXRUNTIME_VERSION = "1.31.1"  # the release whose Python API this package has
@@ -70,16 +73,19 @@ def disable_telemetry_events() -> None:
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None) -> None:
-    """Use an arena for the CPU's memory: how many bytes of freed memory the host keeps for later.
+    """Use an arena for a memory. The CPU's: how many bytes of freed memory the host keeps for later. A
+    device's: the plugin makes a new allocator for the values that programs put there themselves.
 
     Args:
-        mem_info: the CPU's memory.
-        arena_cfg: its ``max_mem``; 0 leaves the host's own limit.
+        mem_info: the CPU's memory, or one that a registered execution provider has.
+        arena_cfg: for the CPU its ``max_mem``, 0 leaving the host's own limit; for a device all of it.
 
     Raises:
-        NotImplemented: the memory of another device.
+        NotImplemented: the memory of a device that no registered execution provider has.
+        Fail: there are values in that memory, or sessions on that execution provider.
+        EPFail and others: the plugin's error.
     """
-    create_and_register_allocator_v2(DEFAULT_PROVIDER, mem_info, {}, arena_cfg)
+    create_and_register_allocator_v2("", mem_info, {}, arena_cfg)
 
 
 def create_and_register_allocator_v2(
@@ -87,13 +93,31 @@ def create_and_register_allocator_v2(
 ) -> None:
     """As :func:`create_and_register_allocator`, for an execution provider's memory.
 
+    Args:
+        provider_type: the execution provider; "" for any.
+        mem_info: the memory.
+        options: given to the plugin with those of the arena.
+        arena_cfg: as there.
+
     Raises:
-        NotImplemented: the memory of another device than the CPU.
+        As :func:`create_and_register_allocator`.
     """
-    if mem_info.device_type != 0:
-        raise NotImplemented(f"a shared allocator for {mem_info!r} of {provider_type} is not implemented")
-    if arena_cfg is not None and arena_cfg.max_mem > 0:
-        lib.ephost_set_cpu_cache_limit(arena_cfg.max_mem)
+    numbers = device_numbers(mem_info._pointer)
+    if numbers[0] == 0:
+        if arena_cfg is not None and arena_cfg.max_mem > 0:
+            lib.ephost_set_cpu_cache_limit(arena_cfg.max_mem)
+        return
+    owner = environment.find_memory_owner(numbers)
+    if owner is None or provider_type not in ("", owner.ep_name):
+        who = f"the execution provider '{provider_type}'" if provider_type else "no execution provider"
+        raise NotImplemented(f"{who} has {'no ' if provider_type else ''}memory of {mem_info!r}")
+    given = {} if arena_cfg is None else vars(arena_cfg)
+    arena = {
+        "arena." + name.removeprefix("arena_"): str(number)
+        for name, number in given.items()
+        if number != (0 if name == "max_mem" else -1)
+    }
+    owner._replace_memory(numbers[1] == OrtDeviceMemoryType.HOST_ACCESSIBLE, {**arena, **options})
 
 
 def preload_dlls(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ephost._bindings import NULL, api, check, ep_api, ffi, lib, member
+from ephost._bindings import NULL, api, check, ep_api, ffi, lib, member, new_key_values
 from ephost.errors import EPFail, OnnxRuntimeException
 
 if TYPE_CHECKING:
@@ -25,6 +26,20 @@ def memory_of(ep_device: Any) -> Any:
     if int(device_type[0]) == _CPU or int(api.MemoryInfoGetDeviceMemType(info)) == _HOST_ACCESSIBLE:
         return NULL
     return info
+
+
+def host_accessible_memory_of(ep_device: Any) -> Any:
+    """The ``OrtMemoryInfo*`` of what an ``OrtEpDevice*`` shares with the CPU; NULL when it names none."""
+    return api.EpDevice_MemoryInfo(ep_device, _HOST_ACCESSIBLE)
+
+
+def device_numbers(info: Any) -> tuple[int, int, int, int]:
+    """The device of an ``OrtMemoryInfo*``: type, memory type, vendor and number."""
+    kind, number = ffi.new("OrtMemoryInfoDeviceType*"), ffi.new("int*")
+    api.MemoryInfoGetDeviceType(info, kind)
+    check(api.MemoryInfoGetId(info, number))
+    vendor, memory_type = api.MemoryInfoGetVendorId(info), api.MemoryInfoGetDeviceMemType(info)
+    return int(kind[0]), int(memory_type), int(vendor), int(number[0])
 
 
 def own_memory(ep: ExecutionProvider) -> Any:
@@ -51,11 +66,16 @@ def _given(pointer: Any, what: str, label: str) -> Any:
     return pointer
 
 
-def _factory_allocator(factory: Any, info: Any, label: str) -> Any:
+def _factory_allocator(factory: Any, info: Any, label: str, options: Mapping[str, str]) -> Any:
     out = ffi.new("OrtAllocator**")
     create = member("OrtEpFactory", factory, "CreateAllocator")
     if create is not None:
-        _checked(label, "CreateAllocator", create(factory, info, NULL, out))
+        pairs = new_key_values(dict(options)) if options else NULL
+        try:
+            _checked(label, "CreateAllocator", create(factory, info, pairs, out))
+        finally:
+            if pairs:
+                api.ReleaseKeyValuePairs(pairs)
     return _given(out[0], "allocator", label)
 
 
@@ -96,6 +116,7 @@ class Transport:
     """The memory of one device of an EP, and the way of tensors there and back."""
 
     info: Any  # OrtMemoryInfo*
+    is_on_host = False  # whether the CPU reads and writes it, too
     label: str  # what errors call the execution provider
     allocator: Any  # OrtAllocator*
     transfer: Any  # OrtDataTransferImpl*
@@ -117,16 +138,8 @@ class Transport:
 
     def is_on(self, device: tuple[int, int, int, int]) -> bool:
         """Whether it is the memory of a device: type, memory type, vendor (0: any) and number."""
-        kind, memory_type, vendor, number = device
-        info, mine = self.info, ffi.new("OrtMemoryInfoDeviceType*")
-        api.MemoryInfoGetDeviceType(info, mine)
-        its_number = ffi.new("int*")
-        check(api.MemoryInfoGetId(info, its_number))
-        return (kind, memory_type, number) == (
-            int(mine[0]),
-            int(api.MemoryInfoGetDeviceMemType(info)),
-            int(its_number[0]),
-        ) and vendor in (0, int(api.MemoryInfoGetVendorId(info)))
+        kind, memory_type, vendor, number = device_numbers(self.info)
+        return (kind, memory_type, number) == (device[0], device[1], device[3]) and device[2] in (0, vendor)
 
     def can_copy(self, source: Any, target: Any) -> bool:
         """Whether it copies from one ``OrtMemoryInfo*`` to another."""
@@ -140,13 +153,14 @@ class SharedMemory(Transport):
     It belongs to the registration of the EP's library, which stays registered while there are such values.
     """
 
-    def __init__(self, factory: Any, info: Any, label: str) -> None:
+    def __init__(self, factory: Any, info: Any, label: str, options: Mapping[str, str]) -> None:
         """Ask a factory for what it takes to use its device's memory.
 
         Args:
             factory: ``OrtEpFactory*``.
-            info: the memory, from :func:`memory_of`.
+            info: the memory, from :func:`memory_of` or :func:`host_accessible_memory_of`.
             label: what errors call the execution provider.
+            options: for the allocator, as the plugin understands them.
 
         Raises:
             EPFail: the plugin gives no allocator, or no data transfer that can copy to and from the CPU.
@@ -154,10 +168,12 @@ class SharedMemory(Transport):
         self.info = info
         self.label = label
         self._factory = factory
-        self.allocator = _factory_allocator(factory, info, label)
+        self.is_on_host = device_numbers(info)[1] == _HOST_ACCESSIBLE
+        self.allocator = _factory_allocator(factory, info, label, options)
         self.transfer = NULL
         try:
-            self.transfer = _factory_transfer(factory, info, label)
+            if not self.is_on_host:  # there the CPU copies
+                self.transfer = _factory_transfer(factory, info, label)
         except BaseException:
             self.release()
             raise
@@ -198,7 +214,7 @@ class DeviceMemory(Transport):
     def _make_allocator(self) -> Any:
         ep = self.ep
         if ep.member("CreateAllocator") is None:
-            return _factory_allocator(ep._factory, self.info, ep.label)
+            return _factory_allocator(ep._factory, self.info, ep.label, {})
         out = ffi.new("OrtAllocator**")
         ep.call("CreateAllocator", self.info, out)
         return _given(out[0], "allocator", ep.label)

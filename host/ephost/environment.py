@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ephost import schemas  # noqa: F401 - plugins may ask for schemas from now on
 from ephost._bindings import NULL, api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
-from ephost.device_memory import SharedMemory, memory_of
+from ephost.device_memory import SharedMemory, device_numbers, host_accessible_memory_of, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
 from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException
@@ -74,7 +74,7 @@ class OrtEpDevice:
         self.ep_metadata = key_values(api.EpDevice_EpMetadata(pointer))
         self.ep_options = key_values(api.EpDevice_EpOptions(pointer))
         self.device = OrtHardwareDevice(api.EpDevice_Device(pointer))
-        self._memory: SharedMemory | None = None
+        self._memories: dict[bool, SharedMemory] = {}  # by whether the CPU can reach it
 
     @property
     def registration_name(self) -> str:
@@ -108,13 +108,29 @@ class OrtEpDevice:
             raise
         return OrtSyncStream._owning(out[0], self._registration)
 
-    def _shared_memory(self) -> SharedMemory | None:
-        """What holds values in the device's own memory, made when first asked for; None when it has none."""
+    def _shared_memory(self, host_accessible: bool = False) -> SharedMemory | None:
+        """What holds values in the device's own memory, or in that which the CPU can reach too; None when it
+        has none. Made when first asked for.
+        """
         with _lock:
-            if self._memory is None and (info := memory_of(self._pointer)):
-                label = f"the execution provider {self.ep_name} ({self.registration_name})"
-                self._memory = SharedMemory(self._factory, info, label)
-            return self._memory
+            info = host_accessible_memory_of(self._pointer) if host_accessible else memory_of(self._pointer)
+            if info and host_accessible not in self._memories:
+                self._memories[host_accessible] = self._make_memory(info, {})
+            return self._memories.get(host_accessible)
+
+    def _make_memory(self, info: Any, options: Mapping[str, str]) -> SharedMemory:
+        label = f"the execution provider {self.ep_name} ({self.registration_name})"
+        return SharedMemory(self._factory, info, label, options)
+
+    def _replace_memory(self, host_accessible: bool, options: Mapping[str, str]) -> None:
+        """Make the memory anew, by an allocator with these options. No value may be in it."""
+        with _lock:
+            before = self._shared_memory(host_accessible)
+            assert before is not None
+            if self._registration.is_used:
+                raise Fail(f"{before.label} is in use: its allocator cannot be replaced now")
+            self._memories[host_accessible] = self._make_memory(before.info, options)
+            before.release()
 
     def __repr__(self) -> str:
         return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
@@ -216,8 +232,8 @@ class Registration:
         """Release the devices, then the factories, then the library."""
         self.is_open = False
         for device in self.ep_devices:
-            if device._memory is not None:
-                device._memory.release()
+            for memory in device._memories.values():
+                memory.release()
         self.ep_devices.clear()
         for pointer in reversed(self._pointers):
             ep_api.ReleaseEpDevice(pointer)
@@ -494,11 +510,27 @@ def find_memory(device: tuple[int, int, int, int]) -> tuple[SharedMemory, Regist
     Raises:
         EPFail and others: the plugin cannot offer it.
     """
+    found = find_memory_owner(device)
+    if found is None:
+        return None
+    memory = found._shared_memory(device[1] == OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    assert memory is not None
+    return memory, found._registration
+
+
+def find_memory_owner(device: tuple[int, int, int, int]) -> OrtEpDevice | None:
+    """The EP device whose memory :func:`find_memory` finds."""
     for ep_device in get_ep_devices():
-        memory = ep_device._shared_memory()
+        memory = ep_device._shared_memory(device[1] == OrtDeviceMemoryType.HOST_ACCESSIBLE)
         if memory is not None and memory.is_on(device):
-            return memory, ep_device._registration
+            return ep_device
     return None
+
+
+def memory_devices() -> list[tuple[int, int, int, int]]:
+    """The devices on which EP devices have memory of their own, as :func:`find_memory` takes them."""
+    infos = [memory_of(ep_device._pointer) for ep_device in get_ep_devices()]
+    return [device_numbers(info) for info in infos if info]
 
 
 def registrations() -> Mapping[str, Registration]:

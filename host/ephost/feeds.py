@@ -24,10 +24,12 @@ def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
     Args:
         name: the input's name, for messages.
         kind: its type; None lets anything through.
-        value: what the caller gave. Arrays are only copied where their bytes are swapped.
+        value: what the caller gave. Arrays are only copied where their bytes are swapped. What another
+            library has on a device becomes an OrtValue there; OrtValues are brought to the CPU.
 
     Raises:
         InvalidArgument: another type, element type, rank or dimension than the model declares.
+        NotImplemented: no registered execution provider has memory on the device that it is on.
     """
     if kind is None:
         return value
@@ -47,7 +49,7 @@ def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             raise _wrong_type(name, kind, _described(value))
         element = _element(kind.sequence_type.elem_type)
-        return [fit(f"{name}[{at}]", element, item) for at, item in enumerate(value)]
+        return [_here(fit(f"{name}[{at}]", element, item)) for at, item in enumerate(value)]
     if which == "map_type":
         if not isinstance(value, Mapping):
             raise _wrong_type(name, kind, _described(value))
@@ -59,6 +61,10 @@ def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
             for key, item in value.items()
         }
     return value
+
+
+def _here(value: Any) -> Any:
+    return value._on_cpu() if isinstance(value, OrtValue) else value
 
 
 def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
@@ -93,13 +99,16 @@ def _element(kind: onnx.TypeProto) -> TensorType | onnx.TypeProto | None:
 
 
 def _tensor(name: str, kind: TensorType, value: Any) -> Any:
+    given = value
+    if not isinstance(value, (OrtValue, np.ndarray, list, tuple, *_NUMBERS)):
+        value = OrtValue._of_device(value) or value
     if isinstance(value, OrtValue):
         if not value.is_tensor():
             raise _wrong_type(name, kind, value.data_type())
         if value.element_type() != kind.element_type:
             raise _wrong_type(name, kind, f"tensor({type_name(value.element_type())})")
         _check_shape(name, kind, tuple(value.shape()))
-        return value._on_cpu()
+        return value._on_cpu() if given is value else value
     array = value if isinstance(value, np.ndarray) else _as_array(name, kind, value)
     if kind.element_type == onnx.TensorProto.STRING:
         array = _strings(name, kind, array)

@@ -38,7 +38,7 @@ class SessionIOBinding:
 
         Raises:
             InvalidArgument: the model has no such input.
-            NotImplemented: an address on a device other than the CPU.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         self._session._interface.check_input_name(name)
         if isinstance(value, OrtDevice):
@@ -69,8 +69,7 @@ class SessionIOBinding:
 
         Raises:
             InvalidArgument: the model has no such output.
-            NotImplemented: an address on a device other than the CPU, or a device that no registered
-                execution provider has memory on.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         self._session._interface.check_output_name(name)
         target: Target = device
@@ -164,7 +163,7 @@ class IOBinding:
 
         Args:
             name: the input.
-            device_type: where the memory is: ``cpu``.
+            device_type: where the memory is: ``cpu``, ``cuda``, ``gpu``...
             device_id: which device of that type.
             element_type: a numpy dtype or an ``onnx.TensorProto.DataType``.
             shape: the dimensions.
@@ -172,7 +171,7 @@ class IOBinding:
 
         Raises:
             InvalidArgument: an unknown input, or an impossible type, shape or address.
-            NotImplemented: an address on a device other than the CPU.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         self._iobinding.bind_input(
             name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr
@@ -200,8 +199,7 @@ class IOBinding:
         Raises:
             ValueError: an address without a type or shape.
             InvalidArgument: an unknown output, or an impossible type, shape or address.
-            NotImplemented: an address on a device other than the CPU, or a device that no registered
-                execution provider has memory on.
+            NotImplemented: a device that no registered execution provider has memory on.
         """
         if buffer_ptr is not None and (element_type is None or shape is None):
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import onnx
 
-from ephost import environment
+from ephost import environment, interchange
 from ephost._bindings import (
     NULL,
     abi_element_type,
@@ -24,15 +24,15 @@ from ephost._bindings import (
     onnx_element_type,
     text,
 )
-from ephost.device_memory import SharedMemory, Transport
-from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream
+from ephost.device_memory import SharedMemory, Transport, device_numbers, is_cpus
+from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device
 from ephost.enums import OrtDeviceVendorId
 from ephost.errors import InvalidArgument, NotImplemented
 
 _KINDS = {0: "unknown", 1: "tensor", 2: "sequence", 3: "map", 4: "opaque", 5: "sparse", 6: "optional"}
 _TENSOR, _SEQUENCE, _MAP = 1, 2, 3
+_UINT8, _BOOL = 2, 9  # the ABI's element types
 _PACKED = {21, 22, 23, 25, 26}  # onnx's element types of less than a byte
-_DLPACK_CPU = {1, 3}  # kDLCPU, kDLCUDAHost: memory that the CPU can reach
 
 
 def type_name(element_type: int) -> str:
@@ -48,6 +48,20 @@ class Owner(Protocol):
 
     def release(self) -> None:
         """The end of an ``acquire``."""
+
+
+class _Lease:
+    """Keeps what a device's memory belongs to, until the last value in that memory is gone."""
+
+    def __init__(self, owner: Owner, keeps: Any) -> None:
+        self._release: Callable[[], None] | None = None
+        self._keeps = keeps
+        owner.acquire()
+        self._release = owner.release
+
+    def __del__(self) -> None:
+        if self._release is not None:
+            self._release()
 
 
 class _Capsule:
@@ -90,23 +104,29 @@ class OrtValue:
         return cls(ffi.cast("OrtValue*", value))
 
     @classmethod
-    def _on_device(cls, pointer: Any, memory: Transport, owner: Owner) -> Self:
+    def _on_device(cls, pointer: Any, memory: Transport, owner: Owner, keeps: Any = None) -> Self:
         """A native value, which is taken over, in a device's memory; its owner keeps that until it goes."""
+        made = cls(pointer)
+        call.value_keep(made._address, _Lease(owner, keeps))
+        if not memory.is_on_host:
+            made._memory = memory
+        return made
 
-        def release(value: Any) -> None:
-            api.ReleaseValue(value)
-            owner.release()
-
-        try:
-            owner.acquire()
-        except BaseException:
-            api.ReleaseValue(pointer)
-            raise
-        made = cls.__new__(cls)
-        made._pointer = ffi.gc(pointer, release)
-        made._address = address(pointer)
-        made._memory = memory
-        made._keeps = (None, None)
+    @classmethod
+    def _over(
+        cls, pointer: int, element_type: int, shape: Sequence[int], device: OrtDevice, keeps: Any
+    ) -> Self:
+        """A tensor over memory at an address of a device; ``element_type`` is the ABI's."""
+        found = None if device._is_cpu() else memory_on(device)
+        info = lib.ephost_get_cpu_memory_info() if found is None else found[0].info
+        out, dims = ffi.new("OrtValue**"), [int(d) for d in shape]
+        nbytes = 2**63 - 1  # how much is there only the caller knows
+        data = ffi.cast("void*", pointer)
+        check(api.CreateTensorWithDataAsOrtValue(info, data, nbytes, dims, len(dims), element_type, out))
+        if found is not None:
+            return cls._on_device(out[0], found[0], found[1], keeps)
+        made = cls(out[0])
+        call.value_keep(made._address, keeps)
         return made
 
     def _on_cpu(self) -> OrtValue:
@@ -404,21 +424,57 @@ class OrtValue:
             return np.array(array, dtype=dtype, copy=copy)
         return np.asarray(array, dtype=dtype)
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        return self._dlpack_array().__dlpack__(**options)
+    def _device(self) -> OrtDevice:
+        info = self._view().memory_info
+        return cpu_device() if info == NULL else OrtDevice(*device_numbers(info))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        # Whatever the consumer's stream is: when the value is at hand, what made it has ended.
+        here = self.__dlpack_device__()
+        value: OrtValue = self
+        if dl_device is not None and tuple(dl_device) != here:
+            if copy is False or tuple(dl_device) != (interchange.CPU, 0):
+                raise BufferError(f"the value is on DLPack's device {here}, not on {tuple(dl_device)}")
+            value, here = self._on_cpu(), (interchange.CPU, 0)
+        elif copy:
+            value = OrtValue.ortvalue_from_shape_and_type(self.shape(), self.element_type(), self._device())
+            copy_tensors([self], [value])
+        versioned = max_version is not None and max_version[0] >= 1
+        try:
+            return call.dlpack_export(value._address, value, *here, versioned)
+        except BufferError:
+            raise NotImplemented(f"{self.data_type()} has no DLPack form: take numpy()") from None
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kind, number = self._dlpack_array().__dlpack_device__()
-        return int(kind), int(number)
-
-    def _dlpack_array(self) -> np.ndarray:
         self._tensor_view("DLPack form")
-        if self._memory is not None:
-            raise NotImplemented(f"DLPack of memory on {self.device_name()} is not implemented: take numpy()")
-        array: np.ndarray = self.numpy()
-        if array.dtype.kind not in "biufc":
-            raise NotImplemented(f"{self.data_type()} has no DLPack form: take numpy()")
-        return array
+        return interchange.dlpack_device(self._device())
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of a tensor on an NVIDIA GPU, for CuPy, Numba, torch and others. Only such a tensor has
+        this.
+        """
+        if self.is_tensor() and self.__dlpack_device__()[0] == interchange.CUDA:
+            dtype = dtype_of(self.element_type())
+            if dtype is not None and dtype.kind in "biufc" and self.element_type() not in _PACKED:
+                pointer = self.data_ptr() if self.tensor_size_in_bytes() else 0
+                shape = tuple(self.shape())
+                return {
+                    "shape": shape,
+                    "typestr": dtype.str,
+                    "data": (pointer, False),
+                    "version": 3,
+                    "strides": None,
+                    "stream": None,  # whoever made the value has ended
+                }
+        raise AttributeError("only a tensor on an NVIDIA GPU has a CUDA array interface")
 
     def to_dlpack(self) -> Any:
         """A DLPack capsule over the tensor's memory, which it keeps alive.
@@ -431,7 +487,10 @@ class OrtValue:
 
     @classmethod
     def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> Self:
-        """A tensor over the memory of an object with ``__dlpack__``, or of a raw capsule. Nothing is copied.
+        """A tensor over the memory of an object with ``__dlpack__``, or of a raw capsule. Nothing is copied,
+        except what is not contiguous.
+
+        On a device the elements must be there already: the host waits for no stream of the producer's.
 
         Args:
             data: from numpy, torch, jax, CuPy...
@@ -439,25 +498,56 @@ class OrtValue:
 
         Raises:
             TypeError: it is neither.
-            NotImplemented: its memory is not the CPU's, or numpy has no dtype for its elements.
+            NotImplemented: no registered execution provider has memory on its device, ONNX has no type for
+                its elements, or it is not contiguous there.
         """
-        is_capsule = type(data).__name__ == "PyCapsule"
+        is_capsule = interchange.is_capsule(data)
         if not is_capsule and not (hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__")):
             raise TypeError(
                 f"from_dlpack takes an object with __dlpack__, or a capsule, not {type(data).__name__}"
             )
-        if not is_capsule and (device := data.__dlpack_device__())[0] not in _DLPACK_CPU:
-            raise NotImplemented(
-                f"from_dlpack of memory on DLPack's device {tuple(map(int, device))} is not implemented: "
-                "only the CPU's memory is"
-            )
+        where = call.dlpack_device(data) if is_capsule else data.__dlpack_device__()
+        if where[0] in interchange.REACHABLE:
+            try:
+                array = np.from_dlpack(_Capsule(data) if is_capsule else data)
+            except (BufferError, RuntimeError):
+                pass  # bfloat16 and its like, which numpy has no type for
+            else:
+                is_bool = is_bool_tensor and array.dtype == np.uint8
+                return cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool else array)
         try:
-            array = np.from_dlpack(_Capsule(data) if is_capsule else data)
-        except (BufferError, RuntimeError) as error:
-            raise NotImplemented(f"numpy cannot take this DLPack tensor: {error}") from error
-        if is_bool_tensor and array.dtype == np.uint8:
-            array = array.view(np.bool_)
-        return cls.ortvalue_from_numpy(array)
+            taken = interchange.take(data)
+        except BufferError as error:
+            raise NotImplemented(f"there is no tensor over this DLPack tensor: {error}") from error
+        is_bool = is_bool_tensor and taken.element_type == _UINT8
+        return cls._over(
+            taken.address, _BOOL if is_bool else taken.element_type, taken.shape, taken.device, taken.owner
+        )
+
+    @classmethod
+    def from_cuda_array_interface(cls, data: Any, device_id: int = 0) -> Self:
+        """A tensor over the memory of an object with ``__cuda_array_interface__``. Nothing is copied. A name
+        of ephost's own.
+
+        The elements must be there already: the host waits for no stream.
+
+        Args:
+            data: from CuPy, Numba, torch...
+            device_id: the number of the GPU, which the interface does not say; ``from_dlpack`` knows it.
+
+        Raises:
+            InvalidArgument: it is masked, not contiguous, or ONNX has no type for its elements.
+            NotImplemented: no registered execution provider has memory on that GPU.
+        """
+        taken = interchange.cuda_array(data, device_id)
+        return cls._over(taken.address, taken.element_type, taken.shape, taken.device, taken.owner)
+
+    @classmethod
+    def _of_device(cls, data: Any) -> Self | None:
+        """A tensor over what somebody else has on a device; None for what is not on one."""
+        if hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__"):
+            return cls.from_dlpack(data) if data.__dlpack_device__()[0] not in interchange.REACHABLE else None
+        return cls.from_cuda_array_interface(data) if hasattr(data, "__cuda_array_interface__") else None
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
         """Overwrite a tensor's elements; its memory stays where it is.
@@ -507,7 +597,15 @@ def _alike(one: OrtValue, other: OrtValue) -> bool:
     return one.element_type() == other.element_type() and one.shape() == other.shape()
 
 
+def _of_cpu(value: OrtValue) -> OrtValue:
+    """The value; one in memory that a device shares with the CPU as if the memory were the CPU's alone."""
+    return (
+        value if value._memory is not None or is_cpus(value._pointer) else OrtValue.from_python(value.numpy())
+    )
+
+
 def _copy(source: OrtValue, target: OrtValue, stream: Any) -> None:
+    source, target = _of_cpu(source), _of_cpu(target)
     here, there = source._memory, target._memory
     if not source.tensor_size_in_bytes():
         return
@@ -565,7 +663,7 @@ class OrtValueVector(list[OrtValue]):
         """Append tensors over memory of others; ``torch_tensors`` own it and are kept alive.
 
         Raises:
-            NotImplemented: a device other than the CPU.
+            NotImplemented: no registered execution provider has memory on one of the devices.
         """
         rows = zip(torch_tensors, data_ptrs, element_types, shapes, devices, strict=True)
         for owner, pointer, element_type, shape, device in rows:
@@ -600,14 +698,14 @@ def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: O
     """A tensor over memory of the caller's, which must outlive it.
 
     Args:
-        pointer: the address of the first element; on a device what its execution provider calls an address.
+        pointer: the address of the first element, as the device knows it.
         element_type: a numpy dtype or an ``onnx.TensorProto.DataType``.
         shape: the dimensions.
         device: where the memory is.
 
     Raises:
         InvalidArgument: an impossible type or shape, or NULL for a tensor that has elements.
-        NotImplemented: a device other than the CPU.
+        NotImplemented: no registered execution provider has memory on that device.
     """
     dtype = dtype_of(element_type) if isinstance(element_type, int) else np.dtype(element_type)
     if dtype is None or dtype.kind in "OUST" or any(d < 0 for d in shape):
@@ -619,10 +717,8 @@ def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: O
         return OrtValue.ortvalue_from_numpy(np.empty(tuple(shape), dtype), device)
     if not pointer:
         raise InvalidArgument("the memory of a tensor cannot be at address 0")
-    if not device._is_cpu():
-        raise NotImplemented(f"addresses on {device!r} are not implemented: bind an OrtValue that is there")
-    memory = ffi.buffer(ffi.cast("char*", pointer), count * dtype.itemsize)
-    return OrtValue.ortvalue_from_numpy(np.frombuffer(memory, dtype=dtype).reshape(tuple(shape)))
+    example = OrtValue.ortvalue_from_numpy(np.empty(0, dtype))
+    return OrtValue._over(pointer, abi_element_type(example.element_type()), shape, device, None)
 
 
 class SparseTensor:

@@ -6,11 +6,7 @@
  * that the run itself borrowed (a feed or a weight that is an output as it is, a value in the arena) is
  * copied. */
 #define _GNU_SOURCE
-#ifndef Py_LIMITED_API
-#define Py_LIMITED_API 0x030B0000
-#endif
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "call.h"
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
@@ -36,7 +32,9 @@ static struct {
 /* The options of the run that this thread is in, for the runs of subgraphs inside it. */
 static THREAD_LOCAL const OrtRunOptions* inherited_options;
 
-static atomic_bool finalizing; /* set by Python's atexit: from then on no thread may ask for the GIL */
+static atomic_bool finalizing; /* set by Python's atexit */
+
+bool python_is_leaving(void) { return atomic_load(&finalizing); }
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
@@ -758,13 +756,11 @@ static bool is_memory_of(const Plan* plan, int32_t slot, const OrtValue* value) 
   return memory && memory_device_equal(&memory->device, &value->memory_info->device);
 }
 
-/* The feed for one input as Python makes it fit, on the CPU. */
-static int bind_converted(Runner* runner, Frame* frame, size_t index, PyObject* object) {
-  PyObject* converted = PyObject_CallFunction(runner->convert, "nO", (Py_ssize_t)index, object);
-  if (!converted) return -1;
-  int result = value_from_python(converted, &frame->storage[runner->plan->inputs[index]]);
-  Py_DECREF(converted);
-  return result;
+/* The feed for one input as Python makes it fit: on the CPU, but for what is no OrtValue and lies on a
+ * device.
+ */
+static PyObject* converted(Runner* runner, size_t index, PyObject* object) {
+  return PyObject_CallFunction(runner->convert, "nO", (Py_ssize_t)index, object);
 }
 
 /* Makes the input a tensor over the array's memory when it is just the array that the model wants. */
@@ -796,6 +792,25 @@ static bool bind_value(Runner* runner, Frame* frame, size_t index, const OrtValu
   frame->given[index] = true;
   ++frame->given_count;
   return true;
+}
+
+/* The feed for one input as Python makes it fit, on the CPU. */
+static int bind_converted(Runner* runner, Frame* frame, size_t index, PyObject* object) {
+  PyObject* fitting = converted(runner, index, object);
+  const OrtValue* given = fitting ? wrapped_value(fitting) : NULL;
+  if (given && given->type == ONNX_TYPE_TENSOR && !memory_info_is_cpu(given->memory_info)) {
+    if (bind_value(runner, frame, index, given)) {
+      frame->held[index] = fitting;
+      return 0;
+    }
+    PyObject* copy = converted(runner, index, fitting);
+    Py_DECREF(fitting);
+    fitting = copy;
+  }
+  if (!fitting) return -1;
+  int result = value_from_python(fitting, &frame->storage[runner->plan->inputs[index]]);
+  Py_DECREF(fitting);
+  return result;
 }
 
 /* The feed for one input, without a copy and without a new object where it is just the array that the model
@@ -1214,7 +1229,7 @@ static OrtValue* take_value(const Frame* frame, int32_t slot) {
       memory_info_is_cpu(source->memory_info)) {
     Buffer* buffer = buffer_from_cpu(source->nbytes);
     taken = buffer && value_init_tensor(value, source->element_type, source->dims, source->rank, buffer, NULL,
-                                        source->memory_info);
+                                        &ephost_cpu_memory_info);
     if (taken) {
       copy_bytes(value->data, source->data, source->nbytes);
     } else {
@@ -1415,6 +1430,45 @@ static PyObject* call_value_from_object(PyObject* module, PyObject* object) {
   return PyLong_FromVoidPtr(value);
 }
 
+/* What a value's memory was before something else was to be kept with it. */
+typedef struct Kept {
+  Buffer* inner; /* NULL: the memory is somebody else's */
+  PyObject* object;
+} Kept;
+
+/* The memory goes first: what is kept may be what frees it. */
+static void drop_kept(Buffer* buffer) {
+  Kept* kept = buffer->context;
+  buffer_release(kept->inner);
+  if (!atomic_load(&finalizing)) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF(kept->object);
+    PyGILState_Release(gil);
+  }
+  host_free(kept);
+}
+
+/* value_keep(address of a tensor, object): the object lives as long as anybody shares the tensor's memory */
+static PyObject* call_value_keep(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject *address, *object;
+  if (!PyArg_ParseTuple(args, "OO", &address, &object)) return NULL;
+  OrtValue* value = PyLong_AsVoidPtr(address);
+  if (!value || value->type != ONNX_TYPE_TENSOR) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no tensor");
+    return NULL;
+  }
+  Kept* kept = host_malloc(sizeof *kept);
+  Buffer* buffer = kept ? buffer_adopt(value->data, value->nbytes, drop_kept, kept) : NULL;
+  if (!buffer) {
+    host_free(kept);
+    return PyErr_NoMemory();
+  }
+  *kept = (Kept){value->buffer, Py_NewRef(object)};
+  value->buffer = buffer;
+  Py_RETURN_NONE;
+}
+
 /* object_address(object) -> address of a new reference to the object, for a step on the fallback */
 static PyObject* call_object_address(PyObject* module, PyObject* object) {
   (void)module;
@@ -1428,6 +1482,12 @@ static PyMethodDef module_methods[] = {
     {"finalize", call_finalize, METH_NOARGS, "finalize()"},
     {"value_to_object", call_value_to_object, METH_O, "value_to_object(address)"},
     {"value_from_object", call_value_from_object, METH_O, "value_from_object(object)"},
+    {"value_keep", call_value_keep, METH_VARARGS, "value_keep(address, object)"},
+    {"dlpack_export", call_dlpack_export, METH_VARARGS,
+     "dlpack_export(address, owner, device_type, device_number, versioned) -> capsule"},
+    {"dlpack_device", call_dlpack_device, METH_O, "dlpack_device(capsule) -> (type, number)"},
+    {"dlpack_take", call_dlpack_take, METH_O,
+     "dlpack_take(capsule) -> (address, element_type, shape, owner)"},
     {"object_address", call_object_address, METH_O, "object_address(object)"},
     {NULL, NULL, 0, NULL},
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 
@@ -142,6 +143,68 @@ def test_dlpack_goes_both_ways_without_a_copy() -> None:
     assert OrtValue.from_dlpack(np.array([True, False])).data_type() == "tensor(bool)"
 
 
+class BFloat16s:
+    """A tensor of a library whose bfloat16 numpy does not know."""
+
+    def __init__(self, bits: np.ndarray, strides: tuple[int, ...] | None = None) -> None:
+        self._value = OrtValue.from_python(bits.view(ml_dtypes.bfloat16))
+        self.deleted = 0
+        self._strides = strides
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self) -> object:  # as before there were versions
+        capsule = self._value.to_dlpack()
+        if self._strides is not None:
+            get = ctypes.pythonapi.PyCapsule_GetPointer
+            get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            self._c_strides = (ctypes.c_int64 * len(self._strides))(*self._strides)
+            at_strides = get(capsule, b"dltensor") + 8 + 8 + 4 + 4 + 8
+            ctypes.c_void_p.from_address(at_strides).value = ctypes.addressof(self._c_strides)
+        return capsule
+
+
+def test_dlpack_carries_types_that_numpy_lacks() -> None:
+    bits = np.array([[0x3F80, 0x4000]], np.uint16)
+    source = BFloat16s(bits)
+    value = OrtValue.from_dlpack(source)
+    assert (value.data_type(), value.shape()) == ("tensor(bfloat16)", [1, 2])
+    assert value.numpy().astype(np.float32).tolist() == [[1, 2]]
+    assert np.shares_memory(value.numpy().view(np.uint16), bits)
+
+
+def test_what_dlpack_hands_over_lives_until_the_last_user_is_gone() -> None:
+    array = np.arange(6, dtype=np.float32)
+    alive = weakref.ref(array)
+    value = OrtValue.ortvalue_from_numpy(array)
+    del array
+    unused, used, versioned = value.to_dlpack(), value.to_dlpack(), value.__dlpack__(max_version=(1, 0))
+    del value
+    gc.collect()
+    there = [OrtValue.from_dlpack(used), np.from_dlpack(OrtValue.from_dlpack(versioned))]
+    view = there[0].numpy()
+    del used, versioned, there[0]
+    gc.collect()
+    assert view.tolist() == there[0].tolist() == list(range(6))
+    there[0][0] = 7  # a tensor of a version says that it may be written
+    assert view[0] == 7
+    del view, there
+    gc.collect()
+    assert alive() is not None  # the capsule that nobody took
+    del unused
+    gc.collect()
+    assert alive() is None
+
+
+def test_dlpack_copies_when_it_is_asked_to() -> None:
+    value = OrtValue.ortvalue_from_numpy(FLOATS.copy())
+    assert not np.shares_memory(np.from_dlpack(value, copy=True), value.numpy())
+    with pytest.raises(BufferError, match=r"not on \(2, 0\)"):
+        value.__dlpack__(dl_device=(2, 0))
+    assert not hasattr(value, "__cuda_array_interface__")
+
+
 def test_dlpack_refuses_what_it_cannot_carry() -> None:
     class OnDevice:
         def __dlpack__(self, **_: object) -> None:
@@ -154,8 +217,15 @@ def test_dlpack_refuses_what_it_cannot_carry() -> None:
         OrtValue.from_dlpack(OnDevice())
     with pytest.raises(TypeError, match="__dlpack__"):
         OrtValue.from_dlpack([1])
-    with pytest.raises(NotImplemented, match="bfloat16"):
-        OrtValue.from_python(np.zeros(2, ml_dtypes.bfloat16)).to_dlpack()
+    for unknown in (np.zeros(2, ml_dtypes.int4), np.array(["a"], object)):
+        with pytest.raises(NotImplemented, match="no DLPack form"):
+            OrtValue.from_python(unknown).to_dlpack()
+    with pytest.raises(NotImplemented, match="contiguous"):
+        OrtValue.from_dlpack(BFloat16s(np.ones((2, 2), np.uint16), strides=(1, 2)))
+    capsule = OrtValue.ortvalue_from_numpy(FLOATS).to_dlpack()
+    OrtValue.from_dlpack(capsule)
+    with pytest.raises(TypeError, match="taken before"):
+        OrtValue.from_dlpack(capsule)
     with pytest.raises(InvalidArgument, match="sequence"):
         OrtValue.from_python([np.zeros(2)]).to_dlpack()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ephost
+import ephost.interchange
 import numpy as np
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
@@ -123,8 +124,6 @@ def test_what_a_device_cannot_hold_is_refused() -> None:
         OrtValue.ortvalue_from_numpy(X, "cuda")
     with pytest.raises(InvalidArgument, match="strings"):
         OrtValue.ortvalue_from_numpy(np.array(["a"], dtype=object), "gpu", number())
-    with pytest.raises(NotImplemented, match="DLPack"):
-        OrtValue.ortvalue_from_numpy(X, "gpu", number()).to_dlpack()
 
 
 def test_a_library_stays_registered_while_a_value_is_on_its_device(
@@ -152,6 +151,185 @@ def test_copies_on_a_stream_are_done_when_it_was_waited_for(
         ephost.unregister_execution_provider_library("device")
     del value, stream
     ephost.unregister_execution_provider_library("device")
+
+
+# ---- memory of others ----
+
+
+class Foreign:
+    """A tensor of another library on the device, which that library describes by DLPack, by CUDA's array
+    interface, or both."""
+
+    def __init__(self, value: ephost.OrtValue) -> None:
+        self.value = value
+
+    def shape_and_type(self) -> tuple[list[int], int]:
+        return self.value.shape(), self.value.element_type()
+
+
+class ByDlpack(Foreign):
+    def __dlpack__(self, **how: object) -> object:
+        return self.value.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.value.__dlpack_device__()
+
+
+class ByCudaArray(Foreign):
+    def __init__(self, value: ephost.OrtValue, **changes: object) -> None:
+        super().__init__(value)
+        self.changes = changes
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {**self.value.__cuda_array_interface__, **self.changes}
+
+
+def test_dlpack_carries_what_is_on_a_device(counts: Callable[[], dict[str, int]]) -> None:
+    value = OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    assert value.__dlpack_device__() == (12, number())  # an extension: only NVIDIA and AMD have a type there
+    assert not hasattr(value, "__cuda_array_interface__")
+    for source in (ByDlpack(value), value.to_dlpack()):
+        back = OrtValue.from_dlpack(source)
+        assert (back.data_ptr(), back.device_name(), back.shape()) == (value.data_ptr(), "gpu", [2, 3])
+    del value, source
+    gc.collect()
+    assert back.numpy().tolist() == X.tolist()
+    with pytest.raises(Fail, match="values or streams on its devices"):
+        ephost.unregister_execution_provider_library("device")
+    assert np.from_dlpack(back, device="cpu").tolist() == X.tolist()
+    other = OrtValue.from_dlpack(back.__dlpack__(copy=True))
+    assert other.data_ptr() != back.data_ptr()
+    assert raw(other) == inverted(X)
+    with pytest.raises(NotImplemented, match=r"\(12, 99\).*no registered"):
+        ephost.interchange.device_of(12, 99)
+    del back, other
+    gc.collect()
+    assert counts()["blocks"] == counts()["blocks_freed"]
+
+
+def test_an_nvidia_gpus_memory_has_the_cuda_array_interface(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "nvidia")
+    ephost.register_execution_provider_library("device", str(library))
+    value = OrtValue.ortvalue_from_numpy(X, "cuda", number())
+    assert value.__dlpack_device__() == (2, number())
+    described = value.__cuda_array_interface__
+    assert described["data"] == (value.data_ptr(), False)
+    assert (described["shape"], described["typestr"], described["version"]) == ((2, 3), "<f4", 3)
+    back = OrtValue.from_cuda_array_interface(ByCudaArray(value, strides=(12, 4)), number())
+    assert (back.data_ptr(), back.shape(), back.numpy().tolist()) == (value.data_ptr(), [2, 3], X.tolist())
+    for changes in ({"strides": (4, 8)}, {"mask": "one"}, {"typestr": "<M8[s]"}):
+        with pytest.raises(InvalidArgument, match="no tensor over a CUDA array"):
+            OrtValue.from_cuda_array_interface(ByCudaArray(value, **changes), number())
+    with pytest.raises(NotImplemented, match="id=77"):
+        OrtValue.from_cuda_array_interface(ByCudaArray(value), 77)
+    assert not hasattr(OrtValue.ortvalue_from_numpy(X), "__cuda_array_interface__")
+    del value, back
+    gc.collect()
+    ephost.unregister_execution_provider_library("device")
+
+
+def test_a_feed_of_another_library_on_the_device_is_read_there(counts: Callable[[], dict[str, int]]) -> None:
+    session = add_and_multiply()
+    x, y = (ByDlpack(OrtValue.ortvalue_from_numpy(array, "gpu", number())) for array in (X, Y))
+    before = counts()
+    s, p = session.run(None, {"x": x, "y": y})
+    assert (s.tolist(), p.tolist()) == ((X + Y).tolist(), ((X + Y) * Y).tolist())
+    assert counts()["uploaded"] == before["uploaded"]
+    assert counts()["downloaded"] == before["downloaded"] + 2  # the results
+    without = ephost.InferenceSession(add_and_relu())
+    assert without.run(["z"], {"x": x, "y": Y})[0].tolist() == np.maximum(X + Y, 0).tolist()
+    short = ByDlpack(OrtValue.ortvalue_from_numpy(X[:1], "gpu", number()))
+    with pytest.raises(InvalidArgument, match="index: 0 Got: 1 Expected: 2"):
+        session.run(None, {"x": short, "y": y})
+    del x, y, short
+    gc.collect()
+    assert counts()["blocks"] == counts()["blocks_freed"]
+
+
+def test_addresses_on_the_device_are_bound_as_they_are(counts: Callable[[], dict[str, int]]) -> None:
+    session = add_and_multiply()
+    x, y, p = (OrtValue.ortvalue_from_numpy(array, "gpu", number()) for array in (X, Y, np.zeros_like(X)))
+    binding = session.io_binding()
+    for name, value in (("x", x), ("y", y)):
+        binding.bind_input(name, "gpu", number(), np.float32, [2, 3], value.data_ptr())
+    binding.bind_output("p", "gpu", number(), np.float32, [2, 3], p.data_ptr())
+    before = counts()
+    session.run_with_iobinding(binding)
+    after = counts()
+    assert (after["uploaded"], after["downloaded"]) == (before["uploaded"], before["downloaded"])
+    assert raw(p) == inverted((X + Y) * Y)
+    with pytest.raises(NotImplemented, match="id=333"):
+        binding.bind_input("x", "gpu", 333, np.float32, [2, 3], x.data_ptr())
+    vector = OrtValueVector()
+    vector.push_back_batch([x], [x.data_ptr()], [np.float32], [[2, 3]], [OrtDevice.make("gpu", number())])
+    assert vector[0].numpy().tolist() == X.tolist()
+
+
+# ---- memory that the CPU reaches, and allocators ----
+
+
+def test_memory_that_the_cpu_reaches_is_read_and_written_in_place(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "host_memory")
+    ephost.register_execution_provider_library("device", str(library))
+    (device,) = ephost.get_ep_devices()
+    info = device.memory_info(ephost.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    assert (info.name, info.device_mem_type) == (
+        "make_believe_host",
+        ephost.OrtDeviceMemoryType.HOST_ACCESSIBLE,
+    )
+    value = OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32, memory_info=info)
+    assert (value.memory_name(), value.__dlpack_device__()) == ("make_believe_host", (1, 0))
+    array = value.numpy()
+    array[...] = X
+    assert value.data_ptr() == array.ctypes.data
+    assert np.from_dlpack(value).ctypes.data == array.ctypes.data
+    there = OrtValue.ortvalue_from_numpy(Y, "gpu", number())
+    ephost.copy_tensors([value], [there])
+    assert raw(there) == inverted(X)
+    value.update_inplace(Y)
+    assert array.tolist() == Y.tolist()
+    session = add_and_multiply()
+    assert session.run(["s"], {"x": value, "y": Y})[0].tolist() == (Y + Y).tolist()
+    binding = session.io_binding()
+    for name in "xy":
+        binding.bind_ortvalue_input(name, there)
+    out = OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32, memory_info=info)
+    binding.bind_ortvalue_output("s", out)
+    session.run_with_iobinding(binding)
+    assert out.numpy().tolist() == (X + X).tolist()
+    del value, there, session, binding, out
+    gc.collect()
+    with pytest.raises(Fail, match="values or streams on its devices"):
+        ephost.unregister_execution_provider_library("device")  # the array has the memory
+    assert array.tolist() == Y.tolist()
+    del array
+    gc.collect()
+    ephost.unregister_execution_provider_library("device")
+
+
+def test_an_arena_for_a_device_reaches_its_allocator(
+    library: Path, counts: Callable[[], dict[str, int]]
+) -> None:
+    told = ctypes.CDLL(str(library)).device_plugin_allocator_options
+    told.restype = ctypes.c_char_p
+    (device,) = ephost.get_ep_devices()
+    info = device.memory_info(ephost.OrtDeviceMemoryType.DEFAULT)
+    value = OrtValue.ortvalue_from_numpy(X, "gpu", number())
+    arena = ephost.OrtArenaCfg({"max_mem": 1 << 20, "arena_extend_strategy": 1})
+    with pytest.raises(Fail, match="in use"):
+        ephost.create_and_register_allocator(info, arena)
+    del value
+    ephost.create_and_register_allocator_v2("device", info, {"mine": "yes"}, arena)
+    assert told().decode().split() == ["arena.max_mem=1048576", "arena.extend_strategy=1", "mine=yes"]
+    assert OrtValue.ortvalue_from_numpy(X, "gpu", number()).numpy().tolist() == X.tolist()
+    assert counts()["allocators"] - counts()["allocators_released"] == 1
+    with pytest.raises(NotImplemented, match="'else' has no memory"):
+        ephost.create_and_register_allocator_v2("else", info, {}, arena)
 
 
 # ---- runs ----

@@ -70,6 +70,8 @@ EPHOST_PLUGIN_EXPORT const char* device_plugin_counts(void) {
 /* ---- Modes --------------------------------------------------------------------------------------------- */
 
 /* streams            work goes on streams
+ * host_memory        there is memory that the CPU reads and writes, too
+ * nvidia             the device says that it is NVIDIA's
  * no_allocator       the factory has no CreateAllocator
  * null_allocator     CreateAllocator succeeds with NULL
  * allocator_fails    CreateAllocator returns an error
@@ -102,9 +104,11 @@ typedef struct DeviceFactory {
   Factory factory;
   char* name; /* the name of registration, so that one library can be several EPs */
   OrtMemoryInfo* memory;
+  OrtMemoryInfo* host_memory; /* NULL when it has none */
   OrtKernelRegistry* registry;
   struct KernelState* states;
   Block* blocks;
+  Block* host_blocks;
 } DeviceFactory;
 
 /* One piece of queued work: out[i] = a[i] op b[i * b_step]; op '<' and '>' are copies to and from the device,
@@ -215,11 +219,12 @@ static bool in_memory_of(const DeviceFactory* factory, const void* data, size_t 
 
 typedef struct Allocator {
   OrtAllocator base;
-  DeviceFactory* factory;
+  const OrtMemoryInfo* memory;
+  Block** blocks;
 } Allocator;
 
 static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
-  DeviceFactory* factory = ((Allocator*)this_ptr)->factory;
+  Block** blocks = ((Allocator*)this_ptr)->blocks;
   Block* block = mode("full") ? NULL : (Block*)malloc(sizeof *block);
   if (block == NULL || (block->data = (unsigned char*)malloc(size + 1)) == NULL) {
     free(block);
@@ -228,8 +233,8 @@ static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
   memset(block->data, 0x5A, size + 1);
   block->size = size;
   pthread_mutex_lock(&lock);
-  block->next = factory->blocks;
-  factory->blocks = block;
+  block->next = *blocks;
+  *blocks = block;
   pthread_mutex_unlock(&lock);
   count(N_blocks, 1);
   return block->data;
@@ -237,13 +242,12 @@ static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
 
 /* Freeing waits for the work that may use the block, as an allocator that knows no streams has to. */
 static void ORT_API_CALL free_block(OrtAllocator* this_ptr, void* data) {
-  DeviceFactory* factory = ((Allocator*)this_ptr)->factory;
   if (data == NULL) {
     return;
   }
   pthread_mutex_lock(&lock);
   drain();
-  Block** link = &factory->blocks;
+  Block** link = ((Allocator*)this_ptr)->blocks;
   while (*link != NULL && (*link)->data != data) {
     link = &(*link)->next;
   }
@@ -260,14 +264,35 @@ static void ORT_API_CALL free_block(OrtAllocator* this_ptr, void* data) {
 }
 
 static const OrtMemoryInfo* ORT_API_CALL allocator_info(const OrtAllocator* this_ptr) {
-  return ((const Allocator*)this_ptr)->factory->memory;
+  return ((const Allocator*)this_ptr)->memory;
+}
+
+/* "key=value" for each option of the allocator that was made last, separated by blanks. */
+static char allocator_options[512];
+
+EPHOST_PLUGIN_EXPORT const char* device_plugin_allocator_options(void);
+EPHOST_PLUGIN_EXPORT const char* device_plugin_allocator_options(void) { return allocator_options; }
+
+static void remember_options(const OrtApi* api, const OrtKeyValuePairs* options) {
+  const char* const* keys = NULL;
+  const char* const* values = NULL;
+  size_t number = 0, used = 0;
+  allocator_options[0] = '\0';
+  if (options != NULL) {
+    api->GetKeyValuePairs(options, &keys, &values, &number);
+  }
+  for (size_t i = 0; i < number && used < sizeof allocator_options; ++i) {
+    used += (size_t)snprintf(allocator_options + used, sizeof allocator_options - used, "%s=%s ", keys[i],
+                             values[i]);
+  }
 }
 
 static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const OrtMemoryInfo* memory_info,
                                                 const OrtKeyValuePairs* options, OrtAllocator** out) {
   DeviceFactory* factory = (DeviceFactory*)this_ptr;
-  (void)memory_info, (void)options;
+  const OrtEpApi* ep_api = factory->factory.ep_api;
   *out = NULL;
+  remember_options(factory->factory.api, options);
   if (mode("null_allocator")) {
     return NULL;
   }
@@ -283,7 +308,10 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
   allocator->base.Reserve = alloc_block;
   allocator->base.Free = free_block;
   allocator->base.Info = allocator_info;
-  allocator->factory = factory;
+  const bool on_host = ep_api->MemoryDevice_GetMemoryType(ep_api->MemoryInfo_GetMemoryDevice(memory_info)) ==
+                       OrtDeviceMemoryType_HOST_ACCESSIBLE;
+  allocator->memory = on_host ? factory->host_memory : factory->memory;
+  allocator->blocks = on_host ? &factory->host_blocks : &factory->blocks;
   count(N_allocators, 1);
   *out = &allocator->base;
   return NULL;
@@ -686,6 +714,9 @@ static OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* this_ptr,
   TRY(factory_devices(this_ptr, devices, num_devices, ep_devices, max_ep_devices, num_ep_devices));
   for (size_t i = 0; i < *num_ep_devices; ++i) {
     OrtStatus* status = factory->factory.ep_api->EpDevice_AddAllocatorInfo(ep_devices[i], factory->memory);
+    if (status == NULL && factory->host_memory != NULL) {
+      status = factory->factory.ep_api->EpDevice_AddAllocatorInfo(ep_devices[i], factory->host_memory);
+    }
     if (status != NULL) {
       for (size_t k = 0; k < *num_ep_devices; ++k) {
         factory->factory.ep_api->ReleaseEpDevice(ep_devices[k]);
@@ -706,6 +737,9 @@ EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   }
   if (own->memory != NULL) {
     own->factory.api->ReleaseMemoryInfo(own->memory);
+  }
+  if (own->host_memory != NULL) {
+    own->factory.api->ReleaseMemoryInfo(own->host_memory);
   }
   free(own->states);
   free(own->name);
@@ -730,9 +764,15 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
   own->factory.base.CreateDataTransfer = create_transfer;
   own->factory.base.IsStreamAware = is_stream_aware;
   own->factory.base.CreateSyncStreamForDevice = create_stream;
-  TRY(api->CreateMemoryInfo_V2("make_believe", OrtMemoryInfoDeviceType_GPU, 0x1234,
-                               atomic_fetch_add(&made, 1), OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator,
-                               &own->memory));
+  const uint32_t vendor = mode("nvidia") ? 0x10DE : 0x1234;
+  const int device_id = atomic_fetch_add(&made, 1);
+  TRY(api->CreateMemoryInfo_V2("make_believe", OrtMemoryInfoDeviceType_GPU, vendor, device_id,
+                               OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &own->memory));
+  if (mode("host_memory")) {
+    TRY(api->CreateMemoryInfo_V2("make_believe_host", OrtMemoryInfoDeviceType_GPU, vendor, device_id,
+                                 OrtDeviceMemoryType_HOST_ACCESSIBLE, 0, OrtDeviceAllocator,
+                                 &own->host_memory));
+  }
   const OrtDataType* float_type = NULL;
   TRY(own->factory.ep_api->GetTensorDataType(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &float_type));
   TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
