@@ -7,6 +7,9 @@ const Registry& Registry::get() {
   static const Registry registry = [] {
     Registry all;
     add_elementwise(&all);
+    add_generators(&all);
+    add_indexing(&all);
+    add_movement(&all);
     add_shapes(&all);
     return all;
   }();

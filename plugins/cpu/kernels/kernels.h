@@ -7,6 +7,9 @@
 namespace ephost::cpu {
 
 void add_elementwise(Registry* registry);
+void add_generators(Registry* registry);
+void add_indexing(Registry* registry);
+void add_movement(Registry* registry);
 void add_shapes(Registry* registry);
 
 }  // namespace ephost::cpu

@@ -1,0 +1,260 @@
+#include "strided.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace ephost::cpu {
+namespace {
+
+constexpr size_t kMaxOuter = 32;
+// Rows of a transposed plane that are done together: a cache line of the input, where cells have 4 bytes.
+constexpr int64_t kTile = 16;
+// Bytes that are worth a thread of their own.
+constexpr int64_t kGrainBytes = kGrain * 4;
+
+struct Cell16 {
+  uint64_t low, high;
+};
+
+template <typename Cell>
+inline void move(const char* from, char* to) {
+  Cell cell;
+  std::memcpy(&cell, from, sizeof cell);  // Cells may lie at any address.
+  std::memcpy(to, &cell, sizeof cell);
+}
+
+// A tile of a transposition: rows are contiguous in the input, columns in the output.
+template <typename Cell>
+void transpose(const char* in, char* out, int64_t rows, int64_t columns, int64_t in_step, int64_t out_step) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      move<Cell>(in + c * in_step + r * static_cast<int64_t>(sizeof(Cell)),
+                 out + r * out_step + c * static_cast<int64_t>(sizeof(Cell)));
+    }
+  }
+}
+
+#if defined(__SSE2__)
+template <>
+void transpose<uint32_t>(const char* in, char* out, int64_t rows, int64_t columns, int64_t in_step,
+                         int64_t out_step) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    int64_t c = 0;
+    for (; c + 4 <= columns; c += 4) {
+      __m128 lines[4];
+      for (int i = 0; i < 4; ++i) {
+        lines[i] = _mm_loadu_ps(reinterpret_cast<const float*>(in + (c + i) * in_step + r * 4));
+      }
+      _MM_TRANSPOSE4_PS(lines[0], lines[1], lines[2], lines[3]);
+      for (int i = 0; i < 4; ++i) {
+        _mm_storeu_ps(reinterpret_cast<float*>(out + (r + i) * out_step + c * 4), lines[i]);
+      }
+    }
+    for (; c < columns; ++c) {
+      for (int64_t i = r; i < r + 4; ++i)
+        move<uint32_t>(in + c * in_step + i * 4, out + i * out_step + c * 4);
+    }
+  }
+  for (; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      move<uint32_t>(in + c * in_step + r * 4, out + r * out_step + c * 4);
+    }
+  }
+}
+#endif
+
+}  // namespace
+
+Dims strides_of(const Dims& dims) {
+  Dims strides(dims.size());
+  int64_t step = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= dims[i];
+  }
+  return strides;
+}
+
+Dims stored_dims(const Desc& desc) {
+  Dims dims = desc.dims;
+  const int64_t block = block_of(desc.layout);
+  if (desc.layout == Layout::kChannelsLast) {
+    std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+  } else if (block > 1) {
+    dims[1] = (dims[1] + block - 1) / block;
+    dims.push_back(block);
+  }
+  return dims;
+}
+
+size_t stored_axis(const Desc& desc, size_t axis) {
+  if (desc.layout == Layout::kChannelsLast && axis > 0) {
+    return axis == 1 ? desc.rank() - 1 : axis - 1;
+  }
+  return axis;
+}
+
+StridedCopy::StridedCopy(size_t size, const Dims& dims, const Dims& in_strides, const Dims& out_strides,
+                         int64_t in_offset, int64_t out_offset) {
+  if (count(dims) == 0) {
+    return;
+  }
+  const int64_t bytes = static_cast<int64_t>(size);
+  in_offset_ = in_offset * bytes;
+  out_offset_ = out_offset * bytes;
+  // The bytes of an element are the innermost dimension, so that runs of elements merge with them.
+  std::vector<Dim> all;
+  for (size_t i = 0; i <= dims.size(); ++i) {
+    const Dim dim =
+        i < dims.size() ? Dim{dims[i], in_strides[i] * bytes, out_strides[i] * bytes} : Dim{bytes, 1, 1};
+    if (dim.n == 1) {
+      continue;
+    }
+    if (!all.empty() && all.back().in == dim.in * dim.n && all.back().out == dim.out * dim.n) {
+      all.back() = {all.back().n * dim.n, dim.in, dim.out};
+    } else {
+      all.push_back(dim);
+    }
+  }
+  if (all.empty()) {
+    all.push_back({1, 1, 1});
+  }
+  if (all.size() == 1 && all[0].in == 1 && all[0].out == 1) {
+    whole_ = true;
+    columns_ = all[0];
+    items_ = 1;
+    return;
+  }
+  // Runs of a few bytes are cells of that size; longer ones are rows.
+  if (all.back().in == 1 && all.back().out == 1) {
+    const int64_t run = all.back().n;
+    if (run == 2 || run == 4 || run == 8 || run == 16) {
+      cell_ = static_cast<size_t>(run);
+      all.pop_back();
+    }
+  }
+  const int64_t cell = static_cast<int64_t>(cell_);
+  columns_ = all.back();
+  all.pop_back();
+  rows_are_runs_ = columns_.in == cell && columns_.out == cell;
+  if (all.empty()) {
+    if (!rows_are_runs_) std::swap(rows_, columns_);  // Blocks of rows are what threads share.
+  } else {
+    // For a transposition the rows are those that are contiguous in the input.
+    auto rows = all.end() - 1;
+    if (columns_.in != cell && columns_.in != 0) {
+      const auto found = std::find_if(all.begin(), all.end(), [&](const Dim& dim) { return dim.in == cell; });
+      rows = found == all.end() ? rows : found;
+    }
+    rows_ = *rows;
+    all.erase(rows);
+  }
+  outer_ = std::move(all);
+  if (outer_.size() > kMaxOuter) {
+    throw Error(ORT_NOT_IMPLEMENTED, "a tensor of more than " + std::to_string(kMaxOuter) + " dimensions");
+  }
+  const bool transposes = rows_.in == cell && columns_.out == cell && !rows_are_runs_;
+  rows_at_once_ = transposes ? kTile : std::clamp<int64_t>(16384 / (columns_.n * cell), 1, rows_.n);
+  blocks_ = (rows_.n + rows_at_once_ - 1) / rows_at_once_;
+  items_ = blocks_;
+  for (const Dim& dim : outer_) {
+    items_ *= dim.n;
+  }
+  grain_ = std::max<int64_t>(1, kGrainBytes / (std::min(rows_at_once_, rows_.n) * columns_.n * cell));
+}
+
+template <typename Cell>
+void StridedCopy::planes(const char* in, char* out, int64_t begin, int64_t end) const {
+  constexpr int64_t kCell = sizeof(Cell);
+  // Where the first item is; the others follow by counting.
+  std::array<int64_t, kMaxOuter> at{};
+  int64_t rest = begin / blocks_, block = begin % blocks_;
+  for (size_t d = outer_.size(); d-- > 0;) {
+    at[d] = rest % outer_[d].n;
+    rest /= outer_[d].n;
+    in += at[d] * outer_[d].in;
+    out += at[d] * outer_[d].out;
+  }
+  const int64_t columns = columns_.n;
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t first = block * rows_at_once_, rows = std::min(rows_at_once_, rows_.n - first);
+    const char* from = in + first * rows_.in;
+    char* to = out + first * rows_.out;
+    if (rows_are_runs_) {
+      for (int64_t r = 0; r < rows; ++r) {
+        std::memcpy(to + r * rows_.out, from + r * rows_.in, static_cast<size_t>(columns * kCell));
+      }
+    } else if (rows_.in == kCell && columns_.out == kCell) {
+      for (int64_t c = 0; c < columns; c += kTile) {
+        transpose<Cell>(from + c * columns_.in, to + c * kCell, rows, std::min(kTile, columns - c),
+                        columns_.in, rows_.out);
+      }
+    } else if (columns_.in == 0 && columns_.out == kCell) {
+      for (int64_t r = 0; r < rows; ++r) {
+        Cell cell;
+        std::memcpy(&cell, from + r * rows_.in, sizeof cell);
+        for (int64_t c = 0; c < columns; ++c) std::memcpy(to + r * rows_.out + c * kCell, &cell, sizeof cell);
+      }
+    } else {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          move<Cell>(from + r * rows_.in + c * columns_.in, to + r * rows_.out + c * columns_.out);
+        }
+      }
+    }
+    if (++block < blocks_) {
+      continue;
+    }
+    block = 0;
+    for (size_t d = outer_.size(); d-- > 0;) {
+      in += outer_[d].in;
+      out += outer_[d].out;
+      if (++at[d] < outer_[d].n) {
+        break;
+      }
+      at[d] = 0;
+      in -= outer_[d].in * outer_[d].n;
+      out -= outer_[d].out * outer_[d].n;
+    }
+  }
+}
+
+void StridedCopy::operator()(const void* in, void* out) const {
+  const char* from = static_cast<const char*>(in) + in_offset_;
+  char* to = static_cast<char*>(out) + out_offset_;
+  if (whole_) {
+    parallel_for(columns_.n, kGrainBytes, [&](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
+    return;
+  }
+  parallel_for(items_, grain_, [&](int64_t begin, int64_t end) {
+    switch (cell_) {
+      case 1:
+        return planes<uint8_t>(from, to, begin, end);
+      case 2:
+        return planes<uint16_t>(from, to, begin, end);
+      case 4:
+        return planes<uint32_t>(from, to, begin, end);
+      case 8:
+        return planes<uint64_t>(from, to, begin, end);
+      default:
+        return planes<Cell16>(from, to, begin, end);
+    }
+  });
+}
+
+Kernel copy_or_alias(Prepare& p, StridedCopy copy) {
+  if (copy.is_run()) {
+    p.alias(0, 0, copy.in_offset());
+    return nullptr;
+  }
+  return [copy = std::move(copy)](const Args& args) { copy(args.in(0), args.out()); };
+}
+
+}  // namespace ephost::cpu
