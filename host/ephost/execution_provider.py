@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ephost._bindings import NULL, api, check, ffi, lib, member
 from ephost.environment import OrtEpDevice, Registration
 from ephost.errors import EPFail, OnnxRuntimeException
 from ephost.library import check_version
+from ephost.logs import listening
 
 
 class ExecutionProvider:
@@ -42,6 +44,7 @@ class ExecutionProvider:
         self.pointer: Any = NULL
         self._released = False
         self.registration.acquire()
+        self._severity = severity
         self._logger = lib.ephost_logger_new(self.registration.name.encode(), severity)
         hardware = [api.EpDevice_Device(d._pointer) for d in devices]
         metadata = [api.EpDevice_EpMetadata(d._pointer) for d in devices]
@@ -105,6 +108,16 @@ class ExecutionProvider:
         out = ffi.new("OrtKernelRegistry**")
         self.call("GetKernelRegistry", out)
         return out[0]
+
+    @contextmanager
+    def heard(self, messages: list[str]) -> Iterator[None]:
+        """Adds what the EP tells its logger, from information up."""
+        lib.ephost_logger_set_level(self._logger, min(self._severity, 1))
+        try:
+            with listening(self.registration.name, messages):
+                yield
+        finally:
+            lib.ephost_logger_set_level(self._logger, self._severity)
 
     def runs_may_overlap(self) -> bool:
         """Whether runs of one session may call the EP at the same time."""

@@ -567,7 +567,7 @@ def _reason(model: Model, node: Node, assignment: Assignment, kernels: list[_Ker
     # What an EP compiles it may claim whatever its registry says; the registry decides where that is all
     # there is.
     if not kernels or assignment.ep.member("Compile") is not None:
-        return "it did not claim the node"
+        return "it did not claim the node" + _said(node, assignment.said)
     mine = [k for k in kernels if k.op_type == node.op_type and k.domain == node.domain]
     if not mine:
         return f"its registry has no kernel for {node.op_type}"
@@ -590,6 +590,13 @@ def _reason(model: Model, node: Node, assignment: Assignment, kernels: list[_Ker
             f"not {_element(actual[name])}"
         )
     return f"it has a kernel for {node.op_type}, but did not claim the node"
+
+
+def _said(node: Node, messages: Sequence[str]) -> str:
+    """What an EP told its logger that names the node."""
+    names = [f"'{name}'" for name in (node.name, *(v.name for v in node.outputs if v is not None)) if name]
+    found = [message for message in messages if any(name in message for name in names)]
+    return f"; it says: {found[-1]}" if found else ""
 
 
 def _fits(kernel: _Kernel, actual: dict[str, int]) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ephost._bindings import ffi, lib, text
@@ -18,8 +20,23 @@ _HOST = "ephost"  # what the C half calls itself
 PLUGIN_PREFIX = "ephost.plugin."
 
 
+_listeners: dict[str, list[str]] = {}  # by the plugin's registration name
+
+
+@contextmanager
+def listening(registration_name: str, messages: list[str]) -> Iterator[None]:
+    """Adds what a plugin tells its logger, on any thread, at the level that its logger has."""
+    _listeners[registration_name] = messages
+    try:
+        yield
+    finally:
+        _listeners.pop(registration_name, None)
+
+
 def _on_log(level: int, logger: Any, message: Any, file: Any, line: int, function: Any) -> None:
     name = text(logger)
+    if name in _listeners:
+        _listeners[name].append(text(message))
     target = logging.getLogger(PLUGIN_PREFIX + name if name and name != _HOST else _HOST)
     target.log(
         LEVELS.get(level, logging.INFO),

@@ -51,6 +51,7 @@ _LOG = logging.getLogger("ephost.session")
 DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 CONTEXT_ENABLE = "ep.context_enable"
 DISABLE_COMPILING = "session.disable_model_compile"
+LISTEN = "ephost.record_refusals"  # "1": for explain, keep what EPs say of nodes that they do not claim
 OFFER_SUBGRAPHS = "ephost.offer_subgraphs"  # "0": bodies of If, Loop and Scan are not offered to EPs
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
@@ -463,6 +464,7 @@ class InferenceSession(Session):
             prepack=self._options._config.get("session.disable_prepacking") != "1",
             offer_subgraphs=self._options._config.get(OFFER_SUBGRAPHS, "1") != "0",
             compiling=self._options._config.get(DISABLE_COMPILING) != "1",
+            listen=self._options._config.get(LISTEN) == "1",
             unwanted=self._unwanted,
         ).run()
         for assignment in resources.assignments:

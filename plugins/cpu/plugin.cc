@@ -1,6 +1,5 @@
 // The plugin's border: factory, EP, what is claimed, and the fused nodes that the host runs.
 #include <cstring>
-#include <set>
 
 #include "../compiler/import.h"
 #include "ephost/plugin.h"
@@ -107,7 +106,6 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
   }
   std::unordered_map<const Node*, size_t> level;
   std::vector<std::vector<const OrtNode*>> groups;
-  std::set<std::string> told;
   for (const Node* node : graph->nodes) {
     const char* owner = nullptr;
     api.check(api.ort->Node_GetEpName(node->origin, &owner));
@@ -126,7 +124,7 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
     }
     if (!why.empty()) {
       level[node] = after | 1;
-      if (!taken && told.insert(node->type + why).second) {
+      if (!taken) {
         log(ep, ORT_LOGGING_LEVEL_INFO, "not taken: " + node->label() + ": " + why);
       }
       continue;

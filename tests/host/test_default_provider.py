@@ -77,3 +77,15 @@ def test_the_environment_can_do_without_it() -> None:
 def test_its_name_is_the_hosts_own() -> None:
     with pytest.raises(Fail, match="the host's own"):
         ephost.register_execution_provider_library("CPUExecutionProvider", cpu.get_library_path())
+
+
+def test_explain_tells_what_the_plugin_says_of_a_node_that_it_does_not_claim() -> None:
+    program = PROGRAM[: PROGRAM.index("y, z = session")] + "print(ephost.explain(session))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "ephost.record_refusals=1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "it did not claim the node; it says: not taken: Cast" in " ".join(done.stdout.split())

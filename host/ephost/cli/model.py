@@ -97,6 +97,7 @@ def open_session(
     from ephost.session import InferenceSession  # imports onnx, which `ephost --help` need not wait for
 
     options = SessionOptions()
+    options.add_session_config_entry("ephost.record_refusals", "1")
     for key, value in config:
         options.add_session_config_entry(key, value)
     for name, size in dimensions.named.items():

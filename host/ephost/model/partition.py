@@ -9,6 +9,7 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -70,6 +71,7 @@ class Assignment:
     groups: list[Group] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     refused: list[tuple[list[Node], str]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)  # what it told its logger while it chose nodes
     graphs: list[NativeGraph] = field(default_factory=list)  # kernels hold on to their nodes
 
     @property
@@ -119,6 +121,7 @@ class Partitioner:
         prepack: bool = True,
         compiling: bool = True,
         offer_subgraphs: bool = True,
+        listen: bool = False,
         unwanted: Collection[str] | None = (),
     ) -> None:
         self.model = model
@@ -129,6 +132,7 @@ class Partitioner:
         self.prepack = prepack
         self.compiling = compiling  # False: only what is compiled already may go to an EP's Compile
         self.offer_subgraphs = offer_subgraphs  # bodies of control flow; False: those run on the host
+        self.listen = listen  # to what EPs say of the nodes that they do not claim
         self.unwanted = unwanted  # optimizers, for the bodies of functions; None: all of them
         self._counter = 0
         self._hash = _model_hash(model)
@@ -176,7 +180,7 @@ class Partitioner:
         registry = ep.kernel_registry()
         native = NativeGraph(self.model, self.model.graph, self.constants)
         assignment.graphs.append(native)
-        claims = self._ask(ep, native, graph, registry)
+        claims = self._ask(assignment, native, graph, registry)
         converted: list[Node] = []
         if claims and prefers_nhwc(ep):
             claimed = [n for nodes, _, _ in claims for n in nodes if not n.ep_name and not n.left_to_host]
@@ -186,7 +190,7 @@ class Partitioner:
             native.release()
             native = NativeGraph(self.model, self.model.graph, self.constants)
             assignment.graphs.append(native)
-            claims = self._ask(ep, native, graph, registry)
+            claims = self._ask(assignment, native, graph, registry)
         kernels = len(assignment.kernels)
         if claims:
             singles, candidates = self._sort_claims(assignment, claims)
@@ -210,15 +214,19 @@ class Partitioner:
         return converted
 
     def _ask(
-        self, ep: ExecutionProvider, native: NativeGraph, graph: Graph, registry: Any
+        self, assignment: Assignment, native: NativeGraph, graph: Graph, registry: Any
     ) -> list[tuple[list[Node], bool, bool]]:
         """(nodes, is single, drops constants) of each claim."""
+        ep = assignment.ep
         pointer, _ = native.graphs[id(graph)]
         info = lib.ephost_support_info_new(pointer, ep.pointer, registry)
         if not info:
             raise MemoryError("no memory for the claims of an EP")
         try:
-            ep.call("GetCapability", pointer, info)
+            with ExitStack() as stack:
+                if self.listen:
+                    stack.enter_context(ep.heard(assignment.said))
+                ep.call("GetCapability", pointer, info)
             claims = ffi.new("EphostClaim[]", lib.ephost_support_info_claim_count(info))
             ids = ffi.new("size_t[]", lib.ephost_support_info_node_count(info))
             lib.ephost_support_info_read(info, claims, ids)
