@@ -10,7 +10,7 @@ import onnx
 
 from ephost._bindings import api, check, ffi, lib, member, text
 from ephost.enums import OrtCompiledModelCompatibility
-from ephost.environment import OrtEpDevice, OrtHardwareDevice, get_ep_devices
+from ephost.environment import OrtEpDevice, OrtHardwareDevice, registrations
 from ephost.errors import InvalidArgument
 from ephost.model.context import ask_compatibility
 from ephost.model.load import parse
@@ -88,18 +88,26 @@ def get_hardware_device_ep_incompatibility_details(ep_name: str, hw: OrtHardware
         and ``error_code`` (the plugin's own).
 
     Raises:
-        InvalidArgument: no registered library offers such an execution provider on this machine.
+        InvalidArgument: no registered library has such an execution provider. One that offers no device is
+            asked too.
     """
-    found = next((device for device in get_ep_devices() if device.ep_name == ep_name), None)
-    if found is None:
-        raise InvalidArgument(f"no registered library offers the execution provider {ep_name} here")
-    ask = member("OrtEpFactory", found._factory, "GetHardwareDeviceIncompatibilityDetails")
+    factory = next((f for r in registrations().values() for f in r.factories_of(ep_name)), None)
+    if factory is None:
+        raise InvalidArgument(f"no registered library has the execution provider {ep_name}")
+    return incompatibility(factory, hw)
+
+
+def incompatibility(factory: Any, hw: OrtHardwareDevice) -> dict[str, Any]:
+    """What an ``OrtEpFactory*`` says against a device: see
+    :func:`get_hardware_device_ep_incompatibility_details`.
+    """
+    ask = member("OrtEpFactory", factory, "GetHardwareDeviceIncompatibilityDetails")
     details = lib.ephost_incompatibility_details_new()
     if not details:
         raise MemoryError("no memory for the details of an incompatibility")
     try:
         if ask is not None:
-            check(ask(found._factory, hw._pointer, details))
+            check(ask(factory, hw._pointer, details))
         reasons, notes, code = ffi.new("uint32_t*"), ffi.new("char**"), ffi.new("int32_t*")
         check(api.DeviceEpIncompatibilityDetails_GetReasonsBitmask(details, reasons))
         check(api.DeviceEpIncompatibilityDetails_GetNotes(details, notes))

@@ -164,6 +164,16 @@ class Registration:
             raise
         self.is_open = True
 
+    @property
+    def ep_names(self) -> list[str]:
+        """The names of its execution providers, with and without devices, one for each factory."""
+        return list(self._ep_names)
+
+    def factories_of(self, ep_name: str) -> list[Any]:
+        """The ``OrtEpFactory*`` of its execution providers of a name, with and without devices."""
+        pairs = zip(self._ep_names, self.library.factories, strict=True)
+        return [factory for name, factory in pairs if name == ep_name]
+
     def _add_devices(self, factory: Any, devices: list[Any]) -> None:
         ep_name = text(member("OrtEpFactory", factory, "GetName")(factory))
         if not ep_name:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import click
 
-from ephost._bindings import member, text
 from ephost.cli.output import reports_failures, show, show_json
 from ephost.cli.plugins import Plugin, plugin_option
-from ephost.environment import OrtHardwareDevice, get_hardware_devices, registrations
+from ephost.enums import OrtDeviceEpIncompatibilityReason
+from ephost.environment import OrtHardwareDevice, Registration, get_hardware_devices, registrations
 from ephost.errors import OnnxRuntimeException
 from ephost.logs import PLUGIN_PREFIX
 from ephost.tables import Table
@@ -28,11 +28,23 @@ class _Device:
 
 
 @dataclass
+class _Refusal:
+    """Why an execution provider does not use a device, in its own words."""
+
+    ep_name: str
+    hardware: int  # an index
+    reasons: list[str]
+    error_code: int
+    notes: str
+
+
+@dataclass
 class _Library:
     name: str
     path: str
     eps: list[str] = field(default_factory=list)
     devices: list[_Device] = field(default_factory=list)
+    refusals: list[_Refusal] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)  # that the plugin logged
     error: str | None = None
 
@@ -70,12 +82,36 @@ def _examine(plugin: Plugin) -> _Library:
         logger.removeHandler(handler)
         library.messages = handler.texts
     registration = registrations()[plugin.name]
-    library.eps = [text(member("OrtEpFactory", f, "GetName")(f)) for f in registration.library.factories]
+    library.eps = registration.ep_names
     library.devices = [
         _Device(d.ep_name, d.ep_vendor, dict(d.ep_metadata), dict(d.ep_options), _hardware(d.device))
         for d in registration.ep_devices
     ]
+    library.refusals = _refusals(registration)
     return library
+
+
+def _refusals(registration: Registration) -> list[_Refusal]:
+    """What the execution providers say against the devices that they do not offer."""
+    from ephost.compatibility import incompatibility  # with its first use: it imports onnx
+
+    refusals = []
+    offered = {(d.ep_name, d.device._pointer) for d in registration.ep_devices}
+    for ep_name in dict.fromkeys(registration.ep_names):
+        for factory in registration.factories_of(ep_name):
+            for index, device in enumerate(get_hardware_devices()):
+                if (ep_name, device._pointer) in offered:
+                    continue
+                try:
+                    said = incompatibility(factory, device)
+                except OnnxRuntimeException as error:
+                    refusals.append(_Refusal(ep_name, index, [], 0, f"it cannot say why: {error}"))
+                    continue
+                mask = said["reasons_bitmask"]
+                reasons = [r.name for r in OrtDeviceEpIncompatibilityReason if int(r) & 0xFFFFFFFF & mask]
+                if reasons or said["notes"]:
+                    refusals.append(_Refusal(ep_name, index, reasons, said["error_code"], said["notes"]))
+    return refusals
 
 
 def _pairs(pairs: Mapping[str, str]) -> str:
@@ -94,6 +130,23 @@ def _hardware_table(hardware: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def _reasons(
+    library: _Library, ep_name: str, hardware: Sequence[Mapping[str, Any]], kinds: Collection[str] = ()
+) -> str:
+    """A line for each reason that the execution provider gave, with the devices that it is about.
+
+    Where ``kinds`` names any types of hardware, only devices of those.
+    """
+    about: dict[str, list[str]] = {}
+    for refusal in library.refusals:
+        if refusal.ep_name == ep_name and (not kinds or hardware[refusal.hardware]["type"] in kinds):
+            why = refusal.notes or "no words for it"
+            reasons = ", ".join(reason.replace("_", " ").lower() for reason in refusal.reasons)
+            which = _name(hardware[refusal.hardware])
+            about.setdefault(f"{why} ({reasons})" if reasons else why, []).append(which)
+    return "".join(f"\n  {', '.join(dict.fromkeys(names))}: {why}" for why, names in about.items())
+
+
 def _library_parts(library: _Library, hardware: Sequence[Mapping[str, Any]]) -> list[Table | str]:
     title = f"{library.name} ({library.path})"
     if library.error is not None:
@@ -107,11 +160,16 @@ def _library_parts(library: _Library, hardware: Sequence[Mapping[str, Any]]) -> 
             where = (_name(device.hardware), _pairs(shown), _pairs(device.options))
             table.rows.append((device.ep_name, device.ep_vendor, version, *where))
         parts.append(table)
+        for name in dict.fromkeys(device.ep_name for device in library.devices):
+            offered = {device.hardware["type"] for device in library.devices if device.ep_name == name}
+            if others := _reasons(library, name, hardware, offered):
+                parts.append(f"  {name} does not offer{others}")
     silent = [name for name in library.eps if name not in {device.ep_name for device in library.devices}]
     for name in silent:
         asked = ", ".join(_name(h) for h in hardware) or "nothing: this machine has no known hardware"
-        said = "".join(f"\n  it logged: {message}" for message in library.messages)
-        said = said or "\n  it logged nothing; --log verbose may show more"
+        said = _reasons(library, name, hardware)
+        said += "".join(f"\n  it logged: {message}" for message in library.messages)
+        said = said or "\n  it gave no reason and logged nothing; --log verbose may show more"
         head = f"{title}\n" if not library.devices else ""
         parts.append(
             f"{head}  {name} offers no device: its GetSupportedDevices picked none of: {asked}{said}"
