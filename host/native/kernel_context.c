@@ -78,8 +78,9 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
     Buffer* buffer =
         plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
     if (!buffer) {
-      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s", nbytes,
-                        index, step->node_name, memory->name);
+      char state[ALLOCATOR_STATE];
+      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s%s", nbytes,
+                        index, step->node_name, memory->name, allocator_state(plan->allocator, state));
     }
     if (!value_init_tensor(value, element_type, dims, rank, buffer, NULL, memory)) {
       buffer_release(buffer);

@@ -469,6 +469,33 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetInfo)(const OrtAllocator* ort_a
   return NULL;
 }
 
+const char* allocator_state(const OrtAllocator* allocator, char text[ALLOCATOR_STATE]) {
+  const char* const* keys = NULL;
+  const char* const* values = NULL;
+  size_t count = 0, used = 0;
+  OrtKeyValuePairs* pairs = NULL;
+  text[0] = '\0';
+  if (allocator == NULL || allocator->version < 23 || allocator->GetStats == NULL) return text;
+  OrtStatus* status = allocator->GetStats(allocator, &pairs);
+  if (status != NULL || pairs == NULL) {
+    ephost_api.ReleaseStatus(status);
+    return text;
+  }
+  ephost_api.GetKeyValuePairs(pairs, &keys, &values, &count);
+  for (size_t i = 0; i < count; ++i) {
+    int length =
+        snprintf(text + used, ALLOCATOR_STATE - used, "%s%s=%s", i == 0 ? " (" : ", ", keys[i], values[i]);
+    if (length < 0 || (size_t)length >= ALLOCATOR_STATE - used - 1) break; /* the rest does not fit */
+    used += (size_t)length;
+  }
+  ephost_api.ReleaseKeyValuePairs(pairs);
+  if (used > 0) {
+    text[used] = ')';
+    text[used + 1] = '\0';
+  }
+  return text;
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetStats)(const OrtAllocator* ort_allocator,
                                                         OrtKeyValuePairs** out) {
   REQUIRE_ARG(out != NULL);

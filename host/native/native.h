@@ -145,6 +145,9 @@ typedef struct Buffer {
 /* All return NULL without memory. */
 Buffer* buffer_from_cpu(size_t nbytes);                                /* from cpu_alloc */
 Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes); /* from allocator->Alloc */
+/* What an allocator says of itself, for messages: " (Limit=..., InUse=...)", or "". Returns `text`. */
+enum { ALLOCATOR_STATE = 256 };
+const char* allocator_state(const OrtAllocator* allocator, char text[ALLOCATOR_STATE]);
 Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void* context);
 void buffer_retain(Buffer* buffer);
 void buffer_release(Buffer* buffer); /* NULL is fine */

@@ -274,7 +274,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorAsOrtValue)(OrtAllocator* alloc
   if (value == NULL) return status_no_memory();
   if (!value_alloc_tensor(value, type, shape, shape_len, allocator)) {
     SLOT(OrtApi, ReleaseValue)(value);
-    return status_new(ORT_FAIL, "CreateTensorAsOrtValue: no %zu bytes of %s memory", nbytes, info->name);
+    char state[ALLOCATOR_STATE];
+    return status_new(ORT_FAIL, "CreateTensorAsOrtValue: no %zu bytes of %s memory%s", nbytes, info->name,
+                      allocator_state(allocator, state));
   }
   *out = value;
   return NULL;
