@@ -7,15 +7,16 @@ packages have too. Nothing here loads a library: that is for ``ephost.register_e
 import sys
 from pathlib import Path
 
-__all__ = ["sample_compiler", "sample_kernels"]
+__all__ = ["cuda", "sample_compiler", "sample_kernels"]
 
 
-def _library_in(package_file: str, name: str) -> str:
+def _library_in(package_file: str, name: str, condition: str = "") -> str:
     """Path of the shared library ``name`` beside a package's ``__init__.py``.
 
     Args:
         package_file: the package's ``__file__``.
         name: the library's name without prefix and suffix.
+        condition: a sentence on what it takes to be built, for those that not every build has.
 
     Returns:
         The absolute path.
@@ -28,7 +29,8 @@ def _library_in(package_file: str, name: str) -> str:
     path = folder / f"{prefix}{name}{suffix}"
     if not path.is_file():
         raise FileNotFoundError(
-            f"the plugin library {path.name} is not in {folder}: it was not built. In a source checkout, run "
+            f"the plugin library {path.name} is not in {folder}: it was not built. "
+            f"{condition + ' ' if condition else ''}In a source checkout, run "
             f"'cmake -S . -B build -G Ninja -DEPHOST_INPLACE=ON && ninja -C build'; "
             f"an installed ephost brings it along, so reinstall that one."
         )

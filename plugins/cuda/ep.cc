@@ -1,0 +1,120 @@
+/* Sessions: what an EP is asked besides claiming and compiling. */
+#include "ep.h"
+
+#include <cstring>
+#include <vector>
+
+#include "memory.h"
+
+namespace ephost_cuda {
+
+namespace {
+
+Ep& self(OrtEp* base) { return *reinterpret_cast<Ep*>(base); }
+const Factory& self(const OrtEpFactory* base) { return *reinterpret_cast<const Factory*>(base); }
+
+const char* ORT_API_CALL get_name(const OrtEp*) { return kEpName; }
+
+OrtStatus* ORT_API_CALL get_capability(OrtEp*, const OrtGraph*, OrtEpGraphSupportInfo*) { return nullptr; }
+
+OrtStatus* ORT_API_CALL create_allocator(OrtEp* base, const OrtMemoryInfo* info, OrtAllocator** out) {
+  const Ep& ep = self(base);
+  *out = nullptr;
+  return guarded(ep.factory->api, [&] { *out = make_allocator(*ep.factory, info, ep.options.memory_limit); });
+}
+
+OrtStatus* ORT_API_CALL create_stream(OrtEp* base, const OrtMemoryDevice*, OrtSyncStreamImpl** out) {
+  const Ep& ep = self(base);
+  *out = nullptr;
+  return guarded(ep.factory->api,
+                 [&] { *out = make_stream(*ep.factory, ep.device(), ep.options.user_stream); });
+}
+
+/* The one place where a run waits, unless the caller asked for it not to. */
+OrtStatus* ORT_API_CALL on_run_end(OrtEp* base, const OrtRunOptions*, bool sync_stream) {
+  const Ep& ep = self(base);
+  return guarded(ep.factory->api, [&] {
+    if (sync_stream) {
+      const Scope scope(ep.device());
+      ep.device().synchronize();
+    }
+  });
+}
+
+void read_options(const OrtApi* api, const OrtSessionOptions* session_options, Options* options) {
+  const std::string prefix = std::string("ep.") + kEpName + ".";
+  OrtKeyValuePairs* entries = nullptr;
+  check(api, api->GetSessionOptionsConfigEntries(session_options, &entries));
+  const char* const* keys = nullptr;
+  const char* const* values = nullptr;
+  size_t count = 0;
+  api->GetKeyValuePairs(entries, &keys, &values, &count);
+  std::vector<std::pair<std::string, std::string>> ours;
+  for (size_t i = 0; i < count; ++i) {
+    if (std::strncmp(keys[i], prefix.c_str(), prefix.size()) == 0) {
+      ours.emplace_back(keys[i] + prefix.size(), values[i]);
+    }
+  }
+  api->ReleaseKeyValuePairs(entries);
+  for (const auto& entry : ours) {
+    options->set(entry.first, entry.second);
+  }
+}
+
+OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* base, const OrtHardwareDevice* const* hardware,
+                                  const OrtKeyValuePairs* const*, size_t num_devices,
+                                  const OrtSessionOptions* session_options, const OrtLogger* logger,
+                                  OrtEp** out) {
+  const Factory& factory = self(base);
+  *out = nullptr;
+  return guarded(factory.api, [&] {
+    if (num_devices != 1) {
+      throw Error("cuda: an execution provider works on one GPU; for several, add the provider once for each",
+                  ORT_INVALID_ARGUMENT);
+    }
+    auto ep = std::make_unique<Ep>();
+    Obstacle why;
+    ep->factory = &factory;
+    ep->logger = logger;
+    ep->mine = factory.match(hardware[0], &why);
+    if (ep->mine == nullptr) {
+      throw Error("cuda: " + why.text);
+    }
+    read_options(factory.api, session_options, &ep->options);
+    const Scope scope(ep->device()); /* a GPU that cannot be used is an error now, not in the first run */
+    OrtEp& own = ep->base;
+    own.ort_version_supported = kApiVersion;
+    own.GetName = get_name;
+    own.GetCapability = get_capability;
+    own.OnRunEnd = on_run_end;
+    own.CreateAllocator = create_allocator;
+    own.CreateSyncStreamForDevice = create_stream;
+    *out = &ep.release()->base;
+  });
+}
+
+void ORT_API_CALL release_ep(OrtEpFactory*, OrtEp* base) {
+  if (base == nullptr) {
+    return;
+  }
+  Ep* ep = &self(base);
+  const Scope scope(ep->device(), std::nothrow);
+  delete ep;
+}
+
+}  // namespace
+
+void Ep::log(OrtLoggingLevel level, const std::string& text) const {
+  static const ORTCHAR_T kFile[] = {'c', 'u', 'd', 'a', '\0'};
+  OrtStatus* status = factory->api->Logger_LogMessage(logger, level, text.c_str(), kFile, __LINE__, "cuda");
+  if (status != nullptr) {
+    factory->api->ReleaseStatus(status);
+  }
+}
+
+void offer_sessions(OrtEpFactory* base) {
+  base->CreateEp = create_ep;
+  base->ReleaseEp = release_ep;
+}
+
+}  // namespace ephost_cuda
