@@ -2,6 +2,7 @@
 #   make develop   a virtual environment with all that the project needs, and the C half built in place
 #   make demo      that, and a real model on two plugins: samples/recognize_text.py
 #   make test      that, and the tests
+#   make test-gpu  the tests that need an NVIDIA GPU; without one each is skipped, with the reason
 #   make lint      that, and what the sources are held to besides the tests
 #   make docs      the documentation as a site, with the API reference, in site/
 #   make clean     removes what these made
@@ -23,7 +24,7 @@ ifeq ($(shell uname -sm),Linux x86_64)
 BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
 endif
 
-.PHONY: develop demo test lint docs clean
+.PHONY: develop demo test test-gpu lint docs clean
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
@@ -46,6 +47,9 @@ demo: develop
 
 test: develop
 	python -m pytest $(TEST_ARGS)
+
+test-gpu: develop
+	python -m pytest -m gpu $(TEST_ARGS)
 
 lint: develop
 	.ci/lint $(BUILD)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from cuda_harness import build_fake_driver, toolkit
 from plugin_harness import ROOT, Runner, build_plugin
 
 HOSTS = ["onnxruntime", "ephost"]
@@ -51,3 +52,11 @@ def bad_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return built[flags]
 
     return build
+
+
+@pytest.fixture(scope="session")
+def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of a make-believe CUDA driver, in which our kernels run on the CPU."""
+    if toolkit() is None:
+        pytest.skip("there is no nvcc, so no CUDA headers to build the make-believe driver with")
+    return build_fake_driver(tmp_path_factory.mktemp("fake_cuda"))

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from plugin_harness import ROOT
 
-NAMES = ["sample_compiler", "sample_kernels"]
+NAMES = ["cuda", "sample_compiler", "sample_kernels"]
+# What a plugin's library is called where that is not the package's name: a libcuda is the driver.
+LIBRARIES = {"cuda": "ephost_cuda"}
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ def test_a_library_that_was_not_built_is_an_error_that_says_how_to_build_it(call
 @pytest.mark.parametrize("name", NAMES)
 def test_the_library_is_found_beside_its_package(call, packages: Path, name: str) -> None:
     suffix = {"win32": "dll", "darwin": "dylib"}.get(sys.platform, "so")
-    file = f"{name}.{suffix}" if sys.platform == "win32" else f"lib{name}.{suffix}"
+    stem = LIBRARIES.get(name, name)
+    file = f"{stem}.{suffix}" if sys.platform == "win32" else f"lib{stem}.{suffix}"
     library = packages / "ephost" / "plugins" / name / file
     library.touch()
     assert call(name, "get_library_path").stdout.strip() == str(library.resolve())

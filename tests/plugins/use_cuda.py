@@ -1,0 +1,116 @@
+"""What programs on the make-believe CUDA driver share: see cuda_harness.run_on_fake."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import ephost
+import numpy as np
+import onnx
+from ephost.errors import OnnxRuntimeException
+from ephost.plugins import cuda
+from onnx import TensorProto, helper, numpy_helper
+
+__all__ = [
+    "OnnxRuntimeException",
+    "TensorProto",
+    "closed",
+    "counts",
+    "device_count",
+    "ephost",
+    "fake",
+    "gc",
+    "helper",
+    "launches",
+    "model_of",
+    "np",
+    "numpy_helper",
+    "on_gpu",
+    "onnx",
+    "opened",
+    "session_on",
+]
+
+if os.path.exists(os.environ["EPHOST_CUDA_LIBRARY"]):
+    _driver = ctypes.CDLL(os.environ["EPHOST_CUDA_LIBRARY"])
+    _driver.fake_cuda_report.restype = ctypes.c_char_p
+
+
+def fake(text: str) -> None:
+    """Changes how the driver behaves: see fake_cuda.cc."""
+    _driver.fake_cuda_set(text.encode())
+
+
+def counts() -> dict[str, int]:
+    """What exists on the driver, and how often each of its functions was called."""
+    pairs = (word.split("=") for word in _driver.fake_cuda_report().decode().split())
+    return {name: int(number) for name, number in pairs if name != "launch"}
+
+
+def launches() -> list[str]:
+    """The kernels that were launched, in order."""
+    words = _driver.fake_cuda_report().decode().split()
+    return [word.removeprefix("launch=") for word in words if word.startswith("launch=")]
+
+
+def opened() -> list[ephost.OrtEpDevice]:
+    """Registers the plugin and gives its devices."""
+    ephost.register_execution_provider_library("cuda", cuda.get_library_path())
+    return [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
+
+
+def closed() -> dict[str, int]:
+    """Unregisters the plugin and gives what then still exists on the driver: nothing, if all is well."""
+    gc.collect()
+    ephost.unregister_execution_provider_library("cuda")
+    kinds = ("blocks", "streams", "events", "pinned", "contexts")
+    return {kind: counts()[kind] for kind in kinds if counts()[kind]}
+
+
+def device_count() -> int:
+    """How many devices the plugin offers."""
+    return sum(device.ep_name == "cuda" for device in ephost.get_ep_devices())
+
+
+def on_gpu(array: np.ndarray, number: int = 0) -> ephost.OrtValue:
+    """A copy of an array in a GPU's memory."""
+    return ephost.OrtValue.ortvalue_from_numpy(array, "gpu", number, 0x10DE)
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, tuple[int, Sequence[Any]]],
+    outputs: Sequence[str],
+    weights: dict[str, np.ndarray] | None = None,
+    opset: int = 22,
+) -> bytes:
+    """A model; inputs have an element type and a shape, outputs what shape inference finds."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=False)
+    types = {info.name: info.type for info in inferred.graph.output}
+    for output in model.graph.output:
+        output.type.CopyFrom(types[output.name])
+    return model.SerializeToString()
+
+
+def session_on(
+    devices: Sequence[ephost.OrtEpDevice], model: bytes, only_gpu: bool = True, **options: str
+) -> ephost.InferenceSession:
+    """A session on the devices, in which nothing may run elsewhere unless ``only_gpu`` is False."""
+    settings = ephost.SessionOptions()
+    for device in devices:
+        settings.add_provider_for_devices([device], options)
+    if only_gpu:
+        settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    return ephost.InferenceSession(model, settings)
