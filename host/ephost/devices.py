@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ephost._bindings import api, check, ffi, text
+from ephost._bindings import api, check, ffi, lib, text
 from ephost.enums import (
     ArenaExtendStrategy,
     OrtAllocatorType,
@@ -288,3 +288,11 @@ class OrtSyncStream:
     def get_handle(self) -> int:
         """The stream's own handle, as a number."""
         return int(ffi.cast("uintptr_t", api.SyncStream_GetHandle(self._pointer)))
+
+    def synchronize(self) -> None:
+        """Wait until all that was queued is done. A name of ephost's own.
+
+        Raises:
+            EPFail and others: the plugin's error.
+        """
+        check(lib.ephost_stream_wait(self._pointer))

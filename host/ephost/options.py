@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ephost._bindings import api, check, ffi, lib, text
+from ephost._bindings import NULL, api, check, ffi, lib, text
+from ephost.devices import OrtSyncStream
 from ephost.enums import (
     ExecutionMode,
     ExecutionOrder,
@@ -403,7 +404,7 @@ def _dimension(name: str, value: int) -> int:
 class RunOptions:
     """How one run is made. Runs may share it; ``terminate = True`` from any thread stops those under way."""
 
-    __slots__ = ("__weakref__", "_address", "_only_fetches", "_pointer", "_terminate")
+    __slots__ = ("__weakref__", "_address", "_only_fetches", "_pointer", "_stream", "_terminate")
 
     def __init__(self) -> None:
         out = ffi.new("OrtRunOptions**")
@@ -411,6 +412,7 @@ class RunOptions:
         self._pointer = ffi.gc(out[0], api.ReleaseRunOptions)
         self._address = _address(out[0])
         self._only_fetches = False
+        self._stream: OrtSyncStream | None = None
         self._terminate = False
 
     @property
@@ -432,6 +434,24 @@ class RunOptions:
     def terminate(self, value: bool) -> None:
         self._terminate = bool(value)
         check((api.RunOptionsSetTerminate if value else api.RunOptionsUnsetTerminate)(self._pointer))
+
+    @property
+    def sync_stream(self) -> OrtSyncStream | None:
+        """The stream on which the execution provider of its device works in runs with these options, instead
+        of on one of the run's own; None: there is none. A name of ephost's own, for
+        ``RunOptionsSetSyncStream`` of the C API.
+
+        What such a run leaves on the device is there when the stream was waited for; results on the CPU are
+        there when the run ends. Runs that share a stream share its order.
+        """
+        return self._stream
+
+    @sync_stream.setter
+    def sync_stream(self, value: OrtSyncStream | None) -> None:
+        if value is not None and not isinstance(value, OrtSyncStream):
+            raise TypeError(f"sync_stream is an OrtSyncStream or None, not {type(value).__name__}")
+        api.RunOptionsSetSyncStream(self._pointer, NULL if value is None else value._pointer)
+        self._stream = value
 
     @property
     def logid(self) -> str:

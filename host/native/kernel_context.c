@@ -198,11 +198,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetScratchBuffer)(const OrtKe
   return NULL;
 }
 
-/* The stream of the step's EP: the one that the user gave the run, or the frame's own. */
 static OrtSyncStream* context_stream(const OrtKernelContext* context) {
-  const Frame* frame = context->frame;
-  if (frame->options && frame->options->sync_stream) return frame->options->sync_stream;
-  return context->step->ep >= 0 ? frame->streams[context->step->ep] : NULL;
+  return frame_stream(context->frame, context->step->ep);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetGPUComputeStream)(const OrtKernelContext* context,

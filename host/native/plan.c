@@ -286,6 +286,14 @@ static bool make_streams(Frame* frame) {
   return true;
 }
 
+OrtSyncStream* frame_stream(const Frame* frame, int ep) {
+  if (ep < 0) return NULL;
+  OrtSyncStream* given = frame->options ? frame->options->sync_stream : NULL;
+  const OrtMemoryInfo* memory = frame->plan->eps[ep].memory;
+  bool is_its = given && given->device && memory && memory_device_equal(given->device, &memory->device);
+  return is_its ? given : frame->streams[ep];
+}
+
 static Frame* frame_new(Plan* plan) {
   Frame* frame = host_calloc(1, sizeof *frame + plan->slot_count * sizeof(OrtValue));
   if (!frame) return NULL;
@@ -436,11 +444,11 @@ static void release_scratch(OrtKernelContext* context) {
 static OrtStatus* copy_step(const Step* step, Frame* frame) {
   enum { BATCH = 16 };
   OrtDataTransferImpl* transfer = step->object;
-  OrtSyncStream* stream = frame->streams[step->ep];
+  OrtSyncStream* stream = frame_stream(frame, step->ep);
   const OrtValue* from[BATCH];
   OrtValue* to[BATCH];
   OrtSyncStream* streams[BATCH];
-  size_t count = 0;
+  size_t count = 0, count_all = 0;
   bool to_cpu = false;
   for (size_t i = 0; i < step->input_count; ++i) {
     const OrtValue* source = frame->values[step->inputs[i]];
@@ -458,6 +466,7 @@ static OrtStatus* copy_step(const Step* step, Frame* frame) {
       from[count] = source;
       to[count] = target;
       streams[count++] = stream;
+      ++count_all;
     }
     if (count == BATCH) {
       status = transfer->CopyTensors(transfer, from, to, stream ? streams : NULL, count);
@@ -469,7 +478,10 @@ static OrtStatus* copy_step(const Step* step, Frame* frame) {
     OrtStatus* status = transfer->CopyTensors(transfer, from, to, stream ? streams : NULL, count);
     if (status) return status;
   }
-  return stream && to_cpu ? stream_wait_on_host(stream) : NULL;
+  if (!stream || !count_all) return NULL;
+  if (to_cpu) return stream_wait_on_host(stream);
+  frame->uploads_on_given = frame->uploads_on_given || stream != frame->streams[step->ep];
+  return NULL;
 }
 
 static OrtStatus* run_step(const Step* step, Frame* frame) {
@@ -587,9 +599,17 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
     }
   }
   if (!status) status = walk(frame, options);
+  if (frame->uploads_on_given) { /* what is read there is the caller's again, or the next run's */
+    OrtStatus* end = stream_wait_on_host(options->sync_stream);
+    frame->uploads_on_given = false;
+    if (end && !status) {
+      status = status_new(end->code, "the stream of the run's options failed: %s", end->message);
+    }
+    if (end) ephost_api.ReleaseStatus(end);
+  }
   for (size_t i = 0; i < plan->ep_count; ++i) {
     OrtSyncStreamImpl* stream = frame->streams[i] ? frame->streams[i]->impl : NULL;
-    if (!stream) continue;
+    if (!stream || frame_stream(frame, (int)i) != frame->streams[i]) continue; /* whose it is waits for it */
     OrtStatus* end = stream->Flush(stream);
     if (!end) end = stream->OnSessionRunEnd(stream);
     if (end && !status) {

@@ -118,6 +118,7 @@ struct Frame {
   OrtValue** values;       /* what each slot holds: the plan's constant or &storage[slot] */
   uint8_t* preallocated;   /* Preallocated flags of each slot */
   OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
+  bool uploads_on_given;   /* a stream that the run's options name reads memory of the CPU */
   bool* given;             /* of each input: it is in its device's slot instead of the CPU's */
   size_t given_count;
   uint8_t* needed; /* Need of each slot in this run; NULL: every step runs */
@@ -129,6 +130,9 @@ struct Frame {
   OrtValue storage[];
 };
 
+/* The stream that an EP's work of this run goes on: the one that the run's options name, when it is of the
+ * EP's device, or the frame's own; NULL for none. */
+OrtSyncStream* frame_stream(const Frame* frame, int ep);
 /* A frame with every slot empty but the constants; NULL without memory. */
 Frame* frame_acquire(Plan* plan);
 /* Takes it back, dropping every value left in it. */

@@ -344,6 +344,7 @@ OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, co
                                      size_t input_count, const int32_t* outputs,
                                      const int32_t* device_outputs, size_t output_count);
 /* Whether runs with these options run only what the outputs that they ask for need. */
+OrtStatus* ephost_stream_wait(OrtSyncStream* stream); /* until all that was queued is done */
 void ephost_run_options_only_fetches(OrtRunOptions* options, bool only);
 typedef struct EphostStepTime {
   int32_t step;

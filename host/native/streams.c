@@ -56,6 +56,8 @@ OrtStatus* stream_wait_on_host(OrtSyncStream* stream) {
   return status;
 }
 
+OrtStatus* ephost_stream_wait(OrtSyncStream* stream) { return stream_wait_on_host(stream); }
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateSyncStreamForEpDevice)(const OrtEpDevice* ep_device,
                                                                   const OrtKeyValuePairs* stream_options,
                                                                   OrtSyncStream** stream) {

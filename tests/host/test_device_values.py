@@ -332,6 +332,45 @@ def test_an_arena_for_a_device_reaches_its_allocator(
         ephost.create_and_register_allocator_v2("else", info, {}, arena)
 
 
+def test_a_run_on_a_given_stream_is_done_when_that_was_waited_for(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "streams")
+    ephost.register_execution_provider_library("device", str(library))
+    # One node: to free a value between two would make the device do what is queued.
+    floats = [tensor(name, 2, 3) for name in "xyp"]
+    node = helper.make_node("Add", ["x", "y"], ["p"])
+    session = ephost.InferenceSession(model_bytes([node], floats[:2], floats[2:]), providers=["device"])
+    stream, options = ephost.get_ep_devices()[0].create_sync_stream(), ephost.RunOptions()
+    assert options.sync_stream is None
+    options.sync_stream = stream
+    assert options.sync_stream is stream
+    x, y, p = (OrtValue.ortvalue_from_numpy(array, "gpu", number()) for array in (X, Y, np.zeros_like(X)))
+    binding = session.io_binding()
+    for name, value in (("x", x), ("y", y)):
+        binding.bind_ortvalue_input(name, value)
+    binding.bind_ortvalue_output("p", p)
+    session.run_with_iobinding(binding, options)
+    assert raw(p) == inverted(np.zeros_like(X))  # it is queued
+    stream.synchronize()
+    assert raw(p) == inverted(X + Y)
+    # Results on the CPU are there when the run ends, and what it read there is the caller's again.
+    assert session.run(["p"], {"x": x, "y": y}, options)[0].tolist() == (X + Y).tolist()
+    fed = X * 2
+    binding.bind_cpu_input("x", fed)
+    session.run_with_iobinding(binding, options)
+    assert raw(p) == inverted(2 * X + Y)
+    options.sync_stream = None
+    binding.bind_ortvalue_input("x", x)
+    session.run_with_iobinding(binding, options)
+    assert raw(p) == inverted(X + Y)
+    with pytest.raises(TypeError, match="OrtSyncStream or None"):
+        options.sync_stream = 3
+    del session, binding, value, x, y, p, stream, options
+    gc.collect()
+    ephost.unregister_execution_provider_library("device")
+
+
 # ---- runs ----
 
 
