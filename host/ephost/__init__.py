@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
     from ephost.io_binding import IOBinding, SessionIOBinding
+    from ephost.model.prepack import PrepackedWeightsContainer
     from ephost.selection import is_available, provider_options, set_default_providers
     from ephost.session import (
         InferenceSession,
@@ -98,6 +99,7 @@ _LAZY = {
     "OrtEpAssignedSubgraph": "ephost.session",
     "OrtExternalInitializerInfo": "ephost.compiler",
     "OrtValue": "ephost.values",
+    "PrepackedWeightsContainer": "ephost.model.prepack",
     "SessionIOBinding": "ephost.io_binding",
     "SparseTensor": "ephost.values",
     "abi_coverage": "ephost.coverage",
@@ -191,6 +193,7 @@ __all__ = [
     "OrtSparseFormat",
     "OrtSyncStream",
     "OrtValue",
+    "PrepackedWeightsContainer",
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",

@@ -253,6 +253,11 @@ class DeviceMemory(Transport):
             held = self._uploaded[id(value)]
         return held[1]
 
+    def forget(self, value: Value) -> None:
+        """Free an initializer on the device that nobody needs any more."""
+        if (held := self._uploaded.pop(id(value), None)) is not None:
+            api.ReleaseValue(held[1])
+
     def release(self) -> None:
         """Free the weights, then the transfer and the allocator."""
         for _, pointer in self._uploaded.values():

@@ -472,7 +472,9 @@ def _flow(value: Value) -> Flow:
 
 
 def _constant_bytes(value: Value) -> int:
-    return 0 if value.initializer is None else int(value.initializer.nbytes)
+    if value.initializer is None:  # freed, since kernels have it in a form of their own
+        return tensor_bytes(value.type) or 0
+    return int(value.initializer.nbytes)
 
 
 def _provider(assignment: Assignment, kernels: Sequence[_Kernel] | None) -> Provider:

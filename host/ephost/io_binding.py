@@ -127,7 +127,7 @@ class SessionIOBinding:
         made = runner.run_bound(bound, None if run_options is None else run_options._address)
         if made is None:  # all were written where they are bound
             self._results = self._written
-        else:
+        elif made:  # nothing: an EP repeated what it recorded, on the same memory
             self._results = into_bound(self._session, self._outputs, made)
 
 

@@ -261,6 +261,19 @@ class Session:
             arrays = ffi.new("char*[]", keys), ffi.new("char*[]", values)
             assignment.ep.call("SetDynamicOptions", *arrays, len(keys))
 
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Have the execution providers drop the run that they recorded under a number, while nothing runs.
+
+        Args:
+            graph_annotation_id: the run option ``gpu_graph_id`` of the run that was recorded, 0 without it.
+
+        Raises:
+            The error of an execution provider.
+        """
+        for assignment in self._resources.assignments:
+            if assignment.ep.member("ReleaseCapturedGraph") is not None:
+                assignment.ep.call("ReleaseCapturedGraph", graph_annotation_id)
+
     def get_tuning_results(self) -> list[Any]:
         """Nothing: results of tuning belong to kernels inside ONNX Runtime."""
         return []
@@ -273,11 +286,6 @@ class Session:
         """
         if results:
             raise NotImplemented("tuning results belong to kernels inside ONNX Runtime")
-
-    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
-        """Nothing to do: the host captures no graphs of devices."""
-
-    # ---- memory ----
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """Where a feed for each input should lie: in the memory of the execution provider that reads it."""

@@ -30,6 +30,7 @@ from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
 from ephost.feeds import fit, type_text
+from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
 from ephost.model.fold import drop_unused_initializers, simplify, unwanted
 from ephost.model.graph import Metadata, Node, TensorType, Value
@@ -39,6 +40,7 @@ from ephost.model.load import load
 from ephost.model.native_graph import Constants
 from ephost.model.partition import COMPATIBILITY_PREFIX, Assignment, Partitioner, is_context
 from ephost.model.plan import Plan, make_plan
+from ephost.model.prepack import PrepackedWeightsContainer, free_originals, prepack
 from ephost.model.save import save
 from ephost.options import Chosen, RunOptions, SessionOptions, thread_count
 from ephost.running import Session
@@ -52,6 +54,7 @@ DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 CONTEXT_ENABLE = "ep.context_enable"
 DISABLE_COMPILING = "session.disable_model_compile"
 LISTEN = "ephost.record_refusals"  # "1": for explain, keep what EPs say of nodes that they do not claim
+DISABLE_PREPACKING = "session.disable_prepacking"
 OFFER_SUBGRAPHS = "ephost.offer_subgraphs"  # "0": bodies of If, Loop and Scan are not offered to EPs
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
@@ -243,6 +246,8 @@ class InferenceSession(Session):
         sess_options: SessionOptions | None = None,
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        prepacked_weights_container: PrepackedWeightsContainer | None = None,
         **kwargs: Any,
     ) -> None:
         """Load a model, let execution providers claim what they can, and prepare to run it.
@@ -253,6 +258,8 @@ class InferenceSession(Session):
             providers: instead of that, names of execution providers of registered libraries, in order of
                 priority, or (name, options) pairs. What none of them claims runs on the reference fallback.
             provider_options: options for ``providers``, one dict for each.
+            prepacked_weights_container: where kernels' packed weights are shared with other sessions. In
+                onnxruntime, only its C API has this.
             **kwargs: ``enable_fallback=True`` is :meth:`enable_fallback`; ``disabled_optimizers`` are
                 optimizers, by onnxruntime's names, that are not wanted; ``read_config_from_model`` is
                 accepted for onnxruntime's sake.
@@ -270,6 +277,7 @@ class InferenceSession(Session):
             raise TypeError(f"InferenceSession has no argument {sorted(unknown)[0]!r}")
         self._closed = True  # until there is something to close
         self._source = path_or_bytes
+        self._container = prepacked_weights_container
         self._options: SessionOptions = sess_options or SessionOptions()
         self._options._explain()
         self._disabled = frozenset(kwargs.get("disabled_optimizers") or ())
@@ -403,6 +411,8 @@ class InferenceSession(Session):
                 from ephost.model.context import unclaimed_error
 
                 raise unclaimed_error(node, [a.ep.name for a in resources.assignments])
+        capture = recorder(model, resources.assignments)
+        free_originals(graph, resources.assignments, resources.constants)
         exclusive = not all(a.ep.runs_may_overlap() for a in resources.assignments)
         inputs = [*fed, *defaulted]
         with self._timed("plan"):
@@ -415,6 +425,9 @@ class InferenceSession(Session):
                 exclusive=exclusive,
                 inputs=inputs,
             )
+            if capture is not None:
+                check_copies(plan, model, resources.assignments[capture])
+                lib.ephost_plan_set_capture(plan.pointer, capture)
             for assignment in resources.assignments:
                 if assignment.ep.member("OnSessionInitializationEnd") is not None:
                     assignment.ep.call("OnSessionInitializationEnd")
@@ -461,12 +474,13 @@ class InferenceSession(Session):
             resources.assignments,
             logger=resources.logger,
             config=resources.config,
-            prepack=self._options._config.get("session.disable_prepacking") != "1",
             offer_subgraphs=self._options._config.get(OFFER_SUBGRAPHS, "1") != "0",
             compiling=self._options._config.get(DISABLE_COMPILING) != "1",
             listen=self._options._config.get(LISTEN) == "1",
             unwanted=self._unwanted,
         ).run()
+        if self._options._config.get(DISABLE_PREPACKING) != "1":
+            prepack(resources.assignments, self._container)
         for assignment in resources.assignments:
             _LOG.info(
                 "%s claims %d of the nodes of %s in %d group(s) and %d kernel(s)",

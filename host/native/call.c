@@ -1041,8 +1041,9 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
   if (output_slots(runner, names, count, slots) < 0 || bind_feeds(runner, frame, args[1]) < 0) goto done;
   for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = small_output(frame, slots[i]);
   if (execute(runner, frame, nargs > 2 ? args[2] : NULL, slots, (size_t)count, false) < 0) goto done;
-  list = PyList_New(count);
-  for (Py_ssize_t i = 0; list && i < count; ++i) {
+  /* What an EP replays has no results but in the memory that the caller bound for the run it recorded. */
+  list = PyList_New(frame->replayed ? 0 : count);
+  for (Py_ssize_t i = 0; list && !frame->replayed && i < count; ++i) {
     PyObject* item;
     if (arrays[i] && frame->preallocated[slots[i]]) {
       item = arrays[i];
@@ -1285,8 +1286,8 @@ static PyObject* runner_run_bound(PyObject* self, PyObject* const* args, Py_ssiz
     result = Py_NewRef(Py_None);
     goto done;
   }
-  result = PyList_New((Py_ssize_t)binding->output_count);
-  for (size_t i = 0; result && i < binding->output_count; ++i) {
+  result = PyList_New(frame->replayed ? 0 : (Py_ssize_t)binding->output_count);
+  for (size_t i = 0; result && !frame->replayed && i < binding->output_count; ++i) {
     const BoundOutput* output = &binding->outputs[i];
     OrtValue* value = NULL;
     if (!output->target || !(frame->preallocated[output->slot] & PREALLOCATED_BOUND) ||

@@ -5,12 +5,28 @@
 #include "native.h"
 #include "python.h"
 
-OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
-                                      const OrtLogger* logger, const OrtKeyValuePairs* config,
-                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator,
-                                      void* session, const OrtValue** constants) {
+static KernelConstants* constants_new(const OrtValue** values, size_t count) {
+  KernelConstants* constants = host_malloc(sizeof *constants + count * sizeof(const OrtValue*));
+  if (constants == NULL) return NULL;
+  atomic_init(&constants->references, 1);
+  memcpy(constants->values, values, count * sizeof(const OrtValue*));
+  return constants;
+}
+
+static void constants_release(KernelConstants* constants) {
+  if (constants != NULL && atomic_fetch_sub(&constants->references, 1) == 1) host_free(constants);
+}
+
+/* Takes a reference of the constants over, also when it fails. */
+static OrtKernelInfo* info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
+                               const OrtLogger* logger, const OrtKeyValuePairs* config,
+                               OrtAllocator* cpu_allocator, OrtAllocator* device_allocator, void* session,
+                               KernelConstants* constants) {
   OrtKernelInfo* info = host_calloc(1, sizeof *info);
-  if (info == NULL) return NULL;
+  if (info == NULL) {
+    constants_release(constants);
+    return NULL;
+  }
   handle_count(HANDLE_KERNEL_INFO, 1);
   info->node = node;
   info->ep = ep;
@@ -19,14 +35,27 @@ OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, cons
   info->device_allocator = device_allocator != NULL ? device_allocator : info->cpu_allocator;
   info->session = session;
   info->config = key_values_copy(config);
-  info->constants = constants != NULL ? host_memdup(constants, node->input_count * sizeof *constants) : NULL;
+  info->constants = constants;
   if (def != NULL) {
     info->def = (OrtKernelDef*)(uintptr_t)def; /* only its reference count changes */
     atomic_fetch_add(&info->def->references, 1);
   }
-  if (info->config != NULL && (constants == NULL || info->constants != NULL)) return info;
+  if (info->config != NULL) return info;
   SLOT(OrtApi, ReleaseKernelInfo)(info);
   return NULL;
+}
+
+OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
+                                      const OrtLogger* logger, const OrtKeyValuePairs* config,
+                                      OrtAllocator* cpu_allocator, OrtAllocator* device_allocator,
+                                      void* session, const OrtValue** constants) {
+  KernelConstants* shared = constants != NULL ? constants_new(constants, node->input_count) : NULL;
+  if (constants != NULL && shared == NULL) return NULL;
+  return info_new(node, ep, def, logger, config, cpu_allocator, device_allocator, session, shared);
+}
+
+void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input) {
+  if (info->constants != NULL && input < info->node->input_count) info->constants->values[input] = NULL;
 }
 
 void ephost_kernel_info_free(OrtKernelInfo* info) { SLOT(OrtApi, ReleaseKernelInfo)(info); }
@@ -49,9 +78,9 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CopyKernelInfo)(const OrtKernelInfo* info, 
   REQUIRE_ARG(info_copy != NULL);
   *info_copy = NULL;
   REQUIRE_ARG(info != NULL);
-  *info_copy =
-      ephost_kernel_info_new(info->node, info->ep, info->def, info->logger, info->config, info->cpu_allocator,
-                             info->device_allocator, info->session, info->constants);
+  if (info->constants != NULL) atomic_fetch_add(&info->constants->references, 1);
+  *info_copy = info_new(info->node, info->ep, info->def, info->logger, info->config, info->cpu_allocator,
+                        info->device_allocator, info->session, info->constants);
   return *info_copy != NULL ? NULL : status_no_memory();
 }
 
@@ -59,7 +88,7 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseKernelInfo)(OrtKernelInfo* input) {
   if (input == NULL) return;
   kernel_def_release(input->def);
   key_values_free(input->config);
-  host_free(input->constants);
+  constants_release(input->constants);
   host_free(input);
   handle_count(HANDLE_KERNEL_INFO, -1);
 }
@@ -286,7 +315,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetConstantInput_tensor)(const Or
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(info != NULL);
-  if (info->constants != NULL && index < info->node->input_count) *out = info->constants[index];
+  if (info->constants != NULL && index < info->node->input_count) *out = info->constants->values[index];
   *is_constant = *out != NULL;
   return NULL;
 }

@@ -573,6 +573,12 @@ const char* kernel_registry_unknown_constraint(const OrtKernelRegistry* registry
                                                const char* ep_name);
 void kernel_def_release(OrtKernelDef* def); /* drops a reference; NULL is fine */
 
+/* Of each input of a node its constant value (maybe on the device) or NULL. The values are borrowed. */
+typedef struct KernelConstants {
+  atomic_int references;
+  const OrtValue* values[];
+} KernelConstants;
+
 struct OrtKernelInfo {
   const OrtNode* node; /* borrowed: its graph must outlive the kernel */
   const OrtEp* ep;
@@ -580,11 +586,9 @@ struct OrtKernelInfo {
   const OrtLogger* logger;
   OrtKeyValuePairs* config; /* the session's; owned copy, may be NULL */
   OrtAllocator* cpu_allocator;
-  OrtAllocator* device_allocator; /* the EP's; the CPU's when it has none */
-  void* session;                  /* Python's handle of the session, for subgraph kernels; may be NULL */
-  /* one for each input: its constant value (maybe on the device) or NULL; the array is owned, the values are
-   * borrowed */
-  const OrtValue** constants;
+  OrtAllocator* device_allocator;    /* the EP's; the CPU's when it has none */
+  void* session;                     /* Python's handle of the session, for subgraph kernels; may be NULL */
+  struct KernelConstants* constants; /* shared with the info's copies; NULL for none */
 };
 
 /* ---- threads.c ----------------------------------------------------------------------------------------- */

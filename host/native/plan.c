@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "plan.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ARENA_ALIGNMENT 64
@@ -62,6 +64,7 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
   plan->threads = threads;
   plan->logger = logger;
   plan->exclusive = exclusive;
+  plan->capture_ep = -1;
   mutex_init(&plan->exclusive_lock);
   mutex_init(&plan->frames_lock);
   mutex_init(&plan->profile_lock);
@@ -70,6 +73,11 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
 }
 
 void ephost_plan_set_body(Plan* plan) { plan->is_body = true; }
+
+void ephost_plan_set_capture(Plan* plan, int ep) {
+  plan->capture_ep = ep;
+  plan->exclusive = true;
+}
 
 static void frame_free(Frame* frame) {
   for (size_t i = 0; frame->streams && i < frame->plan->ep_count; ++i) {
@@ -349,6 +357,7 @@ void frame_release(Frame* frame) {
     if (plan->device_outputs[i] >= 0) frame->preallocated[plan->device_outputs[i]] = 0;
   }
   frame->options = NULL;
+  frame->replayed = false;
   frame->needed = NULL;
   if (frame->given_count) memset(frame->given, 0, plan->input_count * sizeof *frame->given);
   frame->given_count = 0;
@@ -578,24 +587,37 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
 /* A member of a plugin's EP, or NULL when the plugin is older than it or left it out. */
 #define EP_MEMBER(ep, version, member) ((ep)->ort_version_supported >= (version) ? (ep)->member : NULL)
 
-OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
+/* What an EP's function gave, with the EP and the function named. */
+static OrtStatus* named(OrtStatus* cause, const char* ep, const char* function) {
+  if (!cause) return NULL;
+  OrtStatus* status = status_new(cause->code, "%s failed in %s: %s", ep, function, cause->message);
+  ephost_api.ReleaseStatus(cause);
+  return status;
+}
+
+static void keep_first(OrtStatus** status, OrtStatus* later) {
+  if (!*status) {
+    *status = later;
+  } else if (later) {
+    ephost_api.ReleaseStatus(later);
+  }
+}
+
+static bool synchronises(const OrtRunOptions* options) {
+  const char* off = ephost_api.GetRunConfigEntry(options, "disable_synchronize_execution_providers");
+  return !off || strcmp(off, "1") != 0;
+}
+
+/* Every step once; `shown` is what EPs get to see of the options. */
+static OrtStatus* run_once(Frame* frame, const OrtRunOptions* options, const OrtRunOptions* shown) {
   Plan* plan = frame->plan;
-  frame->options = options;
-  if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
   OrtStatus* status = NULL;
   size_t started = 0;
-  size_t told = plan->is_body ? 0 : plan->ep_count;                       /* EPs that hear of runs */
-  const OrtRunOptions* shown = options ? options : plan->default_options; /* an EP never gets NULL */
-  const char* unsynchronised = ephost_api.GetRunConfigEntry(shown, "disable_synchronize_execution_providers");
-  bool synchronise = !unsynchronised || strcmp(unsynchronised, "1") != 0;
+  size_t told = plan->is_body ? 0 : plan->ep_count; /* EPs that hear of runs */
   for (; started < told && !status; ++started) {
     OrtEp* ep = plan->eps[started].ep;
-    if (EP_MEMBER(ep, 23, OnRunStart)) status = ep->OnRunStart(ep, shown);
-    if (status) {
-      OrtStatus* named =
-          status_new(status->code, "%s failed in OnRunStart: %s", plan->eps[started].name, status->message);
-      ephost_api.ReleaseStatus(status);
-      status = named;
+    if (EP_MEMBER(ep, 23, OnRunStart)) {
+      status = named(ep->OnRunStart(ep, shown), plan->eps[started].name, "OnRunStart");
     }
   }
   if (!status) status = walk(frame, options);
@@ -612,20 +634,82 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
     if (!stream || frame_stream(frame, (int)i) != frame->streams[i]) continue; /* whose it is waits for it */
     OrtStatus* end = stream->Flush(stream);
     if (!end) end = stream->OnSessionRunEnd(stream);
-    if (end && !status) {
-      status = status_new(end->code, "%s failed at the end of the run: %s", plan->eps[i].name, end->message);
-    }
-    if (end) ephost_api.ReleaseStatus(end);
+    keep_first(&status, named(end, plan->eps[i].name, "the end of the run"));
   }
   for (size_t i = 0; i < started; ++i) {
     OrtEp* ep = plan->eps[i].ep;
     if (!EP_MEMBER(ep, 23, OnRunEnd)) continue;
-    OrtStatus* end = ep->OnRunEnd(ep, shown, synchronise);
-    if (end && !status) {
-      status = status_new(end->code, "%s failed in OnRunEnd: %s", plan->eps[i].name, end->message);
-    }
-    if (end) ephost_api.ReleaseStatus(end);
+    keep_first(&status, named(ep->OnRunEnd(ep, shown, synchronises(shown)), plan->eps[i].name, "OnRunEnd"));
   }
+  return status;
+}
+
+/* ---- recorded runs ---- */
+
+#define GRAPH_ID "gpu_graph_id" /* of a run: the number under which it is recorded; 0 unless it is given */
+#define NOT_RECORDED (-1)
+#define MAX_RECORDING_RUNS 8
+
+static OrtStatus* graph_id(const OrtRunOptions* options, int* out) {
+  const char* text = ephost_api.GetRunConfigEntry(options, GRAPH_ID);
+  char* end = NULL;
+  *out = 0;
+  if (!text) return NULL;
+  long number = strtol(text, &end, 10);
+  if (end == text || *end || number < INT_MIN || number > INT_MAX) {
+    return status_new(ORT_INVALID_ARGUMENT, "the run option " GRAPH_ID " is no number: '%s'", text);
+  }
+  *out = (int)number;
+  return NULL;
+}
+
+/* Makes room for another run of the same: drops the results, but for the memory that was there before. */
+static void drop_results(Frame* frame) {
+  const Plan* plan = frame->plan;
+  for (size_t i = 0; i < plan->step_count; ++i) {
+    for (size_t k = 0; k < plan->steps[i].output_count; ++k) {
+      int32_t slot = plan->steps[i].outputs[k];
+      if (slot >= 0 && !frame->preallocated[slot]) drop_value(&frame->storage[slot]);
+    }
+  }
+}
+
+/* The EP says when a run is recorded: until then the same run is repeated, as it may need to warm up. Once it
+ * is, a run is the EP's alone: it repeats what it did, on the same memory. */
+static OrtStatus* record_or_replay(Frame* frame, const OrtRunOptions* options, const OrtRunOptions* shown) {
+  const PlanEp* owner = &frame->plan->eps[frame->plan->capture_ep];
+  OrtEp* ep = owner->ep;
+  int id;
+  OrtStatus* status = graph_id(shown, &id);
+  for (int runs = 1; !status; ++runs) {
+    if (ep->IsGraphCaptured(ep, id)) {
+      frame->replayed = true;
+      status = named(ep->ReplayGraph(ep, id), owner->name, "ReplayGraph");
+      if (!status && synchronises(shown) && EP_MEMBER(ep, 25, Sync)) {
+        status = named(ep->Sync(ep), owner->name, "Sync");
+      }
+    } else {
+      status = run_once(frame, options, shown);
+    }
+    if (status || !ep->IsGraphCaptureEnabled(ep) || id == NOT_RECORDED || ep->IsGraphCaptured(ep, id)) break;
+    if (runs == MAX_RECORDING_RUNS) {
+      status =
+          status_new(ORT_FAIL, "%s has not recorded the run after doing it %d times, as it said it would",
+                     owner->name, runs);
+    } else {
+      drop_results(frame);
+    }
+  }
+  return status;
+}
+
+OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
+  Plan* plan = frame->plan;
+  const OrtRunOptions* shown = options ? options : plan->default_options; /* an EP never gets NULL */
+  frame->options = options;
+  if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
+  OrtStatus* status =
+      plan->capture_ep >= 0 ? record_or_replay(frame, options, shown) : run_once(frame, options, shown);
   if (plan->exclusive) mutex_unlock(&plan->exclusive_lock);
   return status;
 }

@@ -70,6 +70,7 @@ typedef struct Plan {
   const OrtLogger* logger;
   OrtRunOptions* default_options; /* what EPs are shown when the caller gave none */
   bool is_body;                   /* runs inside a run of another plan */
+  int capture_ep;                 /* the EP that records runs and replays them; -1: none */
   bool exclusive;                 /* an EP said that runs must not overlap */
   Mutex exclusive_lock;
   Mutex frames_lock;
@@ -117,6 +118,7 @@ struct Frame {
   char* arena;
   OrtValue** values;       /* what each slot holds: the plan's constant or &storage[slot] */
   uint8_t* preallocated;   /* Preallocated flags of each slot */
+  bool replayed;           /* an EP repeated a run that it had recorded: no step has run, no slot is set */
   OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
   bool uploads_on_given;   /* a stream that the run's options name reads memory of the CPU */
   bool* given;             /* of each input: it is in its device's slot instead of the CPU's */

@@ -259,6 +259,19 @@ OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, cons
 void ephost_kernel_info_free(OrtKernelInfo* info);
 OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out);
 
+/* From here on neither the info nor its copies know a constant value of that input. */
+void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input);
+
+/* The buffers of one packed weight: where PrePackWeight leaves them. The cache owns them and frees them with
+ * the allocator, which is borrowed. NULL without memory. */
+typedef struct OrtSharedPrePackedWeightCache EphostWeightCache;
+EphostWeightCache* ephost_weight_cache_new(OrtAllocator* allocator);
+void ephost_weight_cache_free(EphostWeightCache* cache);
+bool ephost_weight_cache_is_stored(const EphostWeightCache* cache);
+/* How many there are; both arrays are the cache's. */
+size_t ephost_weight_cache_buffers(const EphostWeightCache* cache, const void* const** buffers,
+                                   const size_t** sizes);
+
 bool ephost_is_control_kernel(
     const OrtKernelImpl* kernel); /* made by CreateIfKernel and the like: the host runs it */
 
@@ -343,6 +356,8 @@ OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size
 OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, const int32_t* device_inputs,
                                      size_t input_count, const int32_t* outputs,
                                      const int32_t* device_outputs, size_t output_count);
+/* From here on the EP with that index records runs and replays them; they take turns. */
+void ephost_plan_set_capture(EphostPlan* plan, int ep);
 /* Whether runs with these options run only what the outputs that they ask for need. */
 OrtStatus* ephost_stream_wait(OrtSyncStream* stream); /* until all that was queued is done */
 void ephost_run_options_only_fetches(OrtRunOptions* options, bool only);

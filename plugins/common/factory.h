@@ -24,7 +24,9 @@
  * Asking for the lowest, and not for the ORT_API_VERSION of the header, lets older hosts load us. The same
  * number goes into `ort_version_supported` of every struct we hand out: it tells the host how many members it
  * may read. */
+#ifndef API_VERSION
 #define API_VERSION 24
+#endif
 
 /* Hands an error on to the caller, who then owns the status. */
 #define TRY(call)                   \

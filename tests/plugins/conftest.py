@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cuda_harness import build_fake_driver, toolkit
-from plugin_harness import ROOT, Runner, build_plugin
+from plugin_harness import ROOT, Runner, Tracer, build_plugin
 
 HOSTS = ["onnxruntime", "ephost"]
 
@@ -38,6 +38,19 @@ def plugin_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 def runner(host: str, plugin_library: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Runner]:
     """Makes a Runner for a bundled plugin by its name, which is its EP's name too."""
     return lambda name: Runner(host, plugin_library(name), name, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def trace_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/plugins/trace_plugin, built once."""
+    source = ROOT / "tests" / "plugins" / "trace_plugin"
+    return build_plugin(source, tmp_path_factory.mktemp("trace_plugin"), "-pthread")
+
+
+@pytest.fixture
+def traced(trace_library: Path, tmp_path: Path) -> Tracer:
+    """Runs actions on trace_plugin: ``traced(host, actions, mode, files)``."""
+    return Tracer(trace_library, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -102,6 +103,59 @@ class Runner:
         outcome = self.run([case])[0][0]
         assert outcome.error is None, f"{outcome.error}: {outcome.message}"
         return outcome
+
+
+@dataclass
+class Done:
+    """What came of an action of trace_in_host.py, and what trace_plugin wrote down meanwhile."""
+
+    lines: list[str]
+    value: Any = None
+    error: str = ""
+    message: str = ""
+
+    def only(self, *words: str) -> list[str]:
+        """The lines that begin with one of these words."""
+        return [line for line in self.lines if line.startswith(words)]
+
+
+Files = Mapping[str, onnx.ModelProto | Arrays]
+
+
+class Tracer:
+    """Runs lists of actions on tests/plugins/trace_plugin in real hosts, each in a fresh process."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self.library, self.folder = library, folder
+
+    def __call__(
+        self, host: str, actions: Sequence[Any], mode: str = "", files: Files | None = None
+    ) -> list[Done]:
+        """Does the actions, each a name or (name, arguments), with what ``mode`` says in TRACE_PLUGIN.
+
+        ``files`` are models (``NAME.onnx``) and arrays (``NAME.npz``) that the actions name.
+        """
+        folder = self.folder / f"trace{len(list(self.folder.iterdir()))}"
+        folder.mkdir()
+        for name, content in (files or {}).items():
+            if isinstance(content, onnx.ModelProto):
+                onnx.save(content, folder / name)
+            else:
+                np.savez(folder / name, **content)
+        named = [(action, {}) if isinstance(action, str) else action for action in actions]
+        (folder / "actions.json").write_text(json.dumps(named))
+        script = Path(__file__).with_name("trace_in_host.py")
+        done = subprocess.run(
+            [sys.executable, str(script), host, str(self.library), str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": python_path(), "TRACE_PLUGIN": mode},
+        )
+        assert done.returncode == 0, f"{host} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return [Done(**entry) for entry in json.loads((folder / "result.json").read_text())]
 
 
 def python_path() -> str:

@@ -33,9 +33,12 @@ def model(
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    """``node("Add", "x y", "z")``: names split at blanks; the node is named after its first output."""
+    """``node("Add", "x y", "z")``: names split at blanks; the node is named after its first output, unless it
+    gets a ``name``.
+    """
     names = outputs.split()
-    return helper.make_node(op_type, inputs.split(), names, name=names[0] + "_node", **attributes)
+    name = attributes.pop("name", names[0] + "_node")
+    return helper.make_node(op_type, inputs.split(), names, name=name, **attributes)
 
 
 def chain(op_type: str, length: int, dims: Dims, constant: np.ndarray) -> onnx.ModelProto:

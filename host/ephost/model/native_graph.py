@@ -77,6 +77,11 @@ class Constants:
         check(lib.ephost_value_share(self.get(value), out))
         return out[0]
 
+    def forget(self, value: Value) -> None:
+        """Release the value of an initializer that nobody needs any more."""
+        if (held := self._values.pop(id(value), None)) is not None:
+            api.ReleaseValue(held[1])
+
     def release(self) -> None:
         """Release every value."""
         for _, pointer in self._values.values():
@@ -146,6 +151,12 @@ class NativeGraph:
         for view in reversed(self._views):
             lib.ephost_graph_free(view)
         self._views.clear()
+
+    def forget(self, value: Value) -> None:
+        """Take the data of an initializer from it, which is about to go."""
+        for _, values in self.graphs.values():
+            if id(value) in values.index:
+                lib.ephost_value_set_initializer(values[value], NULL, False, value.is_constant)
 
     def release(self) -> None:
         """Free the graph and its views."""

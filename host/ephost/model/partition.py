@@ -60,6 +60,10 @@ class Kernel:
     info: Any
     implementation: Any
     definition: Any
+    constants: list[Any] = field(default_factory=list)  # OrtValue* of each constant input, else NULL
+    packed: set[int] = field(default_factory=set)  # the inputs that the kernel has a form of its own of
+    missing: set[int] = field(default_factory=set)  # those of them whose original is gone
+    shared: list[Any] = field(default_factory=list)  # the PackedWeights that it borrows
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +94,7 @@ class Assignment:
                 kernel.implementation.Release(kernel.implementation)
             if kernel.info:
                 lib.ephost_kernel_info_free(kernel.info)
+            kernel.shared.clear()  # before the allocator that the weights may be from
         self.kernels.clear()
         infos = [group.compute_info for group in self.groups if group.compute_info]
         release = self.ep.member("ReleaseNodeComputeInfos")
@@ -118,7 +123,6 @@ class Partitioner:
         *,
         logger: Any,
         config: Any,
-        prepack: bool = True,
         compiling: bool = True,
         offer_subgraphs: bool = True,
         listen: bool = False,
@@ -129,7 +133,6 @@ class Partitioner:
         self.assignments = assignments
         self.logger = logger
         self.config = config
-        self.prepack = prepack
         self.compiling = compiling  # False: only what is compiled already may go to an EP's Compile
         self.offer_subgraphs = offer_subgraphs  # bodies of control flow; False: those run on the host
         self.listen = listen  # to what EPs say of the nodes that they do not claim
@@ -391,7 +394,7 @@ class Partitioner:
         )
         if not info:
             raise MemoryError("no memory for a kernel info")
-        kernel = Kernel(node, info, NULL, definition)
+        kernel = Kernel(node, info, NULL, definition, constants)
         assignment.kernels.append(kernel)
         out = ffi.new("OrtKernelImpl**")
         try:
@@ -403,8 +406,6 @@ class Partitioner:
         if not kernel.implementation or not kernel.implementation.Compute:
             raise EPFail(f"the kernel of {ep.label} for {node.label} has no Compute")
         node.ep_name = ep.name
-        if self.prepack and any(constants):
-            self._prepack(ep, kernel, constants)
 
     def _constant(self, assignment: Assignment, definition: Any, index: int, value: Value | None) -> Any:
         """What a kernel gets as a constant input: on the EP's device, unless it wants it on the CPU."""
@@ -414,21 +415,6 @@ class Partitioner:
         if assignment.memory is None or lib.ephost_def_input_mem_type(definition, index) < 0:
             return held
         return assignment.memory.upload(value, held)
-
-    def _prepack(self, ep: ExecutionProvider, kernel: Kernel, constants: list[Any]) -> None:
-        implementation = kernel.implementation
-        if int(implementation.ort_version_supported) < 24 or not implementation.PrePackWeight:
-            return
-        packed = ffi.new("bool*")
-        allocator = lib.ephost_cpu_allocator()
-        for index, constant in enumerate(constants):
-            if not constant:
-                continue
-            try:
-                check(implementation.PrePackWeight(implementation, constant, index, allocator, NULL, packed))
-            except OnnxRuntimeException as error:
-                where = f"the kernel of {ep.label} for {kernel.node.label}"
-                raise type(error)(f"{where} failed in PrePackWeight of input {index}: {error}") from None
 
 
 def is_context(node: Node) -> bool:

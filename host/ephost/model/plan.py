@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -340,6 +340,7 @@ class _Runner:
     state: Any
     memory: int
     definition: Any = NULL  # a kernel's, which says what of a node stays on the CPU
+    missing: Container[int] = ()  # inputs that a kernel has packed, and whose original is gone
 
     def input_memory(self, index: int) -> int:
         if self.memory and self.definition and lib.ephost_def_input_mem_type(self.definition, index) < 0:
@@ -400,6 +401,8 @@ class _Layout:
                 (v, runner.output_memory(i) if v is not None and isinstance(v.type, TensorType) else 0)
                 for i, v in enumerate(node.outputs)
             ]
+        if runner is not None and runner.missing:
+            wanted = [(None, 0) if at in runner.missing else want for at, want in enumerate(wanted)]
         self._bring([(v, m) for v, m in wanted if v is not None])
         inputs = [-1 if v is None else self.slot(v, m) for v, m in wanted]
         outputs = []
@@ -554,7 +557,7 @@ class _Runners:
                 if lib.ephost_is_control_kernel(kernel.implementation):
                     continue  # the host's own: it runs the node, and the EP what it claimed of the bodies
                 self._by_node[kernel.node.index] = _Runner(
-                    KERNEL, number, kernel.implementation, NULL, memory, kernel.definition
+                    KERNEL, number, kernel.implementation, NULL, memory, kernel.definition, kernel.missing
                 )
 
     def of(self, node: Node) -> _Runner | None:

@@ -1,0 +1,21 @@
+/* Operators of trace_plugin's own: "test.trace" Twice and Blend. */
+#ifndef TRACE_PLUGIN_CUSTOM_OPS_H_
+#define TRACE_PLUGIN_CUSTOM_OPS_H_
+
+#include "trace.h"
+
+typedef struct CustomOp {
+  OrtCustomOp base; /* the host sees only this */
+  const OrtApi* api;
+  const char* ep_name; /* NULL: the CPU */
+} CustomOp;
+
+/* Twice: y = 2 x, float, by the functions that cannot fail. For the EP with that name; NULL: the CPU. */
+void twice_init(CustomOp* op, const OrtApi* api, const char* ep_name);
+
+/* Blend: the sum of any number of tensors of one shape, each weighted by the float attribute "weight" (1
+ * unless given); any element type that is float or double. The optional second output is the number of
+ * inputs. */
+void blend_init(CustomOp* op, const OrtApi* api);
+
+#endif

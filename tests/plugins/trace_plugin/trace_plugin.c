@@ -1,0 +1,756 @@
+/* A plugin EP that writes down what the host calls, for tests that hold hosts against each other. Never
+ * ships.
+ *
+ * It works on the CPU's memory, with kernels for Mul and Add (float32, equal shapes or one number as the
+ * second operand) and for its own operator Twice. TRACE_PLUGIN in the environment is a list of words, read
+ * when each thing happens:
+ *
+ * pack            kernels pack their constant inputs, and read nothing else afterwards
+ * share           they leave what they packed in the cache, when the host gives one
+ * pack_fails      PrePackWeight returns an error
+ * share_fails     SetSharedPrePackedWeight returns an error
+ * custom_ops      the factory brings the operators of custom_ops.h; Twice is the EP's
+ * bad_ops         it says that it has two domains and gives one
+ * capture=N       the EP records the N-th run of each number and replays it from then on
+ * shapes_on_cpu   nodes of the CPU may stay when runs are recorded
+ * replay_fails    ReplayGraph returns an error
+ * profile         the EP has a profiler
+ * virtual         it makes a device of its own where the host allows that
+ * interop         it imports memory and semaphores
+ * resource=N      that many bytes are available
+ * weightless      it says that it can compile without weights
+ * misfit          it says why it does not offer a device */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "custom_ops.h"
+
+/* ---- The list ------------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char* lines;
+static size_t lines_length;
+
+void trace(const char* format, ...) {
+  char line[512];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(line, sizeof line - 1, format, arguments);
+  va_end(arguments);
+  if (length < 0) {
+    return;
+  }
+  const size_t n = strlen(line);
+  line[n] = '\n';
+  pthread_mutex_lock(&lock);
+  char* grown = (char*)realloc(lines, lines_length + n + 2);
+  if (grown != NULL) {
+    lines = grown;
+    memcpy(lines + lines_length, line, n + 1);
+    lines_length += n + 1;
+    lines[lines_length] = '\0';
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+/* What was written down since the last call, a line each; valid until the next call. */
+EPHOST_PLUGIN_EXPORT const char* trace_plugin_take(void);
+EPHOST_PLUGIN_EXPORT const char* trace_plugin_take(void) {
+  static char* taken;
+  pthread_mutex_lock(&lock);
+  free(taken);
+  taken = lines;
+  lines = NULL;
+  lines_length = 0;
+  pthread_mutex_unlock(&lock);
+  return taken != NULL ? taken : "";
+}
+
+/* ---- Modes --------------------------------------------------------------------------------------------- */
+
+static const char* find_mode(const char* word) {
+  const char* text = getenv("TRACE_PLUGIN");
+  const size_t length = strlen(word);
+  while (text != NULL && *text != '\0') {
+    const size_t n = strcspn(text, " ");
+    if (n >= length && memcmp(text, word, length) == 0 && (n == length || text[length] == '=')) {
+      return text + length;
+    }
+    text += n + (text[n] == ' ');
+  }
+  return NULL;
+}
+
+bool mode(const char* word) { return find_mode(word) != NULL; }
+
+int number_of(const char* word, int otherwise) {
+  const char* rest = find_mode(word);
+  return rest != NULL && *rest == '=' ? atoi(rest + 1) : otherwise;
+}
+
+/* ---- The factory --------------------------------------------------------------------------------------- */
+
+typedef struct TraceFactory {
+  Factory factory;
+  OrtKernelRegistry* registry;
+  OrtCustomOpDomain* domain;
+  CustomOp twice, blend;
+  OrtHardwareDevice* virtual_device;
+} TraceFactory;
+
+static const char kEpName[] = "trace";
+
+/* ---- Kernels ------------------------------------------------------------------------------------------- */
+
+typedef struct Kernel {
+  OrtKernelImpl base;
+  const TraceFactory* factory;
+  char op; /* + * 2 */
+  char name[64];
+  const float* packed; /* the negated second operand; ours, or the cache's */
+  size_t packed_size;
+  OrtAllocator* allocator; /* that the packed memory is from, when it is ours */
+} Kernel;
+
+static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext* context) {
+  const Kernel* kernel = (const Kernel*)this_ptr;
+  const OrtApi* api = kernel->factory->factory.api;
+  const OrtValue *a = NULL, *b = NULL;
+  OrtValue* y = NULL;
+  ONNXTensorElementDataType type;
+  const int64_t* dims = NULL;
+  size_t rank = 0, a_size = 0, b_size = 0;
+  const void *a_data = NULL, *b_data = NULL;
+  void* out = NULL;
+  TRY(api->KernelContext_GetInput(context, 0, &a));
+  TRY(api->GetTensorElementTypeAndShapeDataReference(a, &type, &dims, &rank));
+  TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &y));
+  TRY(api->GetTensorData(a, &a_data));
+  TRY(api->GetTensorSizeInBytes(a, &a_size));
+  TRY(api->GetTensorMutableData(y, &out));
+  if (kernel->op != '2') {
+    TRY(api->KernelContext_GetInput(context, 1, &b));
+    int there = b != NULL;
+    if (there) {
+      TRY(api->HasValue(b, &there)); /* onnxruntime gives a value that holds nothing */
+    }
+    trace("Compute '%s'%s", kernel->name, there ? "" : ", its second input is gone");
+    if (kernel->packed != NULL) {
+      b_size = kernel->packed_size;
+    } else {
+      TRY(api->GetTensorData(b, &b_data));
+      TRY(api->GetTensorSizeInBytes(b, &b_size));
+    }
+    if (b_size != a_size && b_size != sizeof(float)) {
+      return api->CreateStatus(ORT_INVALID_ARGUMENT, "trace_plugin: the shapes do not fit");
+    }
+  } else {
+    trace("Compute '%s'", kernel->name);
+  }
+  for (size_t i = 0; i < a_size / sizeof(float); ++i) {
+    const size_t k = b_size == a_size ? i : 0;
+    const float x = ((const float*)a_data)[i];
+    const float z = kernel->op == '2'        ? 2
+                    : kernel->packed != NULL ? -kernel->packed[k]
+                                             : ((const float*)b_data)[k];
+    ((float*)out)[i] = kernel->op == '+' ? x + z : x * z;
+  }
+  return NULL;
+}
+
+static void ORT_API_CALL release_kernel(OrtKernelImpl* this_ptr) {
+  Kernel* kernel = (Kernel*)this_ptr;
+  trace("Release '%s'", kernel->name);
+  if (kernel->allocator != NULL) {
+    kernel->allocator->Free(kernel->allocator, (void*)(uintptr_t)kernel->packed);
+  }
+  free(kernel);
+}
+
+static OrtStatus* ORT_API_CALL prepack(OrtKernelImpl* this_ptr, const OrtValue* tensor, int input_index,
+                                       OrtAllocator* allocator, OrtSharedPrePackedWeightCache* cache,
+                                       bool* is_packed) {
+  Kernel* kernel = (Kernel*)this_ptr;
+  const Factory* factory = &kernel->factory->factory;
+  const void* data = NULL;
+  size_t size = 0;
+  *is_packed = false;
+  trace("PrePackWeight '%s' input %d, %s cache", kernel->name, input_index, cache != NULL ? "a" : "no");
+  if (mode("pack_fails")) {
+    return factory->api->CreateStatus(ORT_EP_FAIL, "the press is jammed");
+  }
+  if (!mode("pack") || input_index != 1) {
+    return NULL;
+  }
+  TRY(factory->api->GetTensorData(tensor, &data));
+  TRY(factory->api->GetTensorSizeInBytes(tensor, &size));
+  float* packed = (float*)allocator->Alloc(allocator, size);
+  if (packed == NULL) {
+    return out_of_memory(factory->api);
+  }
+  for (size_t i = 0; i < size / sizeof(float); ++i) {
+    packed[i] = -((const float*)data)[i];
+  }
+  *is_packed = true;
+  if (cache != NULL && mode("share")) {
+    void* buffers[] = {packed};
+    trace("StoreWeightData '%s'", kernel->name);
+    return factory->ep_api->SharedPrePackedWeightCache_StoreWeightData(cache, buffers, &size, 1);
+  }
+  kernel->packed = packed;
+  kernel->packed_size = size;
+  kernel->allocator = allocator;
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL set_shared(OrtKernelImpl* this_ptr, const void* const* buffers,
+                                          const size_t* sizes, size_t num_buffers, int input_index) {
+  Kernel* kernel = (Kernel*)this_ptr;
+  trace("SetSharedPrePackedWeight '%s' input %d, %zu buffer(s) of %zu bytes", kernel->name, input_index,
+        num_buffers, num_buffers > 0 ? sizes[0] : 0);
+  if (mode("share_fails") || num_buffers != 1) {
+    return kernel->factory->factory.api->CreateStatus(ORT_EP_FAIL, "that is not ours");
+  }
+  kernel->packed = (const float*)buffers[0];
+  kernel->packed_size = sizes[0];
+  return NULL;
+}
+
+typedef struct KernelKind {
+  const char* type;
+  const char* domain;
+  const char* constraint;
+  int first, last;
+  char op;
+} KernelKind;
+
+static const KernelKind kKinds[] = {
+    {"Add", "", "T", 7, 22, '+'},
+    {"Mul", "", "T", 7, 22, '*'},
+    {"Twice", "test.trace", NULL, 1, 1, '2'},
+};
+enum { NUM_KINDS = sizeof kKinds / sizeof kKinds[0] };
+
+typedef struct KernelState {
+  const TraceFactory* factory;
+  const KernelKind* kind;
+} KernelState;
+
+static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* info, OrtKernelImpl** out) {
+  const TraceFactory* factory = ((const KernelState*)state)->factory;
+  Kernel* kernel = (Kernel*)calloc(1, sizeof *kernel);
+  if (kernel == NULL) {
+    return out_of_memory(factory->factory.api);
+  }
+  size_t size = sizeof kernel->name;
+  kernel->base.ort_version_supported = API_VERSION;
+  kernel->base.Compute = compute;
+  kernel->base.Release = release_kernel;
+  kernel->base.PrePackWeight = prepack;
+  kernel->base.SetSharedPrePackedWeight = mode("no_lender") ? NULL : set_shared;
+  kernel->factory = factory;
+  kernel->op = ((const KernelState*)state)->kind->op;
+  OrtStatus* status = factory->factory.api->KernelInfo_GetNodeName(info, kernel->name, &size);
+  if (status != NULL) {
+    free(kernel);
+    return status;
+  }
+  trace("CreateKernel '%s'", kernel->name);
+  *out = &kernel->base;
+  return NULL;
+}
+
+static KernelState states[NUM_KINDS]; /* of the one factory that a test has */
+
+static OrtStatus* add_kernel(const TraceFactory* owner, KernelState* state, const OrtDataType* float_type) {
+  const OrtEpApi* ep_api = owner->factory.ep_api;
+  const KernelKind* kind = state->kind;
+  OrtKernelDefBuilder* builder = NULL;
+  OrtKernelDef* definition = NULL;
+  OrtStatus* status = NULL;
+  TRY_OR_DONE(ep_api->CreateKernelDefBuilder(&builder));
+  TRY_OR_DONE(ep_api->KernelDefBuilder_SetOperatorType(builder, kind->type));
+  TRY_OR_DONE(ep_api->KernelDefBuilder_SetDomain(builder, kind->domain));
+  TRY_OR_DONE(ep_api->KernelDefBuilder_SetSinceVersion(builder, kind->first, kind->last));
+  TRY_OR_DONE(ep_api->KernelDefBuilder_SetExecutionProvider(builder, kEpName));
+  if (kind->constraint != NULL) {
+    TRY_OR_DONE(ep_api->KernelDefBuilder_AddTypeConstraint(builder, kind->constraint, &float_type, 1));
+  }
+  TRY_OR_DONE(ep_api->KernelDefBuilder_Build(builder, &definition));
+  TRY_OR_DONE(ep_api->KernelRegistry_AddKernel(owner->registry, definition, create_kernel, state));
+done:
+  if (definition != NULL) {
+    ep_api->ReleaseKernelDef(definition);
+  }
+  if (builder != NULL) {
+    ep_api->ReleaseKernelDefBuilder(builder);
+  }
+  return status;
+}
+
+static OrtStatus* build_registry(TraceFactory* own) {
+  const OrtDataType* float_type = NULL;
+  TRY(own->factory.ep_api->GetTensorDataType(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &float_type));
+  TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
+  for (size_t i = 0; i < NUM_KINDS; ++i) {
+    states[i] = (KernelState){own, &kKinds[i]};
+    TRY(add_kernel(own, &states[i], float_type));
+  }
+  return NULL;
+}
+
+/* ---- Profiler ------------------------------------------------------------------------------------------ */
+
+typedef struct Profiler {
+  OrtEpProfilerImpl base;
+  const TraceFactory* factory;
+  long started, stopped;
+} Profiler;
+
+static void ORT_API_CALL profiler_release(OrtEpProfilerImpl* this_ptr) {
+  trace("profiler: Release");
+  free(this_ptr);
+}
+
+static OrtStatus* ORT_API_CALL profiler_start(OrtEpProfilerImpl* this_ptr, int64_t offset) {
+  (void)this_ptr;
+  trace("profiler: StartProfiling %s", offset >= 0 ? "with an offset" : "before the host's");
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL profiler_start_event(OrtEpProfilerImpl* this_ptr, uint64_t id) {
+  Profiler* profiler = (Profiler*)this_ptr;
+  (void)id;
+  ++profiler->started;
+  trace("profiler: StartEvent");
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL profiler_stop_event(OrtEpProfilerImpl* this_ptr, uint64_t id,
+                                                   const OrtProfilingEvent* event) {
+  Profiler* profiler = (Profiler*)this_ptr;
+  const OrtEpApi* ep_api = profiler->factory->factory.ep_api;
+  const char *name = NULL, *type = NULL, *provider = NULL;
+  OrtProfilingEventCategory category;
+  (void)id;
+  ++profiler->stopped;
+  TRY(ep_api->ProfilingEvent_GetCategory(event, &category));
+  TRY(ep_api->ProfilingEvent_GetName(event, &name));
+  TRY(ep_api->ProfilingEvent_GetArgValue(event, "op_name", &type));
+  TRY(ep_api->ProfilingEvent_GetArgValue(event, "provider", &provider));
+  trace("profiler: StopEvent %s, category %d, op_name %s, provider %s", name, (int)category,
+        type != NULL ? type : "-", provider != NULL ? provider : "-");
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL profiler_end(OrtEpProfilerImpl* this_ptr,
+                                            OrtProfilingEventsContainer* container) {
+  Profiler* profiler = (Profiler*)this_ptr;
+  const OrtEpApi* ep_api = profiler->factory->factory.ep_api;
+  OrtProfilingEvent* event = NULL;
+  trace("profiler: EndProfiling, %ld event(s) open", profiler->started - profiler->stopped);
+  TRY(ep_api->CreateProfilingEvent(OrtProfilingEventCategory_KERNEL, -1, -1, "from the trace plugin", 1, 2,
+                                   NULL, NULL, 0, &event));
+  const OrtProfilingEvent* events[] = {event};
+  OrtStatus* status = ep_api->ProfilingEventsContainer_AddEvents(container, events, 1);
+  ep_api->ReleaseProfilingEvent(event);
+  return status;
+}
+
+/* ---- The EP -------------------------------------------------------------------------------------------- */
+
+enum { MAX_GRAPHS = 8 };
+
+typedef struct Ep {
+  OrtEp base;
+  const TraceFactory* factory;
+  int graph; /* of the run under way */
+  struct {
+    int number, runs;
+    bool captured;
+  } graphs[MAX_GRAPHS];
+} Ep;
+
+static const char* ORT_API_CALL ep_name(const OrtEp* this_ptr) {
+  (void)this_ptr;
+  return kEpName;
+}
+
+static OrtStatus* claim(const Ep* ep, OrtEpGraphSupportInfo* support, const OrtNode* node) {
+  const Factory* factory = &ep->factory->factory;
+  const OrtKernelDef* definition = NULL;
+  const char *type = NULL, *name = NULL;
+  TRY(factory->api->Node_GetOperatorType(node, &type));
+  TRY(factory->api->Node_GetName(node, &name));
+  if (strncmp(name, "cpu", 3) == 0) {
+    return NULL;
+  }
+  TRY(factory->ep_api->EpGraphSupportInfo_LookUpKernel(support, node, &definition));
+  if (definition == NULL) {
+    return NULL;
+  }
+  trace("claims '%s' (%s)", name, type);
+  return factory->ep_api->EpGraphSupportInfo_AddSingleNode(support, node);
+}
+
+/* What the host knows of the plugin's own operators. */
+static OrtStatus* describe(const Factory* factory, const char* name, int version) {
+  OrtOpSchema* schema = NULL;
+  int since = 0;
+  size_t inputs = 0, outputs = 0, constraints = 0;
+  const OrtOpSchemaTypeConstraint* constraint = NULL;
+  const char *input = "", *output = "", *param = "-";
+  TRY(factory->ep_api->GetOpSchema(name, version, "test.trace", &schema));
+  if (schema == NULL) {
+    trace("no schema for %s at version %d", name, version);
+    return NULL;
+  }
+  TRY(factory->ep_api->OpSchema_GetSinceVersion(schema, &since));
+  TRY(factory->ep_api->OpSchema_GetNumInputs(schema, &inputs));
+  TRY(factory->ep_api->OpSchema_GetNumOutputs(schema, &outputs));
+  TRY(factory->ep_api->OpSchema_GetInputName(schema, 0, &input));
+  TRY(factory->ep_api->OpSchema_GetOutputName(schema, 0, &output));
+  TRY(factory->ep_api->OpSchema_GetTypeConstraintCount(schema, &constraints));
+  TRY(factory->ep_api->OpSchema_GetInputTypeConstraint(schema, 0, &constraint));
+  if (constraint != NULL) {
+    TRY(factory->ep_api->OpSchemaTypeConstraint_GetTypeParamName(constraint, &param));
+  }
+  trace("schema of %s since %d: %zu inputs (%s), %zu outputs (%s), %zu constraints, the first input's is %s",
+        name, since, inputs, input, outputs, output, constraints, param);
+  factory->ep_api->ReleaseOpSchema(schema);
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL ep_get_capability(OrtEp* this_ptr, const OrtGraph* graph,
+                                                 OrtEpGraphSupportInfo* support) {
+  const Ep* ep = (const Ep*)this_ptr;
+  const OrtApi* api = ep->factory->factory.api;
+  OrtStatus* status = NULL;
+  size_t num_nodes = 0;
+  TRY(api->Graph_GetNumNodes(graph, &num_nodes));
+  trace("GetCapability of %zu node(s)", num_nodes);
+  if (mode("custom_ops")) {
+    TRY(describe(&ep->factory->factory, "Twice", 1));
+    TRY(describe(&ep->factory->factory, "Blend", 3));
+  }
+  const OrtNode** nodes = (const OrtNode**)calloc(num_nodes + 1, sizeof *nodes);
+  if (nodes == NULL) {
+    return out_of_memory(api);
+  }
+  if (num_nodes > 0) {
+    TRY_OR_DONE(api->Graph_GetNodes(graph, nodes, num_nodes));
+  }
+  for (size_t i = 0; i < num_nodes; ++i) {
+    TRY_OR_DONE(claim(ep, support, nodes[i]));
+  }
+done:
+  free((void*)nodes);
+  return status;
+}
+
+static OrtStatus* ORT_API_CALL ep_get_kernel_registry(OrtEp* this_ptr, const OrtKernelRegistry** registry) {
+  *registry = ((const Ep*)this_ptr)->factory->registry;
+  return NULL;
+}
+
+static int graph_of(const Factory* factory, const OrtRunOptions* options) {
+  const char* text = factory->api->GetRunConfigEntry(options, "gpu_graph_id");
+  return text != NULL ? atoi(text) : 0;
+}
+
+static size_t entry_of(const Ep* ep, int number) {
+  for (size_t i = 0; i < MAX_GRAPHS; ++i) {
+    if (ep->graphs[i].number == number) {
+      return i;
+    }
+  }
+  return 0;
+}
+
+static OrtStatus* ORT_API_CALL on_run_start(OrtEp* this_ptr, const OrtRunOptions* options) {
+  Ep* ep = (Ep*)this_ptr;
+  ep->graph = graph_of(&ep->factory->factory, options);
+  trace("OnRunStart, graph %d", ep->graph);
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL on_run_end(OrtEp* this_ptr, const OrtRunOptions* options, bool sync) {
+  Ep* ep = (Ep*)this_ptr;
+  (void)options;
+  trace("OnRunEnd, graph %d%s", ep->graph, sync ? ", synchronised" : "");
+  if (ep->graph < 0) {
+    return NULL;
+  }
+  size_t at = 0;
+  while (at < MAX_GRAPHS - 1 && ep->graphs[at].runs > 0 && ep->graphs[at].number != ep->graph) {
+    ++at;
+  }
+  ep->graphs[at].number = ep->graph;
+  if (++ep->graphs[at].runs == number_of("capture", 1)) {
+    trace("recorded graph %d", ep->graph);
+    ep->graphs[at].captured = true;
+  }
+  return NULL;
+}
+
+static bool ORT_API_CALL is_capture_enabled(const OrtEp* this_ptr) {
+  (void)this_ptr;
+  trace("IsGraphCaptureEnabled");
+  return true;
+}
+
+static bool ORT_API_CALL is_captured(const OrtEp* this_ptr, int number) {
+  const Ep* ep = (const Ep*)this_ptr;
+  const size_t at = entry_of(ep, number);
+  const bool captured = ep->graphs[at].number == number && ep->graphs[at].captured;
+  trace("IsGraphCaptured %d: %s", number, captured ? "yes" : "no");
+  return captured;
+}
+
+static OrtStatus* ORT_API_CALL replay(OrtEp* this_ptr, int number) {
+  trace("ReplayGraph %d", number);
+  if (mode("replay_fails")) {
+    return ((const Ep*)this_ptr)->factory->factory.api->CreateStatus(ORT_EP_FAIL, "the tape is torn");
+  }
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL release_graph(OrtEp* this_ptr, int number) {
+  Ep* ep = (Ep*)this_ptr;
+  trace("ReleaseCapturedGraph %d", number);
+  ep->graphs[entry_of(ep, number)].captured = false;
+  return NULL;
+}
+
+static OrtGraphCaptureNodeAssignmentPolicy ORT_API_CALL capture_policy(const OrtEp* this_ptr) {
+  (void)this_ptr;
+  trace("GetGraphCaptureNodeAssignmentPolicy");
+  return mode("shapes_on_cpu") ? OrtGraphCaptureNodeAssignmentPolicy_ALLOW_CPU_FOR_SHAPES
+                               : OrtGraphCaptureNodeAssignmentPolicy_ALL_NODES_ON_EP;
+}
+
+static OrtStatus* ORT_API_CALL available(const OrtEp* this_ptr, OrtResourceCount* count) {
+  (void)this_ptr;
+  trace("GetAvailableResource");
+  memset(count, 0, sizeof *count);
+  count->kind = OrtResourceCountKind_TotalBytes;
+  count->value.total_bytes = (uint64_t)number_of("resource", 0);
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL weightless(const OrtEp* this_ptr, OrtWeightlessSupport* support) {
+  (void)this_ptr;
+  trace("GetWeightlessSupport");
+  *support = mode("weightless") ? OrtWeightlessSupport_ALL : OrtWeightlessSupport_NONE;
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL sync_ep(OrtEp* this_ptr) {
+  (void)this_ptr;
+  trace("Sync");
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL create_profiler(OrtEp* this_ptr, OrtEpProfilerImpl** out) {
+  const Ep* ep = (const Ep*)this_ptr;
+  *out = NULL;
+  Profiler* profiler = (Profiler*)calloc(1, sizeof *profiler);
+  if (profiler == NULL) {
+    return out_of_memory(ep->factory->factory.api);
+  }
+  trace("CreateProfiler");
+  profiler->base.ort_version_supported = API_VERSION;
+  profiler->base.Release = profiler_release;
+  profiler->base.StartProfiling = profiler_start;
+  profiler->base.StartEvent = profiler_start_event;
+  profiler->base.StopEvent = profiler_stop_event;
+  profiler->base.EndProfiling = profiler_end;
+  profiler->factory = ep->factory;
+  *out = &profiler->base;
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwareDevice* const* devices,
+                                         const OrtKeyValuePairs* const* ep_metadata, size_t num_devices,
+                                         const OrtSessionOptions* session_options, const OrtLogger* logger,
+                                         OrtEp** out) {
+  const TraceFactory* factory = (const TraceFactory*)this_ptr;
+  (void)devices, (void)ep_metadata, (void)num_devices, (void)session_options, (void)logger;
+  Ep* ep = (Ep*)calloc(1, sizeof *ep);
+  if (ep == NULL) {
+    return out_of_memory(factory->factory.api);
+  }
+  trace("CreateEp");
+  ep->base.ort_version_supported = API_VERSION;
+  ep->base.GetName = ep_name;
+  ep->base.GetCapability = ep_get_capability;
+  ep->base.GetKernelRegistry = ep_get_kernel_registry;
+  ep->base.OnRunStart = on_run_start;
+  ep->base.OnRunEnd = on_run_end;
+  ep->base.Sync = sync_ep;
+  if (mode("capture")) {
+    ep->base.IsGraphCaptureEnabled = is_capture_enabled;
+    ep->base.IsGraphCaptured = is_captured;
+    ep->base.ReplayGraph = mode("no_replay") ? NULL : replay;
+    ep->base.ReleaseCapturedGraph = release_graph;
+    ep->base.GetGraphCaptureNodeAssignmentPolicy = capture_policy;
+  }
+  if (mode("resource")) {
+    ep->base.GetAvailableResource = available;
+  }
+  ep->base.GetWeightlessSupport = weightless;
+  if (mode("profile")) {
+    ep->base.CreateProfiler = create_profiler;
+  }
+  ep->factory = factory;
+  *out = &ep->base;
+  return NULL;
+}
+
+static void ORT_API_CALL release_ep(OrtEpFactory* this_ptr, OrtEp* ep) {
+  (void)this_ptr;
+  trace("ReleaseEp");
+  free(ep);
+}
+
+/* ---- What else a factory offers ------------------------------------------------------------------------ */
+
+static OrtStatus* ORT_API_CALL num_domains(OrtEpFactory* this_ptr, size_t* count) {
+  (void)this_ptr;
+  trace("GetNumCustomOpDomains");
+  *count = !mode("custom_ops") ? 0 : mode("bad_ops") ? 2 : 1;
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL get_domains(OrtEpFactory* this_ptr, OrtCustomOpDomain** domains,
+                                           size_t count) {
+  trace("GetCustomOpDomains of %zu", count);
+  if (count > 0) {
+    domains[0] = ((TraceFactory*)this_ptr)->domain;
+  }
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL misfit(OrtEpFactory* this_ptr, const OrtHardwareDevice* device,
+                                      OrtDeviceEpIncompatibilityDetails* details) {
+  const Factory* factory = (const Factory*)this_ptr;
+  trace("GetHardwareDeviceIncompatibilityDetails of a %d", (int)factory->api->HardwareDevice_Type(device));
+  return mode("misfit") ? factory->ep_api->DeviceEpIncompatibilityDetails_SetDetails(
+                              details, OrtDeviceEpIncompatibility_DRIVER_INCOMPATIBLE, 42, "too old a driver")
+                        : NULL;
+}
+
+static OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* this_ptr,
+                                                 const OrtHardwareDevice* const* devices, size_t num_devices,
+                                                 OrtEpDevice** ep_devices, size_t max_ep_devices,
+                                                 size_t* num_ep_devices) {
+  TraceFactory* own = (TraceFactory*)this_ptr;
+  const Factory* factory = &own->factory;
+  TRY(factory_devices(this_ptr, devices, num_devices, ep_devices, max_ep_devices, num_ep_devices));
+  if (!mode("virtual") || *num_ep_devices >= max_ep_devices) {
+    return NULL;
+  }
+  OrtKeyValuePairs *settings = NULL, *metadata = NULL;
+  TRY(factory->ep_api->GetEnvConfigEntries(&settings));
+  const char* allowed = factory->api->GetKeyValue(settings, "allow_virtual_devices");
+  trace("allow_virtual_devices is %s", allowed != NULL ? allowed : "not set");
+  if (allowed != NULL && strcmp(allowed, "1") == 0) {
+    factory->api->CreateKeyValuePairs(&metadata);
+    factory->api->AddKeyValuePair(metadata, "is_virtual", "1");
+    OrtStatus* status = factory->ep_api->CreateHardwareDevice(OrtHardwareDeviceType_NPU, 0xBE57, 7, "nobody",
+                                                              metadata, &own->virtual_device);
+    if (status == NULL) {
+      status = factory->ep_api->CreateEpDevice(this_ptr, own->virtual_device, NULL, NULL,
+                                               &ep_devices[*num_ep_devices]);
+      *num_ep_devices += status == NULL;
+    }
+    factory->api->ReleaseKeyValuePairs(metadata);
+    factory->api->ReleaseKeyValuePairs(settings);
+    return status;
+  }
+  factory->api->ReleaseKeyValuePairs(settings);
+  return NULL;
+}
+
+/* ---- The exported functions ---------------------------------------------------------------------------- */
+
+EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
+  TraceFactory* own = (TraceFactory*)factory;
+  if (own->registry != NULL) {
+    own->factory.ep_api->ReleaseKernelRegistry(own->registry);
+  }
+  if (own->domain != NULL) {
+    own->factory.api->ReleaseCustomOpDomain(own->domain);
+  }
+  if (own->virtual_device != NULL) {
+    own->factory.ep_api->ReleaseHardwareDevice(own->virtual_device);
+  }
+  trace("ReleaseEpFactory");
+  free(own);
+  return NULL;
+}
+
+static OrtStatus* make_domain(const OrtApi* api, CustomOp* twice, CustomOp* blend, const char* ep_name,
+                              OrtCustomOpDomain** domain) {
+  twice_init(twice, api, ep_name);
+  blend_init(blend, api);
+  TRY(api->CreateCustomOpDomain("test.trace", domain));
+  TRY(api->CustomOpDomain_Add(*domain, &twice->base));
+  TRY(api->CustomOpDomain_Add(*domain, &blend->base));
+  return NULL;
+}
+
+EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, const OrtApiBase* ort_api_base,
+                                                  const OrtLogger* default_logger, OrtEpFactory** factories,
+                                                  size_t max_factories, size_t* num_factories) {
+  (void)registered_name, (void)default_logger;
+  *num_factories = 0;
+  const OrtApi* api = ort_api_base->GetApi(API_VERSION);
+  if (api == NULL || max_factories < 1) {
+    return host_too_old(ort_api_base);
+  }
+  TraceFactory* own = (TraceFactory*)calloc(1, sizeof *own);
+  if (own == NULL) {
+    return out_of_memory(api);
+  }
+  factory_init(&own->factory, api, kEpName);
+  own->factory.base.GetSupportedDevices = supported_devices;
+  own->factory.base.CreateEp = create_ep;
+  own->factory.base.ReleaseEp = release_ep;
+  own->factory.base.GetNumCustomOpDomains = num_domains;
+  own->factory.base.GetCustomOpDomains = get_domains;
+  own->factory.base.GetHardwareDeviceIncompatibilityDetails = misfit;
+  OrtStatus* status = build_registry(own);
+  if (status == NULL && mode("custom_ops")) {
+    status = make_domain(api, &own->twice, &own->blend, mode("ops_on_cpu") ? NULL : kEpName, &own->domain);
+  }
+  if (status != NULL) {
+    ReleaseEpFactory(&own->factory.base);
+    return status;
+  }
+  factories[0] = &own->factory.base;
+  *num_factories = 1;
+  return NULL;
+}
+
+EPHOST_PLUGIN_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base);
+
+/* The same operators as a library of custom operators, for the CPU. The domain lives as long as the process.
+ */
+EPHOST_PLUGIN_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  static CustomOp twice, blend;
+  static OrtCustomOpDomain* domain;
+  const OrtApi* api = base->GetApi(API_VERSION);
+  if (api == NULL) {
+    return host_too_old(base);
+  }
+  trace("RegisterCustomOps");
+  if (mode("bad_ops")) {
+    return api->CreateStatus(ORT_EP_FAIL, "the shop is closed");
+  }
+  if (domain == NULL) {
+    TRY(make_domain(api, &twice, &blend, NULL, &domain));
+  }
+  return api->AddCustomOpDomain(options, domain);
+}
