@@ -25,7 +25,7 @@ from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice
 from ephost.errors import Fail, InvalidArgument, NotImplemented
 from ephost.plugins import sample_kernels
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 X = np.array([[1, -5, 2], [0, 1, -1]], np.float32)
 Y = np.ones((2, 3), np.float32)
@@ -216,6 +216,44 @@ def test_ort_values_run_by_name_and_by_position(session: ephost.InferenceSession
     assert fetches[0].numpy().tolist() == [[2] * 3] * 2
     with pytest.raises(InvalidArgument, match="2 names for 1 feeds"):
         session.run_with_ortvaluevector(None, ["x", "y"], [x], ["z"], [], [])
+
+
+# ---- defaults that a run replaces ----
+
+
+def branches() -> tuple[list[Any], list[Any]]:
+    then = helper.make_graph([helper.make_node("Add", ["x", "w"], ["t"])], "then", [], [tensor("t", 3)])
+    other = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["e"])], "other", [], [tensor("e", 3)])
+    return [helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)], []
+
+
+def loop() -> tuple[list[Any], list[Any]]:
+    go, at = tensor("go", element_type=TensorProto.BOOL), tensor("at", element_type=TensorProto.INT64)
+    nodes = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "w"], ["sum"])]
+    on = tensor("on", element_type=TensorProto.BOOL)
+    body = helper.make_graph(nodes, "body", [at, go, tensor("v", 3)], [on, tensor("sum", 3)])
+    once = numpy_helper.from_array(np.array(1, np.int64), "once")
+    return [helper.make_node("Loop", ["once", "c", "x"], ["y"], body=body)], [once]
+
+
+@pytest.mark.parametrize("make", [branches, loop])
+@pytest.mark.parametrize("claimed", [False, True], ids=["all on the fallback", "the body on a plugin"])
+def test_a_body_reads_the_default_that_the_run_replaced(make: Any, claimed: bool, sample_ep: str) -> None:
+    nodes, constants = make()
+    default = numpy_helper.from_array(np.array([1, 2, 3], np.float32), "w")
+    inputs = [tensor("x", 3), tensor("c", element_type=TensorProto.BOOL), tensor("w", 3)]
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("ephost.offer_subgraphs", "1" if claimed else "0")
+    session = ephost.InferenceSession(
+        model_bytes(nodes, inputs, [tensor("y", 3)], [default, *constants]),
+        options,
+        providers=[sample_ep],
+    )
+    assert any(step.ep_name == sample_ep for step in session._resources.plan.all_steps()) == claimed
+    x = np.array([1, 1, 1], np.float32)
+    feed = {"x": x, "c": np.array(True)}
+    for replaced, expected in (({}, [2, 3, 4]), ({"w": 10 * x}, [11, 11, 11]), ({}, [2, 3, 4])):
+        assert session.run(None, {**feed, **replaced})[0].tolist() == expected
 
 
 # ---- asynchronous runs ----

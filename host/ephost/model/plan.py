@@ -230,7 +230,8 @@ def make_plan(
             return None
         bodies = {}
         for name, body in node.subgraphs.items():
-            fed = [*body.inputs, *(v for v in captured_values(body) if v.initializer is None)]
+            captured = captured_values(body)
+            fed = [*body.inputs, *(v for v in captured if v.initializer is None or not v.is_constant)]
             made = make_plan(
                 model,
                 assignments,
