@@ -10,6 +10,7 @@ const Registry& Registry::get() {
     add_generators(&all);
     add_indexing(&all);
     add_movement(&all);
+    add_resize(&all);
     add_shapes(&all);
     return all;
   }();

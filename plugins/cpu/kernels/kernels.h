@@ -10,6 +10,7 @@ void add_elementwise(Registry* registry);
 void add_generators(Registry* registry);
 void add_indexing(Registry* registry);
 void add_movement(Registry* registry);
+void add_resize(Registry* registry);
 void add_shapes(Registry* registry);
 
 }  // namespace ephost::cpu

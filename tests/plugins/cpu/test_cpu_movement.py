@@ -1,13 +1,13 @@
 """Operators that put elements elsewhere without looking at them."""
 
+import ephost
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tests.plugins.cpu.conftest import Cpu, make_model
 
-import ephost
+from tests.plugins.cpu.conftest import Cpu, make_model
 
 TYPES = [np.float32, np.int64, np.float16, np.uint8, np.bool_]
 FEW = settings(max_examples=40, deadline=None)
@@ -202,7 +202,7 @@ def test_depth_to_space_and_back(cpu_plugin: Cpu, mode: str) -> None:
 
 
 def test_views_share_memory_and_the_copies_around_them_stay_right(cpu_plugin: Cpu) -> None:
-    """Slices and parts along the outermost axis are aliases: what is computed in place must not change them."""
+    """Parts along the outermost axis are aliases: what is computed in place must not change them."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Split", ["a", "sizes"], ["b", "c"], axis=1),

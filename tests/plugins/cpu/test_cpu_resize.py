@@ -1,0 +1,154 @@
+"""Resize and Upsample in all their modes."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+FEW = settings(max_examples=60, deadline=None)
+
+
+def noise(shape: list[int] | tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    return (np.random.default_rng(0).normal(size=shape) * 50 + 100).astype(dtype)
+
+
+COORDINATES = ["half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners", "half_pixel_symmetric"]
+
+
+@FEW
+@given(
+    st.lists(st.integers(2, 6), min_size=2, max_size=4),
+    st.data(),
+    st.sampled_from(COORDINATES),
+    st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]),
+    st.sampled_from([np.float32, np.uint8, np.int64]),
+)
+def test_nearest_takes_the_elements_that_the_standard_says(
+    cpu_plugin: Cpu, shape: list[int], data: st.DataObject, coordinates: str, rounding: str, dtype: type
+) -> None:
+    sizes = [data.draw(st.sampled_from([n, 1, 2 * n, 3 * n])) for n in shape]
+    cpu_plugin.check(
+        helper.make_node(
+            "Resize",
+            ["x", "", "", "sizes"],
+            ["y"],
+            mode="nearest",
+            coordinate_transformation_mode=coordinates,
+            nearest_mode=rounding,
+        ),
+        {"x": noise(shape, dtype)},
+        constants={"sizes": np.array(sizes, np.int64)},
+    )
+
+
+@FEW
+@given(
+    st.lists(st.integers(2, 5), min_size=2, max_size=3),
+    st.data(),
+    st.sampled_from(["linear", "cubic"]),
+    st.sampled_from(COORDINATES),
+    st.booleans(),
+    st.booleans(),
+)
+def test_weighted_modes_are_those_of_the_standard(
+    cpu_plugin: Cpu,
+    shape: list[int],
+    data: st.DataObject,
+    mode: str,
+    coordinates: str,
+    antialias: bool,
+    exclude: bool,
+) -> None:
+    sizes = [data.draw(st.integers(2, 8)) for n in shape]
+    # The reference shifts the window where half_pixel_symmetric leaves the input.
+    assume(coordinates != "half_pixel_symmetric" or not exclude)
+    cpu_plugin.check(
+        helper.make_node(
+            "Resize",
+            ["x", "", "", "sizes"],
+            ["y"],
+            mode=mode,
+            coordinate_transformation_mode=coordinates,
+            antialias=int(antialias),
+            exclude_outside=int(exclude and mode == "cubic"),
+        ),
+        {"x": noise(shape)},
+        constants={"sizes": np.array(sizes, np.int64)},
+        rtol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8, np.int32])
+def test_images_at_twice_the_size(cpu_plugin: Cpu, mode: str, dtype: type) -> None:
+    cpu_plugin.check(
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode),
+        {"x": noise((2, 3, 17, 19), dtype)},
+        constants={"scales": np.array([1, 1, 2, 2], np.float32)},
+        rtol=1e-3,
+        atol=1 if np.issubdtype(dtype, np.integer) else 1e-3,
+    )
+
+
+def test_crop_and_resize_extrapolates(cpu_plugin: Cpu) -> None:
+    for mode in ("linear", "nearest", "cubic"):
+        cpu_plugin.check(
+            helper.make_node(
+                "Resize",
+                ["x", "roi", "", "sizes"],
+                ["y"],
+                mode=mode,
+                coordinate_transformation_mode="tf_crop_and_resize",
+                extrapolation_value=10.0,
+            ),
+            {"x": noise((1, 1, 4, 4))},
+            constants={
+                "roi": np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 1.7], np.float32),
+                "sizes": np.array([1, 1, 3, 3]),
+            },
+            rtol=1e-4,
+        )
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_sizes_that_keep_the_aspect_ratio(cpu_plugin: Cpu, policy: str) -> None:
+    cpu_plugin.check(
+        helper.make_node(
+            "Resize",
+            ["x", "", "", "sizes"],
+            ["y"],
+            mode="linear",
+            keep_aspect_ratio_policy=policy,
+            axes=[2, 3],
+        ),
+        {"x": noise((1, 2, 4, 6))},
+        constants={"sizes": np.array([7, 8])},
+        rtol=1e-4,
+    )
+
+
+@pytest.mark.parametrize(("op", "opset"), [("Upsample", 9), ("Resize", 10)])
+def test_the_operators_of_old_opsets(cpu_plugin: Cpu, op: str, opset: int) -> None:
+    x = noise((1, 2, 3, 4))
+    found = cpu_plugin.check(
+        helper.make_node(
+            "Resize",
+            ["x", "", "scales"],
+            ["y"],
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+        {"x": x},
+        constants={"scales": np.array([1, 1, 2, 3], np.float32)},
+    )
+    model = make_model(
+        [helper.make_node(op, ["x", "scales"], ["y"])],
+        {"x": x},
+        ["y"],
+        {"scales": np.array([1, 1, 2, 3], np.float32)},
+        opset,
+    )
+    np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x})[0], found[0])
