@@ -10,6 +10,9 @@ namespace {
 
 // The lowest version that has all that is called here.
 constexpr uint32_t kApiVersion = 24;
+// The lowest version whose OrtEp has all members that are set here; hosts before it do not read the last
+// ones.
+constexpr uint32_t kEpVersion = 25;
 #ifndef EPHOST_VERSION
 #define EPHOST_VERSION "0.1.0"
 #endif
@@ -306,6 +309,55 @@ OrtStatus* ORT_API_CALL ep_compile(OrtEp* ep, const OrtGraph** graphs, const Ort
   return status;
 }
 
+// ---- The profiler: steps of fused nodes, between the host's events in its trace
+
+struct Profiler : OrtEpProfilerImpl {
+  Api api;
+  std::shared_ptr<Recorder> recorder;
+};
+
+void ORT_API_CALL release_profiler(OrtEpProfilerImpl* profiler) noexcept {
+  delete static_cast<Profiler*>(profiler);
+}
+
+OrtStatus* ORT_API_CALL start_profiling(OrtEpProfilerImpl* profiler, int64_t elapsed_ns) noexcept {
+  static_cast<Profiler*>(profiler)->recorder->start(elapsed_ns);
+  return nullptr;
+}
+
+OrtStatus* ORT_API_CALL end_profiling(OrtEpProfilerImpl* profiler,
+                                      OrtProfilingEventsContainer* container) noexcept {
+  const Profiler& self = *static_cast<const Profiler*>(profiler);
+  return guard(self.api, [&] {
+    for (const Recorder::Event& step : self.recorder->stop()) {
+      const char* const keys[] = {"op_name"};
+      const char* const values[] = {step.op.c_str()};
+      OrtProfilingEvent* event = nullptr;
+      self.api.check(self.api.ep->CreateProfilingEvent(
+          OrtProfilingEventCategory_KERNEL, -1, -1, step.name.c_str(), step.start_ns / 1000,
+          (step.start_ns + step.duration_ns) / 1000 - step.start_ns / 1000, keys, values, 1, &event));
+      OrtStatus* status = self.api.ep->ProfilingEventsContainer_AddEvents(container, &event, 1);
+      self.api.ep->ReleaseProfilingEvent(event);
+      self.api.check(status);
+    }
+  });
+}
+
+OrtStatus* ORT_API_CALL create_profiler(OrtEp* ep, OrtEpProfilerImpl** out) noexcept {
+  const Ep& self = *static_cast<const Ep*>(ep);
+  return guard(self.factory->api, [&] {
+    auto profiler = std::make_unique<Profiler>();
+    static_cast<OrtEpProfilerImpl&>(*profiler) = OrtEpProfilerImpl{};
+    profiler->ort_version_supported = kEpVersion;
+    profiler->Release = release_profiler;
+    profiler->StartProfiling = start_profiling;
+    profiler->EndProfiling = end_profiling;
+    profiler->api = self.factory->api;
+    profiler->recorder = self.options.recorder;
+    *out = profiler.release();
+  });
+}
+
 // An option of this EP: set for the session as "ep.<name in lower case>.<key>". "" if it is not set.
 std::string option(const Api& api, const OrtSessionOptions* options, const std::string& ep, const char* key) {
   std::string full = "ep.";
@@ -346,7 +398,8 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwareDevice
   return guard(made_by.api, [&] {
     auto ep = std::make_unique<Ep>();
     static_cast<OrtEp&>(*ep) = OrtEp{};
-    ep->ort_version_supported = kApiVersion;
+    ep->ort_version_supported = kEpVersion;
+    ep->CreateProfiler = create_profiler;
     ep->GetName = ep_name;
     ep->GetCapability = ep_get_capability;
     ep->Compile = ep_compile;
@@ -358,7 +411,7 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwareDevice
     };
     ep->options.threads = static_cast<int>(read("intra_op_num_threads", 0, 1024));
     ep->options.fuse = read("fusion", 1, 1) != 0;
-    ep->options.profile = read("profile", 0, 1) != 0;
+    ep->options.recorder = std::make_shared<Recorder>();
     ep->options.max_plans = static_cast<size_t>(std::max<int64_t>(1, read("max_shapes", 32, 1 << 20)));
     ep->one_by_one = read("one_by_one", 0, 1) != 0;
     *out = ep.release();

@@ -1025,22 +1025,6 @@ void Program::own_constants() {
   }
 }
 
-std::vector<StepTime> Program::profile() const {
-  const std::lock_guard<std::mutex> lock(profile_mutex_);
-  std::vector<StepTime> all;
-  for (const auto& [node, time] : profile_) {
-    all.push_back(time);
-  }
-  for (const auto& [graph, program] : subgraphs_) {
-    for (StepTime& time : program->profile()) {
-      all.push_back(std::move(time));
-    }
-  }
-  std::sort(all.begin(), all.end(),
-            [](const StepTime& a, const StepTime& b) { return a.seconds > b.seconds; });
-  return all;
-}
-
 std::shared_ptr<Plan> Program::root_for(Io& io) {
   std::vector<int64_t> key;
   const size_t n = num_inputs();
@@ -1073,6 +1057,8 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
 
 void Program::run(Io& io) {
   const ThreadLimit limit(options_.threads);
+  Recorder* recorder =
+      options_.recorder != nullptr && options_.recorder->active() ? options_.recorder.get() : nullptr;
   std::shared_ptr<Plan> plan = root_for(io);
   std::vector<void*>
       table;  // For each storage of the chain, where it is; needed for those that are not fixed.
@@ -1123,20 +1109,8 @@ void Program::run(Io& io) {
     }
     void* const* args = frame.args.data();
     for (const Step& step : plan->steps) {
-      const auto start =
-          options_.profile ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+      const Recorder::Timer timer(recorder, step.node);
       step.kernel(Args(args + step.in, args + step.out, args[step.scratch]));
-      if (options_.profile) {
-        const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-        const std::lock_guard<std::mutex> lock(profile_mutex_);
-        StepTime& entry = profile_[step.node == nullptr ? "(layout or copy)" : step.node->label()];
-        if (entry.calls == 0) {
-          entry.node = step.node == nullptr ? "(layout or copy)" : step.node->label();
-          entry.op = step.node == nullptr ? "Reorder" : step.node->type;
-        }
-        ++entry.calls;
-        entry.seconds += time.count();
-      }
     }
     if (plan->ends) {
       return;
@@ -1171,16 +1145,9 @@ void Program::run(Io& io) {
         outer.push_back(where(value));
       }
       RunNode run(this, node, std::move(inputs), std::move(outer));
-      const auto start = std::chrono::steady_clock::now();
-      operators_[plan->next_node]->run(run);
-      if (options_.profile) {
-        const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-        const std::lock_guard<std::mutex> lock(profile_mutex_);
-        StepTime& entry = profile_[node.label()];
-        entry.node = node.label();
-        entry.op = node.type;
-        ++entry.calls;
-        entry.seconds += time.count();
+      {
+        const Recorder::Timer timer(recorder, &node);
+        operators_[plan->next_node]->run(run);
       }
       results = std::move(run.results);
       for (size_t o = 0; o < node.outputs.size(); ++o) {

@@ -7,18 +7,18 @@
 #ifndef EPHOST_CPU_PROGRAM_H_
 #define EPHOST_CPU_PROGRAM_H_
 
-#include <chrono>
 #include <mutex>
 
 #include "operator.h"
+#include "recorder.h"
 
 namespace ephost::cpu {
 
 struct Options {
-  int threads = 0;        // 0: as many as OpenMP gives.
-  bool fuse = true;       // False: node by node, for comparisons.
-  bool profile = false;   // Count the time of each step: see Program::profile.
-  size_t max_plans = 32;  // Combinations of shapes that are kept; the oldest goes first.
+  int threads = 0;                     // 0: as many as OpenMP gives.
+  bool fuse = true;                    // False: node by node, for comparisons.
+  size_t max_plans = 32;               // Combinations of shapes that are kept; the oldest goes first.
+  std::shared_ptr<Recorder> recorder;  // Of the times of steps; null: nobody wants them.
 };
 
 // What a run reads and writes.
@@ -30,13 +30,6 @@ class Io {
   virtual void* input_data(size_t i) = 0;
   // Memory for output i, asked for once.
   virtual void* output(size_t i, DType type, const Dims& dims) = 0;
-};
-
-struct StepTime {
-  std::string node;  // "Conv 'name'"
-  std::string op;
-  uint64_t calls = 0;
-  double seconds = 0;
 };
 
 class Plan;
@@ -60,8 +53,6 @@ class Program {
     return i < graph_->inputs.size() ? graph_->inputs[i] : graph_->outer[i - graph_->inputs.size()];
   }
   Program& subgraph(const Graph* graph);
-  // Time by step over all runs, when Options::profile is set.
-  std::vector<StepTime> profile() const;
 
  private:
   friend class Plan;
@@ -77,8 +68,6 @@ class Program {
   std::mutex mutex_;                                                           // Of the plans' tables.
   std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.
   std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
-  mutable std::mutex profile_mutex_;
-  std::unordered_map<std::string, StepTime> profile_;
 };
 
 // Brings a tensor into another layout.

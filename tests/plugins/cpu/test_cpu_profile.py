@@ -1,0 +1,85 @@
+"""The plugin's profiler: its steps in the trace of whichever host runs it."""
+
+import json
+from pathlib import Path
+
+import ephost
+import numpy as np
+import onnxruntime
+from ephost.plugins import cpu
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+
+def _options(host, device, folder: Path):  # type: ignore[no-untyped-def]
+    options = host.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / host.__name__)
+    options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_provider_for_devices([device], {})
+    return options
+
+
+def test_each_step_of_a_fused_node_is_an_event_inside_of_the_hosts_event(
+    cpu_plugin: Cpu, tmp_path: Path
+) -> None:
+    x = np.linspace(-1, 1, 1 << 20, dtype=np.float32)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["y"], name="second"),
+    ]
+    model = make_model(nodes, {"x": x}, ["y"])
+    session = ephost.InferenceSession(
+        model.SerializeToString(), _options(ephost, cpu_plugin.device, tmp_path)
+    )
+    for _ in range(3):
+        session.run(None, {"x": x})
+    trace = json.loads(Path(session.end_profiling()).read_text())
+    steps = [event for event in trace if event.get("cat") == "Kernel"]
+    assert sorted(event["name"] for event in steps) == ["Relu 'first'"] * 3 + ["Relu 'second'"] * 3
+    assert {event["args"]["op_name"] for event in steps} == {"Relu"}
+    fused = [event for event in trace if event.get("cat") == "Node" and event["dur"] > 0]
+    for event in steps:
+        inside = [
+            outer
+            for outer in fused
+            if outer["ts"] <= event["ts"] + 50
+            and event["ts"] + event["dur"] <= outer["ts"] + outer["dur"] + 50
+        ]
+        assert inside, event
+
+
+def test_nothing_is_recorded_after_the_profile_has_ended(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    x = np.ones(4, np.float32)
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": x}, ["y"])
+    session = ephost.InferenceSession(
+        model.SerializeToString(), _options(ephost, cpu_plugin.device, tmp_path)
+    )
+    session.run(None, {"x": x})
+    path = Path(session.end_profiling())
+    before = path.read_text()
+    session.run(None, {"x": x})
+    assert path.read_text() == before
+    assert sum(event.get("cat") == "Kernel" for event in json.loads(before)) == 1
+
+
+def test_onnxruntime_gets_the_same_events(tmp_path: Path) -> None:
+    name = "CpuProfiledInOnnxRuntime"
+    x = np.ones((3, 4), np.float32)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["y"], name="second"),
+    ]
+    model = make_model(nodes, {"x": x}, ["y"])
+    onnxruntime.register_execution_provider_library(name, cpu.get_library_path())
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == name)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), _options(onnxruntime, device, tmp_path))
+    session.run(None, {"x": x})
+    trace = json.loads(Path(session.end_profiling()).read_text())
+    assert [event["name"] for event in trace if event.get("cat") == "Kernel"] == [
+        "Relu 'first'",
+        "Relu 'second'",
+    ]
+    del session, device
+    onnxruntime.unregister_execution_provider_library(name)
