@@ -128,7 +128,8 @@ class Prepare {
   // needed for it.
   virtual void alias(int o, int i, size_t offset = 0) = 0;
   // The kernel reads an element of the input no later than it writes the same element of the output: they may
-  // share memory if nobody else needs the input. Both must have the same number of bytes.
+  // share memory if nobody else needs the input. Both must have the same number of bytes. Of several inputs
+  // named for an output the first that will do is taken.
   virtual void in_place(int o, int i) = 0;
   // The content of the output is known.
   virtual void give(int o, TensorPtr content) = 0;

@@ -432,7 +432,8 @@ class PrepareNode final : public Prepare {
   struct Output {
     Desc desc;
     bool declared = false;
-    int alias = -1, in_place = -1;
+    int alias = -1;
+    std::vector<int> in_place;
     size_t offset = 0;
     TensorPtr content;
   };
@@ -480,11 +481,7 @@ class PrepareNode final : public Prepare {
     outs_.at(static_cast<size_t>(o)).alias = i;
     outs_.at(static_cast<size_t>(o)).offset = offset;
   }
-  void in_place(int o, int i) override {
-    if (outs_.at(static_cast<size_t>(o)).in_place < 0) {
-      outs_.at(static_cast<size_t>(o)).in_place = i;
-    }
-  }
+  void in_place(int o, int i) override { outs_.at(static_cast<size_t>(o)).in_place.push_back(i); }
   void give(int o, TensorPtr content) override {
     out(o, content->type, content->dims, Layout::kPlain);
     outs_[static_cast<size_t>(o)].content = std::move(content);
@@ -790,11 +787,14 @@ bool Planner::plan_node(size_t n) {
     if (known.content != nullptr) {
       storage.place = Storage::kConstant;
       storage.tensor = known.content;
-    } else if (inside < 0 && outs[o].in_place >= 0) {
-      const size_t i = static_cast<size_t>(outs[o].in_place);
+    }
+    for (size_t k = 0; known.content == nullptr && inside < 0 && k < outs[o].in_place.size(); ++k) {
+      const size_t i = static_cast<size_t>(outs[o].in_place[k]);
       const Value* input = node.inputs.at(i);
-      const bool once = std::count(in.begin(), in.end(), in[i]) == 1;
-      if (input != nullptr && once && dies(node, input) && prepare.descs()[i].bytes() == storage.bytes &&
+      // Nor may another input be a part of the same memory.
+      const auto same = [&](uint32_t storage) { return root(storage) == root(in[i]); };
+      if (input != nullptr && std::count_if(in.begin(), in.end(), same) == 1 && dies(node, input) &&
+          prepare.descs()[i].bytes() == storage.bytes &&
           prepare.descs()[i].layout == known_[input->index].storages[0].first) {
         inside = static_cast<int>(i);
       }

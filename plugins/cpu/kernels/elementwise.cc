@@ -1,22 +1,62 @@
-#include <cmath>
+// The operators that work element by element: see lower.cc for what each computes, expression.cc for how.
 #include "kernels.h"
+#include "lower.h"
+
 namespace ephost::cpu {
 namespace {
-Kernel relu(Prepare& p) {
-  const Desc in = p.in(0);
-  p.out(0, in.type, in.dims, in.layout);
-  p.in_place(0, 0);
-  const int64_t n = in.stored();
-  return [n](const Args& args) {
-    const float* x = args.in<float>(0);
-    float* y = args.out<float>(0);
-    parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) y[i] = x[i] > 0 ? x[i] : x[i] == x[i] ? 0 : x[i];
-    });
-  };
+
+std::string supports(const Node& node) {
+  try {
+    Expression expression;
+    std::vector<int> shaped;
+    const Expression::Id result = lower_node(node, &expression, &shaped);
+    if (const Value* out = node.out()) {
+      expression.cast(result, out->type == DType::kUndefined ? expression.type(result) : out->type);
+    }
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
+
+// The type that the definition gives to the output: what the model says may be missing.
+DType result_type(const Node& node, const Expression& expression, Expression::Id result, DType first) {
+  if (node.is("Cast")) {
+    return static_cast<DType>(node.i("to", 0));
+  }
+  if (node.out() != nullptr && node.out()->type != DType::kUndefined) {
+    return node.out()->type;
+  }
+  const DType type = expression.type(result);
+  return type == DType::kFloat && (first == DType::kFloat16 || first == DType::kBFloat16) ? first : type;
+}
+
+Kernel prepare(Prepare& p) {
+  Expression expression;
+  std::vector<int> shaped;
+  const Expression::Id result = lower_node(p.node, &expression, &shaped);
+  const DType first = p.type(p.node.is("Where") ? 1 : 0);
+  // Limits, ratios and types given as inputs have no part in the shape.
+  if (p.node.is("Clip") || p.node.is("Dropout")) {
+    shaped.clear();
+    if (p.node.in(0)->constant != nullptr) shaped.push_back(0);
+  } else if (p.node.is("CastLike")) {
+    shaped.erase(std::remove(shaped.begin(), shaped.end(), 1), shaped.end());
+  }
+  return evaluate(p, expression, result, result_type(p.node, expression, result, first), shaped);
+}
+
 }  // namespace
+
 void add_elementwise(Registry* registry) {
-  registry->add({.type = "Relu", .prepare = relu, .types = {DType::kFloat}, .any_layout = true});
+  for (const LowerRule& rule : lower_rules()) {
+    registry->add({.domain = rule.domain,
+                   .type = rule.type,
+                   .supports = supports,
+                   .prepare = prepare,
+                   .min_version = rule.min_version,
+                   .any_layout = true});
+  }
 }
+
 }  // namespace ephost::cpu

@@ -1,0 +1,309 @@
+// What the elementwise operations compute, for float and double. Included by sources that are compiled for
+// several instruction sets, hence the namespace, and written so that the compiler can make vector code of it:
+// no calls where the float form matters, and choices between values only.
+//
+// The float functions have relative errors below 1e-6 (erf, tanh, expm1: also near zero). The polynomials are
+// minimax fits, weighted so that the error is relative to the result.
+#ifndef EPHOST_ISA
+#error "EPHOST_ISA must be a name of the instruction set"
+#endif
+
+#include <math.h>
+#include <stdint.h>
+
+namespace ephost::cpu::EPHOST_ISA {
+
+static inline float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+static inline uint32_t to_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
+
+// Splits x into k ln 2 + r, |r| <= ln(2) / 2, and gives exp(r) - 1; x must be finite and |x| < 1e4 or so.
+static inline float exp_parts(float x, int32_t* k) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer.
+  const float n = (x * 1.44269504f + kMagic) - kMagic;
+  float r = x - n * 0.693359375f;  // ln 2 in two parts; the product with the first is exact.
+  r = r + n * 2.12194440e-4f;
+  *k = static_cast<int32_t>(n);
+  float q = 1.3951717e-3f;
+  q = q * r + 8.3695985e-3f;
+  q = q * r + 4.16661873e-2f;
+  q = q * r + 1.66665122e-1f;
+  q = q * r + 0.5f;
+  return r + r * r * q;
+}
+
+static inline float exp_of(float x) {
+  // Written so that NaN stays: both comparisons are false for it.
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  int32_t k;
+  const float e = exp_parts(x, &k) + 1.0f;
+  // 2^k in two factors: k may be below the normal range, or at its upper end.
+  const int32_t half = k >> 1;
+  return e * from_bits(static_cast<uint32_t>(half + 127) << 23) *
+         from_bits(static_cast<uint32_t>(k - half + 127) << 23);
+}
+static inline double exp_of(double x) { return ::exp(x); }
+
+static inline float expm1_of(float x) {
+  x = x < -18.0f ? -18.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  int32_t k;
+  const float e = exp_parts(x, &k);
+  const float scale = from_bits(static_cast<uint32_t>(k + 127) << 23);
+  return e * scale + (scale - 1.0f);
+}
+static inline double expm1_of(double x) { return ::expm1(x); }
+
+static inline float log_of(float x) {
+  const bool tiny = x < 1.17549435e-38f;
+  const float normal = tiny ? x * 8388608.0f : x;
+  // The mantissa from sqrt(1/2) to sqrt(2), by moving the exponent's border there.
+  const uint32_t bits = to_bits(normal) - 0x3f3504f3u;
+  const float e = static_cast<float>(static_cast<int32_t>(bits) >> 23) - (tiny ? 23.0f : 0.0f);
+  const float f = from_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  float q = 6.9153816e-2f;
+  q = q * f - 1.17898189e-1f;
+  q = q * f + 1.18729763e-1f;
+  q = q * f - 1.23843469e-1f;
+  q = q * f + 1.42186582e-1f;
+  q = q * f - 1.66692510e-1f;
+  q = q * f + 2.00022265e-1f;
+  q = q * f - 2.49999866e-1f;
+  q = q * f + 3.33333105e-1f;
+  const float square = f * f;
+  float result = e * -2.12194440e-4f + (f * square * q - 0.5f * square);
+  result = result + f + e * 0.693359375f;
+  result = x == 0.0f ? -__builtin_inff() : result;
+  result = x < 0.0f ? __builtin_nanf("") : result;
+  return x < __builtin_inff() ? result : x;  // Infinity and NaN are their own logarithms.
+}
+static inline double log_of(double x) { return ::log(x); }
+
+// log(1 + y) for 0 <= y <= 1.
+static inline float log1p_of(float y) {
+  const float u = 1.0f + y;
+  const float ratio = y / (u == 1.0f ? 1.0f : u - 1.0f);  // What rounding u has lost.
+  return u == 1.0f ? y : log_of(u) * ratio;
+}
+static inline double log1p_of(double y) { return ::log1p(y); }
+
+static inline float copy_sign(float x, float of) {
+  return from_bits((to_bits(x) & 0x7fffffffu) | (to_bits(of) & 0x80000000u));
+}
+
+static inline float tanh_of(float x) {
+  float magnitude = __builtin_fabsf(x);
+  magnitude = magnitude > 9.5f ? 9.5f : magnitude;
+  const float e = expm1_of(2.0f * magnitude);
+  return copy_sign(e / (e + 2.0f), x);
+}
+static inline double tanh_of(double x) { return ::tanh(x); }
+
+static inline float erf_of(float x) {
+  float c = x > 3.95f ? 3.95f : x;
+  c = c < -3.95f ? -3.95f : c;
+  const float t = c * c;
+  float p = 2.02601154e-6f;
+  p = p * t + 2.84680224e-4f;
+  p = p * t + 3.80772725e-3f;
+  p = p * t + 5.28740883e-2f;
+  p = p * t + 1.91539854e-1f;
+  p = p * t + 1.12837911f;
+  float q = 3.78324985e-5f;
+  q = q * t + 1.17062533e-3f;
+  q = q * t + 1.50542082e-2f;
+  q = q * t + 1.14555322e-1f;
+  q = q * t + 5.03080428e-1f;
+  q = q * t + 1.0f;
+  // From 3.92 on it is 1 in float, exactly so: what GELU makes of it must be zero.
+  return __builtin_fabsf(x) > 3.92f ? copy_sign(1.0f, x) : c * p / q;
+}
+static inline double erf_of(double x) { return ::erf(x); }
+
+static inline float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
+static inline double sigmoid_of(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+
+static inline float abs_of(float x) { return __builtin_fabsf(x); }
+static inline double abs_of(double x) { return __builtin_fabs(x); }
+
+template <typename T>
+static inline T softplus_of(T x) {
+  return (x > 0 ? x : x < 0 ? T(0) : x) + log1p_of(exp_of(-abs_of(x)));
+}
+
+template <typename T>
+static inline T mish_of(T x) {
+  // tanh(log(1 + e^x)) = (e^2 + 2 e) / (e^2 + 2 e + 2).
+  const T e = exp_of(x > 20 ? T(20) : x), s = e * (e + 2);
+  return x * (s / (s + 2));
+}
+
+template <typename T>
+static inline T gelu_tanh_of(T x) {
+  return T(0.5) * x * (1 + tanh_of(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
+}
+
+static inline float sqrt_of(float x) { return __builtin_sqrtf(x); }
+static inline double sqrt_of(double x) { return __builtin_sqrt(x); }
+#define EPHOST_LIBM(name, function)                                             \
+  static inline float name##_of(float x) { return __builtin_##function##f(x); } \
+  static inline double name##_of(double x) { return __builtin_##function(x); }
+EPHOST_LIBM(floor, floor)
+EPHOST_LIBM(ceil, ceil)
+EPHOST_LIBM(round, rint)
+EPHOST_LIBM(sin, sin)
+EPHOST_LIBM(cos, cos)
+EPHOST_LIBM(tan, tan)
+EPHOST_LIBM(asin, asin)
+EPHOST_LIBM(acos, acos)
+EPHOST_LIBM(atan, atan)
+EPHOST_LIBM(sinh, sinh)
+EPHOST_LIBM(cosh, cosh)
+EPHOST_LIBM(asinh, asinh)
+EPHOST_LIBM(acosh, acosh)
+EPHOST_LIBM(atanh, atanh)
+#undef EPHOST_LIBM
+static inline float pow_of(float x, float y) { return __builtin_powf(x, y); }
+static inline double pow_of(double x, double y) { return __builtin_pow(x, y); }
+static inline float fmod_of(float x, float y) { return __builtin_fmodf(x, y); }
+static inline double fmod_of(double x, double y) { return __builtin_fmod(x, y); }
+
+// The remainder with the divisor's sign.
+template <typename T>
+static inline T mod_of(T x, T y) {
+  const T r = fmod_of(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+struct Clip {  // From a to b; NaN stays.
+  template <typename T>
+  static inline T of(T x, T a, T b) {
+    const T low = x < a ? a : x;
+    return low > b ? b : low;
+  }
+};
+#define EPHOST_UNARY(name, formula)                                       \
+  struct name {                                                           \
+    template <typename T>                                                 \
+    static inline T of(T x, [[maybe_unused]] T a, [[maybe_unused]] T b) { \
+      return formula;                                                     \
+    }                                                                     \
+  };
+EPHOST_UNARY(Abs, abs_of(x))
+EPHOST_UNARY(Neg, -x)
+EPHOST_UNARY(Reciprocal, 1 / x)
+EPHOST_UNARY(Sqrt, sqrt_of(x))
+EPHOST_UNARY(Rsqrt, 1 / sqrt_of(x))
+EPHOST_UNARY(Square, x* x)
+EPHOST_UNARY(Exp, exp_of(x))
+EPHOST_UNARY(Log, log_of(x))
+EPHOST_UNARY(Erf, erf_of(x))
+EPHOST_UNARY(Tanh, tanh_of(x))
+EPHOST_UNARY(Sigmoid, sigmoid_of(x))
+EPHOST_UNARY(Relu, x < 0 ? T(0) : x)
+EPHOST_UNARY(LeakyRelu, x < 0 ? a * x : x)
+EPHOST_UNARY(Elu, x < 0 ? a * expm1_of(x) : x)
+EPHOST_UNARY(Celu, x < 0 ? a * expm1_of(x / a) : x)
+EPHOST_UNARY(Selu, x < 0 ? b * a * expm1_of(x) : b * x)
+EPHOST_UNARY(ThresholdedRelu, x > a ? x : T(0))
+EPHOST_UNARY(HardSigmoid, Clip::of(a* x + b, T(0), T(1)))
+EPHOST_UNARY(HardSwish, x* Clip::of(x / 6 + T(0.5), T(0), T(1)))
+EPHOST_UNARY(Softplus, softplus_of(x))
+EPHOST_UNARY(Softsign, x / (1 + abs_of(x)))
+EPHOST_UNARY(Mish, mish_of(x))
+EPHOST_UNARY(Shrink, x<-b ? x + a : x> b ? x - a : T(0))  // a: bias, b: lambd.
+EPHOST_UNARY(Gelu, T(0.5) * x * (1 + erf_of(x * T(0.7071067811865476))))
+EPHOST_UNARY(GeluTanh, gelu_tanh_of(x))
+EPHOST_UNARY(Swish, x* sigmoid_of(a* x))
+EPHOST_UNARY(Affine, a* x + b)
+EPHOST_UNARY(Floor, floor_of(x))
+EPHOST_UNARY(Ceil, ceil_of(x))
+EPHOST_UNARY(Round, round_of(x))
+EPHOST_UNARY(Sign, x > 0 ? T(1) : x < 0 ? T(-1) : x)
+EPHOST_UNARY(Sin, sin_of(x))
+EPHOST_UNARY(Cos, cos_of(x))
+EPHOST_UNARY(Tan, tan_of(x))
+EPHOST_UNARY(Asin, asin_of(x))
+EPHOST_UNARY(Acos, acos_of(x))
+EPHOST_UNARY(Atan, atan_of(x))
+EPHOST_UNARY(Sinh, sinh_of(x))
+EPHOST_UNARY(Cosh, cosh_of(x))
+EPHOST_UNARY(Asinh, asinh_of(x))
+EPHOST_UNARY(Acosh, acosh_of(x))
+EPHOST_UNARY(Atanh, atanh_of(x))
+#undef EPHOST_UNARY
+
+#define EPHOST_BINARY(name, result, formula) \
+  struct name {                              \
+    template <typename T>                    \
+    static inline result of(T x, T y) {      \
+      return formula;                        \
+    }                                        \
+  };
+EPHOST_BINARY(Add, T, x + y)
+EPHOST_BINARY(Sub, T, x - y)
+EPHOST_BINARY(Mul, T, x* y)
+EPHOST_BINARY(Div, T, x / y)
+EPHOST_BINARY(Min, T, x < y ? x : x != x ? x : y)  // NaN if one of them is.
+EPHOST_BINARY(Max, T, x > y ? x : x != x ? x : y)
+EPHOST_BINARY(Pow, T, pow_of(x, y))
+EPHOST_BINARY(Fmod, T, fmod_of(x, y))
+EPHOST_BINARY(Mod, T, mod_of(x, y))
+EPHOST_BINARY(Prelu, T, x < 0 ? y * x : x)
+EPHOST_BINARY(Equal, bool, x == y)
+EPHOST_BINARY(Less, bool, x < y)
+EPHOST_BINARY(LessOrEqual, bool, x <= y)
+EPHOST_BINARY(Greater, bool, x > y)
+EPHOST_BINARY(GreaterOrEqual, bool, x >= y)
+#undef EPHOST_BINARY
+
+struct IsNaN {
+  template <typename T>
+  static inline bool of(T x, T, T) {
+    return x != x;
+  }
+};
+struct IsInf {  // a, b: whether minus and plus infinity count.
+  template <typename T>
+  static inline bool of(T x, T a, T b) {
+    constexpr T kInfinity = static_cast<T>(__builtin_inf());
+    return (x == kInfinity && b != 0) || (x == -kInfinity && a != 0);
+  }
+};
+
+// Tile functions over these. The loops may be run in any order, whatever the pointers.
+template <typename F, typename T, typename Result>
+static void unary_tile(const void* const* in, void* out, int64_t n, const float* params) {
+  const T* x = static_cast<const T*>(in[0]);
+  Result* y = static_cast<Result*>(out);
+  const T a = static_cast<T>(params[0]), b = static_cast<T>(params[1]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], a, b);
+}
+
+template <typename F, typename T, typename Result>
+static void binary_tile(const void* const* in, void* out, int64_t n, const float*) {
+  const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
+  Result* z = static_cast<Result*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) z[i] = F::of(x[i], y[i]);
+}
+
+// Writes the table of all operations on T, in the order of Op.
+template <typename T>
+static void fill_ops(TileFunction* table) {
+#define X(name) *table++ = unary_tile<name, T, T>;
+  EPHOST_UNARY_OPS(X)
+#undef X
+#define X(name) *table++ = binary_tile<name, T, T>;
+  EPHOST_BINARY_OPS(X)
+#undef X
+#define X(name) *table++ = binary_tile<name, T, bool>;
+  EPHOST_COMPARE_OPS(X)
+#undef X
+#define X(name) *table++ = unary_tile<name, T, bool>;
+  EPHOST_TEST_OPS(X)
+#undef X
+}
+
+}  // namespace ephost::cpu::EPHOST_ISA

@@ -1,0 +1,57 @@
+// Kernels whose speed depends on the instruction set: the sources in this folder are compiled once for each
+// set that CMakeLists.txt lists, and the best one that the machine has is chosen when the plugin is loaded.
+//
+// Those sources must not let code out that the linker could take for another set's: they use neither inline
+// functions of headers from elsewhere nor templates of the standard library, and all that they define lies in
+// the namespace EPHOST_ISA or is static.
+#ifndef EPHOST_CPU_SIMD_SIMD_H_
+#define EPHOST_CPU_SIMD_SIMD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace ephost::cpu {
+
+// Operations on elements. In each list the formula of the same name is in formulas.h.
+#define EPHOST_UNARY_OPS(X)                                                                             \
+  X(Abs)                                                                                                \
+  X(Neg) X(Reciprocal) X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu)       \
+      X(LeakyRelu) X(Elu) X(Celu) X(Selu) X(ThresholdedRelu) X(HardSigmoid) X(HardSwish) X(Softplus)    \
+          X(Softsign) X(Mish) X(Shrink) X(Gelu) X(GeluTanh) X(Swish) X(Clip) X(Affine) X(Floor) X(Ceil) \
+              X(Round) X(Sign) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh)    \
+                  X(Acosh) X(Atanh)
+#define EPHOST_BINARY_OPS(X) X(Add) X(Sub) X(Mul) X(Div) X(Min) X(Max) X(Pow) X(Fmod) X(Mod) X(Prelu)
+// Their result is a bool.
+#define EPHOST_COMPARE_OPS(X) X(Equal) X(Less) X(LessOrEqual) X(Greater) X(GreaterOrEqual)
+#define EPHOST_TEST_OPS(X) X(IsNaN) X(IsInf)
+// On integers and bools only; their tile functions are in kernels/tiles.cc.
+#define EPHOST_BIT_OPS(X) X(BitAnd) X(BitOr) X(BitXor) X(BitNot) X(ShiftLeft) X(ShiftRight) X(Not)
+
+enum class Op : uint8_t {
+#define X(name) k##name,
+  EPHOST_UNARY_OPS(X) EPHOST_BINARY_OPS(X) EPHOST_COMPARE_OPS(X) EPHOST_TEST_OPS(X) EPHOST_BIT_OPS(X)
+#undef X
+};
+#define X(name) +1
+inline constexpr int kFloatOps =
+    0 EPHOST_UNARY_OPS(X) EPHOST_BINARY_OPS(X) EPHOST_COMPARE_OPS(X) EPHOST_TEST_OPS(X);
+inline constexpr int kOps = kFloatOps EPHOST_BIT_OPS(X);
+#undef X
+
+// One operation on n elements that lie one after the other in each operand. `params` are two numbers that the
+// formulas call a and b. The output may be one of the inputs.
+using TileFunction = void (*)(const void* const* in, void* out, int64_t n, const float* params);
+
+struct Simd {
+  const char* name = "";
+  TileFunction ops[kFloatOps] = {};  // On float32.
+  TileFunction half_to_float = nullptr, float_to_half = nullptr;
+  TileFunction bfloat16_to_float = nullptr, float_to_bfloat16 = nullptr;
+};
+
+// The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.
+const Simd& simd();
+
+}  // namespace ephost::cpu
+
+#endif
