@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ephost.about import (
         create_and_register_allocator,
         create_and_register_allocator_v2,
+        cuda_version,
         disable_telemetry_events,
         enable_telemetry_events,
         get_all_providers,
@@ -56,11 +57,14 @@ if TYPE_CHECKING:
         get_device,
         get_version_string,
         has_collective_ops,
+        package_name,
         preload_dlls,
         print_debug_info,
         set_default_logger_verbosity,
         set_seed,
+        version,
     )
+    from ephost.adapters import AdapterFormat, LoraAdapter
     from ephost.as_onnxruntime import install_as_onnxruntime
     from ephost.compatibility import (
         get_compatibility_info_from_model,
@@ -68,7 +72,7 @@ if TYPE_CHECKING:
         get_hardware_device_ep_incompatibility_details,
         get_model_compatibility_for_ep_devices,
     )
-    from ephost.compiler import AdapterFormat, LoraAdapter, ModelCompiler, OrtExternalInitializerInfo
+    from ephost.compiler import ModelCompiler, OrtExternalInitializerInfo
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
     from ephost.io_binding import IOBinding, SessionIOBinding
@@ -84,14 +88,16 @@ if TYPE_CHECKING:
     from ephost.values import OrtValue, SparseTensor, copy_tensors
 
 __version__ = "0.1.0"
+# Where onnxruntime keeps why its native module cannot be imported.
+import_capi_exception: Exception | None = None
 
 # Imported when first asked for: most of it needs onnx, which takes longer to import than all the rest.
 _LAZY = {
-    "AdapterFormat": "ephost.compiler",
+    "AdapterFormat": "ephost.adapters",
     "Explanation": "ephost.explanation",
     "IOBinding": "ephost.io_binding",
     "InferenceSession": "ephost.session",
-    "LoraAdapter": "ephost.compiler",
+    "LoraAdapter": "ephost.adapters",
     "ModelCompiler": "ephost.compiler",
     "ModelMetadata": "ephost.session",
     "NodeArg": "ephost.session",
@@ -106,6 +112,7 @@ _LAZY = {
     "copy_tensors": "ephost.values",
     "create_and_register_allocator": "ephost.about",
     "create_and_register_allocator_v2": "ephost.about",
+    "cuda_version": "ephost.about",
     "disable_telemetry_events": "ephost.about",
     "enable_telemetry_events": "ephost.about",
     "explain": "ephost.explanation",
@@ -120,12 +127,14 @@ _LAZY = {
     "has_collective_ops": "ephost.about",
     "install_as_onnxruntime": "ephost.as_onnxruntime",
     "is_available": "ephost.selection",
+    "package_name": "ephost.about",
     "preload_dlls": "ephost.about",
     "print_debug_info": "ephost.about",
     "provider_options": "ephost.selection",
     "set_default_logger_verbosity": "ephost.about",
     "set_default_providers": "ephost.selection",
     "set_seed": "ephost.about",
+    "version": "ephost.about",
 }
 
 
@@ -202,6 +211,7 @@ __all__ = [
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",
+    "cuda_version",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "explain",
@@ -221,6 +231,7 @@ __all__ = [
     "has_collective_ops",
     "install_as_onnxruntime",
     "is_available",
+    "package_name",
     "preload_dlls",
     "print_debug_info",
     "provider_options",
@@ -233,4 +244,5 @@ __all__ = [
     "set_hardware_devices",
     "set_seed",
     "unregister_execution_provider_library",
+    "version",
 ]

@@ -17,6 +17,10 @@ from ephost.environment import get_available_providers, get_ep_devices
 from ephost.errors import InvalidArgument, NotImplemented
 
 ONNXRUNTIME_VERSION = "1.31.1"  # the release whose Python API this package has
+# What onnxruntime's packaging says of it, for programs that look.
+version = ONNXRUNTIME_VERSION
+package_name = "ephost"
+cuda_version = ""  # plugins bring theirs
 
 
 def get_version_string() -> str:

@@ -1,4 +1,4 @@
-"""ModelCompiler, which compiles models ahead of time; and LoRA adapters, which are named and refused."""
+"""ModelCompiler, which compiles models ahead of time."""
 
 from __future__ import annotations
 
@@ -225,69 +225,3 @@ class ModelCompiler:
 
     def clear_ep_context_data_write_func(self) -> None:
         """Nothing to do: there is never such a function."""
-
-
-class LoraAdapter:
-    """Adapters in ONNX Runtime's own file format."""
-
-    def Load(self, file_path: str) -> None:  # noqa: N802 - onnxruntime's name
-        """Refused.
-
-        Raises:
-            NotImplemented: always.
-        """
-        raise NotImplemented(f"LoRA adapters are not implemented ({file_path}): feed their tensors as inputs")
-
-
-class AdapterFormat:
-    """Adapter files: their contents can be set and read back, but not written to a file or read from one."""
-
-    def __init__(self, adapter: AdapterFormat | None = None) -> None:
-        self._adapter_version: int = 0 if adapter is None else adapter._adapter_version
-        self._model_version: int = 0 if adapter is None else adapter._model_version
-        self._parameters: dict[str, OrtValue] = {} if adapter is None else dict(adapter._parameters)
-
-    @staticmethod
-    def read_adapter(file_path: os.PathLike[str]) -> AdapterFormat:
-        """Refused.
-
-        Raises:
-            NotImplemented: always.
-        """
-        raise NotImplemented(f"LoRA adapter files are not implemented ({os.fspath(file_path)})")
-
-    def export_adapter(self, file_path: os.PathLike[str]) -> None:
-        """Refused.
-
-        Raises:
-            NotImplemented: always.
-        """
-        raise NotImplemented(f"LoRA adapter files are not implemented ({os.fspath(file_path)})")
-
-    def get_format_version(self) -> int:
-        """The version of the file format: none was read."""
-        return 0
-
-    def set_adapter_version(self, adapter_version: int) -> None:
-        """Set the adapter's version."""
-        self._adapter_version = adapter_version
-
-    def get_adapter_version(self) -> int:
-        """The adapter's version."""
-        return self._adapter_version
-
-    def set_model_version(self, model_version: int) -> None:
-        """Set the version of the model that the adapter is for."""
-        self._model_version = model_version
-
-    def get_model_version(self) -> int:
-        """The version of the model that the adapter is for."""
-        return self._model_version
-
-    def set_parameters(self, params: dict[str, OrtValue]) -> None:
-        """Set the adapter's tensors."""
-        self._parameters = dict(params)
-
-    def get_parameters(self) -> dict[str, OrtValue]:
-        """The adapter's tensors."""
-        return dict(self._parameters)

@@ -119,10 +119,13 @@ class SessionIOBinding:
     def _run(self, run_options: RunOptions | None) -> None:
         runner = self._session._open_runner()
         bound = self._bound
-        if bound is None or not runner.made(bound):
+        adapted = run_options is not None and run_options._adapted
+        if bound is None or adapted or not runner.made(bound):
             if not self._outputs:
                 raise InvalidArgument("At least one output should be requested: bind_output was not called.")
-            bound = self._bound = runner.bind(self._inputs, targets_of(self._outputs))
+            feed = {**self._inputs, **adapted} if adapted else self._inputs
+            bound = runner.bind(feed, targets_of(self._outputs))
+            self._bound = None if adapted else bound
             self._written = [value for value in self._outputs.values() if isinstance(value, OrtValue)]
         made = runner.run_bound(bound, None if run_options is None else run_options._address)
         if made is None:  # all were written where they are bound

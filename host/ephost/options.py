@@ -404,7 +404,7 @@ def _dimension(name: str, value: int) -> int:
 class RunOptions:
     """How one run is made. Runs may share it; ``terminate = True`` from any thread stops those under way."""
 
-    __slots__ = ("__weakref__", "_address", "_only_fetches", "_pointer", "_stream", "_terminate")
+    __slots__ = ("__weakref__", "_adapted", "_address", "_only_fetches", "_pointer", "_stream", "_terminate")
 
     def __init__(self) -> None:
         out = ffi.new("OrtRunOptions**")
@@ -412,6 +412,7 @@ class RunOptions:
         self._pointer = ffi.gc(out[0], api.ReleaseRunOptions)
         self._address = _address(out[0])
         self._only_fetches = False
+        self._adapted: dict[str, Any] = {}  # the tensors of active adapters
         self._stream: OrtSyncStream | None = None
         self._terminate = False
 
@@ -492,12 +493,21 @@ class RunOptions:
             check(api.AddRunConfigEntry(self._pointer, name.encode(), content.encode()))
 
     def add_active_adapter(self, adapter: Any) -> None:
-        """Refused: LoRA adapters are a file format of ONNX Runtime.
+        """Have runs take the tensors of a ``LoraAdapter`` for the inputs of their names, whatever the caller
+        feeds. Of several adapters with one name the first counts.
 
         Raises:
-            NotImplemented: always.
+            TypeError: it is no LoraAdapter.
         """
-        raise NotImplemented("LoRA adapters are not implemented: feed their tensors as inputs")
+        from ephost.adapters import LoraAdapter
+
+        if not isinstance(adapter, LoraAdapter):
+            raise TypeError(f"add_active_adapter takes a LoraAdapter, not {type(adapter).__name__}")
+        self._adapted = {**adapter._parameters, **self._adapted}
+
+    def _fed(self, feed: Any) -> Any:
+        """What a run is fed: the caller's feed, with what the adapters have."""
+        return {**feed, **self._adapted} if self._adapted else feed
 
     def get_run_config_entry(self, key: str) -> str:
         """The value of an option of the run.

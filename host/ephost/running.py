@@ -67,6 +67,7 @@ class Session:
         self, feed: Mapping[str, Any], targets: list[tuple[str, Any]], options: RunOptions | None
     ) -> list[int]:
         runner = self._open_runner()
+        feed = feed if options is None else options._fed(feed)
         bound = runner.bind(feed if type(feed) is dict else dict(feed), targets)
         made: list[int] | None = runner.run_bound(bound, None if options is None else options._address)
         return [0] * len(targets) if made is None else made

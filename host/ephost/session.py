@@ -531,7 +531,9 @@ class InferenceSession(Session):
             InvalidArgument: an unknown name, or a value of the wrong type, rank or dimension.
             EPFail and the other errors of a plugin, naming the node.
         """
-        return self._run(output_names, input_feed, None if run_options is None else run_options._address)
+        if run_options is None:
+            return self._run(output_names, input_feed, None)
+        return self._run(output_names, run_options._fed(input_feed), run_options._address)
 
     # ---- what it is ----
 

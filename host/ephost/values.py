@@ -114,13 +114,20 @@ class OrtValue:
 
     @classmethod
     def _over(
-        cls, pointer: int, element_type: int, shape: Sequence[int], device: OrtDevice, keeps: Any
+        cls,
+        pointer: int,
+        element_type: int,
+        shape: Sequence[int],
+        device: OrtDevice,
+        keeps: Any,
+        nbytes: int = 2**63 - 1,
     ) -> Self:
-        """A tensor over memory at an address of a device; ``element_type`` is the ABI's."""
+        """A tensor over memory at an address of a device; ``element_type`` is the ABI's. ``nbytes`` says how
+        much is there, where that is known to others than the caller.
+        """
         found = None if device._is_cpu() else memory_on(device)
         info = lib.ephost_get_cpu_memory_info() if found is None else found[0].info
         out, dims = ffi.new("OrtValue**"), [int(d) for d in shape]
-        nbytes = 2**63 - 1  # how much is there only the caller knows
         data = ffi.cast("void*", pointer)
         check(api.CreateTensorWithDataAsOrtValue(info, data, nbytes, dims, len(dims), element_type, out))
         if found is not None:

@@ -172,7 +172,6 @@ def test_what_belongs_to_onnxruntime_is_refused_by_name() -> None:
     for call in (
         lambda: options.register_custom_ops_library("libops.so"),
         lambda: options.set_ep_context_data_read_func(print, 10),
-        lambda: ephost.RunOptions().add_active_adapter(ephost.LoraAdapter()),
         lambda: ephost.ModelCompiler(options, b"model").set_ep_context_data_write_func(print),
     ):
         with pytest.raises(NotImplemented, match="not implemented"):

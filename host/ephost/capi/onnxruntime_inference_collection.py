@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ephost.compiler import AdapterFormat, ModelCompiler
+from ephost.adapters import AdapterFormat
+from ephost.compiler import ModelCompiler
 from ephost.devices import OrtDevice, get_ort_device_type
 from ephost.enums import OrtDeviceVendorId
 from ephost.io_binding import IOBinding

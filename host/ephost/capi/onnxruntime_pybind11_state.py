@@ -15,13 +15,14 @@ from ephost.about import (
     set_default_logger_verbosity,
     set_seed,
 )
+from ephost.adapters import LoraAdapter
 from ephost.compatibility import (
     get_compatibility_info_from_model,
     get_compatibility_info_from_model_bytes,
     get_hardware_device_ep_incompatibility_details,
     get_model_compatibility_for_ep_devices,
 )
-from ephost.compiler import LoraAdapter, ModelCompiler, OrtExternalInitializerInfo
+from ephost.compiler import ModelCompiler, OrtExternalInitializerInfo
 from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
 from ephost.enums import (
     ArenaExtendStrategy,
