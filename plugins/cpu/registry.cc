@@ -7,9 +7,13 @@ const Registry& Registry::get() {
   static const Registry registry = [] {
     Registry all;
     add_elementwise(&all);
+    add_conv(&all);
+    add_gemm(&all);
     add_generators(&all);
     add_indexing(&all);
     add_movement(&all);
+    add_norm(&all);
+    add_pool(&all);
     add_resize(&all);
     add_shapes(&all);
     return all;

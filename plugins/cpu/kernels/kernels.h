@@ -7,9 +7,13 @@
 namespace ephost::cpu {
 
 void add_elementwise(Registry* registry);
+void add_conv(Registry* registry);
+void add_gemm(Registry* registry);
 void add_generators(Registry* registry);
 void add_indexing(Registry* registry);
 void add_movement(Registry* registry);
+void add_norm(Registry* registry);
+void add_pool(Registry* registry);
 void add_resize(Registry* registry);
 void add_shapes(Registry* registry);
 

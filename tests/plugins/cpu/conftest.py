@@ -59,6 +59,31 @@ class Cpu:
     ) -> list[np.ndarray]:
         return self.session(model, **options).run(None, feeds)
 
+    def check_beside_onnxruntime(
+        self,
+        nodes: Sequence[onnx.NodeProto] | onnx.NodeProto,
+        feeds: dict[str, np.ndarray],
+        outputs: Sequence[str] = ("y",),
+        constants: dict[str, np.ndarray] | None = None,
+        opset: int = 21,
+        rtol: float = 1e-5,
+        atol: float = 1e-6,
+        **options: object,
+    ) -> None:
+        """Like `check`, for what the reference implementation gets wrong or takes too long for."""
+        onnxruntime = pytest.importorskip("onnxruntime")
+        listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
+        for open_shapes in (False, True):
+            model = make_model(listed, feeds, outputs, constants, opset, open_shapes)
+            other = onnxruntime.InferenceSession(
+                model.SerializeToString(), providers=["CPUExecutionProvider"]
+            )
+            expected = other.run(None, feeds)
+            for name, a, b in zip(outputs, self.run(model, feeds, **options), expected, strict=True):
+                assert a.dtype == b.dtype, name
+                assert a.shape == b.shape, name
+                np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=name)
+
     def check(
         self,
         nodes: Sequence[onnx.NodeProto] | onnx.NodeProto,

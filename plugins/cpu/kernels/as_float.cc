@@ -1,0 +1,165 @@
+#include "as_float.h"
+
+#include "../../compiler/half.h"
+
+namespace ephost::cpu {
+namespace {
+
+bool half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
+size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+// Shows another Prepare with float32 in place of 16-bit floats.
+class Wide final : public Prepare {
+ public:
+  explicit Wide(Prepare* inner) : Prepare(inner->node), inner_(*inner) {
+    for (int i = 0; i < inner->inputs(); ++i) {
+      in_.push_back(has(i) ? inner->in(i) : Desc{});
+      half_.push_back(half(in_.back().type));
+      if (half_.back()) {
+        in_.back().type = DType::kFloat;
+        narrow_ = inner->type(i);
+      }
+    }
+    out_.resize(static_cast<size_t>(inner->outputs()));
+  }
+
+  const Desc& in(int i) const override {
+    expect(i >= 0 && i < inputs() && has(i), "an input that the operator needs is left out");
+    return in_[static_cast<size_t>(i)];
+  }
+  const Desc& require(int i, Layout layout) override {
+    in_.at(static_cast<size_t>(i)).layout = layout;
+    inner_.require(i, layout);
+    return in_[static_cast<size_t>(i)];
+  }
+  const void* content(int i) const override {
+    if (!half_.at(static_cast<size_t>(i))) {
+      return inner_.content(i);
+    }
+    const TensorPtr wide = constant(i);
+    return wide == nullptr ? nullptr : wide->data;
+  }
+  TensorPtr constant(int i) const override {
+    const TensorPtr tensor = inner_.constant(i);
+    if (tensor == nullptr || !half_.at(static_cast<size_t>(i))) {
+      return tensor;
+    }
+    return packed<Tensor>(tensor, "float32", [&] {
+      TensorPtr wide = make_tensor(DType::kFloat, tensor->dims);
+      to_float(tensor->type, tensor->data, static_cast<float*>(mutable_data(wide)), count(tensor->dims));
+      return wide;
+    });
+  }
+  Desc& out(int o, DType type, const Dims& dims, Layout layout) override {
+    Desc& seen = out_.at(static_cast<size_t>(o));
+    inner_.out(o, type == DType::kFloat ? narrow_ : type, dims, layout);
+    seen = {type, dims, layout};
+    return seen;
+  }
+  void alias(int o, int i, size_t offset) override { inner_.alias(o, i, offset); }
+  void in_place(int, int) override {}
+  void give(int o, TensorPtr content) override { inner_.give(o, std::move(content)); }
+  void scratch(size_t bytes) override { scratch_ = bytes; }
+  int threads() const override { return inner_.threads(); }
+
+  Kernel wrap(Kernel kernel) {
+    struct Convert {
+      int index;
+      int64_t count;
+      size_t offset;
+    };
+    std::vector<Convert> in, out;
+    std::vector<void*> constants(in_.size(), nullptr);
+    std::vector<TensorPtr> held;
+    size_t offset = aligned(scratch_);
+    for (size_t i = 0; i < in_.size(); ++i) {
+      const int index = static_cast<int>(i);
+      if (!half_[i]) {
+        continue;
+      }
+      if (const TensorPtr wide = constant(index)) {
+        constants[i] = const_cast<void*>(wide->data);
+        held.push_back(wide);
+        continue;
+      }
+      in.push_back({index, in_[i].stored(), offset});
+      offset += aligned(in_[i].bytes());
+    }
+    for (size_t o = 0; o < out_.size(); ++o) {
+      if (wants(static_cast<int>(o)) && out_[o].type == DType::kFloat) {
+        out.push_back({static_cast<int>(o), out_[o].stored(), offset});
+        offset += aligned(out_[o].bytes());
+      }
+    }
+    inner_.scratch(offset);
+    const size_t inputs = in_.size(), outputs = out_.size();
+    return [=, narrow = narrow_, kernel = std::move(kernel)](const Args& args) {
+      std::vector<void*> sources(inputs), targets(outputs);
+      for (size_t i = 0; i < inputs; ++i) {
+        sources[i] =
+            constants[i] != nullptr ? constants[i] : const_cast<void*>(args.in<void>(static_cast<int>(i)));
+      }
+      for (size_t o = 0; o < outputs; ++o) targets[o] = args.out<void>(static_cast<int>(o));
+      char* memory = args.scratch<char>();
+      for (const Convert& c : in) {
+        float* wide = reinterpret_cast<float*>(memory + c.offset);
+        to_float(narrow, args.in<void>(c.index), wide, c.count);
+        sources[static_cast<size_t>(c.index)] = wide;
+      }
+      for (const Convert& c : out) targets[static_cast<size_t>(c.index)] = memory + c.offset;
+      kernel(Args(sources.data(), targets.data(), memory));
+      for (const Convert& c : out) {
+        from_float(narrow, reinterpret_cast<const float*>(memory + c.offset), args.out<void>(c.index),
+                   c.count);
+      }
+      (void)held;
+    };
+  }
+
+ private:
+  Prepare& inner_;
+  std::vector<Desc> in_, out_;
+  std::vector<bool> half_;
+  DType narrow_ = DType::kFloat;
+  size_t scratch_ = 0;
+};
+
+template <typename T>
+void widen(const void* from, float* to, int64_t n) {
+  const T* data = static_cast<const T*>(from);
+  parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) to[i] = static_cast<float>(data[i]);
+  });
+}
+template <typename T>
+void narrow(const float* from, void* to, int64_t n) {
+  T* data = static_cast<T*>(to);
+  parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) data[i] = T(from[i]);
+  });
+}
+
+}  // namespace
+
+void to_float(DType type, const void* from, float* to, int64_t n) {
+  type == DType::kFloat16 ? widen<Half>(from, to, n) : widen<BFloat16>(from, to, n);
+}
+
+void from_float(DType type, const float* from, void* to, int64_t n) {
+  type == DType::kFloat16 ? narrow<Half>(from, to, n) : narrow<BFloat16>(from, to, n);
+}
+
+Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare) {
+  bool any = false;
+  for (int i = 0; i < p.inputs(); ++i) {
+    any = any || (p.has(i) && half(p.type(i)));
+  }
+  if (!any) {
+    return prepare(p);
+  }
+  Wide wide(&p);
+  Kernel kernel = prepare(wide);
+  return kernel == nullptr ? nullptr : wide.wrap(std::move(kernel));
+}
+
+}  // namespace ephost::cpu

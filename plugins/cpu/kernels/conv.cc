@@ -1,0 +1,406 @@
+// Conv and ConvTranspose: float32 on oneDNN, with the activations and additions that passes put into
+// "ephost.Conv"; float64, and what oneDNN does not have, by plain loops.
+#include <cmath>
+
+#include "as_float.h"
+#include "kernels.h"
+#include "post.h"
+#include "window.h"
+
+namespace ephost::cpu {
+namespace {
+
+using dnn::Md;
+
+// Inputs: x, weights, bias, operands of the posts.
+constexpr int kOperands = 3;
+
+struct Problem {
+  Window window;
+  Dims source, weights, target;  // As ONNX has them.
+  int64_t groups = 1;
+  bool transposed = false, biased = false;
+};
+
+Problem convolution(const Prepare& p) {
+  Problem c;
+  c.source = p.dims(0);
+  c.weights = p.dims(1);
+  c.groups = p.node.i("group", 1);
+  c.biased = p.inputs() > 2 && p.has(2);
+  p.expect(c.weights.size() >= 3 && c.source.size() == c.weights.size(),
+           "input and weights have the same rank, at least 3");
+  p.expect(c.groups > 0 && c.source[1] == c.weights[1] * c.groups && c.weights[0] % c.groups == 0,
+           "the channels of input, weights and groups do not fit each other");
+  p.expect(!c.biased || p.in(2).count() == c.weights[0], "the bias has not one element for each channel");
+  c.window = window_of(p, c.source, Dims(c.weights.begin() + 2, c.weights.end()));
+  c.target = {c.source[0], c.weights[0]};
+  c.target.insert(c.target.end(), c.window.out.begin(), c.window.out.end());
+  return c;
+}
+
+Problem transposed_convolution(const Prepare& p) {
+  Problem c;
+  c.transposed = true;
+  c.source = p.dims(0);
+  c.weights = p.dims(1);
+  c.groups = p.node.i("group", 1);
+  c.biased = p.inputs() > 2 && p.has(2);
+  p.expect(c.weights.size() >= 3 && c.source.size() == c.weights.size(),
+           "input and weights have the same rank, at least 3");
+  p.expect(c.groups > 0 && c.source[1] == c.weights[0] && c.weights[0] % c.groups == 0,
+           "the channels of input, weights and groups do not fit each other");
+  const size_t rank = c.weights.size() - 2;
+  Window& w = c.window;
+  w.in.assign(c.source.begin() + 2, c.source.end());
+  w.kernel.assign(c.weights.begin() + 2, c.weights.end());
+  w.strides = p.node.ints("strides", Dims(rank, 1));
+  w.dilations = p.node.ints("dilations", Dims(rank, 1));
+  const Dims extra = p.node.ints("output_padding", Dims(rank, 0));
+  const Dims shape = p.node.ints("output_shape");
+  const Dims pads = p.node.ints("pads", Dims(2 * rank, 0));
+  p.expect(w.strides.size() == rank && w.dilations.size() == rank && pads.size() == 2 * rank &&
+               extra.size() == rank && (shape.empty() || shape.size() >= rank),
+           "strides, dilations, pads or output sizes do not fit the kernel's rank");
+  const std::string mode = p.node.s("auto_pad", "NOTSET");
+  for (size_t i = 0; i < rank; ++i) {
+    p.expect(w.strides[i] > 0 && w.dilations[i] > 0 && w.kernel[i] > 0,
+             "strides, dilations and kernel sizes are positive");
+    const int64_t full = (w.in[i] - 1) * w.strides[i] + w.span(i) + extra[i];
+    int64_t begin = pads[i], out = full - pads[i] - pads[rank + i];
+    const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+    if (!shape.empty() || same) {
+      out = shape.empty() ? w.in[i] * w.strides[i] : shape[shape.size() - rank + i];
+      const int64_t total = std::max<int64_t>(0, full - out);
+      begin = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    } else if (mode == "VALID") {
+      begin = 0;
+      out = full;
+    }
+    p.expect(out >= 0, "the pads are larger than the output");
+    w.begin.push_back(begin);
+    w.end.push_back((w.in[i] - 1) * w.strides[i] + w.span(i) - begin - out);
+    w.out.push_back(out);
+  }
+  c.target = {c.source[0], c.weights[1] * c.groups};
+  p.expect(!c.biased || p.in(2).count() == c.target[1], "the bias has not one element for each channel");
+  c.target.insert(c.target.end(), w.out.begin(), w.out.end());
+  return c;
+}
+
+// ---- Plain loops
+
+template <typename T>
+Kernel plain_loops(const Problem& c) {
+  return [c](const Args& args) {
+    const Window& w = c.window;
+    const T *x = args.in<T>(0), *weights = args.in<T>(1);
+    const T* bias = c.biased ? args.in<T>(2) : nullptr;
+    T* y = args.out<T>(0);
+    const size_t rank = w.rank();
+    const int64_t channels = c.target[1], inputs = c.source[1];
+    const int64_t group_out = channels / c.groups, group_in = inputs / c.groups;
+    const int64_t out_size = count(w.out), in_size = count(w.in), taps = count(w.kernel);
+    parallel_for(c.target[0] * channels * out_size, 64, [&](int64_t i, int64_t end) {
+      std::vector<int64_t> at(rank), tap(rank);
+      for (; i < end; ++i) {
+        int64_t rest = i % out_size;
+        const int64_t channel = i / out_size % channels, batch = i / out_size / channels;
+        for (size_t d = rank; d-- > 0; rest /= w.out[d]) at[d] = rest % w.out[d];
+        const int64_t group = channel / group_out;
+        T sum = bias == nullptr ? T{} : bias[channel];
+        for (int64_t k = 0; k < taps; ++k) {
+          rest = k;
+          for (size_t d = rank; d-- > 0; rest /= w.kernel[d]) tap[d] = rest % w.kernel[d];
+          int64_t from = 0;
+          bool inside = true;
+          for (size_t d = 0; d < rank && inside; ++d) {
+            int64_t position;
+            if (c.transposed) {
+              position = at[d] + w.begin[d] - tap[d] * w.dilations[d];
+              inside = position >= 0 && position % w.strides[d] == 0;
+              position /= w.strides[d];
+            } else {
+              position = at[d] * w.strides[d] - w.begin[d] + tap[d] * w.dilations[d];
+            }
+            inside = inside && position >= 0 && position < w.in[d];
+            from = from * w.in[d] + position;
+          }
+          if (!inside) {
+            continue;
+          }
+          for (int64_t j = 0; j < group_in; ++j) {
+            const int64_t source = group * group_in + j;
+            const int64_t weight =
+                c.transposed ? source * group_out + channel % group_out : channel * group_in + j;
+            sum += x[(batch * inputs + source) * in_size + from] * weights[weight * taps + k];
+          }
+        }
+        y[i] = sum;
+      }
+    });
+  };
+}
+
+// ---- oneDNN
+
+struct Mds {
+  Md source, weights, bias, target;
+};
+
+// The weights as oneDNN names their dimensions: [groups,] out, in, kernel...
+Dims weight_dims(const Problem& c) {
+  Dims dims = c.weights;
+  if (c.transposed) {
+    std::swap(dims[0], dims[1]);
+    if (c.groups > 1) {
+      dims[1] /= c.groups;
+    }
+  } else if (c.groups > 1) {
+    dims[0] /= c.groups;
+  }
+  if (c.groups > 1) {
+    dims.insert(dims.begin(), c.groups);
+  }
+  return dims;
+}
+
+// The same as they lie in the model.
+Md weight_md(const Problem& c) {
+  const Dims dims = weight_dims(c);
+  if (!c.transposed) {
+    return dnn::plain(dims);
+  }
+  // [in, out, kernel...] in each group.
+  const size_t out = c.groups > 1 ? 1 : 0;
+  Dims stored = dims;
+  std::swap(stored[out], stored[out + 1]);
+  dnnl::memory::dims strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * stored[i];
+  }
+  std::swap(strides[out], strides[out + 1]);
+  return Md(dims, dnnl::memory::data_type::f32, strides);
+}
+
+// A primitive description, of either kind.
+struct Made {
+  dnnl::primitive primitive;
+  Mds mds;
+  Md scratch;
+  std::string implementation;
+};
+
+template <typename Description>
+Made finish(const Description& pd) {
+  Made made;
+  made.mds = {pd.src_desc(), pd.weights_desc(), pd.bias_desc(), pd.dst_desc()};
+  made.scratch = pd.scratchpad_desc();
+  made.implementation = pd.impl_info_str();
+  return made;
+}
+
+// Null where oneDNN has nothing for it. With `only_look` the primitive, which costs compilation, is left out.
+std::optional<Made> make(const Problem& c, const Mds& mds, const dnnl::primitive_attr& attr, bool only_look) {
+  const Window& w = c.window;
+  Dims dilations = w.dilations, end;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    --dilations[i];
+    end.push_back(c.transposed ? w.end[i] : reach(w, i));
+  }
+  const Md none;
+  try {
+    if (c.transposed) {
+      const dnnl::deconvolution_forward::primitive_desc pd(
+          dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
+          mds.source, mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end,
+          attr);
+      Made made = finish(pd);
+      if (!only_look) made.primitive = dnnl::deconvolution_forward(pd);
+      return made;
+    }
+    const dnnl::convolution_forward::primitive_desc pd(
+        dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, mds.source,
+        mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end, attr);
+    Made made = finish(pd);
+    if (!only_look) made.primitive = dnnl::convolution_forward(pd);
+    return made;
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
+}
+
+// Whether all layouts are ones that the planner knows, and it is not the reference implementation.
+bool good(const std::optional<Made>& made, const Problem& c) {
+  return made.has_value() && made->implementation.rfind("ref", 0) != 0 &&
+         dnn::layout_of(made->mds.source, c.source).has_value() &&
+         dnn::layout_of(made->mds.target, c.target).has_value();
+}
+
+Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
+  std::vector<Dims> operand_dims;
+  bool same_shape = true;
+  for (int i = kOperands; i < p.inputs(); ++i) {
+    operand_dims.push_back(p.dims(i));
+    same_shape = same_shape && operand_dims.back() == c.target;
+  }
+  const bool constant = p.constant(1) != nullptr;
+  const std::string key = (c.transposed ? "deconvolution " : "convolution ") + std::to_string(c.groups);
+  const Md original = weight_md(c);
+  Mds mds;
+  mds.source = dnn::any(c.source);
+  mds.weights = constant ? dnn::any(weight_dims(c)) : original;
+  mds.bias = c.biased ? dnn::plain({c.target[1]}) : Md();
+  mds.target = dnn::any(c.target);
+
+  // Look what it likes best, then ask for exactly that together with the posts.
+  dnnl::primitive_attr attr = dnn::attributes();
+  bool fused = same_shape || operand_dims.empty();
+  if (operand_dims.empty()) {
+    add_posts(posts, {}, &attr);
+  }
+  std::optional<Made> made = make(c, mds, attr, true);
+  if (!good(made, c)) {
+    mds.source = dnn::plain(c.source);
+    mds.target = dnn::plain(c.target);
+    made = make(c, mds, attr, true);
+    if (!good(made, c) && !posts.empty()) {
+      fused = false;
+    }
+  }
+  std::vector<Md> operands;
+  if (fused && made.has_value()) {
+    mds = made->mds;
+    operands.assign(operand_dims.size(), made->mds.target);
+    add_posts(posts, operands, &attr);
+    made = make(c, mds, attr, false);
+    fused = good(made, c);
+  }
+  if (!fused) {
+    mds.source = dnn::plain(c.source);
+    mds.weights = constant ? dnn::any(weight_dims(c)) : original;
+    mds.target = dnn::plain(c.target);
+    made = make(c, mds, dnn::attributes(), false);
+  }
+  if (!made.has_value()) {
+    return nullptr;
+  }
+
+  const Layout from = *dnn::layout_of(made->mds.source, c.source);
+  const Layout to = *dnn::layout_of(made->mds.target, c.target);
+  p.require(0, from);
+  const Dims dims = fused ? c.target : posted(operand_dims, c.target);
+  p.out(0, DType::kFloat, dims, to);
+  std::vector<dnn::Primitive::Argument> arguments = {{DNNL_ARG_SRC, made->mds.source},
+                                                     {DNNL_ARG_WEIGHTS, made->mds.weights},
+                                                     {DNNL_ARG_DST, made->mds.target},
+                                                     {DNNL_ARG_SCRATCHPAD, made->scratch}};
+  if (c.biased) {
+    arguments.push_back({DNNL_ARG_BIAS, made->mds.bias});
+  }
+  if (fused) {
+    int number = 0;
+    size_t operand = 0;
+    for (const Post& post : posts) {
+      if (post.binary()) {
+        arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(number) | DNNL_ARG_SRC_1, made->mds.target});
+        p.require(kOperands + static_cast<int>(operand++), to);
+      }
+      ++number;
+    }
+  } else {
+    for (int i = kOperands; i < p.inputs(); ++i) p.require(i, Layout::kPlain);
+  }
+  std::shared_ptr<dnn::Packed> weights;
+  if (constant) {
+    weights = dnn::packed(p.constant(1), key, original, p.constant(1)->data, made->mds.weights);
+  }
+  const auto primitive = std::make_shared<dnn::Primitive>(made->primitive, std::move(arguments));
+  const size_t primitive_scratch = (made->scratch.get_size() + 63) & ~size_t{63};
+  const bool in_scratch = !fused && dims != c.target;
+  p.scratch(primitive_scratch + (in_scratch ? static_cast<size_t>(count(c.target)) * sizeof(float) : 0));
+  const int inputs = p.inputs();
+  return [=, target = c.target, biased = c.biased](const Args& args) {
+    void* pointers[16];
+    size_t n = 0;
+    char* scratch = args.scratch<char>();
+    float* y = args.out<float>(0);
+    float* made_here = in_scratch ? reinterpret_cast<float*>(scratch + primitive_scratch) : y;
+    pointers[n++] = const_cast<void*>(args.in<void>(0));
+    pointers[n++] = weights != nullptr ? weights->memory.get() : const_cast<void*>(args.in<void>(1));
+    pointers[n++] = made_here;
+    pointers[n++] = scratch;
+    if (biased) {
+      pointers[n++] = const_cast<void*>(args.in<void>(2));
+    }
+    for (int i = kOperands; fused && i < inputs; ++i) {
+      pointers[n++] = const_cast<void*>(args.in<void>(i));
+    }
+    primitive->run(pointers);
+    if (fused) {
+      return;
+    }
+    std::vector<const float*> values;
+    for (int i = kOperands; i < inputs; ++i) values.push_back(args.in<float>(i));
+    if (in_scratch) {
+      // Spread what was made over the larger output: as adding it to zeros does.
+      std::fill(y, y + count(dims), 0.0f);
+      apply_posts({{"add", 0, 0}}, {target}, {made_here}, dims, y);
+    }
+    apply_posts(posts, operand_dims, values, dims, y);
+  };
+}
+
+Kernel conv(Prepare& p, const Problem& c) {
+  const std::vector<Post> posts = posts_of(p.node);
+  p.expect(p.type(1) == p.type(0), "input and weights have different types");
+  if (count(c.target) == 0 || c.source[1] == 0) {
+    p.out(0, p.type(0), c.target);
+    return [](const Args&) {};
+  }
+  if (p.type(0) == DType::kFloat) {
+    if (c.source.size() <= 5) {
+      if (Kernel kernel = on_onednn(p, c, posts)) {
+        return kernel;
+      }
+    }
+    p.require(0, Layout::kPlain);
+    std::vector<Dims> operand_dims;
+    for (int i = kOperands; i < p.inputs(); ++i) {
+      operand_dims.push_back(p.require(i, Layout::kPlain).dims);
+    }
+    p.out(0, DType::kFloat, c.target);
+    p.expect(posted(operand_dims, c.target) == c.target, "an operand is larger than the output");
+    return [=, loops = plain_loops<float>(c)](const Args& args) {
+      loops(args);
+      std::vector<const float*> values;
+      for (size_t i = 0; i < operand_dims.size(); ++i) {
+        values.push_back(args.in<float>(kOperands + static_cast<int>(i)));
+      }
+      apply_posts(posts, operand_dims, values, c.target, args.out<float>(0));
+    };
+  }
+  for (int i = 0; i < p.inputs(); ++i) {
+    if (p.has(i) && p.dims(i).size() >= 2) p.require(i, Layout::kPlain);
+  }
+  p.out(0, p.type(0), c.target);
+  return plain_loops<double>(c);
+}
+
+}  // namespace
+
+void add_conv(Registry* registry) {
+  const auto forward = with_halves([](Prepare& p) { return conv(p, convolution(p)); });
+  const auto backward = with_halves([](Prepare& p) { return conv(p, transposed_convolution(p)); });
+  registry->add({.type = "Conv", .prepare = forward, .types = kFloats, .any_layout = true});
+  registry->add(
+      {.domain = "ephost", .type = "Conv", .prepare = forward, .types = kFloats, .any_layout = true});
+  registry->add({.type = "ConvTranspose", .prepare = backward, .types = kFloats, .any_layout = true});
+  registry->add({.domain = "ephost",
+                 .type = "ConvTranspose",
+                 .prepare = backward,
+                 .types = kFloats,
+                 .any_layout = true});
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,330 @@
+// Pooling. Windows over float32 run on oneDNN, in whatever layout the input has; other types, indices, and
+// what oneDNN does not have, by plain loops.
+#include <cmath>
+#include <limits>
+
+#include "as_float.h"
+#include "dnn.h"
+#include "kernels.h"
+#include "window.h"
+
+namespace ephost::cpu {
+namespace {
+
+// ---- Windows
+
+// Calls visit(output, where its channel begins, taps inside of the input, their number, taps inside of the
+// padded input) for each output.
+template <typename Visit>
+void for_windows(const Dims& dims, const Window& w, const Visit& visit) {
+  const size_t rank = w.rank();
+  const int64_t out_size = count(w.out), in_size = count(w.in), taps = count(w.kernel);
+  parallel_for(dims[0] * dims[1] * out_size, 256, [&](int64_t i, int64_t end) {
+    std::vector<int64_t> inside(static_cast<size_t>(taps));
+    for (; i < end; ++i) {
+      int64_t rest = i % out_size;
+      int64_t at[8] = {};
+      for (size_t d = rank; d-- > 0; rest /= w.out[d]) at[d] = rest % w.out[d];
+      int64_t n = 0, padded = 0;
+      for (int64_t k = 0; k < taps; ++k) {
+        int64_t from = 0;
+        bool in_input = true, in_pads = true;
+        int64_t stride_of_tap = taps;
+        rest = k;
+        for (size_t d = 0; d < rank; ++d) {
+          stride_of_tap /= w.kernel[d];
+          const int64_t tap = rest / stride_of_tap;
+          rest %= stride_of_tap;
+          const int64_t position = at[d] * w.strides[d] - w.begin[d] + tap * w.dilations[d];
+          in_input = in_input && position >= 0 && position < w.in[d];
+          in_pads = in_pads && position < w.in[d] + w.end[d];
+          from = from * w.in[d] + position;
+        }
+        padded += in_pads;
+        if (in_input) inside[static_cast<size_t>(n++)] = from;
+      }
+      visit(i, i / out_size * in_size, inside.data(), n, padded);
+    }
+  });
+}
+
+template <typename T>
+Kernel max_loops(const Dims& dims, const Window& w, bool column_major) {
+  return [=](const Args& args) {
+    const T* x = args.in<T>(0);
+    T* y = args.out<T>(0);
+    int64_t* indices = args.out<int64_t>(1);
+    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n, int64_t) {
+      T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                    : std::numeric_limits<T>::lowest();
+      int64_t where = 0;
+      for (int64_t k = 0; k < n; ++k) {
+        const T value = x[base + taps[k]];
+        if (k == 0 || value > best || value != value) {
+          best = value;
+          where = taps[k];
+        }
+      }
+      y[i] = best;
+      if (indices != nullptr) {
+        if (column_major) {
+          // Steps grow from the first dimension on.
+          int64_t rest = where, at = 0, step = count(w.in);
+          for (size_t d = w.rank(); d-- > 0; rest /= w.in[d]) {
+            step /= w.in[d];
+            at += rest % w.in[d] * step;
+          }
+          where = at;
+        }
+        indices[i] = base + where;
+      }
+    });
+  };
+}
+
+template <typename T>
+Kernel average_loops(const Dims& dims, const Window& w, bool with_pads) {
+  return [=](const Args& args) {
+    const T* x = args.in<T>(0);
+    T* y = args.out<T>(0);
+    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n, int64_t padded) {
+      T sum = 0;
+      for (int64_t k = 0; k < n; ++k) sum += x[base + taps[k]];
+      const int64_t by = with_pads ? padded : n;
+      y[i] = by == 0 ? T{} : sum / static_cast<T>(by);
+    });
+  };
+}
+
+template <typename T>
+Kernel norm_loops(const Dims& dims, const Window& w, T power) {
+  return [=](const Args& args) {
+    const T* x = args.in<T>(0);
+    T* y = args.out<T>(0);
+    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n, int64_t) {
+      T sum = 0;
+      for (int64_t k = 0; k < n; ++k) {
+        const T value = std::abs(x[base + taps[k]]);
+        sum += power == 1 ? value : power == 2 ? value * value : std::pow(value, power);
+      }
+      y[i] = power == 1 ? sum : power == 2 ? std::sqrt(sum) : std::pow(sum, 1 / power);
+    });
+  };
+}
+
+Kernel on_onednn(Prepare& p, const Dims& dims, const Window& w, const Dims& out, dnnl::algorithm algorithm) {
+  const Layout layout = p.in(0).layout;
+  Dims dilations = w.dilations, end;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    --dilations[i];
+    end.push_back(reach(w, i));
+    // oneDNN wants pads smaller than the kernel: a window has an element of the input.
+    if (w.begin[i] >= w.span(i) || end[i] >= w.span(i) || end[i] < 0) {
+      return nullptr;
+    }
+  }
+  try {
+    const dnn::Md source = dnn::describe(dims, layout), target = dnn::describe(out, layout);
+    const dnnl::pooling_forward::primitive_desc pd(dnn::engine(), dnnl::prop_kind::forward_inference,
+                                                   algorithm, source, target, w.strides, w.kernel, dilations,
+                                                   w.begin, end, dnn::attributes());
+    const auto primitive = std::make_shared<dnn::Primitive>(
+        dnnl::pooling_forward(pd),
+        std::vector<dnn::Primitive::Argument>{
+            {DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}, {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+    p.out(0, DType::kFloat, out, layout);
+    p.scratch(pd.scratchpad_desc().get_size());
+    return [primitive](const Args& args) {
+      void* pointers[] = {const_cast<void*>(args.in<void>(0)), args.out<void>(0), args.scratch<void>()};
+      primitive->run(pointers);
+    };
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+struct Pool {
+  Dims in, out;
+  Window window;
+};
+
+Pool pool_of(const Prepare& p) {
+  Pool pool;
+  pool.in = p.dims(0);
+  const Dims kernel = p.node.ints("kernel_shape");
+  p.expect(!kernel.empty() && kernel.size() <= 8, "the kernel has one to eight dimensions");
+  pool.window = window_of(p, pool.in, kernel);
+  pool.out = {pool.in[0], pool.in[1]};
+  pool.out.insert(pool.out.end(), pool.window.out.begin(), pool.window.out.end());
+  return pool;
+}
+
+bool fits_onednn(const Prepare& p, const Pool& pool) {
+  return p.type(0) == DType::kFloat && pool.in.size() <= 5 && count(pool.out) > 0 && count(pool.in) > 0;
+}
+
+Kernel max_pool(Prepare& p) {
+  const Pool pool = pool_of(p);
+  const bool indices = p.outputs() > 1 && p.wants(1);
+  if (fits_onednn(p, pool) && !indices) {
+    if (Kernel kernel = on_onednn(p, pool.in, pool.window, pool.out, dnnl::algorithm::pooling_max)) {
+      return kernel;
+    }
+  }
+  p.require(0, Layout::kPlain);
+  p.out(0, p.type(0), pool.out);
+  if (indices) {
+    p.out(1, DType::kInt64, pool.out);
+  }
+  const bool columns = p.node.i("storage_order", 0) != 0;
+  switch (p.type(0)) {
+    case DType::kInt8:
+      return max_loops<int8_t>(pool.in, pool.window, columns);
+    case DType::kUint8:
+      return max_loops<uint8_t>(pool.in, pool.window, columns);
+    case DType::kDouble:
+      return max_loops<double>(pool.in, pool.window, columns);
+    default:
+      return max_loops<float>(pool.in, pool.window, columns);
+  }
+}
+
+Kernel average_pool(Prepare& p) {
+  const Pool pool = pool_of(p);
+  const bool with_pads = p.node.i("count_include_pad", 0) != 0;
+  bool exact = true;  // Whether the last windows stay within the pads.
+  for (size_t i = 0; i < pool.window.rank(); ++i) {
+    exact = exact && reach(pool.window, i) <= pool.window.end[i];
+  }
+  if (fits_onednn(p, pool) && (exact || !with_pads)) {
+    const auto algorithm = with_pads ? dnnl::algorithm::pooling_avg_include_padding
+                                     : dnnl::algorithm::pooling_avg_exclude_padding;
+    if (Kernel kernel = on_onednn(p, pool.in, pool.window, pool.out, algorithm)) {
+      return kernel;
+    }
+  }
+  p.require(0, Layout::kPlain);
+  p.out(0, p.type(0), pool.out);
+  return p.type(0) == DType::kDouble ? average_loops<double>(pool.in, pool.window, with_pads)
+                                     : average_loops<float>(pool.in, pool.window, with_pads);
+}
+
+Kernel lp_pool(Prepare& p) {
+  const Pool pool = pool_of(p);
+  p.require(0, Layout::kPlain);
+  p.out(0, p.type(0), pool.out);
+  const int64_t power = p.node.i("p", 2);
+  return p.type(0) == DType::kDouble ? norm_loops<double>(pool.in, pool.window, static_cast<double>(power))
+                                     : norm_loops<float>(pool.in, pool.window, static_cast<float>(power));
+}
+
+// ---- The whole of each channel
+
+enum class Whole { kAverage, kMax, kNorm };
+
+template <typename T>
+Kernel whole_loops(const Desc& in, Whole what, T power) {
+  const int64_t batch = in.dims[0], channels = in.dims[1], size = count(in.dims, 2, in.dims.size());
+  // Channels lie `lanes` at a time side by side: 1, a block, or all of them.
+  const int64_t block = block_of(in.layout);
+  const int64_t lanes = in.layout == Layout::kChannelsLast ? channels : block;
+  const int64_t groups = (channels + lanes - 1) / lanes;
+  return [=](const Args& args) {
+    const T* x = args.in<T>(0);
+    T* y = args.out<T>(0);
+    parallel_for(
+        batch * groups, std::max<int64_t>(1, kGrain / (size * lanes + 1)), [&](int64_t i, int64_t end) {
+          std::vector<T> sums(static_cast<size_t>(std::max<int64_t>(lanes, 8)));
+          for (; i < end; ++i) {
+            const T* from = x + i * size * lanes;
+            const int64_t n = i / groups, first = i % groups * lanes;
+            const int64_t used = std::min(lanes, channels - first);
+            T* to = y + n * channels + first;
+            // A channel on its own is summed in eight parts, so that the additions do not wait for each
+            // other.
+            const int64_t width = lanes == 1 ? std::min<int64_t>(8, size) : lanes;
+            const int64_t steps = lanes == 1 ? size / width : size;
+            T* s = sums.data();
+            std::fill(sums.begin(), sums.end(),
+                      what == Whole::kMax ? -std::numeric_limits<T>::infinity() : T{});
+            const auto add = [&](T& sum, T value) {
+              switch (what) {
+                case Whole::kAverage:
+                  sum += value;
+                  break;
+                case Whole::kMax:
+                  sum = value > sum || value != value ? value : sum;
+                  break;
+                case Whole::kNorm:
+                  sum += power == 2 ? value * value : std::pow(std::abs(value), power);
+                  break;
+              }
+            };
+            if (what == Whole::kAverage && width == 8) {
+              for (int64_t k = 0; k < steps; ++k) {
+                for (int64_t l = 0; l < 8; ++l) s[l] += from[k * 8 + l];
+              }
+            } else if (what == Whole::kAverage) {
+              for (int64_t k = 0; k < steps; ++k) {
+                for (int64_t l = 0; l < width; ++l) s[l] += from[k * width + l];
+              }
+            } else {
+              for (int64_t k = 0; k < steps; ++k) {
+                for (int64_t l = 0; l < width; ++l) add(s[l], from[k * width + l]);
+              }
+            }
+            if (lanes == 1) {
+              for (int64_t k = steps * width; k < size; ++k) add(s[0], from[k]);
+              for (int64_t l = 1; l < width; ++l) {
+                s[0] = what == Whole::kMax ? (s[l] > s[0] || s[l] != s[l] ? s[l] : s[0]) : s[0] + s[l];
+              }
+            }
+            for (int64_t l = 0; l < used; ++l) {
+              to[l] = what == Whole::kAverage ? s[l] / static_cast<T>(size)
+                      : what == Whole::kNorm  ? static_cast<T>(std::pow(s[l], 1 / power))
+                                              : s[l];
+            }
+          }
+        });
+  };
+}
+
+Kernel whole(Prepare& p, Whole what) {
+  const Desc in = p.in(0);
+  p.expect(in.dims.size() >= 2, "the input has at least two dimensions");
+  Dims dims(in.dims.size(), 1);
+  dims[0] = in.dims[0];
+  dims[1] = in.dims[1];
+  p.out(0, in.type, dims);
+  const int64_t power = p.node.i("p", 2);
+  return in.type == DType::kDouble ? whole_loops<double>(in, what, static_cast<double>(power))
+                                   : whole_loops<float>(in, what, static_cast<float>(power));
+}
+
+}  // namespace
+
+void add_pool(Registry* registry) {
+  constexpr Types kMax = kFloats | Types{DType::kInt8, DType::kUint8, DType::kInt64};
+  registry->add({.type = "MaxPool",
+                 .supports =
+                     [](const Node& node) {
+                       return node.in(0) != nullptr && node.in(0)->type == DType::kInt64 ? "int64" : "";
+                     },
+                 .prepare = with_halves(max_pool),
+                 .types = kMax,
+                 .any_layout = true});
+  registry->add(
+      {.type = "AveragePool", .prepare = with_halves(average_pool), .types = kFloats, .any_layout = true});
+  registry->add({.type = "LpPool", .prepare = with_halves(lp_pool), .types = kFloats, .any_layout = true});
+  const auto global = [&](const char* type, Whole what) {
+    registry->add({.type = type,
+                   .prepare = with_halves([what](Prepare& p) { return whole(p, what); }),
+                   .types = kFloats,
+                   .any_layout = true});
+  };
+  global("GlobalAveragePool", Whole::kAverage);
+  global("GlobalMaxPool", Whole::kMax);
+  global("GlobalLpPool", Whole::kNorm);
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,26 @@
+// Sliding windows, as convolutions and pooling have them: strides, dilations and pads of the model's
+// attributes.
+#ifndef EPHOST_CPU_WINDOW_H_
+#define EPHOST_CPU_WINDOW_H_
+
+#include "../operator.h"
+
+namespace ephost::cpu {
+
+struct Window {
+  Dims in, out, kernel, strides, dilations, begin, end;  // Of the spatial dimensions.
+
+  size_t rank() const { return in.size(); }
+  // What the kernel spans with its dilation.
+  int64_t span(size_t i) const { return (kernel[i] - 1) * dilations[i] + 1; }
+};
+
+// The window of a node over an input of shape [N, C, spatial...]. `end` is what was asked for, less or more
+// where `ceil_mode` makes the last windows reach further: see `reach`.
+Window window_of(const Prepare& p, const Dims& input, const Dims& kernel);
+// Pads at the end with which the output size comes out exactly, negative where input at the end is not read.
+int64_t reach(const Window& window, size_t i);
+
+}  // namespace ephost::cpu
+
+#endif

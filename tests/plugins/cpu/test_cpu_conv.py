@@ -1,0 +1,119 @@
+"""Conv and ConvTranspose on the CPU plugin."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("weights", ["constant", "input"])
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((1, 3, 17, 19), (16, 3, 7, 7), {"strides": [2, 2], "pads": [3, 3, 3, 3]}),
+        ((2, 16, 9, 9), (24, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((2, 13, 9, 9), (11, 13, 3, 3), {"pads": [0, 1, 2, 1]}),
+        ((1, 16, 8, 8), (8, 16, 1, 1), {}),
+        ((1, 16, 9, 9), (16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ((1, 12, 9, 9), (12, 1, 5, 5), {"group": 12, "auto_pad": "SAME_UPPER"}),
+        ((1, 12, 9, 9), (18, 4, 3, 3), {"group": 3, "auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+        ((1, 16, 9, 9), (32, 8, 3, 3), {"group": 2, "dilations": [2, 2]}),
+        ((1, 3, 25), (5, 3, 4), {"strides": [3]}),
+        ((1, 16, 25), (16, 16, 3), {"pads": [1, 1]}),
+        ((1, 3, 5, 6, 7), (8, 3, 2, 3, 2), {"pads": [1, 0, 1, 0, 1, 0]}),
+    ],
+)
+def test_convolution(
+    cpu_plugin: Cpu, x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], weights: str
+) -> None:
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)
+    feeds, constants = {"x": random(*x)}, {"w": random(*w, seed=1), "b": random(w[0], seed=2)}
+    if weights == "input":
+        feeds, constants = feeds | constants, {}
+    cpu_plugin.check(node, feeds, constants=constants, rtol=1e-4, atol=1e-4)
+
+
+@QUICK
+@given(data=st.data())
+def test_convolution_of_any_shape(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 2))
+    groups = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
+    channels = groups * data.draw(st.integers(1, 9))
+    filters = groups * data.draw(st.integers(1, 9))
+    kernel = data.draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank))
+    strides = data.draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank))
+    dilations = data.draw(st.lists(st.integers(1, 2), min_size=rank, max_size=rank))
+    pads = data.draw(st.lists(st.integers(0, 2), min_size=2 * rank, max_size=2 * rank))
+    size = data.draw(st.lists(st.integers(7, 12), min_size=rank, max_size=rank))
+    node = helper.make_node(
+        "Conv", ["x", "w"], ["y"], group=groups, strides=strides, dilations=dilations, pads=pads
+    )
+    constants = {"w": random(filters, channels // groups, *kernel, seed=1)}
+    cpu_plugin.check(node, {"x": random(2, channels, *size)}, constants=constants, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_convolution_of_other_types(cpu_plugin: Cpu, dtype: type) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    constants = {"w": random(5, 4, 3, 3, seed=1, dtype=dtype) / dtype(6)}
+    tolerance = 2e-2 if dtype is np.float16 else 1e-9
+    cpu_plugin.check(
+        node, {"x": random(1, 4, 6, 6, dtype=dtype)}, constants=constants, rtol=tolerance, atol=tolerance
+    )
+
+
+def test_layouts_stay_right_through_a_chain_of_odd_channels(cpu_plugin: Cpu) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["c", "w1", "b1"], ["d"]),
+    ]
+    constants = {"w0": random(13, 3, 3, 3), "w1": random(21, 13, 1, 1), "b1": random(21)}
+    cpu_plugin.check(
+        nodes, {"x": random(2, 3, 10, 10)}, outputs=["d", "b"], constants=constants, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((1, 8, 5, 6), (8, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((1, 5, 5, 6), (5, 7, 2, 2), {"strides": [2, 2]}),
+        ((1, 8, 5, 6), (8, 4, 3, 3), {"strides": [2, 2], "output_padding": [1, 1]}),
+        ((1, 8, 5, 6), (8, 4, 3, 3), {"group": 2, "strides": [1, 2], "dilations": [2, 1]}),
+        ((1, 8, 5, 6), (8, 1, 4, 4), {"group": 8, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((1, 3, 5, 5), (3, 2, 3, 3), {"strides": [3, 3], "output_shape": [15, 16]}),
+        ((1, 3, 5, 5), (3, 2, 3, 3), {"strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+        ((1, 3, 9), (3, 4, 4), {"strides": [2]}),
+    ],
+)
+def test_transposed_convolution(
+    cpu_plugin: Cpu, x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], **attributes)
+    constants = {"w": random(*w, seed=1), "b": random(w[1] * attributes.get("group", 1), seed=2)}
+    cpu_plugin.check_beside_onnxruntime(node, {"x": random(*x)}, constants=constants, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_do_not_fit_are_refused_in_words(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="odd one")
+    feeds = {"x": random(1, 4, 5, 5), "w": random(2, 3, 3, 3)}
+    model = make_model([node], feeds, ["y"], open_shapes=True)
+    with pytest.raises(Exception, match="odd one"):
+        cpu_plugin.run(model, feeds)

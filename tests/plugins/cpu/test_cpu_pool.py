@@ -1,0 +1,118 @@
+"""Pooling, batch normalisation and LRN on the CPU plugin."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes"),
+    [
+        ((2, 5, 9, 9), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((1, 3, 8, 9), {"kernel_shape": [3, 2], "strides": [2, 3], "ceil_mode": 1}),
+        ((1, 3, 9, 9), {"kernel_shape": [3, 3], "dilations": [2, 2]}),
+        ((1, 3, 9, 8), {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+        ((1, 3, 11), {"kernel_shape": [3], "strides": [2]}),
+        ((1, 2, 5, 6, 7), {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2]}),
+    ],
+)
+def test_maximum(cpu_plugin: Cpu, shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
+    cpu_plugin.check(helper.make_node("MaxPool", ["x"], ["y"], **attributes), {"x": random(*shape)})
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_maximum_with_indices(cpu_plugin: Cpu, order: int) -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], storage_order=order)
+    cpu_plugin.check_beside_onnxruntime(node, {"x": random(2, 3, 5, 6)}, outputs=["y", "i"])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float64, np.float16])
+def test_maximum_of_other_types(cpu_plugin: Cpu, dtype: type) -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2])
+    cpu_plugin.check(node, {"x": (random(1, 3, 7, 7) * 20 + 60).astype(dtype)})
+
+
+@QUICK
+@given(data=st.data())
+def test_average_of_any_window(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    kernel = data.draw(st.lists(st.integers(2, 4), min_size=2, max_size=2))
+    strides = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=2))
+    pads = data.draw(st.lists(st.integers(0, 1), min_size=4, max_size=4))
+    node = helper.make_node(
+        "AveragePool",
+        ["x"],
+        ["y"],
+        kernel_shape=kernel,
+        strides=strides,
+        pads=pads,
+        count_include_pad=data.draw(st.integers(0, 1)),
+    )
+    cpu_plugin.check(node, {"x": random(1, data.draw(st.integers(1, 9)), 9, 10)}, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("shape", [(2, 5, 7, 7), (1, 16, 3, 5), (1, 3, 100), (1, 9, 1, 1)])
+def test_whole_channels(cpu_plugin: Cpu, kind: str, shape: tuple[int, ...]) -> None:
+    cpu_plugin.check_beside_onnxruntime(helper.make_node(kind, ["x"], ["y"]), {"x": random(*shape)})
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (2, 5, 7), (1, 16, 4, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_batch_normalisation(cpu_plugin: Cpu, shape: tuple[int, ...], dtype: type) -> None:
+    node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], epsilon=1e-3)
+    constants = {name: random(shape[1], seed=i, dtype=dtype) for i, name in enumerate("sbm")}
+    constants["v"] = np.abs(random(shape[1], seed=9, dtype=dtype))
+    cpu_plugin.check(
+        node, {"x": random(*shape, dtype=dtype)}, constants=constants, rtol=1e-4, atol=1e-5, opset=15
+    )
+
+
+def test_layouts_of_pools_between_convolutions(cpu_plugin: Cpu) -> None:
+    """In the layout that convolutions like: with and without channels to fill up."""
+    for channels in (16, 13):
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("MaxPool", ["a"], ["b"], kernel_shape=[3, 3], strides=[2, 2]),
+            helper.make_node("AveragePool", ["b"], ["c"], kernel_shape=[2, 2], pads=[1, 1, 0, 0]),
+            helper.make_node("BatchNormalization", ["c", "s", "s", "s", "v"], ["d"]),
+            helper.make_node("LRN", ["d"], ["e"], size=3),
+            helper.make_node("Conv", ["e", "w2"], ["f"]),
+            helper.make_node("GlobalAveragePool", ["f"], ["g"]),
+            helper.make_node("GlobalMaxPool", ["d"], ["h"]),
+        ]
+        constants = {
+            "w": random(channels, 3, 3, 3),
+            "w2": random(channels, channels, 1, 1),
+            "s": random(channels),
+            "v": np.abs(random(channels)) + 1,
+        }
+        cpu_plugin.check_beside_onnxruntime(
+            nodes, {"x": random(2, 3, 12, 12)}, ["g", "h"], constants, opset=15, rtol=1e-4, atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_lrn(cpu_plugin: Cpu, size: int) -> None:
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5, beta=0.6, bias=1.5)
+    x = random(1, 9, 3, 4)
+    found = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})[0]
+    before = (size - 1) // 2
+    padded = np.pad(x**2, ((0, 0), (before, size - 1 - before), (0, 0), (0, 0)))
+    sums = sum(padded[:, i : i + 9] for i in range(size))
+    np.testing.assert_allclose(found, x / (1.5 + 0.5 / size * sums) ** 0.6, rtol=1e-5)
