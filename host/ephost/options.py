@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from ephost.environment import (
     processor_count,
 )
 from ephost.errors import InvalidArgument, NotImplemented, RuntimeException
+
+if TYPE_CHECKING:
+    from ephost.model.custom_ops import CustomOpLibrary
 
 _LOG = logging.getLogger("ephost.options")
 
@@ -135,6 +138,7 @@ class SessionOptions:
         "__weakref__",
         "_cancelled",
         "_config",
+        "_custom_op_libraries",
         "_external_files",
         "_fields",
         "_free_denotations",
@@ -148,6 +152,7 @@ class SessionOptions:
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
         self._config: dict[str, str] = {}
+        self._custom_op_libraries: list[CustomOpLibrary] = []
         self._free_dimensions: dict[str, int] = {}
         self._free_denotations: dict[str, int] = {}
         self._providers: list[Chosen] = []
@@ -243,17 +248,19 @@ class SessionOptions:
             files[name] = data[:length]
         self._external_files.update(files)
 
-    def register_custom_ops_library(self, path: str) -> None:
-        """Refused: operators of such libraries are written for the CPU provider inside ONNX Runtime.
+    def register_custom_ops_library(self, path: str | os.PathLike[str]) -> None:
+        """Let sessions with these options know the operators of a library with a function RegisterCustomOps.
+
+        What no execution provider claims of them is run by the library's own kernels. The library stays open
+        as long as the options or a session with them.
 
         Raises:
-            NotImplemented: always.
+            NoSuchFile, Fail: it cannot be opened, or has no such function.
+            The library's own error.
         """
-        raise NotImplemented(
-            f"custom operator libraries ({path}) are not implemented: their kernels need ONNX Runtime's CPU "
-            "provider; "
-            "a plugin execution provider can bring operators of its own"
-        )
+        from ephost.model.custom_ops import CustomOpLibrary
+
+        self._custom_op_libraries.append(CustomOpLibrary(path))
 
     def set_ep_context_data_read_func(
         self, read_func: Callable[[str, Any], None], max_data_size: int

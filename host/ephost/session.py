@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import onnx
@@ -22,6 +23,7 @@ from ephost._bindings import (
     call,
     dtype_of,
     lib,
+    member,
     new_key_values,
 )
 from ephost.device_memory import DeviceMemory, own_memory
@@ -32,10 +34,11 @@ from ephost.execution_provider import ExecutionProvider, native_session_options,
 from ephost.feeds import fit, type_text
 from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
+from ephost.model.custom_ops import CustomOps, domains_of
 from ephost.model.fold import drop_unused_initializers, simplify, unwanted
-from ephost.model.graph import Metadata, Node, TensorType, Value
+from ephost.model.graph import Metadata, Node, TensorType, Value, all_graphs
 from ephost.model.infer import infer
-from ephost.model.inline import all_graphs
+from ephost.model.kernels import HostKernels
 from ephost.model.load import load
 from ephost.model.native_graph import Constants
 from ephost.model.partition import COMPATIBILITY_PREFIX, Assignment, Partitioner, is_context
@@ -186,6 +189,8 @@ class _Resources:
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
         self.constants = Constants()
+        self.host_kernels = HostKernels()
+        self.custom_ops: CustomOps | None = None  # it keeps libraries open
         self.plan: Plan | None = None
         self.options: Any = NULL
         self.config: Any = NULL
@@ -219,6 +224,7 @@ class _Resources:
     def _free(self) -> None:
         if self.plan is not None:
             self.plan.release()
+        self.host_kernels.release()
         for assignment in reversed(self.assignments):
             assignment.release()
             assignment.ep.release()
@@ -347,6 +353,9 @@ class InferenceSession(Session):
         if default := self._default(chosen, config):
             chosen = [*chosen, default]
         graph = model.graph
+        if custom := self._custom_ops(chosen):
+            resources.custom_ops = custom
+            custom.attach(model)
         self.description = model.path or f"the model '{graph.name}' from memory"
         target = self._compiled_model_target(config) if config.get(CONTEXT_ENABLE) == "1" else None
         if target is not None:
@@ -395,6 +404,16 @@ class InferenceSession(Session):
             return None
         return Chosen(devices, {"intra_op_num_threads": str(thread_count(self._options))})
 
+    def _custom_ops(self, chosen: Sequence[Chosen]) -> CustomOps:
+        """The operators of the options' libraries, then those that the EPs' factories bring."""
+        libraries = self._options._custom_op_libraries
+        domains = [domain for library in libraries for domain in library.domains]
+        first = {entry.devices[0]._factory: entry.devices[0] for entry in chosen}
+        for factory, device in first.items():
+            label = f"the execution provider {device.ep_name} ({device.registration_name})"
+            domains += domains_of(factory, partial(member, "OrtEpFactory", factory), label)
+        return CustomOps(domains, libraries)
+
     def _compiled_model_target(self, config: Mapping[str, str]) -> ContextTarget:
         """Where the compiled model goes that the session's options ask for."""
         from ephost.model.context import target_of_options
@@ -412,6 +431,7 @@ class InferenceSession(Session):
 
                 raise unclaimed_error(node, [a.ep.name for a in resources.assignments])
         capture = recorder(model, resources.assignments)
+        resources.host_kernels.make(model, resources.constants, resources.logger, resources.config)
         free_originals(graph, resources.assignments, resources.constants)
         exclusive = not all(a.ep.runs_may_overlap() for a in resources.assignments)
         inputs = [*fed, *defaulted]
@@ -424,6 +444,7 @@ class InferenceSession(Session):
                 logger=resources.logger,
                 exclusive=exclusive,
                 inputs=inputs,
+                host_kernels=resources.host_kernels.kernels,
             )
             if capture is not None:
                 check_copies(plan, model, resources.assignments[capture])

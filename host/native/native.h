@@ -320,6 +320,8 @@ struct OrtSessionOptions {
   ExecutionMode execution_mode;
   const void* weightless_data; /* borrowed */
   size_t weightless_size;
+  OrtCustomOpDomain** domains; /* the array is owned, the domains are borrowed */
+  size_t domain_count;
 };
 
 struct OrtRunOptions {

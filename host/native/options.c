@@ -26,6 +26,7 @@ static OrtStatus* text_out(const char* function, const char* text, char* out, si
 void ORT_API_CALL SLOT(OrtApi, ReleaseSessionOptions)(OrtSessionOptions* input) {
   if (input == NULL) return;
   key_values_free(input->config);
+  host_free(input->domains);
   handle_count(HANDLE_SESSION_OPTIONS, -1);
   host_free(input);
 }
@@ -38,7 +39,13 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CloneSessionOptions)(const OrtSessionOption
   OrtSessionOptions* copy = host_memdup(in_options, sizeof(*in_options));
   if (copy == NULL) return status_no_memory();
   copy->config = key_values_copy(in_options->config);
-  if (copy->config == NULL) {
+  copy->domains = NULL;
+  if (in_options->domain_count > 0) {
+    copy->domains = host_memdup(in_options->domains, in_options->domain_count * sizeof *copy->domains);
+  }
+  if (copy->config == NULL || (in_options->domain_count > 0 && copy->domains == NULL)) {
+    key_values_free(copy->config);
+    host_free(copy->domains);
     host_free(copy);
     return status_no_memory();
   }

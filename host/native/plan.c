@@ -199,7 +199,8 @@ static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* sl
   const int32_t* releases = outputs + from->output_count;
   if (!from->object) return bad_plan("a step has nothing to run");
   if (from->kind < STEP_COMPILED || from->kind > STEP_COPY) return bad_plan("unknown kind of step");
-  if (from->ep >= (int)plan->ep_count || (from->ep < 0 && from->kind != STEP_PYTHON)) {
+  if (from->ep >= (int)plan->ep_count ||
+      (from->ep < 0 && from->kind != STEP_PYTHON && from->kind != STEP_KERNEL)) {
     return bad_plan("step of an unknown EP");
   }
   if (!slots_valid(plan, slots, from->input_count + from->output_count, true) ||
@@ -511,10 +512,14 @@ static OrtStatus* run_step(const Step* step, Frame* frame) {
   return status_new(ORT_FAIL, "unknown kind of step");
 }
 
+static const char* runner_of(const Plan* plan, const Step* step) {
+  if (step->ep >= 0) return plan->eps[step->ep].name;
+  return step->kind == STEP_KERNEL ? "the custom operator" : "the reference fallback";
+}
+
 static OrtStatus* step_failed(const Plan* plan, const Step* step, OrtStatus* cause) {
-  const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";
-  OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", who, step->node_name,
-                                 step->op_type, cause->message);
+  OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", runner_of(plan, step),
+                                 step->node_name, step->op_type, cause->message);
   ephost_api.ReleaseStatus(cause);
   return status;
 }
@@ -544,9 +549,8 @@ static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame*
     uint8_t preallocated = frame->preallocated[slot];
     if (preallocated ? !(preallocated & PREALLOCATED_GIVEN)
                      : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
-      const char* who = step->ep >= 0 ? plan->eps[step->ep].name : "the reference fallback";
       return status_new(ORT_EP_FAIL, "%s reported success for node '%s' (%s) without setting its output %zu",
-                        who, step->node_name, step->op_type, i);
+                        runner_of(plan, step), step->node_name, step->op_type, i);
     }
   }
   return NULL;

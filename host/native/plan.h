@@ -15,7 +15,7 @@ typedef enum StepKind {
 
 typedef struct Step {
   StepKind kind;
-  int ep; /* index into Plan.eps; -1 for the fallback */
+  int ep; /* index into Plan.eps; -1 for the fallback and for custom operators of the host */
   void* object;
   void* state;
   char* node_name; /* what an error and a profile call it */

@@ -262,6 +262,22 @@ OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* en
 /* From here on neither the info nor its copies know a constant value of that input. */
 void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input);
 
+/* Custom operators. What is returned is lent. A kernel is released by its own function. */
+size_t ephost_session_options_domains(const OrtSessionOptions* options,
+                                      const OrtCustomOpDomain* const** domains);
+const char* ephost_domain_name(const OrtCustomOpDomain* domain);
+size_t ephost_domain_ops(const OrtCustomOpDomain* domain, const OrtCustomOp* const** ops);
+OrtStatus* ephost_custom_kernel_new(const OrtCustomOp* op, const OrtKernelInfo* info, OrtKernelImpl** out);
+/* What InferOutputShapeFn gets; the node, for its attributes, is borrowed. NULL without memory. */
+OrtShapeInferContext* ephost_infer_context_new(const OrtNode* node, size_t input_count, size_t output_count);
+void ephost_infer_context_free(OrtShapeInferContext* context);
+/* once for each input that is a tensor; false without memory */
+bool ephost_infer_context_set_input(OrtShapeInferContext* context, size_t index,
+                                    const EphostTensorType* type);
+/* NULL: it was not said */
+const OrtTensorTypeAndShapeInfo* ephost_infer_context_output(const OrtShapeInferContext* context,
+                                                             size_t index);
+
 /* The buffers of one packed weight: where PrePackWeight leaves them. The cache owns them and frees them with
  * the allocator, which is borrowed. NULL without memory. */
 typedef struct OrtSharedPrePackedWeightCache EphostWeightCache;

@@ -25,7 +25,6 @@ REASONS = {
     "SparseTensor": "refused: the host has no sparse tensors",
     "ModelCompiler.set_ep_context_data_write_func": "refused: plugins write their own files",
     "OrtSyncStream": "as OrtEpDevice.create_sync_stream",
-    "SessionOptions.register_custom_ops_library": "refused: such kernels need ONNX Runtime's CPU provider",
     "SessionOptions.set_ep_context_data_read_func": "refused: plugins read their own files",
     "DeviceReset": "never raised: plugins have no code for it up to API version 30",
     "onnxruntime_validation": "checks the installation of onnxruntime itself",

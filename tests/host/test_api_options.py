@@ -170,7 +170,6 @@ def test_config_entries_are_kept_by_key() -> None:
 def test_what_belongs_to_onnxruntime_is_refused_by_name() -> None:
     options = ephost.SessionOptions()
     for call in (
-        lambda: options.register_custom_ops_library("libops.so"),
         lambda: options.set_ep_context_data_read_func(print, 10),
         lambda: ephost.ModelCompiler(options, b"model").set_ep_context_data_write_func(print),
     ):

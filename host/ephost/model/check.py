@@ -165,7 +165,10 @@ def check_types(graph: Graph) -> None:
             v.type.element_type if v is not None and isinstance(v.type, TensorType) else 0
             for v in node.inputs
         )
-        error = _type_error(node.op_type, node.domain, node.since_version, kinds)
+        if node.custom is not None:
+            error = node.custom.type_error(kinds)
+        else:
+            error = _type_error(node.op_type, node.domain, node.since_version, kinds)
         if error:
             raise InvalidGraph(f"node {node.label}: {error}")
         for body in node.subgraphs.values():

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ephost.model.eliminate import eliminate
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, tensor_type
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.model.infer import infer
-from ephost.model.inline import all_graphs, inline_decided_ifs
+from ephost.model.inline import inline_decided_ifs
 from ephost.model.rewrite import CAST_CHAINS, Rewriter
 
 _LOG = logging.getLogger("ephost.fold")

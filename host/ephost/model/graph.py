@@ -7,15 +7,19 @@ be most of the time in which a small session has to open.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
 from ephost.errors import InvalidGraph
+
+if TYPE_CHECKING:
+    from ephost.model.custom_ops import CustomOp, CustomOps
 
 NHWC_DOMAIN = "com.ms.internal.nhwc"  # of operators that were made channels last
 
@@ -98,6 +102,7 @@ class Node:
     ep_name: str = ""  # who claimed it
     from_layout: bool = False  # it was put there to make an operator channels last
     left_to_host: bool = False  # nobody claimed it while it was on offer
+    custom: CustomOp | None = None  # the operator, when a plugin or a library brought it
 
     def __repr__(self) -> str:
         return f"Node({self.index}, {self.label})"
@@ -145,6 +150,7 @@ class Model:
     path: str | None  # absolute; None for a model from memory
     metadata: Metadata
     next_index: int = 0
+    custom_ops: CustomOps | None = None  # once it is known who the session's plugins are
 
     def new_index(self) -> int:
         """An id for a new node."""
@@ -245,3 +251,11 @@ def _cycle(stuck: list[Node]) -> list[Node]:
             return path[seen[id(producer)] :][::-1]
         seen[id(producer)] = len(path)
         path.append(producer)
+
+
+def all_graphs(graph: Graph) -> Iterator[Graph]:
+    """The graph's subgraphs, innermost first, then the graph."""
+    for node in graph.nodes:
+        for name in sorted(node.subgraphs):
+            yield from all_graphs(node.subgraphs[name])
+    yield graph

@@ -23,6 +23,13 @@ _SMALL_OTHERS = 16
 
 def infer(model: Model) -> None:
     """Fill in the types that are not known yet, subgraphs included."""
+    _infer(model)
+    # What custom operators make is for their own functions to say, and what follows from it for onnx again.
+    while model.custom_ops and model.custom_ops.infer(model):
+        _infer(model)
+
+
+def _infer(model: Model) -> None:
     graph = model.graph
     if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
         return

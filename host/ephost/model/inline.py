@@ -6,7 +6,7 @@ anything is taken back: the reference operators run the call itself, which is qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ephost.model.graph import (
     Node,
     TensorType,
     Value,
+    all_graphs,
     schema_of,
     since_version,
     topological_order,
@@ -50,14 +51,6 @@ class Call:
     graph: Graph
     node: Node
     body: list[Node]
-
-
-def all_graphs(graph: Graph) -> Iterator[Graph]:
-    """The graph's subgraphs, innermost first, then the graph."""
-    for node in graph.nodes:
-        for name in sorted(node.subgraphs):
-            yield from all_graphs(node.subgraphs[name])
-    yield graph
 
 
 def _is_call(model: Model, node: Node) -> bool:
@@ -104,7 +97,7 @@ def restore(call: Call) -> bool:
     body = [n for n in call.body if n.index in present]
     outputs = [v for v in node.outputs if v is not None]
     if (
-        any(n.ep_name for n in body)
+        any(n.ep_name or n.custom is not None for n in body)
         or len(body) < len(call.body)
         or any(v.initializer is not None for v in outputs)
     ):

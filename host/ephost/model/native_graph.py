@@ -33,7 +33,6 @@ from ephost.errors import EPFail, InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 
 _editor = lib.ephost_model_editor_api
-_ALIGNMENT = 16  # bytes; what malloc gives, so what plugins are used to
 
 # The operator that stands for what a plugin has compiled. It is no part of ONNX; its attributes are those of
 # the format that ONNX Runtime and its plugins agreed on.
@@ -68,7 +67,7 @@ class Constants:
                 dtype_of(
                     value.type.element_type
                 )  # teaches the C half ml_dtypes' types before the first one comes
-            pointer = ffi.cast("OrtValue*", call.value_from_object(_aligned(value.initializer)))
+            pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
             held = self._values[id(value)] = (value, pointer)
         return held[1]
 
@@ -88,13 +87,6 @@ class Constants:
         for _, pointer in self._values.values():
             api.ReleaseValue(pointer)
         self._values.clear()
-
-
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """The array where a plugin may read it: raw data inside a model's file begins anywhere."""
-    if array.dtype.hasobject or array.ctypes.data % _ALIGNMENT == 0:
-        return array
-    return array.copy()  # numpy's own memory is aligned
 
 
 class NativeValues:
@@ -241,7 +233,7 @@ class _Builder:
                     own_type = NULL if kind is None else type_info(kind)
                     infos[at] = _no_memory(lib.ephost_graph_add_value(graph, _bytes(value.name), own_type))
                     continue
-                made = self.types[id(kind)] = _tensor_type(kind)
+                made = self.types[id(kind)] = native_tensor_type(kind)
             types.append(made[0])
         names = packed([value.name for value in values])
         _no_memory(lib.ephost_graph_add_tensors(graph, names, types, len(types), infos))
@@ -270,8 +262,15 @@ class _Builder:
                 outputs.pop()
             links += inputs
             links += outputs
-            schema = native_schema(
-                node.op_type, node.domain, opsets.get(node.domain, 1), len(inputs), len(outputs)
+            schema = (
+                native_schema(
+                    node.op_type, node.domain, opsets.get(node.domain, 1), len(inputs), len(outputs)
+                )
+                if node.custom is None
+                else _custom_schema(
+                    tuple(formal.name for formal in node.custom.formals(True, len(inputs))),
+                    tuple(formal.name for formal in node.custom.formals(False, len(outputs))),
+                )
             )
             defaults.append(schema.defaults)
             rows.append((node.index, node.since_version, schema.pointer, len(inputs), len(outputs)))
@@ -525,13 +524,22 @@ def native_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: i
     return NativeSchema(pointer, tuple(parts), defaults)
 
 
+@cache
+def _custom_schema(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> NativeSchema:
+    """That of a custom operator: its type parameters are called as its inputs and outputs."""
+    named = [name.encode() for name in inputs], [name.encode() for name in outputs]
+    parts = [_strings(texts) for texts in (named[0], named[0], named[1], named[1], [])]
+    pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), 0))
+    return NativeSchema(pointer, tuple(parts), ())
+
+
 def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
     """A ``char*[]``, and the strings that it points to."""
     strings = [ffi.new("char[]", content) for content in texts]
     return ffi.new("char*[]", strings or [NULL]), strings
 
 
-def _tensor_type(kind: TensorType) -> tuple[Any, ...]:
+def native_tensor_type(kind: TensorType) -> tuple[Any, ...]:
     """An ``EphostTensorType*``, and what it points to."""
     element_type = abi_element_type(kind.element_type)
     if kind.dims is None:

@@ -21,9 +21,10 @@ from ephost.device_memory import DeviceMemory
 from ephost.errors import EPFail, ModelRequiresCompilation, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import drop_unused_initializers, simplify
-from ephost.model.graph import Graph, Model, Node, Value, topological_order
+from ephost.model.graph import Graph, Model, Node, Value, all_graphs, topological_order
 from ephost.model.infer import infer
-from ephost.model.inline import Call, all_graphs, inline_calls, restore
+from ephost.model.inline import Call, inline_calls, restore
+from ephost.model.kernels import Kernel, KernelMaker
 from ephost.model.layout import LayoutConverter, prefers_nhwc, wants_converted
 from ephost.model.native_graph import (
     CONTEXT_DEFAULTS,
@@ -53,20 +54,6 @@ class Group:
 
 
 @dataclass(slots=True, eq=False)
-class Kernel:
-    """A node that a kernel of an EP's registry runs."""
-
-    node: Node
-    info: Any
-    implementation: Any
-    definition: Any
-    constants: list[Any] = field(default_factory=list)  # OrtValue* of each constant input, else NULL
-    packed: set[int] = field(default_factory=set)  # the inputs that the kernel has a form of its own of
-    missing: set[int] = field(default_factory=set)  # those of them whose original is gone
-    shared: list[Any] = field(default_factory=list)  # the PackedWeights that it borrows
-
-
-@dataclass(slots=True, eq=False)
 class Assignment:
     """What one EP got of a graph, and what it was refused."""
 
@@ -90,11 +77,7 @@ class Assignment:
                 group.compute_info.ReleaseState(group.compute_info, group.state)
                 group.has_state = False
         for kernel in reversed(self.kernels):
-            if kernel.implementation and kernel.implementation.Release:
-                kernel.implementation.Release(kernel.implementation)
-            if kernel.info:
-                lib.ephost_kernel_info_free(kernel.info)
-            kernel.shared.clear()  # before the allocator that the weights may be from
+            kernel.release()
         self.kernels.clear()
         infos = [group.compute_info for group in self.groups if group.compute_info]
         release = self.ep.member("ReleaseNodeComputeInfos")
@@ -168,25 +151,6 @@ class Partitioner:
                 self._ask_all(assignment, graph)
         for call in reversed(calls):
             restore(call)
-        self._forget_dropped()
-
-    def _forget_dropped(self) -> None:
-        """Free our copies of the constants that compiled groups have copied and nobody else reads."""
-        if any(a.graphs or any(g.context for g in a.groups) for a in self.assignments):
-            return  # kernels may look constants up in their graphs; a compiled model is yet to be written
-        left = {
-            id(value)
-            for part in all_graphs(self.model.graph)
-            for values in (part.outputs, *(node.inputs for node in part.nodes))
-            for value in values
-            if value is not None
-        }
-        for assignment in self.assignments:
-            for group in assignment.groups:
-                for node in group.nodes:
-                    for value in node.inputs:
-                        if value is not None and value.is_constant and id(value) not in left:
-                            self.constants.forget(value)
 
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
@@ -284,9 +248,10 @@ class Partitioner:
                 singles.extend(nodes)
             else:
                 groups.append((nodes, drops))
-        if singles and assignment.ep.member("GetKernelRegistry") is None:
+        foreign = [n for n in singles if n.custom is None or n.custom.ep_name != assignment.ep.name]
+        if foreign and assignment.ep.member("GetKernelRegistry") is None:
             raise EPFail(
-                f"{assignment.ep.label} claims the single node {singles[0].label}, but has no kernel registry"
+                f"{assignment.ep.label} claims the single node {foreign[0].label}, but has no kernel registry"
             )
         if groups and assignment.ep.member("Compile") is None:
             raise EPFail(
@@ -389,41 +354,34 @@ class Partitioner:
         group.state, group.has_state = state[0], True
 
     def _create_kernel(self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node) -> None:
-        ep = assignment.ep
+        ep, memory = assignment.ep, assignment.memory
         pointer = native.node_pointers[node.index]
-        entry = lib.ephost_registry_find(registry, pointer, ep.encoded_name)
+        allocator = NULL if memory is None else memory.allocator
+        maker = KernelMaker(ep.label, ep.pointer, self.logger, self.config, allocator)
+
+        def constants(definition: Any) -> list[Any]:
+            return [self._constant(assignment, definition, i, v) for i, v in enumerate(node.inputs)]
+
+        # As in onnxruntime, an operator that the plugin brings for its EP comes before the EP's registry.
+        if node.custom is not None and node.custom.ep_name == ep.name:
+            maker.make_custom(node, pointer, constants, assignment.kernels)
+            node.ep_name = ep.name
+            return
+        entry = lib.ephost_registry_find(registry, pointer, ep.encoded_name) if registry else NULL
         if not entry:
             raise EPFail(
                 f"{ep.label} claims the node {node.label}, but its kernel registry has no kernel for it "
                 f"(version {node.since_version}, inputs {[str(v.type) if v else None for v in node.inputs]})"
             )
         definition = lib.ephost_entry_def(entry)
-        constants = [self._constant(assignment, definition, i, v) for i, v in enumerate(node.inputs)]
-        memory = assignment.memory
-        info = lib.ephost_kernel_info_new(
+        maker.make(
+            node,
             pointer,
-            ep.pointer,
             definition,
-            self.logger,
-            self.config,
-            NULL,
-            NULL if memory is None else memory.allocator,
-            NULL,
-            constants or NULL,
+            constants(definition),
+            lambda info, out: lib.ephost_kernel_create(info, entry, out),
+            assignment.kernels,
         )
-        if not info:
-            raise MemoryError("no memory for a kernel info")
-        kernel = Kernel(node, info, NULL, definition, constants)
-        assignment.kernels.append(kernel)
-        out = ffi.new("OrtKernelImpl**")
-        try:
-            check(lib.ephost_kernel_create(info, entry, out))
-        except OnnxRuntimeException as error:
-            where = f"the kernel of {ep.label} for {node.label}"
-            raise type(error)(f"{where} cannot be created: {error}") from None
-        kernel.implementation = out[0]
-        if not kernel.implementation or not kernel.implementation.Compute:
-            raise EPFail(f"the kernel of {ep.label} for {node.label} has no Compute")
         node.ep_name = ep.name
 
     def _constant(self, assignment: Assignment, definition: Any, index: int, value: Value | None) -> Any:

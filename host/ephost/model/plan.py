@@ -20,6 +20,7 @@ from ephost._bindings import NULL, abi_element_type, address, call, check, dtype
 from ephost.device_memory import DeviceMemory
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
+from ephost.model.kernels import Kernel
 from ephost.model.load import captured_values
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
@@ -34,7 +35,7 @@ class Step:
 
     node: Node
     members: list[Node]
-    ep_name: str  # "" for the reference fallback
+    ep_name: str  # "" for the host
 
 
 @dataclass(slots=True)
@@ -189,6 +190,7 @@ def make_plan(
     logger: Any,
     exclusive: bool,
     inputs: Sequence[Value],
+    host_kernels: Sequence[Kernel] = (),
     graph: Graph | None = None,
 ) -> Plan:
     """Decide the steps of a run and hand them to C.
@@ -201,6 +203,7 @@ def make_plan(
         logger: ``OrtLogger*`` that kernels get.
         exclusive: whether runs must not overlap.
         inputs: what a caller may feed, in order.
+        host_kernels: what runs the custom operators that are the host's.
         graph: a subgraph, to be run as a part of the whole model's run; by default the model's graph.
 
     Raises:
@@ -208,7 +211,7 @@ def make_plan(
     """
     is_body = graph is not None
     graph = graph or model.graph
-    runners = _Runners(assignments)
+    runners = _Runners(assignments, host_kernels)
     layout = _Layout(runners)
     input_slots = [layout.start(value) for value in inputs]
     for node in graph.nodes:
@@ -240,6 +243,7 @@ def make_plan(
                 logger=logger,
                 exclusive=False,
                 inputs=fed,
+                host_kernels=host_kernels,
                 graph=body,
             )
             plan.bodies.append(made)
@@ -306,7 +310,11 @@ def make_plan(
 
 
 def _has_claims(graph: Graph) -> bool:
-    return any(n.ep_name or any(_has_claims(body) for body in n.subgraphs.values()) for n in graph.nodes)
+    """Whether there is a node in it that the reference operators cannot run, or should not."""
+    return any(
+        n.ep_name or n.custom is not None or any(_has_claims(body) for body in n.subgraphs.values())
+        for n in graph.nodes
+    )
 
 
 class _BodyRunner:
@@ -543,9 +551,11 @@ def _slot_type(kind: TensorType | onnx.TypeProto | None, memory: DeviceMemory | 
 class _Runners:
     """For each node that an EP claimed, what runs it; for each EP, the memory that it works in."""
 
-    def __init__(self, assignments: Sequence[Assignment]) -> None:
+    def __init__(self, assignments: Sequence[Assignment], host_kernels: Sequence[Kernel] = ()) -> None:
         self._assignments = assignments
-        self._by_node: dict[int, _Runner] = {}
+        self._by_node: dict[int, _Runner] = {
+            kernel.node.index: _Runner(KERNEL, -1, kernel.implementation, NULL, 0) for kernel in host_kernels
+        }
         self.members: dict[int, list[Node]] = {}
         for number, assignment in enumerate(assignments):
             memory = 0 if assignment.memory is None else number + 1

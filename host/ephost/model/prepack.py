@@ -14,8 +14,9 @@ from typing import Any
 from ephost._bindings import NULL, check, ffi, lib, member
 from ephost.errors import Fail, OnnxRuntimeException
 from ephost.model.graph import Graph, Node, Value
+from ephost.model.kernels import Kernel
 from ephost.model.native_graph import Constants
-from ephost.model.partition import Assignment, Kernel
+from ephost.model.partition import Assignment
 
 
 class PackedWeight:
