@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -244,6 +244,8 @@ class Partitioner:
                     len(nodes),
                     reason,
                 )
+            elif single and (reason := _untyped(n for node in nodes for n in node.outputs)):
+                assignment.refused.append((nodes, reason))
             elif single:
                 singles.extend(nodes)
             else:
@@ -269,6 +271,9 @@ class Partitioner:
             return None
         ordered = group_order(nodes)
         inputs, outputs = group_interface(ordered, drops)
+        if reason := _untyped(outputs):
+            assignment.refused.append((nodes, reason))
+            return None
         ep_name = assignment.ep.name
         name = f"{ep_name}_{self._hash}_{self._counter}"
         fused = Node(
@@ -465,6 +470,12 @@ def group_order(nodes: Sequence[Node]) -> list[Node]:
             if waiting[consumer] == 0:
                 queue.append(consumer)
     return ordered
+
+
+def _untyped(made: Iterable[Value | None]) -> str:
+    """Why nobody may claim what makes these values: a kernel that asks for an output could get no memory."""
+    name = next((value.name for value in made if value is not None and value.type is None), None)
+    return "" if name is None else f"the type of its output '{name}' is not known"
 
 
 def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[Value], list[Value]]:
