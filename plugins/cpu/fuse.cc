@@ -1,8 +1,14 @@
 #include "fuse.h"
 
+#include "../compiler/post.h"
+
 namespace ephost::cpu {
 
 void fuse(Graph* graph) {
+  fold_into_convolutions(graph);
+  fuse_convolutions(graph);
+  fuse_batch_norms(graph);
+  fuse_products(graph);
   graph->remove_unused();
   graph->sort();
 }

@@ -251,7 +251,7 @@ Kernel matmul(Prepare& p) {
   const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
   p.expect(p.type(0) == p.type(1), "the matrices have different types");
   if (p.type(0) == DType::kFloat) {
-    return float_product(p, product, posts_of(p.node), p.node.f("alpha", 1));
+    return float_product(p, product, posts_of(p.node), 1);
   }
   p.out(0, p.type(0), product.out);
   return plain_product(p, product);
