@@ -33,6 +33,7 @@ from ephost.model.graph import (
     tensor_type,
     topological_order,
 )
+from ephost.model.wire import INSIDE, SMALLEST_MODEL, without_large_tensors
 
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _EXTERNAL = onnx.TensorProto.EXTERNAL
@@ -72,7 +73,7 @@ def load(
         InvalidProtobuf: the file or buffer holds no ONNX model.
         InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
     """
-    proto, path = parse(source)
+    proto, path, inside = _parse_in_place(source)
     if not proto.HasField("graph"):
         raise InvalidProtobuf(
             f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short"
@@ -122,7 +123,7 @@ def load(
     folder = external_data_folder or (os.path.dirname(path) if path else os.getcwd())
     if model.functions:
         check_functions(model.functions)
-    linker = Linker(model, folder, initializers, files_in_memory)
+    linker = Linker(model, folder, initializers, files_in_memory, inside)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
     return model
@@ -132,12 +133,32 @@ def parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
     """The proto of a path, bytes or a ModelProto, with the absolute path; errors as :func:`load`."""
     if isinstance(source, onnx.ModelProto):
         return source, None
+    data, path = _read(source)
+    return _proto(data, path), path
+
+
+def _parse_in_place(source: Any) -> tuple[onnx.ModelProto, str | None, np.ndarray | None]:
+    """As :func:`parse`, but large initializers are external data, at ``wire.INSIDE``, of the bytes that the
+    array holds.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return source, None, None
+    data, path = _read(source)
+    if len(data) >= SMALLEST_MODEL and (rest := without_large_tensors(memoryview(data))) is not None:
+        return _proto(rest, path), path, np.frombuffer(data, dtype=np.uint8)
+    return _proto(data, path), path, None
+
+
+def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
+    """The bytes of a model, those of a large file mapped; and its absolute path."""
     path: str | None = None
+    data: bytes | mmap.mmap
     if isinstance(source, (str, os.PathLike)):
         path = os.path.abspath(os.fspath(source))
         try:
             with open(path, "rb") as file:
-                data = file.read()
+                large = os.fstat(file.fileno()).st_size >= SMALLEST_MODEL
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read()
         except OSError:
             if os.path.isdir(path):
                 raise InvalidProtobuf(f"{path} is a folder, not an ONNX model") from None
@@ -150,14 +171,18 @@ def parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
         raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(source).__name__}")
     if not data:
         raise InvalidProtobuf(f"{path or 'the buffer'} is empty: it holds no ONNX model")
+    return data, path
+
+
+def _proto(data: bytes | mmap.mmap, path: str | None) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(data)
+        proto.ParseFromString(data if isinstance(data, bytes) else memoryview(data))
     except DecodeError as error:
         raise InvalidProtobuf(
             f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})"
         ) from None
-    return proto, path
+    return proto
 
 
 _DimensionOverride = Callable[[onnx.TensorShapeProto.Dimension], int | None]
@@ -241,11 +266,13 @@ class Linker:
         folder: str,
         initializers: Mapping[str, np.ndarray] | None = None,
         files: Mapping[str, np.ndarray] | None = None,
+        inside: np.ndarray | None = None,
     ) -> None:
         self.model = model
         self.folder = folder
         self.initializers = initializers or {}
         self.files = files or {}
+        self.inside = inside  # the model's own bytes, for data that was left in them
         self.maps: dict[str, np.ndarray] = {}
 
     def graph(
@@ -456,19 +483,20 @@ class Linker:
         info = {entry.key: entry.value for entry in proto.external_data}
         location = info.get("location", "")
         what = f"the external data of the initializer '{proto.name}'"
-        if "\0" in location:
+        memory = self.inside if location == INSIDE else self.files.get(location)
+        if "\0" in location and memory is None:
             raise InvalidGraph(f"{what} is in {location!r}, which is no path")
         if not location:
             raise InvalidGraph(f"{what} names no file")
-        memory = self.files.get(location)
         folder = os.path.realpath(self.folder)
-        path = os.path.realpath(os.path.join(folder, location))
         if memory is not None:
-            path = f"{location} (in memory)"
-        elif os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
-            raise InvalidGraph(f"{what} is in '{location}', outside the model's folder {folder}")
-        if memory is None and not os.path.isfile(path):
-            raise NoSuchFile(f"{what} should be in {path}, which does not exist")
+            path = "the model itself" if location == INSIDE else f"{location} (in memory)"
+        else:
+            path = os.path.realpath(os.path.join(folder, location))
+            if os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
+                raise InvalidGraph(f"{what} is in '{location}', outside the model's folder {folder}")
+            if not os.path.isfile(path):
+                raise NoSuchFile(f"{what} should be in {path}, which does not exist")
         try:
             offset = int(info.get("offset", "0"))
             length = int(info["length"]) if "length" in info else None

@@ -33,6 +33,7 @@ from ephost.errors import EPFail, InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 
 _editor = lib.ephost_model_editor_api
+_ALIGNMENT = 16  # bytes; what malloc gives, so what plugins are used to
 
 # The operator that stands for what a plugin has compiled. It is no part of ONNX; its attributes are those of
 # the format that ONNX Runtime and its plugins agreed on.
@@ -67,7 +68,7 @@ class Constants:
                 dtype_of(
                     value.type.element_type
                 )  # teaches the C half ml_dtypes' types before the first one comes
-            pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
+            pointer = ffi.cast("OrtValue*", call.value_from_object(_aligned(value.initializer)))
             held = self._values[id(value)] = (value, pointer)
         return held[1]
 
@@ -87,6 +88,13 @@ class Constants:
         for _, pointer in self._values.values():
             api.ReleaseValue(pointer)
         self._values.clear()
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The array where a plugin may read it: raw data inside a model's file begins anywhere."""
+    if array.dtype.hasobject or array.ctypes.data % _ALIGNMENT == 0:
+        return array
+    return array.copy()  # numpy's own memory is aligned
 
 
 class NativeValues:

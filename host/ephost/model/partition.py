@@ -151,6 +151,25 @@ class Partitioner:
                 self._ask_all(assignment, graph)
         for call in reversed(calls):
             restore(call)
+        self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
+        """Free our copies of the constants that compiled groups have copied and nobody else reads."""
+        if any(a.graphs or any(g.context for g in a.groups) for a in self.assignments):
+            return  # kernels may look constants up in their graphs; a compiled model is yet to be written
+        left = {
+            id(value)
+            for part in all_graphs(self.model.graph)
+            for values in (part.outputs, *(node.inputs for node in part.nodes))
+            for value in values
+            if value is not None
+        }
+        for assignment in self.assignments:
+            for group in assignment.groups:
+                for node in group.nodes:
+                    for value in node.inputs:
+                        if value is not None and value.is_constant and id(value) not in left:
+                            self.constants.forget(value)
 
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
