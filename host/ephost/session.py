@@ -347,11 +347,11 @@ class InferenceSession(Session):
                 files_in_memory=options._external_files,
             )
         chosen = choose(options, providers, provider_options, lambda: _metadata_texts(model.metadata))
+        if default := self._default(chosen, config):
+            chosen = [*chosen, default]
         for entry in chosen:
             prefix = option_prefix(entry.ep_name)
             config.update({prefix + key: value for key, value in entry.options.items()})
-        if default := self._default(chosen, config):
-            chosen = [*chosen, default]
         graph = model.graph
         if custom := self._custom_ops(chosen):
             resources.custom_ops = custom

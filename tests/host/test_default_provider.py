@@ -112,3 +112,28 @@ def test_a_node_whose_outputs_have_no_known_type_is_left_to_the_reference_fallba
     )
     number, failed = done.stdout.strip().split(" ", 1)
     assert (int(number) > 10, failed) == (True, "[]"), done.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor: one thread in any case")
+def test_it_uses_the_sessions_number_of_threads() -> None:
+    program = """
+import os, sys
+import numpy as np, ephost
+from onnx.parser import parse_model
+model = parse_model('''<ir_version: 8, opset_import: ["" : 17]>
+  g (float[n] x) => (float[n] y) { y = Relu (x) }''')
+options = ephost.SessionOptions()
+options.intra_op_num_threads = int(sys.argv[1])
+session = ephost.InferenceSession(model.SerializeToString(), options)
+session.run(None, {"x": np.ones(1, np.float32)})
+before = len(os.listdir("/proc/self/task"))
+session.run(None, {"x": np.ones(1 << 22, np.float32)})
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    for threads in (1, 2):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(threads)], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) == threads - 1

@@ -2,17 +2,16 @@
 
 from pathlib import Path
 
+import ephost
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
-
-import ephost
 from ephost.errors import OnnxRuntimeException
 from ephost.model.load import load
 from ephost.model.wire import INSIDE, without_large_tensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
 
 def make_model(sizes: list[int]) -> onnx.ModelProto:

@@ -157,13 +157,11 @@ class Partitioner:
         """Free our copies of the constants that compiled groups have copied and nobody else reads."""
         if any(a.graphs or any(g.context for g in a.groups) for a in self.assignments):
             return  # kernels may look constants up in their graphs; a compiled model is yet to be written
-        left = {
-            id(value)
-            for part in all_graphs(self.model.graph)
-            for values in (part.outputs, *(node.inputs for node in part.nodes))
-            for value in values
-            if value is not None
-        }
+        left: set[int] = set()
+        for part in all_graphs(self.model.graph):
+            left.update(map(id, part.outputs))
+            for node in part.nodes:
+                left.update(map(id, node.inputs))
         for assignment in self.assignments:
             for group in assignment.groups:
                 for node in group.nodes:

@@ -1,11 +1,11 @@
 """Large tensors of a serialised model, left where they are.
 
-Parsing copies a model's bytes twice: into the message, and out of it again for each tensor. Here the raw data of the
-main graph's large initializers is cut out before: what is parsed refers to it by its place in the file or buffer,
-as external data does, and the tensor is a view of it.
+Parsing copies a model's bytes twice: into the message, and out of it again for each tensor. Here the raw data
+of the main graph's large initializers is cut out before: what is parsed refers to it by its place in the file
+or buffer, as external data does, and the tensor is a view of it.
 
-A protobuf message is a row of fields, each with a tag (its number and wire type) and a value. Walking the three
-levels model, graph and initializer takes about a microsecond for each node and initializer.
+A protobuf message is a row of fields, each with a tag (its number and wire type) and a value. Walking the
+three levels model, graph and initializer takes about a microsecond for each node and initializer.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def without_large_tensors(data: memoryview) -> bytes | None:
         data: a serialised ``ModelProto``, as bytes.
 
     Returns:
-        A serialised ``ModelProto`` in which each of them is external data at :data:`INSIDE`, with its offset in
-        ``data`` and its length. None when there is nothing to gain, or the bytes are no message: parsing them will
-        say what is wrong.
+        A serialised ``ModelProto`` in which each of them is external data at :data:`INSIDE`, with its offset
+        in ``data`` and its length. None when there is nothing to gain, or the bytes are no message: parsing
+        them will say what is wrong.
     """
     pieces: list[bytes | memoryview] = []
     found = 0
@@ -93,7 +93,8 @@ def _tensor(data: memoryview, begin: int, end: int) -> bytes | None:
     for key, value in (("location", INSIDE), ("offset", raw[0]), ("length", raw[1] - raw[0])):
         reference.external_data.add(key=key, value=str(value))
     # Of two messages in a row, a parser merges the fields.
-    return b"".join(kept) + reference.SerializeToString()
+    tail: bytes = reference.SerializeToString()
+    return b"".join(kept) + tail
 
 
 def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
