@@ -11,7 +11,9 @@
 //   the kernel once for each run, on any thread, several at once: reads and writes memory, nothing else.
 //
 // An operator whose output shapes depend on what its inputs contain (NonZero) has `run` in place of
-// `prepare`: it is called in each run and asks for its outputs' memory there.
+// `prepare`: it is called in each run and asks for its outputs' memory there. One that has both is prepared
+// where the content that it needs is known, and run where not, so that what follows is planned once for each
+// shape of its outputs instead of once for each content (Slice at a place that moves).
 //
 // An operator needs no code for the following, which the planner does:
 //  - Constant folding and shape arithmetic: when the content of all inputs is known the kernel is run at
@@ -180,6 +182,8 @@ class Run {
   std::vector<int64_t> ints(int i) const;
   // Memory for an output, once for each that is wanted.
   virtual void* out(int o, DType type, const Dims& dims) = 0;
+  // In place of `out`: the output is this tensor, which nobody writes to any more.
+  virtual void give(int o, TensorPtr content) = 0;
   // Values that the node's subgraphs read of the graph around it: the i-th of node.implicit.
   virtual const Desc& outer(size_t i) const = 0;
   virtual const void* outer_data(size_t i) const = 0;

@@ -525,6 +525,7 @@ class RunNode final : public Run {
     result = make_tensor(type, dims);
     return mutable_data(result);
   }
+  void give(int o, TensorPtr content) override { results.at(static_cast<size_t>(o)) = std::move(content); }
   const Desc& outer(size_t i) const override { return outer_.at(i).desc; }
   const void* outer_data(size_t i) const override { return outer_.at(i).data; }
   Program& subgraph(const char* attribute) const override {
@@ -661,12 +662,15 @@ bool Planner::plan_node(size_t n) {
   };
   const bool all_known = std::all_of(node.inputs.begin(), node.inputs.end(), is_known) &&
                          std::all_of(node.implicit.begin(), node.implicit.end(), is_known) && op.pure;
-  if (op.run != nullptr) {
+  const auto run_itself = [&] {
+    plan_->ends = false;
+    plan_->next_node = n;
+    for_inputs(node, [&](const Value* value) { storage_of(value, Layout::kPlain); });
+    return false;
+  };
+  if (op.prepare == nullptr) {
     if (!all_known || !node.subgraphs.empty()) {
-      plan_->ends = false;
-      plan_->next_node = n;
-      for_inputs(node, [&](const Value* value) { storage_of(value, Layout::kPlain); });
-      return false;
+      return run_itself();
     }
     std::vector<RunNode::Input> inputs;
     for (const Value* value : node.inputs) {
@@ -695,6 +699,9 @@ bool Planner::plan_node(size_t n) {
   try {
     kernel = op.prepare(prepare);
   } catch (const NeedsContent& needs) {
+    if (op.run != nullptr) {
+      return run_itself();
+    }
     const Value* value = node.inputs[static_cast<size_t>(needs.input)];
     plan_->ends = false;
     plan_->next_node = n;

@@ -6,6 +6,7 @@ namespace ephost::cpu {
 const Registry& Registry::get() {
   static const Registry registry = [] {
     Registry all;
+    add_control_flow(&all);
     add_elementwise(&all);
     add_conv(&all);
     add_gemm(&all);

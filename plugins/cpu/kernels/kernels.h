@@ -6,6 +6,7 @@
 
 namespace ephost::cpu {
 
+void add_control_flow(Registry* registry);
 void add_elementwise(Registry* registry);
 void add_conv(Registry* registry);
 void add_gemm(Registry* registry);

@@ -61,7 +61,11 @@ Kernel space_to_depth(Prepare& p) {
   p.expect(dims[2] % block == 0 && dims[3] % block == 0, "height and width are not multiples of blocksize");
   const int64_t n = dims[0], c = dims[1], h = dims[2] / block, w = dims[3] / block;
   p.out(0, p.type(0), {n, c * block * block, h, w});
-  return copy_or_alias(p, permuted(size_of(p.type(0)), {n, c, h, block, w, block}, {0, 3, 5, 1, 2, 4}));
+  const std::string mode = p.node.s("mode", "DCR");
+  p.expect(mode == "DCR" || mode == "CRD", "mode is neither DCR nor CRD");
+  const std::vector<size_t> perm =
+      mode == "DCR" ? std::vector<size_t>{0, 3, 5, 1, 2, 4} : std::vector<size_t>{0, 1, 3, 5, 2, 4};
+  return copy_or_alias(p, permuted(size_of(p.type(0)), {n, c, h, block, w, block}, perm));
 }
 
 // ---- Concat and Split
@@ -175,55 +179,82 @@ Kernel split(Prepare& p) {
 
 // ---- Slice
 
-Kernel slice(Prepare& p) {
-  const bool inputs = p.node.version >= 10;
-  const Dims& from = p.dims(0);
-  const std::vector<int64_t> starts = inputs ? p.ints(1) : p.node.ints("starts");
-  const std::vector<int64_t> ends = inputs ? p.ints(2) : p.node.ints("ends");
+// Where a slice begins, and how it goes on.
+struct Cut {
+  Dims to, strides;
+  int64_t offset = 0;
+};
+
+// `of` is a Prepare or a Run: both know shapes, and the content of inputs.
+template <typename Of>
+Cut cut_of(const Of& of) {
+  const Node& node = of.node;
+  const bool inputs = node.version >= 10;
+  const Dims& from = of.in(0).dims;
+  const std::vector<int64_t> starts = inputs ? of.ints(1) : node.ints("starts");
+  const std::vector<int64_t> ends = inputs ? of.ints(2) : node.ints("ends");
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), 0);
-  if (inputs && p.inputs() > 3 && p.has(3)) {
-    axes = p.ints(3);
+  if (inputs && of.has(3)) {
+    axes = of.ints(3);
   } else if (!inputs) {
-    axes = p.node.ints("axes", axes);
+    axes = node.ints("axes", axes);
   }
-  if (inputs && p.inputs() > 4 && p.has(4)) {
-    steps = p.ints(4);
+  if (inputs && of.has(4)) {
+    steps = of.ints(4);
   }
-  p.expect(ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
-           "starts, ends, axes and steps are not equally many");
-  Dims to = from, strides = strides_of(from);
-  const Dims whole = strides;
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
+    of.invalid("starts, ends, axes and steps are not equally many");
+  }
+  Cut cut;
+  cut.to = from;
+  cut.strides = strides_of(from);
   std::vector<bool> seen(from.size());
-  int64_t offset = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const size_t axis = p.axis(axes[i], from.size());
-    p.expect(!seen[axis], "an axis is named twice");
+    const int64_t rank = static_cast<int64_t>(from.size());
+    const size_t axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
+    if (axis >= from.size() || seen[axis]) {
+      of.invalid("the axes " + to_string(axes) + " of a tensor of shape " + to_string(from));
+    }
     seen[axis] = true;
     const int64_t n = from[axis], step = steps[i];
-    p.expect(step != 0, "a step is 0");
+    if (step == 0) {
+      of.invalid("a step is 0");
+    }
     int64_t start = starts[i], end = ends[i];
-    start += start < 0 ? n : 0;
     // Far below 0 stays there: adding cannot overflow.
+    start += start < 0 ? n : 0;
     end += end < 0 ? n : 0;
+    int64_t& length = cut.to[axis];
     if (step > 0) {
       start = std::clamp<int64_t>(start, 0, n);
       end = std::clamp<int64_t>(end, 0, n);
-      to[axis] = start < end ? (end - start - 1) / step + 1 : 0;
+      length = start < end ? (end - start - 1) / step + 1 : 0;
     } else {
       start = std::clamp<int64_t>(start, n == 0 ? -1 : 0, n - 1);
       end = std::clamp<int64_t>(end, -1, n - 1);
-      to[axis] = start > end ? static_cast<int64_t>(static_cast<uint64_t>(start - end - 1) /
-                                                    (uint64_t{0} - static_cast<uint64_t>(step))) +
-                                   1
-                             : 0;
+      const uint64_t back = uint64_t{0} - static_cast<uint64_t>(step);  // The lowest number has no negative.
+      length = start > end ? static_cast<int64_t>(static_cast<uint64_t>(start - end - 1) / back) + 1 : 0;
     }
-    offset += std::max<int64_t>(start, 0) * whole[axis];
+    cut.offset += std::max<int64_t>(start, 0) * cut.strides[axis];
     // A step beyond the tensor is never taken.
-    strides[axis] = to[axis] > 1 ? whole[axis] * step : whole[axis];
+    cut.strides[axis] *= length > 1 ? step : 1;
   }
-  p.out(0, p.type(0), to);
-  return copy_or_alias(p, {size_of(p.type(0)), to, strides, strides_of(to), offset});
+  return cut;
+}
+
+Kernel slice(Prepare& p) {
+  const Cut cut = cut_of(p);
+  p.out(0, p.type(0), cut.to);
+  return copy_or_alias(p, {size_of(p.type(0)), cut.to, cut.strides, strides_of(cut.to), cut.offset});
+}
+
+// At a place that only the run knows.
+void run_slice(Run& run) {
+  const Cut cut = cut_of(run);
+  const DType type = run.in(0).type;
+  void* to = run.out(0, type, cut.to);
+  StridedCopy(size_of(type), cut.to, cut.strides, strides_of(cut.to), cut.offset)(run.data(0), to);
 }
 
 // ---- Expand and Tile
@@ -481,7 +512,7 @@ void add_movement(Registry* registry) {
   registry->add({.type = "SpaceToDepth", .prepare = space_to_depth});
   registry->add({.type = "Concat", .prepare = concat, .any_layout = true});
   registry->add({.type = "Split", .prepare = split, .any_layout = true});
-  registry->add({.type = "Slice", .prepare = slice});
+  registry->add({.type = "Slice", .prepare = slice, .run = run_slice});
   registry->add({.type = "Expand", .prepare = expand});
   registry->add({.type = "Tile", .prepare = tile});
   registry->add({.type = "Pad", .prepare = pad});

@@ -1,0 +1,266 @@
+"""If, Loop and Scan: claimed as a whole with what is in them, in ephost and in onnxruntime."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from ephost.plugins import cpu
+from onnx import TensorProto, helper, parser
+from onnx.reference import ReferenceEvaluator
+
+from tests.plugins.cpu.conftest import Cpu
+
+NESTED_IF = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[n] x, bool a, bool b) => (float[m] y) {
+  two = Constant <value_float = 2.0> ()
+  doubled = Mul (x, two)
+  y = If (a) <
+    then_branch = g1 () => (float[m] r) {
+      bias = Constant <value_floats = [1.0]> ()
+      r = If (b) <
+        then_branch = g2 () => (float[m] s) { s = Add (doubled, bias) },
+        else_branch = g3 () => (float[m] s) { t = Mul (bias, x)  s = Concat <axis = 0> (t, doubled) }
+      >
+    },
+    else_branch = g4 () => (float[n] r) { r = Identity (x) }
+  >
+}
+"""
+
+# Sums x over the iterations, with an early end; gives each partial sum, and the number of the iteration.
+LOOP = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (int64 most, bool go, float[n] x, float limit) => (float[n] y, float[k, n] parts, int64[k] numbers) {
+  zero = Sub (x, x)
+  y, parts, numbers = Loop (most, go, zero) <
+    body = b (int64 i, bool c, float[n] sum) => (bool more, float[n] next, float[n] part, int64 number) {
+      next = Add (sum, x)
+      first = Constant <value_int = 0> ()
+      top = Gather (next, first)
+      more = Less (top, limit)
+      part = Mul (next, limit)
+      number = Identity (i)
+    }
+  >
+}
+"""
+
+# The loop's state grows: its shape is another one in each iteration.
+GROWING = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (int64 most, float[n] x) => (float[m] y) {
+  y = Loop (most, "", x) <
+    body = b (int64 i, bool c, float[k] state) => (bool more, float[l] next) {
+      more = Identity (c)
+      next = Concat <axis = 0> (state, x)
+    }
+  >
+}
+"""
+
+SLICING = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[8, 3] x) => (float[2, 3] y, float[k, 2, 3] rows) {
+  most = Constant <value_int = 6> ()
+  go = Constant <value = bool {1}> ()
+  one = Constant <value_ints = [1]> ()
+  two = Constant <value_ints = [2]> ()
+  zero = Constant <value_float = 0.0> ()
+  shape = Constant <value_ints = [2, 3]> ()
+  start = Expand (zero, shape)
+  y, rows = Loop (most, go, start) <
+    body = b (int64 i, bool c, float[2, 3] sum) => (bool more, float[2, 3] next, float[2, 3] row) {
+      more = Identity (c)
+      first = Reshape (i, one)
+      past = Add (first, two)
+      row = Slice (x, first, past)
+      next = Add (sum, row)
+    }
+  >
+}
+"""
+
+SCAN = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[2] start, float[2, n] x, float[n, 2] z) => (float[2] last, float[2, n] sums, float[n, 2] products) {
+  last, sums, products = Scan <
+    num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [1, 0],
+    scan_output_axes = [1, 0], scan_output_directions = [0, 1],
+    body = b (float[2] state, float[2] a, float[2] c) => (float[2] next, float[2] sum, float[2] product) {
+      next = Add (state, a)
+      sum = Identity (next)
+      product = Mul (next, c)
+    }
+  > (start, x, z)
+}
+"""
+
+
+def model_of(text: str) -> onnx.ModelProto:
+    return parser.parse_model(text)
+
+
+@pytest.mark.parametrize("a", [True, False])
+@pytest.mark.parametrize("b", [True, False])
+def test_nested_branches_read_the_graphs_around_them(cpu_plugin: Cpu, a: bool, b: bool) -> None:
+    feeds = {"x": np.arange(3, dtype=np.float32), "a": np.array(a), "b": np.array(b)}
+    model = model_of(NESTED_IF)
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_allclose(cpu_plugin.run(model, feeds)[0], expected)
+
+
+@pytest.mark.parametrize(("most", "limit"), [(5, 100.0), (5, 2.5), (1, 100.0)])
+def test_loops_end_by_number_or_by_condition(cpu_plugin: Cpu, most: int, limit: float) -> None:
+    feeds = {
+        "most": np.array(most),
+        "go": np.array(True),
+        "x": np.array([1, 0.5], np.float32),
+        "limit": np.array(limit, np.float32),
+    }
+    y, parts, numbers = cpu_plugin.run(model_of(LOOP), feeds)
+    iterations = 3 if limit == 2.5 else most
+    sums = np.arange(1, iterations + 1)[:, None] * feeds["x"]
+    np.testing.assert_allclose(y, sums[-1])
+    np.testing.assert_allclose(parts, sums * limit)
+    np.testing.assert_array_equal(numbers, np.arange(iterations))
+
+
+@pytest.mark.parametrize(("most", "go"), [(0, True), (3, False)])
+def test_a_loop_without_iterations_gives_its_first_state_and_no_parts(
+    cpu_plugin: Cpu, most: int, go: bool
+) -> None:
+    feeds = {
+        "most": np.array(most),
+        "go": np.array(go),
+        "x": np.array([1, 2], np.float32),
+        "limit": np.array(9, np.float32),
+    }
+    y, parts, numbers = cpu_plugin.run(model_of(LOOP), feeds)
+    np.testing.assert_array_equal(y, [0, 0])
+    assert parts.shape[0] == 0
+    assert parts.dtype == np.float32
+    assert numbers.shape == (0,)
+
+
+def test_states_may_change_their_shape(cpu_plugin: Cpu) -> None:
+    feeds = {"most": np.array(5), "x": np.array([1, 2], np.float32)}
+    (y,) = cpu_plugin.run(model_of(GROWING), feeds)
+    np.testing.assert_array_equal(y, np.tile([1, 2], 6))
+
+
+def test_slices_at_the_iterations_place(cpu_plugin: Cpu) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(8, 3)
+    y, rows = cpu_plugin.run(model_of(SLICING), {"x": x})
+    np.testing.assert_array_equal(rows, [x[i : i + 2] for i in range(6)])
+    np.testing.assert_allclose(y, rows.sum(axis=0))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_scans_along_any_axis_and_in_both_directions(cpu_plugin: Cpu, n: int) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {
+        "start": rng.normal(size=2).astype(np.float32),
+        "x": rng.normal(size=(2, n)).astype(np.float32),
+        "z": rng.normal(size=(n, 2)).astype(np.float32),
+    }
+    last, sums, products = cpu_plugin.run(model_of(SCAN), feeds)
+    expected = feeds["start"][:, None] + np.cumsum(feeds["x"][:, ::-1], axis=1)
+    np.testing.assert_allclose(sums, expected, rtol=1e-5)
+    np.testing.assert_allclose(last, expected[:, -1], rtol=1e-5)
+    np.testing.assert_allclose(products, (expected.T * feeds["z"])[::-1], rtol=1e-5)
+
+
+def test_parts_of_different_shapes_are_an_error_that_names_the_loop(cpu_plugin: Cpu) -> None:
+    text = GROWING.replace("(float[m] y)", "(float[m] y, float[o, m] parts)")
+    text = text.replace("y = Loop", "y, parts = Loop").replace(
+        "(bool more, float[l] next)", "(bool more, float[l] next, float[p] part)"
+    )
+    model = model_of(text.replace("next = Concat", "part = Identity (state) next = Concat"))
+    model.graph.node[0].name = "uneven"
+    with pytest.raises(ephost.capi.onnxruntime_pybind11_state.InvalidArgument, match="uneven"):
+        cpu_plugin.run(model, {"most": np.array(3), "x": np.array([1, 2], np.float32)})
+
+
+def test_bodies_with_what_the_plugin_cannot_do_are_left_to_others(cpu_plugin: Cpu) -> None:
+    """A body is claimed with its node or not at all; here a string keeps both from it."""
+    text = helper.make_node(
+        "Constant", [], ["s"], value=helper.make_tensor("s", TensorProto.STRING, [], [b"a"])
+    )
+    body = helper.make_graph(
+        [
+            text,
+            helper.make_node("Equal", ["s", "s"], ["same"]),
+            helper.make_node("Cast", ["same"], ["r"], to=TensorProto.FLOAT),
+        ],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("r", TensorProto.FLOAT, [])],
+    )
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)],
+            "g",
+            [helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+        ),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices([cpu_plugin.device], {})
+    session = ephost.InferenceSession(model.SerializeToString(), options)
+    assert session.run(None, {"c": np.array(True)})[0] == 1
+
+
+IN_ONNXRUNTIME = """
+import sys
+import numpy as np
+import onnxruntime as ort
+from onnx import parser
+
+ort.register_execution_provider_library("EphostCPU", sys.argv[1])
+device = next(device for device in ort.get_ep_devices() if device.ep_name == "EphostCPU")
+for line in sys.stdin.read().split("====")[:-1]:
+    text, feeds = line.split("----")
+    feeds = eval(feeds, {"np": np})
+    model = parser.parse_model(text).SerializeToString()
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.add_provider_for_devices([device], {})
+    found = ort.InferenceSession(model, options).run(None, feeds)
+    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    print("same")
+"""
+
+
+def test_whole_nodes_run_inside_onnxruntime_too(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    cases = [
+        (NESTED_IF, "{'x': np.ones(3, np.float32), 'a': np.array(True), 'b': np.array(True)}"),
+        (NESTED_IF, "{'x': np.ones(3, np.float32), 'a': np.array(True), 'b': np.array(False)}"),
+        (
+            LOOP,
+            "{'most': np.array(4), 'go': np.array(True), 'x': np.ones(2, np.float32),"
+            " 'limit': np.array(3, np.float32)}",
+        ),
+        (GROWING, "{'most': np.array(4), 'x': np.ones(2, np.float32)}"),
+        (SLICING, "{'x': np.ones((8, 3), np.float32)}"),
+    ]
+    script = tmp_path / "in_onnxruntime.py"
+    script.write_text(IN_ONNXRUNTIME)
+    done = subprocess.run(
+        [sys.executable, str(script), cpu.get_library_path()],
+        input="".join(f"{text}----{feeds}====" for text, feeds in cases),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["same"] * len(cases)
