@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import ephost as ort
 import numpy as np
@@ -45,13 +46,13 @@ def preparation() -> bytes:
         [helper.make_tensor_value_info("image", TensorProto.UINT8, [HEIGHT, "width", 3])],
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, HEIGHT, "width"])],
         [
-            numpy_helper.from_array(np.float32(2 / 255), "scale"),
-            numpy_helper.from_array(np.float32(1), "one"),
+            numpy_helper.from_array(np.array(2 / 255, np.float32), "scale"),
+            numpy_helper.from_array(np.array(1, np.float32), "one"),
             numpy_helper.from_array(np.array([0]), "axis"),
         ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def recogniser() -> Path:
@@ -95,7 +96,7 @@ def show_assignment(title: str, opened: ort.InferenceSession) -> None:
     print(f"  {'(fallback)':16}{len(explanation.fallback):4} nodes  {operators(left)}".rstrip())
 
 
-def operators(partitions: list) -> str:
+def operators(partitions: list[Any]) -> str:
     """The most frequent operators of partitions."""
     counts: dict[str, int] = {}
     for partition in partitions:

@@ -65,6 +65,20 @@ def run_sample(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_strict_type_checker_accepts_the_samples() -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", *sorted(map(str, SAMPLES.glob("*.py")))],
+        capture_output=True,
+        text=True,
+        cwd=SAMPLES.parent,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def test_every_sample_is_held_to_a_promise() -> None:
     assert {path.stem for path in SAMPLES.glob("*.py")} == set(PROMISES)
 
