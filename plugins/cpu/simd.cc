@@ -8,6 +8,7 @@
 #define X(space, name)                \
   namespace ephost::cpu::space {      \
   void fill_elementwise(Simd* table); \
+  void fill_gemm(Simd* table);        \
   }
 EPHOST_ISAS
 #undef X
@@ -28,7 +29,11 @@ Simd choose() {
     void (*fill)(Simd*);
   };
   const Set sets[] = {
-#define X(space, name) {name, EPHOST_HAVE(name), [](Simd* table) { space::fill_elementwise(table); }},
+#define X(space, name)                        \
+  {name, EPHOST_HAVE(name), [](Simd* table) { \
+     space::fill_elementwise(table);          \
+     space::fill_gemm(table);                 \
+   }},
       EPHOST_ISAS
 #undef X
   };

@@ -6,6 +6,7 @@
 #include "as_float.h"
 #include "kernels.h"
 #include "post.h"
+#include "tail.h"
 
 namespace ephost::cpu {
 namespace {
@@ -136,122 +137,243 @@ Kernel plain_product(Prepare& p, const Product& product) {
 
 // ---- float32
 
-dnn::Md matrix(const Dims& batch, int64_t rows, int64_t columns, bool transposed) {
-  Dims dims = batch;
-  dims.push_back(rows);
-  dims.push_back(columns);
-  dnnl::memory::dims strides(dims.size());
-  int64_t step = rows * columns;
-  for (size_t i = batch.size(); i-- > 0; step *= batch[i]) strides[i] = step;
-  strides[batch.size()] = transposed ? 1 : columns;
-  strides[batch.size() + 1] = transposed ? rows : 1;
-  return dnn::Md(dims, dnnl::memory::data_type::f32, strides);
+// b in panels (see GemmBlock), with room for the last one to be full.
+size_t packed_size(int64_t k, int64_t n) {
+  const int64_t panel = simd().panel;
+  return static_cast<size_t>((n + panel - 1) / panel * panel * k) * sizeof(float);
 }
 
-Kernel float_product(Prepare& p, const Product& product, const std::vector<Post>& posts, float alpha) {
+struct PackedMatrices {
+  std::shared_ptr<void> memory;
+};
+
+// What one thread does: some rows and panels of one matrix of the output.
+struct Part {
+  int64_t stack, row, rows, panel, panels;
+};
+
+// Cuts the work into parts of about the same size, one or a few for each thread.
+std::vector<Part> divide(const Product& product, int threads, bool b_is_packed) {
+  const int64_t width = simd().panel, panels = (product.n + width - 1) / width, stacks = product.stacks();
+  const double work =
+      static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k);
+  int64_t rows_by = 1, panels_by = 1;
+  // A thread is worth waking for some 20 microseconds of work.
+  const double worth = 5e5;
+  if (stacks < threads && work * static_cast<double>(stacks) > worth) {
+    const int64_t want = std::min<int64_t>((threads + stacks - 1) / stacks,
+                                           std::max<int64_t>(2, static_cast<int64_t>(work / worth)));
+    if (panels >= want && (panels >= 4 * want || product.m < 12 * want || !b_is_packed)) {
+      panels_by = want;
+    } else {
+      rows_by = std::min<int64_t>(want, (product.m + 5) / 6);
+    }
+  }
+  std::vector<Part> parts;
+  for (int64_t s = 0; s < stacks; ++s) {
+    for (int64_t r = 0; r < rows_by; ++r) {
+      for (int64_t q = 0; q < panels_by; ++q) {
+        // Whole tiles of six rows, but for the last part.
+        const int64_t tiles = (product.m + 5) / 6;
+        const int64_t row = tiles * r / rows_by * 6,
+                      row_end = std::min(product.m, tiles * (r + 1) / rows_by * 6);
+        const int64_t first = panels * q / panels_by, last = panels * (q + 1) / panels_by;
+        parts.push_back({s, row, row_end - row, first, last - first});
+      }
+    }
+  }
+  return parts;
+}
+
+// Input 2 is a bias where `biased`.
+Kernel float_product(Prepare& p, const Product& product, const std::vector<Post>& posts, bool biased) {
   std::vector<Dims> operand_dims;
   bool same_shape = true;
   for (int i = kOperands; i < p.inputs(); ++i) {
     operand_dims.push_back(p.dims(i));
     same_shape = same_shape && operand_dims.back() == product.out;
   }
-  const bool biased = p.inputs() > 2 && p.has(2);
   p.expect(!biased || p.in(2).count() == product.n, "the bias has not one element for each column");
   const Dims dims = posted(operand_dims, product.out);
   p.out(0, DType::kFloat, dims);
-  if (count(product.out) == 0 && dims == product.out) {
+  if (count(dims) == 0) {
     return [](const Args&) {};
   }
-  const dnn::Md a = matrix(product.a_batch, product.m, product.k, product.trans_a);
-  const dnn::Md b = matrix(product.b_batch, product.k, product.n, product.trans_b);
-  const dnn::Md y = matrix(product.batch, product.m, product.n, false);
-  Dims bias_dims(product.batch.size() + 1, 1);
-  bias_dims.push_back(product.n);
-  const dnn::Md bias = biased ? dnn::plain(bias_dims) : dnn::Md();
+  const int64_t m = product.m, n = product.n, k = product.k, width = simd().panel;
+  const TensorPtr constant = p.constant(1);
+  const size_t packed_bytes = packed_size(k, n);
+  // Where element (i, j) of b lies.
+  const int64_t b_row = product.trans_b ? 1 : n, b_column = product.trans_b ? k : 1;
+  std::shared_ptr<PackedMatrices> weights;
+  if (constant != nullptr) {
+    const int64_t matrices = count(product.b_batch);
+    weights = Prepare::packed<PackedMatrices>(
+        constant, std::string("panels of columns") + (product.trans_b ? ", transposed" : ""), [&] {
+          auto made = std::make_shared<PackedMatrices>();
+          made->memory = allocate(packed_bytes * static_cast<size_t>(matrices));
+          const int64_t panels = (n + width - 1) / width;
+          parallel_for(matrices * panels, std::max<int64_t>(1, kGrain / (k * width + 1)),
+                       [&](int64_t i, int64_t end) {
+                         for (; i < end; ++i) {
+                           const int64_t q = i % panels;
+                           simd().gemm_pack(constant->as<float>() + i / panels * k * n + q * width * b_column,
+                                            b_row, b_column, k, std::min(width, n - q * width),
+                                            static_cast<float*>(made->memory.get()) + i * k * width);
+                         }
+                       });
+          return made;
+        });
+  }
+  // A few rows are not worth packing b for.
+  const bool dots = weights == nullptr && product.trans_b && m < 4 && !product.trans_a;
+  const std::vector<Part> parts = divide(product, p.threads(), weights != nullptr);
+  const int64_t part_panels = std::max_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+                                return a.panels < b.panels;
+                              })->panels;
+  // Memory for the panels that a thread packs: all of its own where b is transposed, else only the last one,
+  // which is not full.
+  const int threads = std::max(1, p.threads());
+  const size_t own =
+      weights != nullptr || dots
+          ? 0
+          : ((static_cast<size_t>((product.trans_b ? part_panels : 1) * width * k) * sizeof(float) + 63) &
+             ~size_t{63});
+  const bool fused = same_shape;
+  const bool in_scratch = dims != product.out;
+  const size_t packing = own * static_cast<size_t>(threads);
+  p.scratch(packing + (in_scratch ? static_cast<size_t>(count(product.out)) * sizeof(float) : 0));
+  const auto where = factors(product);
+  const Tail tail = fused ? Tail(posts) : Tail();
+  return [=, trans_a = product.trans_a, trans_b = product.trans_b, out_dims = product.out,
+          inputs = p.inputs()](const Args& args) {
+    const float *a = args.in<float>(0), *b = args.in<float>(1), *bias = biased ? args.in<float>(2) : nullptr;
+    char* scratch = args.scratch<char>();
+    float* y = args.out<float>(0);
+    float* out = in_scratch ? reinterpret_cast<float*>(scratch + packing) : y;
+    const float* operands[8] = {};
+    for (int i = kOperands; i < inputs; ++i) operands[i - kOperands] = args.in<float>(i);
+    const Simd& table = simd();
+    const float* packed = weights == nullptr ? nullptr : static_cast<const float*>(weights->memory.get());
 
-  std::vector<Post> chain = posts;
-  if (alpha != 1) {
-    p.expect(!biased, "a bias comes after the factor");
-    chain.insert(chain.begin(), {"linear", alpha, 0});
-  }
-  dnnl::primitive_attr attr = dnn::attributes();
-  const bool fused = same_shape && product.k > 0;
-  if (fused) {
-    add_posts(chain, std::vector<dnn::Md>(operand_dims.size(), y), &attr);
-  }
-  if (product.k == 0) {
-    return [=](const Args& args) {
-      float* out = args.out<float>(0);
-      std::fill(out, out + count(dims), 0.0f);
-      std::vector<const float*> values;
-      std::vector<Dims> all_dims = operand_dims;
-      std::vector<Post> all = chain;
-      for (size_t i = 0; i < operand_dims.size(); ++i)
-        values.push_back(args.in<float>(kOperands + static_cast<int>(i)));
-      if (biased) {
-        all.insert(all.begin(), {"add", 0, 0});
-        all_dims.insert(all_dims.begin(), Dims{count({dims.back()})});
-        values.insert(values.begin(), args.in<float>(2));
-      }
-      apply_posts(all, all_dims, values, dims, out);
-    };
-  }
-  return dnn::guarded([&]() -> Kernel {
-    const dnnl::matmul::primitive_desc pd =
-        biased ? dnnl::matmul::primitive_desc(dnn::engine(), a, b, bias, y, attr)
-               : dnnl::matmul::primitive_desc(dnn::engine(), a, b, y, attr);
-    std::vector<dnn::Primitive::Argument> arguments = {{DNNL_ARG_SRC, a},
-                                                       {DNNL_ARG_WEIGHTS, b},
-                                                       {DNNL_ARG_DST, y},
-                                                       {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}};
-    if (biased) {
-      arguments.push_back({DNNL_ARG_BIAS, bias});
-    }
-    for (size_t i = 0; fused && i < chain.size(); ++i) {
-      if (chain[i].binary()) {
-        arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, y});
-      }
-    }
-    const auto primitive = std::make_shared<dnn::Primitive>(dnnl::matmul(pd), std::move(arguments));
-    const size_t own = (pd.scratchpad_desc().get_size() + 63) & ~size_t{63};
-    const bool in_scratch = dims != product.out;
-    p.scratch(own + (in_scratch ? static_cast<size_t>(count(product.out)) * sizeof(float) : 0));
-    return [=, inputs = p.inputs(), out_dims = product.out](const Args& args) {
-      void* pointers[16];
-      size_t n = 0;
-      char* scratch = args.scratch<char>();
-      float* out = args.out<float>(0);
-      float* made_here = in_scratch ? reinterpret_cast<float*>(scratch + own) : out;
-      pointers[n++] = const_cast<void*>(args.in<void>(0));
-      pointers[n++] = const_cast<void*>(args.in<void>(1));
-      pointers[n++] = made_here;
-      pointers[n++] = scratch;
-      if (biased) {
-        pointers[n++] = const_cast<void*>(args.in<void>(2));
-      }
-      for (int i = kOperands; fused && i < inputs; ++i) {
-        pointers[n++] = const_cast<void*>(args.in<void>(i));
-      }
-      primitive->run(pointers);
-      if (fused) {
+    const auto run = [&](const Part& part, float* room) {
+      const auto [sa, sb] = where[static_cast<size_t>(part.stack)];
+      GemmBlock g{};
+      g.a_row = trans_a ? 1 : k;
+      g.a_step = trans_a ? m : 1;
+      g.c_row = n;
+      const float* from_a = a + sa * m * k;
+      float* to = out + part.stack * m * n;
+      const int64_t first = part.panel * width, end = std::min(n, first + part.panels * width);
+      const auto finish = [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+        if (tail.empty()) {
+          return;
+        }
+        const int64_t start = part.stack * m * n + row * n + column;
+        if (columns == n) {
+          tail.run(out, operands, start, rows * n);
+          return;
+        }
+        for (int64_t r = 0; r < rows; ++r) tail.run(out, operands, start + r * n, columns);
+      };
+      if (dots) {
+        g.m = part.rows;
+        g.n = end - first;
+        g.k = k;
+        g.a = from_a + part.row * k;
+        g.b = b + sb * k * n + first * k;
+        g.b_panel = k;
+        g.c = to + part.row * n + first;
+        g.bias = bias == nullptr ? nullptr : bias + first;
+        table.gemm_dots(g);
+        finish(part.row, part.rows, first, g.n);
         return;
       }
-      std::vector<const float*> values;
-      for (int i = kOperands; i < inputs; ++i) values.push_back(args.in<float>(i));
-      if (in_scratch) {
-        std::fill(out, out + count(dims), 0.0f);
-        apply_posts({{"add", 0, 0}}, {out_dims}, {made_here}, dims, out);
+      // Panels are multiplied where they lie, or packed first. `last` stands for the one that is not full.
+      const float* panels = nullptr;
+      const float* last = nullptr;
+      if (packed != nullptr) {
+        panels = packed + sb * static_cast<int64_t>(packed_bytes / sizeof(float)) + part.panel * width * k;
+        g.b_step = width;
+        g.b_panel = width * k;
+      } else if (trans_b) {
+        table.gemm_pack(b + sb * k * n + first * k, 1, k, k, end - first, room);
+        panels = room;
+        g.b_step = width;
+        g.b_panel = width * k;
+      } else {
+        panels = b + sb * k * n + first;
+        g.b_step = n;
+        g.b_panel = width;
+        if ((end - first) % width != 0) {
+          const int64_t rest = (end - first) / width * width;
+          table.gemm_pack(panels + rest, n, 1, k, end - first - rest, room);
+          last = room;
+        }
       }
-      apply_posts(chain, operand_dims, values, dims, out);
+      // A block of b stays in the second cache while the rows of a pass by, a panel of it in the first.
+      constexpr int64_t kDepth = 384, kRows = 192, kColumns = 256;
+      const int64_t depths = (k + kDepth - 1) / kDepth;
+      const int64_t full = last == nullptr ? end : first + (end - first) / width * width;
+      for (int64_t column = first; column < end;) {
+        const bool edge = column >= full;
+        const int64_t columns = edge ? end - column : std::min(kColumns, full - column);
+        for (int64_t row = part.row; row < part.row + part.rows; row += kRows) {
+          const int64_t rows = std::min(kRows, part.row + part.rows - row);
+          for (int64_t d = 0; d < std::max<int64_t>(1, depths); ++d) {
+            const int64_t p0 = depths == 0 ? 0 : k * d / depths, p1 = depths == 0 ? 0 : k * (d + 1) / depths;
+            GemmBlock block = g;
+            block.m = rows;
+            block.n = columns;
+            block.k = p1 - p0;
+            block.a = from_a + row * g.a_row + p0 * g.a_step;
+            if (edge) {
+              block.b = last + p0 * width;
+              block.b_step = width;
+            } else {
+              block.b = panels + (column - first) / width * g.b_panel + p0 * g.b_step;
+            }
+            block.c = to + row * n + column;
+            block.bias = bias == nullptr ? nullptr : bias + column;
+            block.accumulate = d > 0;
+            table.gemm(block);
+          }
+          finish(row, rows, column, columns);
+        }
+        column += columns;
+      }
     };
-  });
+    const int64_t total = static_cast<int64_t>(parts.size());
+    const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    const int64_t grain = std::max<int64_t>(
+        1, static_cast<int64_t>(2.5e5 /
+                                (work * static_cast<double>(where.size()) / static_cast<double>(total) + 1)));
+    // Shares, each with memory of its own.
+    const int64_t shares = std::clamp<int64_t>(total / grain, 1, threads);
+    parallel_for(shares, 1, [&](int64_t share, int64_t end) {
+      for (; share < end; ++share) {
+        float* room = reinterpret_cast<float*>(scratch + own * static_cast<size_t>(share));
+        for (int64_t i = total * share / shares; i < total * (share + 1) / shares; ++i) {
+          run(parts[static_cast<size_t>(i)], room);
+        }
+      }
+    });
+    if (fused) {
+      return;
+    }
+    std::vector<const float*> values(operands, operands + operand_dims.size());
+    if (in_scratch) {
+      std::fill(y, y + count(dims), 0.0f);
+      apply_posts({{"add", 0, 0}}, {out_dims}, {out}, dims, y);
+    }
+    apply_posts(posts, operand_dims, values, dims, y);
+  };
 }
 
 Kernel matmul(Prepare& p) {
   const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
   p.expect(p.type(0) == p.type(1), "the matrices have different types");
   if (p.type(0) == DType::kFloat) {
-    return float_product(p, product, posts_of(p.node), 1);
+    return float_product(p, product, posts_of(p.node), p.inputs() > 2 && p.has(2));
   }
   p.out(0, p.type(0), product.out);
   return plain_product(p, product);
@@ -266,12 +388,14 @@ Kernel plain_gemm(const Kernel& loops, T alpha, T beta, const Dims& dims, const 
     const Dims from = c_dims.value_or(Dims{});
     const int64_t rows = from.size() < 2 || from[0] == 1 ? 0 : from[1],
                   columns = from.empty() || from.back() == 1 ? 0 : 1;
-    for (int64_t i = 0; i < dims[0]; ++i) {
-      for (int64_t j = 0; j < dims[1]; ++j) {
-        T& value = out[i * dims[1] + j];
-        value = value * alpha + (c == nullptr ? T{} : beta * c[i * rows + j * columns]);
+    parallel_for(dims[0], std::max<int64_t>(1, kGrain / (dims[1] + 1)), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        for (int64_t j = 0; j < dims[1]; ++j) {
+          T& value = out[i * dims[1] + j];
+          value = value * alpha + (c == nullptr ? T{} : beta * c[i * rows + j * columns]);
+        }
       }
-    }
+    });
   };
 }
 
@@ -291,39 +415,11 @@ Kernel gemm(Prepare& p) {
   const bool bias = has_c && !c_dims->empty() && alpha == 1 && beta == 1 && p.in(2).count() == product.n &&
                     c_dims->back() == product.n;
   if (p.type(0) == DType::kFloat && (!has_c || bias)) {
-    return float_product(p, product, {}, alpha);
+    return float_product(p, product,
+                         alpha == 1 ? std::vector<Post>{} : std::vector<Post>{{"linear", alpha, 0}}, bias);
   }
   if (p.type(0) == DType::kFloat) {
-    // alpha * (a b) + beta * c, where c is any tensor that can be broadcast.
-    dnnl::primitive_attr attr = dnn::attributes();
-    p.out(0, DType::kFloat, product.out);
-    if (count(product.out) == 0) {
-      return [](const Args&) {};
-    }
-    const Kernel loops = dnn::guarded([&]() -> Kernel {
-      if (product.k == 0) {
-        return [n = count(product.out)](const Args& args) {
-          std::fill(args.out<float>(0), args.out<float>(0) + n, 0.0f);
-        };
-      }
-      const dnn::Md a = matrix({}, product.m, product.k, trans_a),
-                    b = matrix({}, product.k, product.n, trans_b),
-                    y = matrix({}, product.m, product.n, false);
-      const dnnl::matmul::primitive_desc pd(dnn::engine(), a, b, y, attr);
-      const auto primitive = std::make_shared<dnn::Primitive>(
-          dnnl::matmul(pd),
-          std::vector<dnn::Primitive::Argument>{{DNNL_ARG_SRC, a},
-                                                {DNNL_ARG_WEIGHTS, b},
-                                                {DNNL_ARG_DST, y},
-                                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-      p.scratch(pd.scratchpad_desc().get_size());
-      return [primitive](const Args& args) {
-        void* pointers[] = {const_cast<void*>(args.in<void>(0)), const_cast<void*>(args.in<void>(1)),
-                            args.out<void>(0), args.scratch<void>()};
-        primitive->run(pointers);
-      };
-    });
-    return plain_gemm<float>(loops, alpha, beta, product.out, c_dims);
+    return plain_gemm<float>(float_product(p, product, {}, false), alpha, beta, product.out, c_dims);
   }
   p.out(0, p.type(0), product.out);
   const Kernel loops = plain_product(p, product);

@@ -13,13 +13,13 @@
 namespace ephost::cpu {
 
 // Operations on elements. In each list the formula of the same name is in formulas.h.
-#define EPHOST_UNARY_OPS(X)                                                                             \
-  X(Abs)                                                                                                \
-  X(Neg) X(Reciprocal) X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu)       \
-      X(LeakyRelu) X(Elu) X(Celu) X(Selu) X(ThresholdedRelu) X(HardSigmoid) X(HardSwish) X(Softplus)    \
-          X(Softsign) X(Mish) X(Shrink) X(Gelu) X(GeluTanh) X(Swish) X(Clip) X(Affine) X(Floor) X(Ceil) \
-              X(Round) X(Sign) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh)    \
-                  X(Acosh) X(Atanh)
+#define EPHOST_UNARY_OPS(X)                                                                                 \
+  X(Abs)                                                                                                    \
+  X(Neg)                                                                                                    \
+  X(Reciprocal) X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu)     \
+      X(Elu) X(Celu) X(Selu) X(ThresholdedRelu) X(HardSigmoid) X(HardSwish) X(Softplus) X(Softsign) X(Mish) \
+          X(Shrink) X(Gelu) X(GeluTanh) X(Swish) X(Clip) X(Affine) X(Floor) X(Ceil) X(Round) X(Sign) X(Sin) \
+              X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh)
 #define EPHOST_BINARY_OPS(X) X(Add) X(Sub) X(Mul) X(Div) X(Min) X(Max) X(Pow) X(Fmod) X(Mod) X(Prelu)
 // Their result is a bool.
 #define EPHOST_COMPARE_OPS(X) X(Equal) X(Less) X(LessOrEqual) X(Greater) X(GreaterOrEqual)
@@ -42,11 +42,33 @@ inline constexpr int kOps = kFloatOps EPHOST_BIT_OPS(X);
 // formulas call a and b. The output may be one of the inputs.
 using TileFunction = void (*)(const void* const* in, void* out, int64_t n, const float* params);
 
+// A product of matrices: c (m x n) = a (m x k) * b (k x n), in float32. Element (i, p) of a is at
+// a[i * a_row + p * a_step]. b is cut into panels of Simd::panel columns: element (p, j) of panel q is at
+// b[q * b_panel + p * b_step + j]; all of a panel's columns can be read, also those behind n.
+struct GemmBlock {
+  int64_t m, n, k;
+  const float* a;
+  int64_t a_row, a_step;
+  const float* b;
+  int64_t b_step, b_panel;
+  float* c;
+  int64_t c_row;
+  const float* bias;  // Where the sums begin: one element for each column, or null for 0.
+  bool accumulate;    // They begin at what c holds, instead.
+};
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
   TileFunction half_to_float = nullptr, float_to_half = nullptr;
   TileFunction bfloat16_to_float = nullptr, float_to_bfloat16 = nullptr;
+  int64_t panel = 0;  // Columns of b that are multiplied at a time.
+  void (*gemm)(const GemmBlock& block) = nullptr;
+  // Copies b, whose element (p, j) is at b[p * row + j * column], into panels that are k x panel elements
+  // each, filled up with zeros.
+  void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
+  // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
+  void (*gemm_dots)(const GemmBlock& block) = nullptr;
 };
 
 // The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.

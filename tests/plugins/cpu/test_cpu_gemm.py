@@ -96,3 +96,38 @@ def test_matrices_that_do_not_fit_are_refused_in_words(cpu_plugin: Cpu) -> None:
     model = make_model([node], feeds, ["y"], open_shapes=True)
     with pytest.raises(Exception, match="odd one"):
         cpu_plugin.run(model, feeds)
+
+
+@settings(QUICK, max_examples=40)
+@given(data=st.data())
+def test_products_of_any_size(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    """Sizes around those at which work is cut into blocks, for constants and inputs, transposed or not."""
+    m = data.draw(st.sampled_from([1, 2, 3, 4, 7, 11, 12, 50, 191, 192, 200]))
+    n = data.draw(st.sampled_from([1, 7, 15, 16, 17, 40, 255, 256, 257, 300, 530]))
+    k = data.draw(st.sampled_from([1, 2, 5, 16, 64, 383, 384, 385, 800]))
+    stacks = data.draw(st.sampled_from([[], [3]]))
+    transposed = [data.draw(st.booleans()) for _ in range(2)]
+    shapes = [[*stacks, m, k], [*stacks, k, n]]
+    perm = [*range(len(stacks)), len(stacks) + 1, len(stacks)]
+    nodes, feeds, names = [], {}, []
+    for name, shape, turned in zip("ab", shapes, transposed, strict=True):
+        if turned:
+            nodes.append(helper.make_node("Transpose", [name], [f"{name}t"], perm=perm))
+            shape = [*stacks, shape[-1], shape[-2]]
+        names.append(f"{name}t" if turned else name)
+        feeds[name] = random(*shape, seed=len(names))
+    nodes.append(helper.make_node("MatMul", names, ["p"]))
+    nodes += [
+        helper.make_node("Add", ["p", "c"], ["s"]),
+        helper.make_node("LeakyRelu", ["s"], ["y"], alpha=0.5),
+    ]
+    constants = {"c": random(n, seed=3)}
+    if data.draw(st.booleans()):
+        constants["b"] = feeds.pop("b")
+    threads = data.draw(st.integers(1, 3))
+    model = make_model(nodes, feeds, ["y"], constants)
+    given = feeds | constants
+    a, b = (np.swapaxes(given[x], -1, -2) if t else given[x] for x, t in zip("ab", transposed, strict=True))
+    s = a.astype(np.float64) @ b + given["c"]
+    found = cpu_plugin.run(model, feeds, intra_op_num_threads=threads)[0]
+    np.testing.assert_allclose(found, np.where(s < 0, s / 2, s), rtol=1e-4, atol=1e-5 * 9 * k)

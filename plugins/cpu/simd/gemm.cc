@@ -1,0 +1,163 @@
+// The innermost loops of matrix products. See GemmBlock in simd.h.
+#include "simd.h"
+
+namespace ephost::cpu::EPHOST_ISA {
+namespace {
+
+#ifdef __AVX512F__
+constexpr int kLanes = 16;
+#else
+constexpr int kLanes = 8;  // Two registers where they have four.
+#endif
+constexpr int kPanel = 2 * kLanes;
+constexpr int kRows = 6;  // Sums of six rows and two vectors fill most of 16 registers.
+
+typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+
+inline const Vector& load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
+inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
+
+// Rows [0, kCount) of one panel. One or two rows have too few sums to keep the multipliers busy: they get
+// several of each, for every second or fourth p.
+template <int kCount>
+void tile(const GemmBlock& g, const float* a, const float* b, float* c, int columns, const float* bias) {
+  constexpr int kChains = kCount == 1 ? 4 : kCount == 2 ? 2 : 1;
+  Vector sums[kChains][kCount][2] = {};
+  alignas(64) float edge[kCount][kPanel];  // In place of c where the panel is not full.
+  const bool whole = columns == kPanel;
+  float* to = whole ? c : edge[0];
+  const int64_t to_row = whole ? g.c_row : kPanel;
+  if (g.accumulate || bias != nullptr) {
+    if (!whole) {
+      for (int i = 0; i < kCount; ++i) {
+        for (int j = 0; j < columns; ++j) edge[i][j] = g.accumulate ? c[i * g.c_row + j] : bias[j];
+        for (int j = columns; j < kPanel; ++j) edge[i][j] = 0;
+      }
+    }
+    for (int i = 0; i < kCount; ++i) {
+      const float* from = whole && !g.accumulate ? bias : to + i * to_row;
+      sums[0][i][0] = load(from);
+      sums[0][i][1] = load(from + kLanes);
+    }
+  }
+  const int64_t a_row = g.a_row, a_step = g.a_step, b_step = g.b_step;
+  int64_t p = 0;
+  for (; p + kChains <= g.k; p += kChains) {
+    for (int chain = 0; chain < kChains; ++chain) {
+      const Vector b0 = load(b), b1 = load(b + kLanes);
+      for (int i = 0; i < kCount; ++i) {
+        const float x = a[i * a_row];
+        sums[chain][i][0] += x * b0;
+        sums[chain][i][1] += x * b1;
+      }
+      a += a_step;
+      b += b_step;
+    }
+  }
+  for (; p < g.k; ++p, a += a_step, b += b_step) {
+    for (int i = 0; i < kCount; ++i) {
+      sums[0][i][0] += a[i * a_row] * load(b);
+      sums[0][i][1] += a[i * a_row] * load(b + kLanes);
+    }
+  }
+  for (int i = 0; i < kCount; ++i) {
+    for (int chain = 1; chain < kChains; ++chain) {
+      sums[0][i][0] += sums[chain][i][0];
+      sums[0][i][1] += sums[chain][i][1];
+    }
+    store(to + i * to_row) = sums[0][i][0];
+    store(to + i * to_row + kLanes) = sums[0][i][1];
+  }
+  if (!whole) {
+    for (int i = 0; i < kCount; ++i) {
+      for (int j = 0; j < columns; ++j) c[i * g.c_row + j] = edge[i][j];
+    }
+  }
+}
+
+using Tile = void (*)(const GemmBlock&, const float*, const float*, float*, int, const float*);
+constexpr Tile kTiles[kRows] = {tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
+
+void gemm(const GemmBlock& g) {
+  for (int64_t j = 0; j < g.n; j += kPanel) {
+    const float* b = g.b + j / kPanel * g.b_panel;
+    const int columns = static_cast<int>(g.n - j < kPanel ? g.n - j : kPanel);
+    const float* bias = g.bias == nullptr ? nullptr : g.bias + j;
+    for (int64_t i = 0; i < g.m;) {
+      const int64_t left = g.m - i;
+      // Two halves rather than a whole and a remainder of one or two rows.
+      const int64_t rows = left > kRows && left < 2 * kRows ? (left + 1) / 2 : left < kRows ? left : kRows;
+      kTiles[rows - 1](g, g.a + i * g.a_row, b, g.c + i * g.c_row + j, columns, bias);
+      i += rows;
+    }
+  }
+}
+
+void pack(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) {
+  for (int64_t j0 = 0; j0 < n; j0 += kPanel, out += k * kPanel) {
+    const int64_t columns = n - j0 < kPanel ? n - j0 : kPanel;
+    const float* from = b + j0 * column;
+    if (columns == kPanel && column == 1) {
+      for (int64_t p = 0; p < k; ++p) {
+        const Vector low = load(from + p * row), high = load(from + p * row + kLanes);
+        store(out + p * kPanel) = low;
+        store(out + p * kPanel + kLanes) = high;
+      }
+      continue;
+    }
+    // A few rows at a time, so that what is written stays near while the columns are walked.
+    constexpr int64_t kStrip = 32;
+    for (int64_t p0 = 0; p0 < k; p0 += kStrip) {
+      const int64_t end = p0 + kStrip < k ? p0 + kStrip : k;
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t p = p0; p < end; ++p) out[p * kPanel + j] = from[p * row + j * column];
+      }
+      for (int64_t p = p0; p < end; ++p) {
+        for (int64_t j = columns; j < kPanel; ++j) out[p * kPanel + j] = 0;
+      }
+    }
+  }
+}
+
+float total(const Vector& v) {
+  float sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += v[i];
+  return sum;
+}
+
+// Here b_panel is the distance of columns.
+void dots(const GemmBlock& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    const float* a = g.a + i * g.a_row;
+    for (int64_t j = 0; j < g.n; j += 4) {
+      const int count = static_cast<int>(g.n - j < 4 ? g.n - j : 4);
+      const float* b[4];
+      for (int q = 0; q < 4; ++q) b[q] = g.b + (j + (q < count ? q : 0)) * g.b_panel;
+      Vector sums[4][2] = {};
+      int64_t p = 0;
+      for (; p + kPanel <= g.k; p += kPanel) {
+        const Vector a0 = load(a + p), a1 = load(a + p + kLanes);
+        for (int q = 0; q < 4; ++q) {
+          sums[q][0] += a0 * load(b[q] + p);
+          sums[q][1] += a1 * load(b[q] + p + kLanes);
+        }
+      }
+      for (int q = 0; q < count; ++q) {
+        float sum = total(sums[q][0] + sums[q][1]) + (g.bias == nullptr ? 0 : g.bias[j + q]);
+        for (int64_t rest = p; rest < g.k; ++rest) sum += a[rest] * b[q][rest];
+        g.c[i * g.c_row + j + q] = sum;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void fill_gemm(Simd* table) {
+  table->panel = kPanel;
+  table->gemm = gemm;
+  table->gemm_pack = pack;
+  table->gemm_dots = dots;
+}
+
+}  // namespace ephost::cpu::EPHOST_ISA
