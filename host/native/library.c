@@ -36,7 +36,22 @@ void ephost_library_close(void* library) { FreeLibrary(library); }
 #else
 #include <dlfcn.h>
 
+/* Makes the C++ runtime of this process, where there is one, the first in which libraries look for what all
+ * C++ runtimes define (`__dynamic_cast`, `__gxx_personality_v0`). Without that, one plugin that opens a
+ * library with a runtime of its own for everybody (RTLD_GLOBAL) would have the next plugin use half of each.
+ */
+static void prefer_own_runtime(void) {
+#ifdef RTLD_NOLOAD
+  static const char* const kRuntimes[] = {"libstdc++.so.6", "libgcc_s.so.1"};
+  for (size_t i = 0; i < sizeof kRuntimes / sizeof kRuntimes[0]; ++i) {
+    void* runtime = dlopen(kRuntimes[i], RTLD_LAZY | RTLD_GLOBAL | RTLD_NOLOAD);
+    if (runtime) dlclose(runtime); /* it stays where it is: others hold it */
+  }
+#endif
+}
+
 void* ephost_library_open(const char* path, char* error, size_t error_size) {
+  prefer_own_runtime();
   dlerror();
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -235,3 +236,22 @@ def test_a_failed_registration_leaves_the_name_free(tmp_path: Path) -> None:
         register(tmp_path / "not_here.so", "again")
     register(sample_compiler.get_library_path(), "again")
     ephost.unregister_execution_provider_library("again")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks symbols up as Linux' loader does")
+def test_plugins_find_this_process_own_cpp_runtime_first(python: Callable) -> None:
+    # A plugin may bring another C++ runtime for everybody; the next one must not be bound to that.
+    program = """
+import ctypes, sys
+import numpy, ephost
+import ephost.plugins.sample_kernels as sample
+own = ctypes.CDLL("libstdc++.so.6")
+def there():
+    return hasattr(ctypes.CDLL(None), "__dynamic_cast")
+before = there()
+ephost.register_execution_provider_library("s", sample.get_library_path())
+print(before, there())
+"""
+    done = python("-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True"]

@@ -42,6 +42,7 @@ class Entry:
     passed: int = 0
     claimed: int = 0
     crashed: int = 0
+    crashes: list[str] = field(default_factory=list)  # case: how it ended, and what was said last
     reason: str = ""
     broken: bool = False
     regressions: dict[str, list[str]] = field(default_factory=dict)
@@ -73,7 +74,9 @@ def measure(vendor: str, host: str, only: Sequence[str], folder: Path) -> Entry:
     entry.cases = len(results)
     entry.passed = sum(result.status == "pass" for result in results)
     entry.claimed = sum(bool(result.claimed) for result in results)
-    entry.crashed = sum(result.status in ("crash", "timeout") for result in results)
+    lost = [result for result in results if result.status in ("crash", "timeout")]
+    entry.crashed = len(lost)
+    entry.crashes = [f"{result.name}: {result.status}: {result.error}" for result in lost]
     return entry
 
 
@@ -102,6 +105,10 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
         numbers = f"{e.cases} | {e.passed} | {e.claimed} | {e.crashed}"
         reason = e.reason.replace("|", "\\|")
         yield f"| {e.vendor} | {e.host} | {numbers if not e.reason else f'{reason} | | |'} |"
+    for e in entries:
+        if e.crashes:
+            yield f"\n## {e.vendor} in {e.host}: {len(e.crashes)} cases that end the process, or never end\n"
+            yield from (f"- {line.splitlines()[0]}" for line in e.crashes)
     for e in entries:
         for what, lines in e.regressions.items():
             if lines:

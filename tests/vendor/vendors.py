@@ -34,6 +34,11 @@ class Vendor:
     option_files: Mapping[str, str] = field(default_factory=dict)  # option -> a file in the module
     environment: Mapping[str, str] = field(default_factory=dict)
     models: tuple[str, ...] = ("one", "light", "cls", "rec")  # those that it runs in seconds on two cores
+    # What it does not give back in one round of registering, running and unregistering, in onnxruntime too:
+    # bytes, handles of the host's by kind, and open files.
+    lost_bytes: int = 0
+    lost_handles: Mapping[str, int] = field(default_factory=dict)
+    lost_files: int = 0
 
     @property
     def folder(self) -> Path | None:
@@ -80,7 +85,15 @@ class Vendor:
 VENDORS = {
     vendor.name: vendor
     for vendor in (
-        Vendor("nxrt", "nxrt_ep_cpu", "libonnx_runtime_ep_cpu_plugin.so", "nxrt", 1e-4),
+        Vendor(
+            "nxrt",
+            "nxrt_ep_cpu",
+            "libonnx_runtime_ep_cpu_plugin.so",
+            "nxrt",
+            1e-4,
+            lost_bytes=10 << 10,  # the names in its kernel registry
+            lost_handles={"3": 1},  # a memory info
+        ),
         Vendor(
             "ggml",
             "onnxruntime_ggml",
@@ -88,6 +101,7 @@ VENDORS = {
             "ggml",
             1e-2,  # it computes some convolutions in float16
             environment={"ORT_GGML_LOG": "off"},
+            lost_bytes=2 << 20,
         ),
         Vendor(
             "openvino",
@@ -104,6 +118,7 @@ VENDORS = {
             "QNNExecutionProvider",  # the name that its compiled models ask for
             5e-2,  # float16 throughout
             option_files={"backend_path": "libQnnHtp.so"},
+            lost_bytes=80 << 10,
         ),
         Vendor(
             "webgpu",
@@ -114,6 +129,8 @@ VENDORS = {
             devices=_GOOGLE,
             files=(_VULKAN,),
             models=("one", "cls"),
+            lost_files=1,  # SwiftShader's, for the code that it makes
+            lost_bytes=1 << 20,
             environment={"XDG_RUNTIME_DIR": "/tmp", "VK_DRIVER_FILES": str(_VULKAN)},
         ),
     )

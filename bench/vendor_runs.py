@@ -1,0 +1,205 @@
+"""Runs on vendors' plugins: against the same plugin in onnxruntime, or the host's own share of a run.
+
+Where onnxruntime lists the plugin's device, both hosts run the model, each in a process of its own (most
+plugins keep process-wide pointers to the host that they saw first), asked in turns; the outputs are compared
+before anything is timed. Where it does not, what counts is the part of a run that is not spent in the plugin:
+the time around ``run`` less that of the plugin's steps and of copies to and from its device, by the host's
+profile. A plugin that is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from side_by_side import HOSTS, SOURCE, Row, adds, arguments, report, temporary_folder
+
+sys.path.insert(0, str(SOURCE.parent / "tests" / "vendor"))
+from real_models import feeds_for, models, prepare
+from vendors import VENDORS
+
+_COMPARED = {  # models that take longer than this to measure are left out
+    "nxrt": ("one", "det", "rec", "cls", "magika", "light_"),
+    "ggml": ("one", "det", "rec", "cls", "magika", "light_s"),
+    "qnn": ("one", "light_squeezenet", "light_shufflenet"),
+}
+_SHARED = {
+    "openvino": ("det", "rec", "cls", "magika", "light_s", "light_r", "light_i", "light_d"),
+    "webgpu": ("cls", "magika"),
+}
+_MOST_OF_A_RUN = 0.02  # that the host may take
+
+
+def opened(host: str, vendor_name: str, model: str, *, profile: bool = False) -> tuple[Any, Any]:
+    """A session of the host on the vendor's plugin, and feeds for it."""
+    module = importlib.import_module(host)
+    vendor = VENDORS[vendor_name]
+    module.register_execution_provider_library(vendor.registration, str(vendor.library))
+    found = [d for d in module.get_ep_devices() if d.ep_metadata.get("library_path") == str(vendor.library)]
+    options = module.SessionOptions()
+    options.log_severity_level = 4
+    options.enable_profiling = profile
+    options.add_provider_for_devices(found[:1], vendor.options)
+    session = module.InferenceSession(model, options)
+    return session, feeds_for(_short(model), session)
+
+
+def _short(model: str) -> str:
+    return next((name for name, path in models().items() if str(path) == model), "")
+
+
+def work(host: str, vendor_name: str, model: str, output: str) -> None:
+    """One host's process: writes its outputs to a file, then answers each line with a run's time."""
+    session, feeds = opened(host, vendor_name, model)
+    np.savez(output, *session.run(None, feeds))
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        session.run(None, feeds)
+        print("took", time.perf_counter() - start, flush=True)
+
+
+def share(vendor_name: str, model: str, rounds: int) -> None:
+    """Prints the median seconds of a run, and of that what was not spent in the plugin."""
+    session, feeds = opened("ephost", vendor_name, model, profile=True)
+    name = session.get_providers()[0]
+    spans = []
+    for _ in range(rounds + 2):
+        start = time.perf_counter_ns()
+        session.run(None, feeds)
+        spans.append(time.perf_counter_ns() - start)
+    trace = session.end_profiling()
+    events = json.loads(Path(trace).read_text())
+    os.unlink(trace)
+    steps = [e for e in events if e["cat"] in ("Node", "Copy")]
+    each = len(steps) // len(spans)
+    plugins = []
+    for at in range(len(spans)):
+        mine = steps[at * each : (at + 1) * each]
+        inside = (e["dur"] for e in mine if e["cat"] == "Copy" or e["args"].get("provider") == name)
+        plugins.append(sum(inside) * 1e3)
+    runs = list(zip(spans, plugins, strict=True))[2:]
+    total = median(span for span, _ in runs)
+    print(json.dumps({"run": total / 1e9, "host": median(span - inside for span, inside in runs) / 1e9}))
+
+
+def _command(*arguments: object) -> list[str]:
+    return [sys.executable, __file__, "--worker", json.dumps([str(a) for a in arguments])]
+
+
+def compared(vendor: str, model: str, folder: Path, rounds: int, seconds: float) -> dict[str, float]:
+    """Median seconds of a run in each host; fewer rounds where they take more than so many seconds."""
+    workers, outputs = {}, {}
+    variables = {**os.environ, **VENDORS[vendor].variables()}
+    samples: dict[str, list[float]] = {host: [] for host in HOSTS}
+    try:
+        for host in HOSTS:
+            outputs[host] = folder / f"{host}.npz"
+            workers[host] = subprocess.Popen(
+                _command("work", host, vendor, model, outputs[host]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=variables,
+            )
+        for host in HOSTS:
+            if _answer(workers[host], "ready") is None:
+                raise RuntimeError(f"{host} cannot run it on {vendor}")
+        expected, actual = (np.load(outputs[host]) for host in HOSTS)
+        for name in expected.files:
+            largest = float(np.abs(expected[name]).max())
+            np.testing.assert_allclose(actual[name], expected[name], rtol=1e-3, atol=1e-3 * largest)
+        order, began = list(HOSTS), time.monotonic()
+        for at in range(-2, rounds):
+            for host in order:
+                print(file=workers[host].stdin, flush=True)
+                answer = _answer(workers[host], "took")
+                if answer is None:
+                    raise RuntimeError(f"{host} does not run it again")
+                if at >= 0:
+                    samples[host].append(float(answer))
+            order.reverse()
+            if at >= 0 and time.monotonic() - began > seconds:
+                break
+    finally:
+        for worker in workers.values():
+            worker.communicate()
+    return {host: median(times) for host, times in samples.items()}
+
+
+def _answer(worker: subprocess.Popen[str], word: str) -> str | None:
+    """The rest of the line that begins with the word: plugins print lines of their own."""
+    assert worker.stdout is not None
+    for line in worker.stdout:
+        if line.startswith(word):
+            return line[len(word) :].strip()
+    return None
+
+
+def main() -> int:
+    """Measure and report."""
+    options = arguments(__doc__, rounds=9)
+    rows, shares = [], []
+    with temporary_folder() as folder:
+        found = {"one": adds(folder, "one"), **{n: str(p) for n, p in models().items()}}
+        for vendor, wanted in (_COMPARED | _SHARED).items():
+            if VENDORS[vendor].missing():
+                continue
+            for name, path in found.items():
+                label = f"{name} on {vendor}"
+                if options.only not in label or not name.startswith(wanted):
+                    continue
+                print(label, "...", file=sys.stderr, flush=True)
+                model = str(prepare(name, Path(path), folder)) if vendor == "qnn" else path
+                try:
+                    if vendor in _COMPARED:
+                        timed = compared(vendor, model, folder, options.rounds, 40)
+                        rows.append(Row(label, **timed, limit=1.0))
+                    else:
+                        shares.append((label, *_share(vendor, model, options.rounds)))
+                except (RuntimeError, subprocess.SubprocessError) as error:
+                    print(f"{label}: {error}", file=sys.stderr)
+    status = report(rows, options)
+    for label, run, host in shares:
+        above = "  above" if host / run > _MOST_OF_A_RUN else ""
+        print(f"{label:34}  run {run * 1e3:9.2f} ms, the host's share {host / run:6.2%}{above}")
+        status |= int(options.check and bool(above))
+    if options.json and shares:
+        path = Path(options.json)
+        told = json.loads(path.read_text())
+        told["shares"] = [{"name": n, "run": r, "host": h, "share": h / r} for n, r, h in shares]
+        path.write_text(json.dumps(told, indent=2) + "\n")
+    return status
+
+
+def _share(vendor: str, model: str, rounds: int) -> tuple[float, float]:
+    done = subprocess.run(
+        _command("share", vendor, model, rounds),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+        env={**os.environ, **VENDORS[vendor].variables()},
+    )
+    told = json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{")))
+    return told["run"], told["host"]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        task, *rest = json.loads(sys.argv[2])
+        if task == "work":
+            work(*rest)
+        else:
+            share(rest[0], rest[1], int(rest[2]))
+    else:
+        sys.exit(main())
