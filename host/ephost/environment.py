@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ephost.hardware import HardwareDescription
 
 MAX_EP_DEVICES = 32
+VIRTUAL = ".virtual"  # end of the names of libraries that may offer devices of their own making
 DEFAULT_PROVIDER = "CPUExecutionProvider"
 CPU_PLUGIN = "EPHOST_CPU_PLUGIN"  # in the environment; "0": the bundled CPU plugin is not used
 
@@ -396,7 +397,9 @@ def register_execution_provider_library(registration_name: str, library_path: st
     """Load a plugin library and list the devices that its execution providers offer.
 
     Args:
-        registration_name: any name; the same library may be registered under several.
+        registration_name: any name; the same library may be registered under several. While one that ends in
+            ".virtual" is registered, plugins are told that they may offer devices of their own making
+            (``allow_virtual_devices`` of the environment), as in onnxruntime.
         library_path: path of the shared library, relative to the working directory or absolute.
 
     Raises:
@@ -446,7 +449,21 @@ def _register(name: str, path: str, entry_points: tuple[Any, Any] | None) -> Non
                 f"EP library is already registered under {name}"
                 + (f" ({taken.path})" if taken else ": the name is the host's own")
             )
-        _registrations[name] = Registration(name, path, _hardware_devices(), entry_points)
+        _allow_virtual_devices(_wants_virtual(name) or any(map(_wants_virtual, _registrations)))
+        try:
+            _registrations[name] = Registration(name, path, _hardware_devices(), entry_points)
+        except BaseException:
+            _allow_virtual_devices(any(map(_wants_virtual, _registrations)))
+            raise
+
+
+def _wants_virtual(name: str) -> bool:
+    return name.endswith(VIRTUAL)
+
+
+def _allow_virtual_devices(allowed: bool) -> None:
+    """Set or clear what plugins look at before they offer devices that are not there."""
+    check(lib.ephost_env_config_set(b"allow_virtual_devices", b"1" if allowed else NULL))
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
@@ -470,6 +487,7 @@ def unregister_execution_provider_library(registration_name: str) -> None:
             raise Fail(f"the library '{registration_name}' is in use by {what}: delete them first")
         del _registrations[registration_name]
         registration.close()
+        _allow_virtual_devices(any(map(_wants_virtual, _registrations)))
         if not _registrations:
             _release_retired()
 

@@ -18,9 +18,9 @@ from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail
 from ephost.execution_provider import ExecutionProvider
 from ephost.feeds import type_text
-from ephost.model.graph import Model, Node, TensorType, Value, schema_of
+from ephost.model.graph import Model, Node, TensorType, Value, schema_of, tensor_bytes
 from ephost.model.partition import Assignment
-from ephost.model.plan import Copy, Plan, Step, tensor_bytes
+from ephost.model.plan import Copy, Plan, Step
 from ephost.session import InferenceSession
 from ephost.tables import Table, bytes_text, shorten, time_text
 

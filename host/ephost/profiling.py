@@ -30,6 +30,7 @@ class EpProfilers:
             eps: the session's execution providers.
             elapsed_ns: nanoseconds since the host's profile began.
         """
+        self._made: list[tuple[str, Any]] = []
         self._running: list[tuple[str, Any]] = []
         for ep in eps:
             if ep.member("CreateProfiler") is None:
@@ -38,13 +39,19 @@ class EpProfilers:
             try:
                 ep.call("CreateProfiler", out)
                 if out[0]:
-                    self._running.append((ep.name, out[0]))
+                    self._made.append((ep.name, out[0]))
                     check(out[0].StartProfiling(out[0], elapsed_ns))
+                    self._running.append((ep.name, out[0]))
             except OnnxRuntimeException as error:
                 _LOG.warning("the profiler of %s does not start: %s", ep.name, error)
 
+    @property
+    def pointers(self) -> list[Any]:
+        """``OrtEpProfilerImpl*`` of each, valid until :meth:`release`."""
+        return [profiler for _, profiler in self._made]
+
     def end(self) -> Iterator[dict[str, Any]]:
-        """Stop and release them; their events as those of a Chrome trace, times in microseconds."""
+        """Stop them; their events as those of a Chrome trace, times in microseconds."""
         for name, profiler in self._running:
             container = lib.ephost_events_new()
             try:
@@ -54,7 +61,13 @@ class EpProfilers:
                 _LOG.warning("the profiler of %s does not end: %s", name, error)
             finally:
                 lib.ephost_events_free(container)
-                profiler.Release(profiler)
+        self._running.clear()
+
+    def release(self) -> None:
+        """Release them, when no run can tell them of an event any more."""
+        for _, profiler in self._made:
+            profiler.Release(profiler)
+        self._made.clear()
         self._running.clear()
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-from ephost._bindings import ffi, lib
+from ephost._bindings import check, ffi, lib
 from ephost.device_memory import is_cpus
 from ephost.devices import OrtDevice, OrtMemoryInfo, cpu_device
 from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
@@ -350,9 +350,13 @@ class Session:
         return path
 
     def _start_profiling(self) -> None:
-        lib.ephost_plan_profile(self._resources.plan.pointer, True)
+        plan = self._resources.plan.pointer
         self._profile_start = int(lib.ephost_clock_ns())
         self._ep_profilers = EpProfilers([a.ep for a in self._resources.assignments])
+        self._resources.profilers.append(self._ep_profilers)
+        if pointers := self._ep_profilers.pointers:
+            check(lib.ephost_plan_set_profilers(plan, pointers, len(pointers), self._profile_start))
+        lib.ephost_plan_profile(plan, True)
         now = time.time()
         stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
         self._profile_file = f"{self._options.profile_file_prefix}{stamp}_{int(now * 1000) % 1000:03}.json"

@@ -39,6 +39,7 @@ from ephost.model.fold import drop_unused_initializers, simplify, unwanted
 from ephost.model.graph import Metadata, Node, TensorType, Value, all_graphs
 from ephost.model.infer import infer
 from ephost.model.kernels import HostKernels
+from ephost.model.limits import SETTINGS, budget_of
 from ephost.model.load import load
 from ephost.model.native_graph import Constants
 from ephost.model.partition import COMPATIBILITY_PREFIX, Assignment, Partitioner, is_context
@@ -46,6 +47,7 @@ from ephost.model.plan import Plan, make_plan
 from ephost.model.prepack import PrepackedWeightsContainer, free_originals, prepack
 from ephost.model.save import save
 from ephost.options import Chosen, RunOptions, SessionOptions, thread_count
+from ephost.profiling import EpProfilers
 from ephost.running import Session
 from ephost.selection import choose
 
@@ -190,6 +192,7 @@ class _Resources:
         self.assignments: list[Assignment] = []
         self.constants = Constants()
         self.host_kernels = HostKernels()
+        self.profilers: list[EpProfilers] = []
         self.custom_ops: CustomOps | None = None  # it keeps libraries open
         self.plan: Plan | None = None
         self.options: Any = NULL
@@ -224,6 +227,8 @@ class _Resources:
     def _free(self) -> None:
         if self.plan is not None:
             self.plan.release()
+        for profilers in self.profilers:
+            profilers.release()
         self.host_kernels.release()
         for assignment in reversed(self.assignments):
             assignment.release()
@@ -487,6 +492,7 @@ class InferenceSession(Session):
             resources.assignments.append(assignment)
             if any(key.startswith(COMPATIBILITY_PREFIX) for key in self._model.metadata.custom):
                 self._check_compatibility(ep)
+            assignment.budget = budget_of(ep, self._options._config.get(SETTINGS))
             if info := own_memory(ep):
                 assignment.memory = DeviceMemory(ep, info)
         Partitioner(

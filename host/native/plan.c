@@ -8,6 +8,7 @@
 #include "plan.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,7 @@ void ephost_plan_free(Plan* plan) {
   host_free(plan->outputs);
   host_free(plan->device_outputs);
   host_free(plan->times);
+  host_free(plan->profilers);
   mutex_destroy(&plan->exclusive_lock);
   mutex_destroy(&plan->frames_lock);
   mutex_destroy(&plan->profile_lock);
@@ -556,11 +558,66 @@ static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame*
   return NULL;
 }
 
+/* ---- events for EPs' profilers ---- */
+
+typedef struct Event {
+  uint64_t id; /* 0: nobody listens */
+  int64_t start;
+} Event;
+
+static void profiler_failed(OrtStatus* status) {
+  if (!status) return;
+  host_log(ORT_LOGGING_LEVEL_WARNING, "a profiler of an EP does not take an event: %s", status->message);
+  ephost_api.ReleaseStatus(status);
+}
+
+static Event event_start(Plan* plan) {
+  Event event = {0, 0};
+  if (!plan->profiler_count || !atomic_load_explicit(&plan->profiling, memory_order_relaxed)) return event;
+  event.id = atomic_fetch_add(&plan->last_event, 1) + 1;
+  event.start = clock_ns();
+  for (size_t i = 0; i < plan->profiler_count; ++i) {
+    OrtEpProfilerImpl* profiler = plan->profilers[i];
+    if (profiler->StartEvent) profiler_failed(profiler->StartEvent(profiler, event.id));
+  }
+  return event;
+}
+
+/* The event as a profiler gets to see it: name, times, and for a step its operator and who runs it. */
+static void event_stop(Plan* plan, Event event, OrtProfilingEventCategory category, const char* name,
+                       const Step* step) {
+  if (!event.id) return;
+  const char* keys[] = {"op_name", "provider"};
+  const char* values[] = {step ? step->op_type : "",
+                          step && step->ep >= 0 ? plan->eps[step->ep].name : "CPUExecutionProvider"};
+  OrtProfilingEvent* told = NULL;
+  OrtStatus* status = ephost_ep_api.CreateProfilingEvent(
+      category, -1, -1, name, (event.start - plan->profile_start) / 1000, (clock_ns() - event.start) / 1000,
+      keys, values, step ? 2 : 0, &told);
+  profiler_failed(status);
+  for (size_t i = 0; told && i < plan->profiler_count; ++i) {
+    OrtEpProfilerImpl* profiler = plan->profilers[i];
+    if (profiler->StopEvent) profiler_failed(profiler->StopEvent(profiler, event.id, told));
+  }
+  if (told) ephost_ep_api.ReleaseProfilingEvent(told);
+}
+
+static void step_event_stop(Plan* plan, Event event, const Step* step) {
+  char name[256];
+  if (!event.id) return;
+  snprintf(name, sizeof name, "%s%s", step->node_name, step->kind == STEP_COPY ? "" : "_kernel_time");
+  event_stop(plan, event,
+             step->kind == STEP_COPY ? OrtProfilingEventCategory_SESSION : OrtProfilingEventCategory_NODE,
+             name, step->kind == STEP_COPY ? NULL : step);
+}
+
 static OrtStatus* run_and_check(Frame* frame, const Step* step, bool profiling) {
   Plan* plan = frame->plan;
   frame->context.step = step;
+  Event event = profiling ? event_start(plan) : (Event){0, 0};
   int64_t start = profiling ? clock_ns() : 0;
   OrtStatus* status = run_step(step, frame);
+  step_event_stop(plan, event, step);
   if (frame->context.scratch) release_scratch(&frame->context);
   if (status) return step_failed(plan, step, status);
   if (profiling) record_time(plan, (size_t)(step - plan->steps), start, clock_ns());
@@ -712,8 +769,10 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   const OrtRunOptions* shown = options ? options : plan->default_options; /* an EP never gets NULL */
   frame->options = options;
   if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
+  Event event = event_start(plan);
   OrtStatus* status =
       plan->capture_ep >= 0 ? record_or_replay(frame, options, shown) : run_once(frame, options, shown);
+  event_stop(plan, event, OrtProfilingEventCategory_SESSION, "model_run", NULL);
   if (plan->exclusive) mutex_unlock(&plan->exclusive_lock);
   return status;
 }
@@ -721,6 +780,16 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
 /* ---- profile ------------------------------------------------------------------------------------------- */
 
 void ephost_plan_profile(Plan* plan, bool enabled) { atomic_store(&plan->profiling, enabled); }
+
+OrtStatus* ephost_plan_set_profilers(Plan* plan, OrtEpProfilerImpl** profilers, size_t count,
+                                     int64_t profile_start) {
+  if (plan->profilers) return bad_plan("profilers set twice");
+  plan->profilers = host_memdup(profilers, count * sizeof *profilers);
+  if (!plan->profilers) return status_no_memory();
+  plan->profiler_count = count;
+  plan->profile_start = profile_start;
+  return NULL;
+}
 
 size_t ephost_plan_times(Plan* plan, EphostStepTime* out, size_t capacity) {
   mutex_lock(&plan->profile_lock);

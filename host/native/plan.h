@@ -78,6 +78,10 @@ typedef struct Plan {
   atomic_int active_runs; /* frames that are in use */
   atomic_bool profiling;
   Mutex profile_lock;
+  OrtEpProfilerImpl** profilers; /* of EPs, told of events; lent, as long as the plan */
+  size_t profiler_count;
+  int64_t profile_start;
+  atomic_uint_least64_t last_event;
   EphostStepTime* times;
   size_t time_count;
   size_t time_capacity;

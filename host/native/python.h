@@ -384,6 +384,10 @@ typedef struct EphostStepTime {
   int64_t duration_ns;
 } EphostStepTime;
 void ephost_plan_profile(EphostPlan* plan, bool enabled);
+/* Lets EPs' profilers, which must outlive the plan, hear of runs and steps while it is profiled. To be called
+ * once, before the first profiled run. */
+OrtStatus* ephost_plan_set_profilers(EphostPlan* plan, OrtEpProfilerImpl** profilers, size_t count,
+                                     int64_t profile_start);
 /* capacity 0: only counts */
 size_t ephost_plan_times(EphostPlan* plan, EphostStepTime* out, size_t capacity);
 int64_t ephost_clock_ns(void);

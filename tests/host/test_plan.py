@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ephost.model.graph import tensor_type
-from ephost.model.plan import Arena, round_up, tensor_bytes
+from ephost.model.graph import tensor_bytes, tensor_type
+from ephost.model.plan import Arena, round_up
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper

@@ -16,13 +16,17 @@ from typing import Any
 
 import numpy as np
 
-NAME = "tracing"
+NAMES = ("trace", "CUDAExecutionProvider")  # what the EP may be called
 
 
 def _number(pointer: Any) -> int:
     from ephost._bindings import ffi
 
     return int(ffi.cast("uintptr_t", pointer))
+
+
+def _native(host: Any) -> Any:
+    return importlib.import_module(f"{host.__name__}.capi.onnxruntime_pybind11_state")
 
 
 class Actions:
@@ -32,20 +36,29 @@ class Actions:
         self.host, self.library, self.folder = host, library, folder
         self.sessions: list[Any] = []
         self.container: Any = None
-        self.streams: list[Any] = []
+        self.name = "tracing"
+
+    def rename(self, name: str) -> None:
+        self.name = name
 
     def register(self) -> list[str]:
-        self.host.register_execution_provider_library(NAME, self.library)
+        self.host.register_execution_provider_library(self.name, self.library)
         return [f"{d.ep_name} {d.device.type.name}" for d in self.devices()]
 
     def unregister(self) -> None:
-        self.host.unregister_execution_provider_library(NAME)
+        self.host.unregister_execution_provider_library(self.name)
 
     def devices(self) -> list[Any]:
-        return [device for device in self.host.get_ep_devices() if device.ep_name == "trace"]
+        return [device for device in self.host.get_ep_devices() if device.ep_name in NAMES]
 
     def options(
-        self, config: dict[str, str], on: bool = True, weights: str = "", custom: bool = False, **sets: Any
+        self,
+        config: dict[str, str],
+        on: bool = True,
+        weights: str = "",
+        custom: bool = False,
+        which: int = 0,
+        **sets: Any,
     ) -> Any:
         options = self.host.SessionOptions()
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -64,7 +77,7 @@ class Actions:
         if custom:
             options.register_custom_ops_library(self.library)
         if on:
-            options.add_provider_for_devices(self.devices()[:1], {})
+            options.add_provider_for_devices([self.devices()[which]], {})
         return options
 
     def open(
@@ -119,6 +132,21 @@ class Actions:
 
     def release_captured(self, number: int, at: int = 0) -> None:
         self.sessions[at].release_captured_graph(number)
+
+    def misfit(self) -> Any:
+        device = next(d.device for d in self.devices())
+        return _native(self.host).get_hardware_device_ep_incompatibility_details("trace", device)
+
+    def interop(self) -> None:
+        ctypes.CDLL(self.library).trace_plugin_interop()
+
+    def refused(self, at: int = 0) -> Any:
+        """Of each refused claim of the EP the first node's name, and the reason."""
+        assignments = self.sessions[at]._resources.assignments
+        return [[nodes[0].name, reason] for a in assignments[:1] for nodes, reason in a.refused]
+
+    def hardware(self) -> Any:
+        return [[d.device.type.name, d.device.vendor, dict(d.device.metadata)] for d in self.devices()]
 
     def close(self, at: int = 0) -> None:
         self.sessions[at] = None

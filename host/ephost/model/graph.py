@@ -7,15 +7,17 @@ be most of the time in which a small session has to open.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 
+from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
 
 if TYPE_CHECKING:
@@ -54,6 +56,17 @@ class TensorType:
 def tensor_type(element_type: int, dims: tuple[Dim, ...] | None) -> TensorType:
     """The type, as one object for all who ask."""
     return TensorType(element_type, dims)
+
+
+def tensor_bytes(kind: Any) -> int | None:
+    """Bytes of a tensor of known shape; None when the shape is not known, or there are no plain elements."""
+    if not isinstance(kind, TensorType):
+        return None
+    dims = kind.static_dims
+    dtype = dtype_of(kind.element_type)
+    if dims is None or dtype is None:
+        return None
+    return math.prod(dims) * dtype.itemsize
 
 
 @dataclass(slots=True, eq=False)

@@ -26,6 +26,7 @@ from ephost.model.infer import infer
 from ephost.model.inline import Call, inline_calls, restore
 from ephost.model.kernels import Kernel, KernelMaker
 from ephost.model.layout import LayoutConverter, prefers_nhwc, wants_converted
+from ephost.model.limits import Budget
 from ephost.model.native_graph import (
     CONTEXT_DEFAULTS,
     CONTEXT_DOMAIN,
@@ -58,6 +59,7 @@ class Assignment:
     """What one EP got of a graph, and what it was refused."""
 
     ep: ExecutionProvider
+    budget: Budget | None = None  # of its device's memory; None: no limit
     memory: DeviceMemory | None = None  # of the EP's own device; None: the CPU's
     groups: list[Group] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
@@ -263,6 +265,14 @@ class Partitioner:
                 )
             elif single and (reason := _untyped(n for node in nodes for n in node.outputs)):
                 assignment.refused.append((nodes, reason))
+            elif assignment.budget is not None and not assignment.budget.take(nodes):
+                assignment.refused.append((nodes, "it is beyond the memory that the EP may plan for"))
+                _LOG.info(
+                    "a claim of %s on %d node(s) is ignored: its %d bytes are spent",
+                    assignment.ep.name,
+                    len(nodes),
+                    assignment.budget.limit,
+                )
             elif single:
                 singles.extend(nodes)
             else:

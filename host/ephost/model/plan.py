@@ -7,7 +7,6 @@ more.
 
 from __future__ import annotations
 
-import math
 from bisect import insort
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +15,10 @@ from typing import Any
 import onnx
 
 from ephost import errors
-from ephost._bindings import NULL, abi_element_type, address, call, check, dtype_of, ffi, lib, packed
+from ephost._bindings import NULL, abi_element_type, address, call, check, ffi, lib, packed
 from ephost.device_memory import DeviceMemory
 from ephost.errors import InvalidGraph
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of, tensor_bytes
 from ephost.model.kernels import Kernel
 from ephost.model.load import captured_values
 from ephost.model.native_graph import Constants
@@ -131,17 +130,6 @@ class Arena:
 def round_up(nbytes: int) -> int:
     """The size of the arena's block for so many bytes."""
     return max(_ALIGNMENT, (nbytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT)
-
-
-def tensor_bytes(kind: Any) -> int | None:
-    """Bytes of a tensor of known shape; None when the shape is not known, or there are no plain elements."""
-    if not isinstance(kind, TensorType):
-        return None
-    dims = kind.static_dims
-    dtype = dtype_of(kind.element_type)
-    if dims is None or dtype is None:
-        return None
-    return math.prod(dims) * dtype.itemsize
 
 
 def fallback_kernel(

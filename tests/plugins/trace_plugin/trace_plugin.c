@@ -16,8 +16,9 @@
  * replay_fails    ReplayGraph returns an error
  * profile         the EP has a profiler
  * virtual         it makes a device of its own where the host allows that
- * interop         it imports memory and semaphores
+ * interop         it imports memory; no_interop: it has no functions for that
  * resource=N      that many bytes are available
+ * as_cuda         the EP is called CUDAExecutionProvider
  * weightless      it says that it can compile without weights
  * misfit          it says why it does not offer a device */
 #include <pthread.h>
@@ -25,6 +26,7 @@
 #include <stdio.h>
 
 #include "custom_ops.h"
+#include "interop.h"
 
 /* ---- The list ------------------------------------------------------------------------------------------ */
 
@@ -99,7 +101,8 @@ typedef struct TraceFactory {
   OrtHardwareDevice* virtual_device;
 } TraceFactory;
 
-static const char kEpName[] = "trace";
+/* onnxruntime keeps to limits of resources for an EP of this name only. */
+static const char* ep_name_now(void) { return mode("as_cuda") ? "CUDAExecutionProvider" : "trace"; }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------- */
 
@@ -273,7 +276,7 @@ static OrtStatus* add_kernel(const TraceFactory* owner, KernelState* state, cons
   TRY_OR_DONE(ep_api->KernelDefBuilder_SetOperatorType(builder, kind->type));
   TRY_OR_DONE(ep_api->KernelDefBuilder_SetDomain(builder, kind->domain));
   TRY_OR_DONE(ep_api->KernelDefBuilder_SetSinceVersion(builder, kind->first, kind->last));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetExecutionProvider(builder, kEpName));
+  TRY_OR_DONE(ep_api->KernelDefBuilder_SetExecutionProvider(builder, ep_name_now()));
   if (kind->constraint != NULL) {
     TRY_OR_DONE(ep_api->KernelDefBuilder_AddTypeConstraint(builder, kind->constraint, &float_type, 1));
   }
@@ -374,7 +377,7 @@ typedef struct Ep {
 
 static const char* ORT_API_CALL ep_name(const OrtEp* this_ptr) {
   (void)this_ptr;
-  return kEpName;
+  return ep_name_now();
 }
 
 static OrtStatus* claim(const Ep* ep, OrtEpGraphSupportInfo* support, const OrtNode* node) {
@@ -641,6 +644,14 @@ static OrtStatus* ORT_API_CALL misfit(OrtEpFactory* this_ptr, const OrtHardwareD
                         : NULL;
 }
 
+/* For trace_plugin_interop. */
+static const OrtApi* host_api;
+static const OrtEpDevice* first_device;
+
+/* Uses OrtInteropApi on the device that was offered first, while the library is registered. */
+EPHOST_PLUGIN_EXPORT void trace_plugin_interop(void);
+EPHOST_PLUGIN_EXPORT void trace_plugin_interop(void) { interop_use(host_api, first_device); }
+
 static OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* this_ptr,
                                                  const OrtHardwareDevice* const* devices, size_t num_devices,
                                                  OrtEpDevice** ep_devices, size_t max_ep_devices,
@@ -648,6 +659,8 @@ static OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* this_ptr,
   TraceFactory* own = (TraceFactory*)this_ptr;
   const Factory* factory = &own->factory;
   TRY(factory_devices(this_ptr, devices, num_devices, ep_devices, max_ep_devices, num_ep_devices));
+  first_device = *num_ep_devices > 0 ? ep_devices[0] : NULL;
+  host_api = factory->api;
   if (!mode("virtual") || *num_ep_devices >= max_ep_devices) {
     return NULL;
   }
@@ -714,16 +727,21 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   if (own == NULL) {
     return out_of_memory(api);
   }
-  factory_init(&own->factory, api, kEpName);
+  factory_init(&own->factory, api, ep_name_now());
   own->factory.base.GetSupportedDevices = supported_devices;
   own->factory.base.CreateEp = create_ep;
   own->factory.base.ReleaseEp = release_ep;
   own->factory.base.GetNumCustomOpDomains = num_domains;
   own->factory.base.GetCustomOpDomains = get_domains;
+  if (!mode("no_interop")) {
+    own->factory.base.CreateExternalResourceImporterForDevice = importer_create;
+    own->factory.base.InitGraphicsInterop = interop_init;
+    own->factory.base.DeinitGraphicsInterop = interop_deinit;
+  }
   own->factory.base.GetHardwareDeviceIncompatibilityDetails = misfit;
   OrtStatus* status = build_registry(own);
   if (status == NULL && mode("custom_ops")) {
-    status = make_domain(api, &own->twice, &own->blend, mode("ops_on_cpu") ? NULL : kEpName, &own->domain);
+    status = make_domain(api, &own->twice, &own->blend, mode("ops_on_cpu") ? NULL : ep_name_now(), &own->domain);
   }
   if (status != NULL) {
     ReleaseEpFactory(&own->factory.base);
