@@ -16,6 +16,7 @@ const Registry& Registry::get() {
     add_norm(&all);
     add_pool(&all);
     add_resize(&all);
+    add_selection(&all);
     add_shapes(&all);
     return all;
   }();

@@ -249,7 +249,7 @@ StridedCopy moved_axis(const Desc& desc, size_t from, size_t to) {
 // One pass of the body along the sequences. Inputs have the sequence as their first dimension; part t of an
 // output that goes backwards is the last but t.
 void scan_once(const Run& run, Program* body, IterationIo* io, const std::vector<Item>& sequences,
-               const std::vector<bool>& backwards, int64_t steps) {
+               const std::vector<char>& backwards, int64_t steps) {
   const size_t states = body->graph().inputs.size() - sequences.size();
   for (int64_t t = 0; t < steps; ++t) {
     for (size_t k = 0; k < sequences.size(); ++k) {
@@ -268,9 +268,9 @@ void scan_once(const Run& run, Program* body, IterationIo* io, const std::vector
   }
 }
 
-std::vector<bool> directions(const Run& run, const char* attribute, size_t n) {
+std::vector<char> directions(const Run& run, const char* attribute, size_t n) {
   const std::vector<int64_t> given = run.node.ints(attribute);
-  std::vector<bool> out(n);
+  std::vector<char> out(n);
   for (size_t i = 0; i < n && i < given.size(); ++i) {
     out[i] = given[i] != 0;
   }
@@ -331,7 +331,7 @@ void run_scan(Run& run) {
   for (size_t s = 0; s < states; ++s) {
     give_state(&run, static_cast<int>(s), io, s, first[s]);
   }
-  const std::vector<bool> backwards = directions(run, "scan_output_directions", stacked);
+  const std::vector<char> backwards = directions(run, "scan_output_directions", stacked);
   for (size_t k = 0; k < stacked; ++k) {
     const int o = static_cast<int>(states + k);
     if (!run.wants(o)) {
@@ -359,7 +359,7 @@ void run_batched_scan(Run& run) {
       run.node.outputs.size() != body.num_outputs()) {
     run.invalid("its body does not have its inputs and outputs");
   }
-  const std::vector<bool> backwards = directions(run, "directions", scanned);
+  const std::vector<char> backwards = directions(run, "directions", scanned);
   const Desc& leader = run.in(static_cast<int>(states) + 1);
   if (leader.rank() < 2) {
     run.invalid("the inputs that it goes along have no batch and length");
@@ -397,9 +397,14 @@ void run_batched_scan(Run& run) {
     scan_once(run, &body, &io, sequences, backwards, steps);
     for (size_t o = 0; o < to.size(); ++o) {
       const bool state = o < states;
-      const TensorPtr last = state ? io.state(o) : nullptr;
-      const Item held = last == nullptr ? Item() : Item{{last->type, last->dims, Layout::kPlain}, last->data};
-      const Item& now = state && last == nullptr ? first[o] : held;
+      Item now;
+      if (const TensorPtr last = state ? io.state(o) : nullptr) {
+        now.desc.type = last->type;
+        now.desc.dims = last->dims;
+        now.data = last->data;
+      } else if (state) {
+        now = first[o];
+      }
       const Stack* stack = state ? nullptr : &io.stacks[o - states];
       if (!run.wants(static_cast<int>(o))) {
         continue;

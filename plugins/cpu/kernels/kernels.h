@@ -16,6 +16,7 @@ void add_movement(Registry* registry);
 void add_norm(Registry* registry);
 void add_pool(Registry* registry);
 void add_resize(Registry* registry);
+void add_selection(Registry* registry);
 void add_shapes(Registry* registry);
 
 }  // namespace ephost::cpu

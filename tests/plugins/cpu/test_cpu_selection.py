@@ -1,0 +1,219 @@
+"""Operators that choose elements by what they are, or by where indices say."""
+
+import ephost
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+FEW = settings(max_examples=40, deadline=None)
+TYPES = [np.float32, np.int64, np.float16, np.uint8]
+shapes = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+
+
+def some(shape: list[int] | tuple[int, ...], dtype: type = np.float32, seed: int = 0) -> np.ndarray:
+    """Few different values, so that there are ties."""
+    return np.random.default_rng(seed).integers(0, 9, size=shape).astype(dtype)
+
+
+@FEW
+@given(st.data(), shapes, st.sampled_from([*TYPES, np.bool_]), st.sampled_from([np.int32, np.int64]))
+def test_gather_along_any_axis(
+    cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type, index_type: type
+) -> None:
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    n = shape[axis]
+    indices = data.draw(st.lists(st.integers(-n, n - 1), min_size=0, max_size=6))
+    where = np.array(indices, index_type)
+    if data.draw(st.booleans()) and indices:
+        where = where[:1].reshape(())
+    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=axis)
+    x = some(shape, dtype)
+    (y,) = cpu_plugin.check(node, {"x": x, "i": where})
+    model = make_model([node], {"x": x}, ["y"], {"i": where})
+    np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x})[0], y)
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements"])
+def test_indices_beyond_their_axis_are_errors_that_name_the_node(cpu_plugin: Cpu, op: str) -> None:
+    x = some((3, 4))
+    feeds = {"x": x, "i": np.array([[7, 0]], np.int64)}
+    if op.startswith("Scatter"):
+        feeds["u"] = some((1,) if op == "ScatterND" else (1, 2))
+    model = make_model([helper.make_node(op, list(feeds), ["y"], name="astray")], feeds, ["y"])
+    with pytest.raises(ephost.capi.onnxruntime_pybind11_state.InvalidArgument, match="astray"):
+        cpu_plugin.run(model, feeds)
+
+
+@FEW
+@given(st.data(), shapes, st.sampled_from(TYPES))
+def test_elements_are_gathered_and_scattered(
+    cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type
+) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    index_shape = [data.draw(st.integers(1, n)) for n in shape]
+    n = shape[axis]
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    indices = rng.integers(-n, n, size=index_shape)
+    x = some(shape, dtype)
+    expected = np.zeros(index_shape, dtype)
+    for at in np.ndindex(*index_shape):
+        source = list(at)
+        source[axis] = indices[at]
+        expected[at] = x[tuple(source)]
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=axis)
+    feeds = {"x": x, "i": indices}
+    np.testing.assert_array_equal(cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)[0], expected)
+
+    updates = some(index_shape, dtype, 1)
+    reduction = data.draw(st.sampled_from(["none", "add", "mul", "min", "max"]))
+    combine = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+    expected = x.copy()
+    for at in np.ndindex(*index_shape):
+        target = list(at)
+        target[axis] = indices[at]
+        place = tuple(target)
+        update = updates[at]
+        expected[place] = update if reduction == "none" else combine[reduction](expected[place], update)
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=axis, reduction=reduction)
+    feeds = {"x": x, "i": indices, "u": updates}
+    np.testing.assert_array_equal(cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)[0], expected)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_tuples_of_indices(cpu_plugin: Cpu, reduction: str, length: int) -> None:
+    x = some((3, 4, 5))
+    rng = np.random.default_rng(0)
+    indices = np.stack([rng.permutation(3)[:2] for _ in range(length)], axis=-1)
+    cpu_plugin.check(helper.make_node("GatherND", ["x", "i"], ["y"]), {"x": x, "i": indices})
+    updates = some((2, *x.shape[length:]), seed=2)
+    node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction=reduction)
+    cpu_plugin.check(node, {"x": x, "i": indices, "u": updates}, opset=18)
+
+
+def test_tuples_within_batches(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=1)
+    cpu_plugin.check(node, {"x": some((2, 4, 3)), "i": np.array([[[1], [-1]], [[0], [2]]])})
+
+
+@FEW
+@given(st.data(), shapes, st.booleans(), st.sampled_from([np.float32, np.int64, np.float16]))
+def test_top_k_takes_the_first_of_equals(
+    cpu_plugin: Cpu, data: st.DataObject, shape: list[int], largest: bool, dtype: type
+) -> None:
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    k = data.draw(st.integers(1, shape[axis]))
+    x = some(shape, dtype)
+    node = helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=axis, largest=int(largest))
+    model = make_model([node], {"x": x}, ["v", "i"], {"k": np.array([k])})
+    values, indices = cpu_plugin.run(model, {"x": x})
+    keys = -x.astype(np.float64) if largest else x.astype(np.float64)
+    expected = np.take(np.argsort(keys, axis=axis, kind="stable"), range(k), axis=axis)
+    np.testing.assert_array_equal(indices, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis=axis))
+
+
+def test_top_k_of_long_rows_on_several_threads(cpu_plugin: Cpu) -> None:
+    x = np.random.default_rng(0).permutation(64 * 4001).reshape(64, 4001).astype(np.float32)
+    node = helper.make_node("TopK", ["x", "k"], ["v", "i"])
+    for k in (1, 10, 3000, 4001):
+        model = make_model([node], {"x": x}, ["v", "i"], {"k": np.array([k])})
+        values, indices = cpu_plugin.run(model, {"x": x}, intra_op_num_threads=2)
+        np.testing.assert_array_equal(values, -np.sort(-x, axis=1)[:, :k])
+        np.testing.assert_array_equal(np.take_along_axis(x, indices, axis=1), values)
+
+
+@FEW
+@given(st.data(), shapes, st.sampled_from([np.float32, np.int64, np.bool_]))
+def test_what_is_not_zero(cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type) -> None:
+    x = (some(shape) % 3).astype(dtype)
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"]),
+        helper.make_node("Transpose", ["i"], ["t"]),
+        helper.make_node("GatherND", ["x", "t"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": x}, ["i", "y"])
+    session = cpu_plugin.session(model)
+    for feed in (x, np.zeros_like(x), np.ones_like(x)):
+        found, y = session.run(None, {"x": feed})
+        np.testing.assert_array_equal(found, np.stack(np.nonzero(feed)))
+        np.testing.assert_array_equal(y, feed[np.nonzero(feed)])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_compress(cpu_plugin: Cpu, axis: int | None) -> None:
+    node = helper.make_node("Compress", ["x", "c"], ["y"], **({} if axis is None else {"axis": axis}))
+    cpu_plugin.check(node, {"x": some((3, 4)), "c": np.array([False, True, True])})
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("order", [0, 1])
+def test_unique(cpu_plugin: Cpu, axis: int | None, order: int) -> None:
+    x = np.array([[2, 1, 2, 0], [2, 1, 2, 3], [2, 1, 2, 0]], np.float32)
+    given_axis = {} if axis is None else {"axis": axis}
+    node = helper.make_node("Unique", ["x"], ["y", "i", "v", "c"], sorted=order, **given_axis)
+    y, first, inverse, counts = cpu_plugin.run(make_model([node], {"x": x}, ["y", "i", "v", "c"]), {"x": x})
+    sorted_y, at, back, n = np.unique(x, True, True, True, axis=axis)
+    # In the order of the values, or in that of their first places.
+    place = np.arange(len(at)) if order else np.argsort(at)
+    np.testing.assert_array_equal(y, np.take(sorted_y, place, axis=axis or 0))
+    np.testing.assert_array_equal(first, at[place])
+    np.testing.assert_array_equal(counts, n[place])
+    np.testing.assert_array_equal(place[inverse], back.reshape(-1))
+
+
+@pytest.mark.parametrize("center", [0, 1])
+def test_boxes_that_overlap_a_better_one_are_dropped(cpu_plugin: Cpu, center: int) -> None:
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 2, size=(2, 40, 2))
+    boxes = np.concatenate([corner, (1 if center else corner) + rng.uniform(0.5, 2, size=(2, 40, 2))], axis=2)
+    feeds = {"b": boxes.astype(np.float32), "s": rng.uniform(size=(2, 3, 40)).astype(np.float32)}
+    node = helper.make_node("NonMaxSuppression", ["b", "s", "m", "t", "l"], ["y"], center_point_box=center)
+    constants = {
+        "m": np.array([10]),
+        "t": np.array([0.3], np.float32),
+        "l": np.array([0.2], np.float32),
+    }
+    (y,) = cpu_plugin.check(node, feeds, constants=constants)
+    assert 6 < len(y) < 60
+
+
+def test_one_hot_and_its_kin(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("OneHot", ["i", "d", "v"], ["y"], axis=1)
+    feeds = {"i": np.array([[0, -1], [2, 1]])}
+    constants = {"d": np.array(3), "v": np.array([2, 5], np.float32)}
+    cpu_plugin.check(node, feeds, constants=constants)
+    cpu_plugin.check(helper.make_node("EyeLike", ["x"], ["y"], k=-1, dtype=7), {"x": some((3, 5))})
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "delta"), [(0, 7, 2), (5, -3, -3), (2, 2, 1), (3, 0, 1), (0.5, 3.1, 0.7)]
+)
+def test_ranges(cpu_plugin: Cpu, start: float, limit: float, delta: float) -> None:
+    dtype = np.float32 if isinstance(start, float) else np.int64
+    feeds = {k: np.array(v, dtype) for k, v in {"a": start, "b": limit, "c": delta}.items()}
+    cpu_plugin.check(helper.make_node("Range", ["a", "b", "c"], ["y"]), feeds)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "mean", "deviation"),
+    [
+        ("RandomNormal", {"mean": 3.0, "scale": 2.0}, 3, 2),
+        ("RandomUniform", {"low": 1.0, "high": 5.0}, 3, 4 / 12**0.5),
+    ],
+)
+def test_random_numbers_follow_their_distribution(
+    cpu_plugin: Cpu, op: str, attributes: dict[str, float], mean: float, deviation: float
+) -> None:
+    model = make_model([helper.make_node(op, [], ["y"], shape=[300, 300], **attributes)], {}, ["y"])
+    session = cpu_plugin.session(model)
+    first, second = session.run(None, {})[0], session.run(None, {})[0]
+    assert not np.array_equal(first, second)
+    assert abs(first.mean() - mean) < 0.05
+    assert abs(first.std() - deviation) < 0.05
+    seeded = make_model([helper.make_node(op, [], ["y"], shape=[8], seed=4.0, **attributes)], {}, ["y"])
+    np.testing.assert_array_equal(cpu_plugin.run(seeded, {})[0], cpu_plugin.run(seeded, {})[0])
