@@ -199,6 +199,11 @@ struct Operator {
   std::function<std::string(const Node&)> supports{};
   std::function<Kernel(Prepare&)> prepare{};
   std::function<void(Run&)> run{};
+  // For operators that bring weights into a form of their own: whether `prepare` and its kernels read this
+  // constant only in forms that Prepare::packed made. Such a constant's original is freed once `pack` has
+  // made the forms, which it does without knowing the shapes of inputs, unless they are there already.
+  std::function<bool(const Node&, size_t i)> packs{};
+  std::function<void(const Node&)> pack{};
   // Element types that inputs and outputs may have, all of them.
   Types types = kAny;
   int min_version = 1, max_version = 1 << 20;

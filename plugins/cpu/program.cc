@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <limits>
+#include <unordered_set>
 
 #include "../compiler/half.h"
 #include "fuse.h"
@@ -1011,25 +1012,76 @@ void Program::load() {
     void* output(size_t, DType, const Dims&) override { return nullptr; }
     std::vector<Desc> descs;
   } shapes;
+  bool known = true;
   for (size_t i = 0; i < num_inputs(); ++i) {
     const Value* value = input(i);
     const bool open =
         std::any_of(value->dims.begin(), value->dims.end(), [](int64_t dim) { return dim < 0; });
-    if (value->type == DType::kUndefined || !value->has_shape || open || value->is_outer) {
-      return;
-    }
+    known = known && value->type != DType::kUndefined && value->has_shape && !open && !value->is_outer;
     shapes.descs.push_back({value->type, value->dims, Layout::kPlain});
   }
   const ThreadLimit limit(options_.threads);
-  root_for(shapes);
+  if (known) {
+    root_for(shapes);
+  }
+  free_packed();
 }
 
 void Program::own_constants() {
+  std::unordered_map<const Tensor*, bool> packed;
   for (const auto& value : graph_->values) {
-    if (value->constant != nullptr && (!value->consumers.empty() || value->is_output)) {
+    if (value->constant != nullptr && (value->is_output || value->is_outer)) {
+      packed[value->constant.get()] = false;
+    }
+  }
+  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
+    const Node& node = *graph_->nodes[n];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != nullptr && node.inputs[i]->constant != nullptr) {
+        const bool packs = operators_[n]->packs != nullptr && operators_[n]->packs(node, i);
+        bool& all = packed.emplace(node.inputs[i]->constant.get(), true).first->second;
+        all = all && packs;
+      }
+    }
+    for (const Value* value : node.implicit) {
+      if (value->constant != nullptr) packed[value->constant.get()] = false;
+    }
+  }
+  for (const auto& value : graph_->values) {
+    if (value->constant == nullptr || (value->consumers.empty() && !value->is_output)) {
+      continue;
+    }
+    if (packed[value->constant.get()]) {
+      packable_.push_back(value->constant);
+    } else {
       value->constant->own();
     }
   }
+}
+
+void Program::free_packed() {
+  std::unordered_set<const Tensor*> packable;
+  for (const TensorPtr& tensor : packable_) {
+    packable.insert(tensor.get());
+  }
+  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
+    const Node& node = *graph_->nodes[n];
+    const auto packs = [&](const Value* value) {
+      return value != nullptr && packable.count(value->constant.get()) != 0;
+    };
+    if (operators_[n]->pack != nullptr && std::any_of(node.inputs.begin(), node.inputs.end(), packs)) {
+      operators_[n]->pack(node);
+    }
+  }
+  for (const TensorPtr& tensor : packable_) {
+    if (tensor->packed.empty()) {
+      tensor->own();  // Nobody could.
+    } else {
+      tensor->data = nullptr;
+      tensor->owner.reset();
+    }
+  }
+  packable_.clear();
 }
 
 std::shared_ptr<Plan> Program::root_for(Io& io) {

@@ -60,10 +60,13 @@ class Program {
   friend class PrepareNode;
 
   std::shared_ptr<Plan> root_for(Io& io);
+  // Copies the host's constants, but for those that kernels pack; and frees the originals of these.
   void own_constants();
+  void free_packed();
 
   std::shared_ptr<Graph> graph_;
   Options options_;
+  std::vector<TensorPtr> packable_;                                            // Between those two.
   std::vector<const Operator*> operators_;                                     // For each node.
   std::mutex mutex_;                                                           // Of the plans' tables.
   std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.

@@ -22,50 +22,50 @@ struct Problem {
   bool transposed = false, biased = false;
 };
 
-Problem convolution(const Prepare& p) {
+Problem convolution(const Node& node, const Dims& source, const Dims& weights) {
   Problem c;
-  c.source = p.dims(0);
-  c.weights = p.dims(1);
-  c.groups = p.node.i("group", 1);
-  c.biased = p.inputs() > 2 && p.has(2);
-  p.expect(c.weights.size() >= 3 && c.source.size() == c.weights.size(),
-           "input and weights have the same rank, at least 3");
-  p.expect(c.groups > 0 && c.source[1] == c.weights[1] * c.groups && c.weights[0] % c.groups == 0,
-           "the channels of input, weights and groups do not fit each other");
-  p.expect(!c.biased || p.in(2).count() == c.weights[0], "the bias has not one element for each channel");
-  c.window = window_of(p, c.source, Dims(c.weights.begin() + 2, c.weights.end()));
+  c.source = source;
+  c.weights = weights;
+  c.groups = node.i("group", 1);
+  c.biased = node.in(2) != nullptr;
+  expect(node, c.weights.size() >= 3 && c.source.size() == c.weights.size(),
+         "input and weights have the same rank, at least 3");
+  expect(node, c.groups > 0 && c.source[1] == c.weights[1] * c.groups && c.weights[0] % c.groups == 0,
+         "the channels of input, weights and groups do not fit each other");
+  c.window = window_of(node, c.source, Dims(c.weights.begin() + 2, c.weights.end()));
   c.target = {c.source[0], c.weights[0]};
   c.target.insert(c.target.end(), c.window.out.begin(), c.window.out.end());
   return c;
 }
 
-Problem transposed_convolution(const Prepare& p) {
+Problem transposed_convolution(const Node& node, const Dims& source, const Dims& weights) {
   Problem c;
   c.transposed = true;
-  c.source = p.dims(0);
-  c.weights = p.dims(1);
-  c.groups = p.node.i("group", 1);
-  c.biased = p.inputs() > 2 && p.has(2);
-  p.expect(c.weights.size() >= 3 && c.source.size() == c.weights.size(),
-           "input and weights have the same rank, at least 3");
-  p.expect(c.groups > 0 && c.source[1] == c.weights[0] && c.weights[0] % c.groups == 0,
-           "the channels of input, weights and groups do not fit each other");
+  c.source = source;
+  c.weights = weights;
+  c.groups = node.i("group", 1);
+  c.biased = node.in(2) != nullptr;
+  expect(node, c.weights.size() >= 3 && c.source.size() == c.weights.size(),
+         "input and weights have the same rank, at least 3");
+  expect(node, c.groups > 0 && c.source[1] == c.weights[0] && c.weights[0] % c.groups == 0,
+         "the channels of input, weights and groups do not fit each other");
   const size_t rank = c.weights.size() - 2;
   Window& w = c.window;
   w.in.assign(c.source.begin() + 2, c.source.end());
   w.kernel.assign(c.weights.begin() + 2, c.weights.end());
-  w.strides = p.node.ints("strides", Dims(rank, 1));
-  w.dilations = p.node.ints("dilations", Dims(rank, 1));
-  const Dims extra = p.node.ints("output_padding", Dims(rank, 0));
-  const Dims shape = p.node.ints("output_shape");
-  const Dims pads = p.node.ints("pads", Dims(2 * rank, 0));
-  p.expect(w.strides.size() == rank && w.dilations.size() == rank && pads.size() == 2 * rank &&
-               extra.size() == rank && (shape.empty() || shape.size() >= rank),
-           "strides, dilations, pads or output sizes do not fit the kernel's rank");
-  const std::string mode = p.node.s("auto_pad", "NOTSET");
+  w.strides = node.ints("strides", Dims(rank, 1));
+  w.dilations = node.ints("dilations", Dims(rank, 1));
+  const Dims extra = node.ints("output_padding", Dims(rank, 0));
+  const Dims shape = node.ints("output_shape");
+  const Dims pads = node.ints("pads", Dims(2 * rank, 0));
+  expect(node,
+         w.strides.size() == rank && w.dilations.size() == rank && pads.size() == 2 * rank &&
+             extra.size() == rank && (shape.empty() || shape.size() >= rank),
+         "strides, dilations, pads or output sizes do not fit the kernel's rank");
+  const std::string mode = node.s("auto_pad", "NOTSET");
   for (size_t i = 0; i < rank; ++i) {
-    p.expect(w.strides[i] > 0 && w.dilations[i] > 0 && w.kernel[i] > 0,
-             "strides, dilations and kernel sizes are positive");
+    expect(node, w.strides[i] > 0 && w.dilations[i] > 0 && w.kernel[i] > 0,
+           "strides, dilations and kernel sizes are positive");
     const int64_t full = (w.in[i] - 1) * w.strides[i] + w.span(i) + extra[i];
     int64_t begin = pads[i], out = full - pads[i] - pads[rank + i];
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
@@ -77,24 +77,25 @@ Problem transposed_convolution(const Prepare& p) {
       begin = 0;
       out = full;
     }
-    p.expect(out >= 0, "the pads are larger than the output");
+    expect(node, out >= 0, "the pads are larger than the output");
     w.begin.push_back(begin);
     w.end.push_back((w.in[i] - 1) * w.strides[i] + w.span(i) - begin - out);
     w.out.push_back(out);
   }
   c.target = {c.source[0], c.weights[1] * c.groups};
-  p.expect(!c.biased || p.in(2).count() == c.target[1], "the bias has not one element for each channel");
   c.target.insert(c.target.end(), w.out.begin(), w.out.end());
   return c;
 }
 
 // ---- Plain loops
 
+// The weights come from `packed`, if it is not null.
 template <typename T>
-Kernel plain_loops(const Problem& c) {
-  return [c](const Args& args) {
+Kernel plain_loops(const Problem& c, const std::shared_ptr<dnn::Packed>& packed) {
+  return [c, packed](const Args& args) {
     const Window& w = c.window;
-    const T *x = args.in<T>(0), *weights = args.in<T>(1);
+    const T* x = args.in<T>(0);
+    const T* weights = packed != nullptr ? static_cast<const T*>(packed->memory.get()) : args.in<T>(1);
     const T* bias = c.biased ? args.in<T>(2) : nullptr;
     T* y = args.out<T>(0);
     const size_t rank = w.rank();
@@ -183,6 +184,11 @@ Md weight_md(const Problem& c) {
   return Md(dims, dnnl::memory::data_type::f32, strides);
 }
 
+// Under which name the packed weights are kept.
+std::string key_of(const Problem& c) {
+  return (c.transposed ? "deconvolution " : "convolution ") + std::to_string(c.groups);
+}
+
 // A primitive description, of either kind.
 struct Made {
   dnnl::primitive primitive;
@@ -245,7 +251,7 @@ Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
     same_shape = same_shape && operand_dims.back() == c.target;
   }
   const bool constant = p.constant(1) != nullptr;
-  const std::string key = (c.transposed ? "deconvolution " : "convolution ") + std::to_string(c.groups);
+  const std::string key = key_of(c);
   const Md original = weight_md(c);
   Mds mds;
   mds.source = dnn::any(c.source);
@@ -266,6 +272,15 @@ Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
     made = make(c, mds, attr, true);
     if (!good(made, c) && !posts.empty()) {
       fused = false;
+    }
+  }
+  // Other shapes may like another form of the weights better, but not so much that it is worth a copy.
+  if (const std::optional<Md> form = constant ? dnn::packed_form(p.constant(1), key) : std::nullopt;
+      form.has_value() && made.has_value() && !(*form == made->mds.weights)) {
+    Mds with_form = mds;
+    with_form.weights = *form;
+    if (std::optional<Made> other = make(c, with_form, attr, true); good(other, c)) {
+      made = std::move(other);
     }
   }
   std::vector<Md> operands;
@@ -354,6 +369,7 @@ Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
 Kernel conv(Prepare& p, const Problem& c) {
   const std::vector<Post> posts = posts_of(p.node);
   p.expect(p.type(1) == p.type(0), "input and weights have different types");
+  p.expect(!c.biased || p.in(2).count() == c.target[1], "the bias has not one element for each channel");
   if (count(c.target) == 0 || c.source[1] == 0) {
     p.out(0, p.type(0), c.target);
     return [](const Args&) {};
@@ -371,7 +387,12 @@ Kernel conv(Prepare& p, const Problem& c) {
     }
     p.out(0, DType::kFloat, c.target);
     p.expect(posted(operand_dims, c.target) == c.target, "an operand is larger than the output");
-    return [=, loops = plain_loops<float>(c)](const Args& args) {
+    // As they are in the model: which may be gone.
+    std::shared_ptr<dnn::Packed> weights;
+    if (p.constant(1) != nullptr) {
+      weights = dnn::packed(p.constant(1), key_of(c), weight_md(c), p.constant(1)->data, weight_md(c));
+    }
+    return [=, loops = plain_loops<float>(c, weights)](const Args& args) {
       loops(args);
       std::vector<const float*> values;
       for (size_t i = 0; i < operand_dims.size(); ++i) {
@@ -384,21 +405,72 @@ Kernel conv(Prepare& p, const Problem& c) {
     if (p.has(i) && p.dims(i).size() >= 2) p.require(i, Layout::kPlain);
   }
   p.out(0, p.type(0), c.target);
-  return plain_loops<double>(c);
+  return plain_loops<double>(c, nullptr);
+}
+
+bool packs(const Node& node, size_t i) {
+  const Value* w = node.in(1);
+  return i == 1 && w->type == DType::kFloat && w->constant != nullptr && w->constant->dims.size() >= 3 &&
+         w->constant->dims.size() <= 5 && count(w->constant->dims) > 0;
+}
+
+void pack(const Node& node) {
+  const TensorPtr& w = node.in(1)->constant;
+  const bool transposed = node.type == "ConvTranspose";
+  // Images of a usual size.
+  Dims source = w->dims;
+  source[0] = 1;
+  source[1] = transposed ? w->dims[0] : w->dims[1] * node.i("group", 1);
+  for (size_t i = 2; i < source.size(); ++i) source[i] = 56 + 4 * w->dims[i];
+  Problem c;
+  try {
+    c = transposed ? transposed_convolution(node, source, w->dims) : convolution(node, source, w->dims);
+  } catch (const Error&) {
+    return;  // The run will say what is wrong.
+  }
+  if (dnn::packed_form(w, key_of(c)).has_value()) {
+    return;
+  }
+  Mds mds;
+  mds.source = dnn::any(c.source);
+  mds.weights = dnn::any(weight_dims(c));
+  mds.bias = c.biased ? dnn::plain({c.target[1]}) : Md();
+  mds.target = dnn::any(c.target);
+  const std::optional<Made> made = make(c, mds, dnn::attributes(), true);
+  dnn::packed(w, key_of(c), weight_md(c), w->data, made.has_value() ? made->mds.weights : weight_md(c));
 }
 
 }  // namespace
 
 void add_conv(Registry* registry) {
-  const auto forward = with_halves([](Prepare& p) { return conv(p, convolution(p)); });
-  const auto backward = with_halves([](Prepare& p) { return conv(p, transposed_convolution(p)); });
-  registry->add({.type = "Conv", .prepare = forward, .types = kFloats, .any_layout = true});
-  registry->add(
-      {.domain = "ephost", .type = "Conv", .prepare = forward, .types = kFloats, .any_layout = true});
-  registry->add({.type = "ConvTranspose", .prepare = backward, .types = kFloats, .any_layout = true});
+  const auto forward =
+      with_halves([](Prepare& p) { return conv(p, convolution(p.node, p.dims(0), p.dims(1))); });
+  const auto backward =
+      with_halves([](Prepare& p) { return conv(p, transposed_convolution(p.node, p.dims(0), p.dims(1))); });
+  registry->add({.type = "Conv",
+                 .prepare = forward,
+                 .packs = packs,
+                 .pack = pack,
+                 .types = kFloats,
+                 .any_layout = true});
+  registry->add({.domain = "ephost",
+                 .type = "Conv",
+                 .prepare = forward,
+                 .packs = packs,
+                 .pack = pack,
+                 .types = kFloats,
+                 .any_layout = true});
+  registry->add({.type = "ConvTranspose",
+                 .prepare = backward,
+                 .packs = packs,
+                 .pack = pack,
+                 .types = kFloats,
+                 .any_layout = true});
   registry->add({.domain = "ephost",
                  .type = "ConvTranspose",
                  .prepare = backward,
+                 .packs = packs,
+                 .pack = pack,
                  .types = kFloats,
                  .any_layout = true});
 }

@@ -147,6 +147,45 @@ struct PackedMatrices {
   std::shared_ptr<void> memory;
 };
 
+// The matrices of a constant, each k x n, packed.
+std::shared_ptr<PackedMatrices> packed_matrices(const TensorPtr& constant, int64_t k, int64_t n,
+                                                bool transposed) {
+  const std::string key = std::string("panels of columns") + (transposed ? ", transposed" : "");
+  return Prepare::packed<PackedMatrices>(constant, key, [&] {
+    const int64_t width = simd().panel, panels = (n + width - 1) / width;
+    const int64_t matrices = k * n == 0 ? 0 : count(constant->dims) / (k * n);
+    const int64_t row = transposed ? 1 : n, column = transposed ? k : 1;
+    auto made = std::make_shared<PackedMatrices>();
+    made->memory = allocate(packed_size(k, n) * static_cast<size_t>(matrices));
+    float* memory = static_cast<float*>(made->memory.get());
+    parallel_for(matrices * panels, std::max<int64_t>(1, kGrain / (k * width + 1)),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const int64_t q = i % panels;
+                     simd().gemm_pack(constant->as<float>() + i / panels * k * n + q * width * column, row,
+                                      column, k, std::min(width, n - q * width), memory + i * k * width);
+                   }
+                 });
+    return made;
+  });
+}
+
+bool packs(const Node& node, size_t i) {
+  const Value* b = node.in(1);
+  return i == 1 && b->type == DType::kFloat && b->constant != nullptr && !b->constant->dims.empty();
+}
+
+void pack(const Node& node) {
+  const TensorPtr& b = node.in(1)->constant;
+  Dims dims = b->dims;
+  const bool transposed = node.i("transB", 0) != 0 && dims.size() > 1;
+  if (dims.size() == 1) {
+    dims.push_back(1);
+  }
+  const int64_t before = dims[dims.size() - 2], last = dims.back();
+  packed_matrices(b, transposed ? last : before, transposed ? before : last, transposed);
+}
+
 // What one thread does: some rows and panels of one matrix of the output.
 struct Part {
   int64_t stack, row, rows, panel, panels;
@@ -202,28 +241,8 @@ Kernel float_product(Prepare& p, const Product& product, const std::vector<Post>
   const int64_t m = product.m, n = product.n, k = product.k, width = simd().panel;
   const TensorPtr constant = p.constant(1);
   const size_t packed_bytes = packed_size(k, n);
-  // Where element (i, j) of b lies.
-  const int64_t b_row = product.trans_b ? 1 : n, b_column = product.trans_b ? k : 1;
-  std::shared_ptr<PackedMatrices> weights;
-  if (constant != nullptr) {
-    const int64_t matrices = count(product.b_batch);
-    weights = Prepare::packed<PackedMatrices>(
-        constant, std::string("panels of columns") + (product.trans_b ? ", transposed" : ""), [&] {
-          auto made = std::make_shared<PackedMatrices>();
-          made->memory = allocate(packed_bytes * static_cast<size_t>(matrices));
-          const int64_t panels = (n + width - 1) / width;
-          parallel_for(matrices * panels, std::max<int64_t>(1, kGrain / (k * width + 1)),
-                       [&](int64_t i, int64_t end) {
-                         for (; i < end; ++i) {
-                           const int64_t q = i % panels;
-                           simd().gemm_pack(constant->as<float>() + i / panels * k * n + q * width * b_column,
-                                            b_row, b_column, k, std::min(width, n - q * width),
-                                            static_cast<float*>(made->memory.get()) + i * k * width);
-                         }
-                       });
-          return made;
-        });
-  }
+  const std::shared_ptr<PackedMatrices> weights =
+      constant == nullptr ? nullptr : packed_matrices(constant, k, n, product.trans_b);
   // A few rows are not worth packing b for.
   const bool dots = weights == nullptr && product.trans_b && m < 4 && !product.trans_a;
   const std::vector<Part> parts = divide(product, p.threads(), weights != nullptr);
@@ -445,7 +464,8 @@ Kernel gemm(Prepare& p) {
 
 void add_gemm(Registry* registry) {
   constexpr Types kProducts = kFloats | Types{DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64};
-  registry->add({.type = "MatMul", .prepare = with_halves(matmul), .types = kProducts});
+  registry->add(
+      {.type = "MatMul", .prepare = with_halves(matmul), .packs = packs, .pack = pack, .types = kProducts});
   registry->add({.type = "Gemm",
                  .supports = [](const Node& node) -> std::string {
                    const float alpha = node.f("alpha", 1), beta = node.f("beta", 1);
@@ -456,10 +476,14 @@ void add_gemm(Registry* registry) {
                               : "integers with a factor that is none";
                  },
                  .prepare = with_halves(gemm),
+                 .packs = packs,
+                 .pack = pack,
                  .types = kProducts});
   registry->add({.domain = "ephost",
                  .type = "MatMul",
                  .prepare = with_halves(matmul),
+                 .packs = packs,
+                 .pack = pack,
                  .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
 }
 

@@ -153,7 +153,7 @@ Pool pool_of(const Prepare& p) {
   pool.in = p.dims(0);
   const Dims kernel = p.node.ints("kernel_shape");
   p.expect(!kernel.empty() && kernel.size() <= 8, "the kernel has one to eight dimensions");
-  pool.window = window_of(p, pool.in, kernel);
+  pool.window = window_of(p.node, pool.in, kernel);
   pool.out = {pool.in[0], pool.in[1]};
   pool.out.insert(pool.out.end(), pool.window.out.begin(), pool.window.out.end());
   return pool;

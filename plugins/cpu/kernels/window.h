@@ -15,9 +15,11 @@ struct Window {
   int64_t span(size_t i) const { return (kernel[i] - 1) * dilations[i] + 1; }
 };
 
+// Error(ORT_INVALID_ARGUMENT) that names the node.
+void expect(const Node& node, bool condition, const char* message);
 // The window of a node over an input of shape [N, C, spatial...]. `end` is what was asked for, less or more
 // where `ceil_mode` makes the last windows reach further: see `reach`.
-Window window_of(const Prepare& p, const Dims& input, const Dims& kernel);
+Window window_of(const Node& node, const Dims& input, const Dims& kernel);
 // Pads at the end with which the output size comes out exactly, negative where input at the end is not read.
 int64_t reach(const Window& window, size_t i);
 

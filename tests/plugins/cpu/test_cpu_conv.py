@@ -117,3 +117,33 @@ def test_weights_that_do_not_fit_are_refused_in_words(cpu_plugin: Cpu) -> None:
     model = make_model([node], feeds, ["y"], open_shapes=True)
     with pytest.raises(Exception, match="odd one"):
         cpu_plugin.run(model, feeds)
+
+
+@pytest.mark.parametrize("group", [1, 2, 16])
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_weights_packed_before_any_shape_was_known_serve_all_shapes(
+    cpu_plugin: Cpu, kind: str, group: int
+) -> None:
+    """The original is gone by then: what a shape needs is made from the packed form."""
+    weights = random(16, 16 // group, 3, 3, seed=1)
+    node = helper.make_node(kind, ["x", "w"], ["y"], group=group)
+    shapes = [(1, 16, 9, 9), (3, 16, 40, 5), (1, 16, 120, 130), (1, 16, 3, 3), (0, 16, 5, 5)]
+    model = make_model([node], {"x": random(*shapes[0])}, ["y"], {"w": weights}, open_shapes=True)
+    one = make_model([node], {"x": random(*shapes[0]), "w": weights}, ["y"], open_shapes=True)
+    session, unpacked = cpu_plugin.session(model), cpu_plugin.session(one)
+    for shape in shapes:
+        x = random(*shape)
+        (expected,) = unpacked.run(None, {"x": x, "w": weights})
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_two_convolutions_share_are_packed_for_both(cpu_plugin: Cpu) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("ConvTranspose", ["a", "w"], ["b"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["b", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+    ]
+    constants = {"w": random(8, 8, 3, 3)}
+    cpu_plugin.check_beside_onnxruntime(
+        nodes, {"x": random(1, 8, 9, 9)}, ["c"], constants, rtol=1e-3, atol=1e-3
+    )
