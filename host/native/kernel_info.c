@@ -131,59 +131,40 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_int64)(const OrtKern
   return status;
 }
 
-/* The size protocol of what has a size: *size is what is needed; with `out` NULL that is all that is asked
- * for, else *size says first for how many there is room, and too little of it is an error. */
-static OrtStatus* give(const char* function, const void* source, size_t count, size_t element_size, void* out,
-                       size_t* size) {
-  size_t room = *size;
-  *size = count;
-  if (out == NULL) return NULL;
-  if (room < count) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: %zu are needed, but there is room for %zu", function, count,
-                      room);
+/* An attribute that is copied under the size protocol: a text with its NUL, or a list of numbers. */
+static OrtStatus* attribute_out(const char* function, const OrtKernelInfo* info, const char* name,
+                                OrtOpAttrType type, void* out, size_t* size) {
+  REQUIRE_ARG(info != NULL);
+  REQUIRE_ARG(name != NULL);
+  REQUIRE_ARG(size != NULL);
+  const OrtOpAttr* attribute = NULL;
+  OrtStatus* status = find_attribute(info, name, type, &attribute);
+  if (status != NULL) return status;
+  if (type == ORT_OP_ATTR_STRING) {
+    return sized_out(function, attribute->strings[0], attribute->lengths[0] + 1, 1, out, size);
   }
-  if (count > 0) memcpy(out, source, count * element_size);
-  return NULL;
-}
-
-static OrtStatus* give_text(const char* function, const char* text, char* out, size_t* size) {
-  return give(function, text, strlen(text) + 1, 1, out, size);
+  if (type == ORT_OP_ATTR_FLOATS) {
+    return sized_out(function, attribute->floats, attribute->count, sizeof(float), out, size);
+  }
+  return sized_out(function, attribute->ints, attribute->count, sizeof(int64_t), out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttribute_string)(const OrtKernelInfo* info,
                                                                     const char* name, char* out,
                                                                     size_t* size) {
-  REQUIRE_ARG(info != NULL);
-  REQUIRE_ARG(name != NULL);
-  REQUIRE_ARG(size != NULL);
-  const OrtOpAttr* attribute = NULL;
-  OrtStatus* status = find_attribute(info, name, ORT_OP_ATTR_STRING, &attribute);
-  if (status != NULL) return status;
-  return give(__func__, attribute->strings[0], attribute->lengths[0] + 1, 1, out, size);
+  return attribute_out(__func__, info, name, ORT_OP_ATTR_STRING, out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_float)(const OrtKernelInfo* info,
                                                                         const char* name, float* out,
                                                                         size_t* size) {
-  REQUIRE_ARG(info != NULL);
-  REQUIRE_ARG(name != NULL);
-  REQUIRE_ARG(size != NULL);
-  const OrtOpAttr* attribute = NULL;
-  OrtStatus* status = find_attribute(info, name, ORT_OP_ATTR_FLOATS, &attribute);
-  return status != NULL ? status
-                        : give(__func__, attribute->floats, attribute->count, sizeof(float), out, size);
+  return attribute_out(__func__, info, name, ORT_OP_ATTR_FLOATS, out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_int64)(const OrtKernelInfo* info,
                                                                         const char* name, int64_t* out,
                                                                         size_t* size) {
-  REQUIRE_ARG(info != NULL);
-  REQUIRE_ARG(name != NULL);
-  REQUIRE_ARG(size != NULL);
-  const OrtOpAttr* attribute = NULL;
-  OrtStatus* status = find_attribute(info, name, ORT_OP_ATTR_INTS, &attribute);
-  return status != NULL ? status
-                        : give(__func__, attribute->ints, attribute->count, sizeof(int64_t), out, size);
+  return attribute_out(__func__, info, name, ORT_OP_ATTR_INTS, out, size);
 }
 
 /* The array and each string are in the allocator's memory and the caller's to free; `out` NULL asks for the
@@ -259,23 +240,26 @@ static OrtStatus* out_of_range(const char* function, const OrtNode* node, size_t
                     node->name, node->op_type, count, index);
 }
 
-/* The name of an input or output that is left out is "". */
-OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetInputName)(const OrtKernelInfo* info, size_t index,
-                                                              char* out, size_t* size) {
+/* The name of an input or output; that of one that is left out is "". */
+static OrtStatus* name_out(const char* function, const OrtKernelInfo* info, bool of_input, size_t index,
+                           char* out, size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
   const OrtNode* node = info->node;
-  if (index >= node->input_count) return out_of_range(__func__, node, index, node->input_count);
-  return give_text(__func__, node->inputs[index] != NULL ? node->inputs[index]->name : "", out, size);
+  size_t count = of_input ? node->input_count : node->output_count;
+  if (index >= count) return out_of_range(function, node, index, count);
+  const OrtValueInfo* value = of_input ? node->inputs[index] : node->outputs[index];
+  return text_out(function, value != NULL ? value->name : "", out, size);
+}
+
+OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetInputName)(const OrtKernelInfo* info, size_t index,
+                                                              char* out, size_t* size) {
+  return name_out(__func__, info, true, index, out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOutputName)(const OrtKernelInfo* info, size_t index,
                                                                char* out, size_t* size) {
-  REQUIRE_ARG(info != NULL);
-  REQUIRE_ARG(size != NULL);
-  const OrtNode* node = info->node;
-  if (index >= node->output_count) return out_of_range(__func__, node, index, node->output_count);
-  return give_text(__func__, node->outputs[index] != NULL ? node->outputs[index]->name : "", out, size);
+  return name_out(__func__, info, false, index, out, size);
 }
 
 static OrtStatus* give_type(const char* function, const OrtNode* node, OrtValueInfo* const* values,
@@ -326,21 +310,21 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetNodeName)(const OrtKernelInfo
                                                              size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
-  return give_text(__func__, info->node->name, out, size);
+  return text_out(__func__, info->node->name, out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorDomain)(const OrtKernelInfo* info, char* out,
                                                                    size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
-  return give_text(__func__, info->node->domain, out, size);
+  return text_out(__func__, info->node->domain, out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorType)(const OrtKernelInfo* info, char* out,
                                                                  size_t* size) {
   REQUIRE_ARG(info != NULL);
   REQUIRE_ARG(size != NULL);
-  return give_text(__func__, info->node->op_type, out, size);
+  return text_out(__func__, info->node->op_type, out, size);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfo_GetOperatorSinceVersion)(const OrtKernelInfo* info,

@@ -48,6 +48,12 @@ OrtStatus* status_no_memory(void);
 /* Answers for a slot that nobody implements: says the table's and the function's name. */
 OrtStatus* status_not_implemented(const char* table, const char* member);
 
+/* The ABI's protocol for what has a size: *size becomes what is needed; with `out` NULL that is all that is
+ * asked for, else *size says first for how many there is room, and too little of it is an error. */
+OrtStatus* sized_out(const char* function, const void* source, size_t count, size_t element_size, void* out,
+                     size_t* size);
+OrtStatus* text_out(const char* function, const char* text, char* out, size_t* size); /* with its NUL */
+
 /* For the argument checks at the top of a slot. */
 #define REQUIRE_ARG(condition)                                                                               \
   do {                                                                                                       \

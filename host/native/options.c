@@ -6,21 +6,6 @@
 #include "native.h"
 #include "python.h"
 
-/* Answers a request for a text under the size protocol of the ABI: *size is the room, and afterwards what is
- * needed with the NUL; without a buffer that is all. */
-static OrtStatus* text_out(const char* function, const char* text, char* out, size_t* size) {
-  size_t needed = strlen(text) + 1;
-  size_t room = *size;
-  *size = needed;
-  if (out == NULL) return NULL;
-  if (room < needed) {
-    return status_new(ORT_INVALID_ARGUMENT, "%s: the buffer of %zu bytes is too small for %zu", function,
-                      room, needed);
-  }
-  memcpy(out, text, needed);
-  return NULL;
-}
-
 /* ---- session options ----------------------------------------------------------------------------------- */
 
 void ORT_API_CALL SLOT(OrtApi, ReleaseSessionOptions)(OrtSessionOptions* input) {

@@ -51,6 +51,23 @@ OrtStatus* status_not_implemented(const char* table, const char* member) {
   return status_new(ORT_NOT_IMPLEMENTED, "%s::%s is not implemented by ephost", table, member);
 }
 
+OrtStatus* sized_out(const char* function, const void* source, size_t count, size_t element_size, void* out,
+                     size_t* size) {
+  size_t room = *size;
+  *size = count;
+  if (out == NULL) return NULL;
+  if (room < count) {
+    return status_new(ORT_INVALID_ARGUMENT, "%s: %zu are needed, there is room for %zu: too small", function,
+                      count, room);
+  }
+  if (count > 0) memcpy(out, source, count * element_size);
+  return NULL;
+}
+
+OrtStatus* text_out(const char* function, const char* text, char* out, size_t* size) {
+  return sized_out(function, text, strlen(text) + 1, 1, out, size);
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateStatus)(OrtErrorCode code, const char* msg) {
   if (msg == NULL) msg = "";
   size_t length = strlen(msg);
