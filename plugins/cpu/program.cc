@@ -229,6 +229,7 @@ struct Step {
 struct Frame {
   std::shared_ptr<void> arena;
   std::vector<void*> args;
+  std::vector<void*> table;  // Used of the first plan's frame only: see Program::run.
 };
 
 class Plan {
@@ -242,6 +243,10 @@ class Plan {
   uint32_t depth = 0;
   // Outputs of the graph to ask for before the first step: their number and description.
   std::vector<std::pair<uint32_t, Desc>> outputs;
+  // Its own storages whose addresses come from the run, with the number of the input, output or result; and
+  // those that later plans may need the addresses of.
+  std::vector<std::pair<uint32_t, uint32_t>> from_inputs, from_outputs, from_results;
+  std::vector<uint32_t> kept;
   // The barrier at its end: the node where the rest begins, and the value whose content is needed; the node
   // is to be run itself if there is none.
   size_t next_node = 0;
@@ -952,6 +957,24 @@ void Planner::lay_out() {
                                    }),
                   s);
   }
+  for (size_t i = plan_->first_storage; i < plan_->storages.size(); ++i) {
+    const uint32_t s = static_cast<uint32_t>(i), index = plan_->storages[i].index;
+    switch (plan_->storages[i].place) {
+      case Storage::kInput:
+        plan_->from_inputs.emplace_back(s, index);
+        break;
+      case Storage::kOutput:
+        plan_->from_outputs.emplace_back(s, index);
+        break;
+      case Storage::kRun:
+        plan_->from_results.emplace_back(s, index);
+        break;
+      case Storage::kNothing:
+        break;
+      default:
+        if (!plan_->ends) plan_->kept.push_back(s);
+    }
+  }
   for (size_t i = 0; i < plan_->args.size(); ++i) {
     if (!plan_->fixed(plan_->args[i])) {
       plan_->patches.push_back(static_cast<uint32_t>(i));
@@ -1085,20 +1108,37 @@ void Program::free_packed() {
 }
 
 std::shared_ptr<Plan> Program::root_for(Io& io) {
-  std::vector<int64_t> key;
   const size_t n = num_inputs();
-  for (size_t i = 0; i < n; ++i) {
-    const Desc& desc = io.input(i);
-    key.push_back(static_cast<int64_t>(desc.type) << 8 | static_cast<int64_t>(desc.rank()));
-    key.insert(key.end(), desc.dims.begin(), desc.dims.end());
-  }
+  const auto head = [](const Desc& desc) {
+    return static_cast<int64_t>(desc.type) << 8 | static_cast<int64_t>(desc.rank());
+  };
+  // A key is made for a new plan only: most runs have the shapes of the run before them.
+  const auto matches = [&](const std::vector<int64_t>& key) {
+    size_t at = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const Desc& desc = io.input(i);
+      if (key[at++] != head(desc) || !std::equal(desc.dims.begin(), desc.dims.end(), key.data() + at)) {
+        return false;
+      }
+      at += desc.dims.size();
+    }
+    return true;
+  };
   const std::lock_guard<std::mutex> lock(mutex_);
   for (size_t i = roots_.size(); i-- > 0;) {
-    if (roots_[i].first == key) {
-      std::rotate(roots_.begin() + static_cast<ptrdiff_t>(i), roots_.begin() + static_cast<ptrdiff_t>(i) + 1,
-                  roots_.end());
+    if (matches(roots_[i].first)) {
+      if (i + 1 < roots_.size()) {
+        const auto found = roots_.begin() + static_cast<ptrdiff_t>(i);
+        std::rotate(found, found + 1, roots_.end());
+      }
       return roots_.back().second;
     }
+  }
+  std::vector<int64_t> key;
+  for (size_t i = 0; i < n; ++i) {
+    const Desc& desc = io.input(i);
+    key.push_back(head(desc));
+    key.insert(key.end(), desc.dims.begin(), desc.dims.end());
   }
   std::vector<Desc> inputs;
   for (size_t i = 0; i < n; ++i) {
@@ -1118,50 +1158,41 @@ void Program::run(Io& io) {
   const ThreadLimit limit(options_.threads);
   Recorder* recorder =
       options_.recorder != nullptr && options_.recorder->active() ? options_.recorder.get() : nullptr;
-  std::shared_ptr<Plan> plan = root_for(io);
-  std::vector<void*>
-      table;  // For each storage of the chain, where it is; needed for those that are not fixed.
   struct Held {
-    std::shared_ptr<Plan> plan;
-    std::unique_ptr<Frame> frame;
+    Held(std::shared_ptr<Plan> of) : plan(std::move(of)), frame(plan->take()) {}
+    Held(Held&&) = default;
     ~Held() {
       if (frame != nullptr) plan->give(std::move(frame));
     }
+    std::shared_ptr<Plan> plan;
+    std::unique_ptr<Frame> frame;
   };
-  std::vector<std::unique_ptr<Held>> held;
+  std::shared_ptr<Plan> plan = root_for(io);
+  std::vector<Held> held;
   std::vector<TensorPtr> results, kept;  // Of the node that the last plan stopped at; of all of them.
 
   for (;;) {
-    held.push_back(std::make_unique<Held>());
-    held.back()->plan = plan;
-    held.back()->frame = plan->take();
-    Frame& frame = *held.back()->frame;
+    held.emplace_back(plan);
+    Frame& frame = *held.back().frame;
     char* memory = static_cast<char*>(frame.arena.get());
 
-    table.resize(plan->storages.size(), nullptr);
-    std::vector<std::pair<uint32_t, void*>> outputs;
-    for (const auto& [o, desc] : plan->outputs) {
-      outputs.emplace_back(o, io.output(o, desc.type, desc.dims));
+    // For each storage of the chain, where it is; needed for those that are not fixed.
+    std::vector<void*>& table = held.front().frame->table;
+    table.resize(std::max(table.size(), plan->storages.size()), nullptr);
+    for (const auto& [storage, i] : plan->from_inputs) {
+      table[storage] = io.input_data(i);
     }
-    for (size_t s = plan->first_storage; s < plan->storages.size(); ++s) {
-      const Storage& storage = plan->storages[s];
-      switch (storage.place) {
-        case Storage::kInput:
-          table[s] = io.input_data(storage.index);
-          break;
-        case Storage::kOutput:
-          for (const auto& [o, pointer] : outputs) {
-            if (o == storage.index) table[s] = pointer;
-          }
-          break;
-        case Storage::kRun:
-          table[s] = mutable_data(results[storage.index]);
-          break;
-        case Storage::kNothing:
-          break;
-        default:
-          table[s] = plan->ends ? nullptr : plan->resolve(static_cast<uint32_t>(s), memory, table.data());
+    for (const auto& [o, desc] : plan->outputs) {
+      void* const data = io.output(o, desc.type, desc.dims);
+      for (const auto& [storage, index] : plan->from_outputs) {
+        if (index == o) table[storage] = data;
       }
+    }
+    for (const auto& [storage, i] : plan->from_results) {
+      table[storage] = mutable_data(results[i]);
+    }
+    for (uint32_t storage : plan->kept) {
+      table[storage] = plan->resolve(storage, memory, table.data());
     }
     for (uint32_t position : plan->patches) {
       frame.args[position] = plan->resolve(plan->args[position], memory, table.data());

@@ -37,6 +37,11 @@ class BodyIo : public Io {
   const Desc& input(size_t i) override { return inputs_[i].desc; }
   void* input_data(size_t i) override { return const_cast<void*>(inputs_[i].data); }
   void set(size_t i, Item item) { inputs_[i] = std::move(item); }
+  void set(size_t i, const Tensor& tensor) {
+    inputs_[i].desc.type = tensor.type;
+    inputs_[i].desc.dims = tensor.dims;  // Into memory that is there already: each iteration comes here.
+    inputs_[i].data = tensor.data;
+  }
 
  private:
   std::vector<Item> inputs_;
@@ -127,8 +132,7 @@ class IterationIo final : public BodyIo {
   void advance() {
     for (size_t s = 0; s < states_.size(); ++s) {
       std::swap(states_[s].now, states_[s].next);
-      const TensorPtr& now = states_[s].now;
-      set(first_state_ + s, {{now->type, now->dims, Layout::kPlain}, now->data});
+      set(first_state_ + s, *states_[s].now);
     }
   }
   // Null before the first iteration.
@@ -365,13 +369,19 @@ void run_batched_scan(Run& run) {
     run.invalid("the inputs that it goes along have no batch and length");
   }
   const int64_t batch = leader.dims[0], longest = leader.dims[1];
-  const std::vector<int64_t> lengths =
-      run.has(0) ? run.ints(0) : std::vector<int64_t>(static_cast<size_t>(batch), longest);
+  std::vector<int64_t> lengths(static_cast<size_t>(std::max<int64_t>(batch, 0)), longest);
+  if (run.has(0)) {
+    lengths = run.ints(0);
+  }
   if (static_cast<int64_t>(lengths.size()) != batch || batch == 0) {
     run.invalid("it does not have a length for each batch");
   }
-  std::vector<char*> to(run.node.outputs.size(), nullptr);
-  std::vector<size_t> room(to.size(), 0);  // Bytes of one batch.
+  struct Target {
+    char* data = nullptr;
+    size_t room = 0;  // Bytes of one batch.
+  };
+  std::vector<Target> to;
+  to.resize(run.node.outputs.size());
   for (int64_t b = 0; b < batch; ++b) {
     IterationIo io(run, body, 0, states, 0);
     std::vector<Item> first, sequences;
@@ -414,18 +424,18 @@ void run_batched_scan(Run& run) {
         if (!state) dims.insert(dims.begin(), longest);
         dims.insert(dims.begin(), batch);
         const DType type = state ? now.desc.type : stack->type;
-        to[o] = static_cast<char*>(run.out(static_cast<int>(o), type, dims));
-        room[o] = static_cast<size_t>(count(dims, 1, dims.size())) * size_of(type);
+        to[o].data = static_cast<char*>(run.out(static_cast<int>(o), type, dims));
+        to[o].room = static_cast<size_t>(count(dims, 1, dims.size())) * size_of(type);
       }
       const size_t bytes = state ? now.desc.bytes() : stack->bytes.size();
-      if (bytes > room[o] || (state && bytes != room[o])) {
+      if (bytes > to[o].room || (state && bytes != to[o].room)) {
         run.invalid("the batches' outputs have different shapes");
       }
-      char* place = to[o] + static_cast<size_t>(b) * room[o];
+      char* place = to[o].data + static_cast<size_t>(b) * to[o].room;
       if (bytes > 0) {
         std::memcpy(place, state ? now.data : stack->bytes.data(), bytes);
       }
-      std::memset(place + bytes, 0, room[o] - bytes);
+      std::memset(place + bytes, 0, to[o].room - bytes);
     }
   }
 }
