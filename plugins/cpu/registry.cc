@@ -17,6 +17,8 @@ const Registry& Registry::get() {
     add_pool(&all);
     add_resize(&all);
     add_selection(&all);
+    add_normalize(&all);
+    add_reduce(&all);
     add_shapes(&all);
     return all;
   }();

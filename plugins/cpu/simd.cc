@@ -9,6 +9,7 @@
   namespace ephost::cpu::space {      \
   void fill_elementwise(Simd* table); \
   void fill_gemm(Simd* table);        \
+  void fill_rows(Simd* table);        \
   }
 EPHOST_ISAS
 #undef X
@@ -33,6 +34,7 @@ Simd choose() {
   {name, EPHOST_HAVE(name), [](Simd* table) { \
      space::fill_elementwise(table);          \
      space::fill_gemm(table);                 \
+     space::fill_rows(table);                 \
    }},
       EPHOST_ISAS
 #undef X

@@ -17,6 +17,8 @@ void add_norm(Registry* registry);
 void add_pool(Registry* registry);
 void add_resize(Registry* registry);
 void add_selection(Registry* registry);
+void add_normalize(Registry* registry);
+void add_reduce(Registry* registry);
 void add_shapes(Registry* registry);
 
 }  // namespace ephost::cpu

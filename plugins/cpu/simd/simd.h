@@ -13,13 +13,14 @@
 namespace ephost::cpu {
 
 // Operations on elements. In each list the formula of the same name is in formulas.h.
-#define EPHOST_UNARY_OPS(X)                                                                                 \
-  X(Abs)                                                                                                    \
-  X(Neg)                                                                                                    \
-  X(Reciprocal) X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu)     \
-      X(Elu) X(Celu) X(Selu) X(ThresholdedRelu) X(HardSigmoid) X(HardSwish) X(Softplus) X(Softsign) X(Mish) \
-          X(Shrink) X(Gelu) X(GeluTanh) X(Swish) X(Clip) X(Affine) X(Floor) X(Ceil) X(Round) X(Sign) X(Sin) \
-              X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh)
+#define EPHOST_UNARY_OPS(X)                                                                              \
+  X(Abs)                                                                                                 \
+  X(Neg)                                                                                                 \
+  X(Reciprocal)                                                                                          \
+  X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu) X(Elu) X(Celu) \
+      X(Selu) X(ThresholdedRelu) X(HardSigmoid) X(HardSwish) X(Softplus) X(Softsign) X(Mish) X(Shrink)   \
+          X(Gelu) X(GeluTanh) X(Swish) X(Clip) X(Affine) X(Floor) X(Ceil) X(Round) X(Sign) X(Sin) X(Cos) \
+              X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh)
 #define EPHOST_BINARY_OPS(X) X(Add) X(Sub) X(Mul) X(Div) X(Min) X(Max) X(Pow) X(Fmod) X(Mod) X(Prelu)
 // Their result is a bool.
 #define EPHOST_COMPARE_OPS(X) X(Equal) X(Less) X(LessOrEqual) X(Greater) X(GreaterOrEqual)
@@ -57,6 +58,8 @@ struct GemmBlock {
   bool accumulate;    // They begin at what c holds, instead.
 };
 
+enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
@@ -69,6 +72,16 @@ struct Simd {
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
+
+  // Rows of float32 that lie in one piece.
+  float (*reduce[4])(const float* x, int64_t n, float start) = {};  // By Reduction.
+  // The sum of (x - mean)^2.
+  float (*sum_of_squares)(const float* x, int64_t n, float mean) = nullptr;
+  // The softmax of x * scale + mask, or its logarithm; `mask` may be null, y may be x.
+  void (*softmax)(const float* x, const float* mask, float* y, int64_t n, float scale, bool log) = nullptr;
+  // (x - mean) * factor * scale + bias; `scale` may be null, and so may `bias`.
+  void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
+                    const float* bias) = nullptr;
 };
 
 // The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.

@@ -1,0 +1,133 @@
+// Rows of float32: reductions, softmax, normalisation.
+#include "simd/simd.h"
+
+#include "simd/formulas.h"
+
+namespace ephost::cpu::EPHOST_ISA {
+namespace {
+
+// Eight numbers, in whatever registers the instruction set has.
+typedef float Vector __attribute__((vector_size(32)));
+typedef float Unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+constexpr int64_t kLanes = 8;
+
+inline Vector load(const float* x) { return *reinterpret_cast<const Unaligned*>(x); }
+
+struct Sum {
+  template <typename T>
+  static T of(T a, T b) {
+    return a + b;
+  }
+};
+struct Product {
+  template <typename T>
+  static T of(T a, T b) {
+    return a * b;
+  }
+};
+struct Greatest {  // NaN if there is one.
+  template <typename T>
+  static T of(T a, T b) {
+    const T greater = a > b ? a : b;
+    return a != a ? a : greater;
+  }
+};
+struct Least {
+  template <typename T>
+  static T of(T a, T b) {
+    const T less = a < b ? a : b;
+    return a != a ? a : less;
+  }
+};
+
+// Combines `start` with map(x[0]), map(x[1]), ... in four strands, so that no addition waits for the last
+// one.
+template <typename F, typename Map>
+inline float reduce(const float* x, int64_t n, float start, const Map& map) {
+  float result = start;
+  int64_t i = 0;
+  if (n >= 4 * kLanes) {
+    Vector a = map(load(x)), b = map(load(x + kLanes)), c = map(load(x + 2 * kLanes)),
+           d = map(load(x + 3 * kLanes));
+    for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      a = F::of(a, map(load(x + i)));
+      b = F::of(b, map(load(x + i + kLanes)));
+      c = F::of(c, map(load(x + i + 2 * kLanes)));
+      d = F::of(d, map(load(x + i + 3 * kLanes)));
+    }
+    a = F::of(F::of(a, b), F::of(c, d));
+    for (; i + kLanes <= n; i += kLanes) a = F::of(a, map(load(x + i)));
+    for (int k = 0; k < kLanes; ++k) result = F::of(result, a[k]);
+  }
+  for (; i < n; ++i) result = F::of(result, map(x[i]));
+  return result;
+}
+
+template <typename F>
+float reduce_row(const float* x, int64_t n, float start) {
+  return reduce<F>(x, n, start, [](auto v) { return v; });
+}
+
+float sum_of_squares(const float* x, int64_t n, float mean) {
+  return reduce<Sum>(x, n, 0, [mean](auto v) { return (v - mean) * (v - mean); });
+}
+
+void softmax(const float* x, const float* mask, float* y, int64_t n, float scale, bool log) {
+  const float* scores = x;
+  if (mask != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale + mask[i];
+    scores = y;
+  } else if (scale != 1) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale;
+    scores = y;
+  }
+  const float most = reduce<Greatest>(scores, n, -__builtin_inff(), [](auto v) { return v; });
+  if (log) {
+    float sum = 0;
+    float part[256];
+    for (int64_t i = 0; i < n; i += 256) {
+      const int64_t m = n - i < 256 ? n - i : 256;
+      for (int64_t k = 0; k < m; ++k) part[k] = exp_of(scores[i + k] - most);
+      sum += reduce<Sum>(part, m, 0, [](auto v) { return v; });
+    }
+    const float shift = most + __builtin_logf(sum);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = scores[i] - shift;
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = exp_of(scores[i] - most);
+  const float factor = 1 / reduce<Sum>(y, n, 0, [](auto v) { return v; });
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+}
+
+void normalize(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
+               const float* bias) {
+  if (scale == nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * factor;
+  } else if (bias == nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * factor * scale[i];
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * factor * scale[i] + bias[i];
+  }
+}
+
+}  // namespace
+
+void fill_rows(Simd* table) {
+  table->reduce[kSum] = reduce_row<Sum>;
+  table->reduce[kProduct] = reduce_row<Product>;
+  table->reduce[kGreatest] = reduce_row<Greatest>;
+  table->reduce[kLeast] = reduce_row<Least>;
+  table->sum_of_squares = sum_of_squares;
+  table->softmax = softmax;
+  table->normalize = normalize;
+}
+
+}  // namespace ephost::cpu::EPHOST_ISA

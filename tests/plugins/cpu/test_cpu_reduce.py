@@ -1,0 +1,108 @@
+"""Reductions, running sums and the places of extremes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+KINDS = [
+    "ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
+    "ReduceSumSquare", "ReduceLogSumExp",
+]  # fmt: skip
+
+
+def some(shape: tuple[int, ...], dtype: object = np.float32) -> np.ndarray:
+    return (np.random.default_rng(len(shape)).normal(size=shape) * 2).astype(dtype)
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2], [-1]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_over_every_set_of_axes_agrees(cpu_plugin: Cpu, kind: str, axes: list[int]) -> None:
+    x = some((3, 37, 41)) / (1 if kind != "ReduceProd" else 2)
+    node = helper.make_node(kind, ["x", "axes"], ["y"], keepdims=len(axes) % 2)
+    cpu_plugin.check(node, {"x": x}, constants={"axes": np.int64(axes)}, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_sums_over_any_axes_of_any_shape_are_numpys(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.sampled_from([0, 1, 2, 5, 33, 70]), max_size=4)))
+    axes = data.draw(st.lists(st.sampled_from(range(len(shape))), unique=True)) if shape else []
+    keep = data.draw(st.booleans())
+    x = some(shape, np.float64)
+    node = helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=int(keep))
+    feeds = {"x": x, "axes": np.int64(axes)}
+    found = cpu_plugin.run(make_model([node], feeds, ["y"], open_shapes=True), feeds)[0]
+    expected = np.sum(x, axis=tuple(axes) if axes else None, keepdims=keep)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_axes_are_an_attribute_or_an_input_by_version(cpu_plugin: Cpu, opset: int) -> None:
+    x = some((4, 5, 6))
+    for kind in ("ReduceSum", "ReduceMax", "ReduceMean"):
+        is_input = opset >= (13 if kind == "ReduceSum" else 18)
+        node = (
+            helper.make_node(kind, ["x", "axes"], ["y"])
+            if is_input
+            else helper.make_node(kind, ["x"], ["y"], axes=[1])
+        )
+        constants = {"axes": np.int64([1])} if is_input else {}
+        cpu_plugin.check(node, {"x": x}, constants=constants, opset=opset)
+
+
+def test_no_axes_mean_all_or_none_as_the_attribute_says(cpu_plugin: Cpu) -> None:
+    x = some((4, 5))
+    for noop in (0, 1):
+        node = helper.make_node("ReduceSum", ["x"], ["y"], noop_with_empty_axes=noop)
+        cpu_plugin.check(node, {"x": x}, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin"])
+def test_extremes_of_integers_are_exact(cpu_plugin: Cpu, kind: str, dtype: type) -> None:
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.min, info.max, (7, 300), dtype=dtype, endpoint=True)
+    for axis in (0, 1):
+        node = helper.make_node(kind, ["x", "axes"], ["y"])
+        cpu_plugin.check(node, {"x": x}, constants={"axes": np.int64([axis])}, rtol=0, atol=0)
+
+
+def test_sums_of_halves_are_kept_in_float32(cpu_plugin: Cpu) -> None:
+    x = np.full((3, 5000), 0.1, np.float16)
+    node = helper.make_node("ReduceMean", ["x", "axes"], ["y"])
+    feeds = {"x": x, "axes": np.int64([1])}
+    found = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)[0]
+    np.testing.assert_array_equal(found, np.full((3, 1), np.float16(0.1)))
+
+
+def test_log_sum_exp_stays_finite_for_large_numbers(cpu_plugin: Cpu) -> None:
+    x = np.float32([[1000, 1001], [-1000, -1001], [-np.inf, -np.inf], [np.inf, 0]])
+    for axis in (0, 1):
+        node = helper.make_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=0)
+        feeds = {"x": x, "axes": np.int64([axis])}
+        found = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)[0]
+        np.testing.assert_allclose(found, np.logaddexp.reduce(x.astype(np.float64), axis=axis), rtol=1e-6)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_places_of_extremes_agree_for_ties_too(cpu_plugin: Cpu, op: str, last: int) -> None:
+    x = np.random.default_rng(0).integers(0, 4, (5, 30, 7))
+    for axis in (0, 1, -1):
+        for dtype in (np.float32, np.float16, np.int64, np.uint8):
+            node = helper.make_node(op, ["x"], ["y"], axis=axis, select_last_index=last, keepdims=last)
+            cpu_plugin.check(node, {"x": x.astype(dtype)})
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_running_sums_agree(cpu_plugin: Cpu, exclusive: int, reverse: int) -> None:
+    for dtype in (np.float32, np.float64, np.int32, np.int64):
+        for axis in (0, 1, -1):
+            node = helper.make_node("CumSum", ["x", "a"], ["y"], exclusive=exclusive, reverse=reverse)
+            cpu_plugin.check(node, {"x": some((3, 4, 50), dtype), "a": np.array(axis)}, rtol=1e-4, atol=1e-5)
