@@ -15,12 +15,10 @@ const Factory& self(const OrtEpFactory* base) { return *reinterpret_cast<const F
 
 const char* ORT_API_CALL get_name(const OrtEp*) { return kEpName; }
 
-OrtStatus* ORT_API_CALL get_capability(OrtEp*, const OrtGraph*, OrtEpGraphSupportInfo*) { return nullptr; }
-
 OrtStatus* ORT_API_CALL create_allocator(OrtEp* base, const OrtMemoryInfo* info, OrtAllocator** out) {
   const Ep& ep = self(base);
   *out = nullptr;
-  return guarded(ep.factory->api, [&] { *out = make_allocator(*ep.factory, info, ep.options.memory_limit); });
+  return guarded(ep.factory->api, [&] { *out = make_allocator(*ep.factory, info, 0, ep.own_pool.get()); });
 }
 
 OrtStatus* ORT_API_CALL create_stream(OrtEp* base, const OrtMemoryDevice*, OrtSyncStreamImpl** out) {
@@ -28,6 +26,12 @@ OrtStatus* ORT_API_CALL create_stream(OrtEp* base, const OrtMemoryDevice*, OrtSy
   *out = nullptr;
   return guarded(ep.factory->api,
                  [&] { *out = make_stream(*ep.factory, ep.device(), ep.options.user_stream); });
+}
+
+/* A run on a GPU that was lost ends here, with what it was lost by. */
+OrtStatus* ORT_API_CALL on_run_start(OrtEp* base, const OrtRunOptions*) {
+  const Ep& ep = self(base);
+  return guarded(ep.factory->api, [&] { ep.device().check_alive(); });
 }
 
 /* The one place where a run waits, unless the caller asked for it not to. */
@@ -82,10 +86,14 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* base, const OrtHardwareDevice* c
     }
     read_options(factory.api, session_options, &ep->options);
     const Scope scope(ep->device()); /* a GPU that cannot be used is an error now, not in the first run */
+    if (ep->options.memory_limit != 0) {
+      ep->own_pool = std::make_unique<Pool>(ep->device(), ep->options.memory_limit);
+    }
     OrtEp& own = ep->base;
     own.ort_version_supported = kApiVersion;
     own.GetName = get_name;
-    own.GetCapability = get_capability;
+    offer_compiling(&own);
+    own.OnRunStart = on_run_start;
     own.OnRunEnd = on_run_end;
     own.CreateAllocator = create_allocator;
     own.CreateSyncStreamForDevice = create_stream;
@@ -103,6 +111,13 @@ void ORT_API_CALL release_ep(OrtEpFactory*, OrtEp* base) {
 }
 
 }  // namespace
+
+Ep::~Ep() {
+  own_stream.reset();
+  if (own_pool != nullptr) { /* what it freed may still wait for work */
+    (void)device().driver().cuStreamSynchronize(device().lane_for_memory());
+  }
+}
 
 void Ep::log(OrtLoggingLevel level, const std::string& text) const {
   static const ORTCHAR_T kFile[] = {'c', 'u', 'd', 'a', '\0'};

@@ -8,21 +8,16 @@
 #include <stdexcept>
 #include <string>
 
-#include "ephost/ephost.h"
+#include "../compiler/types.h"
 
 namespace ephost_cuda {
 
 /* The lowest API version that has all we call; see plugins/common/factory.h. */
 constexpr uint32_t kApiVersion = 24;
 
-class Error : public std::runtime_error {
+class Error : public ephost::Error {
  public:
-  explicit Error(const std::string& text, OrtErrorCode code = ORT_EP_FAIL)
-      : std::runtime_error(text), code_(code) {}
-  OrtErrorCode code() const { return code_; }
-
- private:
-  OrtErrorCode code_;
+  explicit Error(const std::string& text, OrtErrorCode code = ORT_EP_FAIL) : ephost::Error(code, text) {}
 };
 
 /* Calls `body`. Returns NULL, or a status that the caller owns. */
@@ -31,7 +26,7 @@ OrtStatus* guarded(const OrtApi* api, Body body) noexcept {
   try {
     body();
     return nullptr;
-  } catch (const Error& error) {
+  } catch (const ephost::Error& error) {
     return api->CreateStatus(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return api->CreateStatus(ORT_FAIL, "cuda: the host's memory is full");

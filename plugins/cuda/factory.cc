@@ -142,6 +142,7 @@ void find_devices(Factory* factory) {
     }
     factory->devices.emplace_back();
     factory->devices.back().device = std::move(device);
+    factory->devices.back().libraries = std::make_unique<Libraries>(*factory->devices.back().device);
     make_memory_infos(*factory, &factory->devices.back());
   }
 }

@@ -9,6 +9,7 @@
 
 #include "device.h"
 #include "ephost/ephost.h"
+#include "libraries.h"
 
 namespace ephost_cuda {
 
@@ -19,8 +20,9 @@ constexpr int kOldestCapability = 75;
 
 struct DeviceMemory {
   std::unique_ptr<Device> device;
-  OrtMemoryInfo* memory = nullptr; /* its own */
-  OrtMemoryInfo* pinned = nullptr; /* page-locked memory of the host */
+  std::unique_ptr<Libraries> libraries; /* after the device, so that they go before it */
+  OrtMemoryInfo* memory = nullptr;      /* its own */
+  OrtMemoryInfo* pinned = nullptr;      /* page-locked memory of the host */
 };
 
 struct Factory {

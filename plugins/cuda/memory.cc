@@ -421,7 +421,7 @@ OrtStatus* ORT_API_CALL create_stream(OrtEpFactory* base, const OrtMemoryDevice*
 
 }  // namespace
 
-OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, size_t limit) {
+OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, size_t limit, Pool* pool) {
   const OrtMemoryDevice* memory = factory.ep_api->MemoryInfo_GetMemoryDevice(info);
   uint32_t number = 0;
   const Place place = place_of(factory, memory, &number);
@@ -447,15 +447,14 @@ OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, 
   if (place == Place::kDevice) {
     base.AllocOnStream = alloc_on_stream;
     base.GetStats = get_stats;
-    if (limit != 0) {
+    if (pool == nullptr && limit != 0) {
       allocator->own_pool = std::make_unique<Pool>(*allocator->device, limit);
+      pool = allocator->own_pool.get();
     }
-    allocator->pool = limit != 0 ? allocator->own_pool.get() : &allocator->device->pool();
+    allocator->pool = pool != nullptr ? pool : &allocator->device->pool();
   }
   return &allocator.release()->base;
 }
-
-Pool* pool_of(OrtAllocator* allocator) { return self(allocator).pool; }
 
 OrtSyncStreamImpl* make_stream(const Factory& factory, Device& device, CUstream theirs) {
   const Scope scope(device);

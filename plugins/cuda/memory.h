@@ -6,10 +6,10 @@
 
 namespace ephost_cuda {
 
-/* An allocator of the memory that `info` names; limit 0: it shares the device's pool. */
-OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, size_t limit);
-/* The pool behind an allocator of ours. */
-Pool* pool_of(OrtAllocator* allocator);
+/* An allocator of the memory that `info` names: of `pool`, which must outlive it; or, where that is NULL, of
+ * a pool of its own if there is a limit, else of the device's. */
+OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, size_t limit,
+                             Pool* pool = nullptr);
 /* A stream; `theirs` is one that the user brought, or NULL. */
 OrtSyncStreamImpl* make_stream(const Factory& factory, Device& device, CUstream theirs);
 

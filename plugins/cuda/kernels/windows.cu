@@ -1,0 +1,79 @@
+/* Kernels that slide a window over images [N][C][height][width]: pooling, and convolution where cuDNN is missing. */
+#include "kernel.h"
+
+namespace ephost_cuda {
+
+template <typename T>
+DEVICE void pool(const PoolArguments& args) {
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (number >= args.count) {
+    return;
+  }
+  const int x = static_cast<int>(number % args.out_width);
+  const int y = static_cast<int>(number / args.out_width % args.out_height);
+  const int64_t plane = number / args.out_width / args.out_height;
+  const T* in = static_cast<const T*>(args.in) + plane * args.height * args.width;
+  const int top = y * args.stride_y - args.pad_y, left = x * args.stride_x - args.pad_x;
+  float value = args.maximum ? -INFINITY : 0.0f;
+  int inside = 0, counted = 0;
+  for (int i = 0; i < args.window_y; ++i) {
+    const int row = top + i * args.dilation_y;
+    for (int k = 0; k < args.window_x; ++k) {
+      const int column = left + k * args.dilation_x;
+      counted += row < args.end_y && column < args.end_x;
+      if (row >= 0 && row < args.height && column >= 0 && column < args.width) {
+        const float v = to_float(in[static_cast<int64_t>(row) * args.width + column]);
+        value = args.maximum ? (v > value || v != v ? v : value) : value + v;
+        ++inside;
+      }
+    }
+  }
+  if (!args.maximum) {
+    value /= static_cast<float>(args.count_padding ? counted : inside);
+  }
+  static_cast<T*>(args.out)[number] = from_float<T>(value);
+}
+
+/* A thread for each element of the result: right, and slow. */
+template <typename T>
+DEVICE void conv(const ConvArguments& args) {
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (number >= args.count) {
+    return;
+  }
+  const int x = static_cast<int>(number % args.out_width);
+  const int y = static_cast<int>(number / args.out_width % args.out_height);
+  const int64_t plane = number / args.out_width / args.out_height;
+  const int channel = static_cast<int>(plane % args.out_channels);
+  const int64_t image = plane / args.out_channels;
+  const int in_group = args.channels / args.group;
+  const int first = channel / (args.out_channels / args.group) * in_group;
+  const int top = y * args.stride_y - args.pad_y, left = x * args.stride_x - args.pad_x;
+  const T* in = static_cast<const T*>(args.in) + (image * args.channels + first) * args.height * args.width;
+  const T* weights =
+      static_cast<const T*>(args.weights) + static_cast<int64_t>(channel) * in_group * args.window_y * args.window_x;
+  float value = args.bias != nullptr ? to_float(static_cast<const T*>(args.bias)[channel]) : 0.0f;
+  for (int c = 0; c < in_group; ++c) {
+    for (int i = 0; i < args.window_y; ++i) {
+      const int row = top + i * args.dilation_y;
+      if (row < 0 || row >= args.height) continue;
+      for (int k = 0; k < args.window_x; ++k) {
+        const int column = left + k * args.dilation_x;
+        if (column < 0 || column >= args.width) continue;
+        value += to_float(in[(static_cast<int64_t>(c) * args.height + row) * args.width + column]) *
+                 to_float(weights[(c * args.window_y + i) * args.window_x + k]);
+      }
+    }
+  }
+  static_cast<T*>(args.out)[number] = from_float<T>(value);
+}
+
+#define WINDOWS(name, T)                                               \
+  KERNEL(pool_##name, CONSTANT PoolArguments args) { pool<T>(args); }  \
+  KERNEL(conv_##name, CONSTANT ConvArguments args) { conv<T>(args); }
+
+WINDOWS(f32, float)
+WINDOWS(f16, half_t)
+WINDOWS(bf16, bf16_t)
+
+}  // namespace ephost_cuda
