@@ -14,10 +14,12 @@ import onnx
 from ephost.errors import OnnxRuntimeException
 from ephost.plugins import cuda
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 __all__ = [
     "OnnxRuntimeException",
     "TensorProto",
+    "check",
     "closed",
     "counts",
     "device_count",
@@ -27,6 +29,7 @@ __all__ = [
     "helper",
     "launches",
     "model_of",
+    "node",
     "np",
     "numpy_helper",
     "on_gpu",
@@ -113,4 +116,50 @@ def session_on(
         settings.add_provider_for_devices([device], options)
     if only_gpu:
         settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    settings.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ephost.InferenceSession(model, settings)
+
+
+node = helper.make_node
+
+
+def check(
+    nodes: Sequence[onnx.NodeProto] | onnx.NodeProto,
+    feeds: dict[str, np.ndarray],
+    weights: dict[str, np.ndarray] | None = None,
+    opset: int = 22,
+    tolerance: float = 1e-5,
+    open_shapes: bool = False,
+    **options: str,
+) -> list[np.ndarray]:
+    """Runs nodes on the first GPU and on the reference implementation, and compares all their outputs."""
+    listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
+    used = {name for n in listed for name in n.input}
+    outputs = [name for n in listed for name in n.output if name and name not in used]
+    inputs = {
+        name: (
+            helper.np_dtype_to_tensor_dtype(array.dtype),
+            [f"{name}{i}" for i in range(array.ndim)] if open_shapes else array.shape,
+        )
+        for name, array in feeds.items()
+    }
+    model = model_of(listed, inputs, outputs, weights, opset)
+    devices = [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
+    session = session_on((devices or opened())[:1], model, **options)
+    assert {group.ep_name for group in session.get_provider_graph_assignment_info()} == {"cuda"}
+    got = session.run(None, feeds)
+    wide = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in feeds.items()}
+    if wide is not feeds and any(v.dtype == np.float16 for v in feeds.values()):
+        cast = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in (weights or {}).items()}
+        types = {
+            name: (helper.np_dtype_to_tensor_dtype(wide[name].dtype), s) for name, (_, s) in inputs.items()
+        }
+        model = model_of(listed, types, outputs, cast, opset)
+    expected = ReferenceEvaluator(onnx.load_from_string(model)).run(None, wide)
+    for name, a, b in zip(outputs, got, expected, strict=True):
+        assert a.shape == b.shape, (name, a.shape, b.shape)
+        np.testing.assert_allclose(
+            a.astype(np.float64), b.astype(np.float64), tolerance, tolerance, err_msg=name
+        )
+    return got

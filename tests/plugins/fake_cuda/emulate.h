@@ -86,7 +86,8 @@ inline unsigned lane() {
 #define KERNEL(name, ...) EMULATED(name, false, __VA_ARGS__)
 #define COOPERATIVE_KERNEL(name, threads, ...) EMULATED(name, true, __VA_ARGS__)
 #define SHARED static
-#define DEVICE static inline
+#define DEVICE inline
+#define CONSTANT const
 
 #define __syncthreads() emulate::block_barrier()
 #define __syncwarp() emulate::warp_barrier()

@@ -13,7 +13,7 @@
  *
  * FAKE_CUDA in the environment describes the machine: devices=2 memory=64M capability=61 version=12040
  * init=CODE (cuInit's result); "capability=90,61" are those of two devices. fake_cuda_set changes while it
- * runs: fail=FUNCTION:CODE:SKIP (one call, after SKIP others), fault=KERNEL:CODE (when that kernel runs, the
+ * runs: fail=FUNCTION:CODE:SKIP (CODE 0 takes that back) (one call, after SKIP others), fault=KERNEL:CODE (when that kernel runs, the
  * device is lost), lose=CODE (now). fake_cuda_report tells what happened. */
 #include <cuda.h>
 #include <sys/mman.h>
@@ -347,6 +347,10 @@ EXPORT void fake_cuda_set(const char* text) {
     const std::string rest = value.size() > name.size() ? value.substr(name.size() + 1) : "";
     if (word.first == "fail") {
       const size_t colon = rest.find(':');
+      failures.erase(name);
+      if (std::atoi(rest.c_str()) == 0) {
+        continue;
+      }
       failures[name] = {std::atoi(rest.c_str()),
                         colon == std::string::npos ? 0 : std::atol(rest.c_str() + colon + 1)};
     } else if (word.first == "fault") {

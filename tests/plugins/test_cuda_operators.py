@@ -1,0 +1,405 @@
+# ruff: noqa: E501 - programs in strings, which the formatter does not wrap
+"""The operators of plugins/cuda, their kernels run by the make-believe driver on the CPU: that indexing and
+arithmetic are right. None of this ran on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cuda_harness import PLUGIN, run_on_fake
+
+Run = Callable[..., str]
+pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc")
+
+PRELUDE = """
+rng = np.random.default_rng(7)
+def real(*dims, dtype=np.float32):
+    return rng.standard_normal(dims).astype(dtype)
+"""
+
+
+@pytest.fixture
+def run(fake_cuda: Path, tmp_path: Path) -> Run:
+    """Runs a program that must not fail; gives what it printed. NVIDIA's libraries are not there."""
+
+    def program(text: str, machine: str = "", **env: str) -> str:
+        missing = {"EPHOST_CUBLASLT_LIBRARY": "/nowhere.so", "EPHOST_CUDNN_LIBRARY": "/nowhere.so"}
+        done = run_on_fake(fake_cuda, PRELUDE + text, machine, **{**missing, **env})
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return program
+
+
+def test_unary_operators_are_right(run: Run) -> None:
+    run("""
+for op in ("Abs Neg Exp Sigmoid Tanh Relu LeakyRelu Elu Selu HardSigmoid HardSwish Softplus Softsign Erf Floor "
+           "Ceil Round Sign Sin Cos Mish Gelu").split():
+    check(node(op, ["x"], ["y"]), {"x": real(3, 5, 7)})
+for op in ("Log", "Sqrt", "Reciprocal"):
+    check(node(op, ["x"], ["y"]), {"x": np.abs(real(64)) + 0.1})
+check(node("LeakyRelu", ["x"], ["y"], alpha=0.3), {"x": real(9)})
+check(node("Gelu", ["x"], ["y"], approximate="tanh"), {"x": real(9)})
+check(node("Clip", ["x", "low", "high"], ["y"]), {"x": real(90)}, {"low": np.float32(-.5), "high": np.float32(.25)})
+special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+for op in ("Relu", "Abs", "Sigmoid", "Tanh", "Sign"):
+    check(node(op, ["x"], ["y"]), {"x": special})
+""")
+
+
+def test_binary_operators_broadcast(run: Run) -> None:
+    run("""
+shapes = [((4, 6), (4, 6)), ((4, 6), ()), ((), (4, 6)), ((4, 6), (6,)), ((4, 1), (6,)), ((2, 3, 4, 8), (3, 1, 1)),
+          ((3, 1, 5), (1, 4, 1)), ((2, 1, 3, 1, 5), (4, 1, 2, 1)), ((1,), (1, 1)), ((0, 3), (3,)), ((3, 8), (1, 8))]
+for a, b in shapes:
+    for op in ("Add", "Sub", "Mul", "Div"):
+        check(node(op, ["a", "b"], ["y"]), {"a": real(*a), "b": real(*b) + 3})
+for op in ("Max", "Min", "PRelu"):
+    check(node(op, ["a", "b"], ["y"]), {"a": real(4, 8), "b": real(8)})
+for exponent in (1.0, 2.0, 0.5, 3.0):
+    check(node("Pow", ["a", "b"], ["y"]), {"a": np.abs(real(20))}, {"b": np.float32(exponent)})
+check(node("Pow", ["a", "b"], ["y"]), {"a": np.abs(real(3, 4)) + 0.1, "b": real(4)})
+for op in ("Add", "Sub", "Mul", "Div"):
+    check(node(op, ["a", "b"], ["y"]), {"a": real(33) + 5}, {"b": np.float32(1.5)})
+    check(node(op, ["b", "a"], ["y"]), {"a": real(33) + 5}, {"b": np.float32(1.5)})
+    check(node(op, ["a", "a"], ["y"]), {"a": real(33) + 5})
+""")
+
+
+def test_every_vector_width_and_tail_is_right(run: Run) -> None:
+    run("""
+for dtype, tolerance in ((np.float32, 1e-6), (np.float16, 2e-3)):
+    for n in (1, 3, 4, 7, 8, 9, 255, 256, 1023, 1024, 1025, 4099):
+        check(node("Add", ["a", "b"], ["y"]), {"a": real(n, dtype=dtype), "b": real(n, dtype=dtype)},
+              tolerance=tolerance)
+assert {"chain_flat_f32", "chain_flat_f16", "chain_any_f32", "chain_any_f16"} == set(launches())
+check(node("Add", ["a", "b"], ["y"]), {"a": real(5, 3, 16), "b": real(3, 1)})
+check(node("Add", ["a", "b"], ["y"]), {"a": real(5, 3, 16), "b": real(5, 1, 16)})
+assert launches()[-2:] == ["chain_wide_f32"] * 2
+""")
+
+
+def test_bfloat16_is_taken(run: Run) -> None:
+    run("""
+import ml_dtypes
+a, b = real(40, dtype=ml_dtypes.bfloat16), real(40, dtype=ml_dtypes.bfloat16)
+model = model_of([node("Mul", ["a", "b"], ["c"]), node("Softmax", ["c"], ["y"])],
+                 {n: (TensorProto.BFLOAT16, [40]) for n in "ab"}, ["y"])
+session = session_on(opened()[:1], model)
+values = {n: ephost.OrtValue.ortvalue_from_numpy_with_onnx_type(x.view(np.uint16), TensorProto.BFLOAT16)
+          for n, x in (("a", a), ("b", b))}
+got = session.run_with_ort_values(None, values)[0].numpy().view(ml_dtypes.bfloat16).astype(np.float32)
+product = (a.astype(np.float32) * b.astype(np.float32)).astype(ml_dtypes.bfloat16).astype(np.float32)
+want = np.exp(product - product.max())
+np.testing.assert_allclose(got, want / want.sum(), 1e-2, 1e-3)
+assert launches() == ["chain_flat_bf16", "softmax_short_bf16"]
+""")
+
+
+def test_a_chain_of_elementwise_operators_is_one_kernel(run: Run) -> None:
+    run("""
+nodes = [node("Sigmoid", ["x"], ["s"]), node("Mul", ["x", "s"], ["m"]), node("Add", ["m", "b"], ["a"]),
+         node("Relu", ["a"], ["r"]), node("Mul", ["r", "two"], ["t"]), node("Sub", ["z", "t"], ["y"])]
+check(nodes, {"x": real(6, 32), "z": real(6, 32)}, {"b": real(32), "two": np.float32(2)})
+assert launches() == ["chain_wide_f32"], launches()
+""")
+
+
+def test_a_chain_that_is_too_long_is_cut(run: Run) -> None:
+    run("""
+nodes = [node("Tanh", [f"v{i}"], [f"v{i + 1}"]) for i in range(40)]
+check(nodes, {"v0": real(64)}, tolerance=1e-4)
+assert 2 < len(launches()) < 6
+nodes = [node("Add", [f"v{i}", f"w{i}"], [f"v{i + 1}"]) for i in range(12)]
+check(nodes, {"v0": real(64), **{f"w{i}": real(64) for i in range(12)}}, tolerance=1e-4)
+nodes = [node("Add", ["x", "y"], ["a"]), node("Mul", ["a", "a"], ["b"]), node("Mul", ["b", "x"], ["c"]),
+         node("Add", ["c", "a"], ["d"]), node("Mul", ["d", "d"], ["e"])]
+check(nodes, {"x": real(9), "y": real(9)}, tolerance=1e-4)
+""")
+
+
+def test_shapes_are_computed_on_the_host(run: Run) -> None:
+    run("""
+nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]),
+         node("Unsqueeze", ["n", "axes"], ["u"]), node("Mul", ["u", "two"], ["m"]),
+         node("Concat", ["m", "rest"], ["t"], axis=0), node("Reshape", ["x", "t"], ["r"]), node("Relu", ["r"], ["y"])]
+weights = {"zero": np.int64(0), "axes": np.array([0]), "two": np.array([2]), "rest": np.array([-1])}
+for n in (3, 5):
+    check(nodes, {"x": real(n, 8)}, weights, open_shapes=True)
+assert set(launches()) == {"chain_flat_f32"}
+""")
+
+
+def test_a_shape_that_only_the_run_knows_is_read_back(run: Run) -> None:
+    run("""
+model = model_of([node("Reshape", ["x", "s"], ["r"]), node("Relu", ["r"], ["y"])],
+                 {"x": (TensorProto.FLOAT, ["n"]), "s": (TensorProto.INT64, [2])}, ["y"])
+session = session_on(opened()[:1], model)
+for shape in ([3, 4], [6, 2], [3, 4]):
+    x = real(12)
+    assert np.array_equal(session.run(None, {"x": x, "s": np.array(shape)})[0], np.maximum(x, 0).reshape(shape))
+""")
+
+
+def test_operators_that_move_elements_are_right(run: Run) -> None:
+    run("""
+import itertools
+x = real(2, 3, 4, 5)
+for perm in itertools.permutations(range(4)):
+    check(node("Transpose", ["x"], ["y"], perm=perm), {"x": x})
+check(node("Transpose", ["x"], ["y"]), {"x": real(7, 9)})
+for dims in ((33, 65), (64, 32), (100, 8)):
+    for dtype in (np.float32, np.float16):
+        check(node("Transpose", ["x"], ["y"], perm=[0, 2, 1]), {"x": real(3, *dims, dtype=dtype)}, tolerance=1e-3)
+assert {"transpose_u32", "transpose_u16"} <= set(launches())
+check(node("Concat", ["a", "b", "c"], ["y"], axis=1), {"a": real(2, 3, 4), "b": real(2, 1, 4), "c": real(2, 5, 4)})
+check(node("Concat", ["a", "b"], ["y"], axis=-1), {"a": real(2, 3), "b": real(2, 0)})
+check(node("Split", ["x", "parts"], ["a", "b"], axis=1), {"x": real(3, 7, 2)}, {"parts": np.array([3, 4])})
+check(node("Split", ["x"], ["a", "b", "c"], axis=0, num_outputs=3), {"x": real(7, 2)})
+for starts, ends, axes, steps in (([1], [3], [0], [1]), ([-2], [100], [1], [1]), ([5], [-100], [1], [-2]),
+                                  ([0, 1], [4, 6], [0, 1], [2, 3]), ([3], [3], [0], [1]), ([-1], [-9], [0], [-1])):
+    lists = dict(zip("seat", map(np.array, (starts, ends, axes, steps))))
+    check(node("Slice", ["x", *"seat"], ["y"]), {"x": real(4, 6, 8)}, lists)
+for index in (np.array([2, 0, -1]), np.array([[1], [0]]), np.array(1), np.array([1, 1], np.int32)):
+    for axis in (0, 1, -1):
+        check(node("Gather", ["x", "i"], ["y"], axis=axis), {"x": real(3, 4, 8), "i": index})
+check(node("Gather", ["x", "i"], ["y"]), {"x": real(9, 3, dtype=np.float16), "i": np.array([8, 0])}, tolerance=1e-3)
+check(node("Expand", ["x", "s"], ["y"]), {"x": real(3, 1)}, {"s": np.array([2, 1, 4])})
+check(node("Squeeze", ["x"], ["y"]), {"x": real(1, 3, 1)})
+check(node("Unsqueeze", ["x", "a"], ["y"]), {"x": real(3, 4)}, {"a": np.array([0, -1])})
+check(node("Flatten", ["x"], ["y"], axis=2), {"x": real(2, 3, 4)})
+check([node("Identity", ["x"], ["a"]), node("Relu", ["x"], ["b"])], {"x": real(5)})
+""")
+
+
+def test_casts_keep_what_the_target_can_hold(run: Run) -> None:
+    run("""
+values = np.array([0, 1, -1, 2.5, -2.5, 100, 65504, np.inf], np.float32)
+for target in (TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL):
+    feed = values if target == TensorProto.FLOAT16 else values[:-1]
+    check(node("Cast", ["x"], ["y"], to=target), {"x": feed})
+for source in (np.int32, np.uint8, np.int8, np.bool_):
+    x = np.array([0, 1, 5, 127]).astype(source)
+    check(node("Cast", ["x"], ["y"], to=TensorProto.FLOAT), {"x": x})
+    check(node("Cast", ["x"], ["y"], to=TensorProto.INT64), {"x": x})
+""")
+
+
+def test_rows_of_every_length_are_right(run: Run) -> None:
+    run("""
+for columns in (1, 5, 31, 256, 1000, 1025, 4097):
+    x = real(3, columns) * 4
+    check(node("Softmax", ["x"], ["y"]), {"x": x})
+    check(node("LogSoftmax", ["x"], ["y"]), {"x": x}, tolerance=1e-4)
+    check(node("LayerNormalization", ["x", "s", "b"], ["y"]), {"x": x}, {"s": real(columns), "b": real(columns)},
+          tolerance=1e-4)
+    check(node("ReduceSum", ["x"], ["y"]), {"x": x}, tolerance=1e-3)
+assert {f"{kind}_{length}_f32" for kind in ("softmax", "norm") for length in ("short", "middle", "long")} <= set(
+    launches())
+check(node("Softmax", ["x"], ["y"], axis=1), {"x": real(2, 5, 7)})
+x = real(2, 5, 7)
+model = model_of([node("Softmax", ["x"], ["y"], axis=1)], {"x": (TensorProto.FLOAT, x.shape)}, ["y"], opset=11)
+rows = np.exp(x.reshape(2, 35))  # before opset 13, all from the axis on is one row
+devices = [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
+got = session_on(devices[:1], model).run(None, {"x": x})[0]
+np.testing.assert_allclose(got.reshape(2, 35), rows / rows.sum(1, keepdims=True), 1e-5)
+check(node("Softmax", ["x"], ["y"]), {"x": np.array([[1e4, -1e4, 1e4]], np.float32)})
+check(node("LayerNormalization", ["x", "s"], ["y"], axis=1), {"x": real(2, 5, 7)}, {"s": real(5, 7)}, tolerance=1e-4)
+check(node("InstanceNormalization", ["x", "s", "b"], ["y"]), {"x": real(2, 3, 4, 5)}, {"s": real(3), "b": real(3)},
+      tolerance=1e-4)
+check(node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2), {"x": real(2, 6, 4, 5)},
+      {"s": real(6), "b": real(6)}, tolerance=1e-4)
+check(node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"]), {"x": real(2, 3, 4, 5)},
+      {"s": real(3), "b": real(3), "m": real(3), "v": np.abs(real(3)) + 1}, tolerance=1e-4)
+""")
+
+
+def test_reductions_over_any_axes_are_right(run: Run) -> None:
+    run("""
+import itertools
+x = real(3, 4, 5, 6)
+for size in range(1, 5):
+    for axes in itertools.combinations(range(4), size):
+        check(node("ReduceMean", ["x", "a"], ["y"]), {"x": x}, {"a": np.array(axes)}, tolerance=1e-4)
+for op in "Sum Max Min Prod L1 L2 SumSquare LogSumExp".split():
+    for axes, keep in (([1], 0), ([-1], 1), ([0, 2], 0)):
+        check(node(f"Reduce{op}", ["x", "a"], ["y"], keepdims=keep), {"x": x}, {"a": np.array(axes)}, tolerance=1e-3)
+check(node("ReduceMax", ["x"], ["y"], axes=[1]), {"x": x}, opset=13)
+check(node("ReduceSum", ["x"], ["y"], noop_with_empty_axes=1), {"x": x})
+""")
+
+
+def test_products_are_right_without_cublaslt(run: Run) -> None:
+    run("""
+for a, b in (((3, 4), (4, 5)), ((70, 33), (33, 66)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((4,), (4, 5)),
+             ((3, 4), (4,)), ((4,), (4,)), ((2, 1, 3, 4), (1, 5, 4, 2)), ((5, 1, 3, 4), (1, 6, 4, 2)), ((0, 4), (4, 2))):
+    check(node("MatMul", ["a", "b"], ["y"]), {"a": real(*a), "b": real(*b)}, tolerance=1e-4)
+    check(node("MatMul", ["a", "b"], ["y"]), {"a": real(*a)}, {"b": real(*b)}, tolerance=1e-4)
+check(node("MatMul", ["a", "b"], ["y"]), {"a": real(5, 16, dtype=np.float16), "b": real(16, 3, dtype=np.float16)},
+      tolerance=1e-2)
+for ta in (0, 1):
+    for tb in (0, 1):
+        for c in ((5,), (3, 1), (3, 5), (1,), ()):
+            check(node("Gemm", ["a", "b", "c"], ["y"], transA=ta, transB=tb, alpha=0.5, beta=2.0),
+                  {"a": real(*((4, 3) if ta else (3, 4))), "b": real(*((5, 4) if tb else (4, 5)))}, {"c": real(*c)},
+                  tolerance=1e-4)
+assert set(launches()) <= {"matmul_f32", "matmul_f16"}
+nodes = [node("Transpose", ["k"], ["t"], perm=[0, 2, 1]), node("MatMul", ["q", "t"], ["m"]),
+         node("Div", ["m", "eight"], ["d"]), node("Softmax", ["d"], ["p"]), node("MatMul", ["p", "v"], ["y"])]
+check(nodes, {"q": real(2, 5, 8), "k": real(2, 6, 8), "v": real(2, 6, 8)}, {"eight": np.float32(8)}, tolerance=1e-4)
+nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["a"]), node("Gelu", ["a"], ["g"]),
+         node("Add", ["g", "r"], ["y"])]
+check(nodes, {"x": real(2, 3, 8), "r": real(2, 3, 16)}, {"w": real(8, 16), "b": real(16)}, tolerance=1e-4)
+""")
+
+
+def test_convolutions_and_pools_are_right_without_cudnn(run: Run) -> None:
+    run("""
+def conv(x, w, bias=False, **attributes):
+    inputs = ["x", "w"] + ["b"] * bias
+    check(node("Conv", inputs, ["y"], **attributes), {"x": real(*x)},
+          {"w": real(*w), **({"b": real(w[0])} if bias else {})}, tolerance=1e-4)
+conv((2, 3, 8, 9), (4, 3, 3, 3))
+conv((2, 3, 8, 9), (4, 3, 3, 3), True, pads=[1, 1, 1, 1], strides=[2, 2])
+conv((1, 4, 8, 8), (4, 1, 3, 3), group=4, pads=[1, 1, 1, 1])
+conv((1, 4, 9, 8), (6, 2, 3, 2), group=2, dilations=[2, 1])
+conv((1, 2, 7, 7), (3, 2, 2, 2), auto_pad="SAME_UPPER", strides=[2, 2])
+conv((1, 2, 7, 7), (3, 2, 2, 2), auto_pad="SAME_LOWER")
+conv((1, 2, 7, 7), (3, 2, 3, 3), pads=[0, 1, 2, 0])
+conv((2, 3, 11), (4, 3, 3), True, strides=[2])
+x = {"x": real(2, 3, 9, 8)}
+check(node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]), x)
+check(node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1), x)
+check(node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2]), x)
+check(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]), x)
+check(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), x)
+check(node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER"), x)
+check(node("MaxPool", ["x"], ["y"], kernel_shape=[3]), {"x": real(2, 3, 9)})
+check(node("GlobalAveragePool", ["x"], ["y"]), x, tolerance=1e-4)
+check(node("GlobalMaxPool", ["x"], ["y"]), x)
+nodes = [node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+         node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]), node("Relu", ["n"], ["y"])]
+check(nodes, x, {"w": real(4, 3, 3, 3), "s": real(4), "b": real(4), "m": real(4), "v": np.abs(real(4)) + 1},
+      tolerance=1e-4)
+assert launches()[-2:] == ["conv_f32", "chain_flat_f32"]  # the normalisation is in the weights
+""")
+
+
+def test_a_node_that_is_left_alone_is_told_with_the_reason(run: Run) -> None:
+    said = run("""
+import logging, sys
+logging.basicConfig(format="%(message)s", stream=sys.stdout, level=logging.DEBUG, force=True)
+ephost.set_default_logger_severity(1)
+devices = opened()
+model = model_of([node("CumSum", ["x", "a"], ["c"], name="sums"), node("Relu", ["c"], ["y"])],
+                 {"x": (TensorProto.FLOAT, [4])}, ["y"], {"a": np.int64(0)})
+session = session_on(devices[:1], model, only_gpu=False)
+assert session.run(None, {"x": np.array([1, 2, -9, 4], np.float32)})[0].tolist() == [1, 3, 0, 0]
+assert launches() == ["chain_flat_f32"]
+""")
+    assert "not taken: CumSum 'sums': there is no kernel for it" in said
+
+
+def test_a_run_waits_once_at_its_end_and_frees_what_it_took(run: Run) -> None:
+    run("""
+devices = opened()
+nodes = [node("Softmax", ["x"], ["a"]), node("Transpose", ["a"], ["b"]), node("ReduceMax", ["b"], ["y"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, ["n", 16])}, ["y"])
+session = session_on(devices[:1], model)
+x = real(16, 16)
+session.run(None, {"x": x})
+before = counts()
+for _ in range(3):
+    session.run(None, {"x": x})
+after = counts()
+assert after["cuEventSynchronize"] - before["cuEventSynchronize"] == 3  # for the output that the CPU reads
+for name in ("cuMemAllocFromPoolAsync", "cuMemFreeAsync"):
+    assert after[name] - before[name] == 3 * 3  # x, y, and what lies between
+del session, devices
+assert closed() == {}, closed()
+""")
+
+
+def test_a_limit_of_memory_holds_and_leaves_the_session_usable(run: Run) -> None:
+    said = run("""
+devices = opened()
+nodes = [node("Softmax", ["x"], ["a"]), node("Transpose", ["a"], ["b"], perm=[1, 0]), node("Softmax", ["b"], ["y"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, ["n", 256])}, ["y"])
+session = session_on(devices[:1], model, memory_limit="256K")
+small, large = real(16, 256), real(200, 256)
+expected = session.run(None, {"x": small})[0]
+for _ in range(2):
+    try:
+        session.run(None, {"x": large})
+        raise SystemExit("there was room")
+    except OnnxRuntimeException as error:
+        print(error)
+    assert np.array_equal(session.run(None, {"x": small})[0], expected)
+""")
+    assert said.count("Limit=262144") == 2 or said.count("of at most 256 KiB") == 2, said
+
+
+def test_an_error_names_its_step_when_each_step_is_waited_for(run: Run) -> None:
+    said = run("""
+devices = opened()
+nodes = [node("Softmax", ["x"], ["a"], name="first"), node("ReduceMax", ["a"], ["y"], name="second")]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, [4, 8])}, ["y"])
+session = session_on(devices[:1], model, synchronize_each_step="1")
+fake("fault=softmax_short_f32:700")
+for _ in range(2):
+    try:
+        session.run(None, {"x": real(4, 8)})
+        raise SystemExit("it worked")
+    except OnnxRuntimeException as error:
+        print(error)
+del session, devices
+gc.collect()
+ephost.unregister_execution_provider_library("cuda")
+""")
+    first, second = said.strip().splitlines()
+    assert "Softmax 'first'" in first and "CUDA_ERROR_ILLEGAL_ADDRESS" in first, said
+    assert "GPU 0 (Fake GPU A) was lost: cannot finish: CUDA_ERROR_ILLEGAL_ADDRESS" in second, said
+
+
+@pytest.mark.parametrize("function", ["cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuEventRecord"])
+def test_a_call_of_the_driver_that_fails_in_a_run_is_an_error_of_that_run(function: str, run: Run) -> None:
+    run(f"""
+devices = opened()
+nodes = [node("Softmax", ["x"], ["a"]), node("ReduceMax", ["a"], ["y"])]
+session = session_on(devices[:1], model_of(nodes, {{"x": (TensorProto.FLOAT, [4, 8])}}, ["y"]))
+x = real(4, 8)
+expected = session.run(None, {{"x": x}})[0]
+failed = 0
+for skip in range(6):
+    fake(f"fail={function}:1:{{skip}}")
+    try:
+        got = session.run(None, {{"x": x}})[0]
+        assert np.array_equal(got, expected)
+    except OnnxRuntimeException:
+        failed += 1
+    fake("fail={function}:0")
+assert failed > 0
+assert np.array_equal(session.run(None, {{"x": x}})[0], expected)
+""")
+
+
+def test_sessions_on_two_gpus_and_threads_keep_apart(run: Run) -> None:
+    run(
+        """
+from concurrent.futures import ThreadPoolExecutor
+devices = opened()
+model = model_of([node("Softmax", ["x"], ["y"])], {"x": (TensorProto.FLOAT, ["n", 8])}, ["y"])
+sessions = [session_on([device], model) for device in devices]
+def work(i):
+    x = np.full((i % 5 + 1, 8), i, np.float32)
+    return np.allclose(sessions[i % 2].run(None, {"x": x})[0], 1 / 8)
+with ThreadPoolExecutor(4) as pool:
+    assert all(pool.map(work, range(40)))
+del sessions, devices
+assert closed() == {}, closed()
+""",
+        "devices=2",
+    )
