@@ -12,7 +12,7 @@
  * found here.
  *   4. Each run calls Compute on each kernel. */
 #include "../common/elementwise.h"
-#include "../common/factory.h"
+#include "../common/registry.h"
 
 static const char kEpName[] = "sample_kernels";
 
@@ -292,42 +292,8 @@ typedef struct KernelFactory {
   KernelState states[NUM_KERNELS];
 } KernelFactory;
 
-/* Describes one kernel to the registry. The builder and the definition are copied by
- * KernelRegistry_AddKernel, so both are released here; the state is not copied, so it must live as long as
- * the registry. */
-static OrtStatus* add_kernel(KernelFactory* owner, KernelState* state, const OrtDataType* float_type) {
-  static const int kInputs[] = {0, 1}, kOutputs[] = {0, 0};
-  const OrtEpApi* ep_api = owner->factory.ep_api;
-  const KernelSpec* spec = &state->spec;
-  OrtKernelDefBuilder* builder = NULL;
-  OrtKernelDef* definition = NULL;
-  OrtStatus* status = NULL;
-  TRY_OR_DONE(ep_api->CreateKernelDefBuilder(&builder));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetOperatorType(builder, spec->type));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetDomain(builder, ""));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetSinceVersion(builder, spec->since_first, spec->since_last));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetExecutionProvider(builder, kEpName));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_AddTypeConstraint(builder, spec->type_parameter, &float_type, 1));
-  if (spec->reusable_inputs > 0) {
-    TRY_OR_DONE(ep_api->KernelDefBuilder_AddInputOutputMutableAliases(builder, kInputs, kOutputs,
-                                                                      spec->reusable_inputs));
-  }
-  TRY_OR_DONE(ep_api->KernelDefBuilder_Build(builder, &definition));
-  TRY_OR_DONE(ep_api->KernelRegistry_AddKernel(owner->registry, definition, create_kernel, state));
-done:
-  if (definition != NULL) {
-    ep_api->ReleaseKernelDef(definition);
-  }
-  if (builder != NULL) {
-    ep_api->ReleaseKernelDefBuilder(builder);
-  }
-  return status;
-}
-
 static OrtStatus* build_registry(KernelFactory* owner) {
   const OrtEpApi* ep_api = owner->factory.ep_api;
-  const OrtDataType* float_type = NULL;
-  TRY(ep_api->GetTensorDataType(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &float_type));
   TRY(ep_api->CreateKernelRegistry(&owner->registry));
   for (size_t i = 0; i < NUM_KERNELS; ++i) {
     KernelState* state = &owner->states[i];
@@ -341,8 +307,15 @@ static OrtStatus* build_registry(KernelFactory* owner) {
     } else {
       state->spec = kOtherKernels[i - NUM_ELEMENTWISE];
     }
-    TRY(add_kernel(owner, state,
-                   float_type)); /* On failure our caller releases the registry with the factory. */
+    const KernelSpec* spec = &state->spec;
+    const KernelRow row = {.type = spec->type,
+                           .domain = "",
+                           .since_first = spec->since_first,
+                           .since_last = spec->since_last,
+                           .type_parameter = spec->type_parameter,
+                           .reusable_inputs = spec->reusable_inputs};
+    /* On failure our caller releases the registry with the factory. */
+    TRY(register_kernel(ep_api, owner->registry, kEpName, &row, create_kernel, state));
   }
   return NULL;
 }
@@ -362,8 +335,8 @@ static const char* ORT_API_CALL ep_name(const OrtEp* this_ptr) {
 /* Claims each node of a graph for which there is a kernel. The registry does the matching (operator, version,
  * types); what is left to us is what a definition can't express: here, the rank. A node that we leave alone
  * is not an error, some other EP will run it. */
-static OrtStatus* claim_if_supported(const Factory* factory, OrtEpGraphSupportInfo* support,
-                                     const OrtNode* node) {
+static OrtStatus* claim_if_supported(const void* owner, OrtEpGraphSupportInfo* support, const OrtNode* node) {
+  const Factory* factory = (const Factory*)owner;
   const OrtApi* api = factory->api;
   const OrtKernelDef* definition = NULL;
   TRY(factory->ep_api->EpGraphSupportInfo_LookUpKernel(support, node, &definition));
@@ -391,24 +364,7 @@ static OrtStatus* claim_if_supported(const Factory* factory, OrtEpGraphSupportIn
 static OrtStatus* ORT_API_CALL ep_get_capability(OrtEp* this_ptr, const OrtGraph* graph,
                                                  OrtEpGraphSupportInfo* support) {
   const Factory* factory = &((const Ep*)this_ptr)->factory->factory;
-  const OrtApi* api = factory->api;
-  size_t num_nodes = 0;
-  TRY(api->Graph_GetNumNodes(graph, &num_nodes));
-  if (num_nodes == 0) {
-    return NULL;
-  }
-  OrtStatus* status = NULL;
-  const OrtNode** nodes = (const OrtNode**)calloc(num_nodes, sizeof *nodes);
-  if (nodes == NULL) {
-    return out_of_memory(api);
-  }
-  TRY_OR_DONE(api->Graph_GetNodes(graph, nodes, num_nodes)); /* The array is ours, the nodes are not. */
-  for (size_t i = 0; i < num_nodes; ++i) {
-    TRY_OR_DONE(claim_if_supported(factory, support, nodes[i]));
-  }
-done:
-  free((void*)nodes);
-  return status;
+  return claim_each(factory->api, graph, support, claim_if_supported, factory);
 }
 
 /* The registry stays ours: the host reads it while the session lives. */

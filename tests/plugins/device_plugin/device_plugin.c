@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "../../../plugins/common/factory.h"
+#include "../../../plugins/common/registry.h"
 
 /* ---- What is counted ----------------------------------------------------------------------------------- */
 
@@ -599,35 +599,6 @@ static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* i
   return NULL;
 }
 
-static OrtStatus* add_kernel(DeviceFactory* owner, KernelState* state, const OrtDataType* float_type) {
-  const OrtEpApi* ep_api = owner->factory.ep_api;
-  OrtKernelDefBuilder* builder = NULL;
-  OrtKernelDef* definition = NULL;
-  OrtStatus* status = NULL;
-  TRY_OR_DONE(ep_api->CreateKernelDefBuilder(&builder));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetOperatorType(builder, state->type));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetDomain(builder, ""));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetSinceVersion(builder, state->since_first, state->since_last));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetExecutionProvider(builder, owner->name));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_AddTypeConstraint(builder, "T", &float_type, 1));
-  if (state->op == '<') {
-    TRY_OR_DONE(ep_api->KernelDefBuilder_SetInputMemType(builder, 0, OrtMemTypeCPUInput));
-  }
-  if (state->op == '>') {
-    TRY_OR_DONE(ep_api->KernelDefBuilder_SetOutputMemType(builder, 0, OrtMemTypeCPUOutput));
-  }
-  TRY_OR_DONE(ep_api->KernelDefBuilder_Build(builder, &definition));
-  TRY_OR_DONE(ep_api->KernelRegistry_AddKernel(owner->registry, definition, create_kernel, state));
-done:
-  if (definition != NULL) {
-    ep_api->ReleaseKernelDef(definition);
-  }
-  if (builder != NULL) {
-    ep_api->ReleaseKernelDefBuilder(builder);
-  }
-  return status;
-}
-
 /* ---- The EP -------------------------------------------------------------------------------------------- */
 
 typedef struct Ep {
@@ -640,7 +611,8 @@ static const char* ORT_API_CALL ep_name(const OrtEp* this_ptr) {
 }
 
 /* Claims what there is a kernel for. A node whose name starts with the name of another EP is left to it. */
-static OrtStatus* claim(const DeviceFactory* factory, OrtEpGraphSupportInfo* support, const OrtNode* node) {
+static OrtStatus* claim(const void* owner, OrtEpGraphSupportInfo* support, const OrtNode* node) {
+  const DeviceFactory* factory = (const DeviceFactory*)owner;
   const OrtKernelDef* definition = NULL;
   const char* name = NULL;
   TRY(factory->factory.api->Node_GetName(node, &name));
@@ -656,23 +628,7 @@ static OrtStatus* claim(const DeviceFactory* factory, OrtEpGraphSupportInfo* sup
 static OrtStatus* ORT_API_CALL ep_get_capability(OrtEp* this_ptr, const OrtGraph* graph,
                                                  OrtEpGraphSupportInfo* support) {
   const DeviceFactory* factory = ((const Ep*)this_ptr)->factory;
-  const OrtApi* api = factory->factory.api;
-  OrtStatus* status = NULL;
-  size_t num_nodes = 0;
-  TRY(api->Graph_GetNumNodes(graph, &num_nodes));
-  const OrtNode** nodes = (const OrtNode**)calloc(num_nodes + 1, sizeof *nodes);
-  if (nodes == NULL) {
-    return out_of_memory(api);
-  }
-  if (num_nodes > 0) {
-    TRY_OR_DONE(api->Graph_GetNodes(graph, nodes, num_nodes));
-  }
-  for (size_t i = 0; i < num_nodes; ++i) {
-    TRY_OR_DONE(claim(factory, support, nodes[i]));
-  }
-done:
-  free((void*)nodes);
-  return status;
+  return claim_each(factory->factory.api, graph, support, claim, factory);
 }
 
 static OrtStatus* ORT_API_CALL ep_get_kernel_registry(OrtEp* this_ptr, const OrtKernelRegistry** registry) {
@@ -773,13 +729,19 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
                                  OrtDeviceMemoryType_HOST_ACCESSIBLE, 0, OrtDeviceAllocator,
                                  &own->host_memory));
   }
-  const OrtDataType* float_type = NULL;
-  TRY(own->factory.ep_api->GetTensorDataType(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &float_type));
   TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
   for (size_t i = 0; i < NUM_KERNELS; ++i) {
     own->states[i] = kKernels[i];
     own->states[i].factory = own;
-    TRY(add_kernel(own, &own->states[i], float_type));
+    const KernelState* state = &own->states[i];
+    const KernelRow row = {.type = state->type,
+                           .domain = "",
+                           .since_first = state->since_first,
+                           .since_last = state->since_last,
+                           .type_parameter = "T",
+                           .cpu_input = state->op == '<',
+                           .cpu_output = state->op == '>'};
+    TRY(register_kernel(own->factory.ep_api, own->registry, own->name, &row, create_kernel, &own->states[i]));
   }
   return NULL;
 }

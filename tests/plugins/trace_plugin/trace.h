@@ -3,7 +3,7 @@
 #define TRACE_PLUGIN_TRACE_H_
 
 #define API_VERSION 30
-#include "../../../plugins/common/factory.h"
+#include "../../../plugins/common/registry.h"
 
 /* Adds a line to the list. */
 void trace(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -266,39 +266,16 @@ static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* i
 
 static KernelState states[NUM_KINDS]; /* of the one factory that a test has */
 
-static OrtStatus* add_kernel(const TraceFactory* owner, KernelState* state, const OrtDataType* float_type) {
-  const OrtEpApi* ep_api = owner->factory.ep_api;
-  const KernelKind* kind = state->kind;
-  OrtKernelDefBuilder* builder = NULL;
-  OrtKernelDef* definition = NULL;
-  OrtStatus* status = NULL;
-  TRY_OR_DONE(ep_api->CreateKernelDefBuilder(&builder));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetOperatorType(builder, kind->type));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetDomain(builder, kind->domain));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetSinceVersion(builder, kind->first, kind->last));
-  TRY_OR_DONE(ep_api->KernelDefBuilder_SetExecutionProvider(builder, ep_name_now()));
-  if (kind->constraint != NULL) {
-    TRY_OR_DONE(ep_api->KernelDefBuilder_AddTypeConstraint(builder, kind->constraint, &float_type, 1));
-  }
-  TRY_OR_DONE(ep_api->KernelDefBuilder_Build(builder, &definition));
-  TRY_OR_DONE(ep_api->KernelRegistry_AddKernel(owner->registry, definition, create_kernel, state));
-done:
-  if (definition != NULL) {
-    ep_api->ReleaseKernelDef(definition);
-  }
-  if (builder != NULL) {
-    ep_api->ReleaseKernelDefBuilder(builder);
-  }
-  return status;
-}
-
 static OrtStatus* build_registry(TraceFactory* own) {
-  const OrtDataType* float_type = NULL;
-  TRY(own->factory.ep_api->GetTensorDataType(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &float_type));
   TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
   for (size_t i = 0; i < NUM_KINDS; ++i) {
     states[i] = (KernelState){own, &kKinds[i]};
-    TRY(add_kernel(own, &states[i], float_type));
+    const KernelRow row = {.type = kKinds[i].type,
+                           .domain = kKinds[i].domain,
+                           .since_first = kKinds[i].first,
+                           .since_last = kKinds[i].last,
+                           .type_parameter = kKinds[i].constraint};
+    TRY(register_kernel(own->factory.ep_api, own->registry, ep_name_now(), &row, create_kernel, &states[i]));
   }
   return NULL;
 }
@@ -380,7 +357,8 @@ static const char* ORT_API_CALL ep_name(const OrtEp* this_ptr) {
   return ep_name_now();
 }
 
-static OrtStatus* claim(const Ep* ep, OrtEpGraphSupportInfo* support, const OrtNode* node) {
+static OrtStatus* claim(const void* owner, OrtEpGraphSupportInfo* support, const OrtNode* node) {
+  const Ep* ep = (const Ep*)owner;
   const Factory* factory = &ep->factory->factory;
   const OrtKernelDef* definition = NULL;
   const char *type = NULL, *name = NULL;
@@ -429,7 +407,6 @@ static OrtStatus* ORT_API_CALL ep_get_capability(OrtEp* this_ptr, const OrtGraph
                                                  OrtEpGraphSupportInfo* support) {
   const Ep* ep = (const Ep*)this_ptr;
   const OrtApi* api = ep->factory->factory.api;
-  OrtStatus* status = NULL;
   size_t num_nodes = 0;
   TRY(api->Graph_GetNumNodes(graph, &num_nodes));
   trace("GetCapability of %zu node(s)", num_nodes);
@@ -437,19 +414,7 @@ static OrtStatus* ORT_API_CALL ep_get_capability(OrtEp* this_ptr, const OrtGraph
     TRY(describe(&ep->factory->factory, "Twice", 1));
     TRY(describe(&ep->factory->factory, "Blend", 3));
   }
-  const OrtNode** nodes = (const OrtNode**)calloc(num_nodes + 1, sizeof *nodes);
-  if (nodes == NULL) {
-    return out_of_memory(api);
-  }
-  if (num_nodes > 0) {
-    TRY_OR_DONE(api->Graph_GetNodes(graph, nodes, num_nodes));
-  }
-  for (size_t i = 0; i < num_nodes; ++i) {
-    TRY_OR_DONE(claim(ep, support, nodes[i]));
-  }
-done:
-  free((void*)nodes);
-  return status;
+  return claim_each(api, graph, support, claim, ep);
 }
 
 static OrtStatus* ORT_API_CALL ep_get_kernel_registry(OrtEp* this_ptr, const OrtKernelRegistry** registry) {
@@ -741,7 +706,8 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   own->factory.base.GetHardwareDeviceIncompatibilityDetails = misfit;
   OrtStatus* status = build_registry(own);
   if (status == NULL && mode("custom_ops")) {
-    status = make_domain(api, &own->twice, &own->blend, mode("ops_on_cpu") ? NULL : ep_name_now(), &own->domain);
+    status =
+        make_domain(api, &own->twice, &own->blend, mode("ops_on_cpu") ? NULL : ep_name_now(), &own->domain);
   }
   if (status != NULL) {
     ReleaseEpFactory(&own->factory.base);
