@@ -12,9 +12,11 @@ const Registry& Registry::get() {
     add_gemm(&all);
     add_generators(&all);
     add_indexing(&all);
+    add_int8_products(&all);
     add_movement(&all);
     add_norm(&all);
     add_pool(&all);
+    add_quantize(&all);
     add_resize(&all);
     add_selection(&all);
     add_normalize(&all);

@@ -5,11 +5,12 @@
 #include <iterator>
 
 // EPHOST_ISAS is a list by CMake: X(namespace, name) for each instruction set, the best one last.
-#define X(space, name)                \
-  namespace ephost::cpu::space {      \
-  void fill_elementwise(Simd* table); \
-  void fill_gemm(Simd* table);        \
-  void fill_rows(Simd* table);        \
+#define X(space, name)                   \
+  namespace ephost::cpu::space {         \
+  void fill_elementwise(Simd* table);    \
+  void fill_gemm(Simd* table);           \
+  void fill_rows(Simd* table);           \
+  void fill_quantized(Quantized* table); \
   }
 EPHOST_ISAS
 #undef X
@@ -30,11 +31,12 @@ Simd choose() {
     void (*fill)(Simd*);
   };
   const Set sets[] = {
-#define X(space, name)                        \
-  {name, EPHOST_HAVE(name), [](Simd* table) { \
-     space::fill_elementwise(table);          \
-     space::fill_gemm(table);                 \
-     space::fill_rows(table);                 \
+#define X(space, name)                         \
+  {name, EPHOST_HAVE(name), [](Simd* table) {  \
+     space::fill_elementwise(table);           \
+     space::fill_gemm(table);                  \
+     space::fill_rows(table);                  \
+     space::fill_quantized(&table->quantized); \
    }},
       EPHOST_ISAS
 #undef X

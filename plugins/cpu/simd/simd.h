@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quantized.h"
+
 namespace ephost::cpu {
 
 // Operations on elements. In each list the formula of the same name is in formulas.h.
@@ -82,6 +84,7 @@ struct Simd {
   // (x - mean) * factor * scale + bias; `scale` may be null, and so may `bias`.
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
+  Quantized quantized = {};
 };
 
 // The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.
