@@ -21,6 +21,7 @@ const Registry& Registry::get() {
     add_selection(&all);
     add_normalize(&all);
     add_reduce(&all);
+    add_rnn(&all);
     add_shapes(&all);
     return all;
   }();

@@ -21,6 +21,7 @@ void add_resize(Registry* registry);
 void add_selection(Registry* registry);
 void add_normalize(Registry* registry);
 void add_reduce(Registry* registry);
+void add_rnn(Registry* registry);
 void add_shapes(Registry* registry);
 
 }  // namespace ephost::cpu

@@ -1,0 +1,404 @@
+// RNN, GRU and LSTM: one matrix product for all inputs, then one for the state in each step, on oneDNN's
+// sgemm; what the cells do with it is here.
+#include <cstring>
+
+#include "../simd/simd.h"
+#include "as_float.h"
+#include "dnn.h"
+#include "kernels.h"
+
+namespace ephost::cpu {
+namespace {
+
+// c[m, n] = beta * c + a[m, k] * b[n, k]^T
+void add_product(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float beta, float* c,
+                 int64_t ldc) {
+  if (m == 0 || n == 0 || k == 0) {
+    for (int64_t i = 0; beta == 0 && i < m; ++i) std::fill(c + i * ldc, c + i * ldc + n, 0.0f);
+    return;
+  }
+  dnnl_sgemm('N', 'T', m, n, k, 1.0f, a, k, b, k, beta, c, ldc);
+}
+
+// ---- Activations
+
+struct Activation {
+  Op op = Op::kTanh;
+  float params[2] = {0, 0};
+  bool scaled = false;  // alpha * tanh(beta * x)
+
+  void apply(float* x, int64_t n) const {
+    const void* in[] = {x};
+    if (scaled) {
+      for (int64_t i = 0; i < n; ++i) x[i] *= params[1];
+    }
+    simd().ops[static_cast<size_t>(op)](in, x, n, params);
+    if (scaled) {
+      for (int64_t i = 0; i < n; ++i) x[i] *= params[0];
+    }
+  }
+};
+
+struct ActivationKind {
+  const char* name;
+  Op op;
+  bool has_alpha, has_beta;
+  float alpha, beta;  // Where the model says nothing.
+};
+constexpr ActivationKind kActivations[] = {
+    {"sigmoid", Op::kSigmoid, false, false, 0, 0},
+    {"tanh", Op::kTanh, false, false, 0, 0},
+    {"relu", Op::kRelu, false, false, 0, 0},
+    {"affine", Op::kAffine, true, true, 1, 0},
+    {"leakyrelu", Op::kLeakyRelu, true, false, 0.01f, 0},
+    {"thresholdedrelu", Op::kThresholdedRelu, true, false, 1, 0},
+    {"scaledtanh", Op::kTanh, true, true, 1, 1},
+    {"hardsigmoid", Op::kHardSigmoid, true, true, 0.2f, 0.5f},
+    {"elu", Op::kElu, true, false, 1, 0},
+    {"softsign", Op::kSoftsign, false, false, 0, 0},
+    {"softplus", Op::kSoftplus, false, false, 0, 0},
+};
+
+const ActivationKind* kind_of(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const ActivationKind& kind : kActivations) {
+    if (name == kind.name) return &kind;
+  }
+  return nullptr;
+}
+
+// `each` for every direction. Parameters are taken from the lists by the activations that have them, in
+// order.
+std::vector<Activation> activations_of(const Node& node, size_t directions,
+                                       const std::vector<std::string>& each) {
+  std::vector<std::string> names = node.strings("activations");
+  if (names.empty()) {
+    for (size_t d = 0; d < directions; ++d) names.insert(names.end(), each.begin(), each.end());
+  }
+  const std::vector<float> alphas = node.floats("activation_alpha"), betas = node.floats("activation_beta");
+  size_t alpha = 0, beta = 0;
+  std::vector<Activation> out;
+  for (const std::string& name : names) {
+    const ActivationKind* kind = kind_of(name);
+    if (kind == nullptr) {
+      invalid(node.label() + ": there is no activation '" + name + "'");
+    }
+    Activation made;
+    made.op = kind->op;
+    made.params[0] = kind->has_alpha && alpha < alphas.size() ? alphas[alpha++] : kind->alpha;
+    made.params[1] = kind->has_beta && beta < betas.size() ? betas[beta++] : kind->beta;
+    made.scaled = std::strcmp(kind->name, "scaledtanh") == 0;
+    out.push_back(made);
+  }
+  return out;
+}
+
+// ---- What the three have in common
+
+enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+
+struct Network {
+  int64_t gates = 1, directions = 1, steps = 0, batch = 0, inputs = 0, hidden = 0;
+  bool forward_first = true;  // False: the only direction is backwards.
+  bool batch_first = false;
+  bool biased = false, lengths = false, initial_h = false, initial_c = false, peepholes = false;
+  bool wants_y = false, wants_h = false, wants_c = false;
+  bool linear_before_reset = false, input_forget = false;
+  float clip = 0;  // 0: none
+  std::vector<Activation> activations;
+
+  int64_t width() const { return gates * hidden; }
+  // Memory that one direction needs, in floats: what the inputs give; a step's gates; h, c and one more of
+  // that size; the sum of the biases.
+  int64_t of_inputs() const { return steps * batch * width(); }
+  int64_t state() const { return batch * hidden; }
+  int64_t scratch() const { return (of_inputs() + batch * width() + 3 * state() + width() + 15) / 16 * 16; }
+};
+
+Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& activations) {
+  Network n;
+  n.gates = gates;
+  const Dims &x = p.dims(kX), &w = p.dims(kW), &r = p.dims(kR);
+  p.expect(x.size() == 3 && w.size() == 3 && r.size() == 3, "X, W and R have three dimensions");
+  n.batch_first = p.node.i("layout", 0) != 0;
+  n.steps = x[n.batch_first ? 1 : 0];
+  n.batch = x[n.batch_first ? 0 : 1];
+  n.inputs = x[2];
+  const std::string direction = p.node.s("direction", "forward");
+  p.expect(direction == "forward" || direction == "reverse" || direction == "bidirectional",
+           "the direction is unknown");
+  n.forward_first = direction != "reverse";
+  n.directions = direction == "bidirectional" ? 2 : 1;
+  n.hidden = r[2];
+  p.expect(w == Dims{n.directions, n.width(), n.inputs} && r == Dims{n.directions, n.width(), n.hidden} &&
+               p.node.i("hidden_size", n.hidden) == n.hidden,
+           "the shapes of X, W and R do not fit each other");
+  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
+  const Dims state =
+      n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
+  n.biased = given(kB);
+  n.lengths = given(kLengths);
+  n.initial_h = given(kInitialH);
+  p.expect(!n.biased || p.dims(kB) == Dims{n.directions, 2 * n.width()}, "the shape of B is wrong");
+  p.expect(!n.lengths || (p.dims(kLengths) == Dims{n.batch} && p.type(kLengths) == DType::kInt32),
+           "there is not one length for each sequence");
+  p.expect(!n.initial_h || p.dims(kInitialH) == state, "the shape of initial_h is wrong");
+  n.clip = p.node.f("clip", 0);
+  n.activations = activations_of(p.node, static_cast<size_t>(n.directions), activations);
+  // The standard's default for RNN names two for one direction as well.
+  const size_t needed = activations.size() * static_cast<size_t>(n.directions);
+  p.expect(n.activations.size() >= needed, "there is not one activation for each place");
+  n.activations.resize(needed);
+  n.wants_y = p.outputs() > 0 && p.wants(0);
+  n.wants_h = p.outputs() > 1 && p.wants(1);
+  if (n.wants_y) {
+    p.out(0, DType::kFloat,
+          n.batch_first ? Dims{n.batch, n.steps, n.directions, n.hidden}
+                        : Dims{n.steps, n.directions, n.batch, n.hidden});
+  }
+  if (n.wants_h) {
+    p.out(1, DType::kFloat, state);
+  }
+  p.scratch(static_cast<size_t>(n.directions * n.scratch()) * sizeof(float));
+  return n;
+}
+
+void clip(const Network& n, float* x, int64_t count) {
+  if (n.clip > 0) {
+    for (int64_t i = 0; i < count; ++i) x[i] = std::clamp(x[i], -n.clip, n.clip);
+  }
+}
+
+// The memory of one direction.
+struct Memory {
+  float *of_inputs, *gates, *h, *c, *extra, *bias;
+  const float *r, *recurrent_bias, *peepholes;
+  const Activation* activations;
+};
+
+// `cell(memory, rows)` turns the products of a step into the new state: memory.gates holds those of the
+// inputs and, but for GRUs, of the state; rows[b] is false for sequences that have ended, whose state is to
+// stay.
+template <typename Cell>
+void run_direction(const Network& n, int64_t d, const Args& args, const Cell& cell) {
+  const int64_t width = n.width(), batch = n.batch, hidden = n.hidden;
+  Memory m;
+  m.of_inputs = args.scratch<float>() + d * n.scratch();
+  m.gates = m.of_inputs + n.of_inputs();
+  m.h = m.gates + batch * width;
+  m.c = m.h + n.state();
+  m.extra = m.c + n.state();
+  m.bias = m.extra + n.state();
+  m.r = args.in<float>(kR) + d * width * hidden;
+  m.recurrent_bias = n.biased ? args.in<float>(kB) + (2 * d + 1) * width : nullptr;
+  m.peepholes = n.peepholes ? args.in<float>(kPeepholes) + d * 3 * hidden : nullptr;
+  m.activations = n.activations.data() + d * static_cast<int64_t>(n.activations.size()) / n.directions;
+  const bool backwards = d == 1 || !n.forward_first;
+
+  const auto state_at = [&](int64_t b) {
+    return n.batch_first ? (b * n.directions + d) * hidden : (d * batch + b) * hidden;
+  };
+  const auto load = [&](bool given, int input, float* state) {
+    for (int64_t b = 0; b < batch; ++b) {
+      if (given) {
+        std::copy_n(args.in<float>(input) + state_at(b), hidden, state + b * hidden);
+      } else {
+        std::fill_n(state + b * hidden, hidden, 0.0f);
+      }
+    }
+  };
+  load(n.initial_h, kInitialH, m.h);
+  load(n.initial_c, kInitialC, m.c);
+
+  for (int64_t i = 0; i < width; ++i) {
+    // In a GRU that is linear before its reset the last gate's own recurrent bias is part of what is reset.
+    const bool apart = n.linear_before_reset && i >= 2 * hidden;
+    m.bias[i] = !n.biased ? 0.0f : m.recurrent_bias[i - width] + (apart ? 0.0f : m.recurrent_bias[i]);
+  }
+  for (int64_t i = 0; i < n.steps * batch; ++i) std::copy_n(m.bias, width, m.of_inputs + i * width);
+  add_product(n.steps * batch, width, n.inputs, args.in<float>(kX), args.in<float>(kW) + d * width * n.inputs,
+              1, m.of_inputs, width);
+
+  std::vector<int64_t> lengths(static_cast<size_t>(batch), n.steps);
+  for (int64_t b = 0; n.lengths && b < batch; ++b) {
+    lengths[static_cast<size_t>(b)] = std::clamp<int64_t>(args.in<int32_t>(kLengths)[b], 0, n.steps);
+  }
+  const auto y_at = [&](int64_t t, int64_t b) {
+    return args.out<float>(0) +
+           (n.batch_first ? (b * n.steps + t) * n.directions + d : (t * n.directions + d) * batch + b) *
+               hidden;
+  };
+  std::vector<char> rows(static_cast<size_t>(batch), 1);
+  for (int64_t step = 0; step < n.steps; ++step) {
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      rows[static_cast<size_t>(b)] = step < length;
+      const int64_t t = step < length && backwards ? length - 1 - step : step;
+      const int64_t row = n.batch_first ? b * n.steps + t : t * batch + b;
+      std::copy_n(m.of_inputs + row * width, width, m.gates + b * width);
+    }
+    cell(m, rows);
+    for (int64_t b = 0; n.wants_y && b < batch; ++b) {
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      if (step < length) {
+        std::copy_n(m.h + b * hidden, hidden, y_at(backwards ? length - 1 - step : step, b));
+      } else {
+        std::fill_n(y_at(step, b), hidden, 0.0f);
+      }
+    }
+  }
+  for (int64_t b = 0; b < batch; ++b) {
+    if (n.wants_h) std::copy_n(m.h + b * hidden, hidden, args.out<float>(1) + state_at(b));
+    if (n.wants_c) std::copy_n(m.c + b * hidden, hidden, args.out<float>(2) + state_at(b));
+  }
+}
+
+// Both directions, at once if there are few threads: a step's product is often too small to be shared.
+template <typename Cell>
+Kernel run_network(const Network& n, int threads, const Cell& cell) {
+  const bool together = n.directions == 2 && threads <= 4;
+  return [=](const Args& args) {
+    if (together) {
+      parallel_for(2, 1, [&](int64_t d, int64_t end) {
+        for (; d < end; ++d)
+          run_direction(n, d, args,
+                        [&](const Memory& m, const std::vector<char>& rows) { cell(n, m, rows); });
+      });
+      return;
+    }
+    for (int64_t d = 0; d < n.directions; ++d) {
+      run_direction(n, d, args, [&](const Memory& m, const std::vector<char>& rows) { cell(n, m, rows); });
+    }
+  };
+}
+
+// ---- The cells
+
+Kernel rnn(Prepare& p) {
+  const Network n = network_of(p, 1, {"Tanh"});
+  return run_network(n, p.threads(), [](const Network& net, const Memory& m, const std::vector<char>& rows) {
+    const int64_t h = net.hidden;
+    add_product(net.batch, h, h, m.h, m.r, 1, m.gates, h);
+    clip(net, m.gates, net.batch * h);
+    m.activations[0].apply(m.gates, net.batch * h);
+    for (int64_t b = 0; b < net.batch; ++b) {
+      if (rows[static_cast<size_t>(b)]) std::copy_n(m.gates + b * h, h, m.h + b * h);
+    }
+  });
+}
+
+// Gates: update z, reset r, hidden.
+Kernel gru(Prepare& p) {
+  Network n = network_of(p, 3, {"Sigmoid", "Tanh"});
+  n.linear_before_reset = p.node.i("linear_before_reset", 0) != 0;
+  return run_network(n, p.threads(), [](const Network& net, const Memory& m, const std::vector<char>& rows) {
+    const int64_t h = net.hidden, width = 3 * h;
+    const float* last = m.r + 2 * h * h;
+    add_product(net.batch, 2 * h, h, m.h, m.r, 1, m.gates, width);
+    for (int64_t b = 0; b < net.batch; ++b) {
+      clip(net, m.gates + b * width, 2 * h);
+      m.activations[0].apply(m.gates + b * width, 2 * h);
+    }
+    if (net.linear_before_reset) {
+      add_product(net.batch, h, h, m.h, last, 0, m.extra, h);
+      for (int64_t b = 0; b < net.batch; ++b) {
+        float *gates = m.gates + b * width, *product = m.extra + b * h;
+        for (int64_t i = 0; i < h; ++i) {
+          const float bias = m.recurrent_bias == nullptr ? 0 : m.recurrent_bias[2 * h + i];
+          gates[2 * h + i] += gates[h + i] * (product[i] + bias);
+        }
+      }
+    } else {
+      for (int64_t b = 0; b < net.batch; ++b) {
+        for (int64_t i = 0; i < h; ++i) m.extra[b * h + i] = m.gates[b * width + h + i] * m.h[b * h + i];
+      }
+      add_product(net.batch, h, h, m.extra, last, 1, m.gates + 2 * h, width);
+    }
+    for (int64_t b = 0; b < net.batch; ++b) {
+      float *gates = m.gates + b * width, *made = gates + 2 * h, *state = m.h + b * h;
+      clip(net, made, h);
+      m.activations[1].apply(made, h);
+      for (int64_t i = 0; rows[static_cast<size_t>(b)] && i < h; ++i) {
+        state[i] = (1 - gates[i]) * made[i] + gates[i] * state[i];
+      }
+    }
+  });
+}
+
+// Gates: input i, output o, forget f, cell c. Peepholes: i, o, f.
+Kernel lstm(Prepare& p) {
+  Network n = network_of(p, 4, {"Sigmoid", "Tanh", "Tanh"});
+  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
+  n.initial_c = given(kInitialC);
+  n.peepholes = given(kPeepholes);
+  n.input_forget = p.node.i("input_forget", 0) != 0;
+  n.wants_c = p.outputs() > 2 && p.wants(2);
+  const Dims state =
+      n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
+  p.expect(!n.initial_c || p.dims(kInitialC) == state, "the shape of initial_c is wrong");
+  p.expect(!n.peepholes || p.dims(kPeepholes) == Dims{n.directions, 3 * n.hidden}, "the shape of P is wrong");
+  if (n.wants_c) {
+    p.out(2, DType::kFloat, state);
+  }
+  return run_network(n, p.threads(), [](const Network& net, const Memory& m, const std::vector<char>& rows) {
+    const int64_t h = net.hidden, width = 4 * h;
+    add_product(net.batch, width, h, m.h, m.r, 1, m.gates, width);
+    for (int64_t b = 0; b < net.batch; ++b) {
+      if (!rows[static_cast<size_t>(b)]) {
+        continue;
+      }
+      float *in = m.gates + b * width, *out = in + h, *forget = in + 2 * h, *cell = in + 3 * h;
+      float *c = m.c + b * h, *state = m.h + b * h;
+      if (m.peepholes != nullptr) {
+        for (int64_t i = 0; i < h; ++i) in[i] += m.peepholes[i] * c[i];
+        for (int64_t i = 0; i < h; ++i) forget[i] += m.peepholes[2 * h + i] * c[i];
+      }
+      clip(net, in, h);
+      clip(net, forget, 2 * h);  // And the cell's gate.
+      m.activations[0].apply(in, h);
+      if (net.input_forget) {
+        for (int64_t i = 0; i < h; ++i) forget[i] = 1 - in[i];
+      } else {
+        m.activations[0].apply(forget, h);
+      }
+      m.activations[1].apply(cell, h);
+      for (int64_t i = 0; i < h; ++i) c[i] = forget[i] * c[i] + in[i] * cell[i];
+      if (m.peepholes != nullptr) {
+        for (int64_t i = 0; i < h; ++i) out[i] += m.peepholes[h + i] * c[i];
+      }
+      clip(net, out, h);
+      m.activations[0].apply(out, h);
+      std::copy_n(c, h, state);
+      m.activations[2].apply(state, h);
+      for (int64_t i = 0; i < h; ++i) state[i] *= out[i];
+    }
+  });
+}
+
+std::string known_activations(const Node& node) {
+  for (const std::string& name : node.strings("activations")) {
+    if (kind_of(name) == nullptr) {
+      return "the activation " + name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void add_rnn(Registry* registry) {
+  constexpr Types kTypes{DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kInt32};
+  const auto add = [&](const char* type, Kernel (*prepare)(Prepare&)) {
+    registry->add({.type = type,
+                   .supports = known_activations,
+                   .prepare = with_halves(prepare),
+                   .types = kTypes,
+                   .min_version = 7});
+  };
+  add("RNN", rnn);
+  add("GRU", gru);
+  add("LSTM", lstm);
+}
+
+}  // namespace ephost::cpu
