@@ -1,11 +1,12 @@
 """Run the ONNX standard's node tests on vendors' plugins in both hosts, and say how they did.
 
-    python -m tests.vendor.report FOLDER [--vendor NAME ...] [--host NAME ...] [--only REGEX ...]
+    python -m tests.vendor.report FOLDER [--vendor NAME ...] [--host NAME ...] [--only REGEX ...] [--every N]
 
 Writes FOLDER/report.md for people and FOLDER/report.json for programs: for each plugin and host how many
-cases ran, passed and had nodes on the plugin, and which cases pass (or are claimed) in onnxruntime but not in
-ephost. The records of each run, one for each case, are FOLDER/HOST_VENDOR.json. The vendor ``none`` is no
-plugin at all. A plugin that cannot run is listed with the reason.
+cases ran, passed and had nodes on the plugin, how long their runs took there and here, and which cases pass
+(or are claimed) in onnxruntime but not in ephost. The records of each run, one for each case, are
+FOLDER/HOST_VENDOR.json. The vendor ``none`` is no plugin at all. A plugin that cannot run is listed with the
+reason.
 
 Exit status: 0; 1 when there is a case that onnxruntime does better; 2 when a run did not come to its end.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -46,14 +48,20 @@ class Entry:
     reason: str = ""
     broken: bool = False
     regressions: dict[str, list[str]] = field(default_factory=dict)
+    # Of cases with nodes on the plugin in both hosts: the median of a run's time as a part of onnxruntime's,
+    # and how many were quicker here than there.
+    ratio: float | None = None
+    faster: int = 0
+    slower: int = 0
 
 
-def measure(vendor: str, host: str, only: Sequence[str], folder: Path) -> Entry:
+def measure(vendor: str, host: str, only: Sequence[str], folder: Path, every: int = 1) -> Entry:
     """Run the node tests in a process of their own, and keep their records in the folder."""
     entry = Entry(vendor, host)
     output = folder / f"{host}_{vendor}.json"
     output.unlink(missing_ok=True)
     command = [sys.executable, str(Path(__file__).with_name("compare.py")), host, "--output", str(output)]
+    command += ["--every", str(every)]
     variables = dict(os.environ)
     if vendor != NO_PLUGIN:
         plugin = VENDORS[vendor]
@@ -80,8 +88,8 @@ def measure(vendor: str, host: str, only: Sequence[str], folder: Path) -> Entry:
     return entry
 
 
-def add_regressions(entries: Sequence[Entry], folder: Path) -> None:
-    """Fill in what onnxruntime does and ephost does not, for the plugins that ran in both."""
+def add_comparison(entries: Sequence[Entry], folder: Path) -> None:
+    """Fill in what onnxruntime does and ephost does not, and who is quicker, for plugins that ran in both."""
     ran = {(entry.vendor, entry.host): entry for entry in entries if not entry.reason}
     for (vendor, host), entry in ran.items():
         if host == "ephost" and (vendor, "onnxruntime") in ran:
@@ -89,22 +97,35 @@ def add_regressions(entries: Sequence[Entry], folder: Path) -> None:
                 compare.read_results(folder / f"{name}_{vendor}.json") for name in ("ephost", "onnxruntime")
             )
             entry.regressions = compare.regressions(here, there)
+            theirs = {r.name: r.seconds for r in there if r.seconds and (r.claimed or vendor == NO_PLUGIN)}
+            ratios = [
+                r.seconds / theirs[r.name]
+                for r in here
+                if r.seconds and r.name in theirs and (r.claimed or vendor == NO_PLUGIN)
+            ]
+            if ratios:
+                entry.ratio = statistics.median(ratios)
+                entry.faster = sum(ratio < 1 for ratio in ratios)
+                entry.slower = len(ratios) - entry.faster
 
 
-def markdown(entries: Sequence[Entry]) -> str:
+def markdown(entries: Sequence[Entry], every: int = 1) -> str:
     """The report for people."""
-    return "\n".join(_lines(entries)) + "\n"
+    return "\n".join(_lines(entries, every)) + "\n"
 
 
-def _lines(entries: Sequence[Entry]) -> Iterator[str]:
+def _lines(entries: Sequence[Entry], every: int) -> Iterator[str]:
     yield "# The ONNX standard's node tests on vendors' plugins"
     yield ""
-    yield "| plugin | host | cases | passed | with nodes on the plugin | crashed or hung |"
-    yield "|---|---|---|---|---|---|"
+    if every > 1:
+        yield f"This is a sample: one of {every} cases.\n"
+    yield "| plugin | host | cases | passed | with nodes on the plugin | crashed or hung | time of a run |"
+    yield "|---|---|---|---|---|---|---|"
     for e in entries:
         numbers = f"{e.cases} | {e.passed} | {e.claimed} | {e.crashed}"
         reason = e.reason.replace("|", "\\|")
-        yield f"| {e.vendor} | {e.host} | {numbers if not e.reason else f'{reason} | | |'} |"
+        time = f"{e.ratio:.2f} of onnxruntime's, {e.faster} faster, {e.slower} slower" if e.ratio else ""
+        yield f"| {e.vendor} | {e.host} | {f'{numbers} | {time}' if not e.reason else f'{reason} | | | |'} |"
     for e in entries:
         if e.crashes:
             yield f"\n## {e.vendor} in {e.host}: {len(e.crashes)} cases that end the process, or never end\n"
@@ -124,17 +145,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--vendor", action="append", choices=[NO_PLUGIN, *VENDORS], help="default: all")
     parser.add_argument("--host", action="append", choices=HOSTS, help="default: both")
     parser.add_argument("--only", action="append", default=[], metavar="REGEX", help="matching cases only")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="a sample: every N-th case")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for vendor in options.vendor or [NO_PLUGIN, *VENDORS]:
         for host in options.host or HOSTS:
-            entries.append(measure(vendor, host, options.only, options.folder))
+            entries.append(measure(vendor, host, options.only, options.folder, options.every))
             print(f"{vendor} in {host}: {asdict(entries[-1])}", file=sys.stderr, flush=True)
-    add_regressions(entries, options.folder)
-    text = markdown(entries)
+    add_comparison(entries, options.folder)
+    text = markdown(entries, options.every)
     (options.folder / "report.md").write_text(text)
-    report = {"only": options.only, "entries": [asdict(entry) for entry in entries]}
+    report = {
+        "only": options.only,
+        "every": options.every,
+        "entries": [asdict(entry) for entry in entries],
+    }
     (options.folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     print(text)
     if any(entry.broken for entry in entries):

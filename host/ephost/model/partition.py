@@ -18,6 +18,7 @@ import onnx
 
 from ephost._bindings import NULL, api, check, ffi, lib
 from ephost.device_memory import DeviceMemory
+from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import EPFail, ModelRequiresCompilation, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import drop_unused_initializers, simplify
@@ -133,8 +134,22 @@ class Partitioner:
         """
         if not self.assignments:
             return
+        *others, last = self.assignments
+        if others and last.ep.name == DEFAULT_PROVIDER:
+            # It takes most operators, calls of functions too: others see first what these hold.
+            self._share_out(others)
+            for part in all_graphs(self.model.graph):
+                for node in part.nodes:
+                    node.left_to_host = False
+            self._share_out([last])
+        else:
+            self._share_out(self.assignments)
+        self._forget_dropped()
+
+    def _share_out(self, assignments: Sequence[Assignment]) -> None:
+        """Let these claim what they want of what nobody has, in order, then in bodies of functions."""
         graph = self.model.graph
-        for assignment in self.assignments:
+        for assignment in assignments:
             self._ask_all(assignment, graph)
         calls: list[Call] = []
         depths: dict[int, int] = {}
@@ -149,11 +164,10 @@ class Partitioner:
             infer(self.model)
             if self.unwanted is not None:
                 simplify(self.model, self.unwanted)
-            for assignment in self.assignments:
+            for assignment in assignments:
                 self._ask_all(assignment, graph)
         for call in reversed(calls):
             restore(call)
-        self._forget_dropped()
 
     def _forget_dropped(self) -> None:
         """Free our copies of the constants that compiled groups have copied and nobody else reads."""
