@@ -51,6 +51,8 @@ struct Node {
   std::vector<Value*> implicit;  // What the subgraphs read of this graph.
   std::unordered_map<std::string, Attribute> attributes;
   std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // By the attribute's name.
+  // What a node that a pass made of several stands for; its inputs are those of the node, in their order.
+  std::shared_ptr<const Graph> body;
   const OrtNode* origin = nullptr;  // The host's, during GetCapability only.
   bool removed = false;
 

@@ -9,6 +9,7 @@ void fuse(Graph* graph) {
   fuse_convolutions(graph);
   fuse_batch_norms(graph);
   fuse_products(graph);
+  fuse_elementwise(graph);
   graph->remove_unused();
   graph->sort();
 }

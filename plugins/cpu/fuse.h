@@ -9,6 +9,9 @@ namespace ephost::cpu {
 // Runs all passes. What they make has the domain "ephost", and operators of it in kernels/.
 void fuse(Graph* graph);
 
+// Makes "ephost.Elementwise" of trees of elementwise nodes: see kernels/expression.h.
+void fuse_elementwise(Graph* graph);
+
 }  // namespace ephost::cpu
 
 #endif

@@ -1316,6 +1316,7 @@ void fold_constants(Graph* graph, const Options& options) {
     Node* copy = single->add_node(node->domain, node->type, in, out, node->name);
     copy->version = node->version;
     copy->attributes = node->attributes;
+    copy->body = node->body;
     struct Sink final : Io {
       const Desc& input(size_t) override { fail("a constant has no inputs"); }
       void* input_data(size_t) override { fail("a constant has no inputs"); }

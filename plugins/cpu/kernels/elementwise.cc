@@ -46,6 +46,14 @@ Kernel prepare(Prepare& p) {
   return evaluate(p, expression, result, result_type(p.node, expression, result, first), shaped);
 }
 
+// What fuse_elementwise made.
+Kernel prepare_body(Prepare& p) {
+  Expression expression;
+  std::vector<int> shaped;
+  const Expression::Id result = lower_body(p.node, &expression, &shaped);
+  return evaluate(p, expression, result, p.node.body->outputs[0]->type, shaped);
+}
+
 }  // namespace
 
 void add_elementwise(Registry* registry) {
@@ -57,6 +65,7 @@ void add_elementwise(Registry* registry) {
                    .min_version = rule.min_version,
                    .any_layout = true});
   }
+  registry->add({.domain = "ephost", .type = "Elementwise", .prepare = prepare_body, .any_layout = true});
 }
 
 }  // namespace ephost::cpu

@@ -280,20 +280,41 @@ Id lower(const Node& node, const std::vector<Id>& operands, Expression* expressi
   return entry->rule({node, operands, *expression});
 }
 
+namespace {
+
+// Input i of the operator.
+Id add_input(const Value& value, size_t i, Expression* expression, std::vector<int>* shaped) {
+  if (value.constant != nullptr && count(value.constant->dims) == 1) {
+    shaped->push_back(static_cast<int>(i));
+    return expression->number(*value.constant);
+  }
+  return expression->input(static_cast<int>(i), declared(&value));
+}
+
+}  // namespace
+
 Id lower_node(const Node& node, Expression* expression, std::vector<int>* shaped) {
   std::vector<Id> operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value* value = node.inputs[i];
-    if (value == nullptr) {
-      operands.push_back(-1);
-    } else if (value->constant != nullptr && count(value->constant->dims) == 1) {
-      operands.push_back(expression->number(*value->constant));
-      shaped->push_back(static_cast<int>(i));
-    } else {
-      operands.push_back(expression->input(static_cast<int>(i), declared(value)));
-    }
+    operands.push_back(value == nullptr ? -1 : add_input(*value, i, expression, shaped));
   }
   return lower(node, operands, expression);
+}
+
+Id lower_body(const Node& node, Expression* expression, std::vector<int>* shaped) {
+  std::unordered_map<const Value*, Id> ids;
+  for (size_t i = 0; i < node.body->inputs.size(); ++i) {
+    ids[node.body->inputs[i]] = add_input(*node.body->inputs[i], i, expression, shaped);
+  }
+  for (const Node* inner : node.body->nodes) {
+    std::vector<Id> operands;
+    for (const Value* value : inner->inputs) {
+      operands.push_back(value == nullptr ? -1 : ids.at(value));
+    }
+    ids[inner->out()] = lower(*inner, operands, expression);
+  }
+  return ids.at(node.body->outputs.at(0));
 }
 
 }  // namespace ephost::cpu

@@ -25,6 +25,9 @@ const std::vector<LowerRule>& lower_rules();
 // where that is possible. `shaped` gets the inputs that only the shape depends on.
 Expression::Id lower_node(const Node& node, Expression* expression, std::vector<int>* shaped);
 
+// The expression of a node with a body (Node::body) of elementwise nodes and one output.
+Expression::Id lower_body(const Node& node, Expression* expression, std::vector<int>* shaped);
+
 }  // namespace ephost::cpu
 
 #endif
