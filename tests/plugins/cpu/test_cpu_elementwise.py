@@ -307,4 +307,4 @@ def test_a_value_that_is_still_needed_is_not_overwritten(cpu_plugin: Cpu) -> Non
         helper.make_node("Add", ["a", "b"], ["c"]),
         helper.make_node("Mul", ["c", "a"], ["y"]),
     ]
-    cpu_plugin.check(nodes, {"x": some((2000,))}, fuse=0)
+    cpu_plugin.check(nodes, {"x": some((2000,))}, fusion=0)

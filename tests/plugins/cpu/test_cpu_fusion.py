@@ -30,7 +30,7 @@ def both_ways(
 ) -> ephost.InferenceSession:
     """Compares a session with fusions and one without; returns the former."""
     model = make_model(nodes, feeds, outputs, constants, open_shapes=open_shapes)
-    fused, plain = cpu.session(model), cpu.session(model, fuse=0)
+    fused, plain = cpu.session(model), cpu.session(model, fusion=0)
     for found, expected in zip(fused.run(None, feeds), plain.run(None, feeds), strict=True):
         assert found.dtype == expected.dtype
         assert found.shape == expected.shape
@@ -96,8 +96,8 @@ def test_constants_of_higher_rank_count_for_the_shape(cpu_plugin: Cpu) -> None:
     both_ways(cpu_plugin, nodes, {"x": some(3)}, ["y"], {"k": np.float32([[[2]]])})
 
 
-@pytest.mark.parametrize("fuse", [0, 1])
-def test_masked_softmax_is_zero_where_the_model_says_so(cpu_plugin: Cpu, fuse: int) -> None:
+@pytest.mark.parametrize("fusion", [0, 1])
+def test_masked_softmax_is_zero_where_the_model_says_so(cpu_plugin: Cpu, fusion: int) -> None:
     nodes = [
         helper.make_node("Softmax", ["x"], ["s"]),
         helper.make_node("IsNaN", ["s"], ["n"]),
@@ -106,7 +106,7 @@ def test_masked_softmax_is_zero_where_the_model_says_so(cpu_plugin: Cpu, fuse: i
     x = some(4, 30)
     x[2] = -np.inf
     model = make_model(nodes, {"x": x}, ["y"], {"zero": np.float32(0)})
-    y = cpu_plugin.run(model, {"x": x}, fuse=fuse)[0]
+    y = cpu_plugin.run(model, {"x": x}, fusion=fusion)[0]
     assert (y[2] == 0).all()
     np.testing.assert_allclose(y.sum(-1), [1, 1, 0, 1], rtol=1e-6)
 
@@ -124,7 +124,7 @@ def test_a_tree_is_one_step_of_a_run(cpu_plugin: Cpu, tmp_path: Path) -> None:
         options = ephost.SessionOptions()
         options.enable_profiling = True
         options.profile_file_prefix = str(tmp_path / f"steps{fuse}")
-        options.add_provider_for_devices([cpu_plugin.device], {"fuse": str(fuse)})
+        options.add_provider_for_devices([cpu_plugin.device], {"fusion": str(fuse)})
         model = make_model(nodes, feeds, ["y"]).SerializeToString()
         session = ephost.InferenceSession(model, options)
         session.run(None, feeds)
