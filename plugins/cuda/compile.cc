@@ -1,4 +1,5 @@
 /* What an EP claims of a graph, and the fused nodes that the host then runs. */
+#include <algorithm>
 #include <set>
 
 #include "../compiler/groups.h"
@@ -165,6 +166,25 @@ std::vector<size_t> places_of(const ephost::Api& api, const std::vector<const Or
   return places;
 }
 
+/* Without NVIDIA's libraries models run, and more slowly than anybody would expect. */
+void tell_what_is_missing(Ep& ep, const Graph& graph) {
+  Libraries& libraries = *ep.mine->libraries;
+  const auto has = [&](std::initializer_list<const char*> types) {
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node* node) {
+      return std::any_of(types.begin(), types.end(), [&](const char* type) { return node->type == type; });
+    });
+  };
+  if (!ep.told_of_blas && has({"MatMul", "Gemm"}) && libraries.blas() == nullptr) {
+    ep.told_of_blas = true;
+    ep.log(ORT_LOGGING_LEVEL_WARNING,
+           "products of matrices run on a slow kernel: " + libraries.why_no_blas());
+  }
+  if (!ep.told_of_dnn && has({"Conv"}) && libraries.dnn() == nullptr) {
+    ep.told_of_dnn = true;
+    ep.log(ORT_LOGGING_LEVEL_WARNING, "convolutions run on a slow kernel: " + libraries.why_no_dnn());
+  }
+}
+
 std::unique_ptr<Compiled> compile(Ep& ep, const OrtGraph* origin, const OrtNode* fused) {
   const ephost::Api api = api_of(ep);
   auto compiled = std::make_unique<Compiled>();
@@ -179,6 +199,7 @@ std::unique_ptr<Compiled> compile(Ep& ep, const OrtGraph* origin, const OrtNode*
   fuse_products(graph.get());
   graph->remove_unused();
   graph->sort();
+  tell_what_is_missing(ep, *graph);
   compiled->program = std::make_unique<Program>(std::move(graph), ep.pool(), *ep.mine->libraries, ep.options);
   const Program& program = *compiled->program;
   size_t num_inputs = 0, num_outputs = 0;

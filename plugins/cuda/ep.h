@@ -17,9 +17,10 @@ struct Ep {
   const OrtLogger* logger = nullptr; /* the session's */
   const DeviceMemory* mine = nullptr;
   Options options;
-  std::unique_ptr<Pool> own_pool;     /* where the session has a limit */
-  std::unique_ptr<Stream> own_stream; /* for hosts that give none */
-  std::mutex lock;                    /* of own_stream */
+  std::unique_ptr<Pool> own_pool;                 /* where the session has a limit */
+  std::unique_ptr<Stream> own_stream;             /* for hosts that give none */
+  std::mutex lock;                                /* of own_stream */
+  bool told_of_blas = false, told_of_dnn = false; /* while it compiles */
 
   ~Ep();
   Device& device() const { return *mine->device; }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from cuda_harness import build_fake_driver, toolkit
+from cuda_harness import build_fake_cublaslt, build_fake_driver, toolkit
 from plugin_harness import ROOT, Runner, Tracer, build_plugin
 
 HOSTS = ["onnxruntime", "ephost"]
@@ -73,3 +73,9 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if toolkit() is None:
         pytest.skip("there is no nvcc, so no CUDA headers to build the make-believe driver with")
     return build_fake_driver(tmp_path_factory.mktemp("fake_cuda"))
+
+
+@pytest.fixture(scope="session")
+def fake_cublaslt(fake_cuda: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of a make-believe cuBLASLt, on that driver."""
+    return build_fake_cublaslt(tmp_path_factory.mktemp("fake_cublaslt"), fake_cuda)

@@ -77,6 +77,27 @@ def build_fake_driver(target: Path) -> Path:
     return library
 
 
+def build_fake_cublaslt(target: Path, driver: Path) -> Path:
+    """Compiles a cuBLASLt for that driver; returns the library."""
+    library = target / "libfake_cublaslt.so"
+    source = ROOT / "tests" / "plugins" / "fake_cublaslt" / "fake_cublaslt.cc"
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ]
+    words = ["c++", *flags, "-isystem", str(toolkit()), str(source), str(driver), "-o", str(library)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
+    return library
+
+
 def run_on_fake(
     library: Path, program: str, machine: str = "", hardware: list[dict] | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:

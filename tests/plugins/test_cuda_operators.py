@@ -256,6 +256,43 @@ check(nodes, {"x": real(2, 3, 8), "r": real(2, 3, 16)}, {"w": real(8, 16), "b": 
 """)
 
 
+def test_products_on_cublaslt_have_the_right_layouts(run: Run, fake_cublaslt: Path) -> None:
+    said = run(
+        """
+for a, b in (((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((4,), (4, 5)), ((3, 4), (4,)),
+             ((2, 3, 4), (1, 4, 5)), ((1, 3, 4), (6, 4, 5)), ((2, 5, 3, 4), (2, 5, 4, 2))):
+    for dtype, tolerance in ((np.float32, 1e-4), (np.float16, 1e-2)):
+        check(node("MatMul", ["a", "b"], ["y"]), {"a": real(*a, dtype=dtype), "b": real(*b, dtype=dtype)},
+              tolerance=tolerance)
+for ta in (0, 1):
+    for tb in (0, 1):
+        feeds = {"a": real(*((4, 3) if ta else (3, 4))), "b": real(*((5, 4) if tb else (4, 5)))}
+        check(node("Gemm", ["a", "b"], ["y"], transA=ta, transB=tb, alpha=0.5), feeds, tolerance=1e-4)
+        check(node("Gemm", ["a", "b", "c"], ["y"], transA=ta, transB=tb), feeds, {"c": real(5)}, tolerance=1e-4)
+nodes = [node("Transpose", ["k"], ["t"], perm=[0, 2, 1]), node("MatMul", ["q", "t"], ["m"]), node("Softmax", ["m"], ["y"])]
+check(nodes, {"q": real(2, 5, 8), "k": real(2, 6, 8)}, tolerance=1e-4)
+nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["a"]), node("Relu", ["a"], ["y"])]
+check(nodes, {"x": real(2, 3, 8)}, {"w": real(8, 16), "b": real(16)}, tolerance=1e-4)
+assert set(launches()) == {"cublasLtMatmul", "softmax_short_f32", "chain_flat_f32"}, set(launches())
+check(node("MatMul", ["a", "b"], ["y"]), {"a": real(2, 3), "b": real(3, 5000)}, tolerance=1e-4)
+assert launches()[-1] == "matmul_f32"  # where cuBLASLt has no algorithm
+check(node("MatMul", ["a", "b"], ["y"]), {"a": real(2, 1, 3, 4), "b": real(1, 5, 4, 2)}, tolerance=1e-4)
+assert launches()[-1] == "matmul_f32"  # batches with two distances
+""",
+        EPHOST_CUBLASLT_LIBRARY=str(fake_cublaslt),
+    )
+    assert said == ""
+
+
+def test_without_nvidias_libraries_a_session_says_that_it_is_slow(run: Run) -> None:
+    said = run("""
+import logging, sys
+logging.basicConfig(format="%(message)s", stream=sys.stdout, force=True)
+check([node("MatMul", ["x", "w"], ["m"]), node("MatMul", ["m", "w"], ["y"])], {"x": real(4, 4)}, {"w": real(4, 4)})
+""")
+    assert said.count("products of matrices run on a slow kernel: /nowhere.so: cannot open") == 1, said
+
+
 def test_convolutions_and_pools_are_right_without_cudnn(run: Run) -> None:
     run("""
 def conv(x, w, bias=False, **attributes):

@@ -13,8 +13,8 @@
  *
  * FAKE_CUDA in the environment describes the machine: devices=2 memory=64M capability=61 version=12040
  * init=CODE (cuInit's result); "capability=90,61" are those of two devices. fake_cuda_set changes while it
- * runs: fail=FUNCTION:CODE:SKIP (CODE 0 takes that back) (one call, after SKIP others), fault=KERNEL:CODE (when that kernel runs, the
- * device is lost), lose=CODE (now). fake_cuda_report tells what happened. */
+ * runs: fail=FUNCTION:CODE:SKIP (CODE 0 takes that back) (one call, after SKIP others), fault=KERNEL:CODE
+ * (when that kernel runs, the device is lost), lose=CODE (now). fake_cuda_report tells what happened. */
 #include <cuda.h>
 #include <sys/mman.h>
 
@@ -386,6 +386,19 @@ EXPORT const char* fake_cuda_report() {
     text += " launch=" + name;
   }
   return text.c_str();
+}
+
+/* ---- For other make-believe libraries ---- */
+
+EXPORT void fake_cuda_enqueue(CUstream stream, const char* name, void (*f)(void*), void* data) {
+  LOCK;
+  Stream* own = of(stream);
+  if (own == nullptr) {
+    (void)std::fprintf(stderr, "fake_cuda: %s on a stream that is not there\n", name);
+    std::abort();
+  }
+  launched.push_back(name);
+  queue(own, [=] { f(data); });
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------- */
