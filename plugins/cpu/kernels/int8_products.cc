@@ -287,7 +287,7 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
            "input and weights have the same rank, at least 3");
   p.expect(c.groups > 0 && from[1] == weights[1] * c.groups && weights[0] % c.groups == 0,
            "the channels of input, weights and groups do not fit each other");
-  c.window = window_of(p, from, Dims(weights.begin() + 2, weights.end()));
+  c.window = window_of(p.node, from, Dims(weights.begin() + 2, weights.end()));
   const Window& win = c.window;
   c.batch = from[0];
   c.channels = from[1];
