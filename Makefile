@@ -3,6 +3,8 @@
 #   make demo      that, and a real model on two plugins: samples/recognize_text.py
 #   make test      that, and the tests
 #   make test-gpu  the tests that need an NVIDIA GPU; without one each is skipped, with the reason
+#   make vendor-report  that, and how a sample of ONNX's node tests does on vendors' plugins in both hosts, in
+#                  build/develop/vendor-report (report.md, report.json)
 #   make lint      that, and what the sources are held to besides the tests
 #   make docs      the documentation as a site, with the API reference, in site/
 #   make clean     removes what these made
@@ -24,7 +26,7 @@ ifeq ($(shell uname -sm),Linux x86_64)
 BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
 endif
 
-.PHONY: develop demo test test-gpu lint docs clean
+.PHONY: develop demo test test-gpu lint docs clean vendor-report
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
@@ -50,6 +52,11 @@ test: develop
 
 test-gpu: develop
 	python -m pytest -m gpu $(TEST_ARGS)
+
+# Status 1 is a case that onnxruntime does better, which the report lists: docs/vendors.md knows some.
+vendor-report: develop
+	python -m tests.vendor.report $(BUILD)/vendor-report --vendor none --vendor nxrt --vendor ggml --every 6 \
+	  || [ $$? -eq 1 ]
 
 lint: develop
 	.ci/lint $(BUILD)
