@@ -5,6 +5,7 @@
 namespace ephost::cpu {
 
 void fuse(Graph* graph) {
+  fuse_quantized(graph);
   fold_into_convolutions(graph);
   fuse_convolutions(graph);
   fuse_batch_norms(graph);

@@ -11,6 +11,9 @@ void fuse(Graph* graph);
 
 // Makes "ephost.Elementwise" of trees of elementwise nodes: see kernels/expression.h.
 void fuse_elementwise(Graph* graph);
+// Makes operators on bytes of those on floats in quantised models, and one operator of each dynamically
+// quantised matrix product.
+void fuse_quantized(Graph* graph);
 
 }  // namespace ephost::cpu
 

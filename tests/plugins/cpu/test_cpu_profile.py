@@ -17,7 +17,7 @@ def _options(host, device, folder: Path):  # type: ignore[no-untyped-def]
     options.enable_profiling = True
     options.profile_file_prefix = str(folder / host.__name__)
     options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_provider_for_devices([device], {})
+    options.add_provider_for_devices([device], {"fusion": "0"})
     return options
 
 

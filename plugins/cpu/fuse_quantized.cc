@@ -1,0 +1,336 @@
+// Quantised models: operators on floats between DequantizeLinear and QuantizeLinear become operators on
+// bytes, and what follows a MatMulInteger of a dynamically quantised input becomes part of it.
+#include <algorithm>
+#include <cmath>
+
+#include "fuse.h"
+
+namespace ephost::cpu {
+namespace {
+
+bool byte_type(DType type) { return type == DType::kUint8 || type == DType::kInt8; }
+
+bool is_either(const Node& node, const char* type) { return node.is(type) || node.is("com.microsoft", type); }
+
+// x as it was before it was dequantised (or after it was quantised), with its scale and zero point (null: 0).
+struct Quantization {
+  Value *x = nullptr, *scale = nullptr, *zero = nullptr;
+  Node* node = nullptr;
+  explicit operator bool() const { return x != nullptr; }
+  bool single() const { return scale->is_scalar(); }
+  // One scale for each index of this axis of a constant, or a single one.
+  bool along(int64_t axis) const {
+    if (single()) {
+      return true;
+    }
+    const int64_t rank = static_cast<int64_t>(x->dims.size());
+    int64_t mine = node->i("axis", 1);
+    mine += mine < 0 ? rank : 0;
+    return x->constant != nullptr && axis < rank && mine == axis && node->i("block_size", 0) == 0 &&
+           scale->has_shape && scale->dims == Dims{x->dims[static_cast<size_t>(axis)]};
+  }
+};
+
+Quantization dequantized(const Value* value) {
+  Quantization q;
+  Node* node = value == nullptr ? nullptr : value->producer;
+  if (node != nullptr && is_either(*node, "DequantizeLinear") && node->in(0) != nullptr &&
+      byte_type(node->in(0)->type) && node->in(1) != nullptr && node->in(1)->type == DType::kFloat &&
+      node->i("output_dtype", 0) <= 1) {
+    q = {node->in(0), node->in(1), node->in(2), node};
+  }
+  return q;
+}
+
+// The QuantizeLinear that alone reads this value, to bytes of one scale.
+Quantization quantized(const Value* value) {
+  Quantization q;
+  Node* node = only_consumer(value);
+  if (node != nullptr && is_either(*node, "QuantizeLinear") && node->in(0) == value &&
+      byte_type(node->out()->type) && node->in(1) != nullptr && node->in(1)->type == DType::kFloat &&
+      node->in(1)->is_scalar() && (node->in(2) != nullptr || node->out()->type == DType::kUint8)) {
+    q = {node->out(), node->in(1), node->in(2), node};
+  }
+  return q;
+}
+
+// The zero point, made if there is none.
+Value* zero_of(Graph* graph, const Quantization& q) {
+  if (q.zero != nullptr) {
+    return q.zero;
+  }
+  const Dims dims = q.single() ? Dims{} : q.scale->dims;
+  TensorPtr zeros = make_tensor(q.x->type, dims);
+  std::fill_n(static_cast<uint8_t*>(mutable_data(zeros)), zeros->bytes(), uint8_t{0});
+  return graph->add_constant(zeros);
+}
+
+// Whether the lowest byte stands for 0, so that limiting to it is what Relu does.
+bool starts_at_zero(const Quantization& q) {
+  int64_t zero = 0;
+  return (q.zero == nullptr || scalar(q.zero, &zero)) && zero == (q.x->type == DType::kInt8 ? -128 : 0);
+}
+
+// A bias as 32-bit integers of the scale a * b: it is that already, or a constant that can be made so. False
+// if it is neither; null for no bias.
+bool integer_bias(Graph* graph, Value* bias, const Quantization& a, const Quantization& b, Value** out) {
+  *out = nullptr;
+  if (bias == nullptr) {
+    return true;
+  }
+  float a_scale = 0;
+  if (!scalar(a.scale, &a_scale) || b.scale->constant == nullptr) {
+    return false;
+  }
+  const float* b_scale = b.scale->constant->as<float>();
+  const int64_t b_scales = count(b.scale->constant->dims);
+  const Node* node = bias->producer;
+  if (node != nullptr && is_either(*node, "DequantizeLinear") && node->in(0)->type == DType::kInt32) {
+    const Value* scale = node->in(1);
+    if (node->in(0)->constant == nullptr || scale->constant == nullptr || scale->type != DType::kFloat) {
+      return false;
+    }
+    const int64_t n = count(scale->constant->dims);
+    for (int64_t i = 0; i < std::max(n, b_scales); ++i) {
+      const float expected = a_scale * b_scale[b_scales == 1 ? 0 : std::min(i, b_scales - 1)];
+      const float found = scale->constant->as<float>()[n == 1 ? 0 : std::min(i, n - 1)];
+      if (std::abs(found - expected) > 1e-3f * std::abs(expected)) {
+        return false;
+      }
+    }
+    std::vector<int64_t> zeros;
+    if (node->in(2) != nullptr &&
+        !(integers(node->in(2), &zeros) &&
+          std::all_of(zeros.begin(), zeros.end(), [](int64_t z) { return z == 0; }))) {
+      return false;
+    }
+    *out = node->in(0);
+    return true;
+  }
+  if (bias->constant == nullptr || bias->type != DType::kFloat) {
+    return false;
+  }
+  const int64_t n = count(bias->constant->dims);
+  if (b_scales != 1 && b_scales != n) {
+    return false;
+  }
+  std::vector<int32_t> values;
+  for (int64_t i = 0; i < n; ++i) {
+    const double value = static_cast<double>(bias->constant->as<float>()[i]) /
+                         (static_cast<double>(a_scale) * static_cast<double>(b_scale[b_scales == 1 ? 0 : i]));
+    if (!(std::abs(value) < 1e9)) {
+      return false;
+    }
+    values.push_back(static_cast<int32_t>(std::lrint(value)));
+  }
+  *out = graph->add_constant(make_tensor<int32_t>(DType::kInt32, {n}, values));
+  return true;
+}
+
+// Puts a new node in the place of the one that makes `value`.
+Node* replace(Graph* graph, Value* value, const char* domain, const char* type, std::vector<Value*> inputs,
+              const Node& like) {
+  const std::string name = like.name;
+  const auto attributes = like.attributes;
+  graph->remove(value->producer);
+  Node* made = graph->add_node(domain, type, std::move(inputs), {value}, name);
+  made->attributes = attributes;
+  made->version = domain[0] == '\0' ? 10 : 1;
+  return made;
+}
+
+// What a float operator is followed by: its quantisation, a Relu between being part of that.
+Quantization after(const Value* value, bool with_relu) {
+  Quantization q = quantized(value);
+  if (!q && with_relu) {
+    const Node* relu = only_consumer(value);
+    if (relu != nullptr && relu->is("Relu")) {
+      q = quantized(relu->out());
+      if (q && !starts_at_zero(q)) {
+        q = {};
+      }
+    }
+  }
+  return q;
+}
+
+void convolution(Graph* graph, Node* node) {
+  const Quantization x = dequantized(node->in(0)), w = dequantized(node->in(1));
+  const Quantization y = after(node->out(), true);
+  Value* bias = nullptr;
+  if (!x || !w || !y || !x.single() || w.x->constant == nullptr || !w.along(0) ||
+      !integer_bias(graph, node->in(2), x, w, &bias)) {
+    return;
+  }
+  std::vector<Value*> inputs = {x.x,     x.scale,           zero_of(graph, x), w.x,
+                                w.scale, zero_of(graph, w), y.scale,           zero_of(graph, y)};
+  if (bias != nullptr) inputs.push_back(bias);
+  replace(graph, y.x, "", "QLinearConv", std::move(inputs), *node);
+}
+
+void product(Graph* graph, Node* node) {
+  const bool gemm = node->is("Gemm"), transposed = gemm && node->i("transB", 0) != 0;
+  const Quantization a = dequantized(node->in(0)), b = dequantized(node->in(1));
+  if (!a || !b || !a.single() || !b.x->has_shape || b.x->dims.empty() ||
+      (!b.single() && b.x->dims.size() != 2) ||
+      !b.along(transposed ? 0 : static_cast<int64_t>(b.x->dims.size()) - 1)) {
+    return;
+  }
+  const Quantization y = after(node->out(), true);
+  std::vector<Value*> inputs = {a.x, a.scale, zero_of(graph, a), b.x, b.scale, zero_of(graph, b)};
+  if (gemm) {
+    Value* bias = nullptr;
+    if (node->i("transA", 0) != 0 || node->f("alpha", 1) != 1 || node->f("beta", 1) != 1 ||
+        b.x->constant == nullptr || !integer_bias(graph, node->in(2), a, b, &bias) ||
+        (bias != nullptr && count(bias->constant->dims) != b.x->dims[transposed ? 0 : 1])) {
+      return;
+    }
+    inputs.push_back(bias);
+    if (y) {
+      inputs.push_back(y.scale);
+      inputs.push_back(zero_of(graph, y));
+    }
+    replace(graph, y ? y.x : node->out(), "com.microsoft", "QGemm", std::move(inputs), *node);
+  } else if (y) {
+    inputs.push_back(y.scale);
+    inputs.push_back(zero_of(graph, y));
+    replace(graph, y.x, "", "QLinearMatMul", std::move(inputs), *node);
+  } else {
+    replace(graph, node->out(), "com.microsoft", "MatMulIntegerToFloat",
+            {a.x, b.x, a.scale, b.scale, a.zero, b.zero}, *node);
+  }
+}
+
+void sum_or_product(Graph* graph, Node* node) {
+  const Quantization a = dequantized(node->in(0)), b = dequantized(node->in(1));
+  const Quantization y = after(node->out(), true);
+  if (!a || !b || !y || !a.single() || !b.single() || a.x->type != b.x->type || a.x->type != y.x->type) {
+    return;
+  }
+  replace(graph, y.x, "com.microsoft", node->is("Add") ? "QLinearAdd" : "QLinearMul",
+          {a.x, a.scale, zero_of(graph, a), b.x, b.scale, zero_of(graph, b), y.scale, zero_of(graph, y)},
+          *node);
+}
+
+// Operators that only move elements, between dequantisation and the same quantisation: they move bytes.
+void movement(Graph* graph, Node* node) {
+  const Quantization x = dequantized(node->in(0)), y = quantized(node->out());
+  if (!x || !y || !x.single() || x.x->type != y.x->type) {
+    return;
+  }
+  float x_scale = 0, y_scale = 0;
+  int64_t x_zero = 0, y_zero = 0;
+  if (!scalar(x.scale, &x_scale) || !scalar(y.scale, &y_scale) || x_scale != y_scale ||
+      (x.zero != nullptr && !scalar(x.zero, &x_zero)) || (y.zero != nullptr && !scalar(y.zero, &y_zero)) ||
+      x_zero != y_zero) {
+    return;
+  }
+  std::vector<Value*> inputs = node->inputs;
+  inputs[0] = x.x;
+  const int version = node->version;
+  const std::string type = node->type;
+  replace(graph, y.x, "", type.c_str(), std::move(inputs), *node)->version = version;
+}
+
+// Rows of a quantised table: taken first, dequantised then.
+void gather(Graph* graph, Node* node) {
+  const Quantization x = dequantized(node->in(0));
+  if (!x || !x.single() || x.x->constant == nullptr) {
+    return;
+  }
+  const Node like = *node;
+  Value* rows = graph->add_like(node->out());
+  rows->type = x.x->type;
+  Value* out = node->out();
+  const Node dequantize = *x.node;
+  Node* made = replace(graph, out, "", "DequantizeLinear", {rows, x.scale, x.zero}, dequantize);
+  made->domain = dequantize.domain;
+  made->version = dequantize.version;
+  Node* taken = graph->add_node("", "Gather", {x.x, like.in(1)}, {rows}, like.name);
+  taken->attributes = like.attributes;
+  taken->version = like.version;
+}
+
+// MatMulInteger, Cast, Mul by the product of the scales, and Add of a bias.
+void dynamic_product(Graph* graph, Node* node) {
+  Node* cast = only_consumer(node->out());
+  const Value* a = node->in(0);
+  const Node* quantize = a == nullptr ? nullptr : a->producer;
+  const Value* b = node->in(1);
+  if (cast == nullptr || !cast->is("Cast") || cast->i("to", 0) != static_cast<int64_t>(DType::kFloat) ||
+      quantize == nullptr || !quantize->is("DynamicQuantizeLinear") || quantize->out(0) != a ||
+      b == nullptr || b->constant == nullptr || b->dims.size() != 2) {
+    return;
+  }
+  Node* scaled = only_consumer(cast->out());
+  if (scaled == nullptr || !scaled->is("Mul")) {
+    return;
+  }
+  const Value* factor = scaled->in(0) == cast->out() ? scaled->in(1) : scaled->in(0);
+  const Node* scales = factor == nullptr ? nullptr : factor->producer;
+  if (scales == nullptr || !scales->is("Mul")) {
+    return;
+  }
+  const size_t mine = scales->in(0) == quantize->out(1) ? 0 : 1;
+  Value* b_scale = scales->in(1 - mine);
+  const Dims columns{b->dims[1]};
+  if (scales->in(mine) != quantize->out(1) || b_scale->constant == nullptr ||
+      b_scale->type != DType::kFloat || (!b_scale->is_scalar() && b_scale->constant->dims != columns)) {
+    return;
+  }
+  Value* zero = node->in(3);
+  if (zero != nullptr && !zero->is_scalar() &&
+      (zero->constant == nullptr || zero->constant->dims != columns)) {
+    return;
+  }
+  Value *out = scaled->out(), *bias = nullptr;
+  Node* add = only_consumer(out);
+  if (add != nullptr && add->is("Add")) {
+    Value* other = add->in(0) == out ? add->in(1) : add->in(0);
+    if (other != nullptr && other->constant != nullptr && other->constant->dims == columns) {
+      bias = other;
+      out = add->out();
+    }
+  }
+  std::vector<Value*> inputs = {node->in(0), node->in(1), scales->in(mine), b_scale, node->in(2), zero};
+  if (bias != nullptr) inputs.push_back(bias);
+  replace(graph, out, "com.microsoft", "MatMulIntegerToFloat", std::move(inputs), *node);
+}
+
+}  // namespace
+
+void fuse_quantized(Graph* graph) {
+  const auto each = [&](const auto& pass) {
+    const std::vector<Node*> nodes = graph->nodes;
+    for (Node* node : nodes) {
+      if (!node->removed && !node->outputs.empty() && node->out() != nullptr) pass(node);
+    }
+    graph->remove_unused();
+    graph->sort();
+  };
+  each([&](Node* node) {
+    static constexpr const char* kMovements[] = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"};
+    if (node->is("Conv")) {
+      convolution(graph, node);
+    } else if (node->is("MatMul") || node->is("Gemm")) {
+      product(graph, node);
+    } else if (node->is("Add") || node->is("Mul")) {
+      sum_or_product(graph, node);
+    } else if (node->is("Gather")) {
+      gather(graph, node);
+    } else if (node->is("MatMulInteger")) {
+      dynamic_product(graph, node);
+    } else if (std::any_of(std::begin(kMovements), std::end(kMovements),
+                           [&](const char* type) { return node->is(type); })) {
+      movement(graph, node);
+    }
+  });
+  // Constants that are still dequantised are for kernels that want floats: they are folded after all.
+  for (Node* node : graph->nodes) {
+    if (is_either(*node, "DequantizeLinear") && node->in(0) != nullptr && node->in(0)->constant != nullptr) {
+      node->domain = "ephost";
+    }
+  }
+}
+
+}  // namespace ephost::cpu
