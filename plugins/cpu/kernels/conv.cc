@@ -6,6 +6,7 @@
 #include "kernels.h"
 #include "post.h"
 #include "window.h"
+#include "winograd.h"
 
 namespace ephost::cpu {
 namespace {
@@ -189,6 +190,21 @@ std::string key_of(const Problem& c) {
   return (c.transposed ? "deconvolution " : "convolution ") + std::to_string(c.groups);
 }
 
+// 0 where Winograd's method does not fit.
+int tile_of(const Problem& c) {
+  return c.transposed ? 0 : winograd_tile({c.source, c.weights, c.target, c.window, c.groups});
+}
+
+// Packs weights for oneDNN.
+std::shared_ptr<dnn::Packed> pack_direct(const Problem& c, const TensorPtr& constant, const Md& to) {
+  TensorPtr from = constant;
+  const int tile = tile_of(c);
+  if (constant->data == nullptr && !dnn::packed_form(constant, key_of(c)).has_value() && tile != 0) {
+    from = winograd_original(constant, tile);
+  }
+  return dnn::packed(constant, key_of(c), weight_md(c), from->data, to);
+}
+
 // A primitive description, of either kind.
 struct Made {
   dnnl::primitive primitive;
@@ -243,6 +259,14 @@ bool good(const std::optional<Made>& made, const Problem& c) {
          dnn::layout_of(made->mds.target, c.target).has_value();
 }
 
+// The layout in which Winograd's method can take oneDNN's place, so that those of neighbours fit: if it can.
+std::optional<Layout> winograd_layout(const Made& made, const Problem& c) {
+  const std::optional<Layout> from = dnn::layout_of(made.mds.source, c.source);
+  const bool fits = from == dnn::layout_of(made.mds.target, c.target) &&
+                    (from == Layout::kBlock8 || from == Layout::kChannelsLast);
+  return fits ? from : std::nullopt;
+}
+
 Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
   std::vector<Dims> operand_dims;
   bool same_shape = true;
@@ -272,6 +296,18 @@ Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
     made = make(c, mds, attr, true);
     if (!good(made, c) && !posts.empty()) {
       fused = false;
+    }
+  }
+  const int tile = constant && fused && good(made, c) ? tile_of(c) : 0;
+  if (const std::optional<Layout> layout = tile == 0 ? std::nullopt : winograd_layout(*made, c);
+      layout.has_value()) {
+    const WinogradProblem problem{c.source, c.weights, c.target, c.window, c.groups};
+    if (has_winograd_weights(p.constant(1), tile) ||
+        (p.constant(1)->data != nullptr && winograd_worth(problem, tile))) {
+      p.require(0, *layout);
+      for (int i = kOperands; i < p.inputs(); ++i) p.require(i, *layout);
+      p.out(0, DType::kFloat, c.target, *layout);
+      return winograd(p, problem, tile, *layout, c.biased, posts, kOperands);
     }
   }
   // Other shapes may like another form of the weights better, but not so much that it is worth a copy.
@@ -328,7 +364,7 @@ Kernel on_onednn(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
   }
   std::shared_ptr<dnn::Packed> weights;
   if (constant) {
-    weights = dnn::packed(p.constant(1), key, original, p.constant(1)->data, made->mds.weights);
+    weights = pack_direct(c, p.constant(1), made->mds.weights);
   }
   const auto primitive = std::make_shared<dnn::Primitive>(made->primitive, std::move(arguments));
   const size_t primitive_scratch = (made->scratch.get_size() + 63) & ~size_t{63};
@@ -390,7 +426,7 @@ Kernel conv(Prepare& p, const Problem& c) {
     // As they are in the model: which may be gone.
     std::shared_ptr<dnn::Packed> weights;
     if (p.constant(1) != nullptr) {
-      weights = dnn::packed(p.constant(1), key_of(c), weight_md(c), p.constant(1)->data, weight_md(c));
+      weights = pack_direct(c, p.constant(1), weight_md(c));
     }
     return [=, loops = plain_loops<float>(c, weights)](const Args& args) {
       loops(args);
@@ -428,7 +464,8 @@ void pack(const Node& node) {
   } catch (const Error&) {
     return;  // The run will say what is wrong.
   }
-  if (dnn::packed_form(w, key_of(c)).has_value()) {
+  const int tile = tile_of(c);
+  if (dnn::packed_form(w, key_of(c)).has_value() || (tile != 0 && has_winograd_weights(w, tile))) {
     return;
   }
   Mds mds;
@@ -437,6 +474,10 @@ void pack(const Node& node) {
   mds.bias = c.biased ? dnn::plain({c.target[1]}) : Md();
   mds.target = dnn::any(c.target);
   const std::optional<Made> made = make(c, mds, dnn::attributes(), true);
+  if (tile != 0 && made.has_value() && winograd_layout(*made, c).has_value()) {
+    winograd_weights(w, tile);
+    return;
+  }
   dnn::packed(w, key_of(c), weight_md(c), w->data, made.has_value() ? made->mds.weights : weight_md(c));
 }
 

@@ -62,6 +62,26 @@ struct GemmBlock {
 
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
 
+// One tile of a convolution by Winograd's method. Channels are taken by eight, which lie side by side; a tile
+// is 2x2 or 4x4 outputs, for which it reads 4x4 or 6x6 inputs and multiplies in 16 or 36 points.
+struct WinogradInput {
+  const float* from;                         // An image.
+  int64_t block_step, row_step, pixel_step;  // From eight channels to the next, and between pixels.
+  int64_t blocks, height, width;
+  int64_t y, x;  // Of the tile's first input: what lies outside of the image counts as 0.
+  float* to;     // Point p of channel c: to[p * step + c].
+  int64_t step;
+};
+struct WinogradOutput {
+  const float* from;  // As WinogradInput::to.
+  int64_t step;
+  const float* bias;  // One for each channel, or null.
+  float* to;          // As WinogradInput::from.
+  int64_t block_step, row_step, pixel_step;
+  int64_t blocks, height, width;
+  int64_t y, x;  // Of the tile's first output; what lies outside is not written.
+};
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
@@ -74,6 +94,9 @@ struct Simd {
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
+  // For tiles of 2x2 and of 4x4 outputs.
+  void (*winograd_input[2])(const WinogradInput& tile) = {};
+  void (*winograd_output[2])(const WinogradOutput& tile) = {};
 
   // Rows of float32 that lie in one piece.
   float (*reduce[4])(const float* x, int64_t n, float start) = {};  // By Reduction.

@@ -147,3 +147,47 @@ def test_weights_that_two_convolutions_share_are_packed_for_both(cpu_plugin: Cpu
     cpu_plugin.check_beside_onnxruntime(
         nodes, {"x": random(1, 8, 9, 9)}, ["c"], constants, rtol=1e-3, atol=1e-3
     )
+
+
+@pytest.mark.parametrize("channels", [(32, 32), (16, 40), (160, 200)])
+@pytest.mark.parametrize("size", [(12, 12), (15, 22), (26, 7)])
+@pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 2, 1, 0]])
+def test_tiles_of_a_convolution(
+    cpu_plugin: Cpu, channels: tuple[int, int], size: tuple[int, int], pads: list[int]
+) -> None:
+    """Channels and sizes for which Winograd's method is chosen, with what is fused into it."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Conv", ["a", "w", "b"], ["c"], pads=pads),
+        helper.make_node("Relu", ["r"], ["s"]),
+        helper.make_node("Add", ["c", "s"], ["d"]),
+        helper.make_node("HardSwish", ["d"], ["y"]),
+    ]
+    inputs, outputs = channels
+    constants = {"w0": random(inputs, 5, 1, 1), "w": random(outputs, inputs, 3, 3) / 20, "b": random(outputs)}
+    height, width = size[0] + pads[0] + pads[2] - 2, size[1] + pads[1] + pads[3] - 2
+    feeds = {"x": random(2, 5, *size), "r": random(2, outputs, height, width)}
+    for threads in (1, 3):
+        cpu_plugin.check_beside_onnxruntime(
+            nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4, intra_op_num_threads=threads
+        )
+
+
+@pytest.mark.parametrize("channels", [32, 200])
+def test_transformed_weights_serve_shapes_that_the_method_does_not_fit(
+    cpu_plugin: Cpu, channels: int
+) -> None:
+    """A sum that is broadcast only in the run: the weights' original is made from the transformed ones."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["q", "v"], ["r"]),
+        helper.make_node("Add", ["c", "r"], ["y"]),
+    ]
+    feeds = {"x": random(1, channels, 9, 9), "q": random(1, 3, 9, 9)}
+    constants = {"w": random(channels, channels, 3, 3), "v": random(channels, 3, 1, 1)}
+    model = make_model(nodes, feeds, ["y"], constants, open_shapes=True)
+    session, plain = cpu_plugin.session(model), cpu_plugin.session(model, fusion=0)
+    for shape in [(1, 3, 9, 9), (1, 3, 1, 1), (1, 3, 1, 9)]:
+        feeds["q"] = random(*shape)
+        found, expected = session.run(None, feeds)[0], plain.run(None, feeds)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
