@@ -1,10 +1,12 @@
 #include "fuse.h"
 
+#include "../compiler/einsum.h"
 #include "../compiler/post.h"
 
 namespace ephost::cpu {
 
 void fuse(Graph* graph) {
+  rewrite_einsum(graph);
   fuse_quantized(graph);
   fold_into_convolutions(graph);
   fuse_convolutions(graph);

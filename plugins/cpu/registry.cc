@@ -6,6 +6,7 @@ namespace ephost::cpu {
 const Registry& Registry::get() {
   static const Registry registry = [] {
     Registry all;
+    add_algebra(&all);
     add_control_flow(&all);
     add_elementwise(&all);
     add_conv(&all);
@@ -18,6 +19,7 @@ const Registry& Registry::get() {
     add_pool(&all);
     add_quantize(&all);
     add_resize(&all);
+    add_sampling(&all);
     add_selection(&all);
     add_normalize(&all);
     add_reduce(&all);

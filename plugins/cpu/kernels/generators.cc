@@ -12,41 +12,13 @@
 namespace ephost::cpu {
 namespace {
 
+// The numbers of the ABI are those of ONNX.
 DType type_attribute(const Node& node, const char* name, DType otherwise) {
-  const int64_t onnx = node.i(name, 0);
-  // TensorProto's numbers; those of the ABI are in another order.
-  switch (onnx) {
-    case 0:
-      return otherwise;
-    case 1:
-      return DType::kFloat;
-    case 2:
-      return DType::kUint8;
-    case 3:
-      return DType::kInt8;
-    case 4:
-      return DType::kUint16;
-    case 5:
-      return DType::kInt16;
-    case 6:
-      return DType::kInt32;
-    case 7:
-      return DType::kInt64;
-    case 9:
-      return DType::kBool;
-    case 10:
-      return DType::kFloat16;
-    case 11:
-      return DType::kDouble;
-    case 12:
-      return DType::kUint32;
-    case 13:
-      return DType::kUint64;
-    case 16:
-      return DType::kBFloat16;
-    default:
-      return DType::kUndefined;
-  }
+  const int64_t number = node.i(name, 0);
+  const DType type = number == 0                 ? otherwise
+                     : number > 0 && number < 64 ? static_cast<DType>(number)
+                                                 : DType::kUndefined;
+  return kAny.has(type) ? type : DType::kUndefined;
 }
 
 std::string type_is_known(const Node& node) {

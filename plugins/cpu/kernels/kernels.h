@@ -6,6 +6,7 @@
 
 namespace ephost::cpu {
 
+void add_algebra(Registry* registry);
 void add_control_flow(Registry* registry);
 void add_elementwise(Registry* registry);
 void add_conv(Registry* registry);
@@ -18,6 +19,7 @@ void add_norm(Registry* registry);
 void add_pool(Registry* registry);
 void add_quantize(Registry* registry);
 void add_resize(Registry* registry);
+void add_sampling(Registry* registry);
 void add_selection(Registry* registry);
 void add_normalize(Registry* registry);
 void add_reduce(Registry* registry);

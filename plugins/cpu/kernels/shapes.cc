@@ -102,6 +102,24 @@ Kernel shape(Prepare& p) {
   return nullptr;
 }
 
+// The same bits under another type, of as many bytes.
+DType cast_type(const Node& node) {
+  const int64_t number = node.i("to", 0);
+  return number > 0 && number < 64 ? static_cast<DType>(number) : DType::kUndefined;
+}
+
+std::string bits_fit(const Node& node) {
+  const size_t from = size_of(node.in(0)->type), to = size_of(cast_type(node));
+  return from == to && from != 0 ? "" : "types of another size";
+}
+
+Kernel bit_cast(Prepare& p) {
+  p.expect(size_of(p.type(0)) == size_of(cast_type(p.node)), "the types have different sizes");
+  p.out(0, cast_type(p.node), p.dims(0));
+  p.alias(0, 0);
+  return nullptr;
+}
+
 }  // namespace
 
 void add_shapes(Registry* registry) {
@@ -110,6 +128,7 @@ void add_shapes(Registry* registry) {
   registry->add({.type = "Unsqueeze", .prepare = unsqueeze});
   registry->add({.type = "Flatten", .prepare = flatten});
   registry->add({.type = "Identity", .prepare = [](Prepare& p) { return rename(p, p.dims(0)); }});
+  registry->add({.type = "BitCast", .supports = bits_fit, .prepare = bit_cast});
   registry->add({.type = "Shape", .prepare = shape});
   registry->add({.type = "Size", .prepare = [](Prepare& p) -> Kernel {
                    p.give(0, make_tensor<int64_t>(DType::kInt64, {}, {p.in(0).count()}));
