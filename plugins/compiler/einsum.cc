@@ -104,7 +104,8 @@ bool rewrite(Graph* graph, Node* node) {
     return false;
   }
   Value *a = node->in(0), *b = node->in(1);
-  // MatMul broadcasts batches as Einsum does. It does not broadcast what it sums over: a length of 1 stays.
+  // MatMul broadcasts batches as Einsum does, but not what it sums over: a length of 1 there stays with
+  // Einsum. Lengths that the model leaves open are taken to be equal.
   Equation e;
   if (!a->has_shape || !b->has_shape || a->type != DType::kFloat || b->type != DType::kFloat ||
       !parse_equation(node->s("equation", ""), {a->dims.size(), b->dims.size()}, &e)) {

@@ -1,0 +1,64 @@
+"""Einsum: products of matrices become MatMul, everything else is summed term by term."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+SIZES = {"a": 2, "b": 3, "c": 4, "i": 5, "j": 6, "k": 7}
+
+
+@pytest.mark.parametrize("fusion", [0, 1])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "ij,jk->ik",
+        "ij,kj->ki",
+        "aibj,akbj->abik",
+        "abik,akbj->aibj",
+        "aij,jk",
+        "ai,aj->aij",
+        "abij,abjk->abik",
+        "ij->ji",
+        "ij->",
+        "ij->i",
+        "i,i->",
+        "i,i->i",
+        "ii->i",
+        "ii->",
+        "i,j->ij",
+        "ij,jk,kc->ic",
+        "aibj,abj->ai",
+        " a b , b c -> a c ",
+    ],
+)
+def test_equations(cpu_plugin: Cpu, equation: str, fusion: int) -> None:
+    terms = equation.replace(" ", "").split("->")[0].split(",")
+    rng = np.random.default_rng(0)
+    feeds = {
+        f"x{n}": rng.normal(size=[SIZES[c] for c in term]).astype(np.float32) for n, term in enumerate(terms)
+    }
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation=equation)
+    cpu_plugin.check(node, feeds, rtol=1e-4, atol=1e-5, fusion=fusion)
+
+
+@pytest.mark.parametrize("equation", ["...ij,...jk->...ik", "...ij,jk->...ik", "...i->...", "i...,i...->..."])
+def test_dimensions_that_have_no_labels(cpu_plugin: Cpu, equation: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {
+        "...ij,...jk->...ik": [(2, 3, 5, 6), (2, 3, 6, 7)],
+        "...ij,jk->...ik": [(2, 3, 5, 6), (6, 7)],
+        "...i->...": [(2, 3, 5)],
+        "i...,i...->...": [(5, 2, 3), (5, 2, 3)],
+    }[equation]
+    feeds = {f"x{n}": rng.normal(size=shape).astype(np.float32) for n, shape in enumerate(shapes)}
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation=equation)
+    cpu_plugin.check(node, feeds, rtol=1e-4, atol=1e-5)
+
+
+def test_a_label_of_length_one_is_broadcast(cpu_plugin: Cpu) -> None:
+    feeds = {"a": np.ones((3, 1), np.float32), "b": np.arange(8, dtype=np.float32).reshape(4, 2)}
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation="ij,jk->ik")
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+    np.testing.assert_array_equal(y, np.tile(feeds["b"].sum(axis=0), (3, 1)))

@@ -1,0 +1,104 @@
+"""Operators that read images at places that are computed."""
+
+import ephost
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+FEW = settings(max_examples=40, deadline=None)
+
+
+def noise(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@FEW
+@given(
+    st.sampled_from(["nearest", "linear", "cubic"]),
+    st.sampled_from(["zeros", "border", "reflection"]),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def test_grids_reach_inside_and_outside_of_images(
+    cpu_plugin: Cpu, mode: str, padding: str, corners: bool, seed: int
+) -> None:
+    node = helper.make_node(
+        "GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding, align_corners=int(corners)
+    )
+    # Odd numbers of pixels, and places that are not halfway: there rounding decides.
+    feeds = {"x": noise(2, 3, 5, 7), "grid": noise(2, 4, 3, 2, seed=seed)}
+    cpu_plugin.check(node, feeds, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_grids_of_volumes(cpu_plugin: Cpu, mode: str) -> None:
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode)
+    feeds = {"x": noise(1, 2, 3, 5, 4), "grid": noise(1, 2, 3, 2, 3, seed=1)}
+    cpu_plugin.check(node, feeds, rtol=1e-3, atol=1e-4)
+
+
+def test_grids_that_are_no_numbers_do_no_harm(cpu_plugin: Cpu) -> None:
+    grid = np.full((1, 1, 4, 2), np.nan, np.float32)
+    grid[0, 0, 1:, 0] = [np.inf, -np.inf, 1e30]
+    x = noise(1, 1, 4, 4)
+    model = make_model([helper.make_node("GridSample", ["x", "g"], ["y"])], {"x": x, "g": grid}, ["y"])
+    np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x, "g": grid})[0], 0)
+
+
+@pytest.mark.parametrize("size", [[2, 3, 4, 5], [1, 2, 3, 4, 5]])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grids_of_affine_maps(cpu_plugin: Cpu, size: list[int], corners: int) -> None:
+    n = len(size) - 2
+    node = helper.make_node("AffineGrid", ["theta", "size"], ["y"], align_corners=corners)
+    cpu_plugin.check(node, {"theta": noise(size[0], n, n + 1)}, constants={"size": np.array(size)}, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("transform", ["half_pixel", "output_half_pixel"])
+def test_regions_are_averaged(cpu_plugin: Cpu, mode: str, transform: str) -> None:
+    rois = np.array([[0, 0, 7, 5], [2, 1, 9, 8], [3, 3, 3.2, 3.1]], np.float32)
+    node = helper.make_node(
+        "RoiAlign",
+        ["x", "rois", "of"],
+        ["y"],
+        output_height=3,
+        output_width=2,
+        sampling_ratio=2,
+        spatial_scale=0.9,
+        mode=mode,
+        coordinate_transformation_mode=transform,
+    )
+    feeds = {"x": noise(2, 3, 10, 11), "rois": rois, "of": np.array([0, 1, 1])}
+    cpu_plugin.check(node, feeds, rtol=1e-4, atol=1e-5)
+    feeds["of"] = np.array([0, 2, 1])
+    with pytest.raises(ephost.capi.onnxruntime_pybind11_state.InvalidArgument, match="an image"):
+        cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+
+
+def test_patches_are_added_up(cpu_plugin: Cpu) -> None:
+    node = helper.make_node(
+        "Col2Im", ["x", "image", "block"], ["y"], pads=[0, 1, 0, 1], strides=[1, 2], dilations=[2, 1]
+    )
+    constants = {"image": np.array([6, 7]), "block": np.array([2, 3])}
+    cpu_plugin.check(node, {"x": noise(2, 2 * 6, 16)}, constants=constants, atol=1e-5)
+
+
+def test_pooled_values_go_back_to_their_places(cpu_plugin: Cpu) -> None:
+    x = noise(1, 2, 6, 6)
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p", "i"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("MaxUnpool", ["p", "i"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    (y,) = cpu_plugin.run(make_model(nodes, {"x": x}, ["y"]), {"x": x})
+    np.testing.assert_array_equal(y[y != 0], x[y != 0])
+    assert np.count_nonzero(y) == 18
+
+
+def test_determinants(cpu_plugin: Cpu) -> None:
+    x = noise(2, 3, 5, 5)
+    x[0, 1, 2] = x[0, 1, 3]  # One that has none.
+    cpu_plugin.check(helper.make_node("Det", ["x"], ["y"]), {"x": x}, rtol=1e-4, atol=1e-5)
