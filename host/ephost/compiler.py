@@ -160,7 +160,7 @@ class ModelCompiler:
 
     def _place(self, value: Value) -> tuple[str, int, int] | None:
         assert self._locate is not None and value.initializer is not None
-        lies = value.external
+        lies = None if value.external is None or value.external.in_model else value.external
         before = OrtExternalInitializerInfo(lies.path, lies.offset, lies.nbytes) if lies is not None else None
         found = self._locate(value.name, OrtValue.from_python(value.initializer), before)
         if found is None:

@@ -357,7 +357,9 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
     return -1;
   }
   PyArrayObject* plain;
-  if (PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array)) {
+  /* What nobody can write to, a part of a mapped file for one, is copied when a plugin asks for the data. */
+  const bool later = !PyArray_ISALIGNED(array) && !PyArray_ISWRITEABLE(array);
+  if (PyArray_IS_C_CONTIGUOUS(array) && (PyArray_ISALIGNED(array) || later) && PyArray_ISNOTSWAPPED(array)) {
     plain = (PyArrayObject*)Py_NewRef((PyObject*)array);
   } else {
     plain = (PyArrayObject*)PyArray_FromArray(
@@ -381,7 +383,10 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
       }
     } else {
       buffer = buffer_adopt(PyArray_DATA(plain), nbytes, buffer_drop_object, plain);
-      if (buffer) Py_INCREF((PyObject*)plain);
+      if (buffer) {
+        Py_INCREF((PyObject*)plain);
+        buffer->is_misaligned = !PyArray_ISALIGNED(plain);
+      }
     }
   }
   Py_DECREF((PyObject*)plain);

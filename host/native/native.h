@@ -146,6 +146,10 @@ typedef struct Buffer {
   size_t nbytes;
   void (*free_data)(struct Buffer* buffer); /* called once, at the last reference; NULL: nothing to free */
   void* context;                            /* for free_data: an OrtAllocator*, a Python object, ... */
+  /* data begins where plugins do not expect it, inside a model's file: what they get is a copy, made when the
+   * first one asks. In a mapped file, whose pages are not needed after that. */
+  bool is_misaligned, is_mapped;
+  _Atomic(void*) aligned; /* that copy, or NULL; from cpu_alloc */
 } Buffer;
 
 /* All return NULL without memory. */

@@ -59,6 +59,8 @@ OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const
 OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int element_type, OrtValue** out);
 OrtStatus* ephost_value_empty_optional(int element_type, OrtValue** out);
 OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out); /* a second value over the same data */
+/* The data is not aligned as plugins expect: they get a copy, made when the first one asks for it. */
+void ephost_value_align_later(OrtValue* value, bool is_mapped);
 const OrtValue* ephost_value_item(const OrtValue* value, size_t index); /* lent; NULL beyond the last */
 
 typedef struct EphostValueView {

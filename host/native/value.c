@@ -1,6 +1,10 @@
 /* OrtValue and the memory under it: tensors, and what all kinds of values have. Tensors of strings are in
  * value_strings.c, sequences and maps in value_containers.c. */
 #include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 
 #include "native.h"
 #include "python.h"
@@ -16,6 +20,8 @@ Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void
   buffer->nbytes = nbytes;
   buffer->free_data = free_data;
   buffer->context = context;
+  buffer->is_misaligned = buffer->is_mapped = false;
+  atomic_init(&buffer->aligned, NULL);
   handle_count(HANDLE_BUFFER, +1);
   return buffer;
 }
@@ -51,6 +57,8 @@ void buffer_retain(Buffer* buffer) {
 void buffer_release(Buffer* buffer) {
   if (buffer == NULL || atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) != 1) return;
   if (buffer->free_data != NULL) buffer->free_data(buffer);
+  void* aligned = atomic_load(&buffer->aligned);
+  if (aligned != NULL) cpu_free(aligned);
   handle_count(HANDLE_BUFFER, -1);
   host_free(buffer);
 }
@@ -363,10 +371,51 @@ static inline bool is_tensor(const OrtValue* value) {
   return value != NULL && value->type == ONNX_TYPE_TENSOR;
 }
 
+/* The pages of a mapped file that lie in a block of memory count as this process's until it lets go of them;
+ * they are read again if somebody looks. */
+static void let_go_of_pages(const void* data, size_t nbytes) {
+#if defined(__unix__) || defined(__APPLE__)
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)data + page - 1) / page * page,
+                  end = ((uintptr_t)data + nbytes) / page * page;
+  if (begin < end)
+    (void)madvise((void*)begin, end - begin, MADV_DONTNEED); /* NOLINT(performance-no-int-to-ptr) */
+#else
+  (void)data, (void)nbytes;
+#endif
+}
+
+/* Several threads may make the copy at once: one is kept. */
+static OrtStatus* aligned_data(Buffer* buffer, void** out) {
+  void* copy = atomic_load(&buffer->aligned);
+  if (copy == NULL) {
+    copy = cpu_alloc(buffer->nbytes);
+    if (copy == NULL) return status_no_memory();
+    memcpy(copy, buffer->data, buffer->nbytes);
+    if (buffer->is_mapped) let_go_of_pages(buffer->data, buffer->nbytes);
+    void* others = NULL;
+    if (!atomic_compare_exchange_strong(&buffer->aligned, &others, copy)) {
+      cpu_free(copy);
+      copy = others;
+    }
+  }
+  *out = copy;
+  return NULL;
+}
+
+static inline bool is_misaligned(const OrtValue* value) {
+  return value->buffer != NULL && value->buffer->is_misaligned && value->data == value->buffer->data;
+}
+
+void ephost_value_align_later(OrtValue* value, bool is_mapped) {
+  if (value->type != ONNX_TYPE_TENSOR || value->buffer == NULL || value->data != value->buffer->data) return;
+  value->buffer->is_misaligned = true;
+  value->buffer->is_mapped = is_mapped;
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void** out) {
   if (is_tensor(value) && out != NULL) {
     *out = value->data;
-    return NULL;
+    return is_misaligned(value) ? aligned_data(value->buffer, out) : NULL;
   }
   if (out != NULL) *out = NULL;
   return not_a_tensor("GetTensorMutableData", value, out);
@@ -374,8 +423,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorData)(const OrtValue* value, const void** out) {
   if (is_tensor(value) && out != NULL) {
-    *out = value->data;
-    return NULL;
+    void* data = value->data;
+    OrtStatus* status = is_misaligned(value) ? aligned_data(value->buffer, &data) : NULL;
+    *out = status == NULL ? data : NULL;
+    return status;
   }
   if (out != NULL) *out = NULL;
   return not_a_tensor("GetTensorData", value, out);

@@ -1,12 +1,19 @@
 #include "import.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ephost {
 namespace {
 
+using Files = std::map<std::string, std::shared_ptr<MappedFile>>;
+constexpr size_t kWorthMapping = size_t{1} << 16;  // Bytes; less is read through the host.
+
+std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent, Files* files);
+
 struct Reader {
   const Api& api;
+  Files* files;  // Mapped so far.
 
   std::string text(OrtStatus*(ORT_API_CALL* get)(const OrtNode*, const char**), const OrtNode* node) const {
     const char* out = nullptr;
@@ -68,10 +75,52 @@ struct Reader {
     return made;
   }
 
+  // A large constant where it lies in a file, so that the host need not read it. Null if it does not.
+  TensorPtr read_file(const OrtValueInfo* info, const Value& value) const {
+    const bool open = std::any_of(value.dims.begin(), value.dims.end(), [](int64_t dim) { return dim < 0; });
+    if (files == nullptr || size_of(value.type) == 0 || !value.has_shape || open) {
+      return nullptr;
+    }
+    const size_t bytes = static_cast<size_t>(count(value.dims)) * size_of(value.type);
+    if (bytes < kWorthMapping) {
+      return nullptr;
+    }
+    OrtExternalInitializerInfo* found = nullptr;
+    api.check(api.ort->ValueInfo_GetExternalInitializerInfo(info, &found));
+    if (found == nullptr) {
+      return nullptr;
+    }
+    const std::unique_ptr<OrtExternalInitializerInfo, void(ORT_API_CALL*)(OrtExternalInitializerInfo*)> held(
+        found, api.ort->ReleaseExternalInitializerInfo);
+    const std::basic_string<ORTCHAR_T> wide = api.ort->ExternalInitializerInfo_GetFilePath(found);
+    const std::string path(wide.begin(), wide.end());
+    const int64_t offset = api.ort->ExternalInitializerInfo_GetFileOffset(found);
+    auto [entry, is_new] = files->try_emplace(path);
+    if (is_new) {
+      entry->second = MappedFile::open(path);
+    }
+    const std::shared_ptr<MappedFile>& file = entry->second;
+    // Hosts may name files that are not there (memory has such names in some), or give relative paths.
+    if (file == nullptr || api.ort->ExternalInitializerInfo_GetByteSize(found) != bytes || offset < 0 ||
+        static_cast<size_t>(offset) > file->bytes() || file->bytes() - static_cast<size_t>(offset) < bytes) {
+      return nullptr;
+    }
+    auto tensor = std::make_shared<Tensor>();
+    tensor->type = value.type;
+    tensor->dims = value.dims;
+    tensor->data = file->data() + offset;
+    tensor->file = file;
+    return tensor;
+  }
+
   void read_constant(const OrtValueInfo* info, Value* value) const {
     bool constant = false;
     api.check(api.ort->ValueInfo_IsConstantInitializer(info, &constant));
     if (constant && value->constant == nullptr && value->producer == nullptr) {
+      value->constant = read_file(info, *value);
+      if (value->constant != nullptr) {
+        return;
+      }
       const OrtValue* content = nullptr;
       api.check(api.ort->ValueInfo_GetInitializerValue(info, &content));
       if (content != nullptr) {
@@ -212,13 +261,18 @@ struct Reader {
       std::vector<const char*> names(subgraphs);
       api.check(api.ort->Node_GetSubgraphs(origin, graphs.data(), subgraphs, names.data()));
       for (size_t i = 0; i < subgraphs; ++i) {
-        node->subgraphs.emplace_back(names[i], import_graph(api, graphs[i], graph));
+        node->subgraphs.emplace_back(names[i], import_graph(api, graphs[i], graph, files));
       }
     }
   }
 };
 
 }  // namespace
+
+std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent) {
+  Files files;
+  return import_graph(api, origin, parent, &files);
+}
 
 void Api::check(OrtStatus* status) const {
   if (status != nullptr) {
@@ -249,8 +303,10 @@ TensorPtr import_tensor(const Api& api, const OrtValue* value) {
   return tensor;
 }
 
-std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent) {
-  const Reader reader{api};
+namespace {
+
+std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent, Files* files) {
+  const Reader reader{api, files};
   auto graph = std::make_unique<Graph>();
   graph->parent = parent;
   size_t inputs = 0, outputs = 0, initializers = 0, nodes = 0;
@@ -306,4 +362,5 @@ std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Grap
   return graph;
 }
 
+}  // namespace
 }  // namespace ephost

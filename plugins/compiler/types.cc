@@ -4,6 +4,13 @@
 #include <cstring>
 #include <new>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
 namespace ephost {
 
 size_t size_of(DType type) {
@@ -100,9 +107,48 @@ void Tensor::own() {
     if (bytes() > 0) {
       std::memcpy(owner.get(), data, bytes());
     }
+    let_go();
     data = owner.get();
+    file = nullptr;
   }
 }
+
+#if defined(__unix__) || defined(__APPLE__)
+std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return nullptr;
+  }
+  struct stat about {};
+  void* data = MAP_FAILED;
+  if (::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
+    data = ::mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  }
+  ::close(descriptor);
+  if (data == MAP_FAILED) {
+    return nullptr;
+  }
+  std::shared_ptr<MappedFile> file(new MappedFile());
+  file->data_ = static_cast<const char*>(data);
+  file->bytes_ = static_cast<size_t>(about.st_size);
+  return file;
+}
+
+MappedFile::~MappedFile() { ::munmap(const_cast<char*>(data_), bytes_); }
+
+void MappedFile::let_go(const void* begin, size_t bytes) const {
+  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) / page * page;
+  if (first < last) {
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+}
+#else
+std::shared_ptr<MappedFile> MappedFile::open(const std::string&) { return nullptr; }
+MappedFile::~MappedFile() = default;
+void MappedFile::let_go(const void*, size_t) const {}
+#endif
 
 TensorPtr make_tensor(DType type, const Dims& dims) {
   auto tensor = std::make_shared<Tensor>();

@@ -87,12 +87,33 @@ class Error : public std::runtime_error {
 // Memory for kernels: aligned to a cache line, and never of zero bytes.
 std::shared_ptr<void> allocate(size_t bytes);
 
-// A constant. Its memory belongs to the host (`owner` is null: valid during Compile only), or is ours.
+// A file whose bytes are mapped into memory, read only.
+class MappedFile {
+ public:
+  // Null if the file cannot be mapped, or on systems where this is not done.
+  static std::shared_ptr<MappedFile> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  const char* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  // Says that a part will not be read soon: its pages no longer count as this process's.
+  void let_go(const void* begin, size_t bytes) const;
+
+ private:
+  MappedFile() = default;
+  const char* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A constant. Its memory is ours (`owner`), or lies in a mapped file (`file`), where it may begin at any
+// byte, or belongs to the host (neither), and is then valid during Compile only.
 struct Tensor {
   DType type = DType::kUndefined;
   Dims dims;
   const void* data = nullptr;
   std::shared_ptr<void> owner;
+  std::shared_ptr<const MappedFile> file;
 
   // Forms of it that kernels made for themselves (packed weights), by a name of their choice. A kernel that
   // has packed what it needs of a constant never touches `data` again: see Prepare::packed.
@@ -104,8 +125,12 @@ struct Tensor {
   const T* as() const {
     return static_cast<const T*>(data);
   }
-  // Copies the host's memory, so that it may go.
+  // Copies what is not ours, so that it is aligned and the host's may go.
   void own();
+  // The content will not be read soon, as it was packed into another form.
+  void let_go() const {
+    if (file != nullptr) file->let_go(data, bytes());
+  }
 };
 using TensorPtr = std::shared_ptr<Tensor>;
 

@@ -1,6 +1,5 @@
 #include "fuse.h"
 
-#include "../compiler/attention.h"
 #include "../compiler/einsum.h"
 #include "../compiler/post.h"
 
@@ -9,7 +8,6 @@ namespace ephost::cpu {
 void fuse(Graph* graph) {
   rewrite_einsum(graph);
   fuse_quantized(graph);
-  fuse_attention(graph);
   fold_into_convolutions(graph);
   fuse_convolutions(graph);
   fuse_batch_norms(graph);

@@ -49,8 +49,7 @@ class Dnn {
   Dnn() = default;
   void check(int status, const char* what) const;
 
-  /* cudnnConvolutionFwdAlgoPerf_t, padding and all. */
-  struct Performance { /* NOLINT(clang-analyzer-optin.performance.Padding) */
+  struct Performance { /* cudnnConvolutionFwdAlgoPerf_t */
     int algorithm, status;
     float time;
     size_t memory;

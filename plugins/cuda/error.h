@@ -42,10 +42,9 @@ inline void check(const OrtApi* api, OrtStatus* status) {
   if (status == nullptr) {
     return;
   }
-  const std::string text = api->GetErrorMessage(status);
-  const OrtErrorCode code = api->GetErrorCode(status);
+  const Error error(api->GetErrorMessage(status), api->GetErrorCode(status));
   api->ReleaseStatus(status);
-  throw Error(text, code);
+  throw error;
 }
 
 }  // namespace ephost_cuda

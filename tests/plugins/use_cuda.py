@@ -18,7 +18,6 @@ from onnx.reference import ReferenceEvaluator
 
 __all__ = [
     "OnnxRuntimeException",
-    "ReferenceEvaluator",
     "TensorProto",
     "check",
     "closed",

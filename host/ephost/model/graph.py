@@ -71,11 +71,12 @@ def tensor_bytes(kind: Any) -> int | None:
 
 @dataclass(slots=True, eq=False)
 class External:
-    """Where an initializer's data lies when it is in another file; ``nbytes`` is that of the elements."""
+    """The file in which an initializer's data lies; ``nbytes`` is that of the elements."""
 
     path: str
     offset: int
     nbytes: int
+    in_model: bool = False  # the model's own file: not external data in ONNX's sense
 
 
 @dataclass(slots=True, eq=False)

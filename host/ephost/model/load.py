@@ -490,7 +490,7 @@ class Linker:
             raise InvalidGraph(f"{what} names no file")
         folder = os.path.realpath(self.folder)
         if memory is not None:
-            path = "the model itself" if location == INSIDE else f"{location} (in memory)"
+            path = f"{location} (in memory)" if location != INSIDE else self.model.path or "the model itself"
         else:
             path = os.path.realpath(os.path.join(folder, location))
             if os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
@@ -517,7 +517,8 @@ class Linker:
         if length is not None and length != expected:
             raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
         block = (self._map(path) if memory is None else memory)[offset : offset + expected]
-        external = External(path, offset, expected) if memory is None else None
+        in_model = location == INSIDE and self.model.path is not None
+        external = External(path, offset, expected, in_model) if in_model or memory is None else None
         if proto.data_type in _PACKED:
             raw = onnx.TensorProto(dims=proto.dims, data_type=proto.data_type, raw_data=block.tobytes())
             return onnx.numpy_helper.to_array(raw), external

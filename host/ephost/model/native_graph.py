@@ -68,7 +68,9 @@ class Constants:
                 dtype_of(
                     value.type.element_type
                 )  # teaches the C half ml_dtypes' types before the first one comes
-            pointer = ffi.cast("OrtValue*", call.value_from_object(_aligned(value.initializer)))
+            pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
+            if not value.initializer.dtype.hasobject and value.initializer.ctypes.data % _ALIGNMENT:
+                lib.ephost_value_align_later(pointer, value.external is not None)
             held = self._values[id(value)] = (value, pointer)
         return held[1]
 
@@ -90,13 +92,6 @@ class Constants:
         self._values.clear()
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """The array where a plugin may read it: raw data inside a model's file begins anywhere."""
-    if array.dtype.hasobject or array.ctypes.data % _ALIGNMENT == 0:
-        return array
-    return array.copy()  # numpy's own memory is aligned
-
-
 class NativeValues:
     """The ``OrtValueInfo*`` of a graph's values."""
 
@@ -112,7 +107,19 @@ class NativeValues:
 class NativeGraph:
     """An ``OrtGraph``, its subgraphs included, with the way back from its nodes to ours."""
 
-    def __init__(self, model: Model, graph: Graph, constants: Constants) -> None:
+    def __init__(
+        self, model: Model, graph: Graph, constants: Constants, *, reads_files: bool = False
+    ) -> None:
+        """Build it.
+
+        Args:
+            model: what the graph belongs to.
+            graph: the graph.
+            constants: the values of its initializers.
+            reads_files: the EP would rather read large constants from the model's file: they are shown to it
+                as external data there.
+        """
+        self.reads_files = reads_files
         self.nodes: dict[int, Node] = {}
         self.node_pointers: dict[int, Any] = {}
         self.graphs: dict[int, tuple[Any, NativeValues]] = {}  # id of a Graph -> its OrtGraph*, its values
@@ -250,7 +257,8 @@ class _Builder:
     def initializer(self, info: Any, value: Value) -> None:
         data = self.constants.get(value)
         _no_memory(lib.ephost_value_set_initializer(info, data, False, value.is_constant))
-        if (external := value.external) is not None:
+        external = value.external
+        if external is not None and (self.into.reads_files or not external.in_model):
             _no_memory(
                 lib.ephost_value_set_external(info, _bytes(external.path), external.offset, external.nbytes)
             )

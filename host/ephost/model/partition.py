@@ -38,6 +38,9 @@ from ephost.model.native_graph import (
 )
 
 _LOG = logging.getLogger("ephost.partition")
+# In an EP device's metadata, "1": the EP reads large constants from the model's own file when it is shown
+# where they lie. Any plugin may say so; see docs/write-your-own-ep.md.
+READS_FILES = "reads_model_files"
 COMPATIBILITY_PREFIX = "ep_compatibility_info."  # of the keys of a compiled model's metadata
 
 
@@ -197,7 +200,8 @@ class Partitioner:
     def _assign(self, assignment: Assignment, graph: Graph) -> None:
         ep = assignment.ep
         registry = ep.kernel_registry()
-        native = NativeGraph(self.model, self.model.graph, self.constants)
+        reads_files = any(device.ep_metadata.get(READS_FILES) == "1" for device in ep.devices)
+        native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
         assignment.graphs.append(native)
         claims = self._ask(assignment, native, graph, registry)
         converted: list[Node] = []
@@ -207,7 +211,7 @@ class Partitioner:
         if converted:
             assignment.graphs.remove(native)
             native.release()
-            native = NativeGraph(self.model, self.model.graph, self.constants)
+            native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
             assignment.graphs.append(native)
             claims = self._ask(assignment, native, graph, registry)
         kernels = len(assignment.kernels)
