@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import ephost
+import numpy as np
+import onnx
 import pytest
 from ephost.errors import Fail
 from ephost.plugins import cpu
+from onnx import TensorProto, helper, numpy_helper
 
 pytestmark = pytest.mark.usefixtures("cpu_plugin_as_default")
 
