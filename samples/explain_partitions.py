@@ -1,4 +1,4 @@
-"""Which nodes a plugin took, and why the others fell back to the host."""
+"""Which nodes each plugin took, and why one fell back to the host's reference operators."""
 
 import ephost as ort
 from ephost.plugins import sample_kernels
@@ -6,15 +6,16 @@ from onnx import parser
 
 MODEL = parser.parse_model(
     """<ir_version: 8, opset_import: ["": 17]>
-    mixed (float[4] a, double[4] b) => (float[4] y, double[4] z) {
+    mixed (float[4] a) => (float[4] y, string[4] z) {
         sum = Add(a, a)
         y = Erf(sum)
-        z = Add(b, b)
+        z = Cast<to = 8>(sum)
     }"""
 )
 
 ort.register_execution_provider_library("bundled", sample_kernels.get_library_path())
 options = ort.SessionOptions()
+options.add_session_config_entry("ephost.record_refusals", "1")  # what plugins say of nodes that they leave
 devices = [device for device in ort.get_ep_devices() if device.registration_name == "bundled"]
 options.add_provider_for_devices(devices, {})
 session = ort.InferenceSession(MODEL.SerializeToString(), options)
