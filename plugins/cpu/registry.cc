@@ -7,6 +7,7 @@ const Registry& Registry::get() {
   static const Registry registry = [] {
     Registry all;
     add_algebra(&all);
+    add_attention(&all);
     add_control_flow(&all);
     add_elementwise(&all);
     add_conv(&all);

@@ -132,3 +132,140 @@ def test_a_tree_is_one_step_of_a_run(cpu_plugin: Cpu, tmp_path: Path) -> None:
         steps[fuse] = sum("Elementwise" in str(event) for event in trace)
     assert steps[0] == 0
     assert steps[1] >= 1
+
+
+def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
+    """The operators that one run executes."""
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "steps")
+    options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_provider_for_devices([cpu.device], {})
+    session = ephost.InferenceSession(model.SerializeToString(), options)
+    session.run(None, feeds)
+    trace = json.loads(Path(session.end_profiling()).read_text())
+    return [event["args"]["op_name"] for event in trace if event.get("cat") == "Kernel"]
+
+
+def attention(scale: str, mask: bool, clear: bool, keys: str, merge: bool) -> list[onnx.NodeProto]:
+    """softmax(scale q k^T + mask) v as exporters write it; inputs are [batch, sequence, heads, channels]."""
+    nodes = [
+        helper.make_node("Transpose", [name], [name + "t"], perm=[0, 2, 1, 3]) for name in ("q", "k", "v")
+    ]
+    if keys == "direct":
+        nodes[1] = helper.make_node("Transpose", ["k"], ["kk"], perm=[0, 2, 3, 1])
+    elif keys == "swapped":
+        nodes.append(helper.make_node("Transpose", ["kt"], ["kk"], perm=[0, 1, 3, 2]))
+    else:  # Three dimensions in between.
+        nodes.append(helper.make_node("Reshape", ["kt", "flat"], ["k3"]))
+        nodes.append(helper.make_node("Transpose", ["k3"], ["k3t"], perm=[0, 2, 1]))
+        nodes.append(helper.make_node("Reshape", ["k3t", "deep"], ["kk"]))
+    q, k, scores = "qt", "kk", "scores"
+    if scale == "both":
+        nodes += [helper.make_node("Mul", ["qt", "s"], ["qs"]), helper.make_node("Mul", ["s", "kk"], ["ks"])]
+        q, k = "qs", "ks"
+    nodes.append(helper.make_node("MatMul", [q, k], [scores]))
+    if scale == "scores":
+        nodes.append(helper.make_node("Div", [scores, "s"], ["scaled"]))
+        scores = "scaled"
+    if mask:
+        nodes.append(helper.make_node("Add", [scores, "m"], ["masked"]))
+        scores = "masked"
+    nodes.append(helper.make_node("Softmax", [scores], ["w"], axis=-1))
+    weights = "w"
+    if clear:
+        nodes.append(helper.make_node("IsNaN", ["w"], ["nan"]))
+        nodes.append(helper.make_node("Where", ["nan", "zero", "w"], ["cleared"]))
+        weights = "cleared"
+    nodes.append(helper.make_node("MatMul", [weights, "vt"], ["o" if merge else "y"]))
+    if merge:
+        nodes.append(helper.make_node("Transpose", ["o"], ["y"], perm=[0, 2, 1, 3]))
+    return nodes
+
+
+@pytest.mark.parametrize("keys", ["direct", "swapped", "flat"])
+@pytest.mark.parametrize("scale", ["both", "scores", "none"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "width"),
+    [(7, 7, 8, 8), (128, 128, 64, 64), (1, 33, 64, 64), (50, 1500, 32, 20), (3, 1, 5, 3)],
+)
+def test_attention_as_exporters_write_it_is_one_step(
+    cpu_plugin: Cpu, tmp_path: Path, keys: str, scale: str, rows: int, columns: int, depth: int, width: int
+) -> None:
+    batch, heads = 2, 3
+    feeds = {
+        "q": some(batch, rows, heads, depth),
+        "k": some(batch, columns, heads, depth, seed=1),
+        "v": some(batch, columns, heads, width, seed=2),
+    }
+    constants = {"s": np.float32(0.5), "zero": np.float32(0)}
+    constants |= {"flat": np.int64([-1, columns, depth]), "deep": np.int64([batch, heads, depth, columns])}
+    for mask, clear, merge in ((False, False, True), (True, True, True), (True, False, False)):
+        nodes = attention(scale, mask, clear, keys, merge)
+        inputs = dict(feeds)
+        if mask:
+            inputs["m"] = np.where(some(batch, 1, rows, columns, seed=3) > 0.5, -np.inf, 0).astype(np.float32)
+            if clear:
+                inputs["m"][0, 0, 0] = -np.inf
+            else:
+                inputs["m"][..., 0] = 0
+        both_ways(cpu_plugin, nodes, inputs, ["y"], constants, rtol=1e-4, atol=1e-5)
+        steps = steps_of(cpu_plugin, make_model(nodes, inputs, ["y"], constants), inputs, tmp_path)
+        assert steps == ["Attention"], (mask, clear, merge)
+
+
+@pytest.mark.parametrize(
+    "mask", [(9,), (5, 9), (1, 1, 9), (2, 1, 1, 9), (3, 5, 9), (5, 1), (1,), (2, 3, 5, 9)]
+)
+def test_masks_are_broadcast_to_the_scores(cpu_plugin: Cpu, mask: tuple[int, ...]) -> None:
+    feeds = {
+        "q": some(2, 5, 3, 4),
+        "k": some(2, 9, 3, 4, seed=1),
+        "v": some(2, 9, 3, 4, seed=2),
+        "m": some(*mask, seed=3),
+    }
+    nodes = attention("none", True, False, "direct", True)
+    both_ways(cpu_plugin, nodes, feeds, ["y"], rtol=1e-4, atol=1e-5)
+    both_ways(cpu_plugin, nodes, feeds, ["y"], rtol=1e-4, atol=1e-5, open_shapes=True)
+
+
+def test_scores_that_somebody_else_reads_stay(cpu_plugin: Cpu) -> None:
+    feeds = {"q": some(2, 5, 3, 4), "k": some(2, 9, 3, 4, seed=1), "v": some(2, 9, 3, 4, seed=2)}
+    nodes = attention("scores", False, False, "direct", True)
+    for extra in ("scores", "scaled", "w", "o"):
+        both_ways(cpu_plugin, nodes, feeds, ["y", extra], {"s": np.float32(2)}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("centered", [True, False])
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_normalisations_in_single_steps_are_one_step(
+    cpu_plugin: Cpu, tmp_path: Path, centered: bool, square: str, scaled: bool
+) -> None:
+    d = "d" if centered else "x"
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "last"], ["m"]),
+        helper.make_node("Sub", ["x", "m"], ["d"]),
+    ]
+    nodes = nodes if centered else []
+    nodes += [
+        helper.make_node(square, [d, "two" if square == "Pow" else d], ["sq"]),
+        helper.make_node("ReduceMean", ["sq", "last"], ["v"]),
+        helper.make_node("Add", ["v", "e"], ["ve"]),
+        helper.make_node("Sqrt", ["ve"], ["r"]),
+    ]
+    if centered:
+        nodes.append(helper.make_node("Div", ["d", "r"], ["n"]))
+    else:
+        nodes += [helper.make_node("Reciprocal", ["r"], ["f"]), helper.make_node("Mul", ["x", "f"], ["n"])]
+    if scaled:
+        nodes.append(helper.make_node("Mul", ["g", "n"], ["s"]))
+    if scaled and centered:
+        nodes.append(helper.make_node("Add", ["s", "b"], ["t"]))
+    nodes[-1].output[0] = "y"
+    constants = {"last": np.int64([-1]), "two": np.float32(2), "e": np.float32(1e-3)}
+    constants |= {"g": some(72, seed=1), "b": some(72, seed=2)}
+    feeds = {"x": some(3, 5, 72) + np.float32(2)}
+    both_ways(cpu_plugin, nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-5)
+    steps = steps_of(cpu_plugin, make_model(nodes, feeds, ["y"], constants), feeds, tmp_path)
+    assert steps == ["LayerNormalization" if centered else "RMSNormalization"]

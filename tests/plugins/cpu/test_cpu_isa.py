@@ -1,0 +1,61 @@
+"""Kernels compiled for several instruction sets."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = """
+import json, sys
+import numpy as np, onnx
+from onnx import helper
+import ephost
+from ephost.plugins import cpu
+ephost.register_execution_provider_library("Isa", cpu.get_library_path())
+options = ephost.SessionOptions()
+device = next(d for d in ephost.get_ep_devices() if d.ep_name == "Isa")
+options.add_provider_for_devices([device], {})
+x = np.linspace(-6, 6, 1003, dtype=np.float32).reshape(17, 59)
+nodes = [helper.make_node(op, ["x"], [op]) for op in ("Exp", "Tanh", "Erf", "Softplus", "Softmax")]
+nodes.append(helper.make_node("Cast", ["x"], ["half"], to=onnx.TensorProto.FLOAT16))
+nodes.append(helper.make_node("Cast", ["half"], ["back"], to=onnx.TensorProto.FLOAT))
+graph = helper.make_graph(
+    nodes, "g", [helper.make_tensor_value_info("x", 1, x.shape)],
+    [helper.make_tensor_value_info(name, 1, None)
+     for name in ("Exp", "Tanh", "Erf", "Softplus", "Softmax", "back")])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+session = ephost.InferenceSession(onnx.shape_inference.infer_shapes(model).SerializeToString(), options)
+print(json.dumps([y.ravel().tolist() for y in session.run(None, {"x": x})]))
+"""
+
+
+def outputs(isa: str | None) -> list[np.ndarray]:
+    environment = {key: value for key, value in os.environ.items() if key != "EPHOST_CPU_ISA"}
+    if isa is not None:
+        environment["EPHOST_CPU_ISA"] = isa
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return [np.float32(values) for values in json.loads(run.stdout.splitlines()[-1])]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="one instruction set only")
+def test_the_lowest_instruction_set_can_be_asked_for_and_agrees_with_the_best() -> None:
+    best, lowest = outputs(None), outputs("x86-64")
+    for a, b in zip(best, lowest, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-7)
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
+    if " fma " in flags and " avx2 " in flags:
+        # Products and sums in one rounding, or two: some last bits differ, so both sets were really used.
+        assert any((a != b).any() for a, b in zip(best, lowest, strict=True))
