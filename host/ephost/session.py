@@ -357,6 +357,8 @@ class InferenceSession(Session):
         for entry in chosen:
             prefix = option_prefix(entry.ep_name)
             config.update({prefix + key: value for key, value in entry.options.items()})
+            if entry.ep_name == DEFAULT_PROVIDER:  # Named by the user it is told the same.
+                config.setdefault(prefix + "intra_op_num_threads", str(thread_count(options)))
         graph = model.graph
         if custom := self._custom_ops(chosen):
             resources.custom_ops = custom

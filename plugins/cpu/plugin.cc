@@ -97,6 +97,23 @@ bool whole(const Api& api, const OrtNode* origin) {
                      [&](const OrtGraph* graph) { return why_not(*import_graph(api, graph)).empty(); });
 }
 
+// Whether a node takes or gives only tensors, as far as the host says.
+bool only_tensors(const Api& api, const OrtNode* node) {
+  size_t inputs = 0, outputs = 0;
+  api.check(api.ort->Node_GetNumInputs(node, &inputs));
+  api.check(api.ort->Node_GetNumOutputs(node, &outputs));
+  std::vector<const OrtValueInfo*> all(inputs + outputs);
+  if (inputs > 0) api.check(api.ort->Node_GetInputs(node, all.data(), inputs));
+  if (outputs > 0) api.check(api.ort->Node_GetOutputs(node, all.data() + inputs, outputs));
+  return std::all_of(all.begin(), all.end(), [&](const OrtValueInfo* info) {
+    const OrtTypeInfo* type = nullptr;
+    ONNXType kind = ONNX_TYPE_UNKNOWN;
+    if (info != nullptr) api.check(api.ort->GetValueInfoTypeInfo(info, &type));
+    if (type != nullptr) api.check(api.ort->GetOnnxTypeFromTypeInfo(type, &kind));
+    return kind == ONNX_TYPE_TENSOR || kind == ONNX_TYPE_UNKNOWN;
+  });
+}
+
 // Claims groups that may be run one after the other: group k has the nodes that need nobody else's node
 // between them and group k - 1. Two nodes of one group are never connected by way of a node that is not ours.
 void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support) {
@@ -106,6 +123,9 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
   api.check(api.ort->Graph_GetParentNode(origin, &parent));
   if (parent != nullptr && whole(api, parent)) {
     return;  // Hosts ask about subgraphs first: this one will be claimed with its node.
+  }
+  if (parent != nullptr && !only_tensors(api, parent)) {
+    return;  // onnxruntime inlines functions over sequences after it asks, and does not find our nodes then.
   }
   std::unordered_map<const Node*, size_t> level;
   std::vector<std::vector<const OrtNode*>> groups;

@@ -49,7 +49,8 @@ class Dnn {
   Dnn() = default;
   void check(int status, const char* what) const;
 
-  struct Performance { /* cudnnConvolutionFwdAlgoPerf_t */
+  /* cudnnConvolutionFwdAlgoPerf_t, padding and all. */
+  struct Performance { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     int algorithm, status;
     float time;
     size_t memory;

@@ -46,10 +46,12 @@ bool Driver::load(Obstacle* obstacle) {
   }
   const char* missing = nullptr;
 #define EPHOST_CUDA_FIND(name) EPHOST_CUDA_FIND_(name)
+/* NOLINTBEGIN(bugprone-macro-parentheses): `name` is that of a member */
 #define EPHOST_CUDA_FIND_(name)                                  \
   name = reinterpret_cast<decltype(name)>(library_.find(#name)); \
   if (name == nullptr && missing == nullptr) missing = #name;
   EPHOST_CUDA_FUNCTIONS(EPHOST_CUDA_FIND)
+  /* NOLINTEND(bugprone-macro-parentheses) */
 #undef EPHOST_CUDA_FIND
 #undef EPHOST_CUDA_FIND_
   if (missing == nullptr) {

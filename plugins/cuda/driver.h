@@ -84,7 +84,7 @@ class Driver {
   static std::unique_ptr<Driver> open(Obstacle* obstacle);
 
 #define EPHOST_CUDA_MEMBER(name) EPHOST_CUDA_MEMBER_(name)
-#define EPHOST_CUDA_MEMBER_(name) decltype(&::name) name = nullptr;
+#define EPHOST_CUDA_MEMBER_(name) decltype(&::name) name = nullptr; /* NOLINT(bugprone-macro-parentheses) */
   EPHOST_CUDA_FUNCTIONS(EPHOST_CUDA_MEMBER)
 #undef EPHOST_CUDA_MEMBER
 #undef EPHOST_CUDA_MEMBER_

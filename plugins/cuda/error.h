@@ -42,9 +42,10 @@ inline void check(const OrtApi* api, OrtStatus* status) {
   if (status == nullptr) {
     return;
   }
-  const Error error(api->GetErrorMessage(status), api->GetErrorCode(status));
+  const std::string text = api->GetErrorMessage(status);
+  const OrtErrorCode code = api->GetErrorCode(status);
   api->ReleaseStatus(status);
-  throw error;
+  throw Error(text, code);
 }
 
 }  // namespace ephost_cuda

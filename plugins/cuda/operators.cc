@@ -144,8 +144,14 @@ std::string batch_norm(const Node& node) {
 }
 
 std::string window(const Node& node) {
-  const Value* in = node.in(0);
-  if (in == nullptr || !in->has_shape || in->dims.size() < 3 || in->dims.size() > 4) {
+  const Value *in = node.in(0), *weights = node.in(1);
+  size_t rank = node.ints("kernel_shape").size() + 2; /* where the model leaves the shape of the input open */
+  if (in != nullptr && in->has_shape) {
+    rank = in->dims.size();
+  } else if (weights != nullptr && weights->has_shape) {
+    rank = weights->dims.size();
+  }
+  if (rank < 3 || rank > 4) {
     return "other than one or two spatial dimensions";
   }
   return first_output_only(node);

@@ -120,7 +120,8 @@ def test_a_node_whose_outputs_have_no_known_type_is_left_to_the_reference_fallba
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor: one thread in any case")
-def test_it_uses_the_sessions_number_of_threads() -> None:
+@pytest.mark.parametrize("providers", ["None", "['CPUExecutionProvider']"])
+def test_it_uses_the_sessions_number_of_threads(providers: str) -> None:
     program = """
 import os, sys
 import numpy as np, ephost
@@ -129,7 +130,7 @@ model = parse_model('''<ir_version: 8, opset_import: ["" : 17]>
   g (float[n] x) => (float[n] y) { y = Relu (x) }''')
 options = ephost.SessionOptions()
 options.intra_op_num_threads = int(sys.argv[1])
-session = ephost.InferenceSession(model.SerializeToString(), options)
+session = ephost.InferenceSession(model.SerializeToString(), options, eval(sys.argv[2]))
 session.run(None, {"x": np.ones(1, np.float32)})
 before = len(os.listdir("/proc/self/task"))
 session.run(None, {"x": np.ones(1 << 22, np.float32)})
@@ -137,7 +138,11 @@ print(len(os.listdir("/proc/self/task")) - before)
 """
     for threads in (1, 2):
         done = subprocess.run(
-            [sys.executable, "-c", program, str(threads)], capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", program, str(threads), providers],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         assert int(done.stdout) == threads - 1
@@ -185,3 +190,33 @@ print(peak() - before)
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1.4 * weights.nbytes * layers
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("GOMP_SPINCOUNT", "7"), ("OMP_WAIT_POLICY", "active"), ("", "")]
+)
+def test_how_long_openmp_spins_is_the_users_to_say_and_no_trace_is_left(name: str, value: str) -> None:
+    program = """
+import os, ephost
+before = dict(os.environ)
+ephost.get_ep_devices()
+assert dict(os.environ) == before
+"""
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "VERBOSE"}
+    for each in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        environment.pop(each, None)
+    if name:
+        environment[name] = value
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = [line for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
+    assert shown
+    spins = {int(line.split("'")[1]) for line in shown}
+    assert spins == {1000} if not name else 1000 not in spins

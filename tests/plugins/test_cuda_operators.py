@@ -5,6 +5,7 @@ arithmetic are right. None of this ran on a GPU.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -357,6 +358,24 @@ for name in ("cuMemAllocFromPoolAsync", "cuMemFreeAsync"):
     assert after[name] - before[name] == 3 * 3  # x, y, and what lies between
 del session, devices
 assert closed() == {}, closed()
+""")
+
+
+def test_a_real_model_agrees_with_the_cpu(run: Run) -> None:
+    """The classifier of rapidocr: 179 nodes, all of them taken."""
+    folder = importlib.util.find_spec("rapidocr_onnxruntime")
+    if folder is None or folder.origin is None:
+        pytest.skip("rapidocr_onnxruntime, whose model this is, is not installed")
+    model = Path(folder.origin).parent / "models" / "ch_ppocr_mobile_v2.0_cls_infer.onnx"
+    run(f"""
+options = ephost.SessionOptions()
+options.add_provider_for_devices(opened()[:1], {{}})
+options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+session = ephost.InferenceSession({str(model)!r}, options)
+feeds = {{"x": real(1, 3, 48, 192)}}
+got = session.run(None, feeds)[0]
+expected = ephost.InferenceSession({str(model)!r}, providers=["CPUExecutionProvider"]).run(None, feeds)[0]
+np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
 """)
 
 

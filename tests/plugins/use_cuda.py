@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 __all__ = [
     "OnnxRuntimeException",
+    "ReferenceEvaluator",
     "TensorProto",
     "check",
     "closed",

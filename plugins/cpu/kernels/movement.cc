@@ -97,7 +97,8 @@ Kernel concat(Prepare& p) {
     to[axis] += in.dims[axis];
     sizes.push_back(in.dims[axis]);
     parts.push_back(i);
-    layout = layout == Layout::kPlain ? in.layout : layout;
+    // Convolutions like their channels last, most of them: one input in blocks must not turn all the others.
+    layout = layout == Layout::kPlain || in.layout == Layout::kChannelsLast ? in.layout : layout;
   }
   if (layout != Layout::kPlain && !cuts_well(layout, axis, sizes)) {
     layout = Layout::kPlain;
