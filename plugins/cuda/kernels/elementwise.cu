@@ -1,59 +1,97 @@
-/* Chains of elementwise operators: each operand is read once, the result is written once, what lies between stays in
- * registers. */
+/* Chains of elementwise operators: each operand is read once, the result is written once, what lies between
+ * stays in registers. */
 #include "kernel.h"
 
 namespace ephost_cuda {
 
 template <int kWidth>
-DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kWidth], float (&saved)[kWidth]) {
-#define EACH(expression)                \
+DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kWidth],
+                  float (&saved)[kWidth]) {
+#define EACH(expression)                               \
   _Pragma("unroll") for (int i = 0; i < kWidth; ++i) { \
-    const float v = x[i];               \
-    x[i] = (expression);                \
-  }                                     \
+    const float v = x[i];                              \
+    x[i] = (expression);                               \
+  }                                                    \
   break
   switch (step.op) {
     case Op::kSave:
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) saved[i] = x[i];
       break;
-    case Op::kAbs: EACH(fabsf(v));
-    case Op::kNeg: EACH(-v);
-    case Op::kExp: EACH(expf(v));
-    case Op::kLog: EACH(logf(v));
-    case Op::kSqrt: EACH(sqrtf(v));
-    case Op::kReciprocal: EACH(1.0f / v);
-    case Op::kFloor: EACH(floorf(v));
-    case Op::kCeil: EACH(ceilf(v));
-    case Op::kRound: EACH(rintf(v));
-    case Op::kSign: EACH(v > 0.0f ? 1.0f : v < 0.0f ? -1.0f : v);
-    case Op::kSin: EACH(sinf(v));
-    case Op::kCos: EACH(cosf(v));
-    case Op::kErf: EACH(erff(v));
-    case Op::kTanh: EACH(tanhf(v));
-    case Op::kSigmoid: EACH(1.0f / (1.0f + expf(-v)));
-    case Op::kSoftplus: EACH(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v))));
-    case Op::kSoftsign: EACH(v / (1.0f + fabsf(v)));
-    case Op::kRelu: EACH(v < 0.0f ? 0.0f : v);
-    case Op::kLeakyRelu: EACH(v >= 0.0f ? v : step.a * v);
-    case Op::kElu: EACH(v >= 0.0f ? v : step.a * expm1f(v));
-    case Op::kSelu: EACH(step.b * (v > 0.0f ? v : step.a * expm1f(v)));
-    case Op::kHardSigmoid: EACH(fminf(fmaxf(step.a * v + step.b, 0.0f), 1.0f));
-    case Op::kHardSwish: EACH(v * fminf(fmaxf(v * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f));
-    case Op::kMish: EACH(v * tanhf(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v)))));
-    case Op::kGelu: EACH(0.5f * v * (1.0f + erff(v * 0.70710678118654752f)));
-    case Op::kGeluTanh: EACH(0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))));
-    case Op::kClip: EACH(v < step.a ? step.a : v > step.b ? step.b : v);
-    case Op::kAffine: EACH(step.a * v + step.b);
-    case Op::kAdd: EACH(v + y[i]);
-    case Op::kSub: EACH(step.swapped ? y[i] - v : v - y[i]);
-    case Op::kMul: EACH(v * y[i]);
-    case Op::kDiv: EACH(step.swapped ? y[i] / v : v / y[i]);
-    case Op::kPow: EACH(step.swapped ? powf(y[i], v) : powf(v, y[i]));
-    case Op::kMax: EACH(v != v || v > y[i] ? v : y[i]); /* a NaN stays */
-    case Op::kMin: EACH(v != v || v < y[i] ? v : y[i]);
-    case Op::kPrelu: EACH(v >= 0.0f ? v : y[i] * v);
-    default: break;
+    case Op::kAbs:
+      EACH(fabsf(v));
+    case Op::kNeg:
+      EACH(-v);
+    case Op::kExp:
+      EACH(expf(v));
+    case Op::kLog:
+      EACH(logf(v));
+    case Op::kSqrt:
+      EACH(sqrtf(v));
+    case Op::kReciprocal:
+      EACH(1.0f / v);
+    case Op::kFloor:
+      EACH(floorf(v));
+    case Op::kCeil:
+      EACH(ceilf(v));
+    case Op::kRound:
+      EACH(rintf(v));
+    case Op::kSign:
+      EACH(v > 0.0f ? 1.0f : v < 0.0f ? -1.0f : v);
+    case Op::kSin:
+      EACH(sinf(v));
+    case Op::kCos:
+      EACH(cosf(v));
+    case Op::kErf:
+      EACH(erff(v));
+    case Op::kTanh:
+      EACH(tanhf(v));
+    case Op::kSigmoid:
+      EACH(1.0f / (1.0f + expf(-v)));
+    case Op::kSoftplus:
+      EACH(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v))));
+    case Op::kSoftsign:
+      EACH(v / (1.0f + fabsf(v)));
+    case Op::kRelu:
+      EACH(v < 0.0f ? 0.0f : v);
+    case Op::kLeakyRelu:
+      EACH(v >= 0.0f ? v : step.a * v);
+    case Op::kElu:
+      EACH(v >= 0.0f ? v : step.a * expm1f(v));
+    case Op::kSelu:
+      EACH(step.b * (v > 0.0f ? v : step.a * expm1f(v)));
+    case Op::kHardSigmoid:
+      EACH(fminf(fmaxf(step.a * v + step.b, 0.0f), 1.0f));
+    case Op::kHardSwish:
+      EACH(v * fminf(fmaxf(v * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f));
+    case Op::kMish:
+      EACH(v * tanhf(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v)))));
+    case Op::kGelu:
+      EACH(0.5f * v * (1.0f + erff(v * 0.70710678118654752f)));
+    case Op::kGeluTanh:
+      EACH(0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))));
+    case Op::kClip:
+      EACH(v < step.a ? step.a : v > step.b ? step.b : v);
+    case Op::kAffine:
+      EACH(step.a * v + step.b);
+    case Op::kAdd:
+      EACH(v + y[i]);
+    case Op::kSub:
+      EACH(step.swapped ? y[i] - v : v - y[i]);
+    case Op::kMul:
+      EACH(v * y[i]);
+    case Op::kDiv:
+      EACH(step.swapped ? y[i] / v : v / y[i]);
+    case Op::kPow:
+      EACH(step.swapped ? powf(y[i], v) : powf(v, y[i]));
+    case Op::kMax:
+      EACH(v != v || v > y[i] ? v : y[i]); /* a NaN stays */
+    case Op::kMin:
+      EACH(v != v || v < y[i] ? v : y[i]);
+    case Op::kPrelu:
+      EACH(v >= 0.0f ? v : y[i] * v);
+    default:
+      break;
   }
 #undef EACH
 }
@@ -116,9 +154,9 @@ DEVICE void chain(const ChainArguments& args) {
   store<T, kWidth>(static_cast<T*>(args.out) + static_cast<int64_t>(number) * kWidth, x);
 }
 
-#define CHAINS(name, T)                                                                                           \
-  KERNEL(chain_flat_##name, CONSTANT ChainArguments args) { chain<T, Vector<T>::kWidth, true>(args); }           \
-  KERNEL(chain_wide_##name, CONSTANT ChainArguments args) { chain<T, Vector<T>::kWidth, false>(args); }          \
+#define CHAINS(name, T)                                                                                 \
+  KERNEL(chain_flat_##name, CONSTANT ChainArguments args) { chain<T, Vector<T>::kWidth, true>(args); }  \
+  KERNEL(chain_wide_##name, CONSTANT ChainArguments args) { chain<T, Vector<T>::kWidth, false>(args); } \
   KERNEL(chain_any_##name, CONSTANT ChainArguments args) { chain<T, 1, false>(args); }
 
 CHAINS(f32, float)

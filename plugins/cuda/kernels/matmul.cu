@@ -1,4 +1,5 @@
-/* Products of matrices where cuBLASLt is missing: tiles of 64 x 64 in shared memory, 4 x 4 elements a thread. */
+/* Products of matrices where cuBLASLt is missing: tiles of 64 x 64 in shared memory, 4 x 4 elements a thread.
+ */
 #include "kernel.h"
 
 namespace ephost_cuda {
@@ -6,7 +7,8 @@ namespace ephost_cuda {
 constexpr int kTile = 64, kDepth = 16;
 
 template <typename T>
-DEVICE void matmul(const MatmulArguments& args, float (&a)[kDepth][kTile + 4], float (&b)[kDepth][kTile + 4]) {
+DEVICE void matmul(const MatmulArguments& args, float (&a)[kDepth][kTile + 4],
+                   float (&b)[kDepth][kTile + 4]) {
   int64_t a_offset = 0, b_offset = 0, c_offset = 0;
   uint32_t rest = blockIdx.z;
 #pragma unroll
@@ -66,10 +68,10 @@ DEVICE void matmul(const MatmulArguments& args, float (&a)[kDepth][kTile + 4], f
   }
 }
 
-#define MATMUL(name, T)                                                         \
-  COOPERATIVE_KERNEL(matmul_##name, 256, CONSTANT MatmulArguments args) {       \
-    SHARED float a[kDepth][kTile + 4], b[kDepth][kTile + 4];                    \
-    matmul<T>(args, a, b);                                                      \
+#define MATMUL(name, T)                                                   \
+  COOPERATIVE_KERNEL(matmul_##name, 256, CONSTANT MatmulArguments args) { \
+    SHARED float a[kDepth][kTile + 4], b[kDepth][kTile + 4];              \
+    matmul<T>(args, a, b);                                                \
   }
 
 MATMUL(f32, float)

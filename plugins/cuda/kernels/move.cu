@@ -24,8 +24,9 @@ DEVICE void copy(const CopyArguments& args) {
   static_cast<T*>(args.to)[to] = static_cast<const T*>(args.from)[from];
 }
 
-/* Tiles of 32 x 32 by way of shared memory, so that reads and writes are both along rows; the padding column keeps
- * the columns of a tile in different banks. Blocks of 32 x 8 threads, one for each tile; the grid's z is the batch. */
+/* Tiles of 32 x 32 by way of shared memory, so that reads and writes are both along rows; the padding column
+ * keeps the columns of a tile in different banks. Blocks of 32 x 8 threads, one for each tile; the grid's z
+ * is the batch. */
 template <typename T>
 DEVICE void transpose(const TransposeArguments& args, T (&tile)[32][33]) {
   const int64_t plane = static_cast<int64_t>(args.rows) * args.columns;
@@ -66,8 +67,8 @@ DEVICE void gather(const GatherArguments& args) {
   static_cast<T*>(args.to)[number] = value;
 }
 
-#define MOVES(name, T)                                                  \
-  KERNEL(copy_##name, CONSTANT CopyArguments args) { copy<T>(args); }   \
+#define MOVES(name, T)                                                \
+  KERNEL(copy_##name, CONSTANT CopyArguments args) { copy<T>(args); } \
   KERNEL(gather_##name, CONSTANT GatherArguments args) { gather<T>(args); }
 
 MOVES(u8, uint8_t)
@@ -76,10 +77,10 @@ MOVES(u32, uint32_t)
 MOVES(u64, uint2)
 MOVES(u128, uint4)
 
-#define TRANSPOSE(name, T)                                                          \
-  COOPERATIVE_KERNEL(transpose_##name, 256, CONSTANT TransposeArguments args) {     \
-    SHARED T tile[32][33];                                                          \
-    transpose<T>(args, tile);                                                       \
+#define TRANSPOSE(name, T)                                                      \
+  COOPERATIVE_KERNEL(transpose_##name, 256, CONSTANT TransposeArguments args) { \
+    SHARED T tile[32][33];                                                      \
+    transpose<T>(args, tile);                                                   \
   }
 
 TRANSPOSE(u8, uint8_t)
@@ -89,18 +90,27 @@ TRANSPOSE(u64, uint2)
 
 DEVICE double read(const void* from, int64_t i, Element type) {
   switch (type) {
-    case Element::kFloat: return static_cast<const float*>(from)[i];
-    case Element::kHalf: return to_float(static_cast<const half_t*>(from)[i]);
-    case Element::kBfloat: return to_float(static_cast<const bf16_t*>(from)[i]);
-    case Element::kInt32: return static_cast<const int32_t*>(from)[i];
-    case Element::kUint8: return static_cast<const uint8_t*>(from)[i];
-    case Element::kInt8: return static_cast<const int8_t*>(from)[i];
-    case Element::kBool: return static_cast<const uint8_t*>(from)[i] != 0;
-    default: return 0;
+    case Element::kFloat:
+      return static_cast<const float*>(from)[i];
+    case Element::kHalf:
+      return to_float(static_cast<const half_t*>(from)[i]);
+    case Element::kBfloat:
+      return to_float(static_cast<const bf16_t*>(from)[i]);
+    case Element::kInt32:
+      return static_cast<const int32_t*>(from)[i];
+    case Element::kUint8:
+      return static_cast<const uint8_t*>(from)[i];
+    case Element::kInt8:
+      return static_cast<const int8_t*>(from)[i];
+    case Element::kBool:
+      return static_cast<const uint8_t*>(from)[i] != 0;
+    default:
+      return 0;
   }
 }
 
-/* Integers go through int64, so that no bit of one is lost; all else through float32, which holds what it takes. */
+/* Integers go through int64, so that no bit of one is lost; all else through float32, which holds what it
+ * takes. */
 KERNEL(cast_elements, CONSTANT CastArguments args) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= args.count) {
@@ -108,19 +118,35 @@ KERNEL(cast_elements, CONSTANT CastArguments args) {
   }
   const bool whole = args.source >= Element::kInt32;
   const int64_t number = args.source == Element::kInt64 ? static_cast<const int64_t*>(args.from)[i]
-                         : whole                        ? static_cast<int64_t>(read(args.from, i, args.source))
-                                                        : 0;
+                         : whole ? static_cast<int64_t>(read(args.from, i, args.source))
+                                 : 0;
   const float real = whole ? static_cast<float>(number) : static_cast<float>(read(args.from, i, args.source));
   const int64_t rounded = whole ? number : static_cast<int64_t>(real);
   switch (args.target) {
-    case Element::kFloat: static_cast<float*>(args.to)[i] = real; break;
-    case Element::kHalf: static_cast<half_t*>(args.to)[i] = from_float<half_t>(real); break;
-    case Element::kBfloat: static_cast<bf16_t*>(args.to)[i] = from_float<bf16_t>(real); break;
-    case Element::kInt32: static_cast<int32_t*>(args.to)[i] = static_cast<int32_t>(rounded); break;
-    case Element::kInt64: static_cast<int64_t*>(args.to)[i] = rounded; break;
-    case Element::kUint8: static_cast<uint8_t*>(args.to)[i] = static_cast<uint8_t>(rounded); break;
-    case Element::kInt8: static_cast<int8_t*>(args.to)[i] = static_cast<int8_t>(rounded); break;
-    case Element::kBool: static_cast<uint8_t*>(args.to)[i] = whole ? number != 0 : real != 0.0f; break;
+    case Element::kFloat:
+      static_cast<float*>(args.to)[i] = real;
+      break;
+    case Element::kHalf:
+      static_cast<half_t*>(args.to)[i] = from_float<half_t>(real);
+      break;
+    case Element::kBfloat:
+      static_cast<bf16_t*>(args.to)[i] = from_float<bf16_t>(real);
+      break;
+    case Element::kInt32:
+      static_cast<int32_t*>(args.to)[i] = static_cast<int32_t>(rounded);
+      break;
+    case Element::kInt64:
+      static_cast<int64_t*>(args.to)[i] = rounded;
+      break;
+    case Element::kUint8:
+      static_cast<uint8_t*>(args.to)[i] = static_cast<uint8_t>(rounded);
+      break;
+    case Element::kInt8:
+      static_cast<int8_t*>(args.to)[i] = static_cast<int8_t>(rounded);
+      break;
+    case Element::kBool:
+      static_cast<uint8_t*>(args.to)[i] = whole ? number != 0 : real != 0.0f;
+      break;
   }
 }
 

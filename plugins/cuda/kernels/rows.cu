@@ -1,7 +1,7 @@
 /* Kernels in which a block works on one row at a time: softmax, normalisation, reductions.
  *
- * Rows that fit are read once and held in registers, kHeld elements a thread; longer rows (kHeld 0) are read again for
- * each pass, which the second-level cache mostly serves. */
+ * Rows that fit are read once and held in registers, kHeld elements a thread; longer rows (kHeld 0) are read
+ * again for each pass, which the second-level cache mostly serves. */
 #include "kernel.h"
 
 namespace ephost_cuda {
@@ -21,8 +21,8 @@ struct Minimum {
   static DEVICE float of(float a, float b) { return a != a || a < b ? a : b; }
 };
 
-/* The same for all threads of the block. `room` has an element for each warp; a barrier is at both ends, so it may be
- * used again at once. */
+/* The same for all threads of the block. `room` has an element for each warp; a barrier is at both ends, so
+ * it may be used again at once. */
 template <typename Combine>
 DEVICE float over_block(float value, float* room) {
 #pragma unroll
@@ -119,18 +119,18 @@ DEVICE void norm(const NormArguments& args, float* room) {
   }
 }
 
-#define ROWS(name, T, suffix, held)                                                            \
-  COOPERATIVE_KERNEL(softmax_##suffix##_##name, kThreads, CONSTANT SoftmaxArguments args) {    \
-    SHARED float room[kThreads / 32];                                                          \
-    softmax<T, held>(args, room);                                                              \
-  }                                                                                            \
-  COOPERATIVE_KERNEL(norm_##suffix##_##name, kThreads, CONSTANT NormArguments args) {          \
-    SHARED float room[kThreads / 32];                                                          \
-    norm<T, held>(args, room);                                                                 \
+#define ROWS(name, T, suffix, held)                                                         \
+  COOPERATIVE_KERNEL(softmax_##suffix##_##name, kThreads, CONSTANT SoftmaxArguments args) { \
+    SHARED float room[kThreads / 32];                                                       \
+    softmax<T, held>(args, room);                                                           \
+  }                                                                                         \
+  COOPERATIVE_KERNEL(norm_##suffix##_##name, kThreads, CONSTANT NormArguments args) {       \
+    SHARED float room[kThreads / 32];                                                       \
+    norm<T, held>(args, room);                                                              \
   }
-#define ALL_ROWS(name, T)      \
-  ROWS(name, T, short, 4)      \
-  ROWS(name, T, middle, 16)    \
+#define ALL_ROWS(name, T)   \
+  ROWS(name, T, short, 4)   \
+  ROWS(name, T, middle, 16) \
   ROWS(name, T, long, 0)
 
 ALL_ROWS(f32, float)
@@ -149,23 +149,33 @@ DEVICE float neutral(Reduction kind) {
 DEVICE float add_to(Reduction kind, float sum, float x) {
   switch (kind) {
     case Reduction::kMax:
-    case Reduction::kLogSumExp: return Maximum::of(sum, x);
-    case Reduction::kMin: return Minimum::of(sum, x);
-    case Reduction::kProduct: return sum * x;
-    case Reduction::kL1: return sum + fabsf(x);
+    case Reduction::kLogSumExp:
+      return Maximum::of(sum, x);
+    case Reduction::kMin:
+      return Minimum::of(sum, x);
+    case Reduction::kProduct:
+      return sum * x;
+    case Reduction::kL1:
+      return sum + fabsf(x);
     case Reduction::kL2:
-    case Reduction::kSumSquare: return sum + x * x;
-    default: return sum + x;
+    case Reduction::kSumSquare:
+      return sum + x * x;
+    default:
+      return sum + x;
   }
 }
 
 DEVICE float combine(Reduction kind, float value, float* room) {
   switch (kind) {
     case Reduction::kMax:
-    case Reduction::kLogSumExp: return over_block<Maximum>(value, room);
-    case Reduction::kMin: return over_block<Minimum>(value, room);
-    case Reduction::kProduct: return over_block<Product>(value, room);
-    default: return over_block<Sum>(value, room);
+    case Reduction::kLogSumExp:
+      return over_block<Maximum>(value, room);
+    case Reduction::kMin:
+      return over_block<Minimum>(value, room);
+    case Reduction::kProduct:
+      return over_block<Product>(value, room);
+    default:
+      return over_block<Sum>(value, room);
   }
 }
 
@@ -217,11 +227,11 @@ DEVICE void reduce_columns(const ReduceArguments& args) {
   static_cast<T*>(args.out)[number] = from_float<T>(finish(args.kind, value, args.reduced));
 }
 
-#define REDUCTIONS(name, T)                                                            \
-  COOPERATIVE_KERNEL(reduce_rows_##name, kThreads, CONSTANT ReduceArguments args) {    \
-    SHARED float room[kThreads / 32];                                                  \
-    reduce_rows<T>(args, room);                                                        \
-  }                                                                                    \
+#define REDUCTIONS(name, T)                                                         \
+  COOPERATIVE_KERNEL(reduce_rows_##name, kThreads, CONSTANT ReduceArguments args) { \
+    SHARED float room[kThreads / 32];                                               \
+    reduce_rows<T>(args, room);                                                     \
+  }                                                                                 \
   KERNEL(reduce_columns_##name, CONSTANT ReduceArguments args) { reduce_columns<T>(args); }
 
 REDUCTIONS(f32, float)

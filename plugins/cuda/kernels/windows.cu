@@ -1,4 +1,5 @@
-/* Kernels that slide a window over images [N][C][height][width]: pooling, and convolution where cuDNN is missing. */
+/* Kernels that slide a window over images [N][C][height][width]: pooling, and convolution where cuDNN is
+ * missing. */
 #include "kernel.h"
 
 namespace ephost_cuda {
@@ -50,8 +51,8 @@ DEVICE void conv(const ConvArguments& args) {
   const int first = channel / (args.out_channels / args.group) * in_group;
   const int top = y * args.stride_y - args.pad_y, left = x * args.stride_x - args.pad_x;
   const T* in = static_cast<const T*>(args.in) + (image * args.channels + first) * args.height * args.width;
-  const T* weights =
-      static_cast<const T*>(args.weights) + static_cast<int64_t>(channel) * in_group * args.window_y * args.window_x;
+  const T* weights = static_cast<const T*>(args.weights) +
+                     static_cast<int64_t>(channel) * in_group * args.window_y * args.window_x;
   float value = args.bias != nullptr ? to_float(static_cast<const T*>(args.bias)[channel]) : 0.0f;
   for (int c = 0; c < in_group; ++c) {
     for (int i = 0; i < args.window_y; ++i) {
@@ -68,8 +69,8 @@ DEVICE void conv(const ConvArguments& args) {
   static_cast<T*>(args.out)[number] = from_float<T>(value);
 }
 
-#define WINDOWS(name, T)                                               \
-  KERNEL(pool_##name, CONSTANT PoolArguments args) { pool<T>(args); }  \
+#define WINDOWS(name, T)                                              \
+  KERNEL(pool_##name, CONSTANT PoolArguments args) { pool<T>(args); } \
   KERNEL(conv_##name, CONSTANT ConvArguments args) { conv<T>(args); }
 
 WINDOWS(f32, float)
