@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -63,12 +64,16 @@ def interpreter(version: tuple[int, int]) -> str | None:
 
 def run(*command: str | Path, cwd: Path) -> str:
     """What a command prints. It sees nothing of the environment that this test runs in."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "EPHOST"))}
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, cwd=cwd, env=environment
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+# The wheel is built from nothing, with all plugins: minutes, on few processors.
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +134,17 @@ def test_an_installed_wheel_runs_a_model_on_a_sample_plugin(environment: Path, t
 
 
 @pytest.mark.skipif(CMAKE is None, reason="needs cmake (pip install cmake)")
+@every_version
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or sys.platform != "linux", reason="there is no oneDNN for it"
+)
+def test_an_installed_wheel_brings_the_cpu_plugin_and_what_it_needs(
+    environment: Path, tmp_path: Path
+) -> None:
+    program = "import ephost; print([device.ep_name for device in ephost.get_ep_devices()])"
+    assert run(environment, "-I", "-c", program, cwd=tmp_path).strip() == "['CPUExecutionProvider']"
+
+
 @pytest.mark.parametrize("environment", [sys.version_info[:2]], indirect=True, ids=["this version"])
 def test_a_plugin_is_built_against_an_installed_wheel(environment: Path, tmp_path: Path) -> None:
     where = run(environment, "-I", "-c", "import ephost; print(ephost.get_cmake_dir())", cwd=tmp_path)
