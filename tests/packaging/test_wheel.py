@@ -169,5 +169,10 @@ def test_the_extension_keeps_to_the_limited_api(wheel: Path, tmp_path: Path) -> 
 ALLOWED = {
     *("_Py_Dealloc", "_Py_NoneStruct", "_Py_TrueStruct", "_Py_FalseStruct", "_Py_NotImplementedStruct"),
     *("_Py_EllipsisObject", "_PyObject_GC_New"),
-    *("_PyArg_ParseTuple_SizeT", "_PyObject_CallFunction_SizeT", "_PyObject_CallMethod_SizeT"),
+    *(
+        "_Py_BuildValue_SizeT",
+        "_PyArg_ParseTuple_SizeT",
+        "_PyObject_CallFunction_SizeT",
+        "_PyObject_CallMethod_SizeT",
+    ),
 }
