@@ -123,7 +123,8 @@ def test_inference_reads_inputs_and_attributes_and_keeps_a_copy_of_answers(node:
     context = lib.ephost_infer_context_new(node, 2, 1)
     dims = ffi.new("int64_t[]", [2, -1])
     symbols = [ffi.new("char[]", b""), ffi.new("char[]", b"n")]
-    kind = ffi.new("EphostTensorType*", (FLOAT, 2, dims, ffi.new("char*[]", symbols)))
+    texts = ffi.new("char*[]", symbols)  # borrowed, as `symbols` and `dims`
+    kind = ffi.new("EphostTensorType*", (FLOAT, 2, dims, texts))
     assert lib.ephost_infer_context_set_input(context, 0, kind)
     count = ffi.new("size_t*")
     check(api.ShapeInferContext_GetInputCount(context, count))
