@@ -605,7 +605,7 @@ static void event_stop(Plan* plan, Event event, OrtProfilingEventCategory catego
 static void step_event_stop(Plan* plan, Event event, const Step* step) {
   char name[256];
   if (!event.id) return;
-  snprintf(name, sizeof name, "%s%s", step->node_name, step->kind == STEP_COPY ? "" : "_kernel_time");
+  (void)snprintf(name, sizeof name, "%s%s", step->node_name, step->kind == STEP_COPY ? "" : "_kernel_time");
   event_stop(plan, event,
              step->kind == STEP_COPY ? OrtProfilingEventCategory_SESSION : OrtProfilingEventCategory_NODE,
              name, step->kind == STEP_COPY ? NULL : step);
