@@ -90,10 +90,10 @@ def show_assignment(title: str, opened: ort.InferenceSession) -> None:
     for provider in explanation.providers:
         mine = [p for p in explanation.partitions if p.ep_name == provider.ep_name]
         print(
-            f"  {provider.ep_name:16}{provider.nodes:4} nodes  {operators(mine) or 'it claims none of them'}"
+            f"  {provider.ep_name:20}{provider.nodes:4} nodes  {operators(mine) or 'it claims none of them'}"
         )
     left = [p for p in explanation.partitions if p.kind == "fallback"]
-    print(f"  {'(fallback)':16}{len(explanation.fallback):4} nodes  {operators(left)}".rstrip())
+    print(f"  {'(fallback)':20}{len(explanation.fallback):4} nodes  {operators(left)}".rstrip())
 
 
 def operators(partitions: list[Any]) -> str:
@@ -121,7 +121,7 @@ def main() -> int:
         library = Path(device.ep_metadata["library_path"]).name
         where = f"{device.device.type.name} ({device.device.vendor})"
         print(
-            f"  {device.ep_name:16} by {device.ep_vendor}, version {version}, on the {where}, from {library}"
+            f"  {device.ep_name:20} by {device.ep_vendor}, version {version}, on the {where}, from {library}"
         )
 
     prepare = session(preparation(), "nxrt")
