@@ -349,7 +349,7 @@ class Planner {
   }
 
   // The known state at the start of a program: shapes of inputs, and constants.
-  static std::vector<Known> start(Program* program, Plan* /*unused*/, const std::vector<Desc>& inputs) {
+  static std::vector<Known> start(Program* program, const std::vector<Desc>& inputs) {
     std::vector<Known> known(program->graph_->values.size());
     for (const auto& value : program->graph_->values) {
       if (value->constant != nullptr) {
@@ -458,7 +458,7 @@ class PrepareNode final : public Prepare {
   };
 
   PrepareNode(Planner* planner, const Node& of, const Operator& op)
-      : Prepare(of), planner_(*planner), layouts_(of.inputs.size()), outs_(of.outputs.size()) {
+      : Prepare(of), planner_(*planner), outs_(of.outputs.size()) {
     descs_.resize(of.inputs.size());
     for (size_t i = 0; i < of.inputs.size(); ++i) {
       if (of.inputs[i] != nullptr) {
@@ -518,7 +518,6 @@ class PrepareNode final : public Prepare {
  private:
   Planner& planner_;
   std::vector<Desc> descs_;
-  std::vector<Layout> layouts_;
   std::vector<Output> outs_;
   size_t scratch_ = 0;
 };
@@ -1160,7 +1159,7 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
   for (size_t i = 0; i < n; ++i) {
     inputs.push_back(io.input(i));
   }
-  Planner planner(this, nullptr, Planner::start(this, nullptr, inputs), 0);
+  Planner planner(this, nullptr, Planner::start(this, inputs), 0);
   planner.bind_inputs();
   std::shared_ptr<Plan> plan = planner.build();
   if (roots_.size() >= options_.max_plans) {
