@@ -1,8 +1,26 @@
-"""What holds for all tests: they know which execution providers a session has."""
+"""What holds for all tests: they know which execution providers a session has, and every run is the same."""
 
 import os
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The examples of a test follow from its source alone, so that a run that passes does so again, anywhere. To
+# look for new ones: EPHOST_HYPOTHESIS=explore draws at random, and far more of them (EPHOST_EXAMPLES says how
+# many). A test that wants more or fewer than others asks for a multiple of settings.default.max_examples.
+ALWAYS: dict[str, Any] = {
+    "deadline": None,
+    "database": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
+settings.register_profile("same", derandomize=True, max_examples=50, **ALWAYS)
+settings.register_profile(
+    "explore", derandomize=False, max_examples=int(os.environ.get("EPHOST_EXAMPLES", "2000")), **ALWAYS
+)
+settings.load_profile(os.environ.get("EPHOST_HYPOTHESIS", "same"))
 
 # Without this every session would have the bundled CPU plugin behind the execution providers of its test, and
 # that would take the nodes that tests leave to the reference fallback on purpose. Tests that want it ask for
@@ -14,3 +32,15 @@ os.environ.setdefault("EPHOST_CPU_PLUGIN", "0")
 def cpu_plugin_as_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that the test starts have the bundled CPU plugin, as users' programs do."""
     monkeypatch.delenv("EPHOST_CPU_PLUGIN", raising=False)
+
+
+_start: dict[str, dict[str, Any]] = {}  # by module: the state of its generator when it was imported
+
+
+@pytest.fixture(autouse=True)
+def random_numbers_that_no_other_test_moves(request: pytest.FixtureRequest) -> None:
+    """A module's generator `RNG` gives a test the same numbers whichever tests ran before it."""
+    generator = getattr(request.module, "RNG", None)
+    if isinstance(generator, np.random.Generator):
+        start = _start.setdefault(request.module.__name__, generator.bit_generator.state)
+        generator.bit_generator.state = start

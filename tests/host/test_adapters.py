@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from api_models import model_bytes, tensor
 from ephost.errors import InvalidArgument, NoSuchFile
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
@@ -101,7 +101,7 @@ def test_what_is_no_adapter_is_refused(tmp_path: Path) -> None:
         strings.export_adapter(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(max_examples=6 * settings.default.max_examples)
 @given(st.lists(st.tuples(st.integers(0, 10000), st.integers(0, 255)), max_size=4), st.integers(0, 2000))
 def test_a_damaged_file_is_refused_or_read(tmp_path: Path, changes: list[tuple[int, int]], cut: int) -> None:
     whole = tmp_path / "whole"

@@ -268,13 +268,13 @@ def test_an_asynchronous_run_calls_back_with_results_or_an_error(session: ephost
         done.set()
 
     session.run_async(["z"], {"x": X, "y": Y}, callback, "mine")
-    assert done.wait(10)
+    assert done.wait(100)
     results, user_data, error, thread = calls.pop()
     assert (results[0].tolist(), user_data, error) == (Z.tolist(), "mine", "")
     assert thread != threading.get_ident()
     done.clear()
     session.run_async(["z"], {"x": X, "y": Y[:, :2]}, callback, None)
-    assert done.wait(10)
+    assert done.wait(100)
     assert calls[0][0] == []
     assert "index: 1 Got: 2 Expected: 3" in calls[0][2]
     with pytest.raises(ValueError, match=r"\['y'\]"):
@@ -309,7 +309,7 @@ class Gate:
         self._opened, self._array = opened, array
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        assert self._opened.wait(60), "the event loop did not go on while runs were under way"
+        assert self._opened.wait(200), "the event loop did not go on while runs were under way"
         return self._array
 
 

@@ -122,6 +122,6 @@ ready.wait(); time.sleep(0.3)
 
 @pytest.mark.parametrize("alive", CASES)
 def test_leaving_is_clean_with(python: Callable, alive: str) -> None:
-    done = python("-c", PRELUDE + CASES[alive] + "\nprint('reached')", timeout=60)
+    done = python("-c", PRELUDE + CASES[alive] + "\nprint('reached')", timeout=250)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("" if alive.startswith("sys.exit") else "reached\n")

@@ -45,7 +45,6 @@ def restored(data: bytes) -> onnx.ModelProto:
 
 
 @given(st.lists(st.sampled_from([1, 3, 1000, 1024, 1025, 40_000]), max_size=6))
-@settings(max_examples=40, deadline=None)
 def test_what_is_cut_out_and_the_rest_make_the_model(sizes: list[int]) -> None:
     model = make_model(sizes)
     data = model.SerializeToString()
@@ -56,7 +55,7 @@ def test_what_is_cut_out_and_the_rest_make_the_model(sizes: list[int]) -> None:
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_a_damaged_message_is_left_to_the_parser(at: int, value: int) -> None:
     data = bytearray(make_model([1025, 2000]).SerializeToString())
     data[at] = value

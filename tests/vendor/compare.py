@@ -391,7 +391,7 @@ class Worker:
 
     def _end(self) -> str:
         """Make sure that the process is gone; say how it ended and what it said in its last case."""
-        self._process.join(5)
+        self._process.join(60)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()

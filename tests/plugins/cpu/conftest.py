@@ -41,6 +41,30 @@ def make_model(
     return onnx.shape_inference.infer_shapes(model)
 
 
+def assert_close(
+    found: np.ndarray, expected: np.ndarray, rtol: float | None, atol: float | None, name: str
+) -> None:
+    """Equal in type, in shape, and in value within the tolerances, as numpy's `assert_allclose` takes them.
+
+    What is not floating-point must be exactly equal unless a tolerance is given. For the rest `rtol` is 1e-5
+    unless it is given, and `atol` a millionth (eight units in the last place) of the largest element, or of one:
+    where larger numbers cancelled, what is left is as far off as they were rounded, however small.
+    """
+    assert found.dtype == expected.dtype, name
+    assert found.shape == expected.shape, name
+    if not _is_floating(expected.dtype) and rtol is None and atol is None:
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+        return
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    if atol is None:
+        atol = 1e-6 * np.abs(b, where=np.isfinite(b), out=np.zeros_like(b)).max(initial=1)
+    np.testing.assert_allclose(a, b, rtol=1e-5 if rtol is None else rtol, atol=atol, err_msg=name)
+
+
+def _is_floating(dtype: np.dtype) -> bool:
+    return np.issubdtype(dtype, np.floating) or dtype.name.startswith(("bfloat", "float"))
+
+
 class Cpu:
     """Runs models on the CPU plugin alone: a node that it does not take is an error."""
 
@@ -66,8 +90,8 @@ class Cpu:
         outputs: Sequence[str] = ("y",),
         constants: dict[str, np.ndarray] | None = None,
         opset: int = 21,
-        rtol: float = 1e-5,
-        atol: float = 1e-6,
+        rtol: float | None = None,
+        atol: float | None = None,
         **options: object,
     ) -> None:
         """Like `check`, for what the reference implementation gets wrong or takes too long for."""
@@ -80,9 +104,7 @@ class Cpu:
             )
             expected = other.run(None, feeds)
             for name, a, b in zip(outputs, self.run(model, feeds, **options), expected, strict=True):
-                assert a.dtype == b.dtype, name
-                assert a.shape == b.shape, name
-                np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=name)
+                assert_close(a, b, rtol, atol, name)
 
     def check(
         self,
@@ -91,22 +113,21 @@ class Cpu:
         outputs: Sequence[str] = ("y",),
         constants: dict[str, np.ndarray] | None = None,
         opset: int = 21,
-        rtol: float = 1e-5,
-        atol: float = 1e-6,
+        rtol: float | None = None,
+        atol: float | None = None,
         **options: object,
     ) -> list[np.ndarray]:
-        """Compares with the reference implementation, with given and with open shapes; returns outputs."""
+        """Compares with the reference implementation, with given and with open shapes; returns outputs.
+
+        `assert_close` says what the tolerances are.
+        """
         listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
         for open_shapes in (False, True):
             model = make_model(listed, feeds, outputs, constants, opset, open_shapes)
             expected = ReferenceEvaluator(model).run(None, feeds)
             found = self.run(model, feeds, **options)
             for name, a, b in zip(outputs, found, expected, strict=True):
-                assert a.dtype == b.dtype, name
-                assert a.shape == b.shape, name
-                np.testing.assert_allclose(
-                    a.astype(np.float64), b.astype(np.float64), rtol=rtol, atol=atol, err_msg=name
-                )
+                assert_close(a, b, rtol, atol, name)
         return found
 
 

@@ -4,17 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
-
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
@@ -48,7 +42,6 @@ def test_convolution(
     cpu_plugin.check(node, feeds, constants=constants, rtol=1e-4, atol=1e-4)
 
 
-@QUICK
 @given(data=st.data())
 def test_convolution_of_any_shape(cpu_plugin: Cpu, data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 2))

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -264,7 +264,6 @@ def shapes_that_broadcast(draw: st.DrawFn) -> list[tuple[int, ...]]:
     return shapes
 
 
-@settings(max_examples=80, deadline=None)
 @given(shapes_that_broadcast())
 def test_any_shapes_that_numpy_broadcasts_give_its_results(
     cpu_plugin: Cpu, shapes: list[tuple[int, ...]]

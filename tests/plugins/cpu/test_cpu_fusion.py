@@ -7,7 +7,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -66,7 +66,6 @@ def trees(draw: st.DrawFn) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray],
     return nodes, feeds, sorted(outputs)
 
 
-@settings(max_examples=60, deadline=None)
 @given(trees(), st.booleans())
 def test_any_tree_of_elementwise_nodes_gives_the_same_in_one_pass(
     cpu_plugin: Cpu,

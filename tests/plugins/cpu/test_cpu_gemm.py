@@ -4,17 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
-
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
@@ -59,7 +53,6 @@ def test_products_of_other_types(cpu_plugin: Cpu, dtype: type) -> None:
     cpu_plugin.check(node, feeds)
 
 
-@QUICK
 @given(data=st.data())
 def test_broadcast_stacks(cpu_plugin: Cpu, data: st.DataObject) -> None:
     rank = data.draw(st.integers(0, 3))
@@ -98,7 +91,6 @@ def test_matrices_that_do_not_fit_are_refused_in_words(cpu_plugin: Cpu) -> None:
         cpu_plugin.run(model, feeds)
 
 
-@settings(QUICK, max_examples=40)
 @given(data=st.data())
 def test_products_of_any_size(cpu_plugin: Cpu, data: st.DataObject) -> None:
     """Sizes around those at which work is cut into blocks, for constants and inputs, transposed or not."""

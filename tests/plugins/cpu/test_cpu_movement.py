@@ -3,14 +3,13 @@
 import ephost
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
 
 TYPES = [np.float32, np.int64, np.float16, np.uint8, np.bool_]
-FEW = settings(max_examples=40, deadline=None)
 
 
 def numbered(shape: tuple[int, ...] | list[int], dtype: type = np.float32) -> np.ndarray:
@@ -21,7 +20,6 @@ def numbered(shape: tuple[int, ...] | list[int], dtype: type = np.float32) -> np
 shapes = st.lists(st.integers(0, 9), min_size=1, max_size=5)
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_transposes_of_any_shape_and_element_size(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type
@@ -54,7 +52,6 @@ def test_large_transposes_are_the_same_on_one_thread_and_on_many(
         np.testing.assert_array_equal(y, x.transpose(perm))
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_concat_joins_any_number_of_parts(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type
@@ -68,7 +65,6 @@ def test_concat_joins_any_number_of_parts(
     cpu_plugin.check(helper.make_node("Concat", list(feeds), ["y"], axis=axis), feeds)
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_split_is_the_reverse_of_concat(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type
@@ -91,7 +87,6 @@ def test_split_into_equal_parts_of_which_the_last_is_smaller(cpu_plugin: Cpu) ->
     cpu_plugin.check(node, {"x": numbered((2, 8))}, ["a", "b", "c"])
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_slices_with_any_bounds_and_steps(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type
@@ -127,7 +122,6 @@ def test_slices_by_bounds_that_only_the_run_knows(cpu_plugin: Cpu) -> None:
         np.testing.assert_array_equal(y, x[start:end])
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_expand_broadcasts(cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type) -> None:
     shape = [data.draw(st.sampled_from([1, n])) for n in shape]
@@ -140,7 +134,6 @@ def test_expand_broadcasts(cpu_plugin: Cpu, data: st.DataObject, shape: list[int
     )
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_tile_repeats(cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type) -> None:
     repeats = [data.draw(st.integers(0, 3)) for _ in shape]
@@ -151,7 +144,6 @@ def test_tile_repeats(cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dt
     )
 
 
-@FEW
 @given(
     st.data(),
     st.lists(st.integers(1, 6), min_size=1, max_size=4),
@@ -231,7 +223,6 @@ def test_sequences_are_reversed_up_to_their_lengths(cpu_plugin: Cpu, batch_axis:
         cpu_plugin.run(model, {"x": x, "lengths": np.array([1, 5, 2, 3])})
 
 
-@FEW
 @given(st.integers(-7, 7), st.booleans(), st.lists(st.integers(1, 5), min_size=2, max_size=3))
 def test_triangles(cpu_plugin: Cpu, k: int, upper: bool, shape: list[int]) -> None:
     node = helper.make_node("Trilu", ["x", "k"], ["y"], upper=int(upper))

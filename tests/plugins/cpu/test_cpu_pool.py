@@ -4,17 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
-
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
@@ -48,7 +42,6 @@ def test_maximum_of_other_types(cpu_plugin: Cpu, dtype: type) -> None:
     cpu_plugin.check(node, {"x": (random(1, 3, 7, 7) * 20 + 60).astype(dtype)})
 
 
-@QUICK
 @given(data=st.data())
 def test_average_of_any_window(cpu_plugin: Cpu, data: st.DataObject) -> None:
     kernel = data.draw(st.lists(st.integers(2, 4), min_size=2, max_size=2))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -26,7 +26,6 @@ def test_every_kind_over_every_set_of_axes_agrees(cpu_plugin: Cpu, kind: str, ax
     cpu_plugin.check(node, {"x": x}, constants={"axes": np.int64(axes)}, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_sums_over_any_axes_of_any_shape_are_numpys(cpu_plugin: Cpu, data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.sampled_from([0, 1, 2, 5, 33, 70]), max_size=4)))

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -53,7 +53,6 @@ def _same(cpu_plugin: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray])
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     op=st.sampled_from(list(GATES)),
     steps=st.integers(1, 6),

@@ -3,20 +3,17 @@
 import ephost
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
-
-FEW = settings(max_examples=40, deadline=None)
 
 
 def noise(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-@FEW
 @given(
     st.sampled_from(["nearest", "linear", "cubic"]),
     st.sampled_from(["zeros", "border", "reflection"]),

@@ -3,13 +3,12 @@
 import ephost
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
 
-FEW = settings(max_examples=40, deadline=None)
 TYPES = [np.float32, np.int64, np.float16, np.uint8]
 shapes = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
@@ -19,7 +18,6 @@ def some(shape: list[int] | tuple[int, ...], dtype: type = np.float32, seed: int
     return np.random.default_rng(seed).integers(0, 9, size=shape).astype(dtype)
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from([*TYPES, np.bool_]), st.sampled_from([np.int32, np.int64]))
 def test_gather_along_any_axis(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type, index_type: type
@@ -48,7 +46,6 @@ def test_indices_beyond_their_axis_are_errors_that_name_the_node(cpu_plugin: Cpu
         cpu_plugin.run(model, feeds)
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_elements_are_gathered_and_scattered(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type
@@ -100,7 +97,6 @@ def test_tuples_within_batches(cpu_plugin: Cpu) -> None:
     cpu_plugin.check(node, {"x": some((2, 4, 3)), "i": np.array([[[1], [-1]], [[0], [2]]])})
 
 
-@FEW
 @given(st.data(), shapes, st.booleans(), st.sampled_from([np.float32, np.int64, np.float16]))
 def test_top_k_takes_the_first_of_equals(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], largest: bool, dtype: type
@@ -127,7 +123,6 @@ def test_top_k_of_long_rows_on_several_threads(cpu_plugin: Cpu) -> None:
         np.testing.assert_array_equal(np.take_along_axis(x, indices, axis=1), values)
 
 
-@FEW
 @given(st.data(), shapes, st.sampled_from([np.float32, np.int64, np.bool_]))
 def test_what_is_not_zero(cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type) -> None:
     x = (some(shape) % 3).astype(dtype)
