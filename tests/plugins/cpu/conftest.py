@@ -47,8 +47,8 @@ def assert_close(
     """Equal in type, in shape, and in value within the tolerances, as numpy's `assert_allclose` takes them.
 
     What is not floating-point must be exactly equal unless a tolerance is given. For the rest `rtol` is 1e-5
-    unless it is given, and `atol` a millionth (eight units in the last place) of the largest element, or of one:
-    where larger numbers cancelled, what is left is as far off as they were rounded, however small.
+    unless it is given, and `atol` a millionth (eight units in the last place) of the largest element, or of
+    one: where larger numbers cancelled, what is left is as far off as they were rounded, however small.
     """
     assert found.dtype == expected.dtype, name
     assert found.shape == expected.shape, name
