@@ -7,8 +7,8 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -512,31 +512,12 @@ def _load_default() -> Registration | None:
     if os.environ.get(CPU_PLUGIN, "1") == "0":
         return None
     try:
-        with _brief_spinning():
-            return Registration(DEFAULT_PROVIDER, cpu.get_library_path(), _hardware_devices())
+        return Registration(DEFAULT_PROVIDER, cpu.get_library_path(), _hardware_devices())
     except FileNotFoundError as error:
         _LOG.info("there is no CPU plugin: %s", error)
     except OnnxRuntimeException as error:
         _LOG.warning("the CPU plugin cannot be used; models run on the reference fallback: %s", error)
     return None
-
-
-@contextmanager
-def _brief_spinning() -> Iterator[None]:
-    """While GNU's OpenMP is loaded, which reads the environment then: let its threads spin for some 20 us.
-
-    Left alone they spin for milliseconds wherever they wait for each other. On a machine that has other work
-    the one that is waited for is not running then, and a model takes ten times as long.
-    """
-    name = "GOMP_SPINCOUNT"
-    if name in os.environ or "OMP_WAIT_POLICY" in os.environ:
-        yield
-        return
-    os.environ[name] = "1000"
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
 
 
 def get_ep_devices() -> list[OrtEpDevice]:

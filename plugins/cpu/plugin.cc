@@ -378,24 +378,28 @@ OrtStatus* ORT_API_CALL create_profiler(OrtEp* ep, OrtEpProfilerImpl** out) noex
   });
 }
 
+// An entry of the session's configuration; "" if it is not set.
+std::string config_entry(const Api& api, const OrtSessionOptions* options, const std::string& key) {
+  int found = 0;
+  api.check(api.ort->HasSessionConfigEntry(options, key.c_str(), &found));
+  if (found == 0) {
+    return "";
+  }
+  size_t size = 0;
+  api.check(api.ort->GetSessionConfigEntry(options, key.c_str(), nullptr, &size));
+  std::string value(size, '\0');
+  api.check(api.ort->GetSessionConfigEntry(options, key.c_str(), value.data(), &size));
+  value.resize(strnlen(value.data(), value.size()));
+  return value;
+}
+
 // An option of this EP: set for the session as "ep.<name in lower case>.<key>". "" if it is not set.
 std::string option(const Api& api, const OrtSessionOptions* options, const std::string& ep, const char* key) {
   std::string full = "ep.";
   for (char c : ep) {
     full += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   }
-  full += std::string(".") + key;
-  int found = 0;
-  api.check(api.ort->HasSessionConfigEntry(options, full.c_str(), &found));
-  if (found == 0) {
-    return "";
-  }
-  size_t size = 0;
-  api.check(api.ort->GetSessionConfigEntry(options, full.c_str(), nullptr, &size));
-  std::string value(size, '\0');
-  api.check(api.ort->GetSessionConfigEntry(options, full.c_str(), value.data(), &size));
-  value.resize(strnlen(value.data(), value.size()));
-  return value;
+  return config_entry(api, options, full + "." + key);
 }
 
 int64_t number(const std::string& text, const char* key, int64_t otherwise, int64_t most) {
@@ -430,6 +434,7 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwareDevice
       return number(option(made_by.api, options, made_by.name, key), key, otherwise, most);
     };
     ep->options.threads = static_cast<int>(read("intra_op_num_threads", 0, 1024));
+    ep->options.spin = config_entry(made_by.api, options, "session.intra_op.allow_spinning") != "0";
     ep->options.fuse = read("fusion", 1, 1) != 0;
     ep->options.recorder = std::make_shared<Recorder>();
     ep->options.max_plans = static_cast<size_t>(std::max<int64_t>(1, read("max_shapes", 32, 1 << 20)));

@@ -508,7 +508,7 @@ class PrepareNode final : public Prepare {
   void scratch(size_t bytes) override { scratch_ = bytes; }
   int threads() const override {
     const int most = planner_.program_.options_.threads;
-    return most > 0 ? most : omp_get_max_threads();
+    return most > 0 ? most : default_threads();
   }
 
   const std::vector<Desc>& descs() const { return descs_; }
@@ -1056,7 +1056,7 @@ void Program::load() {
     known = known && value->type != DType::kUndefined && value->has_shape && !open && !value->is_outer;
     shapes.descs.push_back({value->type, value->dims, Layout::kPlain});
   }
-  const ThreadLimit limit(options_.threads);
+  const ThreadScope threads(options_.threads, options_.spin);
   if (known) {
     root_for(shapes);
   }
@@ -1170,7 +1170,7 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
 }
 
 void Program::run(Io& io) {
-  const ThreadLimit limit(options_.threads);
+  const ThreadScope threads(options_.threads, options_.spin);
   Recorder* recorder =
       options_.recorder != nullptr && options_.recorder->active() ? options_.recorder.get() : nullptr;
   struct Held {

@@ -15,7 +15,8 @@
 namespace ephost::cpu {
 
 struct Options {
-  int threads = 0;                     // 0: as many as OpenMP gives.
+  int threads = 0;                     // 0: one for each processor core.
+  bool spin = true;                    // Whether threads look for work for a while before they sleep.
   bool fuse = true;                    // False: node by node, for comparisons.
   size_t max_plans = 32;               // Combinations of shapes that are kept; the oldest goes first.
   std::shared_ptr<Recorder> recorder;  // Of the times of steps; null: nobody wants them.

@@ -413,7 +413,7 @@ void run_convolution(const Convolution& c, const Args& args, const Body& body) {
   parallel_for(
       c.batch * c.groups * chunks, std::max<int64_t>(1, 8 * kGrain / (work + 1)),
       [&](int64_t i, int64_t end) {
-        int8_t* packed = buffers + omp_get_thread_num() * together * panel_bytes;
+        int8_t* packed = buffers + thread_rank() * together * panel_bytes;
         alignas(64) int32_t sums[kRows * kColumns];
         for (; i < end; ++i) {
           const int64_t chunk = i % chunks, group = i / chunks % c.groups, n = i / chunks / c.groups;

@@ -94,14 +94,14 @@ Kernel top_k(Prepare& p) {
   // Numbers of elements, for each thread.
   p.scratch(static_cast<size_t>(p.threads() * n) * sizeof(int32_t));
   p.expect(n <= INT32_MAX, "the axis has too many elements");
-  return [=, threads = p.threads()](const Args& args) {
+  return [=](const Args& args) {
     with_type(type, [&](auto zero) {
       using T = decltype(zero);
       const T* x = args.in<T>(0);
       T* values = args.out<T>(0);
       int64_t* indices = args.out<int64_t>(1);
       parallel_for(outer * inner, 1 + kGrain / (8 * n + 1), [&](int64_t lane, int64_t end) {
-        int32_t* order = args.scratch<int32_t>() + std::min(omp_get_thread_num(), threads - 1) * n;
+        int32_t* order = args.scratch<int32_t>() + thread_rank() * n;
         for (; lane < end; ++lane) {
           const int64_t o = lane / inner, i = lane % inner;
           const T* row = x + o * n * inner + i;
