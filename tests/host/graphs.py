@@ -40,6 +40,7 @@ def assert_linked(model: Model) -> None:
         for at, node in enumerate(graph.nodes):
             for value in node.reads():
                 if graph.values.get(value.name) is not value:
+                    assert graph is not model.graph, (node, value)
                     continue  # an outer value: the node that has this graph reads it
                 assert node in value.consumers, (node, value)
                 if value.producer is not None:

@@ -49,6 +49,8 @@ def test_training_keeps_its_dropout() -> None:
             " { a = Dropout(x, r, t)  y = Neg(a) }"
         )
         assert eliminate(model.graph) == gone
+        assert sorted(model.graph.values) == (["x", "y"] if gone else ["a", "r", "t", "x", "y"])
+        assert_linked(model)
     model = model_of(
         "g (float[2] x, bool t) => (float[2] y) <float r = {0.5}> { a = Dropout(x, r, t) y = Neg(a) }"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ephost.errors import InvalidGraph
-from ephost.model.fold import simplify
+from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Model
 from ephost.model.infer import infer
 from ephost.model.inline import all_graphs, function_of, inline_calls, inline_decided_ifs, restore
@@ -152,6 +152,46 @@ def test_only_the_call_whose_body_is_untouched_is_taken_back() -> None:
     assert [restore(call) for call in calls] == [True, False]
     assert operators(model) == ["Inner", "Neg", "Relu"]
     assert_linked(model)
+
+
+def test_a_call_is_taken_back_with_the_constant_that_its_body_did_not_need() -> None:
+    model = model_of("g (float[2] x, int32[2] i) => (float[2] y) <float k = {7}> { y = CastLike(i, k) }")
+    calls = inline_all(model)
+    drop_unused_initializers(model.graph)
+    assert "k" not in model.graph.values  # its type is all that counts
+    assert [restore(call) for call in calls] == [True]
+    assert operators(model) == ["CastLike"]
+    assert_linked(model)
+    assert evaluate(model, x=X, i=np.array([3, 4], np.int32))[0].tolist() == [3.0, 4.0]
+
+
+# What two functions share becomes one; `zero` is known once its call is replaced.
+FUNCTIONS = """
+<domain: "f", opset_import: ["" : 21]> Inner (x) => (y) { t = Neg(x)  y = Relu(t) }
+<domain: "f", opset_import: ["" : 21]> Other (x) => (y) { t = Neg(x)  y = Abs(t) }
+<domain: "f", opset_import: ["" : 21]> Zero () => (y) { y = Constant <value_float: float = 0.0> () }"""
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("a = f.Inner(x)  b = f.Other(x)  y = Sub(a, b)", ["Neg", "Relu", "Abs", "Sub"]),
+        ("zero = f.Zero()  a = Exp(x)  b = Add(a, zero)  y = f.Inner(b)", ["Exp", "Neg", "Relu"]),
+        ("zero = f.Zero()  a = f.Inner(x)  y = Add(a, zero)", ["Neg", "Relu"]),
+    ],
+    ids=["its values are read elsewhere", "what it read is gone", "its output is gone"],
+)
+def test_a_call_that_no_longer_fits_in_is_not_taken_back(body: str, after: list[str]) -> None:
+    model = model_of(f"g (float[2] x) => (float[2] y) {{ {body} }} {FUNCTIONS}")
+    expected = evaluate(model, x=X)[0]
+    calls = inline_all(model)
+    infer(model)
+    simplify(model)
+    assert operators(model) == after
+    assert not any(restore(call) for call in reversed(calls) if call.body)
+    assert operators(model) == after
+    assert_linked(model)
+    assert evaluate(model, x=X)[0].tolist() == expected.tolist()
 
 
 # ---- branches ----

@@ -47,12 +47,22 @@ def eliminate(graph: Graph, disabled: Collection[str] = ()) -> bool:
             moved = _can_rename(source) and _make_instead(graph, source, out)
         if moved:
             gone.add(node.index)
-            source.consumers = [c for c in source.consumers if c is not node]
+            for value in node.reads():
+                value.consumers = [c for c in value.consumers if c is not node]
+                if value is not source and value.initializer is not None:
+                    _drop_if_unread(graph, value)
             if not out.is_output:
                 graph.values.pop(out.name, None)
     if gone:
         graph.nodes = [node for node in graph.nodes if node.index not in gone]
     return bool(gone)
+
+
+def _drop_if_unread(graph: Graph, value: Value) -> None:
+    if value.consumers or value.is_input or value.is_output:
+        return
+    if graph.values.get(value.name) is value:
+        del graph.values[value.name]
 
 
 def passes_on(node: Node) -> Value | None:

@@ -91,19 +91,28 @@ def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Cal
 
 
 def restore(call: Call) -> bool:
-    """Take a body back of which no EP claimed a node; False when there is something to keep."""
+    """Take a body back of which no EP claimed a node; False when there is something to keep.
+
+    That is also the case when the graph was simplified since, and the body or its surroundings have changed so
+    that the call does not fit in any more.
+    """
     graph, node = call.graph, call.node
     present = {n.index for n in graph.nodes}
     body = [n for n in call.body if n.index in present]
-    outputs = [v for v in node.outputs if v is not None]
+    own = {n.index for n in body}
     if (
         any(n.ep_name or n.custom is not None for n in body)
         or len(body) < len(call.body)
-        or any(v.initializer is not None for v in outputs)
+        or not _has_same_place(graph, node, own)
     ):
         return False
-    own = {n.index for n in body}
+    outputs = [v for v in node.outputs if v is not None]
     kept = {id(v) for v in outputs}
+    for inner in body:
+        for made in inner.outputs:
+            # Equal nodes may have become one, which others read too.
+            if made is not None and id(made) not in kept and _is_read_outside(made, own):
+                return False
     first = min(at for at, n in enumerate(graph.nodes) if n.index in own)
     read: list[Value] = []
     for inner in body:
@@ -114,7 +123,8 @@ def restore(call: Call) -> bool:
             if made is not None and id(made) not in kept:
                 graph.values.pop(made.name, None)
     for value in node.reads():
-        if graph.values.get(value.name) is value:
+        if not _is_outer(graph, value):
+            graph.values[value.name] = value  # a constant that only calls read has gone in the meantime
             value.consumers.append(node)
     for value in read:
         if value.initializer is not None and not (value.consumers or value.is_input or value.is_output):
@@ -126,6 +136,32 @@ def restore(call: Call) -> bool:
     remaining.insert(first, node)
     graph.nodes = topological_order(remaining)
     return True
+
+
+def _has_same_place(graph: Graph, node: Node, body: set[int]) -> bool:
+    """Whether all that a replaced call reads is at hand, and the nodes in its place make its outputs."""
+    for value in node.outputs:
+        if value is None:
+            continue
+        if graph.values.get(value.name) is not value or value.producer is None:
+            return False
+        if value.producer.index not in body:
+            return False
+    for value in node.reads():
+        here = graph.values.get(value.name)
+        if here is value or _is_outer(graph, value):
+            continue
+        if here is not None or value.initializer is None or not value.is_constant:
+            return False
+    return True
+
+
+def _is_outer(graph: Graph, value: Value) -> bool:
+    return graph.parent is not None and any(value is v for v in graph.parent.implicit_inputs)
+
+
+def _is_read_outside(value: Value, nodes: set[int]) -> bool:
+    return value.is_output or any(c.index not in nodes for c in value.consumers)
 
 
 def function_of(model: Model, node: Node) -> onnx.FunctionProto | None:
