@@ -93,8 +93,8 @@ def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Cal
 def restore(call: Call) -> bool:
     """Take a body back of which no EP claimed a node; False when there is something to keep.
 
-    That is also the case when the graph was simplified since, and the body or its surroundings have changed so
-    that the call does not fit in any more.
+    That is also the case when the graph was simplified since, and what is around the call has changed so that
+    it does not fit in any more.
     """
     graph, node = call.graph, call.node
     present = {n.index for n in graph.nodes}
