@@ -138,6 +138,15 @@ std::optional<Md> packed_form(const TensorPtr& constant, const std::string& key)
   return all->forms.empty() ? std::nullopt : std::optional<Md>(all->forms[0]->desc);
 }
 
+void unpack(const TensorPtr& constant, const std::string& key, const Md& to, void* out) {
+  const std::shared_ptr<Forms> all = forms_of(constant, key);
+  const std::lock_guard<std::mutex> lock(all->mutex);
+  if (all->forms.empty()) {
+    fail("a weight is gone before it was packed");
+  }
+  reorder(all->forms[0]->desc, all->forms[0]->memory.get(), to, out);
+}
+
 dnnl::primitive_attr attributes() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -71,6 +71,9 @@ std::shared_ptr<Packed> packed(const TensorPtr& constant, const std::string& key
 // The form in which `packed` made it first, if it did.
 std::optional<Md> packed_form(const TensorPtr& constant, const std::string& key);
 
+// Writes a constant that is packed, and whose original is gone, as `to`.
+void unpack(const TensorPtr& constant, const std::string& key, const Md& to, void* out);
+
 // Attributes that all primitives have: scratch memory comes from the plan.
 dnnl::primitive_attr attributes();
 

@@ -112,6 +112,24 @@ def test_weights_that_do_not_fit_are_refused_in_words(cpu_plugin: Cpu) -> None:
         cpu_plugin.run(model, feeds)
 
 
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("attributes", [{"strides": [2, 3]}, {"dilations": [3, 2]}, {"pads": [2, 0, 1, 0]}])
+def test_columns_are_convolved_as_lines(cpu_plugin: Cpu, kind: str, attributes: dict[str, list[int]]) -> None:
+    """Images that are one pixel wide, alone and between others; the packed weights serve either."""
+    weights = random(16, 16, 5, 1, seed=1)
+    node = helper.make_node(kind, ["x", "w"], ["y"], **attributes)
+    for shape in [(2, 16, 40, 1), (1, 16, 14, 7)]:
+        cpu_plugin.check(node, {"x": random(*shape)}, constants={"w": weights}, rtol=1e-4, atol=1e-4)
+    model = make_model([node], {"x": random(1, 16, 40, 1)}, ["y"], {"w": weights}, open_shapes=True)
+    session = cpu_plugin.session(model)
+    for shape in [(1, 16, 40, 1), (1, 16, 14, 8), (3, 16, 17, 1), (1, 16, 20, 20)]:
+        one = make_model([node], {"x": random(*shape), "w": weights}, ["y"])
+        (expected,) = cpu_plugin.run(one, {"x": random(*shape), "w": weights})
+        np.testing.assert_allclose(
+            session.run(None, {"x": random(*shape)})[0], expected, rtol=1e-4, atol=1e-4
+        )
+
+
 @pytest.mark.parametrize("group", [1, 2, 16])
 @pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
 def test_weights_packed_before_any_shape_was_known_serve_all_shapes(
