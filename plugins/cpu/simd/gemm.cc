@@ -22,7 +22,12 @@ inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
 template <int kCount>
 void tile(const GemmBlock& g, const float* a, const float* b, float* c, int columns, const float* bias) {
   constexpr int kChains = kCount == 1 ? 4 : kCount == 2 ? 2 : 1;
-  Vector sums[kChains][kCount][2] = {};
+  // Loops over sums are unrolled by order: only so does GCC keep them in registers all the way.
+  Vector sums[kChains][kCount][2];
+#pragma GCC unroll 8
+  for (int i = 0; i < kChains * kCount; ++i) {
+    sums[i / kCount][i % kCount][0] = sums[i / kCount][i % kCount][1] = Vector{};
+  }
   alignas(64) float edge[kCount][kPanel];  // In place of c where the panel is not full.
   const bool whole = columns == kPanel;
   float* to = whole ? c : edge[0];
@@ -34,6 +39,7 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
         for (int j = columns; j < kPanel; ++j) edge[i][j] = 0;
       }
     }
+#pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) {
       const float* from = whole && !g.accumulate ? bias : to + i * to_row;
       sums[0][i][0] = load(from);
@@ -43,8 +49,10 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
   const int64_t a_row = g.a_row, a_step = g.a_step, b_step = g.b_step;
   int64_t p = 0;
   for (; p + kChains <= g.k; p += kChains) {
+#pragma GCC unroll 4
     for (int chain = 0; chain < kChains; ++chain) {
       const Vector b0 = load(b), b1 = load(b + kLanes);
+#pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) {
         const float x = a[i * a_row];
         sums[chain][i][0] += x * b0;
@@ -55,12 +63,15 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
     }
   }
   for (; p < g.k; ++p, a += a_step, b += b_step) {
+#pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) {
       sums[0][i][0] += a[i * a_row] * load(b);
       sums[0][i][1] += a[i * a_row] * load(b + kLanes);
     }
   }
+#pragma GCC unroll 8
   for (int i = 0; i < kCount; ++i) {
+#pragma GCC unroll 4
     for (int chain = 1; chain < kChains; ++chain) {
       sums[0][i][0] += sums[chain][i][0];
       sums[0][i][1] += sums[chain][i][1];

@@ -15,7 +15,9 @@ namespace {
 // factors as they are, saturates its sums at 16 bits.
 template <int rows>
 inline void tile(const int16_t* a, int64_t stride, const int8_t* b, int64_t pairs, int32_t* sums) {
+  // Unrolled by order: only so does GCC keep the sums in registers, which all 16 are needed for.
   __m256i low[rows], high[rows];
+#pragma GCC unroll 8
   for (int r = 0; r < rows; ++r) {
     low[r] = high[r] = _mm256_setzero_si256();
   }
@@ -23,14 +25,18 @@ inline void tile(const int16_t* a, int64_t stride, const int8_t* b, int64_t pair
     const __m256i b0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + p * 32)));
     const __m256i b1 =
         _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + p * 32 + 16)));
+#pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
       int32_t pair;
       __builtin_memcpy(&pair, a + r * stride + p * 2, sizeof pair);
       const __m256i both = _mm256_set1_epi32(pair);
       low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(both, b0));
       high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(both, b1));
+      // Row after row, for the same reason.
+      asm("" : "+x"(low[r]), "+x"(high[r]));
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < rows; ++r) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns), low[r]);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns + 8), high[r]);
