@@ -29,11 +29,15 @@ inline void tile(const int16_t* a, int64_t stride, const int8_t* b, int64_t pair
     for (int r = 0; r < rows; ++r) {
       int32_t pair;
       __builtin_memcpy(&pair, a + r * stride + p * 2, sizeof pair);
-      const __m256i both = _mm256_set1_epi32(pair);
-      low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(both, b0));
-      high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(both, b1));
-      // Row after row, for the same reason.
-      asm("" : "+x"(low[r]), "+x"(high[r]));
+      __m256i both = _mm256_set1_epi32(pair), products;
+      // low += madd(both, b0), high += madd(both, b1). As instructions, since there is no register to spare: GCC mixes
+      // the rows, and then moves sums around.
+      asm("vpmaddwd %4, %2, %3\n\t"
+          "vpaddd %3, %0, %0\n\t"
+          "vpmaddwd %5, %2, %2\n\t"
+          "vpaddd %2, %1, %1"
+          : "+x"(low[r]), "+x"(high[r]), "+x"(both), "=&x"(products)
+          : "x"(b0), "x"(b1));
     }
   }
 #pragma GCC unroll 8
