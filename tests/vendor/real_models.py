@@ -5,11 +5,12 @@
 The models are those that packages bring along: ONNX's nine light networks (their constant weights made
 random, but for the largest, so that there is something to be wrong about), rapidocr's and magika's. Each
 pair runs in a process of its own; what is expected comes from onnxruntime's CPU kernels in another.
-``--orders N`` also registers all of the vendors in one process, in N orders of priority.
+``--orders N`` also registers in one process all of the vendors that run the model alone, in N orders of
+priority.
 
 Writes FOLDER/models.json and FOLDER/models.md. Exit status 1 when an answer is further off than the plugin's
 precision allows, or when a plugin fails that does not fail in onnxruntime; one that is not done in time is
-listed and is no failure.
+listed with what it was at, and is no failure.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ import onnx
 from onnx import numpy_helper
 
 if __package__:
-    from .vendors import VENDORS
+    from .vendors import VENDORS, variables_of
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    from vendors import VENDORS
+    from vendors import VENDORS, variables_of
 
 HOST = Path(__file__).parents[2] / "host"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -46,6 +47,8 @@ _SHAPES = {  # for dimensions that a model leaves open
     "cls": (1, 3, 48, 192),
     "magika": (1, 2048),
 }
+STEP = "step: "  # how a line begins in which a process says what it does
+_LONG = 30  # seconds from which on a run is not done again
 _LARGE = 1 << 26  # elements up to which weights are made random
 
 
@@ -93,9 +96,12 @@ def prepare(name: str, path: Path, folder: Path) -> Path:
             numbers *= np.sqrt(2 / max(1, np.prod(shape[1:])))
         graph.initializer.append(numpy_helper.from_array(numbers.astype(np.float32), node.output[0]))
     kept = [value for value in graph.input if value.name not in stored]
-    del graph.node[:], graph.input[:]
+    read = {name for node in nodes for name in node.input}
+    weights = [tensor for tensor in graph.initializer if tensor.name in read]  # not the shapes
+    del graph.node[:], graph.input[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.input.extend(kept)
+    graph.initializer.extend(weights)
     model.ir_version = max(model.ir_version, 4)
     _calm(model)
     onnx.save(model, target)
@@ -151,7 +157,9 @@ def feeds_for(name: str, session: Any) -> dict[str, np.ndarray]:
 
 
 def work(host_name: str, name: str, model: str, output: str, vendors: Sequence[str]) -> None:
-    """Open the model on these vendors' plugins, in this order of priority, run it twice, and tell."""
+    """Open the model on these vendors' plugins, in this order of priority, run it twice, unless that takes
+    long, and tell.
+    """
     host = importlib.import_module(host_name)
     options = host.SessionOptions()
     options.log_severity_level = 4
@@ -164,14 +172,20 @@ def work(host_name: str, name: str, model: str, output: str, vendors: Sequence[s
         found = [d for d in host.get_ep_devices() if d.ep_metadata.get("library_path") == str(vendor.library)]
         registered[found[0].ep_name] = vendor_name
         options.add_provider_for_devices(found[:1], vendor.options)
+    print(f"{STEP}opening", flush=True)
     started = time.perf_counter()
     session = host.InferenceSession(model, options, enable_fallback=0)
     opened = time.perf_counter()
     feeds = feeds_for(name, session)
-    session.run(None, feeds)
+    print(f"{STEP}the first run, after {opened - started:.0f} s of opening", flush=True)
     again = time.perf_counter()
     outputs = session.run(None, feeds)
     seconds = time.perf_counter() - again
+    if seconds < _LONG:  # the second run finds the memory that the first one left
+        print(f"{STEP}the second run, after a first of {seconds:.0f} s", flush=True)
+        again = time.perf_counter()
+        outputs = session.run(None, feeds)
+        seconds = time.perf_counter() - again
     np.savez(output, *outputs)
     groups = session.get_provider_graph_assignment_info()
     claimed = dict.fromkeys(vendors, 0)
@@ -214,32 +228,38 @@ def in_process(
     host: str, name: str, model: Path, output: Path, vendors: Sequence[str], timeout: float
 ) -> str:
     """Run :func:`work` in a process of its own; what was wrong, or ""."""
-    devices: list[Any] = []
-    variables: dict[str, str] = {}
-    for vendor in vendors:
-        variables.update(VENDORS[vendor].variables())
-        devices.extend(d for d in VENDORS[vendor].devices if d not in devices)
-    if devices:  # of the same type the one with a name, which some plugin asks for
-        named = {d["type"] for d in devices if "vendor" in d}
-        kept = [d for d in devices if "vendor" in d or d["type"] not in named]
-        variables["EPHOST_HARDWARE_DEVICES"] = json.dumps(kept)
+    told = json.dumps([host, name, str(model), str(output), vendors])
+    return script(Path(__file__).name, ["--work", told], vendors, timeout)[0]
+
+
+def script(name: str, arguments: Sequence[str], vendors: Sequence[str], timeout: float) -> tuple[str, str]:
+    """Run a script of this folder, in what some vendors' plugins need around them: (what was wrong, or "";
+    what it printed).
+    """
     paths = [str(HOST), os.environ.get("PYTHONPATH", "")]
-    command = [sys.executable, __file__, "--work", json.dumps([host, name, str(model), str(output), vendors])]
+    variables = variables_of(VENDORS[vendor] for vendor in vendors)
     try:
         done = subprocess.run(
-            command,
+            [sys.executable, str(Path(__file__).with_name(name)), *arguments],
             capture_output=True,
             text=True,
             timeout=timeout,
             check=False,
             env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         )
-    except subprocess.TimeoutExpired:
-        return f"not done in {timeout:.0f} s"
+    except subprocess.TimeoutExpired as late:
+        return f"not done in {timeout:.0f} s: {_reached(late.stdout)}", ""
     if done.returncode == 0:
-        return ""
+        return "", done.stdout
     lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-    return f"ended with {done.returncode}: {lines[-1] if lines else ''}"
+    return f"ended with {done.returncode}: {lines[-1] if lines else ''}", done.stdout
+
+
+def _reached(said: bytes | str | None) -> str:
+    """The step that a process was at, of those that :func:`work` announces."""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said or ""
+    steps = [line.removeprefix(STEP) for line in text.splitlines() if line.startswith(STEP)]
+    return f"{steps[-1]} was not over" if steps else "it had not begun"
 
 
 def distance(mine: np.ndarray, theirs: np.ndarray) -> float:
@@ -320,15 +340,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.model and name not in options.model:
             continue
         model = prepare(name, path, options.folder)
-        for vendors in [*([name] for name in here), *orders(here, options.orders)]:
-            rows.append(compare(Row(name, list(vendors)), model, options.folder, options.timeout))
-            print(asdict(rows[-1]), file=sys.stderr, flush=True)
-            (options.folder / "models.json").write_text(
-                json.dumps([asdict(r) for r in rows], indent=1) + "\n"
-            )
-            (options.folder / "models.md").write_text(markdown(rows))
+        alone = []
+        for vendor in here:
+            alone.append(compare(Row(name, [vendor]), model, options.folder, options.timeout))
+            _write([*rows, *alone], options.folder)
+        rows += alone
+        # What fails or takes too long alone does so in company, and would hide what the others do.
+        able = [row.vendors[0] for row in alone if not row.reason]
+        for order in orders(able, options.orders) if len(able) > 1 else []:
+            rows.append(compare(Row(name, order), model, options.folder, options.timeout))
+            _write(rows, options.folder)
     print(markdown(rows))
     return int(any(row.wrong for row in rows))
+
+
+def _write(rows: Sequence[Row], folder: Path) -> None:
+    """Keep what is known so far, and say what was last."""
+    print(asdict(rows[-1]), file=sys.stderr, flush=True)
+    (folder / "models.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    (folder / "models.md").write_text(markdown(rows))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 usage: side_by_side.py MODEL SESSIONS [--in-turn] VENDOR...
 
+Each opens at least so many, and goes on until the others have theirs.
+
 Prints one line of JSON; by vendor: ``sessions`` that ran, ``claimed`` nodes of one of them, and ``distance``,
 the largest difference from the host's own operators relative to the largest number. ``overlaps`` counts the
 openings during which another thread's began. With ``--in-turn`` each waits for the one before it.
@@ -38,8 +40,10 @@ def main(model: str, count: int, names: list[str]) -> None:
             gate.wait(60)
             ephost.register_execution_provider_library(vendor.registration, str(vendor.library))
             found = [d for d in ephost.get_ep_devices() if d.registration_name == vendor.registration]
+            gate.wait(60)  # registering takes some plugins longer than others take for all of their sessions
             worst = 0.0
-            for _ in range(count):
+            rivals = [name] if in_turn else names
+            while min(told["sessions"][rival] for rival in rivals) < count and not problems:
                 options = ephost.SessionOptions()
                 options.log_severity_level = 4
                 options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from vendors import VENDORS, Vendor
+from vendors import VENDORS, Vendor, variables_of
 
 HOST = Path(__file__).parents[2] / "host"
 ROUNDS = {"nxrt": 60, "ggml": 20, "openvino": 15, "qnn": 8, "webgpu": 4}
@@ -51,7 +52,6 @@ def small_network(folder: Path) -> Path:
 
 def told_by(script: str, *arguments: object, vendors: list[Vendor], timeout: float) -> Any:
     """What a script of this folder prints in a process of its own."""
-    variables = {key: value for vendor in vendors for key, value in vendor.variables().items()}
     paths = [str(HOST), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(script)), *(str(a) for a in arguments)],
@@ -59,7 +59,7 @@ def told_by(script: str, *arguments: object, vendors: list[Vendor], timeout: flo
         text=True,
         timeout=timeout,
         check=False,
-        env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        env={**os.environ, **variables_of(vendors), "PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )
     assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stderr[-3000:]}"
     return json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{")))
@@ -94,14 +94,14 @@ def test_a_plugin_loads_after_one_that_brought_a_runtime_of_its_own(tmp_path: Pa
     assert told["sessions"] == {"qnn": 1, "openvino": 1}
 
 
-@pytest.mark.parametrize("pair", [("nxrt", "ggml"), ("openvino", "qnn"), ("nxrt", "openvino")], ids="+".join)
+@pytest.mark.parametrize("pair", list(itertools.combinations(VENDORS, 2)), ids="+".join)
 def test_two_threads_open_sessions_on_different_plugins_at_once(
     pair: tuple[str, str], tmp_path: Path
 ) -> None:
     vendors = [vendor_or_skip(name) for name in pair]
-    told = told_by("side_by_side.py", small_network(tmp_path), 12, *pair, vendors=vendors, timeout=250)
+    told = told_by("side_by_side.py", small_network(tmp_path), 5, *pair, vendors=vendors, timeout=250)
     for name in pair:
         assert told["claimed"][name] > 0
-        assert told["sessions"][name] == 12
+        assert told["sessions"][name] >= 5
         assert told["distance"][name] <= VENDORS[name].tolerance
     assert told["overlaps"] > 0, "the threads took turns"

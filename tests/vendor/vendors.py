@@ -9,7 +9,7 @@ import importlib.util
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +80,20 @@ class Vendor:
         if self.devices:
             made["EPHOST_HARDWARE_DEVICES"] = json.dumps(self.devices)
         return made
+
+
+def variables_of(vendors: Iterable[Vendor]) -> dict[str, str]:
+    """What a process with all of these needs in the environment."""
+    made: dict[str, str] = {}
+    devices: list[dict[str, object]] = []
+    for vendor in vendors:
+        made.update(vendor.variables())
+        devices.extend(device for device in vendor.devices if device not in devices)
+    if devices:  # of one type the one with a name, which some plugin asks for
+        named = {device["type"] for device in devices if "vendor" in device}
+        kept = [device for device in devices if "vendor" in device or device["type"] not in named]
+        made["EPHOST_HARDWARE_DEVICES"] = json.dumps(kept)
+    return made
 
 
 VENDORS = {
