@@ -42,16 +42,24 @@ void log(const Ep& ep, OrtLoggingLevel level, const std::string& text) {
 
 // ---- What is claimed
 
-// Why a subgraph cannot be run as part of its node; "" if it can.
-std::string why_not(const Graph& graph);
+constexpr char kBelongs[] = "it belongs to ";
 
-std::string why_not(const Node& node) {
+// Why a subgraph cannot be run as part of its node; "" if it can.
+std::string why_not(const Ep& ep, const Graph& graph);
+
+// Why a node cannot be run here, with all its subgraphs; "" if it can.
+std::string why_not(const Ep& ep, const Node& node) {
+  const char* owner = nullptr;
+  ep.factory->api.check(ep.factory->api.ort->Node_GetEpName(node.origin, &owner));
+  if (owner != nullptr && owner[0] != '\0' && ep.factory->name != owner) {
+    return kBelongs + std::string(owner);
+  }
   std::string why;
   if (Registry::get().find(node, &why) == nullptr) {
     return why;
   }
   for (const auto& [name, graph] : node.subgraphs) {
-    why = why_not(*graph);
+    why = why_not(ep, *graph);
     if (!why.empty()) {
       return "its subgraph '" + name + "' has " + why;
     }
@@ -59,7 +67,7 @@ std::string why_not(const Node& node) {
   return "";
 }
 
-std::string why_not(const Graph& graph) {
+std::string why_not(const Ep& ep, const Graph& graph) {
   for (const std::vector<Value*>* list : {&graph.inputs, &graph.outputs, &graph.outer}) {
     for (const Value* value : *list) {
       if (!value->tensor || value->type == DType::kString) {
@@ -68,7 +76,7 @@ std::string why_not(const Graph& graph) {
     }
   }
   for (const Node* node : graph.nodes) {
-    const std::string why = why_not(*node);
+    const std::string why = why_not(ep, *node);
     if (!why.empty()) {
       return node->label() + ": " + why;
     }
@@ -77,7 +85,8 @@ std::string why_not(const Graph& graph) {
 }
 
 // Whether a node can be done together with all its subgraphs.
-bool whole(const Api& api, const OrtNode* origin) {
+bool whole(const Ep& ep, const OrtNode* origin) {
+  const Api& api = ep.factory->api;
   Node node;
   const char *domain = nullptr, *type = nullptr;
   size_t count = 0;
@@ -94,7 +103,7 @@ bool whole(const Api& api, const OrtNode* origin) {
   std::vector<const char*> names(count);
   api.check(api.ort->Node_GetSubgraphs(origin, graphs.data(), count, names.data()));
   return std::all_of(graphs.begin(), graphs.end(),
-                     [&](const OrtGraph* graph) { return why_not(*import_graph(api, graph)).empty(); });
+                     [&](const OrtGraph* graph) { return why_not(ep, *import_graph(api, graph)).empty(); });
 }
 
 // Whether a node takes or gives only tensors, as far as the host says.
@@ -121,7 +130,7 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
   const std::unique_ptr<Graph> graph = import_graph(api, origin);
   const OrtNode* parent = nullptr;
   api.check(api.ort->Graph_GetParentNode(origin, &parent));
-  if (parent != nullptr && whole(api, parent)) {
+  if (parent != nullptr && whole(ep, parent)) {
     return;  // Hosts ask about subgraphs first: this one will be claimed with its node.
   }
   if (parent != nullptr && !only_tensors(api, parent)) {
@@ -130,10 +139,7 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
   std::unordered_map<const Node*, size_t> level;
   std::vector<std::vector<const OrtNode*>> groups;
   for (const Node* node : graph->nodes) {
-    const char* owner = nullptr;
-    api.check(api.ort->Node_GetEpName(node->origin, &owner));
-    const bool taken = owner != nullptr && owner[0] != '\0' && ep.factory->name != owner;
-    std::string why = taken ? "it belongs to " + std::string(owner) : why_not(*node);
+    const std::string why = why_not(ep, *node);
     size_t after = 0;
     for (const std::vector<Value*>* list : {&node->inputs, &node->implicit}) {
       for (const Value* value : *list) {
@@ -147,7 +153,7 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
     }
     if (!why.empty()) {
       level[node] = after | 1;
-      if (!taken) {
+      if (why.rfind(kBelongs, 0) != 0) {
         log(ep, ORT_LOGGING_LEVEL_INFO, "not taken: " + node->label() + ": " + why);
       }
       continue;

@@ -1,5 +1,6 @@
 """If, Loop and Scan: claimed as a whole with what is in them, in ephost and in onnxruntime."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from ephost.plugins import cpu
+from ephost.plugins import cpu, sample_kernels
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 
@@ -215,6 +216,35 @@ def test_bodies_with_what_the_plugin_cannot_do_are_left_to_others(cpu_plugin: Cp
     options.add_provider_for_devices([cpu_plugin.device], {})
     session = ephost.InferenceSession(model.SerializeToString(), options)
     assert session.run(None, {"c": np.array(True)})[0] == 1
+
+
+def test_a_body_of_which_another_has_a_part_is_left_to_both(cpu_plugin: Cpu) -> None:
+    model = parser.parse_model(LOOP)
+    feeds = {
+        "most": np.array(4),
+        "go": np.array(True),
+        "x": np.ones(2, np.float32),
+        "limit": np.array(3, np.float32),
+    }
+    name, ours = sample_kernels.get_ep_name(), cpu_plugin.device.ep_name
+    ephost.register_execution_provider_library("kernels", sample_kernels.get_library_path())
+    try:
+        options = ephost.SessionOptions()
+        for wanted in (name, ours):  # in this order of priority
+            found = [d for d in ephost.get_ep_devices() if d.ep_name == wanted]
+            options.add_provider_for_devices(found, {})
+        with contextlib.closing(ephost.InferenceSession(model.SerializeToString(), options)) as session:
+            parts = ephost.explain(session).partitions
+            outputs = session.run(None, feeds)
+    finally:
+        ephost.unregister_execution_provider_library("kernels")
+    sums = np.array([[1, 1], [2, 2], [3, 3]], np.float32)
+    for found, expected in zip(outputs, (sums[-1], sums * 3, np.arange(3)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    in_body = {part.ep_name: set(part.op_counts) for part in parts if part.in_body}
+    assert in_body[name] & {"Add", "Mul"}
+    assert "Identity" in in_body[ours]
+    assert [set(part.op_counts) for part in parts if part.kind == "fallback"] == [{"Loop"}]
 
 
 IN_ONNXRUNTIME = """
