@@ -109,3 +109,15 @@ def test_lrn(cpu_plugin: Cpu, size: int) -> None:
     padded = np.pad(x**2, ((0, 0), (before, size - 1 - before), (0, 0), (0, 0)))
     sums = sum(padded[:, i : i + 9] for i in range(size))
     np.testing.assert_allclose(found, x / (1.5 + 0.5 / size * sums) ** 0.6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_a_number_is_the_largest(cpu_plugin: Cpu, dtype: type) -> None:
+    x = np.random.default_rng(3).normal(size=(1, 3, 9, 11)).astype(dtype)
+    x[0, 0, 4, 5] = x[0, 1, 0, 0] = np.nan
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    model = make_model([node], {"x": x}, ["y"])
+    (found,) = cpu_plugin.run(model, {"x": x})
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    np.testing.assert_array_equal(found, windows.max((-1, -2)))
