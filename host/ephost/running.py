@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import check, ffi, lib
 from ephost.device_memory import is_cpus
@@ -25,12 +23,17 @@ from ephost.options import RunOptions, SessionOptions
 from ephost.profiling import EpProfilers
 from ephost.values import OrtValue
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 _LOG = logging.getLogger("ephost.session")
 
 
 @cache
 def _executor() -> ThreadPoolExecutor:
     """The threads of asynchronous runs, shared by all sessions of the process."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="ephost-run")
 
 
@@ -192,6 +195,8 @@ class Session:
 
         When the awaiting task is cancelled, the run stops before its next node.
         """
+        import asyncio  # here, as it takes 2 MB, and who awaits this has it already
+
         self._check_feed(input_feed)
         options = run_options or RunOptions()
         loop = asyncio.get_running_loop()

@@ -42,7 +42,13 @@ from ephost.model.kernels import HostKernels
 from ephost.model.limits import SETTINGS, budget_of
 from ephost.model.load import load
 from ephost.model.native_graph import Constants
-from ephost.model.partition import COMPATIBILITY_PREFIX, Assignment, Partitioner, is_context
+from ephost.model.partition import (
+    COMPATIBILITY_PREFIX,
+    Assignment,
+    Partitioner,
+    forget_dropped,
+    is_context,
+)
 from ephost.model.plan import Plan, make_plan
 from ephost.model.prepack import PrepackedWeightsContainer, free_originals, prepack
 from ephost.model.save import save
@@ -395,6 +401,7 @@ class InferenceSession(Session):
 
             with self._timed("write"):
                 write_compiled_model(model, resources.assignments, resources.constants, target)
+        forget_dropped(model, resources.assignments, resources.constants)
         left = [node for node in graph.nodes if not node.ep_name]
         if left and config.get(DISABLE_FALLBACK) == "1":
             raise Fail(_fallback_refused(left, total_nodes, resources.assignments))

@@ -190,3 +190,68 @@ print(peak() - before)
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1.4 * weights.nbytes * layers
+
+
+OPENS_AND_RUNS = """
+import sys
+
+import ephost
+import numpy as np
+from onnx import parser
+
+model = parser.parse_model('''<ir_version: 10, opset_import: ["" : 21]>
+g (float[n, 6] x) => (float[2, m] y)
+<int64[1] two = {2}, int64[1] last = {-1}, int64[1] rows = {6}, int64 axis = {0}, int64 one = {1}>
+{
+    weights = ConstantOfShape <value = float[1] {0.5}> (rows)
+    length = Gather <axis = 0> (rows, axis)
+    less = Sub (length, one)
+    more = Unsqueeze (less, axis)
+    numbers = Cast <to = 1> (more)
+    scaled = Mul (weights, numbers)
+    z = Mul (x, scaled)
+    shape = Concat <axis = 0> (two, last)
+    y = Reshape (z, shape)
+}''')
+session = ephost.InferenceSession(model.SerializeToString())
+y, = session.run(None, {"x": np.ones((4, 6), np.float32)})
+assert y.shape == (2, 12) and (y == 2.5).all()
+unwanted = ["asyncio", "concurrent.futures", "hashlib", "numpy.random", "onnx.reference", "ssl"]
+print([name for name in unwanted if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("plugin", ["1", "0"])
+def test_opening_and_running_import_nothing_that_they_do_not_need(plugin: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS_AND_RUNS],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "EPHOST_CPU_PLUGIN": plugin},
+        check=True,
+    )
+    assert done.stdout.strip() == "[]", done.stdout
+
+
+FREES = """
+import ephost
+import numpy as np
+from onnx import helper, numpy_helper, parser
+
+model = parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> '
+    'g (float[1, 64] x) => (float[1, 64] y, float[64, 64] z) '
+    '{ t = MatMul (x, w)  y = Add (t, b)  z = Identity (kept) }')
+arrays = {"w": np.full((64, 64), 0.5), "b": np.ones(64), "kept": np.full((64, 64), 2)}
+for name, array in arrays.items():
+    model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+session = ephost.InferenceSession(model.SerializeToString())
+nodes = [node for assignment in session._resources.assignments for node in assignment.nodes]
+print([value.name for node in nodes for value in node.inputs if value.initializer is not None])
+y, z = session.run(None, {"x": np.ones((1, 64), np.float32)})
+assert (y == 33).all() and (z == 2).all()
+"""
+
+
+def test_weights_that_the_plugin_has_copied_are_freed() -> None:
+    done = subprocess.run([sys.executable, "-c", FREES], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]", done.stdout

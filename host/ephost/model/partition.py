@@ -5,7 +5,6 @@ What comes back is the same graph with claimed groups as single nodes, and for e
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
@@ -36,6 +35,11 @@ from ephost.model.native_graph import (
     NativeGraph,
     read_node,
 )
+
+try:
+    from _blake2 import blake2b  # hashlib would load OpenSSL
+except ImportError:
+    from hashlib import blake2b
 
 _LOG = logging.getLogger("ephost.partition")
 # In an EP device's metadata, "1": the EP reads large constants from the model's own file when it is shown
@@ -147,7 +151,6 @@ class Partitioner:
             self._share_out([last])
         else:
             self._share_out(self.assignments)
-        self._forget_dropped()
 
     def _share_out(self, assignments: Sequence[Assignment]) -> None:
         """Let these claim what they want of what nobody has, in order, then in bodies of functions."""
@@ -171,22 +174,6 @@ class Partitioner:
                 self._ask_all(assignment, graph)
         for call in reversed(calls):
             restore(call)
-
-    def _forget_dropped(self) -> None:
-        """Free our copies of the constants that compiled groups have copied and nobody else reads."""
-        if any(a.graphs or any(g.context for g in a.groups) for a in self.assignments):
-            return  # kernels may look constants up in their graphs; a compiled model is yet to be written
-        left: set[int] = set()
-        for part in all_graphs(self.model.graph):
-            left.update(map(id, part.outputs))
-            for node in part.nodes:
-                left.update(map(id, node.inputs))
-        for assignment in self.assignments:
-            for group in assignment.groups:
-                for node in group.nodes:
-                    for value in node.inputs:
-                        if value is not None and value.is_constant and id(value) not in left:
-                            self.constants.forget(value)
 
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
@@ -444,6 +431,30 @@ class Partitioner:
         return assignment.memory.upload(value, held)
 
 
+def forget_dropped(model: Model, assignments: Sequence[Assignment], constants: Constants) -> None:
+    """Free the data of constants that compiled groups have copied and nobody else reads.
+
+    Args:
+        model: after partitioning, and after a compiled model was written from it, if one was wanted.
+        assignments: its groups.
+        constants: where the data's native values are.
+    """
+    if any(assignment.graphs for assignment in assignments):
+        return  # kernels may look constants up in their graphs
+    left: set[int] = set()
+    for part in all_graphs(model.graph):
+        left.update(map(id, part.outputs))
+        for node in part.nodes:
+            left.update(map(id, node.inputs))
+    for assignment in assignments:
+        for group in assignment.groups:
+            for node in group.nodes:
+                for value in node.inputs:
+                    if value is not None and value.is_constant and id(value) not in left:
+                        constants.forget(value)
+                        value.initializer = value.external = None
+
+
 def is_context(node: Node) -> bool:
     """Whether the node holds what a plugin has compiled before."""
     return node.op_type == CONTEXT_OP_TYPE and node.domain == CONTEXT_DOMAIN
@@ -480,7 +491,7 @@ def _model_hash(model: Model) -> int:
     """A number that tells models apart: of the path, or of the graph's inputs, outputs and first and last
     nodes.
     """
-    digest = hashlib.blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     digest.update((model.path or "").encode("utf-8", "surrogateescape"))
     graph = model.graph
     digest.update(graph.name.encode("utf-8", "surrogateescape"))

@@ -6,7 +6,6 @@ may serve other sessions; of what it takes, the original is freed where nobody e
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -55,7 +54,9 @@ class PackedWeight:
 
     def digest(self) -> bytes:
         """Equal for equal contents; only of memory that the CPU reads."""
-        found = hashlib.blake2b()
+        from hashlib import blake2b  # which loads OpenSSL
+
+        found = blake2b()
         for part in self._memory():
             found.update(len(part).to_bytes(8, "little"))
             found.update(part)

@@ -4,11 +4,13 @@
     outputs = kernel([x, w])
 
 The rooms: `kernel` makes and calls one node's kernel; `operators` finds an implementation, `ops` holds this
-project's own ones (where the package has none, a wrong one, or one too slow for real models); `functions`
+project's own ones (where the package has none, a wrong one, one too slow for real models, or one that every
+session would import); `functions`
 expands a function body where an operator has no implementation; `control_flow` and `body` run If, Loop, Scan
 and SequenceMap; `signature` knows the types that the ONNX schema demands of a node's outputs.
 
-Nothing here is imported by `import ephost`; `onnx.reference` is imported when the first kernel is created.
+Nothing here is imported by `import ephost`. `onnx.reference` is imported with the first kernel that needs it:
+the operators that constant folding usually meets are in `ops`.
 """
 
 from .errors import NodeError

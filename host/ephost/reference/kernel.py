@@ -151,7 +151,7 @@ class _Maker:
                 attributes = {a.name: attribute_value(a) for a in node.attribute if a.name not in subgraphs}
                 control = ControlNode(version, subgraphs, attributes)
                 return partial(CONTROL_FLOW[node.op_type], control)
-            found = own_operator(node, domain, version, signature) or package_operator(
+            found = own_operator(node, domain, version, signature, self._imports) or package_operator(
                 node, domain, version, signature, self._imports, subgraphs
             )
             if found is not None:

@@ -31,7 +31,11 @@ _PACKAGE_ROOMS = {
 
 
 def own_operator(
-    node: onnx.NodeProto, domain: str, version: int, signature: Signature | None
+    node: onnx.NodeProto,
+    domain: str,
+    version: int,
+    signature: Signature | None,
+    opset_imports: Mapping[str, int],
 ) -> Implementation | None:
     """This project's implementation of the node, or None where it leaves the operator to the package."""
     function = find_operator(domain, node.op_type, version)
@@ -41,7 +45,16 @@ def own_operator(
         {name: attribute_value(default) for name, default in signature.defaults.items()} if signature else {}
     )
     attributes.update((attribute.name, attribute_value(attribute)) for attribute in node.attribute)
-    described = OperatorNode(version, attributes, tuple(bool(name) for name in node.output))
+    if missing := [name for name in (signature.required if signature else ()) if name not in attributes]:
+        raise ValueError(f"the required attribute {missing[0]!r} is missing")
+
+    def package(*inputs: Value) -> tuple[Any, ...]:
+        theirs = package_operator(node, domain, version, signature, opset_imports, {})
+        if theirs is None:
+            raise NotImplementedError(f"the onnx package has no {node.op_type} of opset {version}")
+        return tuple(theirs(inputs, {}))
+
+    described = OperatorNode(version, attributes, tuple(bool(name) for name in node.output), package)
     return lambda inputs, implicit: function(described, *inputs)
 
 

@@ -26,6 +26,8 @@ class Signature:
 
     defaults: Mapping[str, onnx.AttributeProto]
     """Attributes that a node may leave out, with their values."""
+    required: tuple[str, ...]
+    """Attributes that a node must have."""
     since_version: int
     _inputs: tuple[str, ...]
     _outputs: tuple[np.dtype | tuple[int, ...] | None, ...]
@@ -79,6 +81,7 @@ def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
             for name, attribute in schema.attributes.items()
             if attribute.default_value.type != onnx.AttributeProto.UNDEFINED
         },
+        required=tuple(name for name, attribute in schema.attributes.items() if attribute.required),
         since_version=schema.since_version,
         _inputs=tuple(formal.type_str for formal in inputs),
         _outputs=tuple(rule(formal) for formal in outputs),

@@ -8,22 +8,34 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-MODULES = (
-    "convolution",
-    "elementwise",
-    "machine_learning",
-    "normalization",
-    "pooling",
-    "quantization",
-    "random",
-    "recurrent",
-    "reductions",
-    "sampling",
-    "scatter",
-    "sequences",
-    "shapes",
-)
-"""The modules that declare operators; imported when the first kernel is created."""
+DECLARED = {
+    "convolution": ("Conv", "ConvTranspose", "Col2Im"),
+    "elementwise": ("Softmax", "LogSoftmax", "Hardmax", "Erf", "Softsign"),
+    "machine_learning": ("CastMap", "CategoryMapper", "ZipMap"),
+    "movement": (
+        *("Shape", "Size", "ConstantOfShape", "Range", "Gather", "Concat", "Slice", "Unsqueeze", "Squeeze"),
+        *("Reshape", "Flatten", "Transpose", "Expand", "Tile", "NonZero", "Trilu"),
+    ),
+    "normalization": ("BatchNormalization", "LRN", "LpNormalization"),
+    "numeric": (
+        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "And", "Or", "Xor", "Not", "Equal"),
+        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where", "Cast", "Abs", "Ceil", "Cos", "Exp"),
+        *("Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sqrt"),
+    ),
+    "pooling": ("MaxPool", "AveragePool", "LpPool", "GlobalLpPool", "GlobalMaxPool", "MaxRoiPool"),
+    "quantization": ("DequantizeLinear",),
+    "random": (
+        *("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli"),
+        *("Multinomial", "Dropout"),
+    ),
+    "recurrent": ("RNN", "GRU", "LSTM"),
+    "reductions": ("ReduceLogSumExp", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"),
+    "sampling": ("GridSample",),
+    "scatter": ("Scatter",),
+    "sequences": ("Optional", "Identity"),
+    "shapes": ("Constant", "Squeeze", "OneHot", "Pad", "Upsample"),
+}
+"""The operators that each module declares: it is imported when the first of them is looked for."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,8 @@ class OperatorNode:
     """By name, with the defaults of that version for those that the node leaves out."""
     wanted: tuple[bool, ...]
     """Which outputs somebody reads, one entry per output that the node names."""
+    package: Callable[..., tuple[Any, ...]]
+    """The onnx package's implementation of the node, for inputs that the own one leaves to it."""
 
     def wants(self, output: int) -> bool:
         """Whether somebody reads that output."""
@@ -62,14 +76,18 @@ def operator(
 
 def find_operator(domain: str, op_type: str, version: int) -> Operator | None:
     """The own implementation for that opset version, or None."""
-    for since, until, function in _operators().get((domain, op_type), ()):
+    for name in _modules().get(op_type, ()):
+        import_module(f".{name}", __package__)
+    for since, until, function in _OPERATORS.get((domain, op_type), ()):
         if since <= version < until:
             return function
     return None
 
 
 @cache
-def _operators() -> Mapping[tuple[str, str], list[tuple[int, int, Operator]]]:
-    for name in MODULES:
-        import_module(f".{name}", __package__)
-    return _OPERATORS
+def _modules() -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, op_types in DECLARED.items():
+        for op_type in op_types:
+            found.setdefault(op_type, []).append(name)
+    return found
