@@ -146,13 +146,17 @@ def package_models(package: str) -> dict[str, str]:
     return {file.stem: str(file) for file in files}
 
 
-def arguments(description: str | None, rounds: int) -> argparse.Namespace:
-    """The command line that every benchmark has."""
+def arguments(
+    description: str | None, rounds: int, more: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
+    """The command line that every benchmark has; ``more`` may add to it."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=rounds, help="measurements of each host (%(default)s)")
     parser.add_argument("--only", default="", help="measure what has this in its name")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a ratio is above its limit")
+    if more is not None:
+        more(parser)
     return parser.parse_args()
 
 
