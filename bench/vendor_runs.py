@@ -59,7 +59,7 @@ def _short(model: str) -> str:
 
 
 def work(host: str, vendor_name: str, model: str, output: str) -> None:
-    """One host's process: writes its outputs to a file, then answers each number of runs with the time of one."""
+    """One host's process: writes its outputs to a file; answers each number of runs with the time of one."""
     session, feeds = opened(host, vendor_name, model)
     np.savez(output, *session.run(None, feeds))
     print("ready", flush=True)

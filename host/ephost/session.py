@@ -44,6 +44,7 @@ from ephost.model.load import load
 from ephost.model.native_graph import Constants
 from ephost.model.partition import (
     COMPATIBILITY_PREFIX,
+    WEIGHTLESS,
     Assignment,
     Partitioner,
     forget_dropped,
@@ -514,6 +515,7 @@ class InferenceSession(Session):
             compiling=self._options._config.get(DISABLE_COMPILING) != "1",
             listen=self._options._config.get(LISTEN) == "1",
             unwanted=self._unwanted,
+            weightless=self._options._config.get(WEIGHTLESS) == "1",
         ).run()
         if self._options._config.get(DISABLE_PREPACKING) != "1":
             prepack(resources.assignments, self._container)

@@ -474,3 +474,61 @@ def test_large_weights_that_a_model_computes_are_constants_for_plugins(options: 
     (found,) = session.run(None, {"x": np.ones(size, np.float32)})
     assert (found == 3).all()
     session.close()
+
+
+# ---- without weights ----
+
+
+def test_an_ep_that_can_leaves_weights_out_of_what_it_compiles(
+    path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_CONTEXT_WEIGHTLESS", "2")
+    written = path.with_name("out.onnx")
+    made = options(ep__enable_weightless="1", ep__context_model_external_initializers_file_name="out.data")
+    ephost.ModelCompiler(
+        made, path, external_initializers_file_path="out.data", external_initializers_size_threshold=0
+    ).compile_to_file(written)
+    graph = onnx.load(written, load_external_data=False).graph
+    assert [list(node.input) for node in graph.node] == [["x", "w"], ["a", "k"], ["b", "w"]]
+    assert {i.name: i.external_data[0].value for i in graph.initializer} == {"w": "out.data", "k": "out.data"}
+    assert sorted(file.name for file in path.parent.iterdir()) == ["model.onnx", "out.data", "out.onnx"]
+    path.unlink()
+    assert run(written, options()).tolist() == EXPECTED.tolist()
+
+
+def test_a_session_may_ask_for_it_without_compiling_ahead(
+    path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_CONTEXT_WEIGHTLESS", "1")
+    assert run(path, options(ep__enable_weightless="1")).tolist() == EXPECTED.tolist()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (None, NotImplemented, r"ep\.enable_weightless is set.*context_plugin.* no GetWeightlessSupport"),
+        ("0", EPFail, r"ep\.enable_weightless is set.*context_plugin.* does not compile without weights"),
+    ],
+)
+def test_an_ep_that_cannot_is_named(
+    path: Path,
+    options: Options,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str | None,
+    error: type[Exception],
+    message: str,
+) -> None:
+    if answer is not None:
+        monkeypatch.setenv("EPHOST_CONTEXT_WEIGHTLESS", answer)
+    with pytest.raises(error, match=message):
+        ephost.InferenceSession(path, options(ep__enable_weightless="1"))
+    assert run(path, options(ep__enable_weightless="0")).tolist() == EXPECTED.tolist()
+
+
+def test_an_ep_too_old_to_be_asked_does_as_it_likes(
+    path: Path, options: Options, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("EPHOST_CONTEXT_WEIGHTLESS", "old")
+    with caplog.at_level("INFO", "ephost.partition"):
+        assert run(path, options(ep__enable_weightless="1")).tolist() == EXPECTED.tolist()
+    assert "cannot be asked whether it compiles without weights" in caplog.text

@@ -18,7 +18,7 @@ import onnx
 from ephost._bindings import NULL, api, check, ffi, lib
 from ephost.device_memory import DeviceMemory
 from ephost.environment import DEFAULT_PROVIDER
-from ephost.errors import EPFail, ModelRequiresCompilation, OnnxRuntimeException
+from ephost.errors import EPFail, ModelRequiresCompilation, NotImplemented, OnnxRuntimeException
 from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, topological_order
@@ -45,6 +45,8 @@ _LOG = logging.getLogger("ephost.partition")
 # In an EP device's metadata, "1": the EP reads large constants from the model's own file when it is shown
 # where they lie. Any plugin may say so; see docs/write-your-own-ep.md.
 READS_FILES = "reads_model_files"
+WEIGHTLESS = "ep.enable_weightless"  # a session's entry, "1": weights stay out of what is compiled
+_ASKED_FOR_WEIGHTLESS = 30  # the API version from which on EPs are asked whether they can
 COMPATIBILITY_PREFIX = "ep_compatibility_info."  # of the keys of a compiled model's metadata
 
 
@@ -120,6 +122,7 @@ class Partitioner:
         offer_subgraphs: bool = True,
         listen: bool = False,
         unwanted: Collection[str] | None = (),
+        weightless: bool = False,
     ) -> None:
         self.model = model
         self.constants = constants
@@ -130,6 +133,7 @@ class Partitioner:
         self.offer_subgraphs = offer_subgraphs  # bodies of control flow; False: those run on the host
         self.listen = listen  # to what EPs say of the nodes that they do not claim
         self.unwanted = unwanted  # optimizers, for the bodies of functions; None: all of them
+        self.weightless = weightless  # EPs are to leave weights out of what they compile
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -337,6 +341,8 @@ class Partitioner:
                         + (f" and {len(group.nodes) - 1} more" if len(group.nodes) > 1 else "")
                         + ", which session.disable_model_compile forbids"
                     )
+        if self.weightless:
+            check_weightless(ep)
         # The fused nodes are shown in a graph of their own, with the values that go in and out.
         interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
         fused_graph = NativeGraph(
@@ -453,6 +459,26 @@ def forget_dropped(model: Model, assignments: Sequence[Assignment], constants: C
                     if value is not None and value.is_constant and id(value) not in left:
                         constants.forget(value)
                         value.initializer = value.external = None
+
+
+def check_weightless(ep: ExecutionProvider) -> None:
+    """Hold that an EP can leave weights out of what it compiles, which only those of version 30 can be asked.
+
+    Raises:
+        NotImplemented: it has no function that says so.
+        EPFail: it says that it cannot.
+    """
+    version = int(ep.pointer.ort_version_supported)
+    if version < _ASKED_FOR_WEIGHTLESS:
+        _LOG.info("%s (version %d) cannot be asked whether it compiles without weights", ep.label, version)
+        return
+    wanted = f"{WEIGHTLESS} is set, but {ep.label}"
+    if ep.member("GetWeightlessSupport") is None:
+        raise NotImplemented(f"{wanted} has no GetWeightlessSupport, which would say whether it can do that")
+    out = ffi.new("OrtWeightlessSupport*")
+    ep.call("GetWeightlessSupport", out)
+    if out[0] == lib.OrtWeightlessSupport_NONE:
+        raise EPFail(f"{wanted} does not compile without weights on this device")
 
 
 def is_context(node: Node) -> bool:

@@ -3,6 +3,10 @@
  * It claims every float32 Add whose second input is a constant, and every EPContext node of its own. To
  * "compile" an Add is to take the constant out of the model: without EPContext data the sum cannot be made.
  *
+ * Where the session wants no weights in what is compiled ("ep.enable_weightless"), the constant stays an
+ * input of the EPContext node. EPHOST_CONTEXT_WEIGHTLESS is what GetWeightlessSupport answers; without it
+ * there is no such function, and "old" makes the EP older than that.
+ *
  * The environment variable EPHOST_CONTEXT names a fault of Compile's EPContext nodes (see `make_context`);
  * EPHOST_CONTEXT_ANSWER is what the factory answers to compatibility information. */
 #include <stdio.h>
@@ -17,13 +21,15 @@ typedef struct Ep {
   const Factory* factory;
   bool store; /* ep.context_enable */
   bool embed;
+  bool weightless; /* ep.enable_weightless */
   char path[4096]; /* of the compiled model */
 } Ep;
 
 typedef struct Info {
   OrtNodeComputeInfo base;
   const OrtApi* api;
-  size_t size; /* bytes */
+  bool weightless; /* the addend is an input */
+  size_t size;     /* bytes */
   float addend[];
 } Info;
 
@@ -62,10 +68,19 @@ static OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* this_ptr, void* state
   TRY(api->GetTensorElementTypeAndShapeDataReference(input, &type, &dims, &rank));
   TRY(api->GetTensorData(input, &data));
   for (size_t i = 0; i < rank; ++i) count *= (size_t)dims[i];
-  if (count * sizeof(float) != info->size) return fail(api, "context_plugin: it adds tensors of one shape");
+  const float* addend = info->addend;
+  if (info->weightless) {
+    const OrtValue* constant = NULL;
+    size_t size = 0;
+    TRY(api->KernelContext_GetInput(context, 1, &constant));
+    TRY(api->GetTensorSizeInBytes(constant, &size));
+    if (count * sizeof(float) != size) return fail(api, "context_plugin: it adds tensors of one shape");
+    TRY(api->GetTensorData(constant, (const void**)&addend));
+  } else if (count * sizeof(float) != info->size)
+    return fail(api, "context_plugin: it adds tensors of one shape");
   TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &output));
   TRY(api->GetTensorMutableData(output, &sum));
-  for (size_t i = 0; i < count; ++i) ((float*)sum)[i] = ((const float*)data)[i] + info->addend[i];
+  for (size_t i = 0; i < count; ++i) ((float*)sum)[i] = ((const float*)data)[i] + addend[i];
   return NULL;
 }
 
@@ -115,6 +130,13 @@ static OrtStatus* load_context(const OrtApi* api, const OrtGraph* graph, const O
   char *text = NULL, path[8192];
   OrtStatus* status = NULL;
   FILE* file = NULL;
+  size_t inputs = 0;
+  TRY(api->Node_GetNumInputs(node, &inputs));
+  if (inputs == 2) {
+    TRY(new_info(api, NULL, 0, out));
+    (*out)->weightless = true;
+    return NULL;
+  }
   TRY(api->Node_GetAttributeByName(node, "embed_mode", &attribute));
   TRY(api->ReadOpAttr(attribute, ORT_OP_ATTR_INT, &embedded, sizeof embedded, &read));
   TRY_OR_DONE(read_text(api, node, "ep_cache_context", &text, &size));
@@ -144,20 +166,21 @@ done:
 static OrtStatus* make_context(const Ep* ep, const OrtNode* fused, const Info* info, OrtNode** out) {
   const OrtApi* api = ep->factory->api;
   const OrtModelEditorApi* editor = api->GetModelEditorApi();
-  const OrtValueInfo *input = NULL, *output = NULL;
-  const char *name = NULL, *from = NULL, *to = NULL, *data = (const char*)info->addend;
+  const OrtValueInfo *inputs[2] = {NULL, NULL}, *output = NULL;
+  const char *name = NULL, *from[2] = {NULL, NULL}, *to = NULL, *data = (const char*)info->addend;
   char file_name[512], path[8192];
   size_t size = info->size;
-  const int64_t embed = ep->embed;
+  const int64_t embed = ep->embed || info->weightless;
+  const size_t count = info->weightless ? 2 : 1;
   OrtOpAttr* attributes[4] = {NULL};
   OrtStatus* status = NULL;
   if (faulty("nothing")) return NULL;
   TRY(api->Node_GetName(fused, &name));
-  TRY(api->Node_GetInputs(fused, &input, 1));
+  TRY(api->Node_GetInputs(fused, inputs, count));
   TRY(api->Node_GetOutputs(fused, &output, 1));
-  TRY(api->GetValueInfoName(input, &from));
+  for (size_t i = 0; i < count; ++i) TRY(api->GetValueInfoName(inputs[i], &from[i]));
   TRY(api->GetValueInfoName(output, &to));
-  if (!ep->embed) {
+  if (!embed) {
     (void)snprintf(file_name, sizeof file_name, "%s.bin", name);
     FILE* file = beside(ep->path, file_name, path, sizeof path) ? fopen(path, "wb") : NULL;
     if (file == NULL) return fail(api, "context_plugin: cannot write its file");
@@ -166,15 +189,15 @@ static OrtStatus* make_context(const Ep* ep, const OrtNode* fused, const Info* i
     data = file_name;
     size = strlen(file_name);
   }
-  if (faulty("foreign_input")) from = "nobody";
+  if (faulty("foreign_input")) from[0] = "nobody";
   if (faulty("other_output")) to = "other";
   TRY_OR_DONE(api->CreateOpAttr("ep_cache_context", data, (int)size, ORT_OP_ATTR_STRING, &attributes[0]));
   TRY_OR_DONE(api->CreateOpAttr("embed_mode", &embed, 1, ORT_OP_ATTR_INT, &attributes[1]));
   TRY_OR_DONE(api->CreateOpAttr("source", kEpName, (int)strlen(kEpName), ORT_OP_ATTR_STRING, &attributes[2]));
   TRY_OR_DONE(
       api->CreateOpAttr("partition_name", name, (int)strlen(name), ORT_OP_ATTR_STRING, &attributes[3]));
-  status = editor->CreateNode(faulty("other_operator") ? "Code" : "EPContext", "com.microsoft", name, &from,
-                              1, &to, 1, attributes, 4, out);
+  status = editor->CreateNode(faulty("other_operator") ? "Code" : "EPContext", "com.microsoft", name, from,
+                              count, &to, 1, attributes, 4, out);
 done:
   for (size_t i = 0; i < 4; ++i) {
     if (attributes[i] != NULL) api->ReleaseOpAttr(attributes[i]);
@@ -199,6 +222,11 @@ static OrtStatus* compile_one(const Ep* ep, const OrtGraph* graph, const OrtNode
   const OrtValue* constant = NULL;
   const void* data = NULL;
   size_t size = 0;
+  if (ep->weightless) {
+    TRY(new_info(api, NULL, 0, info));
+    (*info)->weightless = true;
+    return ep->store ? make_context(ep, fused, *info, context) : NULL;
+  }
   TRY(api->Node_GetInputs(node, inputs, 2));
   TRY(api->ValueInfo_GetInitializerValue(inputs[1], &constant));
   TRY(api->GetTensorSizeInBytes(constant, &size));
@@ -245,7 +273,7 @@ static OrtStatus* ORT_API_CALL get_capability(OrtEp* this_ptr, const OrtGraph* g
                                               OrtEpGraphSupportInfo* support) {
   const Factory* factory = ((const Ep*)this_ptr)->factory;
   const OrtApi* api = factory->api;
-  const OrtNodeFusionOptions options = {API_VERSION, true};
+  OrtNodeFusionOptions options = {API_VERSION, true};
   size_t count = 0;
   OrtStatus* status = NULL;
   TRY(api->Graph_GetNumNodes(graph, &count));
@@ -254,7 +282,13 @@ static OrtStatus* ORT_API_CALL get_capability(OrtEp* this_ptr, const OrtGraph* g
   TRY_OR_DONE(api->Graph_GetNodes(graph, nodes, count));
   for (size_t i = 0; i < count; ++i) {
     bool ours = false;
+    size_t inputs = 0;
+    const char* type = NULL;
     TRY_OR_DONE(is_ours(api, nodes[i], &ours));
+    TRY_OR_DONE(api->Node_GetOperatorType(nodes[i], &type));
+    TRY_OR_DONE(api->Node_GetNumInputs(nodes[i], &inputs));
+    options.drop_constant_initializers =
+        strcmp(type, "EPContext") == 0 ? inputs == 1 : !((const Ep*)this_ptr)->weightless;
     if (ours)
       TRY_OR_DONE(factory->ep_api->EpGraphSupportInfo_AddNodesToFuse(support, &nodes[i], 1, &options));
   }
@@ -291,6 +325,13 @@ static const char* ORT_API_CALL ep_name(const OrtEp* this_ptr) {
   return kEpName;
 }
 
+static OrtStatus* ORT_API_CALL weightless_support(const OrtEp* this_ptr, OrtWeightlessSupport* support) {
+  const char* answer = getenv("EPHOST_CONTEXT_WEIGHTLESS");
+  (void)this_ptr;
+  *support = answer == NULL ? OrtWeightlessSupport_NONE : (OrtWeightlessSupport)(answer[0] - '0');
+  return NULL;
+}
+
 /* "" where the session has no such entry. */
 static OrtStatus* entry(const OrtApi* api, const OrtSessionOptions* options, const char* key, char* out,
                         size_t size) {
@@ -316,7 +357,11 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwa
   TRY_OR_DONE(entry(factory->api, session_options, "ep.context_embed_mode", text, sizeof text));
   ep->embed = strcmp(text, "1") == 0;
   TRY_OR_DONE(entry(factory->api, session_options, "ep.context_file_path", ep->path, sizeof ep->path));
-  ep->base.ort_version_supported = API_VERSION;
+  TRY_OR_DONE(entry(factory->api, session_options, "ep.enable_weightless", text, sizeof text));
+  ep->weightless = strcmp(text, "1") == 0;
+  const char* answer = getenv("EPHOST_CONTEXT_WEIGHTLESS");
+  ep->base.GetWeightlessSupport = answer == NULL ? NULL : weightless_support;
+  ep->base.ort_version_supported = answer != NULL && strcmp(answer, "old") == 0 ? API_VERSION : 30;
   ep->base.GetName = ep_name;
   ep->base.GetCapability = get_capability;
   ep->base.Compile = compile;
