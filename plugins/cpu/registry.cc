@@ -14,6 +14,7 @@ const Registry& Registry::get() {
     add_gemm(&all);
     add_generators(&all);
     add_indexing(&all);
+    add_int8_conv(&all);
     add_int8_products(&all);
     add_movement(&all);
     add_norm(&all);

@@ -5,6 +5,16 @@
 
 namespace ephost::cpu {
 
+std::string not_single(const Node& node, const std::vector<size_t>& inputs) {
+  for (size_t i : inputs) {
+    const Value* value = node.in(i);
+    if (value != nullptr && value->has_shape && !value->is_scalar()) {
+      return "input " + std::to_string(i) + " is not a single number";
+    }
+  }
+  return "";
+}
+
 Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void* zero, int step) {
   Rows rows;
   rows.m = m;

@@ -8,6 +8,7 @@
 namespace ephost::cpu {
 
 inline constexpr Types kBytes{DType::kUint8, DType::kInt8};
+inline constexpr Types kBytesAndSums = kBytes | Types{DType::kFloat, DType::kInt32};
 
 // The zero point of a byte in memory, and the limits of its type.
 inline int zero_of(DType type, const void* zero, int64_t i = 0) {
@@ -17,6 +18,8 @@ inline int zero_of(DType type, const void* zero, int64_t i = 0) {
 }
 inline int lowest(DType type) { return type == DType::kInt8 ? -128 : 0; }
 inline int highest(DType type) { return type == DType::kInt8 ? 127 : 255; }
+// Says which of these inputs, scales and zero points, is not a single number; "" if all are.
+std::string not_single(const Node& node, const std::vector<size_t>& inputs);
 // What is subtracted of a byte of this type to make it signed.
 inline int shift_of(DType type) { return type == DType::kInt8 ? 0 : 128; }
 

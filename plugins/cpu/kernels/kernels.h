@@ -14,6 +14,7 @@ void add_conv(Registry* registry);
 void add_gemm(Registry* registry);
 void add_generators(Registry* registry);
 void add_indexing(Registry* registry);
+void add_int8_conv(Registry* registry);
 void add_int8_products(Registry* registry);
 void add_movement(Registry* registry);
 void add_norm(Registry* registry);

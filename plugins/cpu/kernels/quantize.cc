@@ -22,6 +22,16 @@ struct Scales {
   std::vector<int64_t> first;
 };
 
+// In which layout elements are taken in turn: any one that keeps them without filling where they have one
+// scale.
+Layout layout_of(Prepare& p) {
+  const bool single = p.in(1).count() == 1 && p.node.i("block_size", 0) == 0;
+  const Layout have = p.in(0).layout;
+  const Layout layout = !single ? Layout::kPlain : block_of(have) == 1 ? have : Layout::kChannelsLast;
+  p.require(0, layout);
+  return layout;
+}
+
 Scales scales_of(const Prepare& p) {
   const Dims &dims = p.dims(0), &scale = p.dims(1);
   Scales out;
@@ -129,7 +139,7 @@ Kernel quantize(Prepare& p) {
   if (to == DType::kUndefined) to = DType::kUint8;
   p.expect(kSmall.has(to), "the output type is not one of 8 or 16 bits");
   p.expect(!has_zero || p.in(2).count() == p.in(1).count(), "there is not one zero point for each scale");
-  p.out(0, to, p.dims(0));
+  p.out(0, to, p.dims(0), layout_of(p));
   const Scales scales = scales_of(p);
   const int64_t all_scales = p.in(1).count();
   return [=](const Args& args) {
@@ -200,7 +210,7 @@ Kernel dequantize(Prepare& p) {
   p.expect(kReals.has(to), "the output type is not a float of 16 or 32 bits");
   p.expect(!has_zero || (p.type(2) == from && p.in(2).count() == p.in(1).count()),
            "zero points do not fit the scales or the input");
-  p.out(0, to, p.dims(0));
+  p.out(0, to, p.dims(0), layout_of(p));
   const Scales scales = scales_of(p);
   const int64_t all_scales = p.in(1).count();
   return [=](const Args& args) {
@@ -270,7 +280,8 @@ void expect_single(const Prepare& p, std::initializer_list<int> inputs) {
   }
 }
 
-// QLinearAdd, QLinearMul: a, scale, zero, b, scale, zero, scale of y, zero of y.
+// QLinearAdd, QLinearMul: a, scale, zero, b, scale, zero, scale of y, zero of y. Tensors of the same shape
+// may lie in any layout.
 template <typename Combine>
 Kernel bytewise(Prepare& p, const Combine& combine) {
   const DType type = p.type(0);
@@ -283,43 +294,62 @@ Kernel bytewise(Prepare& p, const Combine& combine) {
     p.expect(a[i] == b[i] || a[i] == 1 || b[i] == 1, "the inputs do not fit each other");
     dims.push_back(a[i] == 1 ? b[i] : a[i]);
   }
-  p.out(0, type, dims);
+  Layout layout = Layout::kPlain;
+  if (a == b && a.size() == p.dims(0).size()) {
+    layout = p.in(p.in(0).layout == Layout::kPlain ? 3 : 0).layout;
+    if (block_of(layout) != 1) layout = Layout::kPlain;  // What fills up blocks would not stay 0.
+  }
+  p.require(0, layout);
+  p.require(3, layout);
+  p.out(0, type, dims, layout);
   // Rows along which neither input changes from being broadcast to not being so.
   size_t from = dims.size();
   while (from > 0 && (a[from - 1] == dims[from - 1]) == (a.back() == dims.back()) &&
          (b[from - 1] == dims[from - 1]) == (b.back() == dims.back())) {
     --from;
   }
+  // Rows that follow each other are cut again, into parts for the threads.
+  constexpr int64_t kPart = 512;
   const int64_t length = count(dims, from, dims.size()), rows = count(dims, 0, from);
+  const int64_t parts = (length + kPart - 1) / kPart;
   const bool a_moves = count(a, from, a.size()) == length, b_moves = count(b, from, b.size()) == length;
   return [=](const Args& args) {
+    const Quantized& simd = ephost::cpu::simd().quantized;
     const auto zero = [&](int i) { return zero_of(type, args.in<void>(i)); };
-    const Table left(type, *args.in<float>(1), zero(2)), right(type, *args.in<float>(4), zero(5));
+    // Elements of an input as numbers; a single one for all where it is broadcast.
+    const auto read = [&](int i, int64_t at, int64_t n, bool moves, float* to) {
+      const uint8_t* bytes = args.in<uint8_t>(i) + at;
+      const float scale = *args.in<float>(i + 1);
+      if (type == DType::kInt8) {
+        simd.dequantize_signed(reinterpret_cast<const int8_t*>(bytes), moves ? n : 1, scale, zero(i + 2), to);
+      } else {
+        simd.dequantize_unsigned(bytes, moves ? n : 1, scale, zero(i + 2), to);
+      }
+      if (!moves) std::fill(to + 1, to + n, to[0]);
+    };
     const float scale = *args.in<float>(6);
     const int to = zero(7);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / (length + 1)), [&](int64_t r, int64_t end) {
-      float values[512];
-      for (; r < end; ++r) {
-        int64_t rest = r, at_a = 0, at_b = 0, step_a = count(a, from, a.size()),
-                step_b = count(b, from, b.size());
-        for (size_t d = from; d-- > 0; rest /= dims[d]) {
-          at_a += a[d] == 1 ? 0 : rest % dims[d] * step_a;
-          at_b += b[d] == 1 ? 0 : rest % dims[d] * step_b;
-          step_a *= a[d];
-          step_b *= b[d];
-        }
-        const uint8_t *x = args.in<uint8_t>(0) + at_a, *y = args.in<uint8_t>(3) + at_b;
-        for (int64_t begin = 0; begin < length; begin += 512) {
-          const int64_t n = std::min<int64_t>(512, length - begin);
-          for (int64_t i = 0; i < n; ++i) {
-            values[i] =
-                combine(left.values[x[a_moves ? begin + i : 0]], right.values[y[b_moves ? begin + i : 0]]);
-          }
-          simd().quantized.quantize(values, n, scale, to, lowest(type), highest(type),
-                                    args.out<uint8_t>(0) + r * length + begin);
-        }
-      }
-    });
+    parallel_for(rows * parts, std::max<int64_t>(1, kGrain / std::min(kPart, length + 1)),
+                 [&](int64_t i, int64_t end) {
+                   float left[kPart], right[kPart];
+                   for (; i < end; ++i) {
+                     const int64_t r = i / parts, begin = i % parts * kPart,
+                                   n = std::min(kPart, length - begin);
+                     int64_t rest = r, at_a = 0, at_b = 0, step_a = count(a, from, a.size()),
+                             step_b = count(b, from, b.size());
+                     for (size_t d = from; d-- > 0; rest /= dims[d]) {
+                       at_a += a[d] == 1 ? 0 : rest % dims[d] * step_a;
+                       at_b += b[d] == 1 ? 0 : rest % dims[d] * step_b;
+                       step_a *= a[d];
+                       step_b *= b[d];
+                     }
+                     read(0, at_a + (a_moves ? begin : 0), n, a_moves, left);
+                     read(3, at_b + (b_moves ? begin : 0), n, b_moves, right);
+                     for (int64_t k = 0; k < n; ++k) left[k] = combine(left[k], right[k]);
+                     simd.quantize(left, n, scale, to, lowest(type), highest(type),
+                                   args.out<uint8_t>(0) + r * length + begin);
+                   }
+                 });
   };
 }
 
@@ -328,7 +358,9 @@ template <typename Function>
 Kernel by_table(Prepare& p, const Function& function) {
   const DType type = p.type(0);
   expect_single(p, {1, 2, 3, 4});
-  p.out(0, type, p.dims(0));
+  const Layout layout = block_of(p.in(0).layout) == 1 ? p.in(0).layout : Layout::kPlain;
+  p.require(0, layout);
+  p.out(0, type, p.dims(0), layout);
   const int64_t n = p.in(0).count();
   return [=](const Args& args) {
     Table table(type, *args.in<float>(1), zero_of(type, args.in<void>(2)));
@@ -350,11 +382,14 @@ Kernel global_average(Prepare& p) {
   expect_single(p, {1, 2, 3, 4});
   Dims dims = p.dims(0);
   p.expect(dims.size() >= 3, "the input has at least three dimensions");
-  const bool last = p.node.i("channels_last", 0) != 0;
-  const int64_t channels = last ? dims.back() : dims[1];
+  // By the model, or by where the tensor comes from.
+  const bool by_model = p.node.i("channels_last", 0) != 0;
+  const bool last = by_model || p.in(0).layout == Layout::kChannelsLast;
+  p.require(0, last && !by_model ? Layout::kChannelsLast : Layout::kPlain);
+  const int64_t channels = by_model ? dims.back() : dims[1];
   const int64_t inner = count(dims) / std::max<int64_t>(1, dims[0] * channels), batch = dims[0];
   for (size_t i = 1; i < dims.size(); ++i) {
-    if (i != (last ? dims.size() - 1 : 1)) dims[i] = 1;
+    if (i != (by_model ? dims.size() - 1 : 1)) dims[i] = 1;
   }
   p.out(0, type, dims);
   return [=](const Args& args) {
@@ -384,27 +419,33 @@ void add_quantize(Registry* registry) {
                    .type = "QuantizeLinear",
                    .supports = quantize_supports,
                    .prepare = quantize,
-                   .types = kLinear});
+                   .types = kLinear,
+                   .any_layout = true});
     // Dequantised weights are larger than they were; kernels for bytes want them as they are.
     registry->add({.domain = domain,
                    .type = "DequantizeLinear",
                    .supports = dequantize_supports,
                    .prepare = dequantize,
                    .types = kLinear,
+                   .any_layout = true,
                    .foldable = false});
   }
   registry->add({.domain = "ephost",
                  .type = "DequantizeLinear",
                  .supports = dequantize_supports,
                  .prepare = dequantize,
-                 .types = kLinear});
+                 .types = kLinear,
+                 .any_layout = true});
   registry->add({.type = "DynamicQuantizeLinear",
                  .prepare = dynamic_quantize,
                  .types = {DType::kFloat, DType::kUint8}});
   constexpr Types kBytewise = kBytes | Types{DType::kFloat};
   const auto add = [&](const char* type, std::function<Kernel(Prepare&)> prepare) {
-    registry->add(
-        {.domain = "com.microsoft", .type = type, .prepare = std::move(prepare), .types = kBytewise});
+    registry->add({.domain = "com.microsoft",
+                   .type = type,
+                   .prepare = std::move(prepare),
+                   .types = kBytewise,
+                   .any_layout = true});
   };
   add("QLinearAdd", [](Prepare& p) { return bytewise(p, [](float a, float b) { return a + b; }); });
   add("QLinearMul", [](Prepare& p) { return bytewise(p, [](float a, float b) { return a * b; }); });

@@ -30,8 +30,8 @@ inline void tile(const int16_t* a, int64_t stride, const int8_t* b, int64_t pair
       int32_t pair;
       __builtin_memcpy(&pair, a + r * stride + p * 2, sizeof pair);
       __m256i both = _mm256_set1_epi32(pair), products;
-      // low += madd(both, b0), high += madd(both, b1). As instructions, since there is no register to spare: GCC mixes
-      // the rows, and then moves sums around.
+      // low += madd(both, b0), high += madd(both, b1). As instructions, since there is no register to spare:
+      // GCC mixes the rows, and then moves sums around.
       asm("vpmaddwd %4, %2, %3\n\t"
           "vpaddd %3, %0, %0\n\t"
           "vpmaddwd %5, %2, %2\n\t"
@@ -129,19 +129,115 @@ void quantize(const float* x, int64_t n, float scale, int zero, int low, int hig
   }
 }
 
-void to_int8(int32_t* sums, int64_t n, const float* scale, int step, int zero, int low, int high,
-             uint8_t* y) {
-  const float most = static_cast<float>(high - zero), least = static_cast<float>(low - zero);
-  if (step == 0) {
-    const float one = scale[0];
-    for (int64_t i = 0; i < n; ++i) {
-      y[i] = static_cast<uint8_t>(limited(static_cast<float>(sums[i]) * one, least, most) + zero);
+template <typename T>
+inline void dequantize(const T* x, int64_t n, float scale, int zero, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<int32_t>(x[i]) - zero) * scale;
+}
+void dequantize_unsigned(const uint8_t* x, int64_t n, float scale, int zero, float* y) {
+  dequantize(x, n, scale, zero, y);
+}
+void dequantize_signed(const int8_t* x, int64_t n, float scale, int zero, float* y) {
+  dequantize(x, n, scale, zero, y);
+}
+
+void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Quantized::Bytes& as,
+              uint8_t* y, int64_t y_stride) {
+  const float most = static_cast<float>(as.high - as.zero), least = static_cast<float>(as.low - as.zero);
+  for (int r = 0; r < rows; ++r) {
+    const int32_t* row = sums + r * stride;
+    uint8_t* to = y + r * y_stride;
+    int64_t i = 0;
+#ifdef __AVX2__
+    const __m256 top = _mm256_set1_ps(most), bottom = _mm256_set1_ps(least),
+                 one = _mm256_set1_ps(as.scale[0]);
+    const __m256i zero = _mm256_set1_epi32(as.zero);
+    for (; i + 16 <= n; i += 16) {
+      __m256i parts[2];
+      for (int p = 0; p < 2; ++p) {
+        const int64_t at = i + 8 * p;
+        __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
+        if (as.bias != nullptr) {
+          sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(as.bias + at)));
+        }
+        const __m256 scale = as.step == 0 ? one : _mm256_loadu_ps(as.scale + at);
+        const __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
+        // What is not a number becomes the upper limit.
+        const __m256 inside = _mm256_max_ps(_mm256_min_ps(value, top), bottom);
+        parts[p] = _mm256_add_epi32(_mm256_cvtps_epi32(inside), zero);
+      }
+      // Of each part's 32-bit numbers the lowest byte.
+      const __m256i mask = _mm256_set1_epi32(0xff);
+      __m256i bytes = _mm256_packus_epi32(_mm256_and_si256(parts[0], mask), _mm256_and_si256(parts[1], mask));
+      bytes = _mm256_permute4x64_epi64(bytes, 0xd8);
+      const __m128i packed =
+          _mm_packus_epi16(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), packed);
     }
-    return;
+#endif
+    for (; i < n; ++i) {
+      const int32_t sum = row[i] + (as.bias == nullptr ? 0 : as.bias[i]);
+      const float value = static_cast<float>(sum) * as.scale[as.step * i];
+      to[i] = static_cast<uint8_t>(limited(value, least, most) + as.zero);
+    }
   }
-  for (int64_t i = 0; i < n; ++i) {
-    y[i] = static_cast<uint8_t>(limited(static_cast<float>(sums[i]) * scale[i], least, most) + zero);
+}
+
+#ifdef __AVX2__
+
+// Pairs of taps are brought together by unpacking, which leaves channels 0 to 3 and 8 to 11 in one register,
+// the others in the other.
+template <bool is_signed>
+inline void depthwise(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
+  __m256i low = _mm256_setzero_si256(), high = low;
+  for (int64_t p = 0; p < pairs; ++p, weights += 2 * kChannels) {
+    const __m128i bytes0 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(taps[2 * p]));
+    const __m128i bytes1 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(taps[2 * p + 1]));
+    const __m256i x0 = is_signed ? _mm256_cvtepi8_epi16(bytes0) : _mm256_cvtepu8_epi16(bytes0);
+    const __m256i x1 = is_signed ? _mm256_cvtepi8_epi16(bytes1) : _mm256_cvtepu8_epi16(bytes1);
+    const __m256i w0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights));
+    const __m256i w1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + kChannels));
+    low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), w0));
+    high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), w1));
   }
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_permute2x128_si256(low, high, 0x20));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + 8), _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+void interleave_taps(const int16_t* first, const int16_t* second, int16_t* out) {
+  const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first));
+  const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_unpacklo_epi16(a, b));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + kChannels), _mm256_unpackhi_epi16(a, b));
+}
+
+#else
+
+template <bool is_signed>
+inline void depthwise(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
+  int32_t all[kChannels] = {};
+  for (int64_t t = 0; t < 2 * pairs; ++t) {
+    for (int c = 0; c < kChannels; ++c) {
+      const int32_t x = is_signed ? static_cast<int8_t>(taps[t][c]) : taps[t][c];
+      all[c] += x * weights[(t / 2 * kChannels + c) * 2 + t % 2];
+    }
+  }
+  for (int c = 0; c < kChannels; ++c) sums[c] = all[c];
+}
+
+void interleave_taps(const int16_t* first, const int16_t* second, int16_t* out) {
+  for (int c = 0; c < kChannels; ++c) {
+    out[2 * c] = first[c];
+    out[2 * c + 1] = second[c];
+  }
+}
+
+#endif
+
+void depthwise_unsigned(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
+  depthwise<false>(taps, pairs, weights, sums);
+}
+void depthwise_signed(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
+  depthwise<true>(taps, pairs, weights, sums);
 }
 
 void subtract(int32_t* sums, int64_t n, const int32_t* zeros, int step, int32_t row) {
@@ -155,8 +251,15 @@ void subtract(int32_t* sums, int64_t n, const int32_t* zeros, int step, int32_t 
 
 void to_float(const int32_t* sums, int64_t n, float a_scale, const float* b_scale, int step,
               const float* bias, float* y) {
-  for (int64_t i = 0; i < n; ++i) {
-    y[i] = static_cast<float>(sums[i]) * (a_scale * b_scale[step * i]) + (bias == nullptr ? 0 : bias[i]);
+  // One loop for each case: only so are they done in vectors.
+  if (step == 0) {
+    const float scale = a_scale * b_scale[0];
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(sums[i]) * scale;
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(sums[i]) * (a_scale * b_scale[i]);
+  }
+  if (bias != nullptr) {
+    for (int64_t i = 0; i < n; ++i) y[i] += bias[i];
   }
 }
 
@@ -168,7 +271,12 @@ void fill_quantized(Quantized* table) {
   table->widen_signed = widen_signed;
   table->interleave = interleave;
   table->quantize = quantize;
-  table->to_int8 = to_int8;
+  table->dequantize_unsigned = dequantize_unsigned;
+  table->dequantize_signed = dequantize_signed;
+  table->to_bytes = to_bytes;
+  table->depthwise_unsigned = depthwise_unsigned;
+  table->depthwise_signed = depthwise_signed;
+  table->interleave_taps = interleave_taps;
   table->subtract = subtract;
   table->to_float = to_float;
 }
