@@ -155,8 +155,13 @@ class Worker:
         total = sum(len(part.nodes) for part in explanation.partitions)
         return total - len(explanation.fallback), total, dict(missing)
 
-    def memory(self, model: str, threads: int, inputs: Inputs, dimensions: Sequence[int]) -> float:
-        """MB that opening a model and running it add to the process at most; for a process of its own."""
+    def memory(
+        self, model: str, threads: int, inputs: Inputs, dimensions: Sequence[int]
+    ) -> tuple[float, float]:
+        """MB that opening a model and running it add to the process at most, and that the whole process has
+        then; for a process of its own. The host's own libraries are not in the former if its import loads
+        them, which onnxruntime's does.
+        """
         self.module.SessionOptions()
         gc.collect()
         before = _status("VmRSS")
@@ -165,7 +170,8 @@ class Worker:
         self.inputs(inputs, dimensions)
         for _ in range(3):
             self.run()
-        return _status("VmHWM") - before
+        peak = _status("VmHWM")
+        return peak - before, peak
 
     def profile(self, model: str, threads: int, prefix: str, runs: int) -> dict[str, Any]:
         """Seconds and calls of a run by operator, and by node, from the host's trace."""
@@ -220,7 +226,11 @@ class Host:
     def __init__(self, name: str) -> None:
         self.name = name
         command = [sys.executable, __file__, "--worker", name]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # Installed packages have their modules compiled: no process but the first is to compile ours.
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
 
     def __call__(self, command: str, **arguments: Any) -> Any:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -258,7 +268,8 @@ class Result:
     run: list[float] = field(default_factory=list)
     run_single: list[float] = field(default_factory=list)
     open: list[float] = field(default_factory=list)
-    memory: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)  # what opening and running add at most
+    process: list[float] = field(default_factory=list)  # all that the process has then
     failure: str = ""
 
 
@@ -337,13 +348,17 @@ def measure(model: Model, options: argparse.Namespace) -> Result:
     """All figures of one model."""
     result = Result(model.name)
     try:
-        result.run = _timed(model, 0, options, result, True)
+        if not options.memory:
+            result.run = _timed(model, 0, options, result, True)
         if not options.quick:
-            result.run_single = _timed(model, 1, options, result, False)
+            if not options.memory:
+                result.run_single = _timed(model, 1, options, result, False)
             for name in HOSTS:
                 with Host(name) as host:
                     arguments = {"inputs": model.inputs, "dimensions": model.dimensions}
-                    result.memory.append(host("memory", model=model.path, threads=0, **arguments))
+                    growth, peak = host("memory", model=model.path, threads=0, **arguments)
+                    result.memory.append(growth)
+                    result.process.append(peak)
     except Failed as failed:
         result.failure = str(failed)
     return result
@@ -365,20 +380,21 @@ def _number(value: float, text: str = ".2f") -> str:
 def table(results: Sequence[Result]) -> str:
     """The figures in Markdown."""
     lines = [
-        "| model | nodes claimed | difference | onnxruntime | ephost | time | 1 thread | opening | memory |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| model | nodes claimed | difference | onnxruntime | ephost | time | 1 thread | opening | memory "
+        "| process |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in results:
         times = [f"{seconds * 1e3:.2f} ms" for seconds in r.run] or ["-", "-"]
         agree = (
             "-" if math.isnan(r.error) else f"{r.error:.0e}" + ("" if r.error <= TOLERANCE else " **wrong**")
         )
-        ratios = [_number(ratio(pair)) for pair in (r.run, r.run_single, r.open, r.memory)]
+        ratios = [_number(ratio(pair)) for pair in (r.run, r.run_single, r.open, r.memory, r.process)]
         cells = [r.name, f"{r.claimed:.0%}", agree, *times, *ratios]
         lines.append("| " + " | ".join(cells) + " |")
     means = [
         _number(geometric_mean([ratio(getattr(r, key)) for r in results]))
-        for key in ("run", "run_single", "open", "memory")
+        for key in ("run", "run_single", "open", "memory", "process")
     ]
     lines.append("| " + " | ".join(["geometric mean", "", "", "", "", *means]) + " |")
     for r in results:
@@ -547,6 +563,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="models with this in their name; several, with commas")
     parser.add_argument("--seconds", type=float, default=6.0, help="for each measurement (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="all cores and opening only")
+    parser.add_argument("--memory", action="store_true", help="peak memory only")
     parser.add_argument("--at-least", type=float, default=0.5, help="part of the nodes that must be claimed")
     parser.add_argument("--threads", type=int, default=0, help="for --profile and --scaling (0: all)")
     parser.add_argument("--profile", action="store_true", help="time by operator")
@@ -580,7 +597,8 @@ def main() -> int:
         result = measure(model, options)
         results.append(result)
         ratios = " ".join(
-            _number(ratio(p)) for p in (result.run, result.run_single, result.open, result.memory)
+            _number(ratio(p))
+            for p in (result.run, result.run_single, result.open, result.memory, result.process)
         )
         print(f"{model.name}: {result.claimed:.0%} {ratios} {result.failure}", file=sys.stderr, flush=True)
         text = f"{table(results)}\n\n{_about()}\n"
