@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "../compiler/import.h"
+#include "code_pages.h"
 #include "ephost/plugin.h"
 #include "program.h"
 
@@ -521,6 +522,7 @@ extern "C" EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registe
     factory->api = api;
     factory->name = registered_name;
     factory->logger = logger;
+    let_go_of_code();
     factories[0] = factory.release();
     *num_factories = 1;
   });
