@@ -77,3 +77,17 @@ def test_what_fails_alone_is_not_asked_in_company(tmp_path: Path, monkeypatch) -
     command = [str(tmp_path), "--orders", "2", *(f"--vendor={name}" for name in ("nxrt", "qnn", "webgpu"))]
     assert real_models.main(command) == 0
     assert asked == [["nxrt"], ["qnn"], ["webgpu"], ["nxrt", "webgpu"], ["webgpu", "nxrt"]]
+
+
+def test_a_fault_that_is_known_is_the_plugins_and_others_are_not(tmp_path: Path, monkeypatch) -> None:
+    def compare(row: real_models.Row, *_: object) -> None:
+        row.wrong, row.distance = True, 0.5
+
+    monkeypatch.setattr(real_models, "_compare", compare)
+    known = real_models.compare(real_models.Row("light_shufflenet", ["webgpu"]), tmp_path, tmp_path, 1)
+    assert not known.wrong
+    assert known.reason.startswith("the plugin's own fault (grouped Conv") and known.reason.endswith(
+        "5.0e-01 off"
+    )
+    for row in (real_models.Row("light_shufflenet", ["nxrt"]), real_models.Row("cls", ["webgpu"])):
+        assert real_models.compare(row, tmp_path, tmp_path, 1).wrong
