@@ -1,5 +1,6 @@
 #include "attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -97,8 +98,10 @@ Operand unwind(Value* value, bool scales) {
 }
 
 bool is_tensor(const Value* value) {
-  return value != nullptr && value->type == DType::kFloat && value->has_shape &&
-         (value->dims.size() == 3 || value->dims.size() == 4);
+  return value != nullptr &&
+         (value->type == DType::kFloat || value->type == DType::kFloat16 ||
+          value->type == DType::kBFloat16) &&
+         value->has_shape && (value->dims.size() == 3 || value->dims.size() == 4);
 }
 
 void swap_last(Perm* perm) { std::swap((*perm)[perm->size() - 1], (*perm)[perm->size() - 2]); }
@@ -137,7 +140,7 @@ bool find_scores(Value* value, Scores* scores) {
     if (find_product(add->in(side), scores)) {
       scores->mask = add->in(1 - side);
       // It is broadcast to the scores, not they to it.
-      return scores->mask->has_shape && scores->mask->type == DType::kFloat &&
+      return scores->mask->has_shape && scores->mask->type == value->type &&
              scores->mask->dims.size() <= value->dims.size();
     }
   }
@@ -152,7 +155,17 @@ bool along_rows(const Node& softmax) {
   return axis == -1 || axis == rank - 1;
 }
 
-// The product that reads the softmax, behind a Where that clears what is not a number.
+// Whether a condition is known, and true nowhere.
+bool never(const Value* condition) {
+  if (condition == nullptr || condition->constant == nullptr || condition->constant->type != DType::kBool) {
+    return false;
+  }
+  const bool* all = condition->constant->as<bool>();
+  return std::none_of(all, all + count(condition->constant->dims), [](bool one) { return one; });
+}
+
+// The product that reads the softmax, behind a Where that clears what is not a number, or rows that the mask
+// leaves nothing of, if it is known that there are none.
 Node* second_product(Value* weights, bool* clear) {
   if (weights->consumers.size() == 2 && !weights->is_output) {
     for (size_t k : {0, 1}) {
@@ -166,6 +179,11 @@ Node* second_product(Value* weights, bool* clear) {
         break;
       }
     }
+  }
+  Node* next = only_consumer(weights);
+  if (next != nullptr && next->is("Where") && next->in(2) == weights && never(next->in(0)) &&
+      next->out()->has_shape && next->out()->dims == weights->dims) {
+    weights = next->out();
   }
   Node* product = only_consumer(weights);
   return product != nullptr && product->is("MatMul") && product->in(0) == weights ? product : nullptr;

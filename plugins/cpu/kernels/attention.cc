@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../simd/simd.h"
+#include "as_float.h"
 #include "kernels.h"
 
 namespace ephost::cpu {
@@ -204,7 +205,10 @@ Kernel attention(Prepare& p) {
 }  // namespace
 
 void add_attention(Registry* registry) {
-  registry->add({.domain = "ephost", .type = "Attention", .prepare = attention, .types = {DType::kFloat}});
+  registry->add({.domain = "ephost",
+                 .type = "Attention",
+                 .prepare = with_halves(attention),
+                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
 }
 
 }  // namespace ephost::cpu

@@ -213,6 +213,40 @@ def test_attention_as_exporters_write_it_is_one_step(
         assert steps == ["Attention"], (mask, clear, merge)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_attention_of_16_bits_is_rounded_once(cpu_plugin: Cpu, tmp_path: Path, known: bool) -> None:
+    """With a Where behind the softmax that is known to clear nothing, or without it."""
+    shapes = {"q": (2, 5, 3, 8), "k": (2, 9, 3, 8), "v": (2, 9, 3, 8), "m": (5, 9)}
+    feeds = {n: some(*shape, seed=at).astype(np.float16) for at, (n, shape) in enumerate(shapes.items())}
+    constants = {"s": np.float16(0.375), "zero": np.float32(0), "none": np.zeros((5, 1), bool)}
+    nodes = attention("both", True, False, "direct", True)
+    if known:
+        at = next(i for i, node in enumerate(nodes) if node.op_type == "Softmax") + 1
+        nodes.insert(at, helper.make_node("Where", ["none", "like", "w"], ["cleared"]))
+        nodes[at + 1].input[0] = "cleared"
+        nodes.insert(at, helper.make_node("CastLike", ["zero", "w"], ["like"]))  # reads no numbers of w
+    model = make_model(nodes, feeds, ["y"], constants)
+    assert steps_of(cpu_plugin, model, feeds, tmp_path) == ["Attention"]
+    q, k, v = (feeds[name].astype(np.float64).transpose(0, 2, 1, 3) for name in ("q", "k", "v"))
+    scores = 0.375 * 0.375 * q @ k.transpose(0, 1, 3, 2) + feeds["m"]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    exact = (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3)
+    (found,) = cpu_plugin.run(model, feeds)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=2**-11, atol=1e-6)
+
+
+def test_a_where_that_clears_something_stays(cpu_plugin: Cpu) -> None:
+    feeds = {"q": some(2, 5, 3, 4), "k": some(2, 9, 3, 4, seed=1), "v": some(2, 9, 3, 4, seed=2)}
+    some_rows = np.array([[False], [True], [False], [False], [False]])
+    nodes = attention("none", False, False, "direct", True)
+    at = next(i for i, node in enumerate(nodes) if node.op_type == "Softmax") + 1
+    nodes.insert(at, helper.make_node("Where", ["rows", "zero", "w"], ["cleared"]))
+    nodes[at + 1].input[0] = "cleared"
+    constants = {"rows": some_rows, "zero": np.float32(0)}
+    both_ways(cpu_plugin, nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "mask", [(9,), (5, 9), (1, 1, 9), (2, 1, 1, 9), (3, 5, 9), (5, 1), (1,), (2, 3, 5, 9)]
 )
