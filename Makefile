@@ -12,6 +12,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BUILD ?= build/develop
 TEST_ARGS ?=
+# Options of the build, as cmake takes them: -DEPHOST_WERROR=ON, ...
+CMAKE_ARGS ?=
 
 bin := $(abspath $(VENV))/bin
 export PATH := $(bin):$(PATH)
@@ -29,7 +31,7 @@ endif
 .PHONY: develop demo test test-gpu lint docs clean vendor-report
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
-	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON $(CMAKE_ARGS)
 	cmake --build $(BUILD)
 
 # The package is the checkout itself; what it compiles is built by the lines above, where it can go on where it
