@@ -171,7 +171,7 @@ struct Reader {
       case ORT_OP_ATTR_STRING: {
         const std::vector<char> value = read_array<char>(attribute, type);
         // Some hosts count a terminating zero and some do not.
-        out = std::string(value.data(), strnlen(value.data(), value.size()));
+        out = value.empty() ? std::string() : std::string(value.data(), strnlen(value.data(), value.size()));
         break;
       }
       case ORT_OP_ATTR_INTS:

@@ -214,11 +214,21 @@ class ContextIo final : public Io {
   }
   const Desc& input(size_t i) override { return inputs_[i].desc; }
   void* input_data(size_t i) override { return inputs_[i].data; }
-  void* output(size_t i, DType /*type*/, const Dims& dims) override {
+  void* output(size_t i, DType type, const Dims& dims) override {
     OrtValue* value = nullptr;
     void* data = nullptr;
+    ONNXTensorElementDataType given = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    const int64_t* given_dims = nullptr;
+    size_t rank = 0;
     api_.check(
         api_.ort->KernelContext_GetOutput(context_, compiled_.outputs[i], dims.data(), dims.size(), &value));
+    // The host makes it of the type that the graph declares, and nothing says that this is what the nodes
+    // make.
+    api_.check(api_.ort->GetTensorElementTypeAndShapeDataReference(value, &given, &given_dims, &rank));
+    if (static_cast<DType>(given) != type) {
+      invalid("the output '" + compiled_.program->graph().outputs[i]->name + "' is declared as " +
+              name_of(static_cast<DType>(given)) + ", and is " + name_of(type));
+    }
     api_.check(api_.ort->GetTensorMutableData(value, &data));
     return data;
   }

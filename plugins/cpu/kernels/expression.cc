@@ -662,6 +662,9 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
     }
     code->sources.push_back(std::move(source));
   }
+  if (to.count() == 0) {
+    return [](const Args&) {};
+  }
   code->tile = static_cast<int64_t>(kTileBytes / widest) / period * period;
   code->tiles = (code->group + code->tile - 1) / code->tile;
   code->items = count(sizes, 0, inner) * code->tiles;
@@ -678,9 +681,6 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
   const int64_t grain = kGrain / (std::min(code->tile, code->group) * cost) + 1;
   const int64_t block = block_of(layout), padding = block > 1 ? (block - dims[1] % block) % block : 0;
   const int64_t batch = dims.empty() ? 1 : dims[0];
-  if (to.count() == 0) {
-    return [](const Args&) {};
-  }
   if (padding == 0) {
     return [code, grain](const Args& args) {
       parallel_for(code->items, grain, [&](int64_t i, int64_t end) { code->run(args, i, end); });

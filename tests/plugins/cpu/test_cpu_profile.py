@@ -40,14 +40,15 @@ def test_each_step_of_a_fused_node_is_an_event_inside_of_the_hosts_event(
     assert sorted(event["name"] for event in steps) == ["Relu 'first'"] * 3 + ["Relu 'second'"] * 3
     assert {event["args"]["op_name"] for event in steps} == {"Relu"}
     fused = [event for event in trace if event.get("cat") == "Node" and event["dur"] > 0]
-    for event in steps:
-        inside = [
-            outer
-            for outer in fused
-            if outer["ts"] <= event["ts"] + 50
-            and event["ts"] + event["dur"] <= outer["ts"] + outer["dur"] + 50
-        ]
-        assert inside, event
+    assert len(fused) == 3
+    # The plugin's clock is behind the host's by the time that the call took which told it the host's: on a
+    # busy machine that is some milliseconds, but the same ones for all events.
+    steps.sort(key=lambda event: event["ts"])
+    pairs = [(steps[at], fused[at // 2]) for at in range(6)]
+    least = max(outer["ts"] - event["ts"] for event, outer in pairs)
+    most = min(outer["ts"] + outer["dur"] - event["ts"] - event["dur"] for event, outer in pairs)
+    assert least <= most + 100
+    assert most >= -100 and least <= 1_000_000
 
 
 def test_nothing_is_recorded_after_the_profile_has_ended(cpu_plugin: Cpu, tmp_path: Path) -> None:
