@@ -212,24 +212,117 @@ void sum_or_product(Graph* graph, Node* node) {
           *node);
 }
 
+// Whether two quantisations say the same of a byte.
+bool same(const Quantization& x, const Quantization& y) {
+  float x_scale = 0, y_scale = 0;
+  int64_t x_zero = 0, y_zero = 0;
+  return x.x->type == y.x->type && scalar(x.scale, &x_scale) && scalar(y.scale, &y_scale) &&
+         x_scale == y_scale && (x.zero == nullptr || scalar(x.zero, &x_zero)) &&
+         (y.zero == nullptr || scalar(y.zero, &y_zero)) && x_zero == y_zero;
+}
+
+// Whether the operator only moves elements of its first input, or leaves some out. Of a window the largest
+// number is that of the largest byte.
+bool moves(const Node& node) {
+  static constexpr const char* kMovements[] = {"Reshape", "Transpose",    "Squeeze",     "Unsqueeze",
+                                               "Flatten", "Slice",        "Split",       "Expand",
+                                               "Tile",    "DepthToSpace", "SpaceToDepth"};
+  if (node.is("MaxPool")) return node.outputs.size() == 1;
+  if (node.is("Resize")) {
+    return node.s("mode", "nearest") == "nearest" &&
+           node.s("coordinate_transformation_mode", "") != "tf_crop_and_resize";
+  }
+  return std::any_of(std::begin(kMovements), std::end(kMovements),
+                     [&](const char* type) { return node.is(type); });
+}
+
 // Operators that only move elements, between dequantisation and the same quantisation: they move bytes.
 void movement(Graph* graph, Node* node) {
+  const Quantization x = dequantized(node->in(0));
+  if (!x || !x.single()) {
+    return;
+  }
+  std::vector<Quantization> after_each;
+  for (const Value* out : node->outputs) {
+    after_each.push_back(out == nullptr ? Quantization() : quantized(out));
+    if (!after_each.back() || !same(x, after_each.back())) {
+      return;
+    }
+  }
+  const Node like = *node;
+  std::vector<Value*> inputs = node->inputs, outputs;
+  inputs[0] = x.x;
+  for (const Quantization& y : after_each) {
+    outputs.push_back(y.x);
+    graph->remove(y.node);
+  }
+  graph->remove(node);
+  Node* made = graph->add_node("", like.type.c_str(), std::move(inputs), outputs, like.name);
+  made->attributes = like.attributes;
+  made->version = like.version;
+}
+
+// Functions of one element, between dequantisation and quantisation: 256 results in a table. Also none at
+// all, a change of scale.
+void by_table(Graph* graph, Node* node) {
+  const bool nothing = is_either(*node, "QuantizeLinear");
+  const Quantization x = dequantized(node->in(0));
+  Quantization y;
+  if (nothing) {
+    if (byte_type(node->out()->type) && node->in(1) != nullptr && node->in(1)->type == DType::kFloat &&
+        node->in(1)->is_scalar()) {
+      y = {node->out(), node->in(1), node->in(2), node};
+    }
+  } else {
+    y = quantized(node->out());
+  }
+  if (!x || !y || !x.single() || x.x->type != y.x->type) {
+    return;
+  }
+  const std::string function = nothing ? "" : node->type;
+  Node* made = replace(graph, y.x, "ephost", "QLinearTable",
+                       {x.x, x.scale, zero_of(graph, x), y.scale, zero_of(graph, y)}, *node);
+  made->attributes["function"] = function;
+}
+
+// The whole of each channel.
+void global_average(Graph* graph, Node* node) {
   const Quantization x = dequantized(node->in(0)), y = quantized(node->out());
   if (!x || !y || !x.single() || x.x->type != y.x->type) {
     return;
   }
-  float x_scale = 0, y_scale = 0;
-  int64_t x_zero = 0, y_zero = 0;
-  if (!scalar(x.scale, &x_scale) || !scalar(y.scale, &y_scale) || x_scale != y_scale ||
-      (x.zero != nullptr && !scalar(x.zero, &x_zero)) || (y.zero != nullptr && !scalar(y.zero, &y_zero)) ||
-      x_zero != y_zero) {
+  replace(graph, y.x, "com.microsoft", "QLinearGlobalAveragePool",
+          {x.x, x.scale, zero_of(graph, x), y.scale, zero_of(graph, y)}, *node);
+}
+
+// Each input brought to the scale of the output, then bytes.
+void concatenation(Graph* graph, Node* node) {
+  const Quantization y = quantized(node->out());
+  if (!y) {
     return;
   }
-  std::vector<Value*> inputs = node->inputs;
-  inputs[0] = x.x;
+  std::vector<Quantization> parts;
+  for (const Value* input : node->inputs) {
+    parts.push_back(dequantized(input));
+    if (!parts.back() || !parts.back().single() || parts.back().x->type != y.x->type) {
+      return;
+    }
+  }
+  std::vector<Value*> inputs;
+  for (const Quantization& part : parts) {
+    if (same(part, y)) {
+      inputs.push_back(part.x);
+      continue;
+    }
+    Value* changed = graph->add_like(part.x);
+    Node* table = graph->add_node("ephost", "QLinearTable",
+                                  {part.x, part.scale, zero_of(graph, part), y.scale, zero_of(graph, y)},
+                                  {changed}, node->name);
+    table->version = 1;
+    inputs.push_back(changed);
+  }
   const int version = node->version;
-  const std::string type = node->type;
-  replace(graph, y.x, "", type.c_str(), std::move(inputs), *node)->version = version;
+  replace(graph, y.x, "", "Concat", std::move(inputs), *node)->version = version;
 }
 
 // Rows of a quantised table: taken first, dequantised then.
@@ -309,7 +402,12 @@ void fuse_quantized(Graph* graph) {
     graph->sort();
   };
   each([&](Node* node) {
-    static constexpr const char* kMovements[] = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"};
+    static constexpr const char* kFunctions[] = {"Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu",
+                                                 "Relu",    "Elu",  "Softplus",    "Sqrt",      "Abs"};
+    const auto is_one_of = [&](const auto& types) {
+      return std::any_of(std::begin(types), std::end(types),
+                         [&](const char* type) { return node->is(type); });
+    };
     if (node->is("Conv")) {
       convolution(graph, node);
     } else if (node->is("MatMul") || node->is("Gemm")) {
@@ -320,8 +418,13 @@ void fuse_quantized(Graph* graph) {
       gather(graph, node);
     } else if (node->is("MatMulInteger")) {
       dynamic_product(graph, node);
-    } else if (std::any_of(std::begin(kMovements), std::end(kMovements),
-                           [&](const char* type) { return node->is(type); })) {
+    } else if (node->is("Concat")) {
+      concatenation(graph, node);
+    } else if (node->is("GlobalAveragePool")) {
+      global_average(graph, node);
+    } else if (is_one_of(kFunctions) || is_either(*node, "QuantizeLinear")) {
+      by_table(graph, node);
+    } else if (moves(*node)) {
       movement(graph, node);
     }
   });

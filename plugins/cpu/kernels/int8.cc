@@ -15,12 +15,13 @@ std::string not_single(const Node& node, const std::vector<size_t>& inputs) {
   return "";
 }
 
-Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void* zero, int step) {
+Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void* zero, int step,
+               bool with_sums) {
   Rows rows;
   rows.m = m;
   rows.k = k;
   rows.stride = (k + 1) / 2 * 2;
-  rows.sums.resize(static_cast<size_t>(m));
+  if (with_sums) rows.sums.resize(static_cast<size_t>(m));
   rows.memory = allocate(static_cast<size_t>(m * rows.stride) * sizeof(int16_t));
   int16_t* out = static_cast<int16_t*>(rows.memory.get());
   const Quantized& simd = ephost::cpu::simd().quantized;
@@ -28,10 +29,12 @@ Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void*
     for (; i < end; ++i) {
       int16_t* row = out + i * rows.stride;
       const int point = zero_of(type, zero, i * step);
-      rows.sums[static_cast<size_t>(i)] =
-          type == DType::kInt8
-              ? simd.widen_signed(static_cast<const int8_t*>(matrix) + i * k, k, point, row)
-              : simd.widen_unsigned(static_cast<const uint8_t*>(matrix) + i * k, k, point, row);
+      if (type == DType::kInt8) {
+        simd.widen_signed(static_cast<const int8_t*>(matrix) + i * k, k, point, row);
+      } else {
+        simd.widen_unsigned(static_cast<const uint8_t*>(matrix) + i * k, k, point, row);
+      }
+      if (with_sums) rows.sums[static_cast<size_t>(i)] = simd.total(row, k);
       if (rows.stride != k) row[k] = 0;
     }
   });

@@ -23,7 +23,7 @@ std::string not_single(const Node& node, const std::vector<size_t>& inputs);
 // What is subtracted of a byte of this type to make it signed.
 inline int shift_of(DType type) { return type == DType::kInt8 ? 0 : 128; }
 
-// Rows of 16-bit numbers less their zero points, `stride` apart; and the sum of each row.
+// Rows of 16-bit numbers less their zero points, `stride` apart; and the sum of each row, if that was wanted.
 struct Rows {
   int64_t m = 0, k = 0, stride = 0;
   std::vector<int32_t> sums;
@@ -31,7 +31,8 @@ struct Rows {
   const int16_t* row(int64_t i) const { return static_cast<const int16_t*>(memory.get()) + i * stride; }
 };
 // Of a matrix [m, k]; `step` is 1 where each row has a zero point of its own.
-Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void* zero, int step);
+Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void* zero, int step,
+               bool with_sums);
 
 // Panels of kColumns columns of a matrix [k, n], as simd/quantized.h wants them; bytes are made signed.
 struct Panels {

@@ -213,19 +213,23 @@ Plan plan_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
 }
 
 // The elements of a window as a row of 16-bit numbers less the zero point: [taps][channels of the group].
-// Those outside of the image are 0. Returns their sum.
-int32_t gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pixel, int zero, int16_t* row) {
+// Those outside of the image are 0.
+void gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pixel, int zero, int16_t* row) {
   const Quantized& simd = ephost::cpu::simd().quantized;
   const Convolution& c = plan.c;
   const Geometry& g = plan.geometry;
   const int64_t channels = c.group_in(), length = g.kernel * channels;
   const auto widen = [&](int64_t at, int64_t n, int16_t* to) {
     const uint8_t* from = image + at * c.channels + group * channels;
-    return c.x_type == DType::kInt8 ? simd.widen_signed(reinterpret_cast<const int8_t*>(from), n, zero, to)
-                                    : simd.widen_unsigned(from, n, zero, to);
+    if (c.x_type == DType::kInt8) {
+      simd.widen_signed(reinterpret_cast<const int8_t*>(from), n, zero, to);
+    } else {
+      simd.widen_unsigned(from, n, zero, to);
+    }
   };
   if (c.pixels_alone) {
-    return widen(pixel, channels, row);
+    widen(pixel, channels, row);
+    return;
   }
   const int32_t last = g.rank - 1;
   const int32_t line = static_cast<int32_t>(pixel) / g.out[last];
@@ -236,7 +240,6 @@ int32_t gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pi
   const int32_t step = g.dilation, room = g.in[last] - begin;
   const int32_t first = begin >= 0 ? 0 : std::min(g.kernel, (step - 1 - begin) / step);
   const int32_t stop = std::max(first, room <= 0 ? 0 : std::min(g.kernel, (room + step - 1) / step));
-  int32_t sum = 0;
   for (const std::array<int32_t, 8>& each : g.lines) {
     const int64_t in_row = first == stop ? -1 : g.row_of(start, each);
     if (in_row < 0) {
@@ -248,14 +251,14 @@ int32_t gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pi
     if (stop < g.kernel) std::fill(row + stop * channels, row + length, int16_t{0});
     const int64_t at = in_row * g.in[last] + begin;
     if (step == 1 && c.groups == 1) {
-      sum += widen(at + first, (stop - first) * channels, row + first * channels);
+      widen(at + first, (stop - first) * channels, row + first * channels);
     } else {
-      for (int32_t tap = first; tap < stop; ++tap)
-        sum += widen(at + tap * step, channels, row + tap * channels);
+      for (int32_t tap = first; tap < stop; ++tap) {
+        widen(at + tap * step, channels, row + tap * channels);
+      }
     }
     row += length;
   }
-  return sum;
 }
 
 // Calls emit(element, channel, rows, n, sums, stride) for all parts of the output: `rows` pixels, `n`
@@ -354,8 +357,10 @@ void run(const Plan& plan, const Args& args, const Emit& emit) {
             gathered = whole;
             const uint8_t* image = x + n * c.in_size * c.channels;
             for (int64_t i = 0; i < pixels; ++i) {
-              row_sums[i] = gather(plan, image, group, first + i, zero, rows + i * plan.stride);
-              if (plan.stride != c.k) rows[i * plan.stride + c.k] = 0;
+              int16_t* const row = rows + i * plan.stride;
+              gather(plan, image, group, first + i, zero, row);
+              if (plan.stride != c.k) row[c.k] = 0;
+              if (subtract) row_sums[i] = simd.total(row, c.k);
             }
           }
           const Panels& columns = weights.groups[static_cast<size_t>(group)];

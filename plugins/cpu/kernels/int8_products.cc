@@ -117,7 +117,7 @@ void run_product(const Factors& f, const void* a, DType a_type, const void* a_ze
   for (size_t s = 0; s < product.stacks.size(); ++s) {
     const auto [at_a, at_b] = product.stacks[s];
     const Rows rows = make_rows(static_cast<const uint8_t*>(a) + at_a * product.m * product.k, a_type,
-                                product.m, product.k, a_zero, f.a_zeros == 1 ? 0 : 1);
+                                product.m, product.k, a_zero, f.a_zeros == 1 ? 0 : 1, subtract);
     Panels made;
     if (f.panels == nullptr) {
       made = make_panels(args.in<uint8_t>(f.b) + at_b * product.k * product.n, f.b_type, product.k, product.n,

@@ -187,8 +187,9 @@ struct Cut {
 };
 
 // `of` is a Prepare or a Run: both know shapes, and the content of inputs.
+// `own`: how far the input's elements lie apart along each axis.
 template <typename Of>
-Cut cut_of(const Of& of) {
+Cut cut_of(const Of& of, Dims own) {
   const Node& node = of.node;
   const bool inputs = node.version >= 10;
   const Dims& from = of.in(0).dims;
@@ -209,7 +210,7 @@ Cut cut_of(const Of& of) {
   }
   Cut cut;
   cut.to = from;
-  cut.strides = strides_of(from);
+  cut.strides = std::move(own);
   std::vector<bool> seen(from.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t rank = static_cast<int64_t>(from.size());
@@ -244,15 +245,32 @@ Cut cut_of(const Of& of) {
   return cut;
 }
 
+// Channels stay last, if they are: what is cut is mostly put together again.
 Kernel slice(Prepare& p) {
-  const Cut cut = cut_of(p);
-  p.out(0, p.type(0), cut.to);
-  return copy_or_alias(p, {size_of(p.type(0)), cut.to, cut.strides, strides_of(cut.to), cut.offset});
+  const Layout layout = p.in(0).layout == Layout::kPlain ? Layout::kPlain : Layout::kChannelsLast;
+  const Desc in = p.require(0, layout);
+  if (layout == Layout::kPlain) {
+    const Cut cut = cut_of(p, strides_of(in.dims));
+    p.out(0, in.type, cut.to);
+    return copy_or_alias(p, {size_of(in.type), cut.to, cut.strides, strides_of(cut.to), cut.offset});
+  }
+  const auto channels_first = [](Dims dims) {
+    std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+    return dims;
+  };
+  const auto channels_last = [](Dims dims) {
+    std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+    return dims;
+  };
+  const Cut cut = cut_of(p, channels_first(strides_of(stored_dims(in))));
+  p.out(0, in.type, cut.to, layout);
+  const Dims to = channels_last(cut.to);
+  return copy_or_alias(p, {size_of(in.type), to, channels_last(cut.strides), strides_of(to), cut.offset});
 }
 
 // At a place that only the run knows.
 void run_slice(Run& run) {
-  const Cut cut = cut_of(run);
+  const Cut cut = cut_of(run, strides_of(run.in(0).dims));
   const DType type = run.in(0).type;
   void* to = run.out(0, type, cut.to);
   StridedCopy(size_of(type), cut.to, cut.strides, strides_of(cut.to), cut.offset)(run.data(0), to);
@@ -513,7 +531,7 @@ void add_movement(Registry* registry) {
   registry->add({.type = "SpaceToDepth", .prepare = space_to_depth});
   registry->add({.type = "Concat", .prepare = concat, .any_layout = true});
   registry->add({.type = "Split", .prepare = split, .any_layout = true});
-  registry->add({.type = "Slice", .prepare = slice, .run = run_slice});
+  registry->add({.type = "Slice", .prepare = slice, .run = run_slice, .any_layout = true});
   registry->add({.type = "Expand", .prepare = expand});
   registry->add({.type = "Tile", .prepare = tile});
   registry->add({.type = "Pad", .prepare = pad});

@@ -370,10 +370,36 @@ Kernel by_table(Prepare& p, const Function& function) {
                               lowest(type), highest(type), bytes);
     const uint8_t* x = args.in<uint8_t>(0);
     uint8_t* y = args.out<uint8_t>(0);
-    parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) y[i] = bytes[x[i]];
-    });
+    parallel_for(n, kGrain,
+                 [&](int64_t i, int64_t end) { simd().quantized.look_up(x + i, end - i, bytes, y + i); });
   };
+}
+
+// What "ephost.QLinearTable" computes of each element, by the name and the attributes of ONNX's operator;
+// null for what it does not know.
+std::function<float(float)> function_of(const Node& node) {
+  const std::string name = node.s("function", "");
+  if (name.empty()) return [](float x) { return x; };
+  if (name == "Sigmoid") return [](float x) { return 1 / (1 + std::exp(-x)); };
+  if (name == "Tanh") return [](float x) { return std::tanh(x); };
+  if (name == "Relu") return [](float x) { return x > 0 ? x : 0; };
+  if (name == "Sqrt") return [](float x) { return std::sqrt(x); };
+  if (name == "Abs") return [](float x) { return std::abs(x); };
+  if (name == "Softplus") return [](float x) { return std::log1p(std::exp(x)); };
+  if (name == "LeakyRelu") {
+    return [alpha = node.f("alpha", 0.01f)](float x) { return x >= 0 ? x : alpha * x; };
+  }
+  if (name == "Elu") {
+    return [alpha = node.f("alpha", 1)](float x) { return x >= 0 ? x : alpha * std::expm1(x); };
+  }
+  const auto hard = [](float x, float alpha, float beta) { return std::clamp(alpha * x + beta, 0.0f, 1.0f); };
+  if (name == "HardSigmoid") {
+    return [=, alpha = node.f("alpha", 0.2f), beta = node.f("beta", 0.5f)](float x) {
+      return hard(x, alpha, beta);
+    };
+  }
+  if (name == "HardSwish") return [=](float x) { return x * hard(x, 1.0f / 6, 0.5f); };
+  return nullptr;
 }
 
 // x, scale, zero, scale of y, zero of y.
@@ -455,6 +481,13 @@ void add_quantize(Registry* registry) {
     return by_table(p, [alpha = p.node.f("alpha", 0.01f)](float x) { return x >= 0 ? x : alpha * x; });
   });
   add("QLinearGlobalAveragePool", global_average);
+  registry->add(
+      {.domain = "ephost",
+       .type = "QLinearTable",
+       .supports = [](const Node& node) { return function_of(node) == nullptr ? "an unknown function" : ""; },
+       .prepare = [](Prepare& p) { return by_table(p, function_of(p.node)); },
+       .types = kBytewise,
+       .any_layout = true});
 }
 
 }  // namespace ephost::cpu

@@ -1,6 +1,8 @@
 // Products of 8-bit integers, and what is done to their sums.
 #include "simd/quantized.h"
 
+#include <type_traits>
+
 #include "simd/simd.h"
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -88,22 +90,62 @@ void product(const int16_t* a, int64_t stride, int rows, const int8_t* b, int64_
   }
 }
 
-int32_t widen_unsigned(const uint8_t* x, int64_t n, int zero, int16_t* out) {
-  int32_t sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    out[i] = static_cast<int16_t>(x[i] - zero);
-    sum += out[i];
+template <typename T>
+inline void widen(const T* x, int64_t n, int zero, int16_t* out) {
+  int64_t i = 0;
+#ifdef __AVX2__
+  const auto eight = [&](int64_t at) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x + at));
+    const __m128i wide = std::is_signed_v<T> ? _mm_cvtepi8_epi16(bytes) : _mm_cvtepu8_epi16(bytes);
+    const __m128i less = _mm_sub_epi16(wide, _mm_set1_epi16(static_cast<int16_t>(zero)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + at), less);
+  };
+  for (; i + 16 <= n; i += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i));
+    const __m256i wide = std::is_signed_v<T> ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+    const __m256i less = _mm256_sub_epi16(wide, _mm256_set1_epi16(static_cast<int16_t>(zero)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), less);
   }
+  if (n >= 8) {
+    if (i + 8 <= n) {
+      eight(i);
+      i += 8;
+    }
+    if (i < n) eight(n - 8);  // Some of them once more.
+    return;
+  }
+#endif
+  for (; i < n; ++i) out[i] = static_cast<int16_t>(x[i] - zero);
+}
+void widen_unsigned(const uint8_t* x, int64_t n, int zero, int16_t* out) { widen(x, n, zero, out); }
+void widen_signed(const int8_t* x, int64_t n, int zero, int16_t* out) { widen(x, n, zero, out); }
+
+int32_t total(const int16_t* x, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
   return sum;
 }
 
-int32_t widen_signed(const int8_t* x, int64_t n, int zero, int16_t* out) {
-  int32_t sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    out[i] = static_cast<int16_t>(x[i] - zero);
-    sum += out[i];
+void look_up(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y) {
+  int64_t i = 0;
+#ifdef __AVX2__
+  // Sixteen tables of sixteen bytes: for those that the index is not in, the highest bit is set, and the
+  // shuffle gives 0.
+  for (; i + 32 <= n; i += 32) {
+    const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
+    __m256i found = _mm256_setzero_si256();
+#pragma GCC unroll 16
+    for (int t = 0; t < 16; ++t) {
+      const __m256i part =
+          _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table + 16 * t)));
+      const __m256i here = _mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(16 * t)));
+      found =
+          _mm256_or_si256(found, _mm256_shuffle_epi8(part, _mm256_adds_epu8(here, _mm256_set1_epi8(0x70))));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), found);
   }
-  return sum;
+#endif
+  for (; i < n; ++i) y[i] = table[x[i]];
 }
 
 void interleave(const uint8_t* first, const uint8_t* second, uint8_t flip, int8_t* out) {
@@ -151,27 +193,30 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
     const __m256 top = _mm256_set1_ps(most), bottom = _mm256_set1_ps(least),
                  one = _mm256_set1_ps(as.scale[0]);
     const __m256i zero = _mm256_set1_epi32(as.zero);
-    for (; i + 16 <= n; i += 16) {
-      __m256i parts[2];
-      for (int p = 0; p < 2; ++p) {
-        const int64_t at = i + 8 * p;
-        __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
-        if (as.bias != nullptr) {
-          sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(as.bias + at)));
-        }
-        const __m256 scale = as.step == 0 ? one : _mm256_loadu_ps(as.scale + at);
-        const __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
-        // What is not a number becomes the upper limit.
-        const __m256 inside = _mm256_max_ps(_mm256_min_ps(value, top), bottom);
-        parts[p] = _mm256_add_epi32(_mm256_cvtps_epi32(inside), zero);
+    // Eight numbers, of which the lowest bytes matter.
+    const auto eight = [&](int64_t at) {
+      __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
+      if (as.bias != nullptr) {
+        sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(as.bias + at)));
       }
-      // Of each part's 32-bit numbers the lowest byte.
-      const __m256i mask = _mm256_set1_epi32(0xff);
-      __m256i bytes = _mm256_packus_epi32(_mm256_and_si256(parts[0], mask), _mm256_and_si256(parts[1], mask));
-      bytes = _mm256_permute4x64_epi64(bytes, 0xd8);
-      const __m128i packed =
-          _mm_packus_epi16(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), packed);
+      const __m256 scale = as.step == 0 ? one : _mm256_loadu_ps(as.scale + at);
+      const __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
+      // What is not a number becomes the upper limit.
+      const __m256 inside = _mm256_max_ps(_mm256_min_ps(value, top), bottom);
+      const __m256i number = _mm256_add_epi32(_mm256_cvtps_epi32(inside), zero);
+      return _mm256_and_si256(number, _mm256_set1_epi32(0xff));
+    };
+    for (; i + 8 <= n; i += 8) {
+      const bool more = i + 16 <= n;
+      const __m256i first = eight(i), second = more ? eight(i + 8) : first;
+      const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xd8);
+      const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+      if (more) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bytes);
+        i += 8;
+      } else {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), bytes);
+      }
     }
 #endif
     for (; i < n; ++i) {
@@ -269,6 +314,8 @@ void fill_quantized(Quantized* table) {
   table->product = product;
   table->widen_unsigned = widen_unsigned;
   table->widen_signed = widen_signed;
+  table->total = total;
+  table->look_up = look_up;
   table->interleave = interleave;
   table->quantize = quantize;
   table->dequantize_unsigned = dequantize_unsigned;

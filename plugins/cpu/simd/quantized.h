@@ -18,9 +18,12 @@ struct Quantized {
   // sums[r][c] = the sum over k of a[r][k] * b[k][c]: `a` has rows `stride` apart, `b` lies as [pairs of k]
   // [kColumns][2], and both have an even number of k's. 1 to kRows rows.
   void (*product)(const int16_t* a, int64_t stride, int rows, const int8_t* b, int64_t pairs, int32_t* sums);
-  // 16-bit numbers less the zero point; returns their sum.
-  int32_t (*widen_unsigned)(const uint8_t* x, int64_t n, int zero, int16_t* out);
-  int32_t (*widen_signed)(const int8_t* x, int64_t n, int zero, int16_t* out);
+  // 16-bit numbers less the zero point.
+  void (*widen_unsigned)(const uint8_t* x, int64_t n, int zero, int16_t* out);
+  void (*widen_signed)(const int8_t* x, int64_t n, int zero, int16_t* out);
+  int32_t (*total)(const int16_t* x, int64_t n);
+  // y[i] = table[x[i]], of 256 bytes.
+  void (*look_up)(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y);
   // One pair of k's of a panel, of two rows of kColumns numbers; `flip` is 0x80 to make unsigned ones signed.
   void (*interleave)(const uint8_t* first, const uint8_t* second, uint8_t flip, int8_t* out);
   // QuantizeLinear to a byte, with the limits of its type.

@@ -237,3 +237,117 @@ def test_weights_for_float_kernels_are_dequantised_once(cpu_plugin: Cpu, tmp_pat
     found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
     assert operators == ["MatMul"]
     _close(cpu_plugin, model, feeds, found)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("Sigmoid", {}),
+        ("Tanh", {}),
+        ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
+        ("HardSwish", {}),
+        ("LeakyRelu", {"alpha": 0.2}),
+        ("Relu", {}),
+        ("Elu", {"alpha": 0.7}),
+        ("Softplus", {}),
+        ("Sqrt", {}),
+        ("Abs", {}),
+    ],
+)
+def test_functions_between_quantisations_are_tables(
+    cpu_plugin: Cpu, tmp_path: Path, op: str, attributes: dict[str, float], dtype: type
+) -> None:
+    low = np.iinfo(dtype).min
+    constants = {
+        "x_s": np.float32(0.03), "x_z": dtype(low if op == "Sqrt" else low + 120),
+        "y_s": np.float32(0.02), "y_z": dtype(low + 90),
+    }  # fmt: skip
+    nodes = _around(helper.make_node(op, ["x"], ["y"], **attributes), [])
+    # All bytes there are, and a rest that does not fill a vector.
+    feeds = {"x": np.concatenate([np.arange(256), np.arange(13)]).astype(np.uint8).view(dtype)}
+    model = make_model(nodes, feeds, ["y"], constants)
+    found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
+    assert operators == ["QLinearTable"]
+    _close(cpu_plugin, model, feeds, found)
+
+
+def test_a_change_of_scale_is_a_table(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    constants = {
+        "x_s": np.float32(0.03), "x_z": np.uint8(120), "y_s": np.float32(0.05), "y_z": np.uint8(7),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "x_s", "x_z"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "y_s", "y_z"], ["y"]),
+    ]
+    feeds = {"x": np.arange(256).astype(np.uint8)}
+    model = make_model(nodes, feeds, ["y"], constants)
+    found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
+    assert operators == ["QLinearTable"]
+    _close(cpu_plugin, model, feeds, found)
+
+
+def test_parts_of_different_scales_are_joined_as_bytes(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    constants = {
+        "a_s": np.float32(0.03), "a_z": np.uint8(120), "b_s": np.float32(0.05), "b_z": np.uint8(7),
+        "y_s": np.float32(0.05), "y_z": np.uint8(7),
+    }  # fmt: skip
+    nodes = _around(helper.make_node("Concat", ["a", "b"], ["y"], axis=1), [])
+    feeds = {name: RNG.integers(0, 256, (2, 5, 7)).astype(np.uint8) for name in "ab"}
+    model = make_model(nodes, feeds, ["y"], constants)
+    found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
+    assert operators == ["QLinearTable", "Concat"]
+    _close(cpu_plugin, model, feeds, found)
+    np.testing.assert_array_equal(found[0][:, 5:], feeds["b"])
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "operands"),
+    [
+        ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, {}),
+        ("Slice", {}, {"starts": [0, 3], "ends": [9, 18], "axes": [2, 1], "steps": [2, 3]}),
+        ("Resize", {"mode": "nearest"}, {"": None, "scales": np.array([1, 1, 2, 2], np.float32)}),
+        ("GlobalAveragePool", {}, {}),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_a_network_of_bytes_keeps_its_channels_last(
+    cpu_plugin: Cpu,
+    tmp_path: Path,
+    op: str,
+    attributes: dict[str, object],
+    operands: dict[str, object],
+    dtype: type,
+) -> None:
+    """Between two convolutions, one of all channels and one of each: the layout changes at the ends alone."""
+    scale, zero = np.float32(0.05), dtype(np.iinfo(dtype).min + 100)
+    constants: dict[str, np.ndarray] = {"s": scale, "z": zero}
+    for name, shape in {"v": (21, 5, 3, 3), "w": (6 if op == "Slice" else 21, 1, 3, 3)}.items():
+        constants[name] = RNG.integers(-60, 60, shape).astype(np.int8)
+        constants[f"{name}_s"] = np.float32(0.004)
+        constants[f"{name}_z"] = np.int8(0)
+    constants |= {k: np.array(v) for k, v in operands.items() if k}
+    group = 5 if op == "Slice" else 21
+    constants["w"] = constants["w"][:group]
+    nodes = []
+
+    def quantised(node: onnx.NodeProto, inputs: list[str]) -> None:
+        """The node with its inputs dequantised and its output quantised."""
+        for i, name in enumerate(inputs):
+            own = [f"{name}_s", f"{name}_z"] if f"{name}_s" in constants else ["s", "z"]
+            node.input[i] = f"{node.output[0]}_{name}"
+            nodes.append(helper.make_node("DequantizeLinear", [name, *own], [node.input[i]]))
+        out = node.output[0]
+        node.output[0] = f"{out}_f"
+        nodes.append(node)
+        nodes.append(helper.make_node("QuantizeLinear", [f"{out}_f", "s", "z"], [out]))
+
+    quantised(helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4), ["x", "v"])
+    quantised(helper.make_node(op, ["a", *operands], ["b"], **attributes), ["a"])
+    quantised(helper.make_node("Conv", ["b", "w"], ["y"], pads=[1] * 4, group=group), ["b", "w"])
+    feeds = {"x": RNG.integers(0, 256, (2, 5, 12, 11)).astype(np.uint8).view(dtype)}
+    model = make_model(nodes, feeds, ["y"], constants)
+    found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
+    middle = "QLinearGlobalAveragePool" if op == "GlobalAveragePool" else op
+    assert operators == ["QLinearConv", middle, "QLinearConv"]
+    _close(cpu_plugin, model, feeds, found)
