@@ -35,7 +35,7 @@ from ephost.feeds import fit, type_text
 from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
 from ephost.model.custom_ops import CustomOps, domains_of
-from ephost.model.fold import drop_unused_initializers, simplify, unwanted
+from ephost.model.fold import TAKES_TRANSPOSED, drop_unused_initializers, simplify, unwanted
 from ephost.model.graph import Metadata, Node, TensorType, Value, all_graphs
 from ephost.model.infer import infer
 from ephost.model.kernels import HostKernels
@@ -382,7 +382,9 @@ class InferenceSession(Session):
         with self._timed("fold"):
             if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
                 self._unwanted = unwanted(config, self._disabled)
-                simplify(model, self._unwanted)
+                # Each EP may get each node: it is enough that one does not know how.
+                flags = [device.ep_metadata.get(TAKES_TRANSPOSED) for c in chosen for device in c.devices]
+                simplify(model, self._unwanted, leave_transposed=bool(flags) and set(flags) == {"1"})
             drop_unused_initializers(graph)
         if options.optimized_model_filepath:
             save(model, options.optimized_model_filepath)

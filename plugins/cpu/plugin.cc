@@ -471,10 +471,11 @@ OrtStatus* ORT_API_CALL get_devices(OrtEpFactory* factory, const OrtHardwareDevi
   return guard(api, [&] {
     for (size_t i = 0; i < count && *found < room && *found < 1; ++i) {
       if (api.ort->HardwareDevice_Type(devices[i]) == OrtHardwareDeviceType_CPU) {
-        // To hosts that know it: constants may stay in the model's file.
+        // To hosts that know these: constants may stay in the model's file, and be transposed.
         OrtKeyValuePairs* metadata = nullptr;
         api.ort->CreateKeyValuePairs(&metadata);
         api.ort->AddKeyValuePair(metadata, "reads_model_files", "1");
+        api.ort->AddKeyValuePair(metadata, "takes_transposed_weights", "1");
         OrtStatus* status = api.ep->CreateEpDevice(factory, devices[i], metadata, nullptr, &out[*found]);
         api.ort->ReleaseKeyValuePairs(metadata);
         api.check(status);

@@ -16,6 +16,8 @@ constexpr uint32_t kForever = std::numeric_limits<uint32_t>::max();
 constexpr size_t kMaxPlannedBytes = 1 << 16;
 // A constant is not folded into one larger than this, unless it shrinks.
 constexpr size_t kMaxFoldedBytes = size_t{64} << 20;
+// A transposed matrix of this size is not worth having twice.
+constexpr size_t kWorthLeaving = 1 << 20;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
@@ -1003,10 +1005,10 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
     node->origin = nullptr;
   }
   if (folding == kFold) {
-    fold_constants(graph_.get(), options_);
+    fold_constants(graph_.get(), options_.fuse ? Fold::kBeforeFusion : Fold::kAll);
     if (options_.fuse) {
       fuse(graph_.get());
-      fold_constants(graph_.get(), options_);
+      fold_constants(graph_.get(), Fold::kAll);
     }
     graph_->remove_unused();
     graph_->sort();
@@ -1301,13 +1303,27 @@ void Program::run(Io& io) {
   }
 }
 
-void fold_constants(Graph* graph, const Options& options) {
-  (void)options;
+// Whether `fuse` will have a product read the matrix as it is.
+static bool is_left_to_product(const Node& node) {
+  const Value *matrix = node.in(0), *turned = node.out();
+  if (!node.is("Transpose") || !node.has("perm") || matrix == nullptr || turned == nullptr ||
+      turned->is_output || turned->consumers.size() != 1) {
+    return false;
+  }
+  const Tensor& content = *matrix->constant;
+  const Node& reader = *turned->consumers[0];
+  return content.type == DType::kFloat && content.dims.size() == 2 && content.bytes() >= kWorthLeaving &&
+         reader.is("MatMul") && reader.in(1) == turned && reader.out() != nullptr &&
+         reader.out()->type == DType::kFloat;
+}
+
+void fold_constants(Graph* graph, Fold what) {
   for (Node* node : graph->nodes) {
     const Operator* op = Registry::get().find(*node);
     const auto constant = [](const Value* value) { return value == nullptr || value->constant != nullptr; };
     if (op == nullptr || !op->pure || !op->foldable || !node->subgraphs.empty() ||
-        !std::all_of(node->inputs.begin(), node->inputs.end(), constant)) {
+        !std::all_of(node->inputs.begin(), node->inputs.end(), constant) ||
+        (what == Fold::kBeforeFusion && is_left_to_product(*node))) {
       continue;
     }
     // A program of this one node, with no inputs: its plan computes everything while it is made, or its run

@@ -76,8 +76,10 @@ class Program {
 
 // Brings a tensor into another layout.
 Kernel make_reorder(const Desc& from, Layout to);
-// Evaluates what can be evaluated without any input; removes those nodes.
-void fold_constants(Graph* graph, const Options& options);
+// Evaluates what can be evaluated without any input; removes those nodes. Before `fuse`, which joins them to
+// products, transpositions of large matrices are left alone.
+enum class Fold { kAll, kBeforeFusion };
+void fold_constants(Graph* graph, Fold what);
 
 }  // namespace ephost::cpu
 

@@ -114,3 +114,29 @@ def test_a_session_that_runs_nothing_in_parallel_starts_no_thread() -> None:
 def test_what_needs_more_imports_is_there_when_asked_for() -> None:
     assert ephost.abi_coverage().counts()["OrtApi"]["native"] > 0
     assert {"abi_coverage", "InferenceSession"} <= set(dir(ephost))
+
+
+@pytest.mark.parametrize(
+    ("rows", "reader", "is_left"),
+    [
+        (1024, "y = MatMul (x, turned)", True),
+        (64, "y = MatMul (x, turned)", False),
+        (1024, "z = MatMul (x, turned) \n y = Add (z, turned)", False),
+        (1024, "y = Add (x, turned)", False),
+    ],
+)
+def test_large_matrices_stay_as_they_are_for_products_that_take_them_transposed(
+    rows: int, reader: str, is_left: bool
+) -> None:
+    text = (
+        f"g (float[{rows}, 512] x) => (float[a, b] y) "
+        f"{{ turned = Transpose <perm = [1, 0]> (w) \n {reader} }}"
+    )
+    for leave in (True, False):
+        proto = model(text)
+        weights = np.ones((rows, 512), np.float32)
+        proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        made = load(proto)
+        infer(made)
+        fold(made, leave_transposed=leave)
+        assert ("Transpose" in [node.op_type for node in made.graph.nodes]) == (leave and is_left)

@@ -23,6 +23,10 @@ from ephost.model.rewrite import CAST_CHAINS, Rewriter
 
 _LOG = logging.getLogger("ephost.fold")
 _LARGE = 1 << 30  # bytes above which a result is left to be computed in the run
+# In an EP device's metadata, "1": the EP multiplies by transposed matrices as well, so that a large constant
+# need not be there both ways. Any plugin may say so; see docs/write-your-own-ep.md.
+TAKES_TRANSPOSED = "takes_transposed_weights"
+_WORTH_LEAVING = 1 << 20  # bytes
 # Random; or kept because a plugin fuses them into quantised operators.
 _KEPT = {
     "RandomNormal",
@@ -39,7 +43,7 @@ _KEPT = {
 _SHAPED_BY_FLOATS = {"Resize", "Upsample", "Range"}
 
 
-def simplify(model: Model, disabled: Collection[str] = ()) -> None:
+def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: bool = False) -> None:
     """Compute what is known, take the branches that are decided by it, infer what follows from that, and
     rewrite what can be written shorter.
 
@@ -47,9 +51,11 @@ def simplify(model: Model, disabled: Collection[str] = ()) -> None:
         model: to change in place.
         disabled: what is not wanted, by onnxruntime's names: those of :mod:`ephost.model.rewrite` and
             :mod:`ephost.model.eliminate`, and ``ConstantFolding``.
+        leave_transposed: do not transpose large matrices in memory that a MatMul alone reads: see
+            :data:`TAKES_TRANSPOSED`.
     """
     while True:
-        informs = "ConstantFolding" not in disabled and fold(model)
+        informs = "ConstantFolding" not in disabled and fold(model, leave_transposed=leave_transposed)
         decided = inline_decided_ifs(model)
         if informs or decided:
             infer(model)
@@ -82,7 +88,7 @@ def unwanted(config: Mapping[str, str], names: Collection[str] = ()) -> set[str]
     return off
 
 
-def fold(model: Model) -> bool:
+def fold(model: Model, *, leave_transposed: bool = False) -> bool:
     """Replace what can be computed now by initializers; returns whether more types may follow from that."""
     graph = model.graph
     kept: list[Node] = []
@@ -91,7 +97,9 @@ def fold(model: Model) -> bool:
     for node in graph.nodes:
         types = [value and value.type for value in node.outputs]
         if _fold_shape(node) or (
-            _is_foldable(node) and (_fold_constant_of_shape(node) or _evaluate(model, node))
+            _is_foldable(node)
+            and not (leave_transposed and _is_left_to_a_product(node))
+            and (_fold_constant_of_shape(node) or _evaluate(model, node))
         ):
             folded = True
             informs = informs or any(
@@ -146,6 +154,26 @@ def _fold_shape(node: Node) -> bool:
     array = np.asarray(dims[limits.get("start", 0) : limits.get("end", len(dims))], dtype=np.int64)
     _replace(node, 0, array, 7)
     return True
+
+
+def _is_left_to_a_product(node: Node) -> bool:
+    """Whether it transposes a large matrix that one MatMul alone reads, as output layers do which share their
+    weights with an embedding.
+    """
+    if node.domain or node.op_type != "Transpose":
+        return False
+    data = node.inputs[0].initializer if node.inputs[0] is not None else None
+    readers = node.outputs[0].consumers if node.outputs[0] is not None else []
+    return (
+        data is not None
+        and data.ndim == 2
+        and data.dtype == np.float32
+        and data.nbytes >= _WORTH_LEAVING
+        and any(list(attribute.ints) == [1, 0] for attribute in node.proto.attribute)
+        and len(readers) == 1
+        and (readers[0].domain, readers[0].op_type) == ("", "MatMul")
+        and readers[0].inputs[1] is node.outputs[0]
+    )
 
 
 def _fold_constant_of_shape(node: Node) -> bool:

@@ -1,9 +1,15 @@
 """What the plugin does so that a process is no larger than it must be."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 # MB of the pages of a library's code that are in a process; its path first, if it is not loaded yet.
 PAGES = """
@@ -39,3 +45,72 @@ def test_code_that_only_constructors_ran_is_let_go_of() -> None:
         pytest.skip("oneDNN is not a library of its own here")
     _, loaded = pages(path)
     assert left < loaded / 3, (left, loaded)
+
+
+def tied(rows: int, columns: int) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray]]:
+    """A look-up in a table, and a product by the same table transposed, as language models end with."""
+    table = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["x"]),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Transpose", ["table"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["r", "turned"], ["y"]),
+    ]
+    return nodes, {"table": table}
+
+
+@pytest.mark.parametrize("fusion", [1, 0])
+def test_products_by_large_transposed_constants(cpu_plugin: Any, fusion: int) -> None:
+    nodes, constants = tied(700, 512)
+    ids = np.array([[1, 699, 3], [0, 5, 5]])
+    cpu_plugin.check(nodes, {"ids": ids}, constants=constants, fusion=fusion, atol=1e-3)
+    # Another reader, or one that cannot take it transposed.
+    nodes.append(helper.make_node("ReduceMax", ["turned"], ["m"], keepdims=0))
+    cpu_plugin.check(nodes, {"ids": ids}, ("y", "m"), constants=constants, fusion=fusion, atol=1e-3)
+    nodes[3:] = [helper.make_node("Add", ["turned", "r"], ["y"])]
+    constants = {"table": np.resize(constants["table"], (600, 512))}
+    nodes[0] = helper.make_node("Expand", ["ids", "shape"], ["x"])
+    nodes[1] = helper.make_node("Cast", ["x"], ["r"], to=onnx.TensorProto.FLOAT)
+    constants["shape"] = np.array([512, 600])
+    cpu_plugin.check(nodes, {"ids": ids[:1, :1]}, constants=constants, fusion=fusion)
+
+
+PEAK = """
+import sys
+import ephost
+import numpy as np
+
+def status(key):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key))
+
+small, large, ids = *sys.argv[1:], np.array([[1, 2, 3]])
+ephost.InferenceSession(small).run(None, {"ids": ids})
+before = status("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")
+session = ephost.InferenceSession(large)
+session.run(None, {"ids": ids})
+print(status("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_weights_of_an_embedding_and_an_output_layer_are_never_there_three_times(tmp_path: Path) -> None:
+    paths = []
+    for rows in (64, 16384):
+        nodes, constants = tied(rows, 512)
+        graph = helper.make_graph(
+            nodes,
+            "tied",
+            [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [1, 3])],
+            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 3, rows])],
+            [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+        )
+        path = str(tmp_path / f"{rows}.onnx")
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+        paths.append(path)
+    command = [sys.executable, "-c", PEAK, *paths]
+    environment = {**os.environ, "EPHOST_CPU_PLUGIN": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    growth = int(done.stdout)
+    table = 16384 * 512 * 4 / 1024
+    assert growth < 2.6 * table, growth / table
