@@ -226,64 +226,80 @@ Kernel roi_align(Prepare& p) {
   const bool max = p.node.s("mode", "avg") == "max", wide = p.type(2) == DType::kInt64;
   const bool half =
       p.node.version >= 16 && p.node.s("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  p.require(0, Layout::kChannelsLast);
   p.out(0, p.type(0), {n, channels, rows, columns});
   return [=, label = p.node.label()](const Args& args) {
     for (int64_t r = 0; r < n; ++r) {
       const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
       if (b < 0 || b >= batch) invalid(label + ": a region is of an image that is not there");
     }
-    parallel_for(n * channels, 1, [&](int64_t item, int64_t end) {
-      for (; item < end; ++item) {
-        const int64_t r = item / channels, c = item % channels;
-        const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
-        const float* roi = args.in<float>(1) + r * 4;
-        const float* x = args.in<float>(0) + (b * channels + c) * height * width;
-        float* y = args.out<float>() + item * rows * columns;
-        const float shift = half ? 0.5f : 0.0f;
-        const float left = roi[0] * scale - shift, top = roi[1] * scale - shift;
-        float w = roi[2] * scale - shift - left, h = roi[3] * scale - shift - top;
-        if (!half) {  // Regions of less than a pixel count as one.
-          w = std::max(w, 1.0f);
-          h = std::max(h, 1.0f);
-        }
-        const float bin_h = h / static_cast<float>(rows), bin_w = w / static_cast<float>(columns);
-        const auto samples = [&](float bin) {
-          // Bounded, so that a huge region ends in time.
-          return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(bin), 0.0f, 4096.0f));
-        };
-        const int64_t grid_h = samples(bin_h), grid_w = samples(bin_w);
-        for (int64_t i = 0; i < rows * columns; ++i) {
-          float sum = 0, most = -std::numeric_limits<float>::infinity();
-          for (int64_t u = 0; u < grid_h; ++u) {
-            for (int64_t v = 0; v < grid_w; ++v) {
-              const auto at = [](float start, float bin, int64_t k, int64_t s, int64_t grid) {
-                return start + static_cast<float>(k) * bin +
-                       (static_cast<float>(s) + 0.5f) * bin / static_cast<float>(grid);
-              };
-              float py = at(top, bin_h, i / columns, u, grid_h), px = at(left, bin_w, i % columns, v, grid_w);
-              float value = 0, greatest = 0;
-              if (py >= -1 && py <= static_cast<float>(height) && px >= -1 &&
-                  px <= static_cast<float>(width)) {
-                py = std::clamp(py, 0.0f, static_cast<float>(height - 1));
-                px = std::clamp(px, 0.0f, static_cast<float>(width - 1));
-                const int64_t y0 = static_cast<int64_t>(py), x0 = static_cast<int64_t>(px);
-                const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-                const float dy = py - static_cast<float>(y0), dx = px - static_cast<float>(x0);
-                const float parts[4] = {(1 - dy) * (1 - dx) * x[y0 * width + x0],
-                                        (1 - dy) * dx * x[y0 * width + x1],
-                                        dy * (1 - dx) * x[y1 * width + x0], dy * dx * x[y1 * width + x1]};
-                value = parts[0] + parts[1] + parts[2] + parts[3];
-                greatest = *std::max_element(parts, parts + 4);
+    // A region at a time, its bins in turn, all channels side by side: where a sample is, is found out once.
+    parallel_for(
+        n, std::max<int64_t>(1, kGrain / (channels * rows * columns * 16 + 1)), [&](int64_t r, int64_t end) {
+          std::vector<float> values(static_cast<size_t>(channels));
+          for (; r < end; ++r) {
+            const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
+            const float* roi = args.in<float>(1) + r * 4;
+            const float* x = args.in<float>(0) + b * height * width * channels;
+            float* y = args.out<float>() + r * channels * rows * columns;
+            const float shift = half ? 0.5f : 0.0f;
+            const float left = roi[0] * scale - shift, top = roi[1] * scale - shift;
+            float w = roi[2] * scale - shift - left, h = roi[3] * scale - shift - top;
+            if (!half) {  // Regions of less than a pixel count as one.
+              w = std::max(w, 1.0f);
+              h = std::max(h, 1.0f);
+            }
+            const float bin_h = h / static_cast<float>(rows), bin_w = w / static_cast<float>(columns);
+            const auto samples = [&](float bin) {
+              // Bounded, so that a huge region ends in time.
+              return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(bin), 0.0f, 4096.0f));
+            };
+            const int64_t grid_h = samples(bin_h), grid_w = samples(bin_w), all = grid_h * grid_w;
+            for (int64_t i = 0; i < rows * columns; ++i) {
+              std::fill(values.begin(), values.end(),
+                        max && all > 0 ? -std::numeric_limits<float>::infinity() : 0.0f);
+              for (int64_t u = 0; u < grid_h; ++u) {
+                for (int64_t v = 0; v < grid_w; ++v) {
+                  const auto at = [](float start, float bin, int64_t k, int64_t s, int64_t grid) {
+                    return start + static_cast<float>(k) * bin +
+                           (static_cast<float>(s) + 0.5f) * bin / static_cast<float>(grid);
+                  };
+                  float py = at(top, bin_h, i / columns, u, grid_h),
+                        px = at(left, bin_w, i % columns, v, grid_w);
+                  if (!(py >= -1 && py <= static_cast<float>(height) && px >= -1 &&
+                        px <= static_cast<float>(width))) {
+                    for (float& value : values) value = max ? std::max(value, 0.0f) : value;
+                    continue;
+                  }
+                  py = std::clamp(py, 0.0f, static_cast<float>(height - 1));
+                  px = std::clamp(px, 0.0f, static_cast<float>(width - 1));
+                  const int64_t y0 = static_cast<int64_t>(py), x0 = static_cast<int64_t>(px);
+                  const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
+                  const float dy = py - static_cast<float>(y0), dx = px - static_cast<float>(x0);
+                  const float *p00 = x + (y0 * width + x0) * channels,
+                              *p01 = x + (y0 * width + x1) * channels,
+                              *p10 = x + (y1 * width + x0) * channels,
+                              *p11 = x + (y1 * width + x1) * channels;
+                  const float w00 = (1 - dy) * (1 - dx), w01 = (1 - dy) * dx, w10 = dy * (1 - dx),
+                              w11 = dy * dx;
+                  float* const to = values.data();
+                  if (max) {
+                    for (int64_t c = 0; c < channels; ++c) {
+                      to[c] = std::max({to[c], w00 * p00[c], w01 * p01[c], w10 * p10[c], w11 * p11[c]});
+                    }
+                  } else {
+                    for (int64_t c = 0; c < channels; ++c) {
+                      to[c] += w00 * p00[c] + w01 * p01[c] + w10 * p10[c] + w11 * p11[c];
+                    }
+                  }
+                }
               }
-              sum += value;
-              most = std::max(most, greatest);
+              const float by = max || all == 0 ? 1 : 1 / static_cast<float>(all);
+              for (int64_t c = 0; c < channels; ++c)
+                y[c * rows * columns + i] = values[static_cast<size_t>(c)] * by;
             }
           }
-          const int64_t all = grid_h * grid_w;
-          y[i] = all == 0 ? 0 : max ? most : sum / static_cast<float>(all);
-        }
-      }
-    });
+        });
   };
 }
 
@@ -447,7 +463,7 @@ void add_sampling(Registry* registry) {
                  .types = kFloats});
   registry->add({.type = "AffineGrid", .prepare = affine_grid, .types = kFloats | Types{DType::kInt64}});
   const Types with_indices{DType::kFloat, DType::kInt64, DType::kInt32};
-  registry->add({.type = "RoiAlign", .prepare = roi_align, .types = with_indices});
+  registry->add({.type = "RoiAlign", .prepare = roi_align, .types = with_indices, .any_layout = true});
   registry->add({.type = "MaxRoiPool", .prepare = max_roi_pool, .types = {DType::kFloat}});
   registry->add({.type = "MaxUnpool", .prepare = max_unpool});
   registry->add({.type = "Col2Im", .prepare = col2im, .types = kNumbers});
