@@ -114,7 +114,7 @@ class _Input:
         self.name = proto.name
         self.type = "tensor(float)" if kind.elem_type == onnx.TensorProto.FLOAT else "another"
         self.shape: list[Any] = [
-            d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in kind.shape.dim
+            d.dim_value if d.dim_value > 0 else d.dim_param or None for d in kind.shape.dim
         ]
 
 
