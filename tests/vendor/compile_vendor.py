@@ -1,11 +1,12 @@
 """Compiles a model with a plugin, or opens one and runs it, in a process of its own.
 
-usage: compile_vendor.py compile|open CASE MODEL OUTPUT
+usage: compile_vendor.py compile|open|time CASE MODEL OUTPUT
 
 CASE is a JSON file: ``registration``, ``library``, ``options``, ``embed``, and, if wanted, ``host`` (a
 module, by default ephost), ``feeds`` (npz, by default random numbers) and ``entries`` for the session.
-``compile`` writes the compiled model to OUTPUT; ``open`` writes the outputs to OUTPUT (npz). What is printed
-at the end: how long compiling or opening took, in seconds, and the execution provider of each node.
+``compile`` writes the compiled model to OUTPUT; ``open`` writes the outputs to OUTPUT (npz); ``time`` only
+opens. What is printed at the end: how long compiling or opening took, in seconds, and the execution provider
+of each node.
 """
 
 import importlib
@@ -47,6 +48,9 @@ def main(action: str, case_file: str, model: str, output: str) -> None:
         return
     session = host.InferenceSession(model, options, enable_fallback=0)
     seconds = time.perf_counter() - started
+    if action == "time":
+        print(json.dumps({"seconds": seconds, "providers": []}))
+        return
     print(f"{STEP}the run, after {seconds:.0f} s of opening", flush=True)
     if case.get("feeds"):
         with np.load(case["feeds"]) as held:
