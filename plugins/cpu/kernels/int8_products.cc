@@ -61,6 +61,30 @@ Product product_of(const Prepare& p, int a_input, int b_input, bool trans_b = fa
   return product;
 }
 
+std::shared_ptr<Panels> packed_panels(const TensorPtr& b, int64_t k, int64_t n, bool transposed) {
+  return Prepare::packed<Panels>(b, transposed ? "int8 panels, transposed" : "int8 panels", [&] {
+    if (b->data == nullptr && count(b->dims) != 0) {
+      fail("a weight is gone before it was packed");
+    }
+    return std::make_shared<Panels>(make_panels(b->data, b->type, k, n, transposed));
+  });
+}
+
+// Whether input `b` is a single constant matrix, which is then multiplied in panels whatever a is.
+bool packs(const Node& node, size_t b) {
+  const Value* value = node.in(b);
+  return value != nullptr && value->constant != nullptr && value->constant->dims.size() == 2;
+}
+
+void pack(const Node& node, size_t b) {
+  if (packs(node, b)) {
+    const TensorPtr& constant = node.in(b)->constant;
+    const bool transposed = node.type == "QGemm" && node.i("transB", 0) != 0;
+    const int64_t rows = constant->dims[0], columns = constant->dims[1];
+    packed_panels(constant, transposed ? columns : rows, transposed ? rows : columns, transposed);
+  }
+}
+
 // The two factors of a product by the numbers of their inputs, -1 for zero points that are not there.
 struct Factors {
   Product product;
@@ -91,10 +115,7 @@ Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_
              "there is not one zero point of b, or one for each column");
   }
   if (const TensorPtr constant = p.constant(b); constant != nullptr && f.product.stacks.size() == 1) {
-    f.panels = Prepare::packed<Panels>(constant, trans_b ? "int8 panels, transposed" : "int8 panels", [&] {
-      return std::make_shared<Panels>(
-          make_panels(constant->data, f.b_type, f.product.k, f.product.n, trans_b));
-    });
+    f.panels = packed_panels(constant, f.product.k, f.product.n, trans_b);
   }
   return f;
 }
@@ -263,18 +284,20 @@ Kernel qgemm(Prepare& p) {
 
 void add_int8_products(Registry* registry) {
   const auto add = [&](const char* domain, const char* type, std::function<Kernel(Prepare&)> prepare,
-                       std::vector<size_t> single = {}) {
+                       size_t b, std::vector<size_t> single = {}) {
     registry->add({.domain = domain,
                    .type = type,
                    .supports = [single](const Node& node) { return not_single(node, single); },
                    .prepare = std::move(prepare),
+                   .packs = [b](const Node& node, size_t i) { return i == b && packs(node, b); },
+                   .pack = [b](const Node& node) { pack(node, b); },
                    .types = kBytesAndSums});
   };
-  add("", "MatMulInteger", matmul_integer);
-  add("", "QLinearMatMul", qlinear_matmul, {1, 2, 6, 7});
-  add("com.microsoft", "MatMulIntegerToFloat", matmul_integer_to_float, {2, 4});
-  add("com.microsoft", "DynamicQuantizeMatMul", dynamic_quantize_matmul);
-  add("com.microsoft", "QGemm", qgemm, {1, 2});
+  add("", "MatMulInteger", matmul_integer, 1);
+  add("", "QLinearMatMul", qlinear_matmul, 3, {1, 2, 6, 7});
+  add("com.microsoft", "MatMulIntegerToFloat", matmul_integer_to_float, 1, {2, 4});
+  add("com.microsoft", "DynamicQuantizeMatMul", dynamic_quantize_matmul, 1);
+  add("com.microsoft", "QGemm", qgemm, 3, {1, 2});
 }
 
 }  // namespace ephost::cpu
