@@ -299,16 +299,26 @@ void run(const Plan& plan, const Args& args, const Emit& emit) {
               const int64_t row = g.row_of(start, g.lines[r]);
               lines[r] = row < 0 ? nullptr : image + row * in_width * c.channels;
             }
+            // From one pixel to the next all taps move by the same, as long as the window is inside of the
+            // lines.
+            const int64_t step = g.strides[g.rank - 1] * c.channels, reach = (g.kernel - 1) * g.dilation;
+            bool was_inside = false;
             for (int64_t o = 0; o < width; ++o) {
               const int32_t begin = static_cast<int32_t>(o) * g.strides[g.rank - 1] - g.begin[g.rank - 1];
+              const bool is_inside = begin >= 0 && begin + reach < in_width;
               const uint8_t** tap = taps.data();
               for (const uint8_t* line : lines) {
+                if (is_inside && was_inside) {
+                  for (int32_t k = 0; k < g.kernel; ++k) *tap++ += line == nullptr ? 0 : step;
+                  continue;
+                }
                 for (int32_t k = 0; k < g.kernel; ++k) {
                   const int32_t at = begin + k * g.dilation;
                   *tap++ =
                       line == nullptr || at < 0 || at >= in_width ? outside.data() : line + at * c.channels;
                 }
               }
+              was_inside = is_inside;
               for (int64_t block = 0; block < blocks; ++block) {
                 const int64_t channel = block * kChannels, left = c.channels - channel;
                 if (left >= kChannels) {

@@ -185,32 +185,32 @@ void dequantize_signed(const int8_t* x, int64_t n, float scale, int zero, float*
 void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Quantized::Bytes& as,
               uint8_t* y, int64_t y_stride) {
   const float most = static_cast<float>(as.high - as.zero), least = static_cast<float>(as.low - as.zero);
+#ifdef __AVX2__
+  const __m256 large = _mm256_set1_ps(1e9f), one = _mm256_set1_ps(as.scale[0]);
+  const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(as.zero));
+#endif
   for (int r = 0; r < rows; ++r) {
     const int32_t* row = sums + r * stride;
     uint8_t* to = y + r * y_stride;
     int64_t i = 0;
 #ifdef __AVX2__
-    const __m256 top = _mm256_set1_ps(most), bottom = _mm256_set1_ps(least),
-                 one = _mm256_set1_ps(as.scale[0]);
-    const __m256i zero = _mm256_set1_epi32(as.zero);
-    // Eight numbers, of which the lowest bytes matter.
+    // Sums of eight columns as rounded numbers. What is too large for an integer stays large, and packing
+    // limits all.
     const auto eight = [&](int64_t at) {
       __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
       if (as.bias != nullptr) {
         sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(as.bias + at)));
       }
       const __m256 scale = as.step == 0 ? one : _mm256_loadu_ps(as.scale + at);
-      const __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
-      // What is not a number becomes the upper limit.
-      const __m256 inside = _mm256_max_ps(_mm256_min_ps(value, top), bottom);
-      const __m256i number = _mm256_add_epi32(_mm256_cvtps_epi32(inside), zero);
-      return _mm256_and_si256(number, _mm256_set1_epi32(0xff));
+      return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale), large));
     };
     for (; i + 8 <= n; i += 8) {
       const bool more = i + 16 <= n;
       const __m256i first = eight(i), second = more ? eight(i + 8) : first;
-      const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xd8);
-      const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+      const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xd8);
+      const __m256i moved = _mm256_adds_epi16(both, zero);
+      const __m128i low = _mm256_castsi256_si128(moved), high = _mm256_extracti128_si256(moved, 1);
+      const __m128i bytes = as.low < 0 ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high);
       if (more) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bytes);
         i += 8;

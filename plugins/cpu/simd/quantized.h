@@ -31,8 +31,8 @@ struct Quantized {
   // (x - zero) * scale
   void (*dequantize_unsigned)(const uint8_t* x, int64_t n, float scale, int zero, float* y);
   void (*dequantize_signed)(const int8_t* x, int64_t n, float scale, int zero, float* y);
-  // (sums + bias) * scale, rounded, and limited to a byte's type, row by row. `bias` may be null; `step` is 0
-  // where one scale holds for all columns, else 1; also below.
+  // (sums + bias) * scale, rounded, and limited to a byte's type, whose limits `low` and `high` are, row by
+  // row. `bias` may be null; `step` is 0 where one scale holds for all columns, else 1; also below.
   struct Bytes {
     const int32_t* bias;
     const float* scale;
