@@ -6,6 +6,7 @@ several times.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
+from ephost.model.contrib import DOMAIN, StandIns
 from ephost.model.graph import Graph, Model, TensorType, Value, tensor_type
 from ephost.model.load import type_proto, value_type
 
@@ -41,7 +43,14 @@ def _infer(model: Model) -> None:
     proto.functions.extend(model.functions.values())
     target = proto.graph
     target.name = graph.name or "graph"
-    target.node.extend(node.proto for node in graph.nodes)
+    nodes = [node.proto for node in graph.nodes]
+    if DOMAIN in model.opsets:
+        stand_ins = StandIns(functools.partial(_rank_of, graph))
+        nodes = stand_ins.replace(nodes)
+        proto.functions.extend(stand_ins.functions)
+        for domain in sorted({function.domain for function in stand_ins.functions}):
+            proto.opset_import.add(domain=domain, version=1)
+    target.node.extend(nodes)
     for value in graph.values.values():
         if value.initializer is not None and value.is_constant and _may_matter(value.initializer):
             target.initializer.append(_small_tensor(value))
@@ -66,6 +75,13 @@ def _infer(model: Model) -> None:
             for attribute in found.attribute:
                 if attribute.name in node.subgraphs:
                     _take(node.subgraphs[attribute.name], attribute.g)
+
+
+def _rank_of(graph: Graph, name: str) -> int | None:
+    value = graph.values.get(name)
+    if value is None or not isinstance(value.type, TensorType) or value.type.dims is None:
+        return None
+    return len(value.type.dims)
 
 
 def _is_known(value: Value) -> bool:

@@ -1,0 +1,274 @@
+"""Types and shapes of what com.microsoft's operators make, which onnx has no definitions of.
+
+Exporters and optimizers of transformers write them into models. For inference, and only there, each such node
+is a call of a function of ONNX's own operators whose outputs have the same types and shapes, if
+another content, so that one pass of onnx's inference goes through the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import onnx
+
+DOMAIN = "com.microsoft"
+_STAND_INS = "ephost.stand_ins"
+# Operators whose results have three dimensions where they come before an attention.
+_FLAT = frozenset({"Add", "BiasAdd", "FusedMatMul", "MatMul", "MatMulNBits", "Split"})
+
+# Gives a value's rank, or None.
+RankOf = Callable[[str], int | None]
+
+
+class StandIns:
+    """The functions of one model, and nodes that call them."""
+
+    def __init__(self, rank_of: RankOf = lambda name: None):
+        """`rank_of` says what is known of the ranks of values before inference."""
+        self.functions: list[onnx.FunctionProto] = []
+        self._rank_of = rank_of
+        self._producers: dict[str, str] = {}
+
+    def replace(self, nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
+        """The nodes, with calls in place of com.microsoft's; those in subgraphs too. Changes none of them."""
+        found = list(nodes)
+        self._producers.update((name, node.op_type) for node in found for name in node.output)
+        return [self._replace(node) for node in found]
+
+    def _replace(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        if node.domain == DOMAIN:
+            return self._call(node)
+        graphs = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        if not any(_has_contrib(attribute.g) for attribute in graphs):
+            return node
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        for attribute in copy.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                inner = self.replace(attribute.g.node)
+                del attribute.g.node[:]
+                attribute.g.node.extend(inner)
+        return copy
+
+    def _call(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        write = _BODIES.get(node.op_type)
+        body = write(_Call(node, self._rank_of, self._producers)) if write is not None else None
+        if not body:
+            return node
+        name = f"F{len(self.functions)}"
+        inputs = ", ".join(f"i{at}" for at in range(len(node.input)))
+        made = [f"o{at}" for at in range(len(node.output)) if f"o{at} =" in body or f"o{at}, " in body]
+        wanted = [at for at, output in enumerate(node.output) if output and f"o{at}" in made]
+        if not wanted:
+            return node
+        self.functions.append(
+            onnx.parser.parse_function(
+                f'<domain: "{_STAND_INS}", opset_import: ["" : 18]> {name} ({inputs}) => '
+                f"({', '.join(f'o{at}' for at in wanted)}) {{ {body} }}"
+            )
+        )
+        outputs = [node.output[at] for at in wanted]
+        return onnx.helper.make_node(name, node.input, outputs, node.name, domain=_STAND_INS)
+
+
+def _has_contrib(graph: onnx.GraphProto) -> bool:
+    return any(
+        node.domain == DOMAIN
+        or any(_has_contrib(a.g) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
+        for node in graph.node
+    )
+
+
+class _Call:
+    """What the text of a function depends on."""
+
+    def __init__(self, node: onnx.NodeProto, rank_of: RankOf, producers: dict[str, str]):
+        self.node = node
+        self._rank_of = rank_of
+        self._producers = producers
+        self._attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+    def has(self, at: int) -> bool:
+        """Whether this input is there."""
+        return at < len(self.node.input) and bool(self.node.input[at])
+
+    def number(self, name: str, otherwise: int = 0) -> int:
+        """An integer attribute."""
+        return int(self._attributes.get(name, otherwise))
+
+    def rank(self, at: int) -> int | None:
+        """Of an input: what is known, or what its producer suggests."""
+        known = self._rank_of(self.node.input[at])
+        return 3 if known is None and self._producers.get(self.node.input[at]) in _FLAT else known
+
+
+def _same(call: _Call) -> str:
+    return "o0 = Identity (i0)"
+
+
+def _skip_norm(call: _Call) -> str:
+    return (
+        "o0 = Identity (i0) m = ReduceMax <keepdims = 1, axes = [-1]> (i0) o1 = Cast <to = 1> (m) "
+        "o2 = Cast <to = 1> (m) o3 = Identity (i0)"
+    )
+
+
+def _embed(call: _Call) -> str:
+    return (
+        "o0 = Gather (i2, i0) s = ReduceMax <keepdims = 0, axes = [-1]> (i0) o1 = Cast <to = 6> (s) "
+        "o2 = Identity (o0)"
+    )
+
+
+def _fused_product(call: _Call) -> str:
+    if call.number("transBatchA") or call.number("transBatchB"):
+        return ""
+    body, names = "", ["i0", "i1"]
+    for at, attribute in enumerate(("transA", "transB")):
+        if not call.number(attribute):
+            continue
+        rank = call.rank(at)
+        if rank is None or rank < 2:
+            return ""
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        names[at] = f"t{at}"
+        body += f"t{at} = Transpose <perm = {order}> (i{at}) "
+    return f"{body}o0 = MatMul ({', '.join(names)})"
+
+
+def _n_bits(call: _Call) -> str:
+    k, n = call.number("K"), call.number("N")
+    return (
+        f"s = Constant <value_ints = [{k}, {n}]> () w = ConstantOfShape (s) c = CastLike (w, i0) "
+        "o0 = MatMul (i0, c)"
+    )
+
+
+def _split_heads(of: str, heads: int, into: str) -> str:
+    return (
+        f"{into}s = Constant <value_ints = [0, 0, {heads}, -1]> () {into}r = Reshape ({of}, {into}s) "
+        f"{into} = Transpose <perm = [0, 2, 1, 3]> ({into}r) "
+    )
+
+
+def _multi_head(call: _Call) -> str:
+    heads = call.number("num_heads")
+    if not call.has(1):
+        return (
+            "z = Constant <value_ints = [0]> () u = Constant <value_ints = [1]> () "
+            "x = Constant <value_ints = [3]> () t = Slice (i0, z, u, x) "
+            "h = Constant <value_ints = [0, 0, -1]> () o0 = Reshape (t, h)"
+        )
+    if not call.has(2):
+        return "o0 = Identity (i0)"
+    # From the queries all but the channels, from the values those.
+    body = "q = ReduceMax <keepdims = 1, axes = [2]> (i0) "
+    if call.rank(2) == 4:
+        return body + (
+            "t = Transpose <perm = [0, 2, 1, 3]> (i2) w = ReduceMax <keepdims = 1, axes = [1]> (t) "
+            "h = Constant <value_ints = [0, 0, -1]> () v = Reshape (w, h) o0 = Add (q, v)"
+        )
+    if call.rank(2) != 3:
+        return ""
+    body += "v = ReduceMax <keepdims = 1, axes = [1]> (i2) o0 = Add (q, v) "
+    for output, new, past in ((1, 1, 6), (2, 2, 7)):
+        body += _split_heads(f"i{new}", heads, f"n{output}")
+        body += (
+            f"o{output} = Concat <axis = 2> (i{past}, n{output}) "
+            if call.has(past)
+            else f"o{output} = Identity (n{output}) "
+        )
+    return body
+
+
+def _group_query(call: _Call) -> str:
+    heads, kv_heads = call.number("num_heads"), call.number("kv_num_heads")
+    body, new = "o0 = Identity (i0) ", ("i1", "i2")
+    if not call.has(1):
+        parts = [f"p{at}" for at in range(heads + 2 * kv_heads)]
+        body = (
+            f"{', '.join(parts)} = Split <axis = 2, num_outputs = {len(parts)}> (i0) "
+            f"o0 = Concat <axis = 2> ({', '.join(parts[:heads])}) "
+            f"k = Concat <axis = 2> ({', '.join(parts[heads : heads + kv_heads])}) "
+        )
+        new = ("k", "k")
+    body += "t = Constant <value = bool[1] {1}> () "
+    for output, past in ((1, 3), (2, 4)):
+        if call.has(past):
+            body += f"o{output} = Compress <axis = 2> (i{past}, t) "
+        else:
+            body += _split_heads(new[output - 1], kv_heads, f"n{output}")
+            body += f"o{output} = Compress <axis = 2> (n{output}, t) "
+    return body
+
+
+def _quantize(call: _Call) -> str:
+    return "o0 = CastLike (i0, i2)" if call.has(2) else "o0 = Cast <to = 2> (i0)"
+
+
+def _two_quantized(call: _Call) -> str:
+    return "o0 = Add (i0, i3)"
+
+
+def _concatenated(call: _Call) -> str:
+    values = ", ".join(f"i{at}" for at in range(2, len(call.node.input), 3))
+    return f"o0 = Concat <axis = {call.number('axis')}> ({values})"
+
+
+def _integer_product(call: _Call) -> str:
+    return "a = CastLike (i0, i2) b = CastLike (i1, i2) o0 = MatMul (a, b)"
+
+
+def _dynamic_product(call: _Call) -> str:
+    return "b = CastLike (i1, i0) o0 = MatMul (i0, b)"
+
+
+def _quantized_gemm(call: _Call) -> str:
+    # a, its scale and zero, b, its scale and zero, c, the result's scale and zero.
+    attributes = f"transA = {call.number('transA')}, transB = {call.number('transB')}"
+    result = "CastLike (g, i8)" if call.has(8) else "Identity (g)"
+    return f"a = Cast <to = 1> (i0) b = Cast <to = 1> (i3) g = Gemm <{attributes}> (a, b) o0 = {result}"
+
+
+def _global_pool(call: _Call) -> str:
+    if call.number("channels_last"):
+        return ""
+    return "a = Cast <to = 1> (i0) g = GlobalAveragePool (a) o0 = CastLike (g, i0)"
+
+
+_BODIES: dict[str, Callable[[_Call], str]] = {
+    **dict.fromkeys(
+        (
+            "BiasGelu",
+            "FastGelu",
+            "Gelu",
+            "QLinearLeakyRelu",
+            "QLinearSigmoid",
+            "QLinearSoftmax",
+            "QuickGelu",
+            "RotaryEmbedding",
+        ),
+        _same,
+    ),
+    "SkipLayerNormalization": _skip_norm,
+    "SkipSimplifiedLayerNormalization": _skip_norm,
+    "EmbedLayerNormalization": _embed,
+    "FusedMatMul": _fused_product,
+    "MatMulNBits": _n_bits,
+    "MultiHeadAttention": _multi_head,
+    "GroupQueryAttention": _group_query,
+    "DequantizeLinear": lambda call: "o0 = CastLike (i0, i1)",
+    "QuantizeLinear": _quantize,
+    "QLinearAdd": _two_quantized,
+    "QLinearMul": _two_quantized,
+    "QLinearConcat": _concatenated,
+    "QLinearGlobalAveragePool": _global_pool,
+    "MatMulIntegerToFloat": _integer_product,
+    "DynamicQuantizeMatMul": _dynamic_product,
+    "QGemm": _quantized_gemm,
+}
+
+
+def operators() -> Sequence[str]:
+    """The operators whose outputs' types are known here."""
+    return sorted(_BODIES)
