@@ -17,6 +17,7 @@ const Registry& Registry::get() {
     add_int8_conv(&all);
     add_int8_products(&all);
     add_movement(&all);
+    add_nibbles(&all);
     add_norm(&all);
     add_pool(&all);
     add_quantize(&all);
@@ -27,6 +28,9 @@ const Registry& Registry::get() {
     add_reduce(&all);
     add_rnn(&all);
     add_shapes(&all);
+    add_spectrum(&all);
+    add_state(&all);
+    add_transformer(&all);
     return all;
   }();
   return registry;

@@ -9,6 +9,7 @@
   namespace ephost::cpu::space {         \
   void fill_elementwise(Simd* table);    \
   void fill_gemm(Simd* table);           \
+  void fill_nibbles(Simd* table);        \
   void fill_winograd(Simd* table);       \
   void fill_rows(Simd* table);           \
   void fill_quantized(Quantized* table); \
@@ -36,6 +37,7 @@ Simd choose() {
   {name, EPHOST_HAVE(name), [](Simd* table) {  \
      space::fill_elementwise(table);           \
      space::fill_gemm(table);                  \
+     space::fill_nibbles(table);               \
      space::fill_winograd(table);              \
      space::fill_rows(table);                  \
      space::fill_quantized(&table->quantized); \

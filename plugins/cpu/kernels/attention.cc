@@ -1,204 +1,310 @@
-// "ephost.Attention": what ../../compiler/attention.h makes. One head's keys and values at a time, some rows
-// of queries at a time, so that the scores of those rows stay in the cache and are never all there.
+// The core of attention, and "ephost.Attention": what ../../compiler/attention.h makes. One head's keys and
+// values at a time, some rows of queries at a time, so that the scores of those rows stay in the cache and
+// are never all there.
+#include "attention.h"
+
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "../simd/simd.h"
 #include "as_float.h"
 #include "kernels.h"
 
 namespace ephost::cpu {
-namespace {
 
-// A tensor as [batch, heads, sequence, channels], with the distance of neighbours in its memory.
-struct View {
-  int64_t sizes[4] = {1, 1, 1, 1};
-  int64_t strides[4] = {0, 0, 0, 0};
-
-  int64_t head(int64_t b, int64_t h) const {  // One of several batches or heads may stand for all.
-    return (sizes[0] == 1 ? 0 : b * strides[0]) + (sizes[1] == 1 ? 0 : h * strides[1]);
-  }
-};
-
-View view_of(const Dims& dims, const std::vector<int64_t>& perm) {
+HeadsView heads_view(const Dims& dims, const std::vector<int64_t>& perm) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t d = dims.size(); d-- > 1;) strides[d - 1] = strides[d] * dims[d];
-  View view;
+  HeadsView view;
   for (size_t k = 0; k < perm.size(); ++k) {
     const size_t from = static_cast<size_t>(perm[perm.size() - 1 - k]);
-    // With three dimensions those before the last two are heads.
     view.sizes[3 - k] = dims.at(from);
     view.strides[3 - k] = strides.at(from);
   }
   return view;
 }
 
-struct Attention {
-  View q, k, v, out;
-  int64_t mask[4] = {0, 0, 0, 0};  // Its strides; 0 where it is broadcast.
-  bool has_mask = false, clear = false;
-  float scale = 1;
-  int64_t batch = 1, heads = 1, rows = 1, columns = 1, depth = 1, width = 1;
-  int64_t tile = 1, tiles = 1;  // Rows at a time.
+HeadsView heads_view(const Dims& dims, int64_t heads) {
+  if (dims.size() == 4) {
+    return heads_view(dims, std::vector<int64_t>{0, 1, 2, 3});
+  }
+  return heads_view({dims.at(0), dims.at(1), heads, dims.at(2) / heads}, std::vector<int64_t>{0, 2, 1, 3});
+}
 
-  static constexpr int64_t padded(int64_t n, int64_t panel) { return (n + panel - 1) / panel * panel; }
-  // Floats that a thread needs: keys, values, scores, a row of the mask, and what is not written in place.
-  int64_t keys_size() const { return depth * padded(columns, simd().panel); }
-  int64_t values_size() const { return columns * padded(width, simd().panel); }
-  int64_t scores_size() const { return tile * padded(columns, 16); }
-  int64_t memory() const {
-    return padded(keys_size() + values_size() + scores_size() + columns + tile * width + 64, 16);
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+constexpr int64_t padded(int64_t n, int64_t panel) { return (n + panel - 1) / panel * panel; }
+
+// cap * tanh(x * scale / cap), in place.
+void soften(float* x, int64_t n, float scale, float cap) {
+  const Simd& table = simd();
+  const void* in[3] = {x, nullptr, nullptr};
+  const float inner[2] = {scale / cap, 0}, outer[2] = {cap, 0};
+  table.ops[static_cast<size_t>(Op::kAffine)](in, x, n, inner);
+  table.ops[static_cast<size_t>(Op::kTanh)](in, x, n, inner);
+  table.ops[static_cast<size_t>(Op::kAffine)](in, x, n, outer);
+}
+
+}  // namespace
+
+int64_t AttentionCore::keys_size() const { return depth * padded(columns, simd().panel); }
+int64_t AttentionCore::values_size() const { return columns * padded(width, simd().panel); }
+int64_t AttentionCore::scores_size() const { return tile * padded(columns, 16); }
+// Floats that a thread needs: keys, values, scores, a row of the mask, and what is not written in place.
+int64_t AttentionCore::memory() const {
+  return padded(keys_size() + values_size() + scores_size() + columns + tile * width + 64, 16);
+}
+
+int64_t AttentionCore::plan(const Prepare& p) {
+  heads = std::max(q.sizes[1], out.sizes[1]);
+  batch = out.sizes[0];
+  rows = q.sizes[2];
+  columns = k.sizes[2];
+  depth = q.sizes[3];
+  width = v.sizes[3];
+  p.expect(k.sizes[3] == depth && v.sizes[2] == columns, "matrices that do not fit each other");
+  p.expect(k.sizes[1] == v.sizes[1] || k.sizes[1] == 1 || v.sizes[1] == 1,
+           "keys and values of different heads");
+  const int64_t kv_heads = std::max(k.sizes[1], v.sizes[1]);
+  p.expect(kv_heads == 0 || heads % kv_heads == 0, "heads of queries that do not fit those of keys");
+  group = kv_heads == 0 ? 1 : heads / kv_heads;
+  for (const HeadsView* view : {&q, &k, &v}) {
+    p.expect(view->sizes[0] == batch || view->sizes[0] == 1 || batch == 0,
+             "batches that do not fit each other");
+  }
+  if (batch * heads * rows == 0) return 0;
+  // The scores of a tile take some 64 KiB. A head is divided among threads only where there are few of them:
+  // each packs the keys again.
+  const int64_t threads = p.threads(), all = batch * heads;
+  tile = std::clamp<int64_t>((1 << 14) / std::max<int64_t>(1, columns) / 6 * 6, 6, 96);
+  const int64_t work = 2 * rows * columns * (depth + width + 8);
+  shares = std::clamp<int64_t>(all * work / (1 << 18), 1, threads);
+  if (all % shares != 0 && all < 4 * shares) {
+    tile = std::min(tile, (rows + shares - 1) / shares);
+  }
+  tile = std::min(tile, rows);
+  tiles = (rows + tile - 1) / tile;
+  return shares * memory();
+}
+
+// From scores, the products of query i with keys [from, to), to weights.
+void AttentionCore::weigh(const AttentionOperands& operands, int64_t b, int64_t h, int64_t i, int64_t from,
+                          int64_t to, float* row, float* mask_row) const {
+  const Simd& table = simd();
+  const int64_t n = to - from, place = i + (operands.offsets != nullptr ? operands.offsets[b] : offset);
+  const int64_t keys = operands.ends != nullptr ? std::clamp<int64_t>(operands.ends[b], 0, columns) : columns;
+  int64_t low = before < 0 ? 0 : std::clamp<int64_t>(place - before, 0, keys);
+  int64_t high = after < 0 ? keys : std::clamp<int64_t>(place + after + 1, 0, keys);
+  if (mask != kNoMask) high = std::min(high, mask_columns);
+  low = std::clamp(low, from, to);
+  high = std::clamp(high, low, to);
+
+  float* written = operands.scores == nullptr || scores == kNoScores
+                       ? nullptr
+                       : operands.scores + ((b * heads + h) * rows + i) * columns;
+  float factor = scale;
+  if (written != nullptr && scores == kProducts) {
+    for (int64_t c = 0; c < n; ++c) written[from + c] = row[c] * scale;
+  }
+  if (softcap > 0) {
+    soften(row, n, scale, softcap);
+    factor = 1;
+  }
+  if (written != nullptr && scores == kCapped) {
+    for (int64_t c = 0; c < n; ++c) written[from + c] = row[c] * factor;
   }
 
-  void run(const Args& args, int64_t item, int64_t end, float* memory) const {
-    float* keys = memory;
-    float* values = keys + keys_size();
-    float* scores = values + values_size();
-    float* mask_row = scores + scores_size();
-    float* result = mask_row + columns;
-    const Simd& table = simd();
-    const int64_t scores_row = padded(columns, 16);
-    // A query or two are not worth packing the keys for.
-    const bool dots = rows <= 2 && k.strides[3] == 1 && q.strides[3] == 1;
-    const bool values_as_they_are = v.strides[3] == 1 && width % table.panel == 0;
-    int64_t packed = -1;
-    for (; item < end; ++item) {
-      const int64_t head = item / tiles, b = head / heads, h = head % heads;
-      const int64_t first = item % tiles * tile, count = std::min(tile, rows - first);
-      const float* from_k = args.in<float>(1) + k.head(b, h);
-      const float* from_v = args.in<float>(2) + v.head(b, h);
-      if (packed != head) {
-        if (!dots) table.gemm_pack(from_k, k.strides[3], k.strides[2], depth, columns, keys);
-        if (!values_as_they_are) table.gemm_pack(from_v, v.strides[2], v.strides[3], columns, width, values);
-        packed = head;
+  const float* added = nullptr;
+  if (mask != kNoMask) {
+    const int64_t at = b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2];
+    if (mask == kBoolMask) {
+      const uint8_t* look = static_cast<const uint8_t*>(operands.mask) + at;
+      for (int64_t c = low; c < high; ++c) {
+        mask_row[c - low] = look[c * mask_strides[3]] != 0 ? 0 : kMinusInfinity;
       }
-      GemmBlock g{};
-      g.m = count;
-      g.n = columns;
-      g.k = depth;
-      g.a = args.in<float>(0) + q.head(b, h) + first * q.strides[2];
-      g.a_row = q.strides[2];
-      g.a_step = q.strides[3];
-      g.c = scores;
-      g.c_row = scores_row;
-      if (dots) {
-        g.b = from_k;
-        g.b_step = 1;
-        g.b_panel = k.strides[2];
-        table.gemm_dots(g);
+      added = mask_row;
+    } else {
+      added = static_cast<const float*>(operands.mask) + at;
+      if (mask_strides[3] == 0) {
+        std::fill(mask_row, mask_row + (high - low), *added);
+        added = mask_row;
       } else {
-        g.b = keys;
-        g.b_step = table.panel;
-        g.b_panel = depth * table.panel;
-        table.gemm(g);
-      }
-      for (int64_t i = 0; i < count; ++i) {
-        float* row = scores + i * scores_row;
-        const float* mask_of = nullptr;
-        if (has_mask) {
-          mask_of = args.in<float>(3) + b * mask[0] + h * mask[1] + (first + i) * mask[2];
-          if (mask[3] == 0) {
-            std::fill(mask_row, mask_row + columns, *mask_of);
-            mask_of = mask_row;
-          }
-        }
-        table.softmax(row, mask_of, row, columns, scale, false);
-        if (clear && row[0] != row[0]) std::fill(row, row + columns, 0.0f);  // Then all of it is no number.
-      }
-      const bool in_place = out.strides[3] == 1;
-      float* to = args.out<float>(0) + out.head(b, h) + first * out.strides[2];
-      g.n = width;
-      g.k = columns;
-      g.a = scores;
-      g.a_row = scores_row;
-      g.a_step = 1;
-      g.b = values_as_they_are ? from_v : values;
-      g.b_step = values_as_they_are ? v.strides[2] : table.panel;
-      g.b_panel = values_as_they_are ? table.panel : columns * table.panel;
-      g.c = in_place ? to : result;
-      g.c_row = in_place ? out.strides[2] : width;
-      table.gemm(g);
-      for (int64_t i = 0; i < count && !in_place; ++i) {
-        for (int64_t c = 0; c < width; ++c)
-          to[i * out.strides[2] + c * out.strides[3]] = result[i * width + c];
+        added += low;
       }
     }
   }
-};
+  if (written != nullptr && scores == kMasked) {
+    for (int64_t c = from; c < to; ++c) {
+      written[c] = c < low || c >= high ? kMinusInfinity
+                                        : row[c - from] * factor + (added != nullptr ? added[c - low] : 0);
+    }
+  }
+
+  float* weights = row + (low - from);
+  if (high > low) {
+    table.softmax(weights, added, weights, high - low, factor, false);
+    if (weights[0] != weights[0]) {  // Then all of them are no numbers.
+      const auto closed = [](float x) { return x == kMinusInfinity; };
+      if (clear || (clear_empty && added != nullptr && std::all_of(added, added + (high - low), closed))) {
+        std::fill(weights, weights + (high - low), 0.0f);
+      }
+    }
+  }
+  std::fill(row, weights, 0.0f);
+  std::fill(row + (high - from), row + n, 0.0f);
+  if (written != nullptr && scores == kWeights) {
+    std::fill(written, written + from, 0.0f);
+    std::copy(row, row + n, written + from);
+    std::fill(written + to, written + columns, 0.0f);
+  }
+}
+
+void AttentionCore::run_share(const AttentionOperands& operands, int64_t item, int64_t end,
+                              float* memory) const {
+  float* keys = memory;
+  float* values = keys + keys_size();
+  float* products = values + values_size();
+  float* mask_row = products + scores_size();
+  float* result = mask_row + columns;
+  const Simd& table = simd();
+  const int64_t products_row = padded(columns, 16);
+  // A query or two are not worth packing the keys for.
+  const bool dots = rows <= 2 && k.strides[3] == 1 && q.strides[3] == 1;
+  const bool values_as_they_are = v.strides[3] == 1 && width % table.panel == 0;
+  // Scores that somebody wants to see are computed for all keys, also for those that no query looks at.
+  const bool all = scores != kNoScores && scores != kWeights && operands.scores != nullptr;
+  int64_t packed = -1;
+  for (; item < end; ++item) {
+    const int64_t head = item / tiles, b = head / heads, h = head % heads;
+    const int64_t first = item % tiles * tile, count = std::min(tile, rows - first);
+    const int64_t place = first + (operands.offsets != nullptr ? operands.offsets[b] : offset);
+    const int64_t known =
+        all || operands.ends == nullptr ? columns : std::clamp<int64_t>(operands.ends[b], 0, columns);
+    // The keys that these rows look at.
+    int64_t from = all || before < 0 ? 0 : std::clamp<int64_t>(place - before, 0, known);
+    from = from / table.panel * table.panel;
+    const int64_t to = all || after < 0 ? known : std::clamp<int64_t>(place + count + after, 0, known);
+    const float* from_k = operands.k + k.head(b, h / group);
+    const float* from_v = operands.v + v.head(b, h / group);
+    if (to > from && packed != b * heads + h / group) {
+      if (!dots) table.gemm_pack(from_k, k.strides[3], k.strides[2], depth, known, keys);
+      if (!values_as_they_are) table.gemm_pack(from_v, v.strides[2], v.strides[3], known, width, values);
+      packed = b * heads + h / group;
+    }
+    GemmBlock g{};
+    g.m = count;
+    g.n = to - from;
+    g.k = depth;
+    g.a = operands.q + q.head(b, h) + first * q.strides[2];
+    g.a_row = q.strides[2];
+    g.a_step = q.strides[3];
+    g.c = products;
+    g.c_row = products_row;
+    if (to <= from || depth == 0) {
+      for (int64_t i = 0; i < count; ++i) {
+        std::fill_n(products + i * products_row, std::max<int64_t>(0, to - from), 0.0f);
+      }
+    } else if (dots) {
+      g.b = from_k + from * k.strides[2];
+      g.b_step = 1;
+      g.b_panel = k.strides[2];
+      table.gemm_dots(g);
+    } else {
+      g.b = keys + from * depth;
+      g.b_step = table.panel;
+      g.b_panel = depth * table.panel;
+      table.gemm(g);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      weigh(operands, b, h, first + i, from, std::max(from, to), products + i * products_row, mask_row);
+    }
+    const bool in_place = out.strides[3] == 1;
+    float* target = operands.out + out.head(b, h) + first * out.strides[2];
+    g.n = width;
+    g.k = to - from;
+    g.a = products;
+    g.a_row = products_row;
+    g.a_step = 1;
+    g.b = values_as_they_are ? from_v + from * v.strides[2] : values + from * table.panel;
+    g.b_step = values_as_they_are ? v.strides[2] : table.panel;
+    g.b_panel = values_as_they_are ? table.panel : known * table.panel;
+    g.c = in_place ? target : result;
+    g.c_row = in_place ? out.strides[2] : width;
+    if (to > from && width > 0) {
+      table.gemm(g);
+    } else {  // The sum of nothing.
+      for (int64_t i = 0; i < count; ++i) std::fill_n(g.c + i * g.c_row, width, 0.0f);
+    }
+    for (int64_t i = 0; i < count && !in_place; ++i) {
+      for (int64_t c = 0; c < width; ++c) {
+        target[i * out.strides[2] + c * out.strides[3]] = result[i * width + c];
+      }
+    }
+  }
+}
+
+void AttentionCore::run(const AttentionOperands& operands, float* scratch) const {
+  const int64_t total = batch * heads * tiles;
+  if (batch * heads * rows == 0) return;
+  parallel_for(shares, 1, [&](int64_t share, int64_t end) {
+    for (; share < end; ++share) {
+      run_share(operands, total * share / shares, total * (share + 1) / shares, scratch + share * memory());
+    }
+  });
+}
+
+namespace {
 
 Kernel attention(Prepare& p) {
-  Attention a;
+  AttentionCore a;
   const std::vector<int64_t> out_perm = p.node.ints("out_perm");
-  a.q = view_of(p.dims(0), p.node.ints("q_perm"));
-  a.k = view_of(p.dims(1), p.node.ints("k_perm"));
-  a.v = view_of(p.dims(2), p.node.ints("v_perm"));
+  a.q = heads_view(p.dims(0), p.node.ints("q_perm"));
+  a.k = heads_view(p.dims(1), p.node.ints("k_perm"));
+  a.v = heads_view(p.dims(2), p.node.ints("v_perm"));
   a.scale = p.node.f("scale", 1);
   a.clear = p.node.i("clear", 0) != 0;
+  int64_t common[2] = {1, 1};  // Batches and heads.
   for (int d : {0, 1}) {
-    int64_t& size = d == 0 ? a.batch : a.heads;
+    int64_t& size = common[d];
     size = std::max({a.q.sizes[d], a.k.sizes[d], a.v.sizes[d]});
-    for (const View* view : {&a.q, &a.k, &a.v}) {
+    for (const HeadsView* view : {&a.q, &a.k, &a.v}) {
       if (view->sizes[d] == 0) size = 0;
       p.expect(view->sizes[d] == size || view->sizes[d] == 1 || size == 0,
                "batches that do not fit each other");
     }
   }
-  a.rows = a.q.sizes[2];
-  a.columns = a.k.sizes[2];
-  a.depth = a.q.sizes[3];
-  a.width = a.v.sizes[3];
-  p.expect(a.k.sizes[3] == a.depth && a.v.sizes[2] == a.columns, "matrices that do not fit each other");
-
   const size_t rank = out_perm.size();
-  const int64_t sizes[4] = {a.batch, a.heads, a.rows, a.width};
+  const int64_t sizes[4] = {common[0], common[1], a.q.sizes[2], a.v.sizes[3]};
   const Dims product(sizes + 4 - rank, sizes + 4);
   Dims dims;
   for (int64_t d : out_perm) dims.push_back(product[static_cast<size_t>(d)]);
   p.out(0, DType::kFloat, dims);
   std::vector<int64_t> back(rank);  // The product's dimensions among the output's.
   for (size_t d = 0; d < rank; ++d) back[static_cast<size_t>(out_perm[d])] = static_cast<int64_t>(d);
-  a.out = view_of(dims, back);
+  a.out = heads_view(dims, back);
 
   if (p.inputs() > 3 && p.has(3)) {
-    a.has_mask = true;
+    a.mask = AttentionCore::kFloatMask;
+    a.mask_columns = a.k.sizes[2];
     const Dims& mask = p.dims(3);
-    const int64_t all[4] = {a.batch, a.heads, a.rows, a.columns};
+    const int64_t all[4] = {common[0], common[1], a.q.sizes[2], a.k.sizes[2]};
     int64_t step = 1;
     p.expect(mask.size() <= 4, "a mask with too many dimensions");
     for (size_t k = 0; k < mask.size(); ++k) {
       const int64_t size = mask[mask.size() - 1 - k];
       p.expect(size == all[3 - k] || size == 1, "a mask that does not fit the scores");
-      a.mask[3 - k] = size == 1 ? 0 : step;
+      a.mask_strides[3 - k] = size == 1 ? 0 : step;
       step *= size;
     }
   }
-  if (count(dims) == 0) {
-    return [](const Args&) {};
-  }
-  if (a.columns == 0) {  // The sum of nothing.
-    const size_t bytes = static_cast<size_t>(count(dims)) * sizeof(float);
-    return [bytes](const Args& args) { std::memset(args.out<void>(0), 0, bytes); };
-  }
-
-  const int64_t threads = p.threads(), heads = a.batch * a.heads;
-  // The scores of a tile take some 64 KiB. A head is divided among threads only where there are few of them:
-  // each packs the keys again.
-  a.tile = std::clamp<int64_t>((1 << 14) / a.columns / 6 * 6, 6, 96);
-  const int64_t work = 2 * a.rows * a.columns * (a.depth + a.width + 8);
-  const int64_t shares = std::clamp<int64_t>(heads * work / (1 << 18), 1, threads);
-  if (heads % shares != 0 && heads < 4 * shares) {
-    a.tile = std::min(a.tile, (a.rows + shares - 1) / shares);
-  }
-  a.tile = std::min(a.tile, a.rows);
-  a.tiles = (a.rows + a.tile - 1) / a.tile;
-  const int64_t total = heads * a.tiles, memory = a.memory();
-  p.scratch(static_cast<size_t>(shares * memory) * sizeof(float));
+  p.scratch(static_cast<size_t>(a.plan(p)) * sizeof(float));
   return [=](const Args& args) {
-    parallel_for(shares, 1, [&](int64_t share, int64_t end) {
-      for (; share < end; ++share) {
-        a.run(args, total * share / shares, total * (share + 1) / shares,
-              args.scratch<float>() + share * memory);
-      }
-    });
+    AttentionOperands operands{args.in<float>(0), args.in<float>(1), args.in<float>(2), args.out<float>(0)};
+    if (a.mask != AttentionCore::kNoMask) operands.mask = args.in(3);
+    a.run(operands, args.scratch<float>());
   };
 }
 

@@ -398,6 +398,14 @@ Kernel matmul(Prepare& p) {
   return plain_product(p, product);
 }
 
+// com.microsoft's FusedMatMul.
+Kernel fused_matmul(Prepare& p) {
+  const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
+  const float alpha = p.node.f("alpha", 1);
+  return float_product(p, product, alpha == 1 ? std::vector<Post>{} : std::vector<Post>{{"linear", alpha, 0}},
+                       false);
+}
+
 template <typename T>
 Kernel plain_gemm(const Kernel& loops, T alpha, T beta, const Dims& dims, const std::optional<Dims>& c_dims) {
   return [=](const Args& args) {
@@ -479,6 +487,16 @@ void add_gemm(Registry* registry) {
                  .packs = packs,
                  .pack = pack,
                  .types = kProducts});
+  registry->add({.domain = "com.microsoft",
+                 .type = "FusedMatMul",
+                 .supports = [](const Node& node) -> std::string {
+                   const bool batches = node.i("transBatchA", 0) != 0 || node.i("transBatchB", 0) != 0;
+                   return batches ? "batches that are no outer dimensions" : "";
+                 },
+                 .prepare = with_halves(fused_matmul),
+                 .packs = packs,
+                 .pack = pack,
+                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
   registry->add({.domain = "ephost",
                  .type = "MatMul",
                  .prepare = with_halves(matmul),

@@ -17,6 +17,7 @@ void add_indexing(Registry* registry);
 void add_int8_conv(Registry* registry);
 void add_int8_products(Registry* registry);
 void add_movement(Registry* registry);
+void add_nibbles(Registry* registry);
 void add_norm(Registry* registry);
 void add_pool(Registry* registry);
 void add_quantize(Registry* registry);
@@ -27,6 +28,9 @@ void add_normalize(Registry* registry);
 void add_reduce(Registry* registry);
 void add_rnn(Registry* registry);
 void add_shapes(Registry* registry);
+void add_spectrum(Registry* registry);
+void add_state(Registry* registry);
+void add_transformer(Registry* registry);
 
 }  // namespace ephost::cpu
 

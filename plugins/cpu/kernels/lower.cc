@@ -215,6 +215,10 @@ const std::vector<Entry>& entries() {
        }},
       {{"", "Gelu", 20}, gelu},
       {{"", "Swish", 24}, [](const Context& c) { return c.one(Op::kSwish, c.f("alpha", 1.0f)); }},
+      {{"", "SwiGLU", 1},
+       [](const Context& c) {
+         return c.e.apply(Op::kMul, {c.one(Op::kSwish, c.f("alpha", 1.0f)), c.in(1)});
+       }},
       {{"", "Clip", 6}, clip},
       {{"", "Pow", 7}, pow},
       {{"", "Mod", 10}, mod},

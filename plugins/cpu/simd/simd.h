@@ -60,6 +60,21 @@ struct GemmBlock {
   bool accumulate;    // They begin at what c holds, instead.
 };
 
+// A product with 16 columns of weights of four bits: (b - zero) * scale, where blocks of so many rows of b
+// have a zero and a scale for each column.
+struct NibbleBlock {
+  int64_t m, k, block;
+  const float* a;  // m x k.
+  int64_t a_row;
+  // Eight bytes for each p: their low halves are the first eight columns, their high halves the others.
+  const uint8_t* b;
+  const float *scales, *zeros;  // 16 for each block.
+  float* c;                     // m x columns.
+  int64_t c_row;
+  int columns;
+  const float* bias;  // For each column, or null.
+};
+
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
 
 // One tile of a convolution by Winograd's method. Channels are taken by eight, which lie side by side; a tile
@@ -94,6 +109,10 @@ struct Simd {
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
+  void (*nibble_product)(const NibbleBlock& block) = nullptr;
+  // Rows [first, last) of b as they are multiplied with: 16 numbers, then `step` further the next row's.
+  void (*nibble_unpack)(const NibbleBlock& block, int64_t first, int64_t last, float* to,
+                        int64_t step) = nullptr;
   // For tiles of 2x2 and of 4x4 outputs.
   void (*winograd_input[2])(const WinogradInput& tile) = {};
   void (*winograd_output[2])(const WinogradOutput& tile) = {};

@@ -1,0 +1,191 @@
+"""com.microsoft's products beside onnxruntime and numpy, and what is known of their outputs' types."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from ephost.model.contrib import StandIns
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+MS = "com.microsoft"
+
+
+def some(*shape: int, seed: int = 0, dtype: object = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def nibbles(
+    n: int, k: int, block: int, zeros: str, dtype: object = np.float32
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Constants of a MatMulNBits and the matrix [k, n] that they stand for."""
+    random = np.random.default_rng(n + k + block)
+    blocks = -(-k // block)
+    values = random.integers(0, 16, size=(n, blocks, block))
+    scales = random.uniform(0.05, 0.2, size=(n, blocks)).astype(dtype)
+    points = random.integers(0, 16, size=(n, blocks + blocks % 2))
+    constants = {
+        "w": (values[..., ::2] | values[..., 1::2] << 4).astype(np.uint8),
+        "s": scales.reshape(-1),
+    }
+    if zeros == "bytes":
+        constants["z"] = (points[:, ::2] | points[:, 1::2] << 4).astype(np.uint8).reshape(-1)
+    elif zeros == "floats":
+        constants["z"] = points[:, :blocks].astype(dtype).reshape(-1)
+    else:
+        points = np.full_like(points, 8)
+    matrix = (values - points[:, :blocks, None]) * scales.astype(np.float64)[:, :, None]
+    return constants, matrix.reshape(n, -1)[:, :k].T
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_weights_of_four_bits_are_multiplied(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    draw = data.draw
+    rows, n = draw(st.sampled_from([1, 2, 5, 9, 40])), draw(st.sampled_from([1, 7, 16, 33, 130]))
+    block = draw(st.sampled_from([16, 32, 64]))
+    k = block * draw(st.sampled_from([1, 2, 5, 9])) - draw(st.sampled_from([0, 0, 3]))
+    constants, matrix = nibbles(n, k, block, draw(st.sampled_from(["", "bytes", "floats"])))
+    names = ["x", "w", "s", "z" if "z" in constants else "", "", ""]
+    x, bias = some(2, rows, k), np.zeros(n, np.float32)
+    if draw(st.booleans()):
+        bias = some(n, seed=5)
+        constants["b"], names[5] = bias, "b"
+    node = helper.make_node("MatMulNBits", names, ["y"], domain=MS, K=k, N=n, bits=4, block_size=block)
+    for open_shapes in (False, True):
+        model = make_model([node], {"x": x}, ["y"], constants, open_shapes=open_shapes)
+        y = cpu_plugin.run(model, {"x": x})[0]
+        np.testing.assert_allclose(y, x.astype(np.float64) @ matrix + bias, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_weights_of_four_bits_agree_with_onnxruntime(cpu_plugin: Cpu, rows: int) -> None:
+    constants, _ = nibbles(48, 128, 32, "bytes")
+    node = helper.make_node(
+        "MatMulNBits", ["x", "w", "s", "z"], ["y"], domain=MS, K=128, N=48, bits=4, block_size=32
+    )
+    cpu_plugin.check_beside_onnxruntime(
+        node, {"x": some(rows, 128)}, constants=constants, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_weights_of_four_bits_are_multiplied_with_halves(cpu_plugin: Cpu, dtype: type) -> None:
+    constants, matrix = nibbles(24, 96, 32, "bytes", dtype)
+    node = helper.make_node(
+        "MatMulNBits", ["x", "w", "s", "z"], ["y"], domain=MS, K=96, N=24, bits=4, block_size=32
+    )
+    x = some(3, 96, dtype=dtype)
+    y = cpu_plugin.run(make_model([node], {"x": x}, ["y"], constants), {"x": x})[0]
+    assert y.dtype == dtype
+    expected = x.astype(np.float64) @ matrix
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=1e-2, atol=0.02 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("trans_a", [0, 1])
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_fused_product_transposes_and_scales(
+    cpu_plugin: Cpu, trans_a: int, trans_b: int, constant: bool
+) -> None:
+    a = some(2, 3, 9, 6) if trans_a else some(2, 3, 6, 9)
+    b = some(2, 3, 10, 9, seed=1) if trans_b else some(2, 3, 9, 10, seed=1)
+    if constant:
+        b = np.ascontiguousarray(b[0, 0])
+    node = helper.make_node(
+        "FusedMatMul", ["a", "b"], ["y"], domain=MS, transA=trans_a, transB=trans_b, alpha=0.125
+    )
+    feeds, constants = ({"a": a}, {"b": b}) if constant else ({"a": a, "b": b}, {})
+    cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-5, atol=1e-6)
+
+
+def inferred(
+    nodes: list[onnx.NodeProto], inputs: dict[str, list[int | str]]
+) -> dict[str, list[int | str | None]]:
+    """The shapes of all values whose element type inference finds."""
+    stand_ins = StandIns(lambda name: len(inputs[name]) if name in inputs else None)
+    graph = helper.make_graph(
+        stand_ins.replace(nodes),
+        "graph",
+        [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, shape) for n, shape in inputs.items()],
+        [onnx.ValueInfoProto(name=nodes[-1].output[0])],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    opsets += [helper.make_opsetid(domain, 1) for domain in {f.domain for f in stand_ins.functions}]
+    model = helper.make_model(graph, opset_imports=opsets, functions=stand_ins.functions, ir_version=10)
+    found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    return {
+        info.name: [d.dim_value or d.dim_param or None for d in info.type.tensor_type.shape.dim]
+        for info in [*found.value_info, *found.output]
+        if info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    }
+
+
+def test_shapes_go_through_a_layer_of_an_optimised_transformer() -> None:
+    def node(op: str, names: list[str], outputs: list[str], **attributes: object) -> onnx.NodeProto:
+        return helper.make_node(op, names, outputs, domain=MS, **attributes)
+
+    nodes = [
+        node("MatMulNBits", ["x", "w", "s"], ["q"], K=64, N=64, bits=4, block_size=32),
+        node("MatMulNBits", ["x", "w", "s"], ["k"], K=64, N=64, bits=4, block_size=32),
+        node("MatMulNBits", ["x", "w", "s"], ["v"], K=64, N=96, bits=4, block_size=32),
+        node("RotaryEmbedding", ["q", "p", "c", "c"], ["r"]),
+        node("MultiHeadAttention", ["r", "k", "v", "", "", "", "pk", "pv"], ["a", "ck", "cv"], num_heads=4),
+        node(
+            "GroupQueryAttention", ["g", "", "", "pk", "pv", "n", "t"], ["h", "dk"],
+            num_heads=8, kv_num_heads=4,
+        ),
+        node("FusedMatMul", ["pk", "pv"], ["m"], transB=1),
+        node("SkipLayerNormalization", ["a", "a", "e"], ["z", "", "", "total"]),
+        node("FastGelu", ["z"], ["y"]),
+    ]  # fmt: skip
+    shapes = inferred(
+        nodes,
+        {
+            "x": ["batch", "length", 64],
+            "w": [64, 2, 16],
+            "s": [128],
+            "p": [1],
+            "c": [9, 8],
+            "e": [96],
+            "g": ["batch", "length", 256],
+            "pk": ["batch", 4, 5, 16],
+            "pv": ["batch", 4, 5, 16],
+            "n": ["batch"],
+            "t": [1],
+        },
+    )
+    assert shapes["q"] == shapes["r"] == ["batch", "length", 64]
+    assert shapes["a"] == shapes["z"] == shapes["y"] == shapes["total"] == ["batch", "length", 96]
+    assert shapes["ck"][:2] + shapes["ck"][3:] == ["batch", 4, 16]
+    assert shapes["h"] == ["batch", "length", 128]
+    assert shapes["dk"][:2] + shapes["dk"][3:] == ["batch", 4, 16]
+    assert shapes["m"] == ["batch", 4, 5, 5]
+
+
+def test_nodes_in_bodies_are_replaced_and_the_model_is_not_changed() -> None:
+    body = helper.make_graph(
+        [helper.make_node("FastGelu", ["x"], ["b"], domain=MS)], "body", [], [onnx.ValueInfoProto(name="b")]
+    )
+    node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+    before = node.SerializeToString()
+    stand_ins = StandIns()
+    (made,) = stand_ins.replace([node])
+    assert node.SerializeToString() == before
+    assert {a.g.node[0].domain for a in made.attribute} == {f.domain for f in stand_ins.functions}
+    assert MS not in {f.domain for f in stand_ins.functions}
+
+
+def test_a_chain_of_contrib_operators_is_claimed_without_declared_types(cpu_plugin: Cpu) -> None:
+    nodes = [
+        helper.make_node("FastGelu", ["x", "b"], ["g"], domain=MS),
+        helper.make_node("MatMul", ["g", "w"], ["m"]),
+        helper.make_node("SkipSimplifiedLayerNormalization", ["m", "m", "s"], ["n"], domain=MS),
+        helper.make_node("QuickGelu", ["n"], ["y"], domain=MS),
+    ]
+    feeds = {"x": some(3, 7, 16), "b": some(16, seed=1)}
+    constants = {"w": some(16, 32, seed=2), "s": some(32, seed=3)}
+    cpu_plugin.check_beside_onnxruntime(nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4)
