@@ -1,10 +1,11 @@
-"""Exports transformer models with random weights at their real sizes, for bench/cpu.py.
+"""Exports models with random weights at their real sizes, for bench/cpu.py.
 
-Needs ``torch``, ``transformers`` and ``onnxscript``, which nothing else here does: give this script a virtual
-environment of its own (torch's wheels for the CPU alone are enough). Nothing is downloaded: the models are
-built from their configurations. What it writes is large (about 3 GB) and is not to be committed.
+Transformers need ``torch``, ``transformers`` and ``onnxscript``, networks for images (``--vision``) ``timm`` and
+``torchvision``, too, which nothing else here does: give this script a virtual environment of its own (torch's wheels
+for the CPU alone are enough). Nothing is downloaded: the models are built from their configurations. What it writes
+is large (about 3 GB) and is not to be committed. bench/quantize_models.py makes some of them into ones of bytes.
 
-    python bench/export_models.py FOLDER [--only NAME]
+    python bench/export_models.py FOLDER [--only NAME] [--vision]
 
 Every ``NAME.onnx`` comes with ``NAME.json``: an object of inputs, each with ``dtype``, ``shape`` and ``high``
 (integers are drawn from [0, high), floats from a normal distribution; ``ones`` for masks).
@@ -218,6 +219,62 @@ def _tagger() -> Export:
     return Export(Tagger(), {"words": _tokens(1, 64, 10000)}, ["scores"], 10000, traced=True, opset=17)
 
 
+class Named(nn.Module):
+    """What a module that answers with a dictionary, or a list of them, answers as a tuple."""
+
+    def __init__(self, module: nn.Module, listed: bool) -> None:
+        super().__init__()
+        self.module = module
+        self.listed = listed
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        found = self.module([x[0]])[0] if self.listed else self.module(x)
+        return tuple(found.values())
+
+
+def _timm(name: str, size: int = 224) -> Callable[[], Export]:
+    def make() -> Export:
+        import timm
+
+        module = timm.create_model(name, pretrained=False)
+        return Export(module, {"x": torch.randn(1, 3, size, size)}, ["y"], traced=True, opset=17)
+
+    return make
+
+
+def _torchvision(part: str, name: str, shape: tuple[int, ...]) -> Callable[[], Export]:
+    def make() -> Export:
+        import importlib
+
+        room = importlib.import_module(f"torchvision.models{part}")
+        none = {} if part in ("", ".video") else {"weights_backbone": None}
+        module = getattr(room, name)(weights=None, **none)
+        named = {".detection": True, ".segmentation": False}
+        if part in named:
+            module = Named(module, named[part])
+        return Export(module, {"x": torch.rand(shape)}, [], traced=True, opset=17)
+
+    return make
+
+
+VISION: dict[str, Callable[[], Export]] = {
+    "mobilenetv2": _timm("mobilenetv2_100"),
+    "mobilenetv3": _timm("mobilenetv3_large_100"),
+    "efficientnet_b0": _timm("efficientnet_b0"),
+    "ghostnet": _timm("ghostnet_100"),
+    "resnet18": _timm("resnet18"),
+    "regnety_008": _timm("regnety_008"),
+    "convnext_tiny": _timm("convnext_tiny"),
+    "swin_tiny": _timm("swin_tiny_patch4_window7_224"),
+    "mobilevit_s": _timm("mobilevit_s", 256),
+    "resnext50": _torchvision("", "resnext50_32x4d", (1, 3, 224, 224)),
+    "maxvit": _torchvision("", "maxvit_t", (1, 3, 224, 224)),
+    "r3d_18": _torchvision(".video", "r3d_18", (1, 3, 8, 112, 112)),
+    "lraspp": _torchvision(".segmentation", "lraspp_mobilenet_v3_large", (1, 3, 320, 320)),
+    "ssdlite": _torchvision(".detection", "ssdlite320_mobilenet_v3_large", (1, 3, 320, 320)),
+    "fasterrcnn": _torchvision(".detection", "fasterrcnn_mobilenet_v3_large_320_fpn", (1, 3, 320, 320)),
+}
+
 MODELS: dict[str, Callable[[], Export]] = {
     "bert_base": _bert,
     "bert_base_dynamic": lambda: _bert(dynamic=True),
@@ -237,13 +294,13 @@ MODELS: dict[str, Callable[[], Export]] = {
 def export(name: str, folder: Path) -> None:
     """Write one model and what its inputs look like."""
     torch.manual_seed(0)
-    model = MODELS[name]()
+    model = (MODELS | VISION)[name]()
     module = model.module.eval()
     path = folder / f"{name}.onnx"
     args = tuple(model.inputs.values())
     common: dict[str, Any] = {
         "input_names": list(model.inputs),
-        "output_names": model.outputs,
+        "output_names": model.outputs or None,
         "opset_version": model.opset,
     }
     with torch.no_grad(), warnings.catch_warnings():
@@ -286,11 +343,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="those with this in their name")
+    parser.add_argument("--vision", action="store_true", help="networks for images")
     parser.add_argument("--missing", action="store_true", help="leave out what is already in the folder")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     failed = False
-    for name in MODELS:
+    for name in VISION if options.vision else MODELS:
         if options.only not in name or (options.missing and (options.folder / f"{name}.json").exists()):
             continue
         try:

@@ -1,0 +1,71 @@
+"""Makes models of bytes of those that bench/export_models.py wrote, for bench/cpu.py.
+
+Needs ``onnxruntime``, whose quantization tools it uses. Statically (``NAME_qdq.onnx``: each operator between
+QuantizeLinear and DequantizeLinear, weights by channel, calibrated with numbers drawn at random); or dynamically
+(``NAME_int8.onnx``), where inputs of matrix products are quantised in each run.
+
+    python bench/quantize_models.py FOLDER [--static mobilenetv2,resnet18] [--dynamic bert_base]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+
+class Noise(CalibrationDataReader):
+    """A few inputs of normally distributed numbers, as the model's description says."""
+
+    def __init__(self, described: dict[str, dict[str, Any]]) -> None:
+        random = np.random.default_rng(0)
+        shapes = {name: value["shape"] for name, value in described.items()}
+        self._feeds = iter(
+            [
+                {name: random.normal(size=shape).astype("float32") for name, shape in shapes.items()}
+                for _ in range(4)
+            ]
+        )
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._feeds, None)
+
+
+def quantize(folder: Path, name: str, static: bool) -> None:
+    """Write the quantised model and its description beside the model."""
+    source = folder / f"{name}.onnx"
+    described = folder / f"{name}.json"
+    target = folder / f"{name}_{'qdq' if static else 'int8'}.onnx"
+    with tempfile.TemporaryDirectory() as work:
+        prepared = Path(work) / "prepared.onnx"
+        quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+        if static:
+            reader = Noise(json.loads(described.read_text()))
+            quantize_static(str(prepared), str(target), reader, per_channel=True, weight_type=QuantType.QInt8)
+        else:
+            quantize_dynamic(str(prepared), str(target), weight_type=QuantType.QInt8)
+    shutil.copy(described, target.with_suffix(".json"))
+    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+
+
+def main() -> None:
+    """Quantise the models that are named and there."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--static", default="mobilenetv2,resnet18")
+    parser.add_argument("--dynamic", default="bert_base")
+    options = parser.parse_args()
+    for names, static in ((options.static, True), (options.dynamic, False)):
+        for name in filter(None, names.split(",")):
+            quantize(options.folder, name, static)
+
+
+if __name__ == "__main__":
+    main()
