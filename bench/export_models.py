@@ -1,9 +1,10 @@
 """Exports models with random weights at their real sizes, for bench/cpu.py.
 
-Transformers need ``torch``, ``transformers`` and ``onnxscript``, networks for images (``--vision``) ``timm`` and
-``torchvision``, too, which nothing else here does: give this script a virtual environment of its own (torch's wheels
-for the CPU alone are enough). Nothing is downloaded: the models are built from their configurations. What it writes
-is large (about 3 GB) and is not to be committed. bench/quantize_models.py makes some of them into ones of bytes.
+Transformers need ``torch``, ``transformers`` and ``onnxscript``, networks for images (``--vision``)
+``timm`` and ``torchvision``, too, which nothing else here does: give this script a virtual environment
+of its own (torch's wheels for the CPU alone are enough). Nothing is downloaded: the models are built
+from their configurations. What it writes is large (about 3 GB) and is not to be committed.
+bench/quantize_models.py makes some of them into ones of bytes.
 
     python bench/export_models.py FOLDER [--only NAME] [--vision]
 

@@ -1,8 +1,8 @@
 """Makes models of bytes of those that bench/export_models.py wrote, for bench/cpu.py.
 
-Needs ``onnxruntime``, whose quantization tools it uses. Statically (``NAME_qdq.onnx``: each operator between
-QuantizeLinear and DequantizeLinear, weights by channel, calibrated with numbers drawn at random); or dynamically
-(``NAME_int8.onnx``), where inputs of matrix products are quantised in each run.
+Needs ``onnxruntime``, whose quantization tools it uses. Statically (``NAME_qdq.onnx``: each operator
+between QuantizeLinear and DequantizeLinear, weights by channel, calibrated with numbers drawn at
+random); or dynamically (``NAME_int8.onnx``), where inputs of matrix products are quantised in each run.
 
     python bench/quantize_models.py FOLDER [--static mobilenetv2,resnet18] [--dynamic bert_base]
 """
