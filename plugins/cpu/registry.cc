@@ -11,6 +11,7 @@ const Registry& Registry::get() {
     add_control_flow(&all);
     add_elementwise(&all);
     add_conv(&all);
+    add_deform(&all);
     add_gemm(&all);
     add_generators(&all);
     add_indexing(&all);

@@ -11,6 +11,7 @@ void add_attention(Registry* registry);
 void add_control_flow(Registry* registry);
 void add_elementwise(Registry* registry);
 void add_conv(Registry* registry);
+void add_deform(Registry* registry);
 void add_gemm(Registry* registry);
 void add_generators(Registry* registry);
 void add_indexing(Registry* registry);

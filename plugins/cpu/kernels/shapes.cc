@@ -1,5 +1,6 @@
 // Operators that compute shapes, or only rename memory.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels.h"
 
@@ -120,6 +121,26 @@ Kernel bit_cast(Prepare& p) {
   return nullptr;
 }
 
+// Dropout with a mask, which says that nothing is left out; without one it is elementwise, see lower.cc.
+std::string supports_mask(const Node& node) {
+  if (node.out(1) == nullptr) return "it has no mask";
+  const Value* training = node.version >= 12 ? node.in(2) : nullptr;
+  if (training != nullptr && (training->constant == nullptr || *training->constant->as<bool>())) {
+    return "training is not supported";
+  }
+  return node.version < 10 ? "a mask that is not of bools" : "";
+}
+
+Kernel dropout_mask(Prepare& p) {
+  const size_t elements = static_cast<size_t>(p.in(0).count());
+  if (p.wants(0)) {
+    p.out(0, p.type(0), p.dims(0));
+    p.alias(0, 0);
+  }
+  p.out(1, DType::kBool, p.dims(0));
+  return [elements](const Args& args) { std::memset(args.out(1), 1, elements); };
+}
+
 }  // namespace
 
 void add_shapes(Registry* registry) {
@@ -129,6 +150,7 @@ void add_shapes(Registry* registry) {
   registry->add({.type = "Flatten", .prepare = flatten});
   registry->add({.type = "Identity", .prepare = [](Prepare& p) { return rename(p, p.dims(0)); }});
   registry->add({.type = "BitCast", .supports = bits_fit, .prepare = bit_cast});
+  registry->add({.type = "Dropout", .supports = supports_mask, .prepare = dropout_mask, .min_version = 7});
   registry->add({.type = "Shape", .prepare = shape});
   registry->add({.type = "Size", .prepare = [](Prepare& p) -> Kernel {
                    p.give(0, make_tensor<int64_t>(DType::kInt64, {}, {p.in(0).count()}));
