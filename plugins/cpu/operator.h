@@ -220,6 +220,8 @@ class Registry {
   void add(Operator op) { operators_.emplace(std::string(op.domain) + "." + op.type, std::move(op)); }
   // Null, with the reason in `why` if that is not null.
   const Operator* find(const Node& node, std::string* why = nullptr) const;
+  // Whether there is an operator of the node's domain, type and version, whatever its inputs are.
+  bool knows(const Node& node) const;
 
  private:
   std::unordered_multimap<std::string, Operator> operators_;

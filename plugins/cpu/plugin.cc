@@ -97,7 +97,7 @@ bool whole(const Ep& ep, const OrtNode* origin) {
   api.check(api.ort->Node_GetNumSubgraphs(origin, &count));
   node.domain = domain == nullptr || std::strcmp(domain, "ai.onnx") == 0 ? "" : domain;
   node.type = type;
-  if (Registry::get().find(node) == nullptr) {
+  if (!Registry::get().knows(node)) {
     return false;
   }
   std::vector<const OrtGraph*> graphs(count);

@@ -677,6 +677,16 @@ void Planner::add_step(Kernel kernel, const std::vector<uint32_t>& in, const std
 bool Planner::plan_node(size_t n) {
   const Node& node = *graph_.nodes[n];
   const Operator& op = *program_.operators_[n];
+  if (const Signature* signature = program_.signatures_[n]) {
+    std::vector<DType> types;
+    for (const Value* value : node.inputs) {
+      types.push_back(value == nullptr ? DType::kUndefined : known_[value->index].desc.type);
+    }
+    const std::string wrong = why_not_inputs(*signature, node, types);
+    if (!wrong.empty()) {
+      invalid(node.label() + ": " + wrong);
+    }
+  }
   const auto is_known = [&](const Value* value) {
     return value == nullptr || known_[value->index].content != nullptr;
   };
@@ -1020,6 +1030,7 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
       throw Error(ORT_NOT_IMPLEMENTED, node->label() + ": " + why);
     }
     operators_.push_back(op);
+    signatures_.push_back(signature_of(*node));
   }
 }
 

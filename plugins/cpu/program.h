@@ -11,6 +11,7 @@
 
 #include "operator.h"
 #include "recorder.h"
+#include "signature.h"
 
 namespace ephost::cpu {
 
@@ -67,9 +68,10 @@ class Program {
 
   std::shared_ptr<Graph> graph_;
   Options options_;
-  std::vector<TensorPtr> packable_;                                            // Between those two.
-  std::vector<const Operator*> operators_;                                     // For each node.
-  std::mutex mutex_;                                                           // Of the plans' tables.
+  std::vector<TensorPtr> packable_;           // Between those two.
+  std::vector<const Signature*> signatures_;  // For each node; null for one that is not the standard's.
+  std::vector<const Operator*> operators_;    // For each node.
+  std::mutex mutex_;                          // Of the plans' tables.
   std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.
   std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
 };

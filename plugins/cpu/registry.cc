@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 #include "operator.h"
+#include "signature.h"
 
 namespace ephost::cpu {
 
@@ -37,6 +38,30 @@ const Registry& Registry::get() {
   return registry;
 }
 
+namespace {
+
+// What is wrong with the node's inputs as the graph declares them.
+std::string why_not_declared(const Node& node) {
+  const Signature* const signature = signature_of(node);
+  if (signature == nullptr) {
+    return node.in(0) == nullptr && !node.inputs.empty() ? "its first input is missing" : "";
+  }
+  std::vector<DType> types;
+  for (const Value* value : node.inputs) {
+    types.push_back(value == nullptr ? DType::kUndefined : value->type);
+  }
+  return why_not_inputs(*signature, node, types);
+}
+
+}  // namespace
+
+bool Registry::knows(const Node& node) const {
+  const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
+  return std::any_of(begin, end, [&](const auto& entry) {
+    return entry.second.min_version <= node.version && node.version <= entry.second.max_version;
+  });
+}
+
 const Operator* Registry::find(const Node& node, std::string* why) const {
   std::string reason = "there is no such operator here";
   const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
@@ -58,6 +83,9 @@ const Operator* Registry::find(const Node& node, std::string* why) const {
           wrong = "'" + value->name + "' has the type " + name_of(value->type);
         }
       }
+    }
+    if (wrong.empty()) {
+      wrong = why_not_declared(node);
     }
     if (wrong.empty() && op.supports != nullptr) {
       wrong = op.supports(node);

@@ -1,0 +1,50 @@
+"""Graphs and tensors that break the standard's rules: refused by the CPU plugin, and never a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+TRIES = int(os.environ.get("EPHOST_FUZZ_TRIES", "900"))
+
+
+def test_the_table_of_signatures_is_what_the_standard_says() -> None:
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "operator_signatures.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    table = (ROOT / "plugins" / "cpu" / "signatures.inc").read_text().splitlines()
+    assert len(table) > 400
+    assert set(table) <= set(made.stdout.splitlines())  # a later standard may have more
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_broken_graphs_and_tensors_end_in_errors(tmp_path: Path, part: int) -> None:
+    seed = os.environ.get("EPHOST_FUZZ_SEED", "1")
+    first = part * (TRIES // 3)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.plugins.cpu.cpu_fuzz_worker", seed, str(first), str(first + TRIES // 3),
+         str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=2900,
+        cwd=ROOT,
+        env={**os.environ, "EPHOST_CPU_PLUGIN": "0"},
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (
+        f"exit code {done.returncode} on try {(tmp_path / 'try').read_text()} of seed {seed}\n"
+        f"{done.stderr[-4000:]}"
+    )
+    ended = json.loads(done.stdout)
+    ran = sum(count for how, count in ended.items() if how.startswith(("ran", "not run")))
+    assert ran > TRIES // 12, ended  # most reach the plugin's kernels, or what checks their inputs
+    assert ended.get("ran", 0) > 0, ended
