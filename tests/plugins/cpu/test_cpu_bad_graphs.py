@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-TRIES = int(os.environ.get("EPHOST_FUZZ_TRIES", "900"))
+TRIES = int(os.environ.get("EPHOST_FUZZ_TRIES", "600"))
 
 
 def test_the_table_of_signatures_is_what_the_standard_says() -> None:
