@@ -103,7 +103,8 @@ void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, u
     high = std::max(high, limits[2 * part + 1]);
   }
   const float step = high == low ? 1.0f : (high - low) / 255.0f;
-  const int point = static_cast<int>(std::nearbyint(std::clamp(0.0f - low / step, 0.0f, 255.0f)));
+  const float middle = std::nearbyint(std::clamp(0.0f - low / step, 0.0f, 255.0f));
+  const int point = std::isfinite(middle) ? static_cast<int>(middle) : 0;  // Where an input is infinite.
   *scale = step;
   *zero = static_cast<uint8_t>(point);
   parallel_for(n, kGrain, [&](int64_t i, int64_t end) {

@@ -73,6 +73,14 @@ def test_dynamic_quantization_finds_the_range(cpu_plugin: Cpu, shape: tuple[int,
     assert not y.any()
 
 
+def test_dynamic_quantization_of_an_infinity_gives_the_zero_point_zero(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    feeds = {"x": np.array([1, -np.inf, 2], np.float32)}
+    _, scale, zero = cpu_plugin.run(make_model([node], feeds, ["y", "s", "z"]), feeds)
+    assert np.isinf(scale)
+    assert zero == 0
+
+
 @given(
     m=st.integers(1, 60),
     k=st.integers(1, 70),
