@@ -71,6 +71,9 @@ Kernel constant_of_shape(Prepare& p) {
 }
 
 void range(Run& run) {
+  for (int i = 0; i < 3; ++i) {
+    if (run.in(i).count() != 1) run.invalid("start, limit and step have to be single numbers");
+  }
   with_type(run.in(0).type, [&](auto zero) {
     using T = decltype(zero);
     using A = arithmetic_t<T>;

@@ -8,7 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from ephost.errors import InvalidArgument
+from onnx import TensorProto, helper
+
+from tests.plugins.cpu.conftest import Cpu
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIES = int(os.environ.get("EPHOST_FUZZ_TRIES", "600"))
@@ -24,6 +29,20 @@ def test_the_table_of_signatures_is_what_the_standard_says() -> None:
     table = (ROOT / "plugins" / "cpu" / "signatures.inc").read_text().splitlines()
     assert len(table) > 400
     assert set(table) <= set(made.stdout.splitlines())  # a later standard may have more
+
+
+def test_a_range_to_no_number_is_refused(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("Range", ["start", "limit", "delta"], ["y"])
+    feeds = {"start": np.int64(0), "limit": np.zeros(0, np.int64), "delta": np.int64(1)}
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in feeds],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, ["n"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(InvalidArgument, match="single numbers"):
+        cpu_plugin.run(model, {name: np.asarray(value) for name, value in feeds.items()})
 
 
 @pytest.mark.parametrize("part", range(3))
