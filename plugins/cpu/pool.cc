@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -14,6 +15,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <set>
@@ -56,6 +59,22 @@ void wait_until(const Done& done) {
 
 class Team;
 
+// A thread of a team.
+struct Worker {
+#ifdef __linux__
+  // Linux wakes a thread where it ran last, and on some machines looks no further: where its waker computes
+  // now it would wait for all of a run. So it is told to run elsewhere, until it sleeps again.
+  pid_t thread = 0;
+  cpu_set_t allowed = {};
+  std::atomic<bool> asleep{false};
+  std::atomic<bool> moved{false};
+#endif
+  void falls_asleep();
+  void is_awake();
+  // What the thread that is about to wake it does.
+  void leave(int processor_of_caller);
+};
+
 // What the calling thread is in the region that it works for.
 struct Place {
   Team* team = nullptr;  // Null in a region of one rank.
@@ -78,8 +97,8 @@ class Team {
     uint16_t size, next;
   };
   bool take(Place* place);
-  void work();
-  void sleep();
+  void work(Worker* worker);
+  void sleep(Worker* worker);
   bool waiting() const {
     const Ticket ticket = ticket_.load(std::memory_order_seq_cst);
     return ticket.next < ticket.size;
@@ -96,7 +115,7 @@ class Team {
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<uint32_t> alarm_{0};
   std::atomic<bool> expected_{false};
-  int workers_ = 0;
+  std::deque<Worker> workers_;
 };
 
 // The calling thread's scope and region.
@@ -168,7 +187,7 @@ bool Team::take(Place* place) {
 }
 
 void Team::begin(int ranks, void (*function)(void*), void* data) {
-  for (; workers_ < ranks - 1; ++workers_) {
+  while (static_cast<int>(workers_.size()) < ranks - 1) {
     // Signals are for the threads of the program that this is a part of.
 #ifdef __linux__
     sigset_t all, before;
@@ -176,10 +195,12 @@ void Team::begin(int ranks, void (*function)(void*), void* data) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
 #endif
     bool started = true;
+    Worker* const worker = &workers_.emplace_back();
     try {
-      std::thread([this] { work(); }).detach();
+      std::thread([this, worker] { work(worker); }).detach();
     } catch (const std::system_error&) {
       started = false;  // No more threads are to be had: the ranks are taken by those that are there.
+      workers_.pop_back();
     }
 #ifdef __linux__
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -193,6 +214,10 @@ void Team::begin(int ranks, void (*function)(void*), void* data) {
   ticket_.store(Ticket{last.region + 1, static_cast<uint16_t>(ranks), 1}, std::memory_order_seq_cst);
   const int sleepers = sleepers_.load(std::memory_order_seq_cst);
   if (sleepers > 0) {
+#ifdef __linux__
+    const int here = sched_getcpu();
+    for (Worker& worker : workers_) worker.leave(here);
+#endif
     alarm_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers < ranks) {
       alarm_.notify_all();
@@ -222,9 +247,40 @@ void Team::barrier() {
   wait_until([&] { return phase_.load(std::memory_order_acquire) != phase; });
 }
 
-void Team::work() {
+void Worker::falls_asleep() {
+#ifdef __linux__
+  if (moved.exchange(false, std::memory_order_acq_rel)) {
+    sched_setaffinity(thread, sizeof(allowed), &allowed);
+  }
+  asleep.store(true, std::memory_order_release);
+#endif
+}
+
+void Worker::is_awake() {
+#ifdef __linux__
+  asleep.store(false, std::memory_order_relaxed);
+#endif
+}
+
+void Worker::leave([[maybe_unused]] int processor_of_caller) {
+#ifdef __linux__
+  if (processor_of_caller < 0 || !asleep.load(std::memory_order_acquire)) {
+    return;
+  }
+  cpu_set_t others = allowed;
+  CPU_CLR(static_cast<size_t>(processor_of_caller), &others);
+  if (CPU_COUNT(&others) > 0) {
+    moved.store(true, std::memory_order_release);
+    sched_setaffinity(thread, sizeof(others), &others);
+  }
+#endif
+}
+
+void Team::work(Worker* worker) {
 #ifdef __linux__
   pthread_setname_np(pthread_self(), "ephost-cpu");
+  worker->thread = static_cast<pid_t>(syscall(SYS_gettid));
+  sched_getaffinity(0, sizeof(worker->allowed), &worker->allowed);
 #endif
   for (;;) {
     while (take(&self.place)) {
@@ -243,7 +299,7 @@ void Team::work() {
       const auto waited = Clock::now() - start;
       if (waited >
           (expected_.load(std::memory_order_relaxed) ? Clock::duration(kSpinInRun) : kSpinAfterRun)) {
-        sleep();
+        sleep(worker);
         break;
       }
       std::this_thread::yield();
@@ -251,13 +307,15 @@ void Team::work() {
   }
 }
 
-void Team::sleep() {
+void Team::sleep(Worker* worker) {
+  worker->falls_asleep();
   const uint32_t before = alarm_.load(std::memory_order_seq_cst);
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   if (!waiting()) {
     alarm_.wait(before, std::memory_order_seq_cst);
   }
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  worker->is_awake();
 }
 
 int count_cores() {
