@@ -31,12 +31,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from side_by_side import HOSTS, SOURCE, package_models
+from side_by_side import HOSTS, PAUSE, SOURCE, package_models
 
 TOLERANCE = 2e-3
 LIMITS = {"run": 0.9, "run of any": 1.2, "open": 1.0, "memory": 1.0, "claimed": 0.95}
-# Seconds between two measurements. After 30 ms some of the threads of onnxruntime are still spinning.
-PAUSE = 0.1
 
 Inputs = dict[str, dict[str, Any]]
 

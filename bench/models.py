@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from side_by_side import HOSTS, SOURCE, Row, arguments, package_models, report, temporary_folder
+from side_by_side import HOSTS, PAUSE, SOURCE, Row, arguments, package_models, report, temporary_folder
 
 DIMENSIONS = {  # for dimensions that a model leaves open
     "ch_PP-OCRv4_det_infer": (1, 3, 320, 320),
@@ -82,6 +82,7 @@ def measure(model: str, folder: Path, rounds: int) -> dict[str, float]:
         order = list(HOSTS)
         for at in range(-2, rounds):
             for host in order:
+                time.sleep(PAUSE)
                 stdin, stdout = workers[host].stdin, workers[host].stdout
                 assert stdin is not None and stdout is not None
                 print(file=stdin, flush=True)

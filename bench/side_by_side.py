@@ -27,6 +27,9 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
+# Seconds between measurements of hosts in processes of their own: onnxruntime's threads spin for more than 30 ms
+# after a run.
+PAUSE = 0.1
 HOSTS = ("onnxruntime", "ephost")
 SOURCE = Path(__file__).resolve().parent.parent / "host"
 if SOURCE.is_dir() and str(SOURCE) not in sys.path:

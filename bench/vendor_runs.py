@@ -26,7 +26,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from side_by_side import HOSTS, SOURCE, Row, adds, arguments, report, temporary_folder
+from side_by_side import HOSTS, PAUSE, SOURCE, Row, adds, arguments, report, temporary_folder
 
 sys.path.insert(0, str(SOURCE.parent / "tests" / "vendor"))
 from real_models import feeds_for, models, prepare
@@ -137,6 +137,7 @@ def compared(vendor: str, model: str, folder: Path, rounds: int, limit: float) -
         order, began = list(HOSTS), time.monotonic()
         for at in range(0 if first > _SLOW else -2, rounds):
             for host in order:
+                time.sleep(PAUSE)
                 seconds = _ask(workers[host], host, calls)
                 if at >= 0:
                     samples[host].append(seconds)
