@@ -27,8 +27,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-# Seconds between measurements of hosts in processes of their own: onnxruntime's threads spin for more than 30 ms
-# after a run.
+# Seconds between the turns of hosts in processes of their own: threads of onnxruntime spin for over 30 ms.
 PAUSE = 0.1
 HOSTS = ("onnxruntime", "ephost")
 SOURCE = Path(__file__).resolve().parent.parent / "host"
