@@ -131,7 +131,7 @@ class Cpu:
         return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cpu_plugin() -> Iterator[Cpu]:
     """The plugin, registered under a name of the tests' own."""
     ephost.register_execution_provider_library(NAME, cpu.get_library_path())
