@@ -6,7 +6,8 @@ import re
 from fnmatch import fnmatchcase
 
 import ephost
-from conftest import ROOT
+
+from tests.host.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "abi-coverage.md").read_text()
 LEFT = PAGE[PAGE.index("## What is left") :]

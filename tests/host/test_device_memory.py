@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT, run_python
 from onnx import TensorProto, helper, numpy_helper
 from plugin_harness import build_plugin
+
+from tests.host.conftest import ROOT, run_python
 
 node = helper.make_node
 HOSTS = ["ephost", "onnxruntime"]

@@ -15,12 +15,13 @@ import ephost.interchange
 import numpy as np
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
-from conftest import ROOT
 from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice
 from ephost.errors import Fail, InvalidArgument, NotImplemented
 from onnx import helper, numpy_helper
 from plugin_harness import build_plugin
+
+from tests.host.conftest import ROOT
 
 X = np.array([[1, -5, 2], [0, 1, -1]], np.float32)
 Y = np.full((2, 3), 2, np.float32)
