@@ -14,8 +14,7 @@ namespace {
 
 // ---- Windows
 
-// Calls visit(output, where its channel begins, taps inside of the input, their number, taps inside of the
-// padded input) for each output.
+// Calls visit(output, where its channel begins, taps inside of the input, their number) for each output.
 template <typename Visit>
 void for_windows(const Dims& dims, const Window& w, const Visit& visit) {
   const size_t rank = w.rank();
@@ -26,10 +25,10 @@ void for_windows(const Dims& dims, const Window& w, const Visit& visit) {
       int64_t rest = i % out_size;
       int64_t at[8] = {};
       for (size_t d = rank; d-- > 0; rest /= w.out[d]) at[d] = rest % w.out[d];
-      int64_t n = 0, padded = 0;
+      int64_t n = 0;
       for (int64_t k = 0; k < taps; ++k) {
         int64_t from = 0;
-        bool in_input = true, in_pads = true;
+        bool in_input = true;
         int64_t stride_of_tap = taps;
         rest = k;
         for (size_t d = 0; d < rank; ++d) {
@@ -38,13 +37,11 @@ void for_windows(const Dims& dims, const Window& w, const Visit& visit) {
           rest %= stride_of_tap;
           const int64_t position = at[d] * w.strides[d] - w.begin[d] + tap * w.dilations[d];
           in_input = in_input && position >= 0 && position < w.in[d];
-          in_pads = in_pads && position < w.in[d] + w.end[d];
           from = from * w.in[d] + position;
         }
-        padded += in_pads;
         if (in_input) inside[static_cast<size_t>(n++)] = from;
       }
-      visit(i, i / out_size * in_size, inside.data(), n, padded);
+      visit(i, i / out_size * in_size, inside.data(), n);
     }
   });
 }
@@ -56,7 +53,7 @@ Kernel max_loops(const Dims& dims, const Window& w, bool column_major) {
     const T* x = args.in<T>(0);
     T* y = args.out<T>(0);
     int64_t* indices = args.out<int64_t>(1);
-    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n, int64_t) {
+    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n) {
       T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                     : std::numeric_limits<T>::lowest();
       int64_t where = 0;
@@ -216,7 +213,7 @@ Kernel norm_loops(const Dims& dims, const Window& w, T power) {
   return [=](const Args& args) {
     const T* x = args.in<T>(0);
     T* y = args.out<T>(0);
-    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n, int64_t) {
+    for_windows(dims, w, [&](int64_t i, int64_t base, const int64_t* taps, int64_t n) {
       T sum = 0;
       for (int64_t k = 0; k < n; ++k) {
         const T value = std::abs(x[base + taps[k]]);

@@ -375,10 +375,9 @@ Kernel by_table(Prepare& p, const Function& function) {
   };
 }
 
-// What "ephost.QLinearTable" computes of each element, by the name and the attributes of ONNX's operator;
-// null for what it does not know.
-std::function<float(float)> function_of(const Node& node) {
-  const std::string name = node.s("function", "");
+// What ONNX's operator of this name computes of each element, with the node's attributes; nothing without a
+// name, and null for what is not known here.
+std::function<float(float)> function_of(const Node& node, const std::string& name) {
   if (name.empty()) return [](float x) { return x; };
   if (name == "Sigmoid") return [](float x) { return 1 / (1 + std::exp(-x)); };
   if (name == "Tanh") return [](float x) { return std::tanh(x); };
@@ -475,17 +474,17 @@ void add_quantize(Registry* registry) {
   };
   add("QLinearAdd", [](Prepare& p) { return bytewise(p, [](float a, float b) { return a + b; }); });
   add("QLinearMul", [](Prepare& p) { return bytewise(p, [](float a, float b) { return a * b; }); });
-  add("QLinearSigmoid",
-      [](Prepare& p) { return by_table(p, [](float x) { return 1 / (1 + std::exp(-x)); }); });
-  add("QLinearLeakyRelu", [](Prepare& p) {
-    return by_table(p, [alpha = p.node.f("alpha", 0.01f)](float x) { return x >= 0 ? x : alpha * x; });
-  });
+  add("QLinearSigmoid", [](Prepare& p) { return by_table(p, function_of(p.node, "Sigmoid")); });
+  add("QLinearLeakyRelu", [](Prepare& p) { return by_table(p, function_of(p.node, "LeakyRelu")); });
   add("QLinearGlobalAveragePool", global_average);
   registry->add(
       {.domain = "ephost",
        .type = "QLinearTable",
-       .supports = [](const Node& node) { return function_of(node) == nullptr ? "an unknown function" : ""; },
-       .prepare = [](Prepare& p) { return by_table(p, function_of(p.node)); },
+       .supports =
+           [](const Node& node) {
+             return function_of(node, node.s("function", "")) == nullptr ? "an unknown function" : "";
+           },
+       .prepare = [](Prepare& p) { return by_table(p, function_of(p.node, p.node.s("function", ""))); },
        .types = kBytewise,
        .any_layout = true});
 }
