@@ -2,79 +2,14 @@
 //
 // Channels lie last, in the input and in the output: the elements of a window are a few pieces of memory
 // then, which become one row of a matrix product (a few pixels at a time, in scratch memory), and output
-// channels its columns. A convolution of each channel on its own (depthwise) is done for some channels side
-// by side.
-#include <array>
+// channels its columns. A convolution of each channel on its own (depthwise) is in int8_depthwise.cc.
+#include "int8_conv.h"
+
 #include <cstring>
 
-#include "int8.h"
 #include "kernels.h"
-#include "window.h"
 
 namespace ephost::cpu {
-namespace {
-
-// A window in the numbers that loops over pixels want: divisions of 32 bits take half the time of those
-// of 64.
-struct Geometry {
-  int32_t rank = 0;
-  int32_t in[8], out[8], strides[8], begin[8];
-  int32_t kernel = 1, dilation = 1;  // Of the last dimension.
-  // For each tap of the dimensions before the last, how far it is from the window's first one.
-  std::vector<std::array<int32_t, 8>> lines;
-
-  explicit Geometry(const Window& w) : rank(static_cast<int32_t>(w.rank())) {
-    for (size_t d = 0; d < w.rank(); ++d) {
-      in[d] = static_cast<int32_t>(w.in[d]);
-      out[d] = static_cast<int32_t>(w.out[d]);
-      strides[d] = static_cast<int32_t>(w.strides[d]);
-      begin[d] = static_cast<int32_t>(w.begin[d]);
-    }
-    kernel = static_cast<int32_t>(w.kernel.back());
-    dilation = static_cast<int32_t>(w.dilations.back());
-    for (int64_t r = 0; r < count(w.kernel, 0, w.rank() - 1); ++r) {
-      std::array<int32_t, 8> line{};
-      int64_t rest = r;
-      for (size_t d = w.rank() - 1; d-- > 0; rest /= w.kernel[d]) {
-        line[d] = static_cast<int32_t>(rest % w.kernel[d] * w.dilations[d]);
-      }
-      lines.push_back(line);
-    }
-  }
-
-  // Where the window of an output row (all dimensions but the last) begins.
-  void start(int64_t row, int32_t* at) const {
-    int32_t rest = static_cast<int32_t>(row);
-    for (int32_t d = rank - 1; d-- > 0; rest /= out[d]) at[d] = rest % out[d] * strides[d] - begin[d];
-  }
-  // The row of the input that a line of the window is in; -1 where it is outside.
-  int64_t row_of(const int32_t* start, const std::array<int32_t, 8>& line) const {
-    int64_t row = 0;
-    for (int32_t d = 0; d < rank - 1; ++d) {
-      const int32_t at = start[d] + line[static_cast<size_t>(d)];
-      if (at < 0 || at >= in[d]) return -1;
-      row = row * in[d] + at;
-    }
-    return row;
-  }
-};
-
-struct Convolution {
-  Window window;
-  Dims out;
-  int64_t batch = 1, channels = 1, outputs = 1, groups = 1;
-  int64_t taps = 1, k = 1;  // Of a window; with the channels of a group.
-  int64_t in_size = 1, out_size = 1;
-  int x = 0, w = 1, x_zero = -1, w_zero = -1;
-  DType x_type = DType::kUint8, w_type = DType::kInt8;
-  int64_t w_zeros = 1;
-  bool pixels_alone =
-      false;  // A product of matrices: each pixel of the output is of the same one of the input.
-
-  int64_t group_in() const { return channels / groups; }
-  int64_t group_out() const { return outputs / groups; }
-  bool depthwise() const { return groups == channels && outputs == channels && channels > 1; }
-};
 
 Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
   Convolution c;
@@ -117,50 +52,25 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
   return c;
 }
 
-// Weights in the form that the kernels want.
-struct Weights {
-  std::vector<Panels> groups;  // Of each group: [taps, channels] x [outputs].
-  // Depthwise: for some channels at a time the pairs of taps, less zero points; and the sums of a channel's.
-  std::vector<int16_t> pairs;
-  std::vector<int32_t> sums;
-};
+namespace {
 
-Weights pack(const Convolution& c, const void* weights, const void* zero) {
+// Weights of each group, [taps, channels] x [outputs].
+using Weights = std::vector<Panels>;
+
+Weights pack(const Convolution& c, const void* weights) {
   Weights made;
   const uint8_t* const from = static_cast<const uint8_t*>(weights);
-  if (!c.depthwise()) {
-    std::vector<uint8_t> turned(static_cast<size_t>(c.group_out() * c.k));
-    for (int64_t group = 0; group < c.groups; ++group) {
-      const uint8_t* mine = from + group * c.group_out() * c.k;
-      for (int64_t o = 0; o < c.group_out(); ++o) {
-        for (int64_t i = 0; i < c.group_in(); ++i) {
-          for (int64_t t = 0; t < c.taps; ++t) {
-            turned[static_cast<size_t>(o * c.k + t * c.group_in() + i)] = mine[o * c.k + i * c.taps + t];
-          }
+  std::vector<uint8_t> turned(static_cast<size_t>(c.group_out() * c.k));
+  for (int64_t group = 0; group < c.groups; ++group) {
+    const uint8_t* mine = from + group * c.group_out() * c.k;
+    for (int64_t o = 0; o < c.group_out(); ++o) {
+      for (int64_t i = 0; i < c.group_in(); ++i) {
+        for (int64_t t = 0; t < c.taps; ++t) {
+          turned[static_cast<size_t>(o * c.k + t * c.group_in() + i)] = mine[o * c.k + i * c.taps + t];
         }
       }
-      made.groups.push_back(make_panels(turned.data(), c.w_type, c.k, c.group_out(), true));
     }
-    return made;
-  }
-  const int64_t blocks = (c.channels + kChannels - 1) / kChannels, pairs = (c.taps + 1) / 2;
-  made.pairs.resize(static_cast<size_t>(blocks * pairs * 2 * kChannels));
-  made.sums.resize(static_cast<size_t>(c.channels));
-  for (int64_t block = 0; block < blocks; ++block) {
-    for (int64_t pair = 0; pair < pairs; ++pair) {
-      int16_t both[2][kChannels] = {};
-      for (int64_t t = 2 * pair; t < std::min(c.taps, 2 * pair + 2); ++t) {
-        for (int64_t l = 0; l < kChannels && block * kChannels + l < c.channels; ++l) {
-          const int64_t channel = block * kChannels + l;
-          const int value = zero_of(c.w_type, from, channel * c.taps + t) -
-                            zero_of(c.w_type, zero, c.w_zeros == 1 ? 0 : channel);
-          both[t % 2][l] = static_cast<int16_t>(value);
-          made.sums[static_cast<size_t>(channel)] += value;
-        }
-      }
-      simd().quantized.interleave_taps(both[0], both[1],
-                                       made.pairs.data() + (block * pairs + pair) * 2 * kChannels);
-    }
+    made.push_back(make_panels(turned.data(), c.w_type, c.k, c.group_out(), true));
   }
   return made;
 }
@@ -178,35 +88,26 @@ struct Plan {
   size_t scratch = 0;      // Bytes, for each thread.
 };
 
-Plan plan_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
-  Plan plan(convolution_of(p, x, w, x_zero, w_zero));
+Plan plan_of(Prepare& p, const Convolution& of) {
+  Plan plan(of);
   const Convolution& c = plan.c;
-  p.require(x, Layout::kChannelsLast);
-  const TensorPtr constant = p.constant(w);
-  const TensorPtr zeros = c.w_zero < 0 ? nullptr : p.constant(c.w_zero);
-  if (constant != nullptr && (c.w_zero < 0 || zeros != nullptr)) {
-    const void* zero = zeros == nullptr ? nullptr : zeros->data;
-    std::string key = "int8 convolution " + std::to_string(c.groups);
-    if (zero != nullptr && c.depthwise()) {
-      key.append(static_cast<const char*>(zero), static_cast<size_t>(c.w_zeros));
-    }
-    plan.weights = Prepare::packed<Weights>(
-        constant, key, [&] { return std::make_shared<Weights>(pack(c, constant->data, zero)); });
+  p.require(c.x, Layout::kChannelsLast);
+  const TensorPtr constant = p.constant(c.w);
+  if (constant != nullptr) {
+    plan.weights = Prepare::packed<Weights>(constant, "int8 convolution " + std::to_string(c.groups), [&] {
+      return std::make_shared<Weights>(pack(c, constant->data));
+    });
   }
-  if (c.depthwise()) {
-    plan.scratch = static_cast<size_t>((c.channels + kChannels) * static_cast<int64_t>(sizeof(int32_t)));
-  } else {
-    // Rows of a task stay in the second cache.
-    constexpr int64_t kElements = 48 << 10;
-    plan.stride = (c.k + 1) / 2 * 2;
-    plan.pixels = std::clamp<int64_t>(kElements / plan.stride / kRows * kRows, kRows, 8 * kRows);
-    const int64_t tasks = c.batch * c.groups * ((c.out_size + plan.pixels - 1) / plan.pixels);
-    const int64_t panels = (c.group_out() + kColumns - 1) / kColumns;
-    plan.parts = std::clamp<int64_t>((4 * p.threads() + tasks - 1) / std::max<int64_t>(1, tasks), 1, panels);
-    if (p.threads() == 1) plan.parts = 1;
-    plan.scratch = static_cast<size_t>(plan.pixels * (plan.stride * static_cast<int64_t>(sizeof(int16_t)) +
-                                                      static_cast<int64_t>(sizeof(int32_t))));
-  }
+  // Rows of a task stay in the second cache.
+  constexpr int64_t kElements = 48 << 10;
+  plan.stride = (c.k + 1) / 2 * 2;
+  plan.pixels = std::clamp<int64_t>(kElements / plan.stride / kRows * kRows, kRows, 8 * kRows);
+  const int64_t tasks = c.batch * c.groups * ((c.out_size + plan.pixels - 1) / plan.pixels);
+  const int64_t panels = (c.group_out() + kColumns - 1) / kColumns;
+  plan.parts = std::clamp<int64_t>((4 * p.threads() + tasks - 1) / std::max<int64_t>(1, tasks), 1, panels);
+  if (p.threads() == 1) plan.parts = 1;
+  plan.scratch = static_cast<size_t>(plan.pixels * (plan.stride * static_cast<int64_t>(sizeof(int16_t)) +
+                                                    static_cast<int64_t>(sizeof(int32_t))));
   plan.scratch = (plan.scratch + 63) & ~size_t{63};
   p.scratch(plan.scratch * static_cast<size_t>(p.threads()));
   return plan;
@@ -271,75 +172,8 @@ void run(const Plan& plan, const Args& args, const Emit& emit) {
   const int zero = zero_of(c.x_type, c.x_zero < 0 ? nullptr : args.in<void>(c.x_zero));
   const void* const w_zero = c.w_zero < 0 ? nullptr : args.in<void>(c.w_zero);
   Weights made;
-  if (plan.weights == nullptr) made = pack(c, args.in<void>(c.w), w_zero);
+  if (plan.weights == nullptr) made = pack(c, args.in<void>(c.w));
   const Weights& weights = plan.weights == nullptr ? made : *plan.weights;
-
-  if (c.depthwise()) {
-    const int64_t pairs = (c.taps + 1) / 2, blocks = (c.channels + kChannels - 1) / kChannels;
-    const auto depthwise = c.x_type == DType::kInt8 ? simd.depthwise_signed : simd.depthwise_unsigned;
-    const Geometry& g = plan.geometry;
-    const int64_t width = g.out[g.rank - 1], rows = c.out_size / std::max<int64_t>(1, width);
-    // What lies outside of the image; it also fills up the last pair.
-    const std::vector<uint8_t> outside(static_cast<size_t>(c.channels + kChannels),
-                                       static_cast<uint8_t>(zero));
-    parallel_for(
-        c.batch * rows, std::max<int64_t>(1, kGrain / (width * c.channels * c.taps + 1)),
-        [&](int64_t i, int64_t end) {
-          std::vector<const uint8_t*> lines(g.lines.size());
-          std::vector<const uint8_t*> taps(static_cast<size_t>(2 * pairs), outside.data()), here(taps.size());
-          std::vector<uint8_t> tail(static_cast<size_t>(2 * pairs * kChannels));
-          int32_t* const sums = reinterpret_cast<int32_t*>(args.scratch<char>() +
-                                                           static_cast<size_t>(thread_rank()) * plan.scratch);
-          for (; i < end; ++i) {
-            const uint8_t* image = x + i / rows * c.in_size * c.channels;
-            int32_t start[8];
-            g.start(i % rows, start);
-            const int32_t in_width = g.in[g.rank - 1];
-            for (size_t r = 0; r < lines.size(); ++r) {
-              const int64_t row = g.row_of(start, g.lines[r]);
-              lines[r] = row < 0 ? nullptr : image + row * in_width * c.channels;
-            }
-            // From one pixel to the next all taps move by the same, as long as the window is inside of the
-            // lines.
-            const int64_t step = g.strides[g.rank - 1] * c.channels, reach = (g.kernel - 1) * g.dilation;
-            bool was_inside = false;
-            for (int64_t o = 0; o < width; ++o) {
-              const int32_t begin = static_cast<int32_t>(o) * g.strides[g.rank - 1] - g.begin[g.rank - 1];
-              const bool is_inside = begin >= 0 && begin + reach < in_width;
-              const uint8_t** tap = taps.data();
-              for (const uint8_t* line : lines) {
-                if (is_inside && was_inside) {
-                  for (int32_t k = 0; k < g.kernel; ++k) *tap++ += line == nullptr ? 0 : step;
-                  continue;
-                }
-                for (int32_t k = 0; k < g.kernel; ++k) {
-                  const int32_t at = begin + k * g.dilation;
-                  *tap++ =
-                      line == nullptr || at < 0 || at >= in_width ? outside.data() : line + at * c.channels;
-                }
-              }
-              was_inside = is_inside;
-              for (int64_t block = 0; block < blocks; ++block) {
-                const int64_t channel = block * kChannels, left = c.channels - channel;
-                if (left >= kChannels) {
-                  for (size_t t = 0; t < taps.size(); ++t) here[t] = taps[t] + channel;
-                } else {
-                  // Not to read behind the end of the image.
-                  for (size_t t = 0; t < taps.size(); ++t) {
-                    here[t] = tail.data() + t * kChannels;
-                    std::memcpy(tail.data() + t * kChannels, taps[t] + channel, static_cast<size_t>(left));
-                  }
-                }
-                depthwise(here.data(), pairs, weights.pairs.data() + block * pairs * 2 * kChannels,
-                          sums + channel);
-              }
-              if (zero != 0) simd.subtract(sums, c.channels, weights.sums.data(), 1, zero);
-              emit((i * width + o) * c.channels, 0, 1, c.channels, sums, 0);
-            }
-          }
-        });
-    return;
-  }
 
   std::vector<int32_t> zeros(static_cast<size_t>(c.outputs));
   bool subtract = false;
@@ -373,7 +207,7 @@ void run(const Plan& plan, const Args& args, const Emit& emit) {
               if (subtract) row_sums[i] = simd.total(row, c.k);
             }
           }
-          const Panels& columns = weights.groups[static_cast<size_t>(group)];
+          const Panels& columns = weights[static_cast<size_t>(group)];
           for (int64_t panel = panels * part / plan.parts; panel < panels * (part + 1) / plan.parts;
                ++panel) {
             const int64_t column = panel * kColumns, wide = std::min<int64_t>(kColumns, group_out - column);
@@ -393,8 +227,16 @@ void run(const Plan& plan, const Args& args, const Emit& emit) {
 }
 
 Kernel conv_integer(Prepare& p) {
-  const Plan plan = plan_of(p, 0, 1, 2, 3);
-  p.out(0, DType::kInt32, plan.c.out, Layout::kChannelsLast);
+  const Convolution c = convolution_of(p, 0, 1, 2, 3);
+  p.out(0, DType::kInt32, c.out, Layout::kChannelsLast);
+  if (c.depthwise()) {
+    return [depthwise = Depthwise(p, c), n = static_cast<size_t>(c.outputs)](const Args& args) {
+      int32_t* out = args.out<int32_t>(0);
+      depthwise.run(
+          args, [&](int64_t at, const int32_t* sums) { std::memcpy(out + at, sums, n * sizeof(int32_t)); });
+    };
+  }
+  const Plan plan = plan_of(p, c);
   return [plan](const Args& args) {
     int32_t* out = args.out<int32_t>(0);
     const int64_t outputs = plan.c.outputs;
@@ -409,28 +251,41 @@ Kernel conv_integer(Prepare& p) {
 // x, scale, zero, w, scale, zero, scale of y, zero of y, bias as int32.
 Kernel qlinear_conv(Prepare& p) {
   p.expect(p.node.i("channels_last", 0) == 0, "channels come first");
-  const Plan plan = plan_of(p, 0, 3, 2, 5);
+  const Convolution c = convolution_of(p, 0, 3, 2, 5);
   const DType to = p.type(7);
-  const int64_t w_scales = p.in(4).count(), outputs = plan.c.outputs;
+  const int64_t w_scales = p.in(4).count(), outputs = c.outputs;
   const bool biased = p.inputs() > 8 && p.has(8);
   p.expect(p.in(1).count() == 1 && p.in(6).count() == 1 && p.in(7).count() == 1 &&
                (w_scales == 1 || w_scales == outputs) && (!biased || p.in(8).count() == outputs),
            "scales or bias do not fit the channels");
-  p.out(0, to, plan.c.out, Layout::kChannelsLast);
-  return [plan, to, w_scales, biased, outputs](const Args& args) {
+  p.out(0, to, c.out, Layout::kChannelsLast);
+  // Sums to bytes; the vector is where the scales lie.
+  const auto as_bytes = [to, w_scales, biased](const Args& args, std::vector<float>* scales) {
     const float x_scale = *args.in<float>(1), y_scale = *args.in<float>(6);
-    std::vector<float> scales(static_cast<size_t>(w_scales));
-    for (size_t i = 0; i < scales.size(); ++i) scales[i] = x_scale * args.in<float>(4)[i] / y_scale;
-    const int step = w_scales == 1 ? 0 : 1;
-    const int32_t* bias = biased ? args.in<int32_t>(8) : nullptr;
-    const Quantized::Bytes as = {bias,       scales.data(), step, zero_of(to, args.in<void>(7)),
-                                 lowest(to), highest(to)};
+    for (int64_t i = 0; i < w_scales; ++i) scales->push_back(x_scale * args.in<float>(4)[i] / y_scale);
+    return Quantized::Bytes{biased ? args.in<int32_t>(8) : nullptr, scales->data(), w_scales == 1 ? 0 : 1,
+                            zero_of(to, args.in<void>(7)),          lowest(to),     highest(to)};
+  };
+  if (c.depthwise()) {
+    return [as_bytes, depthwise = Depthwise(p, c), outputs](const Args& args) {
+      std::vector<float> scales;
+      const Quantized::Bytes as = as_bytes(args, &scales);
+      uint8_t* out = args.out<uint8_t>(0);
+      depthwise.run(args, [&](int64_t at, const int32_t* sums) {
+        simd().quantized.to_bytes(sums, 0, 1, outputs, as, out + at, outputs);
+      });
+    };
+  }
+  const Plan plan = plan_of(p, c);
+  return [plan, as_bytes, outputs](const Args& args) {
+    std::vector<float> scales;
+    const Quantized::Bytes as = as_bytes(args, &scales);
     uint8_t* out = args.out<uint8_t>(0);
     run(plan, args,
         [&](int64_t at, int64_t channel, int rows, int64_t n, const int32_t* sums, int64_t stride) {
           Quantized::Bytes here = as;
-          here.scale += step * channel;
-          if (bias != nullptr) here.bias += channel;
+          here.scale += as.step * channel;
+          if (as.bias != nullptr) here.bias += channel;
           simd().quantized.to_bytes(sums, stride, rows, n, here, out + at, outputs);
         });
   };
