@@ -230,11 +230,7 @@ Kernel conv_integer(Prepare& p) {
   const Convolution c = convolution_of(p, 0, 1, 2, 3);
   p.out(0, DType::kInt32, c.out, Layout::kChannelsLast);
   if (c.depthwise()) {
-    return [depthwise = Depthwise(p, c), n = static_cast<size_t>(c.outputs)](const Args& args) {
-      int32_t* out = args.out<int32_t>(0);
-      depthwise.run(
-          args, [&](int64_t at, const int32_t* sums) { std::memcpy(out + at, sums, n * sizeof(int32_t)); });
-    };
+    return [depthwise = Depthwise(p, c)](const Args& args) { depthwise.run(args, args.out<int32_t>(0)); };
   }
   const Plan plan = plan_of(p, c);
   return [plan](const Args& args) {
@@ -267,13 +263,9 @@ Kernel qlinear_conv(Prepare& p) {
                             zero_of(to, args.in<void>(7)),          lowest(to),     highest(to)};
   };
   if (c.depthwise()) {
-    return [as_bytes, depthwise = Depthwise(p, c), outputs](const Args& args) {
+    return [as_bytes, depthwise = Depthwise(p, c)](const Args& args) {
       std::vector<float> scales;
-      const Quantized::Bytes as = as_bytes(args, &scales);
-      uint8_t* out = args.out<uint8_t>(0);
-      depthwise.run(args, [&](int64_t at, const int32_t* sums) {
-        simd().quantized.to_bytes(sums, 0, 1, outputs, as, out + at, outputs);
-      });
+      depthwise.run(args, as_bytes(args, &scales), args.out<uint8_t>(0));
     };
   }
   const Plan plan = plan_of(p, c);

@@ -79,18 +79,27 @@ class Depthwise {
  public:
   // Has the input's channels brought to the end, and asks for scratch memory.
   Depthwise(Prepare& p, const Convolution& of);
-  // Calls emit(element, sums) for each pixel of the output, whose first channel is that element of it; the
-  // sums are of all channels.
-  void run(const Args& args, const std::function<void(int64_t element, const int32_t* sums)>& emit) const;
+  // Computes bytes; `as` has one scale, or one for each channel.
+  void run(const Args& args, const Quantized::Bytes& as, uint8_t* out) const;
+  // Computes the sums.
+  void run(const Args& args, int32_t* out) const;
 
  private:
   struct Weights;
   std::shared_ptr<Weights> pack(const void* weights, const void* zero) const;
+  void compute(const Args& args, const Quantized::Bytes* as, uint8_t* y, int32_t* sums) const;
 
   Convolution c_;
   Geometry geometry_;
   std::shared_ptr<Weights> weights_;  // Null if only the run knows them.
-  size_t scratch_ = 0;                // Bytes, for each thread.
+  int64_t wide_ = 0;                  // Channels that are computed: at least 16.
+  std::vector<DepthwiseBlock> blocks_;
+  int64_t packed_ = 0;  // Channels of all blocks.
+  bool is_three_ = false;
+  std::vector<int> order_;  // Of the taps, in pairs.
+  // Along the last dimension: the pixels whose window is inside of the input.
+  int64_t inside_ = 0, inside_end_ = 0;
+  size_t shared_ = 0, scratch_ = 0;  // Bytes, for all threads and for each.
 };
 
 }  // namespace ephost::cpu

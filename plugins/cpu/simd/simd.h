@@ -97,6 +97,36 @@ struct WinogradOutput {
   int64_t y, x;  // Of the tile's first output; what lies outside is not written.
 };
 
+// Channels of a convolution of each channel on its own that are computed side by side: 32 or 16.
+struct DepthwiseBlock {
+  int64_t channel;  // The first one.
+  int64_t packed;   // As many as all blocks before have; blocks may have channels in common.
+  bool wide;
+};
+// A line of pixels of such a convolution of bytes, of whole windows. Of `wide` channels of a block, with c
+// one of them and h = c % 16:
+// - weights are cut into 16 * high + low; those of a pair of taps lie as [low, high][h / 8][c / 16][h %
+// 8][2],
+// - numbers lie as [h / 4][c / 16][h % 4].
+struct DepthwiseLine {
+  // 2 * pairs taps of the first pixel, the next one's being `step` further. Where `is_three` holds they are
+  // those of a window of 3x3 in the order of kThree, with the same distances in each line.
+  const uint8_t* const* taps;
+  int64_t step, pixels, pairs;
+  int64_t group;  // Pairs whose sums fit into 16 bits.
+  bool is_three, is_signed;
+  const DepthwiseBlock* blocks;
+  int64_t count;
+  const int8_t* weights;
+  const int32_t* start;  // What the sums begin with. Signed bytes are taken as x + 128, unsigned.
+  const float* scales;
+  int64_t channels;  // From a pixel of the output to the next one.
+  int zero, low;     // As Quantized::Bytes has them.
+  uint8_t* y;        // (sums * scales), rounded; or null, and the sums go to:
+  int32_t* sums;
+};
+inline constexpr int kThree[] = {0, 3, 1, 4, 2, 5, 6, 7, 8};
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
@@ -126,6 +156,7 @@ struct Simd {
   // (x - mean) * factor * scale + bias; `scale` may be null, and so may `bias`.
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
+  void (*depthwise)(const DepthwiseLine& line) = nullptr;
   Quantized quantized = {};
 };
 

@@ -231,6 +231,58 @@ def test_integer_convolutions_are_exact(
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("channels", [7, 16, 20, 43, 80])
+@pytest.mark.parametrize(("kernel", "dilations"), [((3, 3), 1), ((3, 3), 2), ((5, 5), 1), ((7, 2), 1)])
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_convolutions_of_each_channel_on_its_own_are_exact(
+    cpu_plugin: Cpu, channels: int, kernel: tuple[int, int], dilations: int, strides: int, dtype: type
+) -> None:
+    x, w = _bytes(dtype, 2, channels, 13, 15), _bytes(np.int8, channels, 1, *kernel)
+    # Sums as large as they can be, of either sign, at some places.
+    info = np.iinfo(dtype)
+    x[0, :, :8] = info.max
+    w[0], w[1] = 127, -128
+    attributes = {
+        "strides": [strides] * 2,
+        "dilations": [dilations] * 2,
+        "pads": [1, 0, 3, 2],
+        "group": channels,
+    }
+    for zero, w_zero, threads in ((info.min, 0, 1), (info.min + 119, 0, 2), (info.max, 3, 2)):
+        # Weights may be further from their zero point than a byte reaches.
+        w_type = np.int8 if w_zero == 0 else np.uint8
+        weights = w if w_zero == 0 else (w.astype(int) + 128).astype(np.uint8)
+        exact = _convolve(
+            x.astype(np.int64) - zero,
+            weights.astype(np.int64) - w_zero,
+            strides,
+            [1, 0, 3, 2],
+            dilations,
+            channels,
+        )
+        feeds = {"x": x}
+        constants = {"w": weights, "xz": dtype(zero), "wz": w_type(w_zero)}
+        node = helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], **attributes)
+        model = make_model([node], feeds, ["y"], constants)
+        (found,) = cpu_plugin.run(model, feeds, intra_op_num_threads=threads)
+        assert np.array_equal(found, exact)
+        # Scales that are powers of two, so that what lies between two bytes is known.
+        bias = RNG.integers(-9000, 9000, channels).astype(np.int32)
+        scale = np.float32(2.0) ** -RNG.integers(6, 12, channels).astype(np.float32)
+        constants |= {
+            "xs": np.float32(1), "ws": scale, "wzs": np.full(channels, w_zero, w_type),
+            "ys": np.float32(1), "yz": dtype(info.min + 100), "b": bias,
+        }  # fmt: skip
+        names = ["x", "xs", "xz", "w", "ws", "wzs", "ys", "yz", "b"]
+        node = helper.make_node("QLinearConv", names, ["y"], **attributes)
+        constants.pop("wz")
+        model = make_model([node], feeds, ["y"], constants)
+        (found,) = cpu_plugin.run(model, feeds, intra_op_num_threads=threads)
+        scaled = (exact + bias.reshape(-1, 1, 1)) * scale.astype(np.float64).reshape(-1, 1, 1)
+        assert np.array_equal(found, _quantized(scaled, np.asarray(constants["yz"]), dtype))
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("by_channel", [False, True])
 def test_quantized_convolution_with_bias(cpu_plugin: Cpu, dtype: type, by_channel: bool) -> None:
