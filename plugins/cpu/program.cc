@@ -6,6 +6,7 @@
 
 #include "../compiler/half.h"
 #include "fuse.h"
+#include "kernels/strided.h"
 
 namespace ephost::cpu {
 namespace {
@@ -136,61 +137,40 @@ void Run::invalid(const std::string& message) const { ephost::invalid(node.label
 Kernel make_reorder(const Desc& from, Layout to) {
   const int64_t batch = from.dims[0], channels = from.dims[1];
   const int64_t inner = count(from.dims, 2, from.dims.size());
-  const size_t size = size_of(from.type);
-  // Where element (n, c, s) lies, in either layout.
-  struct Walk {
-    int64_t block, blocks, channel_step, inner_step;
-  };
-  const auto walk = [&](Layout layout) -> Walk {
-    const int64_t block = block_of(layout);
+  const int64_t from_block = block_of(from.layout), to_block = block_of(to),
+                block = std::max(from_block, to_block), blocks = (channels + block - 1) / block;
+  if (std::min(from_block, to_block) > 1) {
+    fail("a change from one blocked layout to another");  // Goes by way of a plain one.
+  }
+  // Strides of [batch, blocks of channels, channels of a block, inner].
+  const auto strides = [&](Layout layout) -> Dims {
     switch (layout) {
       case Layout::kPlain:
-        return {1, channels, inner, 1};
+        return {channels * inner, block * inner, inner, 1};
       case Layout::kChannelsLast:
-        return {1, channels, 1, channels};
+        return {channels * inner, block, 1, channels};
       default:
-        return {block, (channels + block - 1) / block, block * inner, block};
+        return {blocks * block * inner, block * inner, 1, block};
     }
   };
-  const Walk a = walk(from.layout), b = walk(to);
-  const int64_t a_batch = a.block * a.blocks * inner, b_batch = b.block * b.blocks * inner;
-  const auto run = [=](auto zero, const Args& args) {
-    using T = decltype(zero);
-    const T* in = args.in<T>(0);
-    T* out = args.out<T>(0);
-    // Some pixels of all channels at a time, which stay in the first cache however far apart they lie.
-    constexpr int64_t kPixels = 32;
-    const int64_t tiles = (inner + kPixels - 1) / kPixels, stored = b.block * b.blocks;
-    parallel_for(
-        batch * tiles, std::max<int64_t>(1, kGrain / (kPixels * stored + 1)), [&](int64_t i, int64_t end) {
-          for (; i < end; ++i) {
-            const int64_t n = i / tiles, begin = i % tiles * kPixels, stop = std::min(inner, begin + kPixels);
-            for (int64_t c = 0; c < stored; ++c) {
-              T* to_row = out + n * b_batch + c / b.block * b.channel_step + c % b.block;
-              if (c >= channels) {
-                for (int64_t s = begin; s < stop; ++s) to_row[s * b.inner_step] = T{};
-                continue;
-              }
-              const T* row = in + n * a_batch + c / a.block * a.channel_step + c % a.block;
-              for (int64_t s = begin; s < stop; ++s) to_row[s * b.inner_step] = row[s * a.inner_step];
-            }
-          }
-        });
-  };
+  const Dims in = strides(from.layout), out = strides(to);
+  const size_t size = size_of(from.type);
+  const int64_t whole = channels / block, rest = channels - whole * block;
+  const StridedCopy most(size, {batch, whole, block, inner}, in, out);
+  if (rest == 0) return [most](const Args& args) { most(args.in<void>(0), args.out<void>(0)); };
+  const StridedCopy others(size, {batch, rest, inner}, {in[0], in[2], in[3]}, {out[0], out[2], out[3]},
+                           whole * in[1], whole * out[1]);
+  // The last block is filled up with zeros.
+  const size_t fill = to_block == 1 ? 0 : static_cast<size_t>(block - rest) * size;
   return [=](const Args& args) {
-    switch (size) {
-      case 1:
-        run(uint8_t{}, args);
-        break;
-      case 2:
-        run(uint16_t{}, args);
-        break;
-      case 4:
-        run(uint32_t{}, args);
-        break;
-      default:
-        run(uint64_t{}, args);
-        break;
+    most(args.in<void>(0), args.out<void>(0));
+    others(args.in<void>(0), args.out<void>(0));
+    if (fill == 0) return;
+    char* last = args.out<char>(0) + (whole * out[1] + rest) * static_cast<int64_t>(size);
+    for (int64_t n = 0; n < batch; ++n, last += out[0] * static_cast<int64_t>(size)) {
+      for (int64_t i = 0; i < inner; ++i) {
+        std::memset(last + i * block * static_cast<int64_t>(size), 0, fill);
+      }
     }
   };
 }

@@ -66,6 +66,78 @@ void transpose<uint32_t>(const char* in, char* out, int64_t rows, int64_t column
     }
   }
 }
+
+// Lines of 16 bytes become columns. Each round brings what lies half of the lines apart next to each other,
+// so that after as many rounds as the number of lines has bits every line is one of what was a column.
+template <size_t n, typename Low, typename High>
+inline void turn(__m128i (&lines)[n], const Low& unpack_low, const High& unpack_high) {
+  for (size_t round = 1; round < n; round *= 2) {
+    __m128i next[n];
+    for (size_t i = 0; i < n / 2; ++i) {
+      next[2 * i] = unpack_low(lines[i], lines[i + n / 2]);
+      next[2 * i + 1] = unpack_high(lines[i], lines[i + n / 2]);
+    }
+    for (size_t i = 0; i < n; ++i) lines[i] = next[i];
+  }
+}
+inline void turn(__m128i (&lines)[16]) {
+  turn(
+      lines, [](__m128i a, __m128i b) { return _mm_unpacklo_epi8(a, b); },
+      [](__m128i a, __m128i b) { return _mm_unpackhi_epi8(a, b); });
+}
+inline void turn(__m128i (&lines)[8]) {
+  turn(
+      lines, [](__m128i a, __m128i b) { return _mm_unpacklo_epi16(a, b); },
+      [](__m128i a, __m128i b) { return _mm_unpackhi_epi16(a, b); });
+}
+
+// Of small cells: as many at a time as 16 bytes have.
+template <typename Cell>
+void transpose_small(const char* in, char* out, int64_t rows, int64_t columns, int64_t in_step,
+                     int64_t out_step) {
+  constexpr int64_t kCell = sizeof(Cell), kSide = 16 / kCell;
+  const auto one = [&](int64_t r, int64_t c) {
+    move<Cell>(in + c * in_step + r * kCell, out + r * out_step + c * kCell);
+  };
+  const auto each = [&](int64_t r, int64_t end, int64_t c) {
+    for (; r < end; ++r) {
+      for (int64_t i = c; i < columns; ++i) one(r, i);
+    }
+  };
+  int64_t r = 0;
+  for (; r + kSide <= rows; r += kSide) {
+    int64_t c = 0;
+    for (; c < columns; c += kSide) {
+      const int64_t wide = std::min(kSide, columns - c);
+      // What is written beyond a short line is the next line's, which comes later.
+      const int64_t safe = wide == kSide ? kSide : out_step == wide * kCell ? kSide - kSide / wide - 1 : 0;
+      if (safe <= 0) break;
+      __m128i lines[kSide];
+      for (int64_t i = 0; i < kSide; ++i) {
+        lines[i] = i < wide
+                       ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + (c + i) * in_step + r * kCell))
+                       : _mm_setzero_si128();
+      }
+      turn(lines);
+      for (int64_t i = 0; i < safe; ++i) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (r + i) * out_step + c * kCell), lines[i]);
+      }
+      each(r + safe, r + kSide, c);
+    }
+    if (c < columns) each(r, r + kSide, c);
+  }
+  each(r, rows, 0);
+}
+template <>
+void transpose<uint8_t>(const char* in, char* out, int64_t rows, int64_t columns, int64_t in_step,
+                        int64_t out_step) {
+  transpose_small<uint8_t>(in, out, rows, columns, in_step, out_step);
+}
+template <>
+void transpose<uint16_t>(const char* in, char* out, int64_t rows, int64_t columns, int64_t in_step,
+                         int64_t out_step) {
+  transpose_small<uint16_t>(in, out, rows, columns, in_step, out_step);
+}
 #endif
 
 }  // namespace
@@ -139,6 +211,10 @@ StridedCopy::StridedCopy(size_t size, const Dims& dims, const Dims& in_strides, 
     }
   }
   const int64_t cell = static_cast<int64_t>(cell_);
+  // Columns are what is contiguous in the output, if anything is.
+  const auto columns =
+      std::find_if(all.rbegin(), all.rend(), [&](const Dim& dim) { return dim.out == cell; });
+  if (columns != all.rend()) std::rotate(columns.base() - 1, columns.base(), all.end());
   columns_ = all.back();
   all.pop_back();
   rows_are_runs_ = columns_.in == cell && columns_.out == cell;
