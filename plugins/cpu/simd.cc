@@ -5,15 +5,16 @@
 #include <iterator>
 
 // EPHOST_ISAS is a list by CMake: X(namespace, name) for each instruction set, the best one last.
-#define X(space, name)                   \
-  namespace ephost::cpu::space {         \
-  void fill_elementwise(Simd* table);    \
-  void fill_gemm(Simd* table);           \
-  void fill_nibbles(Simd* table);        \
-  void fill_winograd(Simd* table);       \
-  void fill_rows(Simd* table);           \
-  void fill_depthwise(Simd* table);      \
-  void fill_quantized(Quantized* table); \
+#define X(space, name)                            \
+  namespace ephost::cpu::space {                  \
+  void fill_elementwise(Simd* table);             \
+  void fill_gemm(Simd* table);                    \
+  void fill_nibbles(Simd* table);                 \
+  void fill_winograd(Simd* table);                \
+  void fill_rows(Simd* table);                    \
+  void fill_depthwise(Simd* table);               \
+  void fill_quantized(Quantized* table);          \
+  void fill_quantized_products(Quantized* table); \
   }
 EPHOST_ISAS
 #undef X
@@ -34,15 +35,16 @@ Simd choose() {
     void (*fill)(Simd*);
   };
   const Set sets[] = {
-#define X(space, name)                         \
-  {name, EPHOST_HAVE(name), [](Simd* table) {  \
-     space::fill_elementwise(table);           \
-     space::fill_gemm(table);                  \
-     space::fill_nibbles(table);               \
-     space::fill_winograd(table);              \
-     space::fill_rows(table);                  \
-     space::fill_depthwise(table);             \
-     space::fill_quantized(&table->quantized); \
+#define X(space, name)                                  \
+  {name, EPHOST_HAVE(name), [](Simd* table) {           \
+     space::fill_elementwise(table);                    \
+     space::fill_gemm(table);                           \
+     space::fill_nibbles(table);                        \
+     space::fill_winograd(table);                       \
+     space::fill_rows(table);                           \
+     space::fill_depthwise(table);                      \
+     space::fill_quantized(&table->quantized);          \
+     space::fill_quantized_products(&table->quantized); \
    }},
       EPHOST_ISAS
 #undef X

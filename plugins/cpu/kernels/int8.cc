@@ -1,5 +1,6 @@
 #include "int8.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -15,62 +16,158 @@ std::string not_single(const Node& node, const std::vector<size_t>& inputs) {
   return "";
 }
 
-Rows make_rows(const void* matrix, DType type, int64_t m, int64_t k, const void* zero, int step,
-               bool with_sums) {
-  Rows rows;
-  rows.m = m;
-  rows.k = k;
-  rows.stride = (k + 1) / 2 * 2;
-  if (with_sums) rows.sums.resize(static_cast<size_t>(m));
-  rows.memory = allocate(static_cast<size_t>(m * rows.stride) * sizeof(int16_t));
-  int16_t* out = static_cast<int16_t*>(rows.memory.get());
-  const Quantized& simd = ephost::cpu::simd().quantized;
-  parallel_for(m, std::max<int64_t>(1, kGrain / (k + 1)), [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) {
-      int16_t* row = out + i * rows.stride;
-      const int point = zero_of(type, zero, i * step);
-      if (type == DType::kInt8) {
-        simd.widen_signed(static_cast<const int8_t*>(matrix) + i * k, k, point, row);
-      } else {
-        simd.widen_unsigned(static_cast<const uint8_t*>(matrix) + i * k, k, point, row);
-      }
-      if (with_sums) rows.sums[static_cast<size_t>(i)] = simd.total(row, k);
-      if (rows.stride != k) row[k] = 0;
-    }
-  });
-  return rows;
+namespace {
+
+// Columns [column, column + kColumns) of some rows of a matrix [k, n], or [n, k] if it is transposed, made
+// signed. Those that it does not have are 0.
+void read_signed(const uint8_t* from, uint8_t flip, int64_t k, int64_t n, bool transposed, int64_t row,
+                 int rows, int64_t column, int8_t (*to)[kColumns]) {
+  const int64_t columns = std::min<int64_t>(kColumns, n - column);
+  const int64_t have = std::min<int64_t>(rows, k - row);
+  if (have < rows || columns < kColumns) std::memset(to, 0, static_cast<size_t>(rows * kColumns));
+  for (int64_t r = 0; r < have && !transposed; ++r) {
+    const uint8_t* line = from + (row + r) * n + column;
+    for (int64_t c = 0; c < columns; ++c) to[r][c] = static_cast<int8_t>(line[c] ^ flip);
+  }
+  for (int64_t c = 0; c < columns && transposed; ++c) {
+    const uint8_t* line = from + (column + c) * k + row;
+    for (int64_t r = 0; r < have; ++r) to[r][c] = static_cast<int8_t>(line[r] ^ flip);
+  }
 }
 
-Panels make_panels(const void* matrix, DType type, int64_t k, int64_t n, bool transposed) {
+void make_wide(Panels* panels, const uint8_t* from, uint8_t flip, bool transposed) {
+  const int64_t k = panels->k, n = panels->n, pairs = panels->pairs(), size = pairs * 2 * kColumns;
+  panels->wide = true;
+  panels->memory = allocate(static_cast<size_t>(panels->count() * size) * sizeof(int16_t));
+  int16_t* const memory = static_cast<int16_t*>(panels->memory.get());
+  parallel_for(panels->count(), std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t p, int64_t end) {
+    for (; p < end; ++p) {
+      int16_t* to = memory + p * size;
+      int32_t* const sums = panels->sums.data() + p * kColumns;
+      for (int64_t pair = 0; pair < pairs; ++pair, to += 2 * kColumns) {
+        int8_t rows[2][kColumns];
+        read_signed(from, flip, k, n, transposed, pair * 2, 2, p * kColumns, rows);
+        for (int c = 0; c < kColumns; ++c) {
+          to[2 * c] = rows[0][c];
+          to[2 * c + 1] = rows[1][c];
+          sums[c] += rows[0][c] + rows[1][c];
+        }
+      }
+    }
+  });
+}
+
+// False if bytes cannot hold too many of the fours.
+bool make_bytes(Panels* panels, const uint8_t* from, uint8_t flip, bool transposed) {
+  const Quantized& simd = ephost::cpu::simd().quantized;
+  constexpr int64_t kHalf = 2 * kColumns;  // Bytes of four k's of half of the columns.
+  const int64_t k = panels->k, n = panels->n, fours = panels->fours(), size = fours * 2 * kHalf;
+  // What is left over of half a panel takes half of the time of its fours, and wide ones a third longer than
+  // bytes.
+  const int64_t most = fours * panels->count() * 2 / 3;
+  struct Rest {
+    std::vector<int8_t> weights;
+    std::vector<int32_t> places;
+  };
+  std::vector<Rest> rests(static_cast<size_t>(2 * panels->count()));
+  std::atomic<int64_t> total{0};
+  panels->memory = allocate(static_cast<size_t>(panels->count() * size));
+  int8_t* const memory = static_cast<int8_t*>(panels->memory.get());
+  parallel_for(panels->count(), std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t p, int64_t end) {
+    for (; p < end && total.load(std::memory_order_relaxed) <= most; ++p) {
+      int8_t* to = memory + p * size;
+      int32_t* const sums = panels->sums.data() + p * kColumns;
+      Rest* const mine = rests.data() + 2 * p;
+      for (int64_t four = 0; four < fours; ++four, to += 2 * kHalf) {
+        int8_t rows[4][kColumns], rest[2 * kHalf];
+        read_signed(from, flip, k, n, transposed, four * 4, 4, p * kColumns, rows);
+        for (int c = 0; c < kColumns; ++c) sums[c] += rows[0][c] + rows[1][c] + rows[2][c] + rows[3][c];
+        const int halves = simd.interleave(rows, to, rest);
+        for (int half = 0; half < 2; ++half) {
+          if ((halves >> half & 1) == 0) continue;
+          const int8_t* weights = rest + half * kHalf;
+          mine[half].weights.insert(mine[half].weights.end(), weights, weights + kHalf);
+          mine[half].places.push_back(static_cast<int32_t>(four));
+        }
+      }
+      total.fetch_add(static_cast<int64_t>(mine[0].places.size() + mine[1].places.size()),
+                      std::memory_order_relaxed);
+    }
+  });
+  if (total.load() > most) return false;
+  panels->first_rest.push_back(0);
+  for (const Rest& each : rests) {
+    panels->rest.insert(panels->rest.end(), each.weights.begin(), each.weights.end());
+    panels->places.insert(panels->places.end(), each.places.begin(), each.places.end());
+    panels->first_rest.push_back(static_cast<int32_t>(panels->places.size()));
+  }
+  return true;
+}
+
+}  // namespace
+
+Panels make_panels(const void* matrix, DType type, int64_t k, int64_t n, bool transposed, bool wide) {
   Panels panels;
   panels.k = k;
   panels.n = n;
-  panels.memory = allocate(static_cast<size_t>(panels.count() * panels.bytes()));
+  panels.sums.resize(static_cast<size_t>(panels.count() * kColumns));
   const uint8_t flip = static_cast<uint8_t>(shift_of(type));
   const uint8_t* from = static_cast<const uint8_t*>(matrix);
-  int8_t* to = static_cast<int8_t*>(panels.memory.get());
-  const Quantized& simd = ephost::cpu::simd().quantized;
-  parallel_for(panels.count(), std::max<int64_t>(1, kGrain / (panels.bytes() + 1)),
-               [&](int64_t p, int64_t end) {
-                 for (; p < end; ++p) {
-                   const int64_t column = p * kColumns, columns = std::min<int64_t>(kColumns, n - column);
-                   for (int64_t pair = 0; pair < panels.pairs(); ++pair) {
-                     uint8_t rows[2][kColumns];
-                     // What fills up the last pair is multiplied by the zeros that fill up the other matrix.
-                     std::memset(rows, flip, sizeof rows);
-                     for (int64_t r = 0; r < 2 && pair * 2 + r < k; ++r) {
-                       const int64_t at = pair * 2 + r;
-                       if (!transposed) {
-                         std::memcpy(rows[r], from + at * n + column, static_cast<size_t>(columns));
-                       } else {
-                         for (int64_t c = 0; c < columns; ++c) rows[r][c] = from[(column + c) * k + at];
-                       }
-                     }
-                     simd.interleave(rows[0], rows[1], flip, to + p * panels.bytes() + pair * 2 * kColumns);
-                   }
-                 }
-               });
+  if (wide || !make_bytes(&panels, from, flip, transposed)) {
+    std::fill(panels.sums.begin(), panels.sums.end(), 0);
+    make_wide(&panels, from, flip, transposed);
+  }
   return panels;
+}
+
+void make_row(const void* from, DType type, int64_t k, bool wide, void* row) {
+  const Quantized& simd = ephost::cpu::simd().quantized;
+  if (!wide && type == DType::kUint8) {
+    std::memcpy(row, from, static_cast<size_t>(k));
+  } else if (!wide) {
+    const uint8_t* x = static_cast<const uint8_t*>(from);
+    uint8_t* to = static_cast<uint8_t*>(row);
+    for (int64_t i = 0; i < k; ++i) to[i] = x[i] ^ 0x80;
+  } else if (type == DType::kInt8) {
+    simd.widen_signed(static_cast<const int8_t*>(from), k, static_cast<int16_t*>(row));
+  } else {
+    simd.widen_unsigned(static_cast<const uint8_t*>(from), k, static_cast<int16_t*>(row));
+  }
+}
+
+int32_t sum_of_row(const void* row, int64_t k, bool wide) {
+  const Quantized& simd = ephost::cpu::simd().quantized;
+  return wide ? simd.total_wide(static_cast<const int16_t*>(row), k)
+              : simd.total_bytes(static_cast<const uint8_t*>(row), k);
+}
+
+Rows make_rows(const void* matrix, DType type, int64_t m, const Panels& b, const void* zero, int step,
+               bool with_sums) {
+  Rows rows;
+  const int64_t k = b.k;
+  rows.m = m;
+  rows.wide = b.wide;
+  rows.stride = b.stride();
+  if (with_sums) rows.sums.resize(static_cast<size_t>(m));
+  const bool as_it_is = !b.wide && type == DType::kUint8 && rows.stride == k;
+  rows.data = matrix;
+  const int64_t size = rows.stride * (b.wide ? 2 : 1);
+  if (!as_it_is) {
+    rows.memory = allocate(static_cast<size_t>(m * size));
+    rows.data = rows.memory.get();
+  }
+  if (as_it_is && !with_sums) return rows;
+  parallel_for(m, std::max<int64_t>(1, kGrain / (k + 1)), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      char* row = static_cast<char*>(const_cast<void*>(rows.data)) + i * size;
+      if (!as_it_is) make_row(static_cast<const uint8_t*>(matrix) + i * k, type, k, b.wide, row);
+      if (with_sums) {
+        const int32_t point = zero_of(type, zero, i * step) + row_shift(type, b.wide);
+        rows.sums[static_cast<size_t>(i)] = sum_of_row(row, k, b.wide) - static_cast<int32_t>(k) * point;
+      }
+    }
+  });
+  return rows;
 }
 
 void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, uint8_t* zero) {

@@ -6,6 +6,7 @@
 #include "int8_conv.h"
 
 #include <cstring>
+#include <utility>
 
 #include "kernels.h"
 
@@ -54,13 +55,16 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
 
 namespace {
 
-// Weights of each group, [taps, channels] x [outputs].
+// Weights of each group, [taps, channels] x [outputs], all in the same form.
 using Weights = std::vector<Panels>;
 
-Weights pack(const Convolution& c, const void* weights) {
+// `once`: for one run.
+Weights pack(const Convolution& c, const void* weights, bool once) {
   Weights made;
   const uint8_t* const from = static_cast<const uint8_t*>(weights);
   std::vector<uint8_t> turned(static_cast<size_t>(c.group_out() * c.k));
+  // Bytes, unless one of the groups does not fit them.
+  bool wide = once;
   for (int64_t group = 0; group < c.groups; ++group) {
     const uint8_t* mine = from + group * c.group_out() * c.k;
     for (int64_t o = 0; o < c.group_out(); ++o) {
@@ -70,7 +74,14 @@ Weights pack(const Convolution& c, const void* weights) {
         }
       }
     }
-    made.push_back(make_panels(turned.data(), c.w_type, c.k, c.group_out(), true));
+    made.push_back(make_panels(turned.data(), c.w_type, c.k, c.group_out(), true, wide));
+    if (made.back().wide && !wide) {
+      wide = true;
+      if (group > 0) {
+        made.clear();
+        group = -1;
+      }
+    }
   }
   return made;
 }
@@ -82,7 +93,6 @@ struct Plan {
   Convolution c;
   std::shared_ptr<Weights> weights;  // Null if only the run knows them.
   Geometry geometry{c.window};
-  int64_t stride = 0;      // Of the rows that windows become.
   int64_t pixels = kRows;  // That a task works on.
   int64_t parts = 1;       // Into which the columns are divided where there are few pixels.
   size_t scratch = 0;      // Bytes, for each thread.
@@ -95,41 +105,45 @@ Plan plan_of(Prepare& p, const Convolution& of) {
   const TensorPtr constant = p.constant(c.w);
   if (constant != nullptr) {
     plan.weights = Prepare::packed<Weights>(constant, "int8 convolution " + std::to_string(c.groups), [&] {
-      return std::make_shared<Weights>(pack(c, constant->data));
+      return std::make_shared<Weights>(pack(c, constant->data, false));
     });
   }
   // Rows of a task stay in the second cache.
   constexpr int64_t kElements = 48 << 10;
-  plan.stride = (c.k + 1) / 2 * 2;
-  plan.pixels = std::clamp<int64_t>(kElements / plan.stride / kRows * kRows, kRows, 8 * kRows);
+  const int64_t stride = (c.k + 3) / 4 * 4;
+  plan.pixels = std::clamp<int64_t>(kElements / stride / kRows * kRows, kRows, 8 * kRows);
   const int64_t tasks = c.batch * c.groups * ((c.out_size + plan.pixels - 1) / plan.pixels);
   const int64_t panels = (c.group_out() + kColumns - 1) / kColumns;
   plan.parts = std::clamp<int64_t>((4 * p.threads() + tasks - 1) / std::max<int64_t>(1, tasks), 1, panels);
   if (p.threads() == 1) plan.parts = 1;
-  plan.scratch = static_cast<size_t>(plan.pixels * (plan.stride * static_cast<int64_t>(sizeof(int16_t)) +
-                                                    static_cast<int64_t>(sizeof(int32_t))));
+  plan.scratch = static_cast<size_t>(
+      plan.pixels * (stride * static_cast<int64_t>(sizeof(int16_t)) + static_cast<int64_t>(sizeof(int32_t))));
   plan.scratch = (plan.scratch + 63) & ~size_t{63};
   p.scratch(plan.scratch * static_cast<size_t>(p.threads()));
   return plan;
 }
 
-// The elements of a window as a row of 16-bit numbers less the zero point: [taps][channels of the group].
-// Those outside of the image are 0.
-void gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pixel, int zero, int16_t* row) {
-  const Quantized& simd = ephost::cpu::simd().quantized;
+// The elements of a window as a row for the product: [taps][channels of the group]. Those outside of the
+// image are the zero point, which is what zero is.
+template <typename T>
+void gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pixel, T zero, T* row) {
+  constexpr bool kWide = sizeof(T) == 2;
   const Convolution& c = plan.c;
   const Geometry& g = plan.geometry;
   const int64_t channels = c.group_in(), length = g.kernel * channels;
-  const auto widen = [&](int64_t at, int64_t n, int16_t* to) {
+  const auto copy = [&](int64_t at, int64_t n, T* to) {
     const uint8_t* from = image + at * c.channels + group * channels;
-    if (c.x_type == DType::kInt8) {
-      simd.widen_signed(reinterpret_cast<const int8_t*>(from), n, zero, to);
-    } else {
-      simd.widen_unsigned(from, n, zero, to);
+    if (n >= 8 && n <= 32 && !kWide && c.x_type == DType::kUint8) {
+      // As windows of few channels have them: in less time than a call takes.
+      const auto move = [&](int64_t i) { std::memcpy(to + i, from + i, 8); };
+      for (int64_t i = 0; i + 8 <= n; i += 8) move(i);
+      move(n - 8);
+      return;
     }
+    make_row(from, c.x_type, n, kWide, to);
   };
   if (c.pixels_alone) {
-    widen(pixel, channels, row);
+    copy(pixel, channels, row);
     return;
   }
   const int32_t last = g.rank - 1;
@@ -144,86 +158,139 @@ void gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pixel
   for (const std::array<int32_t, 8>& each : g.lines) {
     const int64_t in_row = first == stop ? -1 : g.row_of(start, each);
     if (in_row < 0) {
-      std::fill(row, row + length, int16_t{0});
+      std::fill(row, row + length, zero);
       row += length;
       continue;
     }
-    if (first > 0) std::fill(row, row + first * channels, int16_t{0});
-    if (stop < g.kernel) std::fill(row + stop * channels, row + length, int16_t{0});
+    if (first > 0) std::fill(row, row + first * channels, zero);
+    if (stop < g.kernel) std::fill(row + stop * channels, row + length, zero);
     const int64_t at = in_row * g.in[last] + begin;
     if (step == 1 && c.groups == 1) {
-      widen(at + first, (stop - first) * channels, row + first * channels);
+      copy(at + first, (stop - first) * channels, row + first * channels);
     } else {
       for (int32_t tap = first; tap < stop; ++tap) {
-        widen(at + tap * step, channels, row + tap * channels);
+        copy(at + tap * step, channels, row + tap * channels);
       }
     }
     row += length;
   }
 }
 
-// Calls emit(element, channel, rows, n, sums, stride) for all parts of the output: `rows` pixels, `n`
-// channels of each, the first of which is `element` of the output and channel `channel`.
-template <typename Emit>
-void run(const Plan& plan, const Args& args, const Emit& emit) {
+// Where the sums of a convolution go: as they are, or as bytes.
+struct Output {
+  int64_t outputs = 1;
+  int32_t* sums = nullptr;
+  uint8_t* bytes = nullptr;
+  Quantized::Bytes as{};  // Without a bias, which is in the sums.
+
+  Quantized::Bytes from(int64_t channel) const {
+    Quantized::Bytes here = as;
+    here.scale += here.step * channel;
+    return here;
+  }
+  // `rows` pixels, `n` channels of each, the first of which is `element` of the output and channel `channel`.
+  void store(int64_t element, int64_t channel, int rows, int64_t n, const int32_t* from_sums,
+             int64_t stride) const {
+    if (bytes != nullptr) {
+      simd().quantized.to_bytes(from_sums, stride, rows, n, from(channel), bytes + element, outputs);
+      return;
+    }
+    for (int r = 0; r < rows; ++r) {
+      std::memcpy(sums + element + r * outputs, from_sums + r * stride,
+                  static_cast<size_t>(n) * sizeof(int32_t));
+    }
+  }
+};
+
+// A bias is added if it is not null. `Element` is that of the rows, in one of the forms of a product.
+template <typename Element>
+void run_products(const Plan& plan, const Args& args, const Weights& weights, const int32_t* bias,
+                  const Output& out) {
+  constexpr bool kWide = sizeof(Element) == 2;
   const Convolution& c = plan.c;
   const Quantized& simd = ephost::cpu::simd().quantized;
   const uint8_t* const x = args.in<uint8_t>(c.x);
-  const int zero = zero_of(c.x_type, c.x_zero < 0 ? nullptr : args.in<void>(c.x_zero));
+  const int zero =
+      zero_of(c.x_type, c.x_zero < 0 ? nullptr : args.in<void>(c.x_zero)) + row_shift(c.x_type, kWide);
   const void* const w_zero = c.w_zero < 0 ? nullptr : args.in<void>(c.w_zero);
-  Weights made;
-  if (plan.weights == nullptr) made = pack(c, args.in<void>(c.w));
-  const Weights& weights = plan.weights == nullptr ? made : *plan.weights;
-
-  std::vector<int32_t> zeros(static_cast<size_t>(c.outputs));
+  const int64_t group_out = c.group_out(), panels = (group_out + kColumns - 1) / kColumns;
+  const int64_t stride = weights.front().stride();
+  // What sums begin with, for all columns of the panels; and the zero points of the weights.
+  std::vector<int32_t> start(static_cast<size_t>(c.groups * panels * kColumns)), zeros(start.size());
   bool subtract = false;
   for (int64_t o = 0; o < c.outputs; ++o) {
-    int32_t& each = zeros[static_cast<size_t>(o)];
-    each = zero_of(c.w_type, w_zero, c.w_zeros == 1 ? 0 : o) - shift_of(c.w_type);
-    subtract = subtract || each != 0;
+    const int64_t group = o / group_out, column = o % group_out;
+    const size_t at = static_cast<size_t>(group * panels * kColumns + column);
+    const Panels& mine = weights[static_cast<size_t>(group)];
+    start[at] = (bias == nullptr ? 0 : bias[o]) - zero * mine.sums[static_cast<size_t>(column)];
+    zeros[at] = zero_of(c.w_type, w_zero, c.w_zeros == 1 ? 0 : o) - shift_of(c.w_type);
+    subtract = subtract || zeros[at] != 0;
   }
-  const int64_t group_out = c.group_out(), panels = (group_out + kColumns - 1) / kColumns;
+  // Pixels are the rows, without being copied.
+  const bool as_they_are =
+      c.pixels_alone && !kWide && c.x_type == DType::kUint8 && stride == c.k && !subtract;
   const int64_t blocks = (c.out_size + plan.pixels - 1) / plan.pixels;
   const int64_t work = plan.pixels * c.k * group_out / plan.parts;
   parallel_for(
       c.batch * c.groups * blocks * plan.parts, std::max<int64_t>(1, 8 * kGrain / (work + 1)),
       [&](int64_t task, int64_t end) {
-        int16_t* const rows = reinterpret_cast<int16_t*>(args.scratch<char>() +
-                                                         static_cast<size_t>(thread_rank()) * plan.scratch);
-        int32_t* const row_sums = reinterpret_cast<int32_t*>(rows + plan.pixels * plan.stride);
+        char* const scratch = args.scratch<char>() + static_cast<size_t>(thread_rank()) * plan.scratch;
+        int32_t* const row_sums = reinterpret_cast<int32_t*>(scratch);
+        Element* const own = reinterpret_cast<Element*>(row_sums + plan.pixels);
         alignas(64) int32_t sums[kRows * kColumns];
         for (int64_t gathered = -1; task < end; ++task) {
           const int64_t part = task % plan.parts, whole = task / plan.parts;
           const int64_t block = whole % blocks, group = whole / blocks % c.groups,
                         n = whole / blocks / c.groups;
           const int64_t first = block * plan.pixels, pixels = std::min(plan.pixels, c.out_size - first);
-          if (whole != gathered) {
+          const uint8_t* image = x + n * c.in_size * c.channels;
+          const void* rows = own;
+          if (as_they_are) {
+            rows = image + first * c.channels;
+          } else if (whole != gathered) {
             gathered = whole;
-            const uint8_t* image = x + n * c.in_size * c.channels;
             for (int64_t i = 0; i < pixels; ++i) {
-              int16_t* const row = rows + i * plan.stride;
-              gather(plan, image, group, first + i, zero, row);
-              if (plan.stride != c.k) row[c.k] = 0;
-              if (subtract) row_sums[i] = simd.total(row, c.k);
+              Element* const row = own + i * stride;
+              gather(plan, image, group, first + i, static_cast<Element>(zero), row);
+              if (subtract) {
+                row_sums[i] = sum_of_row(row, c.k, kWide) - static_cast<int32_t>(c.k) * zero;
+              }
             }
           }
           const Panels& columns = weights[static_cast<size_t>(group)];
           for (int64_t panel = panels * part / plan.parts; panel < panels * (part + 1) / plan.parts;
                ++panel) {
-            const int64_t column = panel * kColumns, wide = std::min<int64_t>(kColumns, group_out - column);
-            const int64_t channel = group * group_out + column;
+            const int64_t column = panel * kColumns, here = std::min<int64_t>(kColumns, group_out - column);
+            const int64_t channel = group * group_out + column, at = (group * panels + panel) * kColumns;
+            const int64_t element = (n * c.out_size + first) * c.outputs + channel;
+            if (out.bytes != nullptr && !subtract && here == kColumns) {
+              multiply_to_bytes(columns, panel, rows, stride, pixels, start.data() + at, out.from(channel),
+                                out.bytes + element, c.outputs);
+              continue;
+            }
             for (int64_t i = 0; i < pixels; i += kRows) {
               const int tile = static_cast<int>(std::min<int64_t>(kRows, pixels - i));
-              simd.product(rows + i * plan.stride, plan.stride, tile, columns.panel(panel), columns.pairs(),
-                           sums);
+              multiply_tile(columns, panel, static_cast<const Element*>(rows) + i * stride, stride, tile,
+                            start.data() + at, sums);
               for (int r = 0; subtract && r < tile; ++r) {
-                simd.subtract(sums + r * kColumns, wide, zeros.data() + channel, 1, row_sums[i + r]);
+                simd.subtract(sums + r * kColumns, here, zeros.data() + at, 1, row_sums[i + r]);
               }
-              emit((n * c.out_size + first + i) * c.outputs + channel, channel, tile, wide, sums, kColumns);
+              out.store(element + i * c.outputs, channel, tile, here, sums, kColumns);
             }
           }
         }
       });
+}
+
+void run(const Plan& plan, const Args& args, const int32_t* bias, const Output& out) {
+  Weights made;
+  if (plan.weights == nullptr) made = pack(plan.c, args.in<void>(plan.c.w), true);
+  const Weights& weights = plan.weights == nullptr ? made : *plan.weights;
+  if (weights.front().wide) {
+    run_products<int16_t>(plan, args, weights, bias, out);
+  } else {
+    run_products<uint8_t>(plan, args, weights, bias, out);
+  }
 }
 
 Kernel conv_integer(Prepare& p) {
@@ -234,13 +301,7 @@ Kernel conv_integer(Prepare& p) {
   }
   const Plan plan = plan_of(p, c);
   return [plan](const Args& args) {
-    int32_t* out = args.out<int32_t>(0);
-    const int64_t outputs = plan.c.outputs;
-    run(plan, args, [&](int64_t at, int64_t, int rows, int64_t n, const int32_t* sums, int64_t stride) {
-      for (int r = 0; r < rows; ++r) {
-        std::memcpy(out + at + r * outputs, sums + r * stride, static_cast<size_t>(n) * sizeof(int32_t));
-      }
-    });
+    run(plan, args, nullptr, {.outputs = plan.c.outputs, .sums = args.out<int32_t>(0)});
   };
 }
 
@@ -271,15 +332,9 @@ Kernel qlinear_conv(Prepare& p) {
   const Plan plan = plan_of(p, c);
   return [plan, as_bytes, outputs](const Args& args) {
     std::vector<float> scales;
-    const Quantized::Bytes as = as_bytes(args, &scales);
-    uint8_t* out = args.out<uint8_t>(0);
-    run(plan, args,
-        [&](int64_t at, int64_t channel, int rows, int64_t n, const int32_t* sums, int64_t stride) {
-          Quantized::Bytes here = as;
-          here.scale += as.step * channel;
-          if (as.bias != nullptr) here.bias += channel;
-          simd().quantized.to_bytes(sums, stride, rows, n, here, out + at, outputs);
-        });
+    Quantized::Bytes as = as_bytes(args, &scales);
+    const int32_t* bias = std::exchange(as.bias, nullptr);
+    run(plan, args, bias, {.outputs = outputs, .bytes = args.out<uint8_t>(0), .as = as});
   };
 }
 

@@ -120,11 +120,11 @@ Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_
   return f;
 }
 
-// Calls body(element, row, column, n, sums) for all parts of the product; `element` is the place in the
-// output.
+// Calls body(element, row, column, n, sums) for all parts of the product, to which a bias is added if it is
+// not null; `element` is the place in the output.
 template <typename Body>
-void run_product(const Factors& f, const void* a, DType a_type, const void* a_zero, const Args& args,
-                 const Body& body) {
+void run_product(const Factors& f, const void* a, DType a_type, const void* a_zero, const int32_t* bias,
+                 const Args& args, const Body& body) {
   const Product& product = f.product;
   const Quantized& simd = ephost::cpu::simd().quantized;
   std::vector<int32_t> zeros(static_cast<size_t>(f.b_zeros));
@@ -135,24 +135,35 @@ void run_product(const Factors& f, const void* a, DType a_type, const void* a_ze
     subtract = subtract || zero != 0;
   }
   const int step = f.b_zeros == 1 ? 0 : 1;
+  const int a_step = f.a_zeros == 1 ? 0 : 1;
   for (size_t s = 0; s < product.stacks.size(); ++s) {
     const auto [at_a, at_b] = product.stacks[s];
-    const Rows rows = make_rows(static_cast<const uint8_t*>(a) + at_a * product.m * product.k, a_type,
-                                product.m, product.k, a_zero, f.a_zeros == 1 ? 0 : 1, subtract);
     Panels made;
     if (f.panels == nullptr) {
       made = make_panels(args.in<uint8_t>(f.b) + at_b * product.k * product.n, f.b_type, product.k, product.n,
-                         f.trans_b);
+                         f.trans_b, true);
     }
+    const Panels& panels = f.panels == nullptr ? made : *f.panels;
+    const Rows rows = make_rows(static_cast<const uint8_t*>(a) + at_a * product.m * product.k, a_type,
+                                product.m, panels, a_zero, a_step, subtract);
+    const auto point = [&](int64_t row) {
+      return zero_of(a_type, a_zero, row) + row_shift(a_type, panels.wide);
+    };
+    // What the zero points of the rows add to the sums of the columns.
+    std::vector<int32_t> start(panels.sums.size());
+    if (a_step == 0) {
+      const int32_t zero = point(0);
+      for (size_t i = 0; i < start.size(); ++i) start[i] = -zero * panels.sums[i];
+    }
+    for (size_t i = 0; bias != nullptr && i < static_cast<size_t>(product.n); ++i) start[i] += bias[i];
     const int64_t begin = static_cast<int64_t>(s) * product.m * product.n;
-    multiply(rows, f.panels == nullptr ? made : *f.panels,
-             [&](int64_t row, int64_t column, int64_t n, int32_t* sums) {
-               if (subtract) {
-                 simd.subtract(sums, n, zeros.data() + step * column, step,
-                               rows.sums[static_cast<size_t>(row)]);
-               }
-               body(begin + row * product.n + column, row, column, n, sums);
-             });
+    multiply(rows, panels, start.data(), [&](int64_t row, int64_t column, int64_t n, int32_t* sums) {
+      if (a_step != 0) simd.subtract(sums, n, panels.sums.data() + column, 1, point(row));
+      if (subtract) {
+        simd.subtract(sums, n, zeros.data() + step * column, step, rows.sums[static_cast<size_t>(row)]);
+      }
+      body(begin + row * product.n + column, row, column, n, sums);
+    });
   }
 }
 
@@ -161,7 +172,7 @@ Kernel matmul_integer(Prepare& p) {
   p.out(0, DType::kInt32, f.product.out);
   return [f, a_type = p.type(0)](const Args& args) {
     int32_t* out = args.out<int32_t>(0);
-    run_product(f, args.in<void>(0), a_type, f.a_zero < 0 ? nullptr : args.in<void>(f.a_zero), args,
+    run_product(f, args.in<void>(0), a_type, f.a_zero < 0 ? nullptr : args.in<void>(f.a_zero), nullptr, args,
                 [&](int64_t element, int64_t, int64_t, int64_t n, const int32_t* sums) {
                   std::memcpy(out + element, sums, static_cast<size_t>(n) * sizeof(int32_t));
                 });
@@ -185,7 +196,7 @@ Kernel qlinear_matmul(Prepare& p) {
     for (size_t i = 0; i < scales.size(); ++i) scales[i] = a_scale * b_scale[i] / y_scale;
     const int zero = zero_of(to, args.in<void>(7)), step = b_scales == 1 ? 0 : 1;
     uint8_t* out = args.out<uint8_t>(0);
-    run_product(f, args.in<void>(0), a_type, args.in<void>(2), args,
+    run_product(f, args.in<void>(0), a_type, args.in<void>(2), nullptr, args,
                 [&](int64_t element, int64_t, int64_t column, int64_t n, int32_t* sums) {
                   simd().quantized.to_bytes(
                       sums, 0, 1, n,
@@ -200,7 +211,7 @@ void float_product(const Factors& f, const void* a, DType a_type, const void* a_
                    const float* b_scale, int64_t b_scales, const float* bias, const Args& args) {
   float* out = args.out<float>(0);
   const int step = b_scales == 1 ? 0 : 1;
-  run_product(f, a, a_type, a_zero, args,
+  run_product(f, a, a_type, a_zero, nullptr, args,
               [&](int64_t element, int64_t, int64_t column, int64_t n, const int32_t* sums) {
                 simd().quantized.to_float(sums, n, a_scale, b_scale + step * column, step,
                                           bias == nullptr ? nullptr : bias + column, out + element);
@@ -263,16 +274,14 @@ Kernel qgemm(Prepare& p) {
     for (size_t i = 0; i < scales.size(); ++i) scales[i] = a_scale * args.in<float>(4)[i] / y_scale;
     const int zero = quantized ? zero_of(to, args.in<void>(8)) : 0, step = b_scales == 1 ? 0 : 1;
     const int32_t* bias = biased ? args.in<int32_t>(6) : nullptr;
-    run_product(f, args.in<void>(0), a_type, args.in<void>(2), args,
+    run_product(f, args.in<void>(0), a_type, args.in<void>(2), bias, args,
                 [&](int64_t element, int64_t, int64_t column, int64_t n, int32_t* sums) {
                   if (quantized) {
                     simd().quantized.to_bytes(
                         sums, 0, 1, n,
-                        {bias == nullptr ? nullptr : bias + column, scales.data() + step * column, step, zero,
-                         lowest(to), highest(to)},
+                        {nullptr, scales.data() + step * column, step, zero, lowest(to), highest(to)},
                         args.out<uint8_t>(0) + element, 0);
                   } else {
-                    for (int64_t i = 0; bias != nullptr && i < n; ++i) sums[i] += bias[column + i];
                     simd().quantized.to_float(sums, n, 1, scales.data() + step * column, step, nullptr,
                                               args.out<float>(0) + element);
                   }

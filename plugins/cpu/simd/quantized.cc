@@ -1,9 +1,10 @@
-// Products of 8-bit integers, and what is done to their sums.
+// What is done to 8-bit integers around their products; those are in quantized_products.cc.
 #include "simd/quantized.h"
 
 #include <type_traits>
 
 #include "simd/simd.h"
+#include "simd/to_bytes.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -11,100 +12,19 @@
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
-#ifdef __AVX2__
-
-// Pairs of 16-bit products are added in 32 bits, which cannot overflow: vpmaddubsw, which would take 8-bit
-// factors as they are, saturates its sums at 16 bits.
-template <int rows>
-inline void tile(const int16_t* a, int64_t stride, const int8_t* b, int64_t pairs, int32_t* sums) {
-  // Unrolled by order: only so does GCC keep the sums in registers, which all 16 are needed for.
-  __m256i low[rows], high[rows];
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; ++r) {
-    low[r] = high[r] = _mm256_setzero_si256();
-  }
-  for (int64_t p = 0; p < pairs; ++p) {
-    const __m256i b0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + p * 32)));
-    const __m256i b1 =
-        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + p * 32 + 16)));
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; ++r) {
-      int32_t pair;
-      __builtin_memcpy(&pair, a + r * stride + p * 2, sizeof pair);
-      __m256i both = _mm256_set1_epi32(pair), products;
-      // low += madd(both, b0), high += madd(both, b1). As instructions, since there is no register to spare:
-      // GCC mixes the rows, and then moves sums around.
-      asm("vpmaddwd %4, %2, %3\n\t"
-          "vpaddd %3, %0, %0\n\t"
-          "vpmaddwd %5, %2, %2\n\t"
-          "vpaddd %2, %1, %1"
-          : "+x"(low[r]), "+x"(high[r]), "+x"(both), "=&x"(products)
-          : "x"(b0), "x"(b1));
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; ++r) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns), low[r]);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns + 8), high[r]);
-  }
-}
-
-#else
-
-template <int rows>
-inline void tile(const int16_t* a, int64_t stride, const int8_t* b, int64_t pairs, int32_t* sums) {
-  for (int r = 0; r < rows; ++r) {
-    int32_t row[kColumns] = {};
-    for (int64_t p = 0; p < pairs; ++p) {
-      const int32_t first = a[r * stride + p * 2], second = a[r * stride + p * 2 + 1];
-      for (int c = 0; c < kColumns; ++c) {
-        row[c] += first * b[p * 32 + c * 2] + second * b[p * 32 + c * 2 + 1];
-      }
-    }
-    for (int c = 0; c < kColumns; ++c) sums[r * kColumns + c] = row[c];
-  }
-}
-
-#endif
-
-void product(const int16_t* a, int64_t stride, int rows, const int8_t* b, int64_t pairs, int32_t* sums) {
-  switch (rows) {
-    case 1:
-      tile<1>(a, stride, b, pairs, sums);
-      break;
-    case 2:
-      tile<2>(a, stride, b, pairs, sums);
-      break;
-    case 3:
-      tile<3>(a, stride, b, pairs, sums);
-      break;
-    case 4:
-      tile<4>(a, stride, b, pairs, sums);
-      break;
-    case 5:
-      tile<5>(a, stride, b, pairs, sums);
-      break;
-    default:
-      tile<6>(a, stride, b, pairs, sums);
-      break;
-  }
-}
-
 template <typename T>
-inline void widen(const T* x, int64_t n, int zero, int16_t* out) {
+inline void widen(const T* x, int64_t n, int16_t* out) {
   int64_t i = 0;
 #ifdef __AVX2__
   const auto eight = [&](int64_t at) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x + at));
     const __m128i wide = std::is_signed_v<T> ? _mm_cvtepi8_epi16(bytes) : _mm_cvtepu8_epi16(bytes);
-    const __m128i less = _mm_sub_epi16(wide, _mm_set1_epi16(static_cast<int16_t>(zero)));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + at), less);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + at), wide);
   };
   for (; i + 16 <= n; i += 16) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i));
     const __m256i wide = std::is_signed_v<T> ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
-    const __m256i less = _mm256_sub_epi16(wide, _mm256_set1_epi16(static_cast<int16_t>(zero)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), less);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), wide);
   }
   if (n >= 8) {
     if (i + 8 <= n) {
@@ -115,16 +35,19 @@ inline void widen(const T* x, int64_t n, int zero, int16_t* out) {
     return;
   }
 #endif
-  for (; i < n; ++i) out[i] = static_cast<int16_t>(x[i] - zero);
+  for (; i < n; ++i) out[i] = x[i];
 }
-void widen_unsigned(const uint8_t* x, int64_t n, int zero, int16_t* out) { widen(x, n, zero, out); }
-void widen_signed(const int8_t* x, int64_t n, int zero, int16_t* out) { widen(x, n, zero, out); }
+void widen_unsigned(const uint8_t* x, int64_t n, int16_t* out) { widen(x, n, out); }
+void widen_signed(const int8_t* x, int64_t n, int16_t* out) { widen(x, n, out); }
 
-int32_t total(const int16_t* x, int64_t n) {
+template <typename T>
+inline int32_t total(const T* x, int64_t n) {
   int32_t sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i];
   return sum;
 }
+int32_t total_bytes(const uint8_t* x, int64_t n) { return total(x, n); }
+int32_t total_wide(const int16_t* x, int64_t n) { return total(x, n); }
 
 void look_up(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y) {
   int64_t i = 0;
@@ -146,13 +69,6 @@ void look_up(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y) {
   }
 #endif
   for (; i < n; ++i) y[i] = table[x[i]];
-}
-
-void interleave(const uint8_t* first, const uint8_t* second, uint8_t flip, int8_t* out) {
-  for (int i = 0; i < kColumns; ++i) {
-    out[2 * i] = static_cast<int8_t>(first[i] ^ flip);
-    out[2 * i + 1] = static_cast<int8_t>(second[i] ^ flip);
-  }
 }
 
 // Rounds to the nearest, ties to even: exact below 2^22.
@@ -182,8 +98,20 @@ void dequantize_signed(const int8_t* x, int64_t n, float scale, int zero, float*
   dequantize(x, n, scale, zero, y);
 }
 
+}  // namespace
+
 void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Quantized::Bytes& as,
               uint8_t* y, int64_t y_stride) {
+#ifdef __AVX2__
+  if (n == kColumns) {
+    const ToBytes to(as);
+    for (int r = 0; r < rows; ++r) {
+      const __m256i* row = reinterpret_cast<const __m256i*>(sums + r * stride);
+      to.store(_mm256_loadu_si256(row), _mm256_loadu_si256(row + 1), y + r * y_stride);
+    }
+    return;
+  }
+#endif
   const float most = static_cast<float>(as.high - as.zero), least = static_cast<float>(as.low - as.zero);
 #ifdef __AVX2__
   const __m256 large = _mm256_set1_ps(1e9f), one = _mm256_set1_ps(as.scale[0]);
@@ -226,6 +154,8 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
     }
   }
 }
+
+namespace {
 
 #ifdef __AVX2__
 
@@ -311,12 +241,11 @@ void to_float(const int32_t* sums, int64_t n, float a_scale, const float* b_scal
 }  // namespace
 
 void fill_quantized(Quantized* table) {
-  table->product = product;
   table->widen_unsigned = widen_unsigned;
   table->widen_signed = widen_signed;
-  table->total = total;
+  table->total_bytes = total_bytes;
+  table->total_wide = total_wide;
   table->look_up = look_up;
-  table->interleave = interleave;
   table->quantize = quantize;
   table->dequantize_unsigned = dequantize_unsigned;
   table->dequantize_signed = dequantize_signed;

@@ -1,8 +1,15 @@
-// Products of 8-bit integers, for kernels/int8*.cc and kernels/quantize.cc. See simd.h for what holds of this
-// folder.
+// Products of 8-bit integers and what is around them, for kernels/int8*.cc and kernels/quantize.cc. See
+// simd.h for what holds of this folder.
 //
-// Sums are exact: a product of two matrices is computed of rows of 16-bit numbers (8-bit ones less their zero
-// point) and panels of kColumns columns of signed 8-bit ones, whose zero points are taken off the sums.
+// Sums are exact. A product of two matrices is computed of rows of one and panels of kColumns columns of the
+// other (the weights, made signed), in one of two forms:
+// - bytes by bytes. The instruction for it (vpmaddubsw) adds two products of an unsigned and a signed byte in
+// 16
+//   bits, and saturates: panels therefore hold no two neighbours, by a column's signs, of more than 128
+//   together. What is too much lies in additional rows of the panel, which are multiplied by the same
+//   elements once more.
+// - 16-bit numbers by 16-bit numbers, for weights of which that would be too many. It takes a fifth longer.
+// Zero points are taken off the sums: those of the rows in what sums start with.
 #ifndef EPHOST_CPU_SIMD_QUANTIZED_H_
 #define EPHOST_CPU_SIMD_QUANTIZED_H_
 
@@ -15,29 +22,55 @@ inline constexpr int kRows = 6, kColumns = 16;  // Of a tile.
 inline constexpr int kChannels = 16;            // Channels that `depthwise` takes at a time.
 
 struct Quantized {
-  // sums[r][c] = the sum over k of a[r][k] * b[k][c]: `a` has rows `stride` apart, `b` lies as [pairs of k]
-  // [kColumns][2], and both have an even number of k's. 1 to kRows rows.
-  void (*product)(const int16_t* a, int64_t stride, int rows, const int8_t* b, int64_t pairs, int32_t* sums);
-  // 16-bit numbers less the zero point.
-  void (*widen_unsigned)(const uint8_t* x, int64_t n, int zero, int16_t* out);
-  void (*widen_signed)(const int8_t* x, int64_t n, int zero, int16_t* out);
-  int32_t (*total)(const int16_t* x, int64_t n);
-  // y[i] = table[x[i]], of 256 bytes.
-  void (*look_up)(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y);
-  // One pair of k's of a panel, of two rows of kColumns numbers; `flip` is 0x80 to make unsigned ones signed.
-  void (*interleave)(const uint8_t* first, const uint8_t* second, uint8_t flip, int8_t* out);
-  // QuantizeLinear to a byte, with the limits of its type.
-  void (*quantize)(const float* x, int64_t n, float scale, int zero, int low, int high, uint8_t* y);
-  // (x - zero) * scale
-  void (*dequantize_unsigned)(const uint8_t* x, int64_t n, float scale, int zero, float* y);
-  void (*dequantize_signed)(const int8_t* x, int64_t n, float scale, int zero, float* y);
-  // (sums + bias) * scale, rounded, and limited to a byte's type, whose limits `low` and `high` are, row by
-  // row. `bias` may be null; `step` is 0 where one scale holds for all columns, else 1; also below.
+  // How sums become bytes: (sums + bias) * scale, rounded, plus the zero point, and limited to the byte's
+  // type, whose limits `low` and `high` are. `bias` may be null; `step` is 0 where one scale holds for all
+  // columns, else 1; also below.
   struct Bytes {
     const int32_t* bias;
     const float* scale;
     int step, zero, low, high;
   };
+  // A panel of bytes.
+  struct Panel {
+    const int8_t* weights;  // [fours of k][kColumns][4]
+    int64_t fours;
+    // What is added of one half of the columns: weights as [rests][kColumns / 2][4], and which fours they
+    // belong to. The second half's lie behind the first one's.
+    const int8_t* rest;
+    const int32_t* places;
+    int64_t rests[2];
+  };
+  // A panel of 16-bit numbers: [pairs of k][kColumns][2].
+  struct WidePanel {
+    const int16_t* weights;
+    int64_t pairs;
+  };
+  // sums[r][c] = start[c] + the sum over k of a[r][k] * b[k][c]: `a` has rows `stride` apart, with as many
+  // k's as the panel. Sums lie as [rows][kColumns].
+  void (*product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
+                  int32_t* sums);
+  void (*wide_product)(const int16_t* a, int64_t stride, int64_t rows, const WidePanel& b,
+                       const int32_t* start, int32_t* sums);
+  // The same with sums as bytes, in rows that lie `y_stride` apart.
+  void (*product_to_bytes)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& b,
+                           const int32_t* start, const Bytes& as, uint8_t* y, int64_t y_stride);
+  void (*wide_product_to_bytes)(const int16_t* a, int64_t stride, int64_t rows, const WidePanel& b,
+                                const int32_t* start, const Bytes& as, uint8_t* y, int64_t y_stride);
+  // Four k's of a panel of bytes, of four rows of kColumns numbers. What is too much for it is written to
+  // `rest`; returned is for which half of the columns there is such: bits 0 and 1.
+  int (*interleave)(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest);
+  void (*widen_unsigned)(const uint8_t* x, int64_t n, int16_t* out);
+  void (*widen_signed)(const int8_t* x, int64_t n, int16_t* out);
+  int32_t (*total_bytes)(const uint8_t* x, int64_t n);
+  int32_t (*total_wide)(const int16_t* x, int64_t n);
+  // y[i] = table[x[i]], of 256 bytes.
+  void (*look_up)(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y);
+  // QuantizeLinear to a byte, with the limits of its type.
+  void (*quantize)(const float* x, int64_t n, float scale, int zero, int low, int high, uint8_t* y);
+  // (x - zero) * scale
+  void (*dequantize_unsigned)(const uint8_t* x, int64_t n, float scale, int zero, float* y);
+  void (*dequantize_signed)(const int8_t* x, int64_t n, float scale, int zero, float* y);
+  // Row by row.
   void (*to_bytes)(const int32_t* sums, int64_t stride, int rows, int64_t n, const Bytes& as, uint8_t* y,
                    int64_t y_stride);
   // sums[c] = the sum over taps t of taps[t][c] * weight, for kChannels channels. Weights lie as [pairs of

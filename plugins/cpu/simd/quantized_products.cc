@@ -1,0 +1,250 @@
+// Products of matrices of 8-bit integers; see quantized.h for their two forms.
+#include "simd/quantized.h"
+
+#include "simd/simd.h"
+#include "simd/to_bytes.h"
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+namespace ephost::cpu::EPHOST_ISA {
+namespace {
+
+#ifdef __AVX2__
+
+// Sums of rows and kColumns columns. Loops over rows are unrolled by order: only so does GCC keep all of it
+// in registers.
+template <int rows>
+struct Sums {
+  __m256i low[rows], high[rows];
+
+  explicit Sums(const int32_t* start) {
+    const __m256i* from = reinterpret_cast<const __m256i*>(start);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      low[r] = _mm256_loadu_si256(from);
+      high[r] = _mm256_loadu_si256(from + 1);
+    }
+  }
+  void store(int32_t* sums) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns), low[r]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns + 8), high[r]);
+    }
+  }
+  void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) to.store(low[r], high[r], y + r * y_stride);
+  }
+};
+
+using Half = int8_t[32];  // Four k's of half of the columns.
+
+// Both inner loops are written as instructions, since there is no register to spare: GCC mixes the rows, and
+// then moves sums around.
+
+// Adds the products of four k's. `a` is that of the first row, `b` four rows of weights.
+template <int rows>
+inline void add(Sums<rows>& sums, const uint8_t* a, int64_t stride, const int8_t* b, __m256i ones) {
+  const Half &low = *reinterpret_cast<const Half*>(b), &high = *reinterpret_cast<const Half*>(b + sizeof low);
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) {
+    const uint8_t(&from)[4] = *reinterpret_cast<const uint8_t(*)[4]>(a + r * stride);
+    __m256i x, products;
+    // x = `from`, everywhere; sums += madd(maddubs(x, b), 1)
+    asm("vpbroadcastd %4, %2\n\t"
+        "vpmaddubsw %5, %2, %3\n\t"
+        "vpmaddubsw %6, %2, %2\n\t"
+        "vpmaddwd %7, %3, %3\n\t"
+        "vpmaddwd %7, %2, %2\n\t"
+        "vpaddd %3, %0, %0\n\t"
+        "vpaddd %2, %1, %1"
+        : "+x"(sums.low[r]), "+x"(sums.high[r]), "=&x"(x), "=&x"(products)
+        : "m"(from), "m"(low), "m"(high), "x"(ones));
+  }
+}
+
+// The same of half of the columns, at some places.
+template <int rows>
+inline void add_rests(__m256i (&sums)[rows], const uint8_t* a, int64_t stride, const int8_t* b,
+                      const int32_t* places, int64_t n, __m256i ones) {
+  for (int64_t p = 0; p < n; ++p) {
+    const __m256i weights = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + p * sizeof(Half)));
+    const uint8_t* const from = a + 4 * places[p];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      int32_t four;
+      __builtin_memcpy(&four, from + r * stride, sizeof four);
+      const __m256i products = _mm256_maddubs_epi16(_mm256_set1_epi32(four), weights);
+      sums[r] = _mm256_add_epi32(sums[r], _mm256_madd_epi16(products, ones));
+    }
+  }
+}
+
+template <int rows>
+inline Sums<rows> tile(const uint8_t* a, int64_t stride, const Quantized::Panel& b, const int32_t* start) {
+  Sums<rows> sums(start);
+  const __m256i ones = _mm256_set1_epi16(1);
+  for (int64_t p = 0; p < b.fours; ++p) add(sums, a + 4 * p, stride, b.weights + p * 4 * kColumns, ones);
+  add_rests(sums.low, a, stride, b.rest, b.places, b.rests[0], ones);
+  add_rests(sums.high, a, stride, b.rest + b.rests[0] * static_cast<int64_t>(sizeof(Half)),
+            b.places + b.rests[0], b.rests[1], ones);
+  return sums;
+}
+
+template <int rows>
+inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePanel& b,
+                       const int32_t* start) {
+  Sums<rows> sums(start);
+  for (int64_t p = 0; p < b.pairs; ++p) {
+    const __m256i* weights = reinterpret_cast<const __m256i*>(b.weights + p * 2 * kColumns);
+    const __m256i b0 = _mm256_loadu_si256(weights), b1 = _mm256_loadu_si256(weights + 1);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const int16_t(&from)[2] = *reinterpret_cast<const int16_t(*)[2]>(a + r * stride + p * 2);
+      __m256i x, products;
+      asm("vpbroadcastd %4, %2\n\t"
+          "vpmaddwd %5, %2, %3\n\t"
+          "vpaddd %3, %0, %0\n\t"
+          "vpmaddwd %6, %2, %2\n\t"
+          "vpaddd %2, %1, %1"
+          : "+x"(sums.low[r]), "+x"(sums.high[r]), "=&x"(x), "=&x"(products)
+          : "m"(from), "x"(b0), "x"(b1));
+    }
+  }
+  return sums;
+}
+
+#else
+
+struct ToBytes {
+  explicit ToBytes(const Quantized::Bytes& to) : as(to) {}
+  const Quantized::Bytes& as;
+};
+
+template <int rows>
+struct Sums {
+  int32_t at[rows][kColumns];
+
+  explicit Sums(const int32_t* start) {
+    for (int r = 0; r < rows; ++r) __builtin_memcpy(at[r], start, sizeof at[r]);
+  }
+  void store(int32_t* sums) const { __builtin_memcpy(sums, at, sizeof at); }
+  void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
+    to_bytes(at[0], kColumns, rows, kColumns, to.as, y, y_stride);
+  }
+};
+
+template <int rows>
+inline Sums<rows> tile(const uint8_t* a, int64_t stride, const Quantized::Panel& b, const int32_t* start) {
+  Sums<rows> sums(start);
+  for (int r = 0; r < rows; ++r) {
+    const auto add = [&](const uint8_t* x, const int8_t* w, int first, int columns) {
+      for (int c = 0; c < columns; ++c) {
+        for (int k = 0; k < 4; ++k) sums.at[r][first + c] += x[k] * w[c * 4 + k];
+      }
+    };
+    const uint8_t* row = a + r * stride;
+    for (int64_t p = 0; p < b.fours; ++p) add(row + 4 * p, b.weights + p * 4 * kColumns, 0, kColumns);
+    for (int64_t p = 0; p < b.rests[0] + b.rests[1]; ++p) {
+      const int first = p < b.rests[0] ? 0 : kColumns / 2;
+      add(row + 4 * b.places[p], b.rest + p * 2 * kColumns, first, kColumns / 2);
+    }
+  }
+  return sums;
+}
+
+template <int rows>
+inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePanel& b,
+                       const int32_t* start) {
+  Sums<rows> sums(start);
+  for (int r = 0; r < rows; ++r) {
+    for (int64_t p = 0; p < b.pairs; ++p) {
+      const int32_t first = a[r * stride + p * 2], second = a[r * stride + p * 2 + 1];
+      const int16_t* w = b.weights + p * 2 * kColumns;
+      for (int c = 0; c < kColumns; ++c) sums.at[r][c] += first * w[c * 2] + second * w[c * 2 + 1];
+    }
+  }
+  return sums;
+}
+
+#endif
+
+// Calls store(sums, row) for the sums of all rows, as many at a time as registers hold.
+template <typename Element, typename Panel, typename Store>
+inline void for_tiles(const Element* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
+                      const Store& store) {
+  int64_t row = 0;
+  for (; row + kRows <= rows; row += kRows) {
+    store(tile<kRows>(a + row * stride, stride, b, start), row);
+  }
+  a += row * stride;
+  switch (rows - row) {
+    case 1:
+      return store(tile<1>(a, stride, b, start), row);
+    case 2:
+      return store(tile<2>(a, stride, b, start), row);
+    case 3:
+      return store(tile<3>(a, stride, b, start), row);
+    case 4:
+      return store(tile<4>(a, stride, b, start), row);
+    case 5:
+      return store(tile<5>(a, stride, b, start), row);
+    default:
+      return;
+  }
+}
+
+template <typename Element, typename Panel>
+void product(const Element* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
+             int32_t* sums) {
+  for_tiles(a, stride, rows, b, start,
+            [&](const auto& tile, int64_t row) { tile.store(sums + row * kColumns); });
+}
+
+template <typename Element, typename Panel>
+void product_to_bytes(const Element* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
+                      const Quantized::Bytes& as, uint8_t* y, int64_t y_stride) {
+  const ToBytes to(as);
+  for_tiles(a, stride, rows, b, start,
+            [&](const auto& tile, int64_t row) { tile.store(to, y + row * y_stride, y_stride); });
+}
+
+int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest) {
+  // 128 of the largest unsigned byte are less than the largest, and the lowest, 16-bit number.
+  constexpr int kMost = 128;
+  int8_t over[2][kColumns];
+  for (int pair = 0; pair < 2; ++pair) {
+    for (int c = 0; c < kColumns; ++c) {
+      const int first = from[2 * pair][c], second = from[2 * pair + 1][c], sum = first + second;
+      // Products of two signs make each other smaller. Of one sign, the first has all that is too much.
+      const bool one_sign = (first ^ second) >= 0;
+      const int more = !one_sign ? 0 : sum > kMost ? sum - kMost : sum < -kMost ? sum + kMost : 0;
+      over[pair][c] = static_cast<int8_t>(more);
+      out[4 * c + 2 * pair] = static_cast<int8_t>(first - more);
+      out[4 * c + 2 * pair + 1] = static_cast<int8_t>(second);
+    }
+  }
+  int halves = 0;
+  for (int c = 0; c < kColumns; ++c) {
+    halves |= (over[0][c] | over[1][c]) == 0 ? 0 : c < kColumns / 2 ? 1 : 2;
+  }
+  if (halves == 0) return 0;
+  for (int c = 0; c < kColumns; ++c) {
+    for (int k = 0; k < 4; ++k) rest[4 * c + k] = k % 2 == 0 ? over[k / 2][c] : int8_t{0};
+  }
+  return halves;
+}
+
+}  // namespace
+
+void fill_quantized_products(Quantized* table) {
+  table->product = product<uint8_t, Quantized::Panel>;
+  table->wide_product = product<int16_t, Quantized::WidePanel>;
+  table->product_to_bytes = product_to_bytes<uint8_t, Quantized::Panel>;
+  table->wide_product_to_bytes = product_to_bytes<int16_t, Quantized::WidePanel>;
+  table->interleave = interleave;
+}
+
+}  // namespace ephost::cpu::EPHOST_ISA
