@@ -43,6 +43,7 @@ from ephost.environment import (
     set_hardware_devices,
     unregister_execution_provider_library,
 )
+from ephost.errors import FallbackWarning
 from ephost.options import RunOptions, SessionOptions
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "Explanation",
+    "FallbackWarning",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",

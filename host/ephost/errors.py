@@ -7,6 +7,9 @@ plugin as the status it stands for.
 from __future__ import annotations
 
 import builtins
+import os
+import sys
+import warnings
 
 
 class OnnxRuntimeException(Exception):
@@ -101,6 +104,19 @@ class NotFound(OnnxRuntimeException):
 
 class DeviceReset(OnnxRuntimeException):
     """A device was reset. Never raised: the ABI has no code for it up to API version 30."""
+
+
+class FallbackWarning(RuntimeWarning):
+    """A plugin failed, and the session goes on without it. A name of ephost's own."""
+
+
+def warn_of_fallback(text: str) -> None:
+    """Issue a :class:`FallbackWarning` at the line outside of this package that led here."""
+    package = os.path.dirname(__file__) + os.sep
+    level, frame = 2, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(package) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, FallbackWarning, stacklevel=level)
 
 
 BY_CODE: dict[int, type[OnnxRuntimeException]] = {

@@ -16,7 +16,14 @@ from ephost.device_memory import is_cpus
 from ephost.devices import OrtDevice, OrtMemoryInfo, cpu_device
 from ephost.enums import OrtAllocatorType, OrtDeviceVendorId, OrtMemType
 from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice
-from ephost.errors import EPFail, Fail, InvalidArgument, NotImplemented
+from ephost.errors import (
+    EPFail,
+    Fail,
+    InvalidArgument,
+    NotImplemented,
+    OnnxRuntimeException,
+    warn_of_fallback,
+)
 from ephost.io_binding import IOBinding, Target, into_bound, targets_of
 from ephost.model.plan import Copy
 from ephost.options import RunOptions, SessionOptions
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 _LOG = logging.getLogger("ephost.session")
+DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 
 
 @cache
@@ -45,6 +53,10 @@ class Session:
     _interface: Any
     _runner: Any
     _run: Callable[..., list[Any]]
+    _fallback: bool = False  # whether a run on which a plugin fails is repeated without plugins
+    _fallback_lock: threading.Lock
+    _hosts_alone: bool = False  # opening: on the host's own provider, whatever the options choose
+    _fell_back: bool = False
     _timings: dict[str, float]
     _profile_start: int = 0
     _profile_file: str = ""
@@ -83,7 +95,13 @@ class Session:
     ) -> list[OrtValue]:
         """Run the model once on OrtValues, giving OrtValues. Otherwise as ``run``."""
         targets = [(name, None) for name in self._names(output_names)]
-        made = self._values(input_dict_ort_values, targets, run_options)
+        run = self._run
+        try:
+            made = self._values(input_dict_ort_values, targets, run_options)
+        except EPFail as error:
+            if not self._fall_back(run, error):
+                raise
+            made = self._values(input_dict_ort_values, targets, run_options)
         return [OrtValue._from_address(value) for value in made]
 
     def _made(self, name: str, value: int) -> OrtValue:
@@ -229,25 +247,44 @@ class Session:
         self._reopen(providers, provider_options)
 
     def enable_fallback(self) -> None:
-        """When an execution provider fails in a run: log it, open the model without plugins, and run
-        again.
+        """When an execution provider fails in a run with :class:`EPFail`, issue a
+        :class:`ephost.FallbackWarning`, open the model without plugins, and run again. So it is from the
+        start, once; a run on an IOBinding is never repeated.
         """
-        self._run = self._run_or_fall_back
+        self._fallback = True
 
     def disable_fallback(self) -> None:
-        """When an execution provider fails in a run, raise that. So it is unless :meth:`enable_fallback` is
-        called.
-        """
-        self._run = self._runner.run
+        """When an execution provider fails in a run, raise that."""
+        self._fallback = False
 
-    def _run_or_fall_back(self, *arguments: Any) -> list[Any]:
-        try:
-            return list(self._runner.run(*arguments))
-        except EPFail as error:
-            _LOG.warning("%s: %s; it runs on the fallback from here on", self.description, str(error))
-            self._reopen([DEFAULT_PROVIDER], None)
-            self.disable_fallback()
-            return self._run(*arguments)
+    def _fall_back(self, failed: Callable[..., list[Any]], error: EPFail) -> bool:
+        """Replace the plugins of the run that failed by the host's own, unless another thread has done it.
+
+        Returns:
+            Whether to run again: not when the error is to be raised, or the model does not open without them.
+            Raised in here, it would be held by its own traceback, and the session's memory with it.
+        """
+        with self._fallback_lock:
+            if self._fell_back and self._run is not failed:
+                return True
+            names = [a.ep.name for a in self._resources.assignments if a.ep.name != DEFAULT_PROVIDER]
+            strict = self._options._config.get(DISABLE_FALLBACK) == "1"
+            if not self._fallback or strict or not names or self._run is not failed:
+                return False
+            warn_of_fallback(
+                f"{self.description} runs without {', '.join(names)} from here on (enable_fallback=0 would "
+                f"raise this): {error}"
+            )
+            self._hosts_alone = True
+            try:
+                self._reopen(None, None)
+            except OnnxRuntimeException as reason:
+                error.add_note(f"It cannot be run without {', '.join(names)} either: {reason}")
+                return False
+            finally:
+                self._hosts_alone = False
+            self._fell_back, self._fallback = True, False
+            return True
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Hand options to the execution providers of the open session, as ``OrtEp::SetDynamicOptions``.

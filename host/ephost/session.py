@@ -29,7 +29,14 @@ from ephost._bindings import (
 from ephost.device_memory import DeviceMemory, own_memory
 from ephost.enums import GraphOptimizationLevel
 from ephost.environment import DEFAULT_PROVIDER
-from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, OnnxRuntimeException
+from ephost.errors import (
+    EPFail,
+    Fail,
+    InvalidArgument,
+    ModelLoadCanceled,
+    OnnxRuntimeException,
+    warn_of_fallback,
+)
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
 from ephost.feeds import fit, type_text
 from ephost.model.capture import check_copies, recorder
@@ -55,19 +62,19 @@ from ephost.model.prepack import PrepackedWeightsContainer, free_originals, prep
 from ephost.model.save import save
 from ephost.options import Chosen, RunOptions, SessionOptions, thread_count
 from ephost.profiling import EpProfilers
-from ephost.running import Session
+from ephost.running import DISABLE_FALLBACK, Session
 from ephost.selection import choose
 
 if TYPE_CHECKING:
     from ephost.model.context import ContextTarget
 
 _LOG = logging.getLogger("ephost.session")
-DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 CONTEXT_ENABLE = "ep.context_enable"
 DISABLE_COMPILING = "session.disable_model_compile"
 LISTEN = "ephost.record_refusals"  # "1": for explain, keep what EPs say of nodes that they do not claim
 DISABLE_PREPACKING = "session.disable_prepacking"
 OFFER_SUBGRAPHS = "ephost.offer_subgraphs"  # "0": bodies of If, Loop and Scan are not offered to EPs
+ENABLE_FALLBACK = "ephost.enable_fallback"  # "0": a plugin's failure is raised; as the argument of the name
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -278,13 +285,16 @@ class InferenceSession(Session):
             provider_options: options for ``providers``, one dict for each.
             prepacked_weights_container: where kernels' packed weights are shared with other sessions. In
                 onnxruntime, only its C API has this.
-            **kwargs: ``enable_fallback=True`` is :meth:`enable_fallback`; ``disabled_optimizers`` are
-                optimizers, by onnxruntime's names, that are not wanted; ``read_config_from_model`` is
-                accepted for onnxruntime's sake.
+            **kwargs: ``enable_fallback=0`` raises what a plugin reports when it is created, when it chooses
+                nodes and in a run, all of which otherwise are a :class:`ephost.FallbackWarning` each, and the
+                session goes on without the plugin. A session that is to have no fallback (by
+                ``session.disable_cpu_ep_fallback``) or that writes a compiled model always raises.
+                ``disabled_optimizers`` are optimizers, by onnxruntime's names, that are not wanted;
+                ``read_config_from_model`` is accepted for onnxruntime's sake.
 
         Raises:
             NoSuchFile, InvalidProtobuf, InvalidGraph: the model is missing or not valid.
-            EPFail: a plugin failed, or broke a rule of the ABI.
+            EPFail: a plugin failed otherwise, or broke a rule of the ABI.
             Fail: nodes are left to the fallback although ``session.disable_cpu_ep_fallback`` is "1".
             NotImplemented: a node that neither a plugin nor the fallback can run, one among them that holds
                 what a plugin compiled that the session does not have.
@@ -300,9 +310,13 @@ class InferenceSession(Session):
         self._options._explain()
         self._disabled = frozenset(kwargs.get("disabled_optimizers") or ())
         self._unwanted: Collection[str] | None = None  # optimizers; None: all of them
+        config = self._options._config
+        self._fallback = int(kwargs.get("enable_fallback", config.get(ENABLE_FALLBACK, 1))) == 1
+        self._fallback_lock = threading.Lock()
+        strict = config.get(DISABLE_FALLBACK) == "1" or config.get(CONTEXT_ENABLE) == "1"
+        self._tolerant = self._fallback and not strict
         self._open_on(providers, provider_options)
-        if kwargs.get("enable_fallback"):
-            self.enable_fallback()
+        self._tolerant = False  # set_providers opens on all that it names, or not at all
 
     # ---- opening ----
 
@@ -358,7 +372,9 @@ class InferenceSession(Session):
                 initializers=options._initializers,
                 files_in_memory=options._external_files,
             )
-        chosen = choose(options, providers, provider_options, lambda: _metadata_texts(model.metadata))
+        chosen: Sequence[Chosen] = ()
+        if not self._hosts_alone:
+            chosen = choose(options, providers, provider_options, lambda: _metadata_texts(model.metadata))
         if default := self._default(chosen, config):
             chosen = [*chosen, default]
         for entry in chosen:
@@ -496,7 +512,9 @@ class InferenceSession(Session):
                 ep = ExecutionProvider(entry.devices, resources.options, entry.options, severity)
             except OnnxRuntimeException as error:
                 if entry.error_on_failure:
-                    raise
+                    if not self._goes_on_without(entry.ep_name, error):
+                        raise
+                    continue
                 _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
                 continue
             environment.remember_session(self, ep.registration)
@@ -518,6 +536,7 @@ class InferenceSession(Session):
             listen=self._options._config.get(LISTEN) == "1",
             unwanted=self._unwanted,
             weightless=self._options._config.get(WEIGHTLESS) == "1",
+            incapable=self._goes_on_without,
         ).run()
         if self._options._config.get(DISABLE_PREPACKING) != "1":
             prepack(resources.assignments, self._container)
@@ -530,6 +549,15 @@ class InferenceSession(Session):
                 len(assignment.groups),
                 len(assignment.kernels),
             )
+
+    def _goes_on_without(self, ep_name: str, error: OnnxRuntimeException) -> bool:
+        """Warn that an EP failed before it had anything to run; False when that is to be raised instead."""
+        if not self._tolerant:
+            return False
+        warn_of_fallback(
+            f"{self.description} runs without {ep_name} (enable_fallback=0 would raise this): {error}"
+        )
+        return True
 
     def _check_compatibility(self, ep: ExecutionProvider) -> None:
         from ephost.model.context import FAIL_ON_SUBOPTIMAL, check_compatibility
@@ -569,11 +597,18 @@ class InferenceSession(Session):
         Raises:
             ValueError: inputs are missing.
             InvalidArgument: an unknown name, or a value of the wrong type, rank or dimension.
-            EPFail and the other errors of a plugin, naming the node.
+            EPFail and the other errors of a plugin, naming the node. As long as :meth:`enable_fallback`
+                holds, the first EPFail is a :class:`ephost.FallbackWarning` instead.
         """
-        if run_options is None:
-            return self._run(output_names, input_feed, None)
-        return self._run(output_names, run_options._fed(input_feed), run_options._address)
+        run = self._run
+        try:
+            if run_options is None:
+                return run(output_names, input_feed, None)
+            return run(output_names, run_options._fed(input_feed), run_options._address)
+        except EPFail as error:
+            if not self._fall_back(run, error):
+                raise
+            return self.run(output_names, input_feed, run_options)
 
     # ---- what it is ----
 

@@ -73,7 +73,7 @@ def walk(library: str, ep_name: str, conditional: bool) -> dict:
         if devices:
             options.add_provider_for_devices(devices, {})
         model = conditional_model() if conditional else adds_model()
-        session = ephost.InferenceSession(model.SerializeToString(), options)
+        session = ephost.InferenceSession(model.SerializeToString(), options, enable_fallback=0)
         result["claimed"] = sum(
             len(g.get_nodes()) for g in session.get_provider_graph_assignment_info() if g.ep_name == ep_name
         )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
 import threading
 import time
@@ -498,20 +497,6 @@ def test_a_closed_session_says_so(session: ephost.InferenceSession) -> None:
     ):
         with pytest.raises(Fail, match="closed"):
             call()
-
-
-def test_enabled_fallback_runs_on_without_the_failing_plugin(
-    session: ephost.InferenceSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Failing:
-        def run(self, *_: object) -> list[Any]:
-            raise ephost.errors.EPFail("the device is gone")
-
-    session._runner = Failing()
-    session.enable_fallback()
-    with caplog.at_level(logging.WARNING, "ephost.session"):
-        assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
-    assert "the device is gone" in caplog.text
 
 
 # ---- only what an output needs ----

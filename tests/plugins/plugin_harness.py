@@ -27,6 +27,7 @@ class Case:
     config: dict[str, str] = field(default_factory=dict)
     provider_options: dict[str, str] = field(default_factory=dict)
     basic_optimizations_off: bool = True  # what a test wrote is then what the plugin sees
+    fallback: bool = False  # whether the host may go on without a plugin that fails
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Runner:
                 "config": case.config,
                 "provider_options": case.provider_options,
                 "basic_optimizations_off": case.basic_optimizations_off,
+                "fallback": int(case.fallback),
             }
             for case in cases
         ]

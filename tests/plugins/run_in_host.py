@@ -24,8 +24,9 @@ def run_case(host, devices, folder: Path, index: int, case: dict) -> dict:
         options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_provider_for_devices(devices, case["provider_options"])
     try:
-        # onnxruntime's class would otherwise answer a failing EP by starting again, silently, without it.
-        session = host.InferenceSession(str(folder / f"{index}.onnx"), options, enable_fallback=0)
+        # Both hosts would otherwise answer a failing EP by going on without it.
+        model = str(folder / f"{index}.onnx")
+        session = host.InferenceSession(model, options, enable_fallback=case["fallback"])
         groups = [
             {"ep": group.ep_name, "nodes": [[node.name, node.op_type] for node in group.get_nodes()]}
             for group in session.get_provider_graph_assignment_info()

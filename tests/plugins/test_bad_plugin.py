@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,26 @@ def test_an_error_that_it_was_told_to_make_reaches_the_user(bad_runner: Runner, 
     (outcome,), _ = bad_runner.run([case()], {"EPHOST_BAD": mode})
     assert outcome.error is not None
     assert f"bad_plugin: {stage} fails" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("mode", "goes_on"),
+    [
+        ("create_ep_fails", True),
+        ("registry_fails", True),
+        ("capability_fails", True),
+        ("compile_fails", False),
+        ("run_start_fails", True),
+        ("compute_fails", True),
+    ],
+)
+def test_by_default_both_hosts_go_on_without_it_after_the_same_failures(
+    bad_runner: Runner, mode: str, goes_on: bool
+) -> None:
+    (outcome,), _ = bad_runner.run([replace(case(), fallback=True)], {"EPHOST_BAD": mode})
+    assert (outcome.error is None) == goes_on, outcome
+    if goes_on:
+        np.testing.assert_array_equal(outcome.outputs[0]["y"], -X)
 
 
 def test_a_mode_that_it_does_not_know_fails_the_registration(bad_runner: Runner) -> None:

@@ -6,13 +6,15 @@ HOST is the importable name of a module with onnxruntime's Python API: ``onnxrun
 case runs in a worker process that is replaced when it dies or exceeds ``--timeout``, so a plugin that crashes
 costs one case.
 
-Each case gives a record ``{name, status, error, claimed, random, seconds}``:
+Each case gives a record ``{name, status, error, claimed, random, seconds, fallback}``:
 
 ``status``   ``pass``, ``fail`` (an output differs), ``error`` (an exception), ``crash`` or ``timeout``
 ``error``    what was wrong, empty for a pass
 ``claimed``  how many of the case's nodes the plugin took; null when the session could not be opened
 ``random``   whether the model draws random numbers, so that ``fail`` is to be expected
-``seconds``  the shortest of a few runs; null for what is not a pass
+``seconds``  the shortest of a few runs; null for what is not a pass of the plugin's
+``fallback`` why the plugin failed, where the host then went on without it: whatever the status is, it is not
+             the plugin's; else empty
 
 Outputs are compared as onnx.backend.test does it: number, shape and element type exactly, values to the
 case's tolerances, NaN equal to NaN.
@@ -22,11 +24,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import ctypes
 import dataclasses
 import faulthandler
 import functools
 import importlib
+import io
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -105,6 +109,7 @@ class Result:
     claimed: int | None = None
     random: bool = False
     seconds: float | None = None
+    fallback: str = ""
 
 
 # ------------------------------------------------------------------------------------------ comparing outputs
@@ -243,6 +248,7 @@ class HostSession:
         self.call = RUN_CALLS.get(host_name, run_plain)
         self.plugin = plugin
         self.devices: list[Any] = []
+        self.session: Any = None
         self.ep_name = ""
         if plugin:
             known = {device.ep_name for device in self.host.get_ep_devices()}
@@ -256,12 +262,26 @@ class HostSession:
 
     def run_case(self, case: TestCase, result: Result) -> None:
         """Open and run the case, filling in ``result``; raises what the host raises, or Difference."""
+        said = io.StringIO()  # onnxruntime prints why it goes on without a plugin, ephost warns
+        with contextlib.redirect_stdout(said), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                self._run_case(case, result)
+            finally:
+                if self.plugin and self.session and self.ep_name not in self.session.get_providers():
+                    lines = [str(w.message) for w in warned if w.category.__name__ == "FallbackWarning"]
+                    lines += [line for line in said.getvalue().splitlines() if line.startswith("EP Error")]
+                    result.fallback = lines[0] if lines else "the host does not say why"
+                    result.seconds = None
+                self.session = None
+
+    def _run_case(self, case: TestCase, result: Result) -> None:
         assert case.model is not None and case.data_sets is not None
         options = self.host.SessionOptions()
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if self.plugin:
             options.add_provider_for_devices(self.devices, self.plugin.options)
-        session = self.host.InferenceSession(case.model.SerializeToString(), options)
+        self.session = session = self.host.InferenceSession(case.model.SerializeToString(), options)
         subgraphs = session.get_provider_graph_assignment_info()
         result.claimed = sum(
             len(s.get_nodes()) for s in subgraphs if self.plugin and s.ep_name == self.ep_name
@@ -454,34 +474,45 @@ def summary(title: str, results: Sequence[Result]) -> str:
     """A Markdown table of how many cases ended how, and the cases that were lost to a crash or a timeout."""
     counts = collections.Counter(result.status for result in results)
     claimed = sum(bool(result.claimed) for result in results)
+    without = [result for result in results if result.fallback]
+    random = [result for result in results if result.random and result.status != "pass"]
     lines = [
         f"## {title}",
         "",
-        "| cases | " + " | ".join(STATUSES) + " | with nodes on the plugin | not passing but random |",
-        "|---|" + "---|" * (len(STATUSES) + 2),
+        "| cases | "
+        + " | ".join(STATUSES)
+        + " | with nodes on the plugin | without it, since it failed | not passing but random |",
+        "|---|" + "---|" * (len(STATUSES) + 3),
         f"| {len(results)} | "
         + " | ".join(str(counts[status]) for status in STATUSES)
-        + f" | {claimed} | {sum(r.random and r.status != 'pass' for r in results)} |",
+        + f" | {claimed} | {len(without)} | {len(random)} |",
         "",
     ]
     lost = [result for result in results if result.status in ("crash", "timeout")]
     lines += [f"- `{result.name}`: {result.status}, {result.error.splitlines()[0]}" for result in lost]
+    lines += [
+        f"- `{result.name}`: {result.status} without the plugin: {result.fallback.splitlines()[0]}"
+        for result in without
+    ]
     return "\n".join(lines)
 
 
 def regressions(results: Sequence[Result], against: Sequence[Result]) -> dict[str, list[str]]:
-    """What the other run did and this one does not, as ``{"fails": [...], "unclaimed": [...]}``.
+    """What the other run did and this one does not, as ``{"fails": [...], "unclaimed": [...],
+    "fallbacks": [...]}``; the last are passes, but without the plugin where it did not fail there.
 
     Cases that draw random numbers are left out of "fails"; only cases that both runs hold are compared.
     """
     there = {result.name: result for result in against}
-    found: dict[str, list[str]] = {"fails": [], "unclaimed": []}
+    found: dict[str, list[str]] = {"fails": [], "unclaimed": [], "fallbacks": []}
     for here in results:
         other = there.get(here.name)
         if other is None:
             continue
         if other.status == "pass" and here.status != "pass" and not here.random:
             found["fails"].append(f"{here.name}: {here.status}: {here.error}")
+        elif other.status == "pass" and here.fallback and not other.fallback:
+            found["fallbacks"].append(f"{here.name}: {here.fallback}")
         if other.claimed and not here.claimed:
             found["unclaimed"].append(
                 f"{here.name}: {other.claimed} there, {here.claimed} here; {here.status}"
@@ -535,6 +566,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for heading, lines in (
         ("pass there, not here", found["fails"]),
         ("claimed there, not here", found["unclaimed"]),
+        ("pass there, here only without the plugin", found["fallbacks"]),
     ):
         print("\n".join([f"\n### {heading}: {len(lines)}\n", *(f"- {line}" for line in lines)]))
     return int(any(found.values()))

@@ -106,6 +106,62 @@ def test_a_crash_or_a_hang_costs_one_case(tmp_path: Path, monkeypatch: pytest.Mo
     assert "echoing_host" not in sys.modules
 
 
+FALLING_HOST = '''
+"""A host that drops its plugin when a run fails on it, and says so in one of two ways."""
+import warnings
+import onnx
+
+class FallbackWarning(RuntimeWarning): pass
+
+class Device: ep_name = "plugin"
+
+class SessionOptions:
+    def add_session_config_entry(self, key, value): pass
+    def add_provider_for_devices(self, devices, options): pass
+
+devices = []
+def get_ep_devices(): return list(devices)
+def register_execution_provider_library(name, path): devices.append(Device())
+
+class InferenceSession:
+    def __init__(self, model, options):
+        self.node = onnx.load_from_string(model).graph.node[0]
+        self.providers = ["plugin", "CPU"]
+    def get_provider_graph_assignment_info(self): return []
+    def get_providers(self): return self.providers
+    def run(self, names, feeds):
+        if self.node.op_type != "Identity":
+            self.providers = ["CPU"]
+        if self.node.op_type == "Neg":
+            print("EP Error: it printed this")
+        if self.node.op_type == "Floor":
+            warnings.warn("it warned of this", FallbackWarning)
+            raise ValueError("and failed")
+        return [-feeds["x"] if self.node.op_type == "Neg" else feeds["x"]]
+'''
+
+
+def test_what_ran_without_the_plugin_since_it_failed_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "falling_host.py").write_text(FALLING_HOST)
+    monkeypatch.syspath_prepend(tmp_path)
+    patterns = [f"^test_{name}$" for name in ("floor", "identity", "neg")]
+    plugin = compare.Plugin("plugin", "library", {})
+    found = compare.run_cases("falling_host", plugin, patterns, timeout=60)
+    assert {r.name: (r.status, r.fallback) for r in found} == {
+        "test_floor": ("error", "it warned of this"),
+        "test_identity": ("pass", ""),
+        "test_neg": ("pass", "EP Error: it printed this"),
+    }
+    assert {r.name for r in found if r.seconds is not None} == {"test_identity"}
+    text = compare.summary("here", found)
+    assert "| 3 | 2 | 0 | 1 | 0 | 0 | 0 | 2 | 0 |" in text
+    assert "- `test_neg`: pass without the plugin: EP Error: it printed this" in text
+    there = [compare.Result("test_neg", "pass"), compare.Result("test_identity", "pass")]
+    assert compare.regressions(found, there)["fallbacks"] == ["test_neg: EP Error: it printed this"]
+
+
 def test_a_host_that_is_not_there_is_said() -> None:
     with pytest.raises(SystemExit, match="no_such_host"):
         compare.run_cases("no_such_host", None, ["^test_abs$"])

@@ -33,7 +33,9 @@ def test_a_few_cases_pass_and_are_reported(tmp_path: Path) -> None:
     assert status == 0, (tmp_path / "report.md").read_text()
     assert (mine["cases"], mine["passed"], mine["crashed"]) == (6, 6, 0)
     assert mine["claimed"] >= 3
-    assert f"| {vendor} | ephost | 6 | 6 | {mine['claimed']} | 0 | " in (tmp_path / "report.md").read_text()
+    assert (
+        f"| {vendor} | ephost | 6 | 6 | {mine['claimed']} | 0 | 0 | " in (tmp_path / "report.md").read_text()
+    )
 
 
 def written(folder: Path, host: str, *results: compare.Result) -> report.Entry:
@@ -58,6 +60,30 @@ def test_what_onnxruntime_does_better_is_listed(tmp_path: Path) -> None:
     text = report.markdown(entries)
     assert "1 cases that pass in onnxruntime, not in ephost\n\n- a: fail: wrong\n" in text
     assert "1 cases that are claimed in onnxruntime, not in ephost\n\n- b: 2 there" in text
+
+
+def test_what_ran_without_a_plugin_that_failed_is_told_apart(tmp_path: Path) -> None:
+    entries = [
+        written(
+            tmp_path,
+            "ephost",
+            compare.Result("a", "pass", claimed=1, fallback="it failed"),
+            compare.Result("b", "pass", claimed=1, fallback="it failed"),
+        ),
+        written(
+            tmp_path,
+            "onnxruntime",
+            compare.Result("a", "pass", claimed=1),
+            compare.Result("b", "pass", claimed=1, fallback="there, too"),
+        ),
+    ]
+    report.add_comparison(entries, tmp_path)
+    text = report.markdown(entries)
+    assert "1 cases that pass on the plugin in onnxruntime, only without it in ephost\n\n- a: it" in text
+    entries[0].fallbacks = ["a: pass: it failed", "b: pass: it failed"]
+    text = report.markdown(entries)
+    assert "| nxrt | ephost | 2 | 0 | 0 | 2 | 0 |" in text
+    assert "## nxrt in ephost: 2 cases that ran without it, since it failed\n\n- a: pass: it" in text
 
 
 def test_who_is_faster_is_said_of_cases_that_the_plugin_ran_in_both(tmp_path: Path) -> None:
@@ -96,9 +122,9 @@ def test_a_run_that_does_not_come_to_its_end_is_no_success(
 ) -> None:
     monkeypatch.setattr(report.sys, "executable", "/bin/false")
     assert report.main([str(tmp_path), "--vendor", "none", "--only", "^test_add$"]) == 2
-    assert "| none | ephost | it ended with 1 | | | | |" in (tmp_path / "report.md").read_text()
+    assert "| none | ephost | it ended with 1 | | | | | |" in (tmp_path / "report.md").read_text()
 
 
 def test_a_plugin_that_is_not_here_is_listed_with_the_reason(tmp_path: Path) -> None:
     absent = report.Entry("qnn", "ephost", reason="onnxruntime_qnn is not installed")
-    assert "| qnn | ephost | onnxruntime_qnn is not installed | | | | |" in report.markdown([absent])
+    assert "| qnn | ephost | onnxruntime_qnn is not installed | | | | | |" in report.markdown([absent])

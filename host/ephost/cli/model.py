@@ -107,7 +107,7 @@ def open_session(
     add_providers(options, plugins)
     if dimensions.named:
         _check_names(model, dimensions)
-    return InferenceSession(model, options)
+    return InferenceSession(model, options, enable_fallback=0)
 
 
 def _check_names(model: str, dimensions: Dimensions) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -123,6 +123,7 @@ class Partitioner:
         listen: bool = False,
         unwanted: Collection[str] | None = (),
         weightless: bool = False,
+        incapable: Callable[[str, OnnxRuntimeException], bool] | None = None,
     ) -> None:
         self.model = model
         self.constants = constants
@@ -134,6 +135,9 @@ class Partitioner:
         self.listen = listen  # to what EPs say of the nodes that they do not claim
         self.unwanted = unwanted  # optimizers, for the bodies of functions; None: all of them
         self.weightless = weightless  # EPs are to leave weights out of what they compile
+        # Gets an EP that fails to choose nodes, with its error: whether to go on without it. None: no.
+        self.incapable = incapable
+        self._incapable: set[str] = set()
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -185,12 +189,26 @@ class Partitioner:
             if not node.ep_name and self.offer_subgraphs:
                 for name in sorted(node.subgraphs):
                     self._ask_all(assignment, node.subgraphs[name])
+        if assignment.ep.name in self._incapable:
+            return
         if any(not node.ep_name and not node.left_to_host for node in graph.nodes):
             self._assign(assignment, graph)
 
+    def _leave_out(self, ep: ExecutionProvider, error: OnnxRuntimeException) -> bool:
+        """Ask an EP nothing more that failed to choose nodes; False when that is to be raised instead."""
+        if self.incapable is None or not self.incapable(ep.name, error):
+            return False
+        self._incapable.add(ep.name)
+        return True
+
     def _assign(self, assignment: Assignment, graph: Graph) -> None:
         ep = assignment.ep
-        registry = ep.kernel_registry()
+        try:
+            registry = ep.kernel_registry()
+        except OnnxRuntimeException as error:
+            if not self._leave_out(ep, error):
+                raise
+            return
         reads_files = any(device.ep_metadata.get(READS_FILES) == "1" for device in ep.devices)
         native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
         assignment.graphs.append(native)
@@ -240,7 +258,12 @@ class Partitioner:
             with ExitStack() as stack:
                 if self.listen:
                     stack.enter_context(ep.heard(assignment.said))
-                ep.call("GetCapability", pointer, info)
+                try:
+                    ep.call("GetCapability", pointer, info)
+                except OnnxRuntimeException as error:
+                    if not self._leave_out(ep, error):
+                        raise
+                    return []
             claims = ffi.new("EphostClaim[]", lib.ephost_support_info_claim_count(info))
             ids = ffi.new("size_t[]", lib.ephost_support_info_node_count(info))
             lib.ephost_support_info_read(info, claims, ids)
