@@ -11,6 +11,7 @@ or not in the time that ``--limit`` gives.
 
     python bench/vendor_runs.py                      every model on nxrt, ggml, QNN, OpenVINO and WebGPU
     python bench/vendor_runs.py --only "on nxrt"     what has this in its name
+    python bench/vendor_runs.py --share              the host's share of a run on each of them
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def main() -> int:
                 print(label, "...", file=sys.stderr, flush=True)
                 model = str(prepare(name, Path(path), folder))
                 try:
-                    if vendor in _COMPARED:
+                    if vendor in _COMPARED and not options.share:
                         timed, count = compared(vendor, model, folder, options.rounds, options.limit)
                         wall = Row(label, *(timed[host].wall for host in HOSTS), limit=1.0)
                         processor = Row(label + _PROCESSOR, *(timed[host].processor for host in HOSTS))
@@ -256,6 +257,7 @@ def main() -> int:
 
 
 def _more_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--share", action="store_true", help="the host's share also of what both could run")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a first run (%(default)s)")
 
 

@@ -75,7 +75,7 @@ class Chosen:
 
     devices: tuple[OrtEpDevice, ...]
     options: Mapping[str, str]
-    error_on_failure: bool = True
+    error_on_failure: bool | None = None
 
     @property
     def ep_name(self) -> str:
@@ -288,14 +288,15 @@ class SessionOptions:
         ep_devices: Sequence[OrtEpDevice],
         provider_options: Mapping[str, str],
         *,
-        error_on_failure: bool = True,
+        error_on_failure: bool | None = None,
     ) -> None:
         """Give the session an execution provider, behind those given before.
 
         Args:
             ep_devices: from :func:`ephost.get_ep_devices`, all of the same EP of the same library.
             provider_options: the EP's own options; it sees them as ``ep.<name in lower case>.<key>``.
-            error_on_failure: False: when the EP cannot be created, say so in a warning and go on without it.
+            error_on_failure: when the EP cannot be created, True: raise that in any case; False: log it and
+                go on; None: what the session's ``enable_fallback`` says.
 
         Raises:
             InvalidArgument: no device, devices of several EPs, or a device whose library is gone.
@@ -322,15 +323,14 @@ class SessionOptions:
         self._providers.append(Chosen(tuple(devices), options, error_on_failure))
 
     def add_provider(
-        self, provider_name: str, provider_options: Mapping[str, str], *, error_on_failure: bool = True
+        self, provider_name: str, provider_options: Mapping[str, str], *, error_on_failure: bool | None = None
     ) -> None:
         """Give the session all devices of an execution provider by its name, behind those given before.
 
         Args:
             provider_name: as in :func:`ephost.get_available_providers`.
             provider_options: the EP's own options.
-            error_on_failure: False: when there is no such EP, or it cannot be created, say so in a warning
-                and go on.
+            error_on_failure: as for ``add_provider_for_devices``; False also when there is no such EP.
 
         Raises:
             InvalidArgument: no registered library has such an EP.
@@ -348,7 +348,7 @@ class SessionOptions:
             f"Unknown Provider Type: {provider_name}. Available are {', '.join(get_available_providers())}: "
             "register its library first, and see get_ep_devices() for what it offers on this machine"
         )
-        if error_on_failure:
+        if error_on_failure is not False:
             raise InvalidArgument(complaint)
         _LOG.warning("%s", complaint)
 

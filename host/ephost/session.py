@@ -511,11 +511,12 @@ class InferenceSession(Session):
             try:
                 ep = ExecutionProvider(entry.devices, resources.options, entry.options, severity)
             except OnnxRuntimeException as error:
-                if entry.error_on_failure:
-                    if not self._goes_on_without(entry.ep_name, error):
-                        raise
-                    continue
-                _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
+                if not entry.devices[0].is_registered:
+                    raise  # that is no plugin's failure
+                if entry.error_on_failure is False:
+                    _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
+                elif entry.error_on_failure or not self._goes_on_without(entry.ep_name, error):
+                    raise
                 continue
             environment.remember_session(self, ep.registration)
             assignment = Assignment(ep)

@@ -90,7 +90,7 @@ def test_an_operator_agrees_with_the_reference(gpus: list[ephost.OrtEpDevice], c
     options = ephost.SessionOptions()
     options.add_provider_for_devices(gpus[:1], {})
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    session = ephost.InferenceSession(model, options)
+    session = ephost.InferenceSession(model, options, enable_fallback=0)
     reference, wide = model_of(case, np.float32)
     expected = ReferenceEvaluator(onnx.load_from_string(reference)).run(None, wide)[0]
     tolerance = 2e-3 if dtype == np.float32 else 2e-2

@@ -123,7 +123,7 @@ def test_an_ep_that_cannot_be_created_is_an_error_unless_allowed(
 ) -> None:
     failing_ep(monkeypatch)
     options = ephost.SessionOptions()
-    options.add_provider(COMPILER, {})
+    options.add_provider(COMPILER, {}, error_on_failure=True)
     with pytest.raises(EPFail, match="no device today"):
         opened(options)
     options = ephost.SessionOptions()

@@ -119,7 +119,7 @@ def session_on(
         settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     settings.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ephost.InferenceSession(model, settings)
+    return ephost.InferenceSession(model, settings, enable_fallback=0)
 
 
 node = helper.make_node

@@ -18,6 +18,7 @@
  * virtual         it makes a device of its own where the host allows that
  * interop         it imports memory; no_interop: it has no functions for that
  * resource=N      that many bytes are available
+ * control         it has kernels for If, Loop and Scan, which the host makes
  * as_cuda         the EP is called CUDAExecutionProvider
  * weightless      it says that it can compile without weights
  * misfit          it says why it does not offer a device */
@@ -109,7 +110,7 @@ static const char* ep_name_now(void) { return mode("as_cuda") ? "CUDAExecutionPr
 typedef struct Kernel {
   OrtKernelImpl base;
   const TraceFactory* factory;
-  char op; /* + * 2 */
+  char op;
   char name[64];
   const float* packed; /* the negated second operand; ours, or the cache's */
   size_t packed_size;
@@ -225,13 +226,104 @@ typedef struct KernelKind {
   const char* domain;
   const char* constraint;
   int first, last;
-  char op;
+  char op; /* + * 2; if, loop, scan: the host runs these */
 } KernelKind;
 
+/* What the host's kernels for Loop and Scan leave to the EP: both work on float32 in the CPU's memory. */
+typedef struct LoopHelper {
+  OrtLoopKernelHelper base;
+  const OrtApi* api;
+} LoopHelper;
+
+typedef struct ScanHelper {
+  OrtScanKernelHelper base;
+  const OrtApi* api;
+} ScanHelper;
+
+static void ORT_API_CALL release_loop_helper(OrtLoopKernelHelper* this_ptr) {
+  trace("Release of the helper of Loop");
+  free(this_ptr);
+}
+
+static void ORT_API_CALL release_scan_helper(OrtScanKernelHelper* this_ptr) {
+  trace("Release of the helper of Scan");
+  free(this_ptr);
+}
+
+static OrtStatus* ORT_API_CALL concat_output(OrtLoopKernelHelper* this_ptr, void* stream,
+                                             const OrtValue* const* parts, size_t num_parts, void* output,
+                                             size_t output_size) {
+  const OrtApi* api = ((const LoopHelper*)this_ptr)->api;
+  (void)stream, (void)output_size;
+  char* end = (char*)output;
+  for (size_t i = 0; i < num_parts; ++i) {
+    const void* data = NULL;
+    size_t size = 0;
+    TRY(api->GetTensorData(parts[i], &data));
+    TRY(api->GetTensorSizeInBytes(parts[i], &size));
+    memcpy(end, data, size);
+    end += size;
+  }
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL transpose(OrtScanKernelHelper* this_ptr, const size_t* permutation,
+                                         size_t rank, const OrtValue* input, OrtSyncStream* stream,
+                                         OrtValue* output) {
+  const OrtApi* api = ((const ScanHelper*)this_ptr)->api;
+  ONNXTensorElementDataType type;
+  const int64_t* dims = NULL;
+  const void* from = NULL;
+  void* to = NULL;
+  (void)stream;
+  TRY(api->GetTensorElementTypeAndShapeDataReference(input, &type, &dims, &rank));
+  TRY(api->GetTensorData(input, &from));
+  TRY(api->GetTensorMutableData(output, &to));
+  if (rank != 2 || permutation[0] != 1) {
+    return api->CreateStatus(ORT_EP_FAIL, "trace_plugin: it only turns matrices");
+  }
+  for (int64_t i = 0; i < dims[0] * dims[1]; ++i) {
+    ((float*)to)[i % dims[1] * dims[0] + i / dims[1]] = ((const float*)from)[i];
+  }
+  return NULL;
+}
+
+static bool is_control(char op) { return strchr("ils", op) != NULL; }
+
+/* A kernel that the host makes for one of its operators with subgraphs. */
+static OrtStatus* create_control(const Factory* factory, char op, const OrtKernelInfo* info,
+                                 OrtKernelImpl** out) {
+  OrtStatus* status = NULL;
+  if (op == 'i') {
+    return factory->ep_api->CreateIfKernel(info, out);
+  }
+  if (op == 'l') {
+    LoopHelper* helper = (LoopHelper*)calloc(1, sizeof *helper);
+    if (helper == NULL) {
+      return out_of_memory(factory->api);
+    }
+    *helper = (LoopHelper){{API_VERSION, release_loop_helper, concat_output}, factory->api};
+    status = factory->ep_api->CreateLoopKernel(info, &helper->base, out);
+    if (status != NULL) {
+      free(helper);
+    }
+    return status;
+  }
+  ScanHelper* helper = (ScanHelper*)calloc(1, sizeof *helper);
+  if (helper == NULL) {
+    return out_of_memory(factory->api);
+  }
+  *helper = (ScanHelper){{API_VERSION, release_scan_helper, transpose}, factory->api};
+  status = factory->ep_api->CreateScanKernel(info, &helper->base, out);
+  if (status != NULL) {
+    free(helper);
+  }
+  return status;
+}
+
 static const KernelKind kKinds[] = {
-    {"Add", "", "T", 7, 22, '+'},
-    {"Mul", "", "T", 7, 22, '*'},
-    {"Twice", "test.trace", NULL, 1, 1, '2'},
+    {"If", "", NULL, 1, 25, 'i'}, {"Loop", "", NULL, 1, 25, 'l'}, {"Scan", "", NULL, 9, 25, 's'},
+    {"Add", "", "T", 7, 22, '+'}, {"Mul", "", "T", 7, 22, '*'},   {"Twice", "test.trace", NULL, 1, 1, '2'},
 };
 enum { NUM_KINDS = sizeof kKinds / sizeof kKinds[0] };
 
@@ -242,6 +334,11 @@ typedef struct KernelState {
 
 static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* info, OrtKernelImpl** out) {
   const TraceFactory* factory = ((const KernelState*)state)->factory;
+  const char op = ((const KernelState*)state)->kind->op;
+  if (is_control(op)) {
+    trace("Create%sKernel", ((const KernelState*)state)->kind->type);
+    return create_control(&factory->factory, op, info, out);
+  }
   Kernel* kernel = (Kernel*)calloc(1, sizeof *kernel);
   if (kernel == NULL) {
     return out_of_memory(factory->factory.api);
@@ -253,7 +350,7 @@ static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* i
   kernel->base.PrePackWeight = prepack;
   kernel->base.SetSharedPrePackedWeight = mode("no_lender") ? NULL : set_shared;
   kernel->factory = factory;
-  kernel->op = ((const KernelState*)state)->kind->op;
+  kernel->op = op;
   OrtStatus* status = factory->factory.api->KernelInfo_GetNodeName(info, kernel->name, &size);
   if (status != NULL) {
     free(kernel);
@@ -269,6 +366,9 @@ static KernelState states[NUM_KINDS]; /* of the one factory that a test has */
 static OrtStatus* build_registry(TraceFactory* own) {
   TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
   for (size_t i = 0; i < NUM_KINDS; ++i) {
+    if (is_control(kKinds[i].op) && !mode("control")) {
+      continue;
+    }
     states[i] = (KernelState){own, &kKinds[i]};
     const KernelRow row = {.type = kKinds[i].type,
                            .domain = kKinds[i].domain,
