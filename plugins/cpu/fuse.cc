@@ -1,5 +1,7 @@
 #include "fuse.h"
 
+#include <algorithm>
+
 #include "../compiler/attention.h"
 #include "../compiler/einsum.h"
 #include "../compiler/norms.h"
@@ -21,11 +23,59 @@ void forget_examples(Graph* graph) {
   }
 }
 
+// Whether two shapes are the same but for `skip` dimensions from axis 1 on, where at most one that both leave
+// open may differ in nothing else: the number of elements is the same.
+bool same_apart_from_channels(const Dims& a, size_t a_skip, const Dims& b, size_t b_skip) {
+  if (a.size() - a_skip != b.size() - b_skip) return false;
+  int open = 0;
+  for (size_t i = 0; i < a.size() - a_skip; ++i) {
+    const int64_t x = a[i == 0 ? 0 : i + a_skip], y = b[i == 0 ? 0 : i + b_skip];
+    if (x != y) return false;
+    open += x < 0;
+  }
+  return open <= 1;
+}
+
+// Channels are often shuffled between the groups of grouped convolutions: [N, groups * c, ...] is seen as
+// [N, groups, c, ...], axes 1 and 2 change places, and both become one again.
+void fuse_channel_shuffles(Graph* graph) {
+  for (Node* node : std::vector<Node*>(graph->nodes)) {
+    if (node->removed || !node->is("Transpose") || !node->in(0)->has_shape) continue;
+    Node* before = node->in(0)->producer;
+    Node* after = only_consumer(node->out());
+    if (before == nullptr || !before->is("Reshape") || only_consumer(before->out()) != node ||
+        after == nullptr || !after->is("Reshape") || after->in(0) != node->out()) {
+      continue;
+    }
+    Value *x = before->in(0), *y = after->out();
+    const Dims& seen = node->in(0)->dims;
+    std::vector<int64_t> perm = node->ints("perm");
+    if (!x->has_shape || !y->has_shape || x->dims.size() < 3 || seen.size() < 4 || seen[1] <= 0 ||
+        seen[2] <= 0 || perm.size() != seen.size()) {
+      continue;
+    }
+    std::swap(perm[1], perm[2]);
+    const bool swaps_two = std::is_sorted(perm.begin(), perm.end());
+    if (!swaps_two || x->dims[1] != seen[1] * seen[2] || y->dims.size() != x->dims.size() ||
+        y->dims[1] != x->dims[1] || !same_apart_from_channels(x->dims, 1, seen, 2) ||
+        !same_apart_from_channels(y->dims, 1, seen, 2)) {
+      continue;
+    }
+    Node* shuffle = graph->add_node("ephost", "ChannelShuffle", {x}, {graph->add_like(y)}, node->name);
+    shuffle->attributes["groups"] = seen[1];
+    graph->steal_output(shuffle, 0, y);
+    graph->remove(after);
+    graph->remove(node);
+    graph->remove(before);
+  }
+}
+
 }  // namespace
 
 void fuse(Graph* graph) {
   forget_examples(graph);
   rewrite_einsum(graph);
+  fuse_channel_shuffles(graph);
   fuse_quantized(graph);
   fuse_attention(graph);
   fuse_norms(graph);

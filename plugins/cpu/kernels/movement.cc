@@ -21,23 +21,60 @@ StridedCopy permuted(size_t size, const Dims& dims, const std::vector<size_t>& p
   return {size, to, from_strides, strides_of(to)};
 }
 
+// Strides by ONNX's axes of a tensor that lies plainly or with its channels last.
+Dims strides_by_axis(const Desc& desc) {
+  Dims strides = strides_of(stored_dims(desc));
+  if (desc.layout == Layout::kChannelsLast)
+    std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return strides;
+}
+
 Kernel transpose(Prepare& p) {
-  const Dims& dims = p.dims(0);
+  const Desc in =
+      p.require(0, p.in(0).layout == Layout::kChannelsLast ? Layout::kChannelsLast : Layout::kPlain);
+  const Dims& dims = in.dims;
   std::vector<int64_t> asked(dims.size());
   std::iota(asked.rbegin(), asked.rend(), 0);
   asked = p.node.ints("perm", asked);
   p.expect(asked.size() == dims.size(), "perm does not have an entry for each dimension");
-  std::vector<size_t> perm;
   std::vector<bool> seen(dims.size());
-  Dims to;
+  const Dims strides = strides_by_axis(in);
+  Dims to, from_strides;
   for (int64_t entry : asked) {
-    perm.push_back(p.axis(entry, dims.size()));
-    p.expect(!seen[perm.back()], "perm names a dimension twice");
-    seen[perm.back()] = true;
-    to.push_back(dims[perm.back()]);
+    const size_t axis = p.axis(entry, dims.size());
+    p.expect(!seen[axis], "perm names a dimension twice");
+    seen[axis] = true;
+    to.push_back(dims[axis]);
+    from_strides.push_back(strides[axis]);
   }
-  p.out(0, p.type(0), to);
-  return copy_or_alias(p, permuted(size_of(p.type(0)), dims, perm));
+  const size_t size = size_of(in.type);
+  const StridedCopy copy(size, to, from_strides, strides_of(to));
+  if (to.size() >= 3 && !copy.is_run()) {
+    // Images from channels last to channels first are the same memory in the other layout.
+    const Desc last{in.type, to, Layout::kChannelsLast};
+    const StridedCopy same(size, to, from_strides, strides_by_axis(last));
+    if (same.is_run()) {
+      p.out(0, in.type, to, Layout::kChannelsLast);
+      return copy_or_alias(p, same);
+    }
+  }
+  p.out(0, in.type, to);
+  return copy_or_alias(p, copy);
+}
+
+// Channel i of group j goes to place i * groups + j: what Reshape, Transpose and Reshape do in one.
+Kernel channel_shuffle(Prepare& p) {
+  const Desc in =
+      p.require(0, p.in(0).layout == Layout::kChannelsLast ? Layout::kChannelsLast : Layout::kPlain);
+  const int64_t groups = p.node.i("groups", 1), channels = in.dims[1] / groups;
+  const Dims dims = {in.dims[0], channels, groups, count(in.dims, 2, in.dims.size())};
+  const bool last = in.layout == Layout::kChannelsLast;
+  const int64_t channel = last ? 1 : dims[3], pixel = last ? in.dims[1] : 1, image = in.dims[1] * dims[3];
+  p.out(0, in.type, in.dims, in.layout);
+  return copy_or_alias(p, {size_of(in.type),
+                           dims,
+                           {image, channel, channels * channel, pixel},
+                           {image, groups * channel, channel, pixel}});
 }
 
 Kernel depth_to_space(Prepare& p) {
@@ -526,7 +563,9 @@ Kernel trilu(Prepare& p) {
 }  // namespace
 
 void add_movement(Registry* registry) {
-  registry->add({.type = "Transpose", .prepare = transpose});
+  registry->add({.type = "Transpose", .prepare = transpose, .any_layout = true});
+  registry->add(
+      {.domain = "ephost", .type = "ChannelShuffle", .prepare = channel_shuffle, .any_layout = true});
   registry->add({.type = "DepthToSpace", .prepare = depth_to_space});
   registry->add({.type = "SpaceToDepth", .prepare = space_to_depth});
   registry->add({.type = "Concat", .prepare = concat, .any_layout = true});

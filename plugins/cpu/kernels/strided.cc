@@ -16,8 +16,9 @@ constexpr int64_t kTile = 16;
 // Bytes that are worth a thread of their own.
 constexpr int64_t kGrainBytes = kGrain * 4;
 
-struct Cell16 {
-  uint64_t low, high;
+template <size_t bytes>
+struct Words {
+  uint64_t words[bytes / 8];
 };
 
 template <typename Cell>
@@ -205,7 +206,7 @@ StridedCopy::StridedCopy(size_t size, const Dims& dims, const Dims& in_strides, 
   // Runs of a few bytes are cells of that size; longer ones are rows.
   if (all.back().in == 1 && all.back().out == 1) {
     const int64_t run = all.back().n;
-    if (run == 2 || run == 4 || run == 8 || run == 16) {
+    if (run == 2 || run == 4 || run == 8 || run == 16 || run == 32 || run == 64) {
       cell_ = static_cast<size_t>(run);
       all.pop_back();
     }
@@ -319,8 +320,12 @@ void StridedCopy::operator()(const void* in, void* out) const {
         return planes<uint32_t>(from, to, begin, end);
       case 8:
         return planes<uint64_t>(from, to, begin, end);
+      case 16:
+        return planes<Words<16>>(from, to, begin, end);
+      case 32:
+        return planes<Words<32>>(from, to, begin, end);
       default:
-        return planes<Cell16>(from, to, begin, end);
+        return planes<Words<64>>(from, to, begin, end);
     }
   });
 }

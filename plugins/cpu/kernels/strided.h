@@ -41,7 +41,7 @@ class StridedCopy {
   template <typename Cell>
   void planes(const char* in, char* out, int64_t begin, int64_t end) const;
 
-  size_t cell_ = 1;         // Bytes that are moved at once: 1, 2, 4, 8 or 16.
+  size_t cell_ = 1;         // Bytes that are moved at once: 1, 2, 4, ... 64.
   std::vector<Dim> outer_;  // Outermost first, without the plane.
   Dim rows_, columns_;      // The plane. Rows are done in blocks, each an item of work.
   int64_t rows_at_once_ = 1;
