@@ -128,7 +128,6 @@ bool only_tensors(const Api& api, const OrtNode* node) {
 // between them and group k - 1. Two nodes of one group are never connected by way of a node that is not ours.
 void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support) {
   const Api& api = ep.factory->api;
-  const std::unique_ptr<Graph> graph = import_graph(api, origin);
   const OrtNode* parent = nullptr;
   api.check(api.ort->Graph_GetParentNode(origin, &parent));
   if (parent != nullptr && whole(ep, parent)) {
@@ -137,6 +136,7 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
   if (parent != nullptr && !only_tensors(api, parent)) {
     return;  // onnxruntime inlines functions over sequences after it asks, and does not find our nodes then.
   }
+  const std::unique_ptr<Graph> graph = import_graph(api, origin);
   std::unordered_map<const Node*, size_t> level;
   std::vector<std::vector<const OrtNode*>> groups;
   for (const Node* node : graph->nodes) {

@@ -68,13 +68,6 @@ def _infer(model: Model) -> None:
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
     _take(graph, inferred.graph)
-    with_bodies = [node for node in graph.nodes if node.subgraphs]
-    by_outputs = {tuple(node.output): node for node in inferred.graph.node} if with_bodies else {}
-    for node in with_bodies:
-        if (found := by_outputs.get(tuple(node.proto.output))) is not None:
-            for attribute in found.attribute:
-                if attribute.name in node.subgraphs:
-                    _take(node.subgraphs[attribute.name], attribute.g)
 
 
 def _rank_of(graph: Graph, name: str) -> int | None:
@@ -124,6 +117,7 @@ def _value_info(value: Value) -> onnx.ValueInfoProto:
 
 
 def _take(graph: Graph, proto: onnx.GraphProto) -> None:
+    """Take over what inference found, of the bodies inside bodies too."""
     for infos in (proto.value_info, proto.output):
         for info in infos:
             value = graph.values.get(info.name)
@@ -132,6 +126,13 @@ def _take(graph: Graph, proto: onnx.GraphProto) -> None:
             found = value_type(info.type)
             if found is not None:
                 value.type = merge(value.type, found)
+    with_bodies = [node for node in graph.nodes if node.subgraphs]
+    by_outputs = {tuple(node.output): node for node in proto.node} if with_bodies else {}
+    for node in with_bodies:
+        if (found_node := by_outputs.get(tuple(node.proto.output))) is not None:
+            for attribute in found_node.attribute:
+                if attribute.name in node.subgraphs:
+                    _take(node.subgraphs[attribute.name], attribute.g)
 
 
 def merge(

@@ -138,6 +138,8 @@ class Partitioner:
         # Gets an EP that fails to choose nodes, with its error: whether to go on without it. None: no.
         self.incapable = incapable
         self._incapable: set[str] = set()
+        # What the last EP that was asked saw and claimed nothing of; it is among its assignment's graphs.
+        self._unchanged: NativeGraph | None = None
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -164,7 +166,7 @@ class Partitioner:
         """Let these claim what they want of what nobody has, in order, then in bodies of functions."""
         graph = self.model.graph
         for assignment in assignments:
-            self._ask_all(assignment, graph)
+            self._offer(assignment, graph)
         calls: list[Call] = []
         depths: dict[int, int] = {}
         while replaced := inline_calls(self.model, graph, depths):
@@ -179,9 +181,13 @@ class Partitioner:
             if self.unwanted is not None:
                 simplify(self.model, self.unwanted)
             for assignment in assignments:
-                self._ask_all(assignment, graph)
+                self._offer(assignment, graph)
         for call in reversed(calls):
             restore(call)
+
+    def _offer(self, assignment: Assignment, graph: Graph) -> None:
+        self._ask_all(assignment, graph)
+        self._forget_unchanged(assignment)
 
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
@@ -210,11 +216,17 @@ class Partitioner:
                 raise
             return
         reads_files = any(device.ep_metadata.get(READS_FILES) == "1" for device in ep.devices)
-        native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
-        assignment.graphs.append(native)
+        # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph.
+        native, self._unchanged = self._unchanged, None
+        if native is None:
+            native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
+            assignment.graphs.append(native)
         claims = self._ask(assignment, native, graph, registry)
+        if not claims:
+            self._unchanged = native
+            return
         converted: list[Node] = []
-        if claims and prefers_nhwc(ep):
+        if prefers_nhwc(ep):
             claimed = [n for nodes, _, _ in claims for n in nodes if not n.ep_name and not n.left_to_host]
             converted = self._convert(ep, graph, claimed)
         if converted:
@@ -224,18 +236,23 @@ class Partitioner:
             assignment.graphs.append(native)
             claims = self._ask(assignment, native, graph, registry)
         kernels = len(assignment.kernels)
-        if claims:
-            singles, candidates = self._sort_claims(assignment, claims)
-            groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, graph, nodes, drops))]
-            if groups:
-                self._compile(assignment, native, graph, groups)
-            for node in singles:
-                self._create_kernel(assignment, native, registry, node)
+        singles, candidates = self._sort_claims(assignment, claims)
+        groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, graph, nodes, drops))]
+        if groups:
+            self._compile(assignment, native, graph, groups)
+        for node in singles:
+            self._create_kernel(assignment, native, registry, node)
         if len(assignment.kernels) == kernels:
             assignment.graphs.remove(native)
             native.release()
         if converted:
             LayoutConverter(self.model, graph).convert_back([n for n in graph.nodes if not n.ep_name])
+
+    def _forget_unchanged(self, assignment: Assignment) -> None:
+        if self._unchanged is not None:
+            assignment.graphs.remove(self._unchanged)
+            self._unchanged.release()
+            self._unchanged = None
 
     def _convert(self, ep: ExecutionProvider, graph: Graph, claimed: Sequence[Node]) -> list[Node]:
         """Make what the EP has claimed channels last where it wants that; returns the nodes that are."""

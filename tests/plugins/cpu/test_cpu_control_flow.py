@@ -9,6 +9,8 @@ import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.model import partition
+from ephost.model.native_graph import NativeGraph
 from ephost.plugins import cpu, sample_kernels
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
@@ -113,6 +115,67 @@ def test_nested_branches_read_the_graphs_around_them(cpu_plugin: Cpu, a: bool, b
     model = model_of(NESTED_IF)
     (expected,) = ReferenceEvaluator(model).run(None, feeds)
     np.testing.assert_allclose(cpu_plugin.run(model, feeds)[0], expected)
+
+
+def without_types(graph: onnx.GraphProto) -> None:
+    """Take the types of outputs away from all bodies, as the older exporter from PyTorch leaves them."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                without_types(attribute.g)
+                for output in attribute.g.output:
+                    output.ClearField("type")
+
+
+def test_bodies_in_bodies_need_no_declared_types(cpu_plugin: Cpu) -> None:
+    model = model_of(
+        """
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[n] x, bool a, bool b) => (float[n] y) {
+          y = If (a) <
+            then_branch = g1 () => (float[n] r) {
+              twice = Add (x, x)
+              r = If (b) <
+                then_branch = g2 () => (float[n] s) { t = Mul (twice, x)  u = Exp (t)  s = Sub (u, t) },
+                else_branch = g3 () => (float[n] s) { s = Neg (twice) }
+              >
+            },
+            else_branch = g4 () => (float[n] r) { r = Identity (x) }
+          >
+        }
+        """
+    )
+    feeds = {"x": np.arange(3, dtype=np.float32), "a": np.array(True), "b": np.array(True)}
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    without_types(model.graph)
+    np.testing.assert_allclose(cpu_plugin.run(model, feeds)[0], expected, rtol=1e-6)
+
+
+def test_all_bodies_are_looked_at_in_one_graph(cpu_plugin: Cpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[NativeGraph] = []
+
+    def counted(*arguments: object, **named: object) -> NativeGraph:
+        made.append(NativeGraph(*arguments, **named))  # type: ignore[arg-type]
+        return made[-1]
+
+    monkeypatch.setattr(partition, "NativeGraph", counted)
+    counts = []
+    for branches in (1, 8):
+        made.clear()
+        nodes = "\n".join(
+            f"y{i} = If (c) <then_branch = t () => (float[n] a) {{ a = Neg (x) }}, "
+            "else_branch = e () => (float[n] b) { b = Abs (x) }>"
+            for i in range(branches)
+        )
+        outputs = ", ".join(f"float[n] y{i}" for i in range(branches))
+        model = model_of(
+            f'<ir_version: 10, opset_import: ["" : 21]> g (bool c, float[n] x) => ({outputs}) {{ {nodes} }}'
+        )
+        found = cpu_plugin.run(model, {"c": np.array(True), "x": np.ones(2, np.float32)})
+        assert [y.tolist() for y in found] == [[-1, -1]] * branches
+        counts.append(len(made))
+        assert not any(graph.pointer for graph in made)
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize(("most", "limit"), [(5, 100.0), (5, 2.5), (1, 100.0)])
