@@ -262,6 +262,37 @@ void movement(Graph* graph, Node* node) {
   made->version = like.version;
 }
 
+// All bytes of a type, in the order of their tables.
+Value* all_bytes(Graph* graph, DType type) {
+  TensorPtr bytes = make_tensor(type, {256});
+  uint8_t* data = static_cast<uint8_t*>(mutable_data(bytes));
+  for (int i = 0; i < 256; ++i) data[i] = static_cast<uint8_t>(i);
+  return graph->add_constant(bytes);
+}
+
+// The output of a new node that computes a table.
+Node* add_table(Graph* graph, const char* domain, const char* type, std::vector<Value*> inputs,
+                const Node& like) {
+  Value* table = graph->add_like(inputs[0]);
+  table->dims = {256};
+  table->has_shape = true;
+  Node* made = graph->add_node(domain, type, std::move(inputs), {table}, like.name);
+  made->version = 1;
+  return made;
+}
+
+// x brought to the scale of y, after a function ("" for none) has been applied; x and y have the same type.
+// The table is computed once, if the scales are constants.
+Node* table_of(Graph* graph, const Quantization& x, const Quantization& y, const Node& like,
+               const std::string& function) {
+  Node* made =
+      add_table(graph, "ephost", "QLinearTable",
+                {all_bytes(graph, x.x->type), x.scale, zero_of(graph, x), y.scale, zero_of(graph, y)}, like);
+  made->attributes = like.attributes;
+  made->attributes["function"] = function;
+  return made;
+}
+
 // Functions of one element, between dequantisation and quantisation: 256 results in a table. Also none at
 // all, a change of scale.
 void by_table(Graph* graph, Node* node) {
@@ -279,10 +310,79 @@ void by_table(Graph* graph, Node* node) {
   if (!x || !y || !x.single() || x.x->type != y.x->type) {
     return;
   }
-  const std::string function = nothing ? "" : node->type;
-  Node* made = replace(graph, y.x, "ephost", "QLinearTable",
-                       {x.x, x.scale, zero_of(graph, x), y.scale, zero_of(graph, y)}, *node);
-  made->attributes["function"] = function;
+  Node* table = table_of(graph, x, y, *node, nothing ? "" : node->type);
+  replace(graph, y.x, "ephost", "LookUp", {x.x, table->out()}, *node)->attributes.clear();
+}
+
+// com.microsoft's functions of bytes.
+void function_of_bytes(Graph* graph, Node* node) {
+  Value* x = node->in(0);
+  if (x == nullptr || !byte_type(x->type) || node->outputs.size() != 1) {
+    return;
+  }
+  std::vector<Value*> inputs = node->inputs;
+  inputs[0] = all_bytes(graph, x->type);
+  Node* table = add_table(graph, "com.microsoft", node->type.c_str(), std::move(inputs), *node);
+  table->attributes = node->attributes;
+  replace(graph, node->out(), "ephost", "LookUp", {x, table->out()}, *node)->attributes.clear();
+}
+
+// A sum or product whose operands are functions of the same byte, as x * sigmoid(x) is, or one of them and a
+// constant, is a function of it, too. So is a function of a function.
+void function_of_functions(Graph* graph, Node* node) {
+  const auto look_up = [](const Value* value) {
+    Node* made = value == nullptr ? nullptr : value->producer;
+    return made != nullptr && made->is("ephost", "LookUp") ? made : nullptr;
+  };
+  if (node->is("ephost", "LookUp")) {
+    const Node* inner = look_up(node->in(0));
+    if (inner == nullptr || only_consumer(inner->out()) != node) {
+      return;
+    }
+    Value* x = inner->in(0);
+    Node* table = add_table(graph, "ephost", "LookUp", {inner->in(1), node->in(1)}, *node);
+    replace(graph, node->out(), "ephost", "LookUp", {x, table->out()}, *node)->attributes.clear();
+    return;
+  }
+  Value *a = node->in(0), *b = node->in(3);
+  if (a == nullptr || b == nullptr || a->type != b->type || !byte_type(a->type)) {
+    return;
+  }
+  const auto is_number = [](const Value* value) {
+    return value->constant != nullptr && count(value->dims) == 1;
+  };
+  Value* x = nullptr;
+  const auto table = [&](Value* value) {
+    const Node* made = look_up(value);
+    return is_number(value) ? value : value == x ? all_bytes(graph, x->type) : made->in(1);
+  };
+  // What both could be functions of.
+  std::vector<Value*> candidates;
+  for (Value* each : {a, b}) {
+    if (is_number(each)) continue;
+    candidates.push_back(each);
+    if (const Node* made = look_up(each)) candidates.push_back(made->in(0));
+  }
+  for (Value* each : candidates) {
+    const auto is_function = [&](Value* value) {
+      const Node* made = look_up(value);
+      return value == each || (made != nullptr && made->in(0) == each) ||
+             (is_number(value) && each->has_shape && value->dims.size() <= each->dims.size());
+    };
+    if (is_function(a) && is_function(b) && each->type == a->type) x = each;
+  }
+  if (x == nullptr) {
+    return;
+  }
+  std::vector<Value*> inputs = node->inputs;
+  inputs[0] = table(a);
+  inputs[3] = table(b);
+  // The first input is the one whose shape the table has.
+  if (is_number(a)) {
+    std::swap_ranges(inputs.begin(), inputs.begin() + 3, inputs.begin() + 3);
+  }
+  Node* made = add_table(graph, "com.microsoft", node->type.c_str(), std::move(inputs), *node);
+  replace(graph, node->out(), "ephost", "LookUp", {x, made->out()}, *node)->attributes.clear();
 }
 
 // The whole of each channel.
@@ -315,10 +415,8 @@ void concatenation(Graph* graph, Node* node) {
       continue;
     }
     Value* changed = graph->add_like(part.x);
-    Node* table = graph->add_node("ephost", "QLinearTable",
-                                  {part.x, part.scale, zero_of(graph, part), y.scale, zero_of(graph, y)},
-                                  {changed}, node->name);
-    table->version = 1;
+    Node* table = table_of(graph, part, y, *node, "");
+    graph->add_node("ephost", "LookUp", {part.x, table->out()}, {changed}, node->name)->version = 1;
     inputs.push_back(changed);
   }
   const int version = node->version;
@@ -424,8 +522,16 @@ void fuse_quantized(Graph* graph) {
       global_average(graph, node);
     } else if (is_one_of(kFunctions) || is_either(*node, "QuantizeLinear")) {
       by_table(graph, node);
+    } else if (node->is("com.microsoft", "QLinearSigmoid") || node->is("com.microsoft", "QLinearLeakyRelu")) {
+      function_of_bytes(graph, node);
     } else if (moves(*node)) {
       movement(graph, node);
+    }
+  });
+  each([&](Node* node) {
+    if (node->is("ephost", "LookUp") || node->is("com.microsoft", "QLinearAdd") ||
+        node->is("com.microsoft", "QLinearMul")) {
+      function_of_functions(graph, node);
     }
   });
   // Constants that are still dequantised are for kernels that want floats: they are folded after all.

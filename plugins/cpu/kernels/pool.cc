@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../simd/simd.h"
 #include "as_float.h"
 #include "dnn.h"
 #include "kernels.h"
@@ -114,6 +115,16 @@ struct Largest {
     return a != a ? a : larger;
   }
   static T finish(T a, int64_t) { return a; }
+  // Of `count` rows, if there is a better way than one by one.
+  static bool rows(const T* const* rows, int64_t count, int64_t n, T* y) {
+    if constexpr (sizeof(T) == 1) {
+      const Bytewise& simd = ephost::cpu::simd().bytes;
+      const auto largest = std::is_signed_v<T> ? simd.largest_signed : simd.largest_unsigned;
+      largest(reinterpret_cast<const uint8_t* const*>(rows), count, n, reinterpret_cast<uint8_t*>(y));
+      return true;
+    }
+    return false;
+  }
 };
 
 template <typename T>
@@ -121,6 +132,7 @@ struct Mean {
   static T none() { return 0; }
   static T add(T a, T b) { return a + b; }
   static T finish(T a, int64_t n) { return n == 0 ? T{} : a / static_cast<T>(n); }
+  static bool rows(const T* const*, int64_t, int64_t, T*) { return false; }
 };
 
 // Plain tensors: for each row of the output, the rows of its windows are combined first, side by side, and
@@ -181,6 +193,7 @@ Kernel by_pixels(const Dims& dims, const Window& w, bool with_pads) {
     const int64_t channels = dims[1], in_size = count(w.in), out_size = count(w.out);
     parallel_for(dims[0] * out_size, std::max<int64_t>(1, kGrain / (channels * count(w.kernel) + 1)),
                  [&](int64_t i, int64_t end) {
+                   std::vector<const T*> pixels;
                    for (; i < end; ++i) {
                      const T* const x = args.in<T>(0) + i / out_size * in_size * channels;
                      T* const y = args.out<T>(0) + i * channels;
@@ -191,13 +204,22 @@ Kernel by_pixels(const Dims& dims, const Window& w, bool with_pads) {
                        inside *= at[d]->inside;
                        padded *= at[d]->padded;
                      }
+                     // Where the taps read, the last dimension's first.
+                     pixels.assign(1, x);
+                     int64_t in_step = channels;
+                     for (size_t d = w.rank(); d-- > 0; in_step *= w.in[d]) {
+                       const size_t known = pixels.size();
+                       for (size_t k = 0; k < known; ++k) pixels[k] += at[d]->first * in_step;
+                       for (int64_t tap = 1; tap < at[d]->inside; ++tap) {
+                         for (size_t k = 0; k < known; ++k) {
+                           pixels.push_back(pixels[k] + tap * w.dilations[d] * in_step);
+                         }
+                       }
+                     }
+                     if (inside > 0 && Of::rows(pixels.data(), inside, channels, y)) continue;
                      std::fill(y, y + channels, Of::none());
                      for (int64_t tap = 0; tap < inside; ++tap) {
-                       int64_t from = 0, number = tap, in_step = 1;
-                       for (size_t d = w.rank(); d-- > 0; number /= at[d]->inside, in_step *= w.in[d]) {
-                         from += (at[d]->first + number % at[d]->inside * w.dilations[d]) * in_step;
-                       }
-                       const T* pixel = x + from * channels;
+                       const T* pixel = pixels[static_cast<size_t>(tap)];
                        for (int64_t c = 0; c < channels; ++c) y[c] = Of::add(y[c], pixel[c]);
                      }
                      for (int64_t c = 0; c < channels; ++c) {

@@ -280,58 +280,61 @@ void expect_single(const Prepare& p, std::initializer_list<int> inputs) {
   }
 }
 
-// QLinearAdd, QLinearMul: a, scale, zero, b, scale, zero, scale of y, zero of y. Tensors of the same shape
-// may lie in any layout.
-template <typename Combine>
-Kernel bytewise(Prepare& p, const Combine& combine) {
+// QLinearAdd, QLinearMul: a, scale, zero, b, scale, zero, scale of y, zero of y. Channels lie last in the
+// output where they do in an input.
+Kernel bytewise(Prepare& p, bool product) {
   const DType type = p.type(0);
   expect_single(p, {1, 2, 4, 5, 6, 7});
   p.expect(p.type(3) == type, "the inputs have different types");
   Dims a = p.dims(0), b = p.dims(3), dims;
-  a.insert(a.begin(), std::max(a.size(), b.size()) - a.size(), 1);
-  b.insert(b.begin(), a.size() - b.size(), 1);
-  for (size_t i = 0; i < a.size(); ++i) {
+  const size_t rank = std::max(a.size(), b.size());
+  // An input of fewer dimensions has no channels of its own, unless it is a single number.
+  const auto fits = [&](int i) { return p.dims(i).size() == rank || p.in(i).count() == 1; };
+  bool last = fits(0) && fits(3);
+  bool wanted = false;
+  for (int i : {0, 3}) wanted = wanted || (p.in(i).layout != Layout::kPlain && p.dims(i).size() == rank);
+  last = last && wanted;
+  for (int i : {0, 3}) {
+    // Blocks are filled up with what would not stay 0.
+    p.require(i, last && p.dims(i).size() == rank ? Layout::kChannelsLast : Layout::kPlain);
+  }
+  a.insert(a.begin(), rank - a.size(), 1);
+  b.insert(b.begin(), rank - b.size(), 1);
+  for (size_t i = 0; i < rank; ++i) {
     p.expect(a[i] == b[i] || a[i] == 1 || b[i] == 1, "the inputs do not fit each other");
     dims.push_back(a[i] == 1 ? b[i] : a[i]);
   }
-  Layout layout = Layout::kPlain;
-  if (a == b && a.size() == p.dims(0).size()) {
-    layout = p.in(p.in(0).layout == Layout::kPlain ? 3 : 0).layout;
-    if (block_of(layout) != 1) layout = Layout::kPlain;  // What fills up blocks would not stay 0.
+  p.out(0, type, dims, last ? Layout::kChannelsLast : Layout::kPlain);
+  if (last) {
+    // From here on as they lie.
+    for (Dims* each : {&a, &b, &dims}) std::rotate(each->begin() + 1, each->begin() + 2, each->end());
   }
-  p.require(0, layout);
-  p.require(3, layout);
-  p.out(0, type, dims, layout);
   // Rows along which neither input changes from being broadcast to not being so.
   size_t from = dims.size();
-  while (from > 0 && (a[from - 1] == dims[from - 1]) == (a.back() == dims.back()) &&
-         (b[from - 1] == dims[from - 1]) == (b.back() == dims.back())) {
+  while (from > 0 &&
+         (dims[from - 1] == 1 || ((a[from - 1] == dims[from - 1]) == (a.back() == dims.back()) &&
+                                  (b[from - 1] == dims[from - 1]) == (b.back() == dims.back())))) {
     --from;
   }
   // Rows that follow each other are cut again, into parts for the threads.
-  constexpr int64_t kPart = 512;
+  constexpr int64_t kPart = 2048;
   const int64_t length = count(dims, from, dims.size()), rows = count(dims, 0, from);
   const int64_t parts = (length + kPart - 1) / kPart;
   const bool a_moves = count(a, from, a.size()) == length, b_moves = count(b, from, b.size()) == length;
   return [=](const Args& args) {
-    const Quantized& simd = ephost::cpu::simd().quantized;
+    const auto combine = product ? simd().bytes.multiply : simd().bytes.add;
+    const auto scale = [&](int i) { return *args.in<float>(i); };
     const auto zero = [&](int i) { return zero_of(type, args.in<void>(i)); };
-    // Elements of an input as numbers; a single one for all where it is broadcast.
-    const auto read = [&](int i, int64_t at, int64_t n, bool moves, float* to) {
-      const uint8_t* bytes = args.in<uint8_t>(i) + at;
-      const float scale = *args.in<float>(i + 1);
-      if (type == DType::kInt8) {
-        simd.dequantize_signed(reinterpret_cast<const int8_t*>(bytes), moves ? n : 1, scale, zero(i + 2), to);
-      } else {
-        simd.dequantize_unsigned(bytes, moves ? n : 1, scale, zero(i + 2), to);
-      }
-      if (!moves) std::fill(to + 1, to + n, to[0]);
-    };
-    const float scale = *args.in<float>(6);
-    const int to = zero(7);
-    parallel_for(rows * parts, std::max<int64_t>(1, kGrain / std::min(kPart, length + 1)),
+    const BytePair as = {.a_scale = scale(1),
+                         .b_scale = scale(4),
+                         .scale = scale(6),
+                         .a_zero = zero(2),
+                         .b_zero = zero(5),
+                         .zero = zero(7),
+                         .is_signed = type == DType::kInt8};
+    parallel_for(rows * parts, std::max<int64_t>(1, 2 * kGrain / std::min(kPart, length + 1)),
                  [&](int64_t i, int64_t end) {
-                   float left[kPart], right[kPart];
+                   uint8_t repeated[2][kPart];
                    for (; i < end; ++i) {
                      const int64_t r = i / parts, begin = i % parts * kPart,
                                    n = std::min(kPart, length - begin);
@@ -343,11 +346,17 @@ Kernel bytewise(Prepare& p, const Combine& combine) {
                        step_a *= a[d];
                        step_b *= b[d];
                      }
-                     read(0, at_a + (a_moves ? begin : 0), n, a_moves, left);
-                     read(3, at_b + (b_moves ? begin : 0), n, b_moves, right);
-                     for (int64_t k = 0; k < n; ++k) left[k] = combine(left[k], right[k]);
-                     simd.quantize(left, n, scale, to, lowest(type), highest(type),
-                                   args.out<uint8_t>(0) + r * length + begin);
+                     const uint8_t* left = args.in<uint8_t>(0) + at_a + (a_moves ? begin : 0);
+                     const uint8_t* right = args.in<uint8_t>(3) + at_b + (b_moves ? begin : 0);
+                     if (!a_moves) {
+                       std::memset(repeated[0], *left, static_cast<size_t>(n));
+                       left = repeated[0];
+                     }
+                     if (!b_moves) {
+                       std::memset(repeated[1], *right, static_cast<size_t>(n));
+                       right = repeated[1];
+                     }
+                     combine(left, right, n, as, args.out<uint8_t>(0) + r * length + begin);
                    }
                  });
   };
@@ -371,7 +380,24 @@ Kernel by_table(Prepare& p, const Function& function) {
     const uint8_t* x = args.in<uint8_t>(0);
     uint8_t* y = args.out<uint8_t>(0);
     parallel_for(n, kGrain,
-                 [&](int64_t i, int64_t end) { simd().quantized.look_up(x + i, end - i, bytes, y + i); });
+                 [&](int64_t i, int64_t end) { simd().bytes.look_up(x + i, end - i, bytes, y + i); });
+  };
+}
+
+// Bytes of a table: x, the table.
+Kernel look_up(Prepare& p) {
+  p.expect(p.in(1).count() == 256, "the table does not have one element for each byte");
+  const Layout layout = block_of(p.in(0).layout) == 1 ? p.in(0).layout : Layout::kPlain;
+  p.require(0, layout);
+  p.require(1, Layout::kPlain);
+  p.out(0, p.type(1), p.dims(0), layout);
+  p.in_place(0, 0);
+  const int64_t n = p.in(0).count();
+  return [=](const Args& args) {
+    const uint8_t *x = args.in<uint8_t>(0), *table = args.in<uint8_t>(1);
+    uint8_t* y = args.out<uint8_t>(0);
+    parallel_for(n, 2 * kGrain,
+                 [&](int64_t i, int64_t end) { simd().bytes.look_up(x + i, end - i, table, y + i); });
   };
 }
 
@@ -417,21 +443,44 @@ Kernel global_average(Prepare& p) {
     if (i != (by_model ? dims.size() - 1 : 1)) dims[i] = 1;
   }
   p.out(0, type, dims);
+  p.expect(inner < 1 << 23, "a channel is too large");
   return [=](const Args& args) {
     const int zero = zero_of(type, args.in<void>(2)), to = zero_of(type, args.in<void>(4));
     const float from_scale = *args.in<float>(1), to_scale = *args.in<float>(3);
-    parallel_for(batch * channels, std::max<int64_t>(1, kGrain / (inner + 1)), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) {
-        const int64_t begin = last ? i / channels * inner * channels + i % channels : i * inner;
-        int64_t sum = 0;
-        for (int64_t s = 0; s < inner; ++s) {
-          sum += zero_of(type, args.in<void>(0), begin + s * (last ? channels : 1)) - zero;
-        }
-        const float mean = static_cast<float>(sum) * from_scale / static_cast<float>(inner);
-        simd().quantized.quantize(&mean, 1, to_scale, to, lowest(type), highest(type),
-                                  args.out<uint8_t>(0) + i);
-      }
-    });
+    const Simd& simd = ephost::cpu::simd();
+    const auto add_rows = type == DType::kInt8 ? simd.bytes.add_rows_signed : simd.bytes.add_rows_unsigned;
+    // Some channels at a time.
+    constexpr int64_t kSome = 64;
+    const int64_t blocks = (channels + kSome - 1) / kSome;
+    parallel_for(batch * blocks, std::max<int64_t>(1, 2 * kGrain / (inner * kSome + 1)),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const int64_t first = i % blocks * kSome, n = std::min(kSome, channels - first);
+                     const uint8_t* image = args.in<uint8_t>(0) + i / blocks * channels * inner;
+                     int32_t sums[kSome] = {};
+                     if (last) {
+                       add_rows(image + first, inner, channels, n, sums);
+                     } else {
+                       for (int64_t c = 0; c < n; ++c) {
+                         const uint8_t* bytes = image + (first + c) * inner;
+                         int32_t sum = 0;
+                         if (type == DType::kInt8) {
+                           for (int64_t s = 0; s < inner; ++s) sum += static_cast<int8_t>(bytes[s]);
+                         } else {
+                           for (int64_t s = 0; s < inner; ++s) sum += bytes[s];
+                         }
+                         sums[c] = sum;
+                       }
+                     }
+                     float means[kSome];
+                     for (int64_t c = 0; c < n; ++c) {
+                       const int64_t sum = sums[c] - inner * zero;
+                       means[c] = static_cast<float>(sum) * from_scale / static_cast<float>(inner);
+                     }
+                     simd.quantized.quantize(means, n, to_scale, to, lowest(type), highest(type),
+                                             args.out<uint8_t>(0) + i / blocks * channels + first);
+                   }
+                 });
   };
 }
 
@@ -472,8 +521,8 @@ void add_quantize(Registry* registry) {
                    .types = kBytewise,
                    .any_layout = true});
   };
-  add("QLinearAdd", [](Prepare& p) { return bytewise(p, [](float a, float b) { return a + b; }); });
-  add("QLinearMul", [](Prepare& p) { return bytewise(p, [](float a, float b) { return a * b; }); });
+  add("QLinearAdd", [](Prepare& p) { return bytewise(p, false); });
+  add("QLinearMul", [](Prepare& p) { return bytewise(p, true); });
   add("QLinearSigmoid", [](Prepare& p) { return by_table(p, function_of(p.node, "Sigmoid")); });
   add("QLinearLeakyRelu", [](Prepare& p) { return by_table(p, function_of(p.node, "LeakyRelu")); });
   add("QLinearGlobalAveragePool", global_average);
@@ -487,6 +536,8 @@ void add_quantize(Registry* registry) {
        .prepare = [](Prepare& p) { return by_table(p, function_of(p.node, p.node.s("function", ""))); },
        .types = kBytewise,
        .any_layout = true});
+  registry->add(
+      {.domain = "ephost", .type = "LookUp", .prepare = look_up, .types = kBytes, .any_layout = true});
 }
 
 }  // namespace ephost::cpu

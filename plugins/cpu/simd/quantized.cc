@@ -49,28 +49,6 @@ inline int32_t total(const T* x, int64_t n) {
 int32_t total_bytes(const uint8_t* x, int64_t n) { return total(x, n); }
 int32_t total_wide(const int16_t* x, int64_t n) { return total(x, n); }
 
-void look_up(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y) {
-  int64_t i = 0;
-#ifdef __AVX2__
-  // Sixteen tables of sixteen bytes: for those that the index is not in, the highest bit is set, and the
-  // shuffle gives 0.
-  for (; i + 32 <= n; i += 32) {
-    const __m256i index = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
-    __m256i found = _mm256_setzero_si256();
-#pragma GCC unroll 16
-    for (int t = 0; t < 16; ++t) {
-      const __m256i part =
-          _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table + 16 * t)));
-      const __m256i here = _mm256_xor_si256(index, _mm256_set1_epi8(static_cast<char>(16 * t)));
-      found =
-          _mm256_or_si256(found, _mm256_shuffle_epi8(part, _mm256_adds_epu8(here, _mm256_set1_epi8(0x70))));
-    }
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), found);
-  }
-#endif
-  for (; i < n; ++i) y[i] = table[x[i]];
-}
-
 // Rounds to the nearest, ties to even: exact below 2^22.
 inline float rounded(float x) { return (x + 12582912.0f) - 12582912.0f; }
 
@@ -157,64 +135,6 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
 
 namespace {
 
-#ifdef __AVX2__
-
-// Pairs of taps are brought together by unpacking, which leaves channels 0 to 3 and 8 to 11 in one register,
-// the others in the other.
-template <bool is_signed>
-inline void depthwise(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
-  __m256i low = _mm256_setzero_si256(), high = low;
-  for (int64_t p = 0; p < pairs; ++p, weights += 2 * kChannels) {
-    const __m128i bytes0 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(taps[2 * p]));
-    const __m128i bytes1 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(taps[2 * p + 1]));
-    const __m256i x0 = is_signed ? _mm256_cvtepi8_epi16(bytes0) : _mm256_cvtepu8_epi16(bytes0);
-    const __m256i x1 = is_signed ? _mm256_cvtepi8_epi16(bytes1) : _mm256_cvtepu8_epi16(bytes1);
-    const __m256i w0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights));
-    const __m256i w1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + kChannels));
-    low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), w0));
-    high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), w1));
-  }
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_permute2x128_si256(low, high, 0x20));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + 8), _mm256_permute2x128_si256(low, high, 0x31));
-}
-
-void interleave_taps(const int16_t* first, const int16_t* second, int16_t* out) {
-  const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first));
-  const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_unpacklo_epi16(a, b));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + kChannels), _mm256_unpackhi_epi16(a, b));
-}
-
-#else
-
-template <bool is_signed>
-inline void depthwise(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
-  int32_t all[kChannels] = {};
-  for (int64_t t = 0; t < 2 * pairs; ++t) {
-    for (int c = 0; c < kChannels; ++c) {
-      const int32_t x = is_signed ? static_cast<int8_t>(taps[t][c]) : taps[t][c];
-      all[c] += x * weights[(t / 2 * kChannels + c) * 2 + t % 2];
-    }
-  }
-  for (int c = 0; c < kChannels; ++c) sums[c] = all[c];
-}
-
-void interleave_taps(const int16_t* first, const int16_t* second, int16_t* out) {
-  for (int c = 0; c < kChannels; ++c) {
-    out[2 * c] = first[c];
-    out[2 * c + 1] = second[c];
-  }
-}
-
-#endif
-
-void depthwise_unsigned(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
-  depthwise<false>(taps, pairs, weights, sums);
-}
-void depthwise_signed(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums) {
-  depthwise<true>(taps, pairs, weights, sums);
-}
-
 void subtract(int32_t* sums, int64_t n, const int32_t* zeros, int step, int32_t row) {
   if (step == 0) {
     const int32_t one = zeros[0] * row;
@@ -245,14 +165,10 @@ void fill_quantized(Quantized* table) {
   table->widen_signed = widen_signed;
   table->total_bytes = total_bytes;
   table->total_wide = total_wide;
-  table->look_up = look_up;
   table->quantize = quantize;
   table->dequantize_unsigned = dequantize_unsigned;
   table->dequantize_signed = dequantize_signed;
   table->to_bytes = to_bytes;
-  table->depthwise_unsigned = depthwise_unsigned;
-  table->depthwise_signed = depthwise_signed;
-  table->interleave_taps = interleave_taps;
   table->subtract = subtract;
   table->to_float = to_float;
 }

@@ -19,7 +19,6 @@
 namespace ephost::cpu {
 
 inline constexpr int kRows = 6, kColumns = 16;  // Of a tile.
-inline constexpr int kChannels = 16;            // Channels that `depthwise` takes at a time.
 
 struct Quantized {
   // How sums become bytes: (sums + bias) * scale, rounded, plus the zero point, and limited to the byte's
@@ -63,8 +62,6 @@ struct Quantized {
   void (*widen_signed)(const int8_t* x, int64_t n, int16_t* out);
   int32_t (*total_bytes)(const uint8_t* x, int64_t n);
   int32_t (*total_wide)(const int16_t* x, int64_t n);
-  // y[i] = table[x[i]], of 256 bytes.
-  void (*look_up)(const uint8_t* x, int64_t n, const uint8_t* table, uint8_t* y);
   // QuantizeLinear to a byte, with the limits of its type.
   void (*quantize)(const float* x, int64_t n, float scale, int zero, int low, int high, uint8_t* y);
   // (x - zero) * scale
@@ -73,13 +70,6 @@ struct Quantized {
   // Row by row.
   void (*to_bytes)(const int32_t* sums, int64_t stride, int rows, int64_t n, const Bytes& as, uint8_t* y,
                    int64_t y_stride);
-  // sums[c] = the sum over taps t of taps[t][c] * weight, for kChannels channels. Weights lie as [pairs of
-  // taps][kChannels][2], in the order that `interleave_taps` makes; taps are bytes, unsigned or not.
-  void (*depthwise_unsigned)(const uint8_t* const* taps, int64_t pairs, const int16_t* weights,
-                             int32_t* sums);
-  void (*depthwise_signed)(const uint8_t* const* taps, int64_t pairs, const int16_t* weights, int32_t* sums);
-  // One pair of taps of kChannels channels.
-  void (*interleave_taps)(const int16_t* first, const int16_t* second, int16_t* out);
   // sums -= zeros * row
   void (*subtract)(int32_t* sums, int64_t n, const int32_t* zeros, int step, int32_t row);
   // sums * a_scale * b_scale + bias; without bias if that is null.

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bytes.h"
 #include "quantized.h"
 
 namespace ephost::cpu {
@@ -157,6 +158,7 @@ struct Simd {
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
+  Bytewise bytes = {};
   Quantized quantized = {};
 };
 

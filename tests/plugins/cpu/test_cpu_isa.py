@@ -29,20 +29,25 @@ constants = {
     "scale": np.float32(0.05), "zero": np.uint8(120), "shape": np.int64([1, 59, 17, 1]),
     "w": random.integers(-127, 128, (59, 1, 3, 1)).astype(np.int8),
     "w_scale": random.random(59).astype(np.float32) / 99, "w_zero": np.zeros(59, np.int8),
+    "step": np.float32(0.03),
 }
 nodes += [
     helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["bytes"]),
     helper.make_node("Reshape", ["bytes", "shape"], ["image"]),
     helper.make_node("QLinearConv", ["image", "scale", "zero", "w", "w_scale", "w_zero", "scale", "zero"],
                      ["filtered"], group=59, pads=[1, 0, 1, 0]),
+    helper.make_node("MaxPool", ["filtered"], ["largest"], kernel_shape=[3, 1], pads=[1, 0, 1, 0]),
+    helper.make_node("QLinearAdd", ["image", "scale", "zero", "largest", "step", "zero", "scale", "zero"],
+                     ["sum"], domain="com.microsoft"),
 ]
 graph = helper.make_graph(
     nodes, "g", [helper.make_tensor_value_info("x", 1, x.shape)],
     [helper.make_tensor_value_info(name, 1, None)
      for name in ("Exp", "Tanh", "Erf", "Softplus", "Softmax", "back")]
-    + [helper.make_tensor_value_info("filtered", 2, None)],
+    + [helper.make_tensor_value_info("sum", 2, None)],
     [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()])
-model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
 session = ephost.InferenceSession(onnx.shape_inference.infer_shapes(model).SerializeToString(), options)
 print(json.dumps([y.ravel().tolist() for y in session.run(None, {"x": x})]))
 """

@@ -324,21 +324,22 @@ def test_products_with_floats_on_either_side(cpu_plugin: Cpu) -> None:
     np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("b_shape", [(2, 3, 40), (), (1,), (40,), (3, 1), (2, 1, 40)])
+@pytest.mark.parametrize("b_shape", [(2, 3, 45), (), (1,), (45,), (3, 1), (2, 1, 45)])
 @pytest.mark.parametrize(("op", "function"), [("QLinearAdd", np.add), ("QLinearMul", np.multiply)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_elementwise_operators_on_bytes(
-    cpu_plugin: Cpu, b_shape: tuple[int, ...], op: str, function: np.ufunc
+    cpu_plugin: Cpu, b_shape: tuple[int, ...], op: str, function: np.ufunc, dtype: type
 ) -> None:
-    a, b = _bytes(np.uint8, 2, 3, 40), np.asarray(RNG.integers(0, 256, b_shape)).astype(np.uint8)
+    a, b = _bytes(dtype, 2, 3, 45), np.asarray(RNG.integers(0, 256, b_shape)).astype(np.uint8).view(dtype)
     feeds = {
-        "a": a, "as": np.float32(0.11), "az": np.uint8(100),
-        "b": b, "bs": np.float32(0.0471), "bz": np.uint8(3),
-        "ys": np.float32(0.3), "yz": np.uint8(120),
+        "a": a, "as": np.float32(0.11), "az": dtype(100),
+        "b": b, "bs": np.float32(0.0471), "bz": dtype(3),
+        "ys": np.float32(0.3), "yz": dtype(120),
     }  # fmt: skip
     model = make_model([helper.make_node(op, list(feeds), ["y"], domain="com.microsoft")], feeds, ["y"])
-    model.graph.output[0].type.tensor_type.elem_type = TensorProto.UINT8
+    model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     (found,) = cpu_plugin.run(model, feeds)
     left, right = (a.astype(float) - 100) * 0.11, (b.astype(float) - 3) * 0.0471
-    expected = _quantized(function(left, right) / 0.3, np.asarray(120), np.uint8)
+    expected = _quantized(function(left, right) / 0.3, np.asarray(120), dtype)
     assert np.max(np.abs(found.astype(int) - expected.astype(int))) <= 1
     assert np.mean(found != expected) < 0.05
