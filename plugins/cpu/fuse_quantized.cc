@@ -385,17 +385,58 @@ void function_of_functions(Graph* graph, Node* node) {
   replace(graph, node->out(), "ephost", "LookUp", {x, made->out()}, *node)->attributes.clear();
 }
 
-// The whole of each channel.
-void global_average(Graph* graph, Node* node) {
+// Operators between dequantisation and quantisation that com.microsoft has one on bytes for.
+Node* on_bytes(Graph* graph, Node* node, const char* type) {
   const Quantization x = dequantized(node->in(0)), y = quantized(node->out());
   if (!x || !y || !x.single() || x.x->type != y.x->type) {
-    return;
+    return nullptr;
   }
-  replace(graph, y.x, "com.microsoft", "QLinearGlobalAveragePool",
-          {x.x, x.scale, zero_of(graph, x), y.scale, zero_of(graph, y)}, *node);
+  return replace(graph, y.x, "com.microsoft", type,
+                 {x.x, x.scale, zero_of(graph, x), y.scale, zero_of(graph, y)}, *node);
 }
 
-// Each input brought to the scale of the output, then bytes.
+// Means of whole channels, all their dimensions being kept.
+bool is_global_average(const Node& node) {
+  const Value* x = node.in(0);
+  std::vector<int64_t> axes = node.ints("axes");
+  if (!node.is("ReduceMean") || node.i("keepdims", 1) == 0 || !x->has_shape || x->dims.size() < 3 ||
+      (axes.empty() && !integers(node.in(1), &axes))) {
+    return false;
+  }
+  const int64_t rank = static_cast<int64_t>(x->dims.size());
+  for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+  std::sort(axes.begin(), axes.end());
+  bool all = static_cast<int64_t>(axes.size()) == rank - 2;
+  for (size_t i = 0; all && i < axes.size(); ++i) all = axes[i] == static_cast<int64_t>(i) + 2;
+  return all;
+}
+
+void softmax(Graph* graph, Node* node) {
+  const int64_t version = node->version;
+  if (Node* made = on_bytes(graph, node, "QLinearSoftmax")) {
+    if (made->attributes.find("axis") == made->attributes.end()) {
+      made->attributes["axis"] = int64_t{version < 13 ? 1 : -1};
+    }
+    made->attributes["opset"] = version;
+  }
+}
+
+// Each part brought to the scale of the output, then bytes.
+void join(Graph* graph, const std::vector<Quantization>& parts, const Quantization& y, const Node& like) {
+  std::vector<Value*> inputs;
+  for (const Quantization& part : parts) {
+    if (same(part, y)) {
+      inputs.push_back(part.x);
+      continue;
+    }
+    Value* changed = graph->add_like(part.x);
+    Node* table = table_of(graph, part, y, like, "");
+    graph->add_node("ephost", "LookUp", {part.x, table->out()}, {changed}, like.name)->version = 1;
+    inputs.push_back(changed);
+  }
+  replace(graph, y.x, "", "Concat", std::move(inputs), like)->version = 13;
+}
+
 void concatenation(Graph* graph, Node* node) {
   const Quantization y = quantized(node->out());
   if (!y) {
@@ -408,19 +449,28 @@ void concatenation(Graph* graph, Node* node) {
       return;
     }
   }
-  std::vector<Value*> inputs;
-  for (const Quantization& part : parts) {
-    if (same(part, y)) {
-      inputs.push_back(part.x);
-      continue;
-    }
-    Value* changed = graph->add_like(part.x);
-    Node* table = table_of(graph, part, y, *node, "");
-    graph->add_node("ephost", "LookUp", {part.x, table->out()}, {changed}, node->name)->version = 1;
-    inputs.push_back(changed);
+  join(graph, parts, y, *node);
+}
+
+// com.microsoft's: scale and zero point of the output, and each part with its own.
+void concatenation_of_bytes(Graph* graph, Node* node) {
+  const size_t n = node->inputs.size();
+  if (n < 5 || n % 3 != 2) {
+    return;
   }
-  const int version = node->version;
-  replace(graph, y.x, "", "Concat", std::move(inputs), *node)->version = version;
+  const auto usable = [](const Quantization& q) {
+    return q.x != nullptr && byte_type(q.x->type) && q.scale != nullptr && q.single() && q.zero != nullptr &&
+           q.zero->type == q.x->type;
+  };
+  const Quantization y = {node->out(), node->in(0), node->in(1), node};
+  std::vector<Quantization> parts;
+  for (size_t i = 2; i < n; i += 3) {
+    parts.push_back({node->in(i), node->in(i + 1), node->in(i + 2), node});
+    if (!usable(parts.back()) || parts.back().x->type != y.x->type) {
+      return;
+    }
+  }
+  if (usable(y)) join(graph, parts, y, *node);
 }
 
 // Rows of a quantised table: taken first, dequantised then.
@@ -518,8 +568,14 @@ void fuse_quantized(Graph* graph) {
       dynamic_product(graph, node);
     } else if (node->is("Concat")) {
       concatenation(graph, node);
-    } else if (node->is("GlobalAveragePool")) {
-      global_average(graph, node);
+    } else if (node->is("com.microsoft", "QLinearConcat")) {
+      concatenation_of_bytes(graph, node);
+    } else if (node->is("GlobalAveragePool") || is_global_average(*node)) {
+      on_bytes(graph, node, "QLinearGlobalAveragePool");
+    } else if (node->is("AveragePool")) {
+      on_bytes(graph, node, "QLinearAveragePool");
+    } else if (node->is("Softmax")) {
+      softmax(graph, node);
     } else if (is_one_of(kFunctions) || is_either(*node, "QuantizeLinear")) {
       by_table(graph, node);
     } else if (node->is("com.microsoft", "QLinearSigmoid") || node->is("com.microsoft", "QLinearLeakyRelu")) {

@@ -22,6 +22,7 @@ const Registry& Registry::get() {
     add_nibbles(&all);
     add_norm(&all);
     add_pool(&all);
+    add_qlinear(&all);
     add_quantize(&all);
     add_resize(&all);
     add_sampling(&all);

@@ -21,6 +21,7 @@ void add_movement(Registry* registry);
 void add_nibbles(Registry* registry);
 void add_norm(Registry* registry);
 void add_pool(Registry* registry);
+void add_qlinear(Registry* registry);
 void add_quantize(Registry* registry);
 void add_resize(Registry* registry);
 void add_sampling(Registry* registry);

@@ -7,6 +7,7 @@
 #include "../simd/simd.h"
 #include "as_float.h"
 #include "dnn.h"
+#include "int8.h"
 #include "kernels.h"
 #include "window.h"
 
@@ -364,6 +365,62 @@ Kernel average_pool(Prepare& p) {
                                      : on_loops<float, Mean>(p, pool, with_pads);
 }
 
+// com.microsoft's QLinearAveragePool: x, scale, zero, scale of y, zero of y. Sums are exact.
+Kernel average_of_bytes(Prepare& p) {
+  const DType type = p.type(0);
+  for (int i : {1, 2, 3, 4}) {
+    p.expect(i >= p.inputs() || !p.has(i) || p.in(i).count() == 1,
+             "a scale or zero point is not a single one");
+  }
+  const Pool pool = pool_of(p);
+  const Window& w = pool.window;
+  const size_t last = w.rank() - 1;
+  const bool with_pads = p.node.i("count_include_pad", 0) != 0;
+  p.require(0, Layout::kChannelsLast);
+  p.out(0, type, pool.out, Layout::kChannelsLast);
+  std::vector<std::vector<Taps>> taps;
+  for (size_t d = 0; d < w.rank(); ++d) taps.push_back(taps_of(w, d));
+  const int64_t batch = pool.in[0], channels = pool.in[1];
+  return [=](const Args& args) {
+    const Simd& simd = ephost::cpu::simd();
+    const auto add_rows = type == DType::kInt8 ? simd.bytes.add_rows_signed : simd.bytes.add_rows_unsigned;
+    const int zero = zero_of(type, args.in<void>(2)), to = zero_of(type, args.in<void>(4));
+    const float from_scale = *args.in<float>(1), to_scale = *args.in<float>(3);
+    const int64_t in_size = count(w.in), out_size = count(w.out);
+    parallel_for(batch * out_size, std::max<int64_t>(1, kGrain / (channels * count(w.kernel) + 1)),
+                 [&](int64_t i, int64_t end) {
+                   std::vector<int32_t> sums(static_cast<size_t>(channels));
+                   std::vector<float> means(static_cast<size_t>(channels));
+                   for (; i < end; ++i) {
+                     const uint8_t* x = args.in<uint8_t>(0) + i / out_size * in_size * channels;
+                     const Taps* at[8];
+                     int64_t rest = i % out_size, lines = 1, inside = 1, padded = 1;
+                     for (size_t d = w.rank(); d-- > 0; rest /= w.out[d]) {
+                       at[d] = &taps[d][static_cast<size_t>(rest % w.out[d])];
+                       inside *= at[d]->inside;
+                       padded *= at[d]->padded;
+                       if (d != last) lines *= at[d]->inside;
+                     }
+                     std::fill(sums.begin(), sums.end(), 0);
+                     for (int64_t line = 0; line < lines; ++line) {
+                       int64_t from = at[last]->first, number = line, in_step = w.in[last];
+                       for (size_t d = last; d-- > 0; number /= at[d]->inside, in_step *= w.in[d]) {
+                         from += (at[d]->first + number % at[d]->inside * w.dilations[d]) * in_step;
+                       }
+                       add_rows(x + from * channels, at[last]->inside, w.dilations[last] * channels, channels,
+                                sums.data());
+                     }
+                     const float n = static_cast<float>(std::max<int64_t>(1, with_pads ? padded : inside));
+                     for (size_t c = 0; c < means.size(); ++c) {
+                       means[c] = static_cast<float>(sums[c] - inside * zero) * from_scale / n;
+                     }
+                     simd.quantized.quantize(means.data(), channels, to_scale, to, lowest(type),
+                                             highest(type), args.out<uint8_t>(0) + i * channels);
+                   }
+                 });
+  };
+}
+
 Kernel lp_pool(Prepare& p) {
   const Pool pool = pool_of(p);
   p.require(0, Layout::kPlain);
@@ -470,6 +527,13 @@ void add_pool(Registry* registry) {
                  .any_layout = true});
   registry->add(
       {.type = "AveragePool", .prepare = with_halves(average_pool), .types = kFloats, .any_layout = true});
+  registry->add(
+      {.domain = "com.microsoft",
+       .type = "QLinearAveragePool",
+       .supports = [](const Node& node) { return node.i("channels_last", 0) != 0 ? "channels last" : ""; },
+       .prepare = average_of_bytes,
+       .types = kBytes | Types{DType::kFloat},
+       .any_layout = true});
   registry->add({.type = "LpPool", .prepare = with_halves(lp_pool), .types = kFloats, .any_layout = true});
   const auto global = [&](const char* type, Whole what) {
     registry->add({.type = type,

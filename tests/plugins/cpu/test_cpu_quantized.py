@@ -1,6 +1,7 @@
 """Operators on quantised tensors, beside exact arithmetic in numpy and the reference implementation."""
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -343,3 +344,102 @@ def test_elementwise_operators_on_bytes(
     expected = _quantized(function(left, right) / 0.3, np.asarray(120), dtype)
     assert np.max(np.abs(found.astype(int) - expected.astype(int))) <= 1
     assert np.mean(found != expected) < 0.05
+
+
+def _microsoft(
+    op: str, feeds: dict[str, np.ndarray], constants: dict[str, np.ndarray], **attributes: object
+) -> onnx.ModelProto:
+    """A model of one of com.microsoft's operators: its inputs are the feeds, then the constants."""
+    node = helper.make_node(op, [*feeds, *constants], ["y"], domain="com.microsoft", **attributes)
+    model = make_model([node], feeds, ["y"], constants)
+    dtype = next(iter(feeds.values())).dtype
+    model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(dtype)
+    return model
+
+
+def _parameters(dtype: type) -> dict[str, np.ndarray]:
+    low = np.iinfo(dtype).min
+    return {"xs": np.float32(0.05), "xz": dtype(low + 77), "ys": np.float32(1 / 250), "yz": dtype(low + 3)}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    ("shape", "axis", "opset"),
+    [((3, 5, 7), 1, 13), ((2, 4, 300), 2, 13), ((1, 2, 16, 150), 2, 13), ((2, 3, 5), 1, 12), ((6,), 0, 13)],
+)
+@pytest.mark.parametrize("fusion", [0, 1])
+def test_softmax_of_bytes(
+    cpu_plugin: Cpu, dtype: type, shape: tuple[int, ...], axis: int, opset: int, fusion: int
+) -> None:
+    RNG.bit_generator.state = START
+    feeds, constants = {"x": _bytes(dtype, *shape)}, _parameters(dtype)
+    model = _microsoft("QLinearSoftmax", feeds, constants, axis=axis, opset=opset)
+    (found,) = cpu_plugin.run(model, feeds, fusion=fusion)
+    values = (feeds["x"].astype(float) - constants["xz"]) * np.float64(constants["xs"])
+    rows = values if opset >= 13 else values.reshape(*shape[:axis], -1)
+    powers = np.exp(rows - rows.max(axis=axis, keepdims=True))
+    exact = (powers / powers.sum(axis=axis, keepdims=True)).reshape(shape)
+    expected = _quantized(exact / np.float64(constants["ys"]), constants["yz"], dtype)
+    assert np.max(np.abs(found.astype(int) - expected.astype(int))) <= 1
+    assert np.mean(found != expected) < 0.02
+    assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("fusion", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_parts_of_bytes_are_joined(cpu_plugin: Cpu, dtype: type, fusion: int, axis: int) -> None:
+    shapes = [(3, 4, 5)] * 3
+    shapes[1] = tuple(7 if at == axis % 3 else d for at, d in enumerate(shapes[1]))
+    low = np.iinfo(dtype).min
+    output = {"ys": np.float32(0.05), "yz": dtype(low + 90)}
+    scales = [(0.05, 90), (0.03, 100), (0.11, 7)]  # The first one is the output's.
+    feeds = {f"x{i}": _bytes(dtype, *shape) for i, shape in enumerate(shapes)}
+    constants, names, parts = dict(output), list(output), []
+    for i, (scale, zero) in enumerate(scales):
+        constants |= {f"s{i}": np.float32(scale), f"z{i}": dtype(low + zero)}
+        names += [f"x{i}", f"s{i}", f"z{i}"]
+        exact = (
+            (feeds[f"x{i}"].astype(float) - (low + zero))
+            * np.float64(np.float32(scale))
+            / np.float64(output["ys"])
+        )
+        parts.append(_quantized(exact, output["yz"], dtype))
+    node = helper.make_node("QLinearConcat", names, ["y"], domain="com.microsoft", axis=axis)
+    model = make_model([node], feeds, ["y"], constants)
+    model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    (found,) = cpu_plugin.run(model, feeds, fusion=fusion)
+    expected = np.concatenate(parts, axis)
+    assert found.shape == expected.shape
+    assert np.max(np.abs(found.astype(int) - expected.astype(int))) <= 1
+    assert np.mean(found != expected) < 0.02
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("with_pads", [0, 1])
+@pytest.mark.parametrize("channels", [3, 37])
+def test_means_of_windows_of_bytes(cpu_plugin: Cpu, dtype: type, with_pads: int, channels: int) -> None:
+    RNG.bit_generator.state = START
+    feeds, constants = {"x": _bytes(dtype, 2, channels, 9, 8)}, _parameters(dtype)
+    constants["ys"] = np.float32(0.0437)
+    attributes = {
+        "kernel_shape": [3, 2],
+        "strides": [2, 1],
+        "pads": [1, 0, 1, 1],
+        "count_include_pad": with_pads,
+    }
+    model = _microsoft("QLinearAveragePool", feeds, constants, **attributes)
+    (found,) = cpu_plugin.run(model, feeds, intra_op_num_threads=2)
+    values = (feeds["x"].astype(float) - constants["xz"]) * np.float64(constants["xs"])
+    padded = np.pad(values, ((0, 0), (0, 0), (1, 1), (0, 1)))
+    inside = np.pad(np.ones((9, 8)), ((1, 1), (0, 1)))
+    expected = np.zeros(found.shape)
+    for i in range(found.shape[2]):
+        for j in range(found.shape[3]):
+            part = (slice(2 * i, 2 * i + 3), slice(j, j + 2))
+            n = 6 if with_pads else inside[part].sum()
+            expected[:, :, i, j] = padded[(slice(None), slice(None), *part)].sum((2, 3)) / n
+    rounded = _quantized(expected / np.float64(constants["ys"]), constants["yz"], dtype)
+    assert found.shape == (2, channels, 5, 8)
+    assert np.max(np.abs(found.astype(int) - rounded.astype(int))) <= 1
+    assert np.mean(found != rounded) < 0.02

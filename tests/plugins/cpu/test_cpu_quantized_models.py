@@ -308,6 +308,21 @@ def test_functions_of_one_byte_are_one_table(
     _close(cpu_plugin, model, feeds, found)
 
 
+@pytest.mark.parametrize(("opset", "attributes"), [(21, {}), (21, {"axis": 1}), (11, {})])
+def test_softmax_between_quantisations_runs_on_bytes(
+    cpu_plugin: Cpu, tmp_path: Path, opset: int, attributes: dict[str, int]
+) -> None:
+    constants = {
+        "x_s": np.float32(0.03), "x_z": np.uint8(120), "y_s": np.float32(1 / 256), "y_z": np.uint8(0),
+    }  # fmt: skip
+    nodes = _around(helper.make_node("Softmax", ["x"], ["y"], **attributes), [])
+    feeds = {"x": RNG.integers(0, 256, (2, 9, 12)).astype(np.uint8)}
+    model = make_model(nodes, feeds, ["y"], constants, opset)
+    found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
+    assert operators == ["QLinearSoftmax"]
+    _close(cpu_plugin, model, feeds, found)
+
+
 def test_a_change_of_scale_is_a_table(cpu_plugin: Cpu, tmp_path: Path) -> None:
     constants = {
         "x_s": np.float32(0.03), "x_z": np.uint8(120), "y_s": np.float32(0.05), "y_z": np.uint8(7),
@@ -344,6 +359,9 @@ def test_parts_of_different_scales_are_joined_as_bytes(cpu_plugin: Cpu, tmp_path
         ("Slice", {}, {"starts": [0, 3], "ends": [9, 18], "axes": [2, 1], "steps": [2, 3]}),
         ("Resize", {"mode": "nearest"}, {"": None, "scales": np.array([1, 1, 2, 2], np.float32)}),
         ("GlobalAveragePool", {}, {}),
+        ("ReduceMean", {"keepdims": 1}, {"axes": [2, -1]}),
+        # Of three, so that none lies between two bytes.
+        ("AveragePool", {"kernel_shape": [3, 1], "pads": [1, 0, 1, 0], "count_include_pad": 1}, {}),
         # By channel, as squeezing and exciting does.
         ("Mul", {}, {"c": np.arange(-20, 22, 2).reshape(1, 21, 1, 1)}),
         ("Add", {}, {"c": np.arange(2 * 21 * 11).reshape(2, 21, 1, 11) % 41 - 20}),
@@ -390,6 +408,9 @@ def test_a_network_of_bytes_keeps_its_channels_last(
     feeds = {"x": RNG.integers(0, 256, (2, 5, 12, 11)).astype(np.uint8).view(dtype)}
     model = make_model(nodes, feeds, ["y"], constants)
     found, operators = _operators(cpu_plugin, model, feeds, tmp_path)
-    middle = f"QLinear{op}" if op in ("GlobalAveragePool", "Mul", "Add") else op
+    middle = {
+        "GlobalAveragePool": "QLinearGlobalAveragePool", "ReduceMean": "QLinearGlobalAveragePool",
+        "AveragePool": "QLinearAveragePool", "Mul": "QLinearMul", "Add": "QLinearAdd",
+    }.get(op, op)  # fmt: skip
     assert operators == ["QLinearConv", middle, "QLinearConv"]
     _close(cpu_plugin, model, feeds, found)
