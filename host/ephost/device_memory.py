@@ -33,6 +33,11 @@ def host_accessible_memory_of(ep_device: Any) -> Any:
     return api.EpDevice_MemoryInfo(ep_device, _HOST_ACCESSIBLE)
 
 
+def weight_memory_of(ep_device: Any) -> Any:
+    """The ``OrtMemoryInfo*`` of where an ``OrtEpDevice*`` wants weights; NULL: where all else is."""
+    return lib.ephost_ep_device_read_only_memory(ep_device)
+
+
 def device_numbers(info: Any) -> tuple[int, int, int, int]:
     """The device of an ``OrtMemoryInfo*``: type, memory type, vendor and number."""
     kind, number = ffi.new("OrtMemoryInfoDeviceType*"), ffi.new("int*")
@@ -66,7 +71,9 @@ def _given(pointer: Any, what: str, label: str) -> Any:
     return pointer
 
 
-def _factory_allocator(factory: Any, info: Any, label: str, options: Mapping[str, str]) -> Any:
+def _factory_allocator(
+    factory: Any, info: Any, label: str, options: Mapping[str, str], what: str = "allocator"
+) -> Any:
     out = ffi.new("OrtAllocator**")
     create = member("OrtEpFactory", factory, "CreateAllocator")
     if create is not None:
@@ -76,7 +83,7 @@ def _factory_allocator(factory: Any, info: Any, label: str, options: Mapping[str
         finally:
             if pairs:
                 api.ReleaseKeyValuePairs(pairs)
-    return _given(out[0], "allocator", label)
+    return _given(out[0], what, label)
 
 
 def _factory_transfer(factory: Any, info: Any, label: str) -> Any:
@@ -203,21 +210,24 @@ class DeviceMemory(Transport):
         self.label = ep.label
         self.allocator = NULL
         self.transfer = NULL
+        self._weights: Any = NULL  # OrtAllocator* of weights, where they have one of their own
         self._uploaded: dict[int, tuple[Value, Any]] = {}
         try:
-            self.allocator = self._make_allocator()
+            self.allocator = self._make_allocator(info, "allocator")
+            if weights := weight_memory_of(ep.devices[0]._pointer):
+                self._weights = self._make_allocator(weights, "allocator for what is only read")
             self.transfer = _factory_transfer(ep._factory, info, ep.label)
         except BaseException:
             self.release()
             raise
 
-    def _make_allocator(self) -> Any:
+    def _make_allocator(self, info: Any, what: str) -> Any:
         ep = self.ep
         if ep.member("CreateAllocator") is None:
-            return _factory_allocator(ep._factory, self.info, ep.label, {})
+            return _factory_allocator(ep._factory, info, ep.label, {}, what)
         out = ffi.new("OrtAllocator**")
-        ep.call("CreateAllocator", self.info, out)
-        return _given(out[0], "allocator", ep.label)
+        ep.call("CreateAllocator", info, out)
+        return _given(out[0], what, ep.label)
 
     @property
     def stream_factory(self) -> Any:
@@ -241,9 +251,8 @@ class DeviceMemory(Transport):
             lib.ephost_value_view(host, view)
             out = ffi.new("OrtValue**")
             try:
-                check(
-                    api.CreateTensorAsOrtValue(self.allocator, view.dims, view.rank, view.element_type, out)
-                )
+                allocator = self._weights or self.allocator
+                check(api.CreateTensorAsOrtValue(allocator, view.dims, view.rank, view.element_type, out))
                 self._uploaded[id(value)] = (value, out[0])
                 if view.nbytes:
                     check(self.transfer.CopyTensors(self.transfer, [host], [out[0]], NULL, 1))
@@ -259,10 +268,11 @@ class DeviceMemory(Transport):
             api.ReleaseValue(held[1])
 
     def release(self) -> None:
-        """Free the weights, then the transfer and the allocator."""
+        """Free the weights, then the transfer and the allocators."""
         for _, pointer in self._uploaded.values():
             api.ReleaseValue(pointer)
         self._uploaded.clear()
-        transfer, allocator = self.transfer, self.allocator
-        self.transfer = self.allocator = NULL
+        transfer, allocator, weights = self.transfer, self.allocator, self._weights
+        self.transfer = self.allocator = self._weights = NULL
+        _release_pair(self.ep._factory, NULL, weights)
         _release_pair(self.ep._factory, transfer, allocator)

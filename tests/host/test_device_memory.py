@@ -171,6 +171,17 @@ def test_weights_go_to_the_device_once(host: str, use: Any) -> None:
     assert result.outputs["y"].tolist() == ((X + 10) * 30).tolist()
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_weights_lie_where_the_plugin_keeps_what_is_only_read(host: str, use: Any) -> None:
+    nodes = [node("Add", ["x", "w"], ["a"]), node("Mul", ["a", "v"], ["y"])]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT, "v": 3.0})
+    result = use(host, model, {"x": X}, "weight_memory")
+    assert result.error == "", result.message
+    assert result.outputs["y"].tolist() == ((X + 10) * 3).tolist()
+    assert result.counts["opened"]["weights"] == 2
+    assert result.counts["call1"]["weights"] == 2  # and nothing else does
+
+
 @pytest.mark.parametrize("mode", ["", "streams"])
 def test_copies_of_one_step_are_made_in_one_call(mode: str, use: Any) -> None:
     nodes = [node("Add", ["x", "z"], ["a"])]
@@ -253,6 +264,7 @@ BROKEN = {
     "no_allocator": ("open", "gives no allocator"),
     "null_allocator": ("open", "gives no allocator"),
     "allocator_fails": ("open", "CreateAllocator: .*on holiday"),
+    "weight_memory null_weights": ("open", "gives no allocator for what is only read"),
     "null_transfer": ("open", "gives no data transfer"),
     "cannot_copy": ("open", "cannot copy to and from the CPU"),
     "copy_fails": ("open", "the initializer 'w'.*the cable is out"),

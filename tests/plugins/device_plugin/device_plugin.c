@@ -21,6 +21,7 @@
   COUNT(allocators_released)    \
   COUNT(blocks)                 \
   COUNT(blocks_freed)           \
+  COUNT(weights)                \
   COUNT(transfers)              \
   COUNT(transfers_released)     \
   COUNT(uploads)                \
@@ -70,6 +71,8 @@ EPHOST_PLUGIN_EXPORT const char* device_plugin_counts(void) {
 /* ---- Modes --------------------------------------------------------------------------------------------- */
 
 /* streams            work goes on streams
+ * weight_memory      there is an allocator for what is only read, whose blocks are counted as weights, too
+ * null_weights       that allocator's CreateAllocator succeeds with NULL
  * host_memory        there is memory that the CPU reads and writes, too
  * nvidia             the device says that it is NVIDIA's
  * no_allocator       the factory has no CreateAllocator
@@ -104,7 +107,8 @@ typedef struct DeviceFactory {
   Factory factory;
   char* name; /* the name of registration, so that one library can be several EPs */
   OrtMemoryInfo* memory;
-  OrtMemoryInfo* host_memory; /* NULL when it has none */
+  OrtMemoryInfo* host_memory;   /* NULL when it has none */
+  OrtMemoryInfo* weight_memory; /* likewise */
   OrtKernelRegistry* registry;
   struct KernelState* states;
   Block* blocks;
@@ -221,6 +225,7 @@ typedef struct Allocator {
   OrtAllocator base;
   const OrtMemoryInfo* memory;
   Block** blocks;
+  bool of_weights;
 } Allocator;
 
 static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
@@ -237,6 +242,7 @@ static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
   *blocks = block;
   pthread_mutex_unlock(&lock);
   count(N_blocks, 1);
+  count(N_weights, ((Allocator*)this_ptr)->of_weights);
   return block->data;
 }
 
@@ -291,9 +297,12 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
                                                 const OrtKeyValuePairs* options, OrtAllocator** out) {
   DeviceFactory* factory = (DeviceFactory*)this_ptr;
   const OrtEpApi* ep_api = factory->factory.ep_api;
+  OrtAllocatorType type = OrtInvalidAllocator;
   *out = NULL;
   remember_options(factory->factory.api, options);
-  if (mode("null_allocator")) {
+  TRY(factory->factory.api->MemoryInfoGetType(memory_info, &type));
+  const bool of_weights = type == OrtReadOnlyAllocator;
+  if (mode(of_weights ? "null_weights" : "null_allocator")) {
     return NULL;
   }
   if (mode("allocator_fails")) {
@@ -310,7 +319,8 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
   allocator->base.Info = allocator_info;
   const bool on_host = ep_api->MemoryDevice_GetMemoryType(ep_api->MemoryInfo_GetMemoryDevice(memory_info)) ==
                        OrtDeviceMemoryType_HOST_ACCESSIBLE;
-  allocator->memory = on_host ? factory->host_memory : factory->memory;
+  allocator->memory = on_host ? factory->host_memory : of_weights ? factory->weight_memory : factory->memory;
+  allocator->of_weights = of_weights;
   allocator->blocks = on_host ? &factory->host_blocks : &factory->blocks;
   count(N_allocators, 1);
   *out = &allocator->base;
@@ -673,6 +683,9 @@ static OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* this_ptr,
     if (status == NULL && factory->host_memory != NULL) {
       status = factory->factory.ep_api->EpDevice_AddAllocatorInfo(ep_devices[i], factory->host_memory);
     }
+    if (status == NULL && factory->weight_memory != NULL) {
+      status = factory->factory.ep_api->EpDevice_AddAllocatorInfo(ep_devices[i], factory->weight_memory);
+    }
     if (status != NULL) {
       for (size_t k = 0; k < *num_ep_devices; ++k) {
         factory->factory.ep_api->ReleaseEpDevice(ep_devices[k]);
@@ -696,6 +709,9 @@ EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   }
   if (own->host_memory != NULL) {
     own->factory.api->ReleaseMemoryInfo(own->host_memory);
+  }
+  if (own->weight_memory != NULL) {
+    own->factory.api->ReleaseMemoryInfo(own->weight_memory);
   }
   free(own->states);
   free(own->name);
@@ -728,6 +744,10 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
     TRY(api->CreateMemoryInfo_V2("make_believe_host", OrtMemoryInfoDeviceType_GPU, vendor, device_id,
                                  OrtDeviceMemoryType_HOST_ACCESSIBLE, 0, OrtDeviceAllocator,
                                  &own->host_memory));
+  }
+  if (mode("weight_memory")) {
+    TRY(api->CreateMemoryInfo_V2("make_believe", OrtMemoryInfoDeviceType_GPU, vendor, device_id,
+                                 OrtDeviceMemoryType_DEFAULT, 0, OrtReadOnlyAllocator, &own->weight_memory));
   }
   TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
   for (size_t i = 0; i < NUM_KERNELS; ++i) {
