@@ -45,6 +45,23 @@ static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
                     index, step->node_name, why);
 }
 
+/* The memory of an input that the kernel may write the output to, with a reference of its own; NULL for none.
+ * It has to be the run's alone, of the output's size, and where the output belongs. */
+static Buffer* reusable(Frame* frame, const Step* step, size_t index, size_t nbytes,
+                        const OrtMemoryInfo* memory) {
+  int32_t slot = step->reuses[index];
+  if (slot < 0 || (frame->needed && frame->needed[slot] == NEED_KEPT)) return NULL;
+  const OrtValue* value = &frame->storage[slot];
+  if (frame->values[slot] != value || value->type != ONNX_TYPE_TENSOR || value->nbytes != nbytes) return NULL;
+  Buffer* buffer = value->buffer;
+  if (!buffer || buffer->data != value->data || buffer->is_misaligned || value->memory_info != memory ||
+      atomic_load(&buffer->references) != 1) {
+    return NULL;
+  }
+  buffer_retain(buffer);
+  return buffer;
+}
+
 OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
                         const int64_t* dims, size_t rank, OrtValue** out) {
   int32_t slot = step->outputs[index];
@@ -75,8 +92,10 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
       return status_no_memory();
     }
   } else {
-    Buffer* buffer =
-        plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
+    Buffer* buffer = reusable(frame, step, index, nbytes, memory);
+    if (!buffer) {
+      buffer = plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
+    }
     if (!buffer) {
       char state[ALLOCATOR_STATE];
       return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s%s", nbytes,

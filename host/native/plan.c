@@ -206,10 +206,11 @@ static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* sl
     return bad_plan("step of an unknown EP");
   }
   if (!slots_valid(plan, slots, from->input_count + from->output_count, true) ||
-      !slots_valid(plan, releases, from->release_count, false)) {
+      !slots_valid(plan, releases, from->release_count, false) ||
+      !slots_valid(plan, releases + from->release_count, from->output_count, true)) {
     return bad_plan("a step's slot is out of range");
   }
-  size_t slot_count = from->input_count + from->output_count + from->release_count;
+  size_t slot_count = from->input_count + from->output_count + from->release_count + from->output_count;
   size_t name_size = strlen(node_name) + 1, type_size = strlen(op_type) + 1;
   int32_t* block =
       host_malloc(slot_count * sizeof *block + from->output_count * sizeof(bool) + name_size + type_size);
@@ -230,6 +231,7 @@ static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* sl
       .is_read = is_read,
       .releases = block + from->input_count + from->output_count,
       .release_count = from->release_count,
+      .reuses = block + from->input_count + from->output_count + from->release_count,
       .node_name = memcpy(text, node_name, name_size),
       .op_type = memcpy(text + name_size, op_type, type_size),
   };
@@ -253,7 +255,7 @@ OrtStatus* ephost_plan_add_steps(Plan* plan, const EphostStep* steps, size_t cou
     if (status && steps[i].kind == STEP_PYTHON && steps[i].object && plan_python_release) {
       plan_python_release(steps[i].object);
     }
-    slots += steps[i].input_count + steps[i].output_count + steps[i].release_count;
+    slots += steps[i].input_count + steps[i].output_count + steps[i].release_count + steps[i].output_count;
     names = op_type + strlen(op_type) + 1;
   }
   return status;

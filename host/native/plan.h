@@ -27,6 +27,7 @@ typedef struct Step {
   bool* is_read;     /* of each output */
   int32_t* releases; /* slots that nobody reads after this step */
   size_t release_count;
+  int32_t* reuses; /* for each output the slot of an input whose memory it may take over; -1: none */
 } Step;
 
 /* One value of the graph. */

@@ -365,8 +365,9 @@ typedef struct EphostStep {
   size_t output_count;
   size_t release_count;
 } EphostStep;
-/* `slots` has, step by step, inputs and outputs (-1: left out) and the slots that nobody reads after the
- * step; `names` each node's name and operator, each with its NUL. To be called once. */
+/* `slots` has, step by step, inputs and outputs (-1: left out), the slots that nobody reads after the step,
+ * and for each output one of these whose memory a kernel may write it to (-1: none); `names` each node's name
+ * and operator, each with its NUL. To be called once. */
 OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size_t count,
                                  const int32_t* slots, const char* names);
 /* Of each input and output the slot on the CPU and, when some EP has it in memory of its own, the slot there;

@@ -197,6 +197,33 @@ def test_copies_of_one_step_are_made_in_one_call(mode: str, use: Any) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("mode", ["", " streams"])
+def test_a_kernel_that_may_writes_over_what_nobody_reads_any_more(host: str, mode: str, use: Any) -> None:
+    """Not over x, which is read again, nor over t, which is an output."""
+    nodes = [
+        node("Add", ["x", "w"], ["a"]),
+        node("Mul", ["a", "w"], ["b"]),
+        node("Add", ["b", "x"], ["t"]),
+        node("Mul", ["t", "w"], ["c"]),
+        node("Add", ["c", "c"], ["d"]),
+        node("Neg", ["d"], ["y"]),
+    ]
+    model = model_of(nodes, ["x"], ["y", "t"], {"w": WEIGHT})
+    result = use(host, model, {"x": X}, f"in_place{mode}")
+    assert result.error == "", result.message
+    t = (X + 10) * 10 + X
+    assert result.outputs["t"].tolist() == t.tolist()
+    assert result.outputs["y"].tolist() == (-2 * t * 10).tolist()
+    assert result.during(1, "computed") == 5
+    # b over a, and t, of which an output is copied, over b; d has c twice
+    assert result.during(1, "in_place") == (2 if host == "ephost" else 1)
+    apart = use(host, model, {"x": X}, mode.strip())
+    assert apart.during(1, "in_place") == 0
+    if host == "ephost":
+        assert result.during(1, "blocks") == apart.during(1, "blocks") - 2
+
+
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("mode", ["", "streams"])
 @pytest.mark.parametrize("taken", [True, False])
 def test_bodies_of_control_flow_run_on_the_device(host: str, mode: str, taken: bool, use: Any) -> None:

@@ -8,7 +8,7 @@ more.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -245,7 +245,10 @@ def make_plan(
         kept = {*input_slots, *output_slots} | {
             i for i, (value, _) in enumerate(values) if value.initializer is not None
         }
+        # What a caller may see or have given is not written over.
+        lent = {*kept, *device_inputs, *device_outputs}
         blocks: dict[int, tuple[int, int, int]] = {}
+        handed_on: set[int] = set()  # slots whose block is another one's from some step on
         sizes: dict[int, int | None] = {}  # of a type, by its id
         kernels: list[Any] = []  # each step's, for those on the fallback
         for at, step in enumerate(steps):
@@ -255,20 +258,26 @@ def make_plan(
                 kernels.append(fallback_kernel(model, step.node, body_runner(step.node)))
             else:
                 kernels.append(None)
-                for index in step.outputs:
+                if pairs := step.runner.reuses:
+                    step.reuses = _reused(step, pairs, last_use.get(at, ()), lent, values)
+                for position, index in enumerate(step.outputs):
                     if index < 0 or index in kept or index in blocks or values[index][1]:
                         continue
                     kind = values[index][0].type
                     if id(kind) not in sizes:
                         sizes[id(kind)] = tensor_bytes(kind)
                     nbytes = sizes[id(kind)]
-                    if nbytes is not None:
+                    source = step.reuses[position] if step.reuses else -1
+                    if source in blocks and nbytes == tensor_bytes(values[source][0].type):
+                        blocks[index] = (index, *blocks[source][1:])
+                        handed_on.add(source)
+                    elif nbytes is not None:
                         size = round_up(nbytes)
                         blocks[index] = (index, arena.take(size), size)
                         plan.planned_bytes += size
             step.releases = [i for i in last_use.get(at, ()) if i not in kept]
             for index in step.releases:
-                if index in blocks:
+                if index in blocks and index not in handed_on:
                     arena.give(*blocks[index][1:])
             if step.node is not None:
                 members = runners.members.get(step.node.index) or [step.node]
@@ -338,6 +347,7 @@ class _Runner:
     memory: int
     definition: Any = NULL  # a kernel's, which says what of a node stays on the CPU
     missing: Container[int] = ()  # inputs that a kernel has packed, and whose original is gone
+    reuses: Sequence[tuple[int, int]] = ()  # inputs and outputs that a kernel allows to share memory
 
     def input_memory(self, index: int) -> int:
         if self.memory and self.definition and lib.ephost_def_input_mem_type(self.definition, index) < 0:
@@ -357,6 +367,7 @@ class _Step:
     inputs: list[int]
     outputs: list[int]
     releases: list[int] = field(default_factory=list)
+    reuses: list[int] = field(default_factory=list)  # for each output a slot, or -1; empty: none
     copy: str = ""  # a copy's direction, for people
 
 
@@ -470,6 +481,7 @@ def _add_steps(plan: Plan, steps: Sequence[_Step], runners: _Runners, kernels: S
         slots += step.inputs
         slots += step.outputs
         slots += step.releases
+        slots += step.reuses or [-1] * len(step.outputs)
         if step.node is None:
             names += (step.copy, "copy")
             continue
@@ -485,6 +497,35 @@ def _memory_of(values: Sequence[tuple[Value, int]], runners: _Runners, slot: int
 def _listed(names: Sequence[str]) -> str:
     """What errors call a step: the names of the model's nodes in it, as far as they are few."""
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def _reused(
+    step: _Step,
+    pairs: Sequence[tuple[int, int]],
+    last_used: Collection[int],
+    lent: Container[int],
+    values: Sequence[tuple[Value, int]],
+) -> list[int]:
+    """For each output of a kernel's step the slot of the input whose memory it may take over, or -1.
+
+    Args:
+        step: the step.
+        pairs: of an input and an output, which the kernel's definition allows to share memory.
+        last_used: slots that nobody needs after it.
+        lent: slots whose memory is not the run's alone.
+        values: of each slot the value, and where it is.
+    """
+    found = [-1] * len(step.outputs)
+    for source, target in pairs:
+        if source >= len(step.inputs) or target >= len(step.outputs):
+            continue  # left out, as the last ones may be
+        slot, output = step.inputs[source], step.outputs[target]
+        if slot < 0 or output < 0 or found[target] >= 0 or slot in found or slot in lent:
+            continue
+        # It would be overwritten while the kernel still reads it as another input.
+        if slot in last_used and step.inputs.count(slot) == 1 and values[slot][1] == values[output][1]:
+            found[target] = slot
+    return found
 
 
 def _last_uses(steps: Sequence[_Step], outputs: set[int]) -> Mapping[int, list[int]]:
@@ -536,6 +577,19 @@ def _slot_type(kind: TensorType | onnx.TypeProto | None, memory: DeviceMemory | 
     return (element_type, len(dims), ffi.new("int64_t[]", dims), *where)
 
 
+def _shareable(definition: Any) -> Sequence[tuple[int, int]]:
+    """Inputs and outputs of a kernel that share memory, and those that may."""
+    if not definition:
+        return ()
+    pairs: list[tuple[int, int]] = []
+    source, target = ffi.new("int*"), ffi.new("int*")
+    for optional in (False, True):
+        for at in range(lib.ephost_def_alias_count(definition, optional)):
+            lib.ephost_def_alias(definition, optional, at, source, target)
+            pairs.append((int(source[0]), int(target[0])))
+    return pairs
+
+
 class _Runners:
     """For each node that an EP claimed, what runs it; for each EP, the memory that it works in."""
 
@@ -556,7 +610,14 @@ class _Runners:
                 if lib.ephost_is_control_kernel(kernel.implementation):
                     continue  # the host's own: it runs the node, and the EP what it claimed of the bodies
                 self._by_node[kernel.node.index] = _Runner(
-                    KERNEL, number, kernel.implementation, NULL, memory, kernel.definition, kernel.missing
+                    KERNEL,
+                    number,
+                    kernel.implementation,
+                    NULL,
+                    memory,
+                    kernel.definition,
+                    kernel.missing,
+                    _shareable(kernel.definition),
                 )
 
     def of(self, node: Node) -> _Runner | None:

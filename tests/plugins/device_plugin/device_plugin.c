@@ -22,6 +22,7 @@
   COUNT(blocks)                 \
   COUNT(blocks_freed)           \
   COUNT(weights)                \
+  COUNT(in_place)               \
   COUNT(transfers)              \
   COUNT(transfers_released)     \
   COUNT(uploads)                \
@@ -71,6 +72,7 @@ EPHOST_PLUGIN_EXPORT const char* device_plugin_counts(void) {
 /* ---- Modes --------------------------------------------------------------------------------------------- */
 
 /* streams            work goes on streams
+ * in_place           kernels may write their output over the first input; how often they do is counted
  * weight_memory      there is an allocator for what is only read, whose blocks are counted as weights, too
  * null_weights       that allocator's CreateAllocator succeeds with NULL
  * host_memory        there is memory that the CPU reads and writes, too
@@ -582,6 +584,7 @@ static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext
     return api->CreateStatus(ORT_EP_FAIL, stream != NULL ? "an unexpected stream" : "there is no stream");
   }
   const size_t step = b.size == a.size;
+  count(N_in_place, out == a.data && a.size > 0);
   if (!submit((Work){NULL, state->op, out, a.data, b.data, a.size / sizeof(float), step}, stream != NULL)) {
     return out_of_memory(api);
   }
@@ -759,6 +762,7 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
                            .since_first = state->since_first,
                            .since_last = state->since_last,
                            .type_parameter = "T",
+                           .reusable_inputs = mode("in_place") && strchr("<>", state->op) == NULL,
                            .cpu_input = state->op == '<',
                            .cpu_output = state->op == '>'};
     TRY(register_kernel(own->factory.ep_api, own->registry, own->name, &row, create_kernel, &own->states[i]));

@@ -18,6 +18,7 @@
  * virtual         it makes a device of its own where the host allows that
  * interop         it imports memory; no_interop: it has no functions for that
  * resource=N      that many bytes are available
+ * in_place        kernels may write over their first input
  * control         it has kernels for If, Loop and Scan, which the host makes
  * as_cuda         the EP is called CUDAExecutionProvider
  * weightless      it says that it can compile without weights
@@ -139,7 +140,8 @@ static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext
     if (there) {
       TRY(api->HasValue(b, &there)); /* onnxruntime gives a value that holds nothing */
     }
-    trace("Compute '%s'%s", kernel->name, there ? "" : ", its second input is gone");
+    trace("Compute '%s'%s%s", kernel->name, out == a_data ? " in place" : "",
+          there ? "" : ", its second input is gone");
     if (kernel->packed != NULL) {
       b_size = kernel->packed_size;
     } else {
@@ -374,7 +376,8 @@ static OrtStatus* build_registry(TraceFactory* own) {
                            .domain = kKinds[i].domain,
                            .since_first = kKinds[i].first,
                            .since_last = kKinds[i].last,
-                           .type_parameter = kKinds[i].constraint};
+                           .type_parameter = kKinds[i].constraint,
+                           .reusable_inputs = mode("in_place") && kKinds[i].constraint != NULL};
     TRY(register_kernel(own->factory.ep_api, own->registry, ep_name_now(), &row, create_kernel, &states[i]));
   }
   return NULL;
