@@ -123,56 +123,89 @@ Plan plan_of(Prepare& p, const Convolution& of) {
   return plan;
 }
 
-// The elements of a window as a row for the product: [taps][channels of the group]. Those outside of the
-// image are the zero point, which is what zero is.
+// Bytes that lie beside each other, few or many: of few a call would take longer than the copy.
+inline void copy_bytes(const uint8_t* from, int64_t n, uint8_t* to) {
+  if (n < 8 || n > 256) {
+    std::memcpy(to, from, static_cast<size_t>(n));
+    return;
+  }
+  // The last ones once more with others.
+  if (n < 16) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + n - 8, from + n - 8, 8);
+    return;
+  }
+  for (int64_t i = 0; i + 16 <= n; i += 16) std::memcpy(to + i, from + i, 16);
+  std::memcpy(to + n - 16, from + n - 16, 16);
+}
+
+// The elements of windows as rows for the product, each of [taps][channels of the group]: of `pixels` from
+// `first` on. Those outside of the image are the zero point, which is what zero is.
 template <typename T>
-void gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t pixel, T zero, T* row) {
+void gather(const Plan& plan, const uint8_t* image, int64_t group, int64_t first_pixel, int64_t pixels,
+            T zero, T* row, int64_t row_step) {
   constexpr bool kWide = sizeof(T) == 2;
   const Convolution& c = plan.c;
   const Geometry& g = plan.geometry;
   const int64_t channels = c.group_in(), length = g.kernel * channels;
-  const auto copy = [&](int64_t at, int64_t n, T* to) {
-    const uint8_t* from = image + at * c.channels + group * channels;
-    if (n >= 8 && n <= 32 && !kWide && c.x_type == DType::kUint8) {
-      // As windows of few channels have them: in less time than a call takes.
-      const auto move = [&](int64_t i) { std::memcpy(to + i, from + i, 8); };
-      for (int64_t i = 0; i + 8 <= n; i += 8) move(i);
-      move(n - 8);
-      return;
+  image += group * channels;
+  const bool as_it_is = !kWide && c.x_type == DType::kUint8;
+  const auto copy = [&](const uint8_t* from, int64_t n, T* to) {
+    if constexpr (!kWide) {
+      if (as_it_is) {
+        copy_bytes(from, n, to);
+        return;
+      }
     }
     make_row(from, c.x_type, n, kWide, to);
   };
   if (c.pixels_alone) {
-    copy(pixel, channels, row);
+    for (int64_t i = 0; i < pixels; ++i, row += row_step) {
+      copy(image + (first_pixel + i) * c.channels, channels, row);
+    }
     return;
   }
-  const int32_t last = g.rank - 1;
-  const int32_t line = static_cast<int32_t>(pixel) / g.out[last];
-  int32_t start[8];
-  g.start(line, start);
-  // Along the last dimension: the first tap inside of the image, and the one after the last.
-  const int32_t begin = (static_cast<int32_t>(pixel) - line * g.out[last]) * g.strides[last] - g.begin[last];
-  const int32_t step = g.dilation, room = g.in[last] - begin;
-  const int32_t first = begin >= 0 ? 0 : std::min(g.kernel, (step - 1 - begin) / step);
-  const int32_t stop = std::max(first, room <= 0 ? 0 : std::min(g.kernel, (room + step - 1) / step));
-  for (const std::array<int32_t, 8>& each : g.lines) {
-    const int64_t in_row = first == stop ? -1 : g.row_of(start, each);
-    if (in_row < 0) {
-      std::fill(row, row + length, zero);
-      row += length;
-      continue;
+  const int32_t last = g.rank - 1, width = g.out[last], step = g.dilation, in_width = g.in[last];
+  const bool together = step == 1 && c.groups == 1;
+  std::vector<const uint8_t*> lines(g.lines.size());  // Null outside of the image.
+  for (int64_t pixel = first_pixel; pixel < first_pixel + pixels;) {
+    const int32_t line = static_cast<int32_t>(pixel) / width;
+    int32_t start[8];
+    g.start(line, start);
+    for (size_t r = 0; r < lines.size(); ++r) {
+      const int64_t in_row = g.row_of(start, g.lines[r]);
+      lines[r] = in_row < 0 ? nullptr : image + in_row * in_width * c.channels;
     }
-    if (first > 0) std::fill(row, row + first * channels, zero);
-    if (stop < g.kernel) std::fill(row + stop * channels, row + length, zero);
-    const int64_t at = in_row * g.in[last] + begin;
-    if (step == 1 && c.groups == 1) {
-      copy(at + first, (stop - first) * channels, row + first * channels);
-    } else {
-      for (int32_t tap = first; tap < stop; ++tap) {
-        copy(at + tap * step, channels, row + tap * channels);
+    const int64_t end = std::min(first_pixel + pixels, (static_cast<int64_t>(line) + 1) * width);
+    for (; pixel < end; ++pixel, row += row_step) {
+      // Along the last dimension: the first tap inside of the image, and the one after the last.
+      const int32_t begin = (static_cast<int32_t>(pixel) - line * width) * g.strides[last] - g.begin[last];
+      const int32_t room = in_width - begin;
+      int32_t first = 0, stop = g.kernel;
+      if (begin < 0 || (g.kernel - 1) * step >= room) {
+        first = begin >= 0 ? 0 : std::min(g.kernel, (step - 1 - begin) / step);
+        stop = std::max(first, room <= 0 ? 0 : std::min(g.kernel, (room + step - 1) / step));
+      }
+      T* to = row;
+      for (const uint8_t* each : lines) {
+        if (each == nullptr || first == stop) {
+          std::fill(to, to + length, zero);
+          to += length;
+          continue;
+        }
+        if (first > 0) std::fill(to, to + first * channels, zero);
+        if (stop < g.kernel) std::fill(to + stop * channels, to + length, zero);
+        const uint8_t* from = each + begin * c.channels;
+        if (together) {
+          copy(from + first * channels, (stop - first) * channels, to + first * channels);
+        } else {
+          for (int32_t tap = first; tap < stop; ++tap) {
+            copy(from + static_cast<int64_t>(tap) * step * c.channels, channels, to + tap * channels);
+          }
+        }
+        to += length;
       }
     }
-    row += length;
   }
 }
 
@@ -249,12 +282,9 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
             rows = image + first * c.channels;
           } else if (whole != gathered) {
             gathered = whole;
-            for (int64_t i = 0; i < pixels; ++i) {
-              Element* const row = own + i * stride;
-              gather(plan, image, group, first + i, static_cast<Element>(zero), row);
-              if (subtract) {
-                row_sums[i] = sum_of_row(row, c.k, kWide) - static_cast<int32_t>(c.k) * zero;
-              }
+            gather(plan, image, group, first, pixels, static_cast<Element>(zero), own, stride);
+            for (int64_t i = 0; subtract && i < pixels; ++i) {
+              row_sums[i] = sum_of_row(own + i * stride, c.k, kWide) - static_cast<int32_t>(c.k) * zero;
             }
           }
           const Panels& columns = weights[static_cast<size_t>(group)];
