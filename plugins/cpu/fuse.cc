@@ -23,6 +23,31 @@ void forget_examples(Graph* graph) {
   }
 }
 
+// A mean over both spatial dimensions of images is a GlobalAveragePool, which takes channels last as
+// convolutions leave them.
+void make_pools_of_means(Graph* graph) {
+  for (Node* node : graph->nodes) {
+    const Value* x = node->in(0);
+    if (!node->is("ReduceMean") || !x->has_shape || x->dims.size() < 4 || x->type != DType::kFloat ||
+        node->i("keepdims", 1) == 0) {
+      continue;
+    }
+    std::vector<int64_t> axes = node->ints("axes");
+    if (node->in(1) != nullptr && !integers(node->in(1), &axes)) continue;
+    const int64_t rank = static_cast<int64_t>(x->dims.size());
+    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+    std::sort(axes.begin(), axes.end());
+    std::vector<int64_t> spatial;
+    for (int64_t axis = 2; axis < rank; ++axis) spatial.push_back(axis);
+    if (axes != spatial) continue;
+    if (node->in(1) != nullptr) graph->set_input(node, 1, nullptr);
+    node->inputs.resize(1);
+    node->attributes.clear();
+    node->type = "GlobalAveragePool";
+    node->version = 1;
+  }
+}
+
 // Whether two shapes are the same but for `skip` dimensions from axis 1 on, where at most one that both leave
 // open may differ in nothing else: the number of elements is the same.
 bool same_apart_from_channels(const Dims& a, size_t a_skip, const Dims& b, size_t b_skip) {
@@ -79,6 +104,7 @@ void fuse(Graph* graph) {
   fuse_quantized(graph);
   fuse_attention(graph);
   fuse_norms(graph);
+  make_pools_of_means(graph);
   fold_into_convolutions(graph);
   fuse_convolutions(graph);
   fuse_batch_norms(graph);

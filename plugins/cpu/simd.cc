@@ -14,6 +14,7 @@
   void fill_rows(Simd* table);                    \
   void fill_bytes(Bytewise* table);               \
   void fill_depthwise(Simd* table);               \
+  void fill_depthwise_float(Simd* table);         \
   void fill_quantized(Quantized* table);          \
   void fill_quantized_products(Quantized* table); \
   }
@@ -45,6 +46,7 @@ Simd choose() {
      space::fill_rows(table);                           \
      space::fill_bytes(&table->bytes);                  \
      space::fill_depthwise(table);                      \
+     space::fill_depthwise_float(table);                \
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
    }},

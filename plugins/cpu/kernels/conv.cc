@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "as_float.h"
+#include "depthwise.h"
 #include "kernels.h"
 #include "post.h"
 #include "tail.h"
@@ -229,6 +230,8 @@ std::shared_ptr<dnn::Packed> pack_direct(const Problem& c, const TensorPtr& cons
       dnn::unpack(constant, key_of(other), weight_md(other), mutable_data(from));
     } else if (const int tile = tile_of(c); tile != 0) {
       from = winograd_original(constant, tile);
+    } else if (has_depthwise_weights(constant)) {
+      from = depthwise_original(constant);
     }
   }
   return dnn::packed(constant, key_of(c), weight_md(c), from->data, to);
@@ -465,6 +468,26 @@ Kernel on_onednn(Prepare& p, const Problem& given, const std::vector<Post>& all_
   };
 }
 
+// Whether our own loops do a convolution of each channel on its own: oneDNN is quicker with 3x3 taps, unless
+// a function follows that takes exponentials.
+bool is_depthwise(const Problem& c, const std::vector<Post>& posts) {
+  return !c.transposed && ephost::cpu::is_depthwise(c.weights, c.groups) &&
+         (count(c.window.kernel) > 9 || first_slow(posts, c) != posts.size());
+}
+
+// Null where it is none, or operands are broadcast.
+Kernel each_channel_alone(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
+  const TensorPtr weights = p.constant(1);
+  if (!is_depthwise(c, posts) || weights == nullptr ||
+      (weights->data == nullptr && !has_depthwise_weights(weights))) {
+    return nullptr;
+  }
+  for (int i = kOperands; i < p.inputs(); ++i) {
+    if (p.dims(i) != c.target) return nullptr;
+  }
+  return depthwise(p, c.window, c.target, c.biased, posts, kOperands);
+}
+
 Kernel conv(Prepare& p, const Problem& c) {
   const std::vector<Post> posts = posts_of(p.node);
   p.expect(p.type(1) == p.type(0), "input and weights have different types");
@@ -474,6 +497,9 @@ Kernel conv(Prepare& p, const Problem& c) {
     return [](const Args&) {};
   }
   if (p.type(0) == DType::kFloat) {
+    if (Kernel kernel = each_channel_alone(p, c, posts)) {
+      return kernel;
+    }
     if (c.source.size() <= 5) {
       if (Kernel kernel = on_onednn(p, c, posts)) {
         return kernel;
@@ -530,6 +556,10 @@ void pack(const Node& node) {
     c = transposed ? transposed_convolution(node, source, w->dims) : convolution(node, source, w->dims);
   } catch (const Error&) {
     return;  // The run will say what is wrong.
+  }
+  if (is_depthwise(c, posts_of(node))) {
+    depthwise_weights(w);
+    return;
   }
   c = turn(c);
   const int tile = tile_of(c);

@@ -16,19 +16,26 @@ namespace ephost::cpu::EPHOST_ISA {
 static inline float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 static inline uint32_t to_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
 
-// Splits x into k ln 2 + r, |r| <= ln(2) / 2, and gives exp(r) - 1; x must be finite and |x| < 1e4 or so.
-static inline float exp_parts(float x, int32_t* k) {
+// Splits x into k ln 2 + r, |r| <= ln(2) / 2; x must be finite and |x| < 1e4 or so.
+static inline float exp_split(float x, int32_t* k) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer.
   const float n = (x * 1.44269504f + kMagic) - kMagic;
-  float r = x - n * 0.693359375f;  // ln 2 in two parts; the product with the first is exact.
-  r = r + n * 2.12194440e-4f;
   *k = static_cast<int32_t>(n);
+  const float r = x - n * 0.693359375f;  // ln 2 in two parts; the product with the first is exact.
+  return r + n * 2.12194440e-4f;
+}
+// (exp(r) - 1 - r) / r^2 for such an r.
+static inline float exp_rest(float r) {
   float q = 1.3951717e-3f;
   q = q * r + 8.3695985e-3f;
   q = q * r + 4.16661873e-2f;
   q = q * r + 1.66665122e-1f;
-  q = q * r + 0.5f;
-  return r + r * r * q;
+  return q * r + 0.5f;
+}
+// exp(r) - 1, and k.
+static inline float exp_parts(float x, int32_t* k) {
+  const float r = exp_split(x, k);
+  return r + r * r * exp_rest(r);
 }
 
 static inline float exp_of(float x) {
@@ -120,8 +127,20 @@ static inline float erf_of(float x) {
 }
 static inline double erf_of(double x) { return ::erf(x); }
 
-static inline float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
-static inline double sigmoid_of(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+// 1 + exp(-x), in fewer steps than exp_of takes: where the power has no normal number it is 0 or infinite.
+static inline float one_and_exp_of_minus(float x) {
+  x = x > 88.0f ? 88.0f : x;
+  x = x < -89.0f ? -89.0f : x;
+  int32_t k;
+  const float r = exp_split(-x, &k), e = (exp_rest(r) * r + 1.0f) * r + 1.0f;
+  return 1.0f + e * from_bits(static_cast<uint32_t>(k + 127) << 23);
+}
+static inline double one_and_exp_of_minus(double x) { return 1.0 + ::exp(-x); }
+
+template <typename T>
+static inline T sigmoid_of(T x) {
+  return T(1) / one_and_exp_of_minus(x);
+}
 
 static inline float abs_of(float x) { return __builtin_fabsf(x); }
 static inline double abs_of(double x) { return __builtin_fabs(x); }
@@ -207,14 +226,14 @@ EPHOST_UNARY(Celu, x < 0 ? a * expm1_of(x / a) : x)
 EPHOST_UNARY(Selu, x < 0 ? b * a * expm1_of(x) : b * x)
 EPHOST_UNARY(ThresholdedRelu, x > a ? x : T(0))
 EPHOST_UNARY(HardSigmoid, Clip::of(a* x + b, T(0), T(1)))
-EPHOST_UNARY(HardSwish, x* Clip::of(x / 6 + T(0.5), T(0), T(1)))
+EPHOST_UNARY(HardSwish, x* Clip::of(x * T(1.0 / 6) + T(0.5), T(0), T(1)))
 EPHOST_UNARY(Softplus, softplus_of(x))
 EPHOST_UNARY(Softsign, x / (1 + abs_of(x)))
 EPHOST_UNARY(Mish, mish_of(x))
 EPHOST_UNARY(Shrink, x<-b ? x + a : x> b ? x - a : T(0))  // a: bias, b: lambd.
 EPHOST_UNARY(Gelu, T(0.5) * x * (1 + erf_of(x * T(0.7071067811865476))))
 EPHOST_UNARY(GeluTanh, gelu_tanh_of(x))
-EPHOST_UNARY(Swish, x* sigmoid_of(a* x))
+EPHOST_UNARY(Swish, x / one_and_exp_of_minus(a * x))
 EPHOST_UNARY(Affine, a* x + b)
 EPHOST_UNARY(Floor, floor_of(x))
 EPHOST_UNARY(Ceil, ceil_of(x))

@@ -128,6 +128,19 @@ struct DepthwiseLine {
 };
 inline constexpr int kThree[] = {0, 3, 1, 4, 2, 5, 6, 7, 8};
 
+// Pixels [first, last) of a line of the output of such a convolution of float32, channels last.
+inline constexpr int64_t kDepthwiseChannels = 8;  // At least.
+struct FloatDepthwiseLine {
+  const float* const*
+      from;               // The lines of the input under each line of the kernel; null outside of the image.
+  int64_t lines, kernel;  // Of the kernel, and taps in each.
+  const float* weights;   // [lines][kernel][channels]
+  const float* bias;      // One for each channel, or null.
+  int64_t in_width, stride, dilation, left;  // `left` pixels are added before each line.
+  int64_t channels, first, last;
+  float* y;  // The line.
+};
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
@@ -158,6 +171,7 @@ struct Simd {
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
+  void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   Bytewise bytes = {};
   Quantized quantized = {};
 };

@@ -1,0 +1,142 @@
+// Convolutions of each channel on its own, along lines of pixels; see kernels/depthwise.h.
+#include "simd.h"
+
+namespace ephost::cpu::EPHOST_ISA {
+namespace {
+
+typedef float Vector __attribute__((vector_size(8 * sizeof(float)), aligned(4), may_alias));
+
+inline const Vector& load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
+inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
+
+// 8 * `vectors` channels, from c on, of `pixels` of the output, from pixel `at` on. Of each line of the
+// kernel the taps from `begin` to `end` are inside of the image.
+template <int pixels, int vectors>
+inline void block(const FloatDepthwiseLine& d, int64_t at, int64_t c, int64_t begin, int64_t end) {
+  Vector sums[pixels][vectors];
+#pragma GCC unroll 8
+  for (int p = 0; p < pixels; ++p) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) sums[p][v] = d.bias == nullptr ? Vector{} : load(d.bias + c + 8 * v);
+  }
+  const int64_t step = d.stride * d.channels, tap = d.dilation * d.channels;
+  const int64_t from = (at * d.stride - d.left) * d.channels + c;
+  for (int64_t line = 0; line < d.lines; ++line) {
+    if (d.from[line] == nullptr) continue;
+    const float* x = d.from[line] + from + begin * tap;
+    const float* w = d.weights + (line * d.kernel + begin) * d.channels + c;
+    for (int64_t k = begin; k < end; ++k, x += tap, w += d.channels) {
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        const Vector weight = load(w + 8 * v);
+#pragma GCC unroll 8
+        for (int p = 0; p < pixels; ++p) sums[p][v] += weight * load(x + p * step + 8 * v);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int p = 0; p < pixels; ++p) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) store(d.y + (at + p) * d.channels + c + 8 * v) = sums[p][v];
+  }
+}
+
+// All channels of one pixel: several vectors at a time, since each sum waits for the one before.
+inline void one_pixel(const FloatDepthwiseLine& d, int64_t pixel, int64_t begin, int64_t end) {
+  int64_t c = 0;
+  for (; c + 32 <= d.channels; c += 32) block<1, 4>(d, pixel, c, begin, end);
+  for (; c < d.channels; c += 8) {
+    block<1, 1>(d, pixel, c + 8 <= d.channels ? c : d.channels - 8, begin, end);
+  }
+}
+
+// The same for kernels of so many taps in a line, all of them inside of the image: each element of the input
+// is read once.
+template <int pixels, int taps, int stride>
+inline void whole_block(const FloatDepthwiseLine& d, int64_t at, int64_t c) {
+  Vector sums[pixels];
+#pragma GCC unroll 8
+  for (int p = 0; p < pixels; ++p) sums[p] = d.bias == nullptr ? Vector{} : load(d.bias + c);
+  const int64_t from = (at * d.stride - d.left) * d.channels + c;
+  for (int64_t line = 0; line < d.lines; ++line) {
+    if (d.from[line] == nullptr) continue;
+    const float* x = d.from[line] + from;
+    const float* w = d.weights + line * taps * d.channels + c;
+    Vector weights[taps];
+#pragma GCC unroll 8
+    for (int k = 0; k < taps; ++k) weights[k] = load(w + k * d.channels);
+#pragma GCC unroll 32
+    for (int i = 0; i < (pixels - 1) * stride + taps; ++i) {
+      const Vector value = load(x + i * d.channels);
+#pragma GCC unroll 8
+      for (int p = 0; p < pixels; ++p) {
+        const int k = i - p * stride;
+        if (k >= 0 && k < taps) sums[p] += weights[k] * value;
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int p = 0; p < pixels; ++p) store(d.y + (at + p) * d.channels + c) = sums[p];
+}
+
+// Sixteen channels at a time, which share cache lines. Where less than eight channels or `pixels` are left,
+// some before them are done once more. `pixels` at a time keep both multipliers busy.
+template <int pixels, typename Whole>
+inline void all_channels(const FloatDepthwiseLine& d, const Whole& whole) {
+  const int64_t reach = (d.kernel - 1) * d.dilation;
+  // Pixels whose windows are inside of the line.
+  int64_t inside = d.left <= 0 ? 0 : (d.left + d.stride - 1) / d.stride;
+  int64_t outside =
+      d.in_width - 1 - reach + d.left < 0 ? 0 : (d.in_width - 1 - reach + d.left) / d.stride + 1;
+  inside = inside < d.first ? d.first : inside < d.last ? inside : d.last;
+  outside = outside < inside ? inside : outside < d.last ? outside : d.last;
+  for (int64_t c = 0; c < d.channels && outside - inside >= pixels; c += 16) {
+    const int64_t last = d.channels - 8, two[2] = {c < last ? c : last, c + 8 < last ? c + 8 : last};
+    const int n = c + 8 < d.channels ? 2 : 1;
+    for (int64_t pixel = inside; pixel < outside; pixel += pixels) {
+      const int64_t at = pixel + pixels <= outside ? pixel : outside - pixels;
+      for (int v = 0; v < n; ++v) whole(at, two[v]);
+    }
+  }
+  const int64_t done = outside - inside >= pixels ? outside : inside;
+  for (int64_t pixel = d.first; pixel < d.last; ++pixel) {
+    if (pixel == inside) pixel = done;
+    if (pixel == d.last) break;
+    const int64_t at = pixel * d.stride - d.left;
+    int64_t begin = 0, end = d.kernel;
+    while (begin < end && at + begin * d.dilation < 0) ++begin;
+    while (end > begin && at + (end - 1) * d.dilation >= d.in_width) --end;
+    one_pixel(d, pixel, begin, end);
+  }
+}
+
+template <int taps, int stride>
+void by_taps(const FloatDepthwiseLine& d) {
+  // As many sums as there are registers beside the weights.
+  constexpr int kPixels = taps == 7 ? 7 : 8;
+  all_channels<kPixels>(d,
+                        [&](int64_t pixel, int64_t c) { whole_block<kPixels, taps, stride>(d, pixel, c); });
+}
+
+void float_depthwise(const FloatDepthwiseLine& d) {
+  if (d.dilation == 1 && (d.stride == 1 || d.stride == 2)) {
+    const bool one = d.stride == 1;
+    switch (d.kernel) {
+      case 3:
+        return one ? by_taps<3, 1>(d) : by_taps<3, 2>(d);
+      case 5:
+        return one ? by_taps<5, 1>(d) : by_taps<5, 2>(d);
+      case 7:
+        return one ? by_taps<7, 1>(d) : by_taps<7, 2>(d);
+      default:
+        break;
+    }
+  }
+  all_channels<8>(d, [&](int64_t pixel, int64_t c) { block<8, 1>(d, pixel, c, 0, d.kernel); });
+}
+
+}  // namespace
+
+void fill_depthwise_float(Simd* table) { table->float_depthwise = float_depthwise; }
+
+}  // namespace ephost::cpu::EPHOST_ISA
