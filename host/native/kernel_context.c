@@ -94,7 +94,9 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
   } else {
     Buffer* buffer = reusable(frame, step, index, nbytes, memory);
     if (!buffer) {
-      buffer = plan->allocator ? buffer_from_allocator(plan->allocator, nbytes) : buffer_from_cpu(nbytes);
+      OrtSyncStream* stream = plan->allocator && step->ep >= 0 ? frame_stream(frame, step->ep) : NULL;
+      buffer =
+          plan->allocator ? buffer_from_allocator(plan->allocator, nbytes, stream) : buffer_from_cpu(nbytes);
     }
     if (!buffer) {
       char state[ALLOCATOR_STATE];

@@ -153,8 +153,9 @@ typedef struct Buffer {
 } Buffer;
 
 /* All return NULL without memory. */
-Buffer* buffer_from_cpu(size_t nbytes);                                /* from cpu_alloc */
-Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes); /* from allocator->Alloc */
+Buffer* buffer_from_cpu(size_t nbytes); /* from cpu_alloc */
+/* From the allocator; for work on a stream, if there is one and the allocator knows streams. */
+Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes, OrtSyncStream* stream);
 /* What an allocator says of itself, for messages: " (Limit=..., InUse=...)", or "". Returns `text`. */
 enum { ALLOCATOR_STATE = 256 };
 const char* allocator_state(const OrtAllocator* allocator, char text[ALLOCATOR_STATE]);

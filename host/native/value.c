@@ -41,9 +41,12 @@ static void free_to_allocator(Buffer* buffer) {
   allocator->Free(allocator, buffer->data);
 }
 
-Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes) {
+Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes, OrtSyncStream* stream) {
   if (allocator == ephost_cpu_allocator()) return buffer_from_cpu(nbytes);
-  void* data = allocator->Alloc(allocator, nbytes > 0 ? nbytes : 1);
+  size_t room = nbytes > 0 ? nbytes : 1;
+  bool on_stream = stream != NULL && allocator->version >= 23 && allocator->AllocOnStream != NULL;
+  void* data =
+      on_stream ? allocator->AllocOnStream(allocator, room, stream) : allocator->Alloc(allocator, room);
   if (data == NULL) return NULL;
   Buffer* buffer = buffer_adopt(data, nbytes, free_to_allocator, allocator);
   if (buffer == NULL) allocator->Free(allocator, data);
@@ -157,7 +160,7 @@ bool value_alloc_tensor(OrtValue* value, ONNXTensorElementDataType type, const i
     buffer = buffer_for_strings(count);
     info = &ephost_cpu_memory_info;
   } else if (allocator != NULL) {
-    buffer = buffer_from_allocator(allocator, nbytes);
+    buffer = buffer_from_allocator(allocator, nbytes, NULL);
   } else {
     buffer = buffer_from_cpu(nbytes);
   }

@@ -287,6 +287,20 @@ def test_a_stream_is_waited_for_before_the_cpu_reads(use: Any) -> None:
     assert result.during(1, "streams") == 0  # the first call's is used again
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_allocator_that_takes_streams_is_told_which(host: str, use: Any) -> None:
+    nodes = [node("Add", ["x", "w"], ["a"]), node("Neg", ["a"], ["n"]), node("Mul", ["n", "w"], ["y"])]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT})
+    result = use(host, model, {"x": X}, "streams alloc_on_stream")
+    assert result.error == "", result.message
+    assert result.outputs["y"].tolist() == (-(X + 10) * 10).tolist()
+    # For x, a, n and y; onnxruntime has one of them where another one was.
+    assert result.during(1, "on_stream") == result.during(1, "blocks") == (4 if host == "ephost" else 3)
+    assert result.counts["opened"]["on_stream"] == 0  # the weight is for all runs
+    without = use(host, model, {"x": X}, "alloc_on_stream")
+    assert without.counts["unregistered"]["on_stream"] == 0
+
+
 BROKEN = {
     "no_allocator": ("open", "gives no allocator"),
     "null_allocator": ("open", "gives no allocator"),

@@ -23,6 +23,7 @@
   COUNT(blocks_freed)           \
   COUNT(weights)                \
   COUNT(in_place)               \
+  COUNT(on_stream)              \
   COUNT(transfers)              \
   COUNT(transfers_released)     \
   COUNT(uploads)                \
@@ -72,6 +73,7 @@ EPHOST_PLUGIN_EXPORT const char* device_plugin_counts(void) {
 /* ---- Modes --------------------------------------------------------------------------------------------- */
 
 /* streams            work goes on streams
+ * alloc_on_stream    the allocator takes a stream; with streams, how often it gets one is counted
  * in_place           kernels may write their output over the first input; how often they do is counted
  * weight_memory      there is an allocator for what is only read, whose blocks are counted as weights, too
  * null_weights       that allocator's CreateAllocator succeeds with NULL
@@ -248,6 +250,11 @@ static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
   return block->data;
 }
 
+static void* ORT_API_CALL alloc_on_stream(OrtAllocator* this_ptr, size_t size, OrtSyncStream* stream) {
+  count(N_on_stream, stream != NULL);
+  return alloc_block(this_ptr, size);
+}
+
 /* Freeing waits for the work that may use the block, as an allocator that knows no streams has to. */
 static void ORT_API_CALL free_block(OrtAllocator* this_ptr, void* data) {
   if (data == NULL) {
@@ -317,6 +324,7 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
   allocator->base.version = API_VERSION;
   allocator->base.Alloc = alloc_block;
   allocator->base.Reserve = alloc_block;
+  allocator->base.AllocOnStream = mode("alloc_on_stream") ? alloc_on_stream : NULL;
   allocator->base.Free = free_block;
   allocator->base.Info = allocator_info;
   const bool on_host = ep_api->MemoryDevice_GetMemoryType(ep_api->MemoryInfo_GetMemoryDevice(memory_info)) ==
