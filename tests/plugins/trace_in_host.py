@@ -130,6 +130,9 @@ class Actions:
         events = json.loads(Path(self.sessions[at].end_profiling()).read_text())
         return [event["name"] for event in events]
 
+    def set_dynamic(self, entries: dict[str, str], at: int = 0) -> None:
+        self.sessions[at].set_ep_dynamic_options(entries)
+
     def release_captured(self, number: int, at: int = 0) -> None:
         self.sessions[at].release_captured_graph(number)
 

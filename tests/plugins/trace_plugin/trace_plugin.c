@@ -19,10 +19,12 @@
  * interop         it imports memory; no_interop: it has no functions for that
  * resource=N      that many bytes are available
  * in_place        kernels may write over their first input
- * control         it has kernels for If, Loop and Scan, which the host makes
- * as_cuda         the EP is called CUDAExecutionProvider
- * weightless      it says that it can compile without weights
- * misfit          it says why it does not offer a device */
+ * constants       kernels look at their constant inputs when they are made
+ * nhwc=N          the EP wants channels last; of BatchNormalization it says N: 1 yes, 0 no, -1 as the host
+ * likes control         it has kernels for If, Loop and Scan, which the host makes as_cuda         the EP is
+ * called CUDAExecutionProvider weightless      it says that it can compile without weights misfit          it
+ * says why it does not offer a device */
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,8 +120,13 @@ typedef struct Kernel {
   OrtAllocator* allocator; /* that the packed memory is from, when it is ours */
 } Kernel;
 
+static OrtStatus* normalise(const Kernel* kernel, OrtKernelContext* context);
+
 static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext* context) {
   const Kernel* kernel = (const Kernel*)this_ptr;
+  if (strchr("nN", kernel->op) != NULL) {
+    return normalise(kernel, context);
+  }
   const OrtApi* api = kernel->factory->factory.api;
   const OrtValue *a = NULL, *b = NULL;
   OrtValue* y = NULL;
@@ -228,7 +235,7 @@ typedef struct KernelKind {
   const char* domain;
   const char* constraint;
   int first, last;
-  char op; /* + * 2; if, loop, scan: the host runs these */
+  char op; /* + * 2; if, loop, scan: the host runs these; normalisation in either layout */
 } KernelKind;
 
 /* What the host's kernels for Loop and Scan leave to the EP: both work on float32 in the CPU's memory. */
@@ -290,6 +297,39 @@ static OrtStatus* ORT_API_CALL transpose(OrtScanKernelHelper* this_ptr, const si
   return NULL;
 }
 
+/* Of an image with channels last or, in ONNX's domain, second: (x - mean) / sqrt(variance + 1e-5) * scale +
+ * b. */
+static OrtStatus* normalise(const Kernel* kernel, OrtKernelContext* context) {
+  const OrtApi* api = kernel->factory->factory.api;
+  const OrtValue* inputs[5];
+  const float* data[5];
+  OrtValue* y = NULL;
+  ONNXTensorElementDataType type;
+  const int64_t* dims = NULL;
+  size_t rank = 0;
+  void* out = NULL;
+  for (size_t i = 0; i < 5; ++i) {
+    const void* raw = NULL;
+    TRY(api->KernelContext_GetInput(context, i, &inputs[i]));
+    TRY(api->GetTensorData(inputs[i], &raw));
+    data[i] = (const float*)raw;
+  }
+  TRY(api->GetTensorElementTypeAndShapeDataReference(inputs[0], &type, &dims, &rank));
+  if (rank != 4) {
+    return api->CreateStatus(ORT_EP_FAIL, "trace_plugin: that is no image");
+  }
+  trace("Compute '%s' of %d x %d x %d", kernel->name, (int)dims[1], (int)dims[2], (int)dims[3]);
+  TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &y));
+  TRY(api->GetTensorMutableData(y, &out));
+  const bool last = kernel->op == 'N';
+  const int64_t count = dims[0] * dims[1] * dims[2] * dims[3];
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t c = last ? i % dims[3] : i / (dims[2] * dims[3]) % dims[1];
+    ((float*)out)[i] = (data[0][i] - data[3][c]) / sqrtf(data[4][c] + 1e-5f) * data[1][c] + data[2][c];
+  }
+  return NULL;
+}
+
 static bool is_control(char op) { return strchr("ils", op) != NULL; }
 
 /* A kernel that the host makes for one of its operators with subgraphs. */
@@ -324,8 +364,14 @@ static OrtStatus* create_control(const Factory* factory, char op, const OrtKerne
 }
 
 static const KernelKind kKinds[] = {
-    {"If", "", NULL, 1, 25, 'i'}, {"Loop", "", NULL, 1, 25, 'l'}, {"Scan", "", NULL, 9, 25, 's'},
-    {"Add", "", "T", 7, 22, '+'}, {"Mul", "", "T", 7, 22, '*'},   {"Twice", "test.trace", NULL, 1, 1, '2'},
+    {"If", "", NULL, 1, 25, 'i'},
+    {"Loop", "", NULL, 1, 25, 'l'},
+    {"Scan", "", NULL, 9, 25, 's'},
+    {"BatchNormalization", "", "T", 9, 15, 'n'},
+    {"BatchNormalization", "com.ms.internal.nhwc", "T", 9, 15, 'N'},
+    {"Add", "", "T", 7, 22, '+'},
+    {"Mul", "", "T", 7, 22, '*'},
+    {"Twice", "test.trace", NULL, 1, 1, '2'},
 };
 enum { NUM_KINDS = sizeof kKinds / sizeof kKinds[0] };
 
@@ -333,6 +379,24 @@ typedef struct KernelState {
   const TraceFactory* factory;
   const KernelKind* kind;
 } KernelState;
+
+/* What is known of a kernel's inputs when it is made. */
+static OrtStatus* look_at_constants(const Factory* factory, const OrtKernelInfo* info, const char* name) {
+  const OrtApi* api = factory->api;
+  size_t num_inputs = 0;
+  TRY(api->KernelInfo_GetInputCount(info, &num_inputs));
+  for (size_t i = 0; i < num_inputs; ++i) {
+    int is_constant = 0;
+    const OrtValue* value = NULL;
+    const void* data = NULL;
+    TRY(api->KernelInfoGetConstantInput_tensor(info, i, &is_constant, &value));
+    if (is_constant) {
+      TRY(api->GetTensorData(value, &data));
+      trace("input %zu of '%s' begins with %g", i, name, (double)*(const float*)data);
+    }
+  }
+  return NULL;
+}
 
 static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* info, OrtKernelImpl** out) {
   const TraceFactory* factory = ((const KernelState*)state)->factory;
@@ -359,6 +423,13 @@ static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* i
     return status;
   }
   trace("CreateKernel '%s'", kernel->name);
+  if (mode("constants")) {
+    status = look_at_constants(&factory->factory, info, kernel->name);
+    if (status != NULL) {
+      free(kernel);
+      return status;
+    }
+  }
   *out = &kernel->base;
   return NULL;
 }
@@ -368,7 +439,8 @@ static KernelState states[NUM_KINDS]; /* of the one factory that a test has */
 static OrtStatus* build_registry(TraceFactory* own) {
   TRY(own->factory.ep_api->CreateKernelRegistry(&own->registry));
   for (size_t i = 0; i < NUM_KINDS; ++i) {
-    if (is_control(kKinds[i].op) && !mode("control")) {
+    if ((is_control(kKinds[i].op) && !mode("control")) ||
+        (strchr("nN", kKinds[i].op) != NULL && !mode("nhwc"))) {
       continue;
     }
     states[i] = (KernelState){own, &kKinds[i]};
@@ -617,6 +689,33 @@ static OrtStatus* ORT_API_CALL weightless(const OrtEp* this_ptr, OrtWeightlessSu
   return NULL;
 }
 
+static OrtStatus* ORT_API_CALL set_dynamic_options(OrtEp* this_ptr, const char* const* keys,
+                                                   const char* const* values, size_t count) {
+  const OrtApi* api = ((const Ep*)this_ptr)->factory->factory.api;
+  for (size_t i = 0; i < count; ++i) {
+    trace("SetDynamicOptions %s=%s", keys[i], values[i]);
+    if (strcmp(keys[i], "colour") == 0) {
+      return api->CreateStatus(ORT_INVALID_ARGUMENT, "it has no colour");
+    }
+  }
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL preferred_layout(OrtEp* this_ptr, OrtEpDataLayout* layout) {
+  (void)this_ptr;
+  *layout = mode("nhwc") ? OrtEpDataLayout_NHWC : OrtEpDataLayout_NCHW;
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL should_convert(OrtEp* this_ptr, const char* domain, const char* type,
+                                              OrtEpDataLayout layout, int* answer) {
+  (void)this_ptr;
+  *answer = strcmp(type, "BatchNormalization") == 0 ? number_of("nhwc", -1) : -1;
+  trace("ShouldConvertDataLayoutForOp '%s' %s to %s: %d", domain, type,
+        layout == OrtEpDataLayout_NHWC ? "NHWC" : "another layout", *answer);
+  return NULL;
+}
+
 static OrtStatus* ORT_API_CALL sync_ep(OrtEp* this_ptr) {
   (void)this_ptr;
   trace("Sync");
@@ -657,6 +756,9 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwa
   ep->base.GetName = ep_name;
   ep->base.GetCapability = ep_get_capability;
   ep->base.GetKernelRegistry = ep_get_kernel_registry;
+  ep->base.SetDynamicOptions = set_dynamic_options;
+  ep->base.GetPreferredDataLayout = preferred_layout;
+  ep->base.ShouldConvertDataLayoutForOp = should_convert;
   ep->base.OnRunStart = on_run_start;
   ep->base.OnRunEnd = on_run_end;
   ep->base.Sync = sync_ep;
