@@ -468,11 +468,11 @@ Kernel on_onednn(Prepare& p, const Problem& given, const std::vector<Post>& all_
   };
 }
 
-// Whether our own loops do a convolution of each channel on its own: oneDNN is quicker with 3x3 taps, unless
-// a function follows that takes exponentials.
+// Whether our own loops do a convolution of each channel on its own, or of small groups: oneDNN is quicker
+// with 3x3 taps of single channels, unless a function follows that takes exponentials.
 bool is_depthwise(const Problem& c, const std::vector<Post>& posts) {
   return !c.transposed && ephost::cpu::is_depthwise(c.weights, c.groups) &&
-         (count(c.window.kernel) > 9 || first_slow(posts, c) != posts.size());
+         (c.weights[1] > 1 || count(c.window.kernel) > 9 || first_slow(posts, c) != posts.size());
 }
 
 // Null where it is none, or operands are broadcast.

@@ -15,8 +15,10 @@ struct Weights {
 }  // namespace
 
 bool is_depthwise(const Dims& weights, int64_t groups) {
-  return (weights.size() == 3 || (weights.size() == 4 && weights[2] <= kMostLines)) && weights[1] == 1 &&
-         weights[0] == groups && groups >= kDepthwiseChannels;
+  const int64_t group = weights[1];
+  return (weights.size() == 3 || (weights.size() == 4 && weights[2] <= kMostLines)) &&
+         (group == 1 || group == 2 || group == 4) && weights[0] == groups * group &&
+         weights[0] >= kDepthwiseChannels;
 }
 
 bool has_depthwise_weights(const TensorPtr& constant) {
@@ -24,35 +26,36 @@ bool has_depthwise_weights(const TensorPtr& constant) {
   return constant->packed.count(kKey) != 0;
 }
 
+// Calls move(i, j) for each weight: i is its place in the model, [channels][group][taps], and j in
+// [taps][group][channels].
+template <typename Move>
+static void for_weights(const Dims& dims, const Move& move) {
+  const int64_t channels = dims[0], group = dims[1], taps = count(dims, 2, dims.size());
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t g = 0; g < group; ++g) {
+      for (int64_t t = 0; t < taps; ++t) move((c * group + g) * taps + t, (t * group + g) * channels + c);
+    }
+  }
+}
+
 std::shared_ptr<void> depthwise_weights(const TensorPtr& constant) {
-  return Prepare::packed<Weights>(constant, kKey,
-                                  [&] {
-                                    if (constant->data == nullptr) {
-                                      fail("a weight is gone before it was packed");
-                                    }
-                                    const int64_t channels = constant->dims[0],
-                                                  taps = count(constant->dims, 2, constant->dims.size());
-                                    auto made = std::make_shared<Weights>();
-                                    made->memory =
-                                        allocate(static_cast<size_t>(channels * taps) * sizeof(float));
-                                    float* to = static_cast<float*>(made->memory.get());
-                                    const float* from = constant->as<float>();
-                                    for (int64_t t = 0; t < taps; ++t) {
-                                      for (int64_t c = 0; c < channels; ++c) *to++ = from[c * taps + t];
-                                    }
-                                    return made;
-                                  })
-      ->memory;
+  const auto make = [&] {
+    if (constant->data == nullptr) fail("a weight is gone before it was packed");
+    auto made = std::make_shared<Weights>();
+    made->memory = allocate(static_cast<size_t>(count(constant->dims)) * sizeof(float));
+    float* const to = static_cast<float*>(made->memory.get());
+    const float* const from = constant->as<float>();
+    for_weights(constant->dims, [&](int64_t i, int64_t j) { to[j] = from[i]; });
+    return made;
+  };
+  return Prepare::packed<Weights>(constant, kKey, make)->memory;
 }
 
 TensorPtr depthwise_original(const TensorPtr& constant) {
-  const float* from = static_cast<const float*>(depthwise_weights(constant).get());
-  const int64_t channels = constant->dims[0], taps = count(constant->dims, 2, constant->dims.size());
+  const float* const from = static_cast<const float*>(depthwise_weights(constant).get());
   TensorPtr made = make_tensor(DType::kFloat, constant->dims);
-  float* to = static_cast<float*>(mutable_data(made));
-  for (int64_t t = 0; t < taps; ++t) {
-    for (int64_t c = 0; c < channels; ++c) to[c * taps + t] = *from++;
-  }
+  float* const to = static_cast<float*>(mutable_data(made));
+  for_weights(constant->dims, [&](int64_t i, int64_t j) { to[i] = from[j]; });
   return made;
 }
 
@@ -69,6 +72,7 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
                 dilation = first(window.dilations, 1), top = first(window.begin, 0);
   FloatDepthwiseLine line{};
   line.lines = kernel;
+  line.group = p.dims(1)[1];
   line.kernel = window.kernel.back();
   line.weights = static_cast<const float*>(weights.get());
   line.in_width = window.in.back();
@@ -80,7 +84,7 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
   const int64_t width = window.out.back(), rows = target[0] * out_height, threads = std::max(1, p.threads());
   const int64_t parts = std::clamp<int64_t>(rows >= 4 * threads || threads == 1 ? 1 : 4 * threads / rows, 1,
                                             std::max<int64_t>(1, width / 32));
-  const int64_t work = width / parts * line.channels * kernel * line.kernel / 4;
+  const int64_t work = width / parts * line.channels * kernel * line.kernel * line.group / 4;
   const Tail tail(posts);
   const int ends = p.inputs();
   return [=](const Args& args) {

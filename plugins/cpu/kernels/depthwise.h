@@ -11,7 +11,7 @@ namespace ephost::cpu {
 // Whether a convolution with weights of these dimensions is one; depends on nothing that only shapes of
 // inputs say.
 bool is_depthwise(const Dims& weights, int64_t groups);
-// The weights as [taps][channels]; `constant` must have its content, unless they are there already.
+// The weights as [taps][group][channels]; `constant` must have its content, unless they are there already.
 std::shared_ptr<void> depthwise_weights(const TensorPtr& constant);
 bool has_depthwise_weights(const TensorPtr& constant);
 // The original made from them.

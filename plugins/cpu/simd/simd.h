@@ -128,13 +128,15 @@ struct DepthwiseLine {
 };
 inline constexpr int kThree[] = {0, 3, 1, 4, 2, 5, 6, 7, 8};
 
-// Pixels [first, last) of a line of the output of such a convolution of float32, channels last.
+// Pixels [first, last) of a line of the output of a convolution of float32, channels last, whose groups have
+// 1, 2 or 4 channels, as many in the input as in the output.
 inline constexpr int64_t kDepthwiseChannels = 8;  // At least.
 struct FloatDepthwiseLine {
   const float* const*
       from;               // The lines of the input under each line of the kernel; null outside of the image.
   int64_t lines, kernel;  // Of the kernel, and taps in each.
-  const float* weights;   // [lines][kernel][channels]
+  int64_t group;          // Channels of a group: 1, 2 or 4, as many in the input as in the output.
+  const float* weights;   // [lines][kernel][group][channels]
   const float* bias;      // One for each channel, or null.
   int64_t in_width, stride, dilation, left;  // `left` pixels are added before each line.
   int64_t channels, first, last;

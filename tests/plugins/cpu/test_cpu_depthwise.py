@@ -1,4 +1,4 @@
-"""Convolutions of float32 of each channel on its own, which are loops of the plugin's own."""
+"""Convolutions of float32 of single channels or small groups, which are loops of the plugin's own."""
 
 from __future__ import annotations
 
@@ -43,6 +43,28 @@ def test_each_channel_is_convolved_on_its_own(
         constants = {"w": _random(channels, 1, *kernel), "b": _random(channels)}
         x = _random(2, channels, *size)
         cpu_plugin.check([conv, *_silu("c", "y")], {"x": x}, constants=constants, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("group", [2, 4])
+@pytest.mark.parametrize("channels", [8, 12, 20, 44])
+@pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (1, 1), (3,)])
+def test_small_groups_are_convolved_on_their_own(
+    cpu_plugin: Cpu, group: int, channels: int, kernel: tuple[int, ...]
+) -> None:
+    rank = len(kernel)
+    for size, stride, dilation in itertools.product([(5, 4), (9, 21)], (1, 2, 3), (1, 2)):
+        conv = helper.make_node(
+            "Conv",
+            ["x", "w", "b"],
+            ["y"],
+            group=channels // group,
+            strides=[stride] * rank,
+            dilations=[dilation] * rank,
+            pads=[(k - 1) * dilation // 2 for k in kernel] * 2,
+        )
+        constants = {"w": _random(channels, group, *kernel), "b": _random(channels)}
+        x = _random(2, channels, *size[:rank])
+        cpu_plugin.check(conv, {"x": x}, constants=constants, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
