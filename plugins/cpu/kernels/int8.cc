@@ -176,22 +176,9 @@ void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, u
   float limits[2 * kMost];
   parallel_for(parts, 1, [&](int64_t part, int64_t end) {
     for (; part < end; ++part) {
-      // Zero is always in the range. Eight at once, so that the compiler can use vectors.
-      float low[8] = {}, high[8] = {};
-      int64_t i = n * part / parts;
-      const int64_t last = n * (part + 1) / parts;
-      for (; i + 8 <= last; i += 8) {
-        for (int j = 0; j < 8; ++j) {
-          low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
-          high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
-        }
-      }
-      for (; i < last; ++i) {
-        low[0] = std::min(low[0], x[i]);
-        high[0] = std::max(high[0], x[i]);
-      }
-      limits[2 * part] = *std::min_element(low, low + 8);
-      limits[2 * part + 1] = *std::max_element(high, high + 8);
+      const int64_t first = n * part / parts;
+      simd().quantized.range(x + first, n * (part + 1) / parts - first, limits + 2 * part,
+                             limits + 2 * part + 1);
     }
   });
   float low = 0, high = 0;

@@ -58,9 +58,66 @@ inline int32_t limited(float x, float low, float high) {
   return static_cast<int32_t>(rounded(x));
 }
 
+void range(const float* x, int64_t n, float* low, float* high) {
+  float least = 0, most = 0;
+  int64_t i = 0;
+#ifdef __AVX2__
+  // Several of each, so that one does not wait for the other.
+  constexpr int kSeveral = 4;
+  __m256 down[kSeveral], up[kSeveral];
+  for (int k = 0; k < kSeveral; ++k) down[k] = up[k] = _mm256_setzero_ps();
+  for (; i + 8 * kSeveral <= n; i += 8 * kSeveral) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kSeveral; ++k) {
+      // The second one where the first is not a number.
+      const __m256 numbers = _mm256_loadu_ps(x + i + 8 * k);
+      down[k] = _mm256_min_ps(numbers, down[k]);
+      up[k] = _mm256_max_ps(numbers, up[k]);
+    }
+  }
+  float ends[2][8];
+  for (int k = 1; k < kSeveral; ++k) {
+    down[0] = _mm256_min_ps(down[0], down[k]);
+    up[0] = _mm256_max_ps(up[0], up[k]);
+  }
+  _mm256_storeu_ps(ends[0], down[0]);
+  _mm256_storeu_ps(ends[1], up[0]);
+  for (int k = 0; k < 8; ++k) {
+    least = ends[0][k] < least ? ends[0][k] : least;
+    most = ends[1][k] > most ? ends[1][k] : most;
+  }
+#endif
+  for (; i < n; ++i) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+  }
+  *low = least;
+  *high = most;
+}
+
 void quantize(const float* x, int64_t n, float scale, int zero, int low, int high, uint8_t* y) {
   const float most = static_cast<float>(high - zero), least = static_cast<float>(low - zero);
-  for (int64_t i = 0; i < n; ++i) {
+  int64_t i = 0;
+#ifdef __AVX2__
+  const __m256 step = _mm256_set1_ps(scale), large = _mm256_set1_ps(most), small = _mm256_set1_ps(least);
+  const __m256i offset = _mm256_set1_epi16(static_cast<int16_t>(zero));
+  const auto eight = [&](int64_t at) {
+    // What is not a number becomes the upper limit.
+    const __m256 value = _mm256_div_ps(_mm256_loadu_ps(x + at), step);
+    return _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(value, large), small));
+  };
+  const auto sixteen = [&](int64_t at) {
+    return _mm256_add_epi16(_mm256_packs_epi32(eight(at), eight(at + 8)), offset);
+  };
+  // Packing goes by halves of registers: their fours come in this order.
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  for (; i + 32 <= n; i += 32) {
+    const __m256i first = sixteen(i), second = sixteen(i + 16);
+    const __m256i bytes = low < 0 ? _mm256_packs_epi16(first, second) : _mm256_packus_epi16(first, second);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), _mm256_permutevar8x32_epi32(bytes, order));
+  }
+#endif
+  for (; i < n; ++i) {
     y[i] = static_cast<uint8_t>(limited(x[i] / scale, least, most) + zero);
   }
 }
@@ -165,6 +222,7 @@ void fill_quantized(Quantized* table) {
   table->widen_signed = widen_signed;
   table->total_bytes = total_bytes;
   table->total_wide = total_wide;
+  table->range = range;
   table->quantize = quantize;
   table->dequantize_unsigned = dequantize_unsigned;
   table->dequantize_signed = dequantize_signed;

@@ -62,6 +62,8 @@ struct Quantized {
   void (*widen_signed)(const int8_t* x, int64_t n, int16_t* out);
   int32_t (*total_bytes)(const uint8_t* x, int64_t n);
   int32_t (*total_wide)(const int16_t* x, int64_t n);
+  // The least and the largest of some numbers and of zero. What is not a number is passed over.
+  void (*range)(const float* x, int64_t n, float* low, float* high);
   // QuantizeLinear to a byte, with the limits of its type.
   void (*quantize)(const float* x, int64_t n, float scale, int zero, int low, int high, uint8_t* y);
   // (x - zero) * scale

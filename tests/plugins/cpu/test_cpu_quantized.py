@@ -28,6 +28,7 @@ def _quantized(values: np.ndarray, zero: np.ndarray, dtype: type) -> np.ndarray:
     ("shape", "axis", "block"),
     [
         ((3, 5), None, 0),
+        ((5, 67), None, 0),
         ((3, 40, 7), 1, 0),
         ((6, 33), -1, 0),
         ((2, 8, 3), 1, 4),
@@ -72,6 +73,18 @@ def test_dynamic_quantization_finds_the_range(cpu_plugin: Cpu, shape: tuple[int,
     y, _, z = cpu_plugin.run(make_model([node], zeros, ["y", "s", "z"]), zeros)
     assert z == 0
     assert not y.any()
+
+
+def test_dynamic_quantization_finds_the_ends_of_the_range_wherever_they_are(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    zeros = {"x": np.zeros(77, np.float32)}
+    session = cpu_plugin.session(make_model([node], zeros, ["y", "s", "z"]))
+    for at in range(77):
+        x = np.zeros(77, np.float32)
+        x[at], x[(at + 40) % 77] = 6, -4
+        y, scale, zero = session.run(None, {"x": x})
+        assert scale == np.float32(10) / np.float32(255)
+        assert (y[at], y[(at + 40) % 77], y[(at + 1) % 77], zero) == (255, 0, zero, 102)
 
 
 def test_dynamic_quantization_of_an_infinity_gives_the_zero_point_zero(cpu_plugin: Cpu) -> None:
