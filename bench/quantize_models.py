@@ -1,10 +1,12 @@
 """Makes models of bytes of those that bench/export_models.py wrote, for bench/cpu.py.
 
-Needs ``onnxruntime``, whose quantization tools it uses. Statically (``NAME_qdq.onnx``: each operator
-between QuantizeLinear and DequantizeLinear, weights by channel, calibrated with numbers drawn at
-random); or dynamically (``NAME_int8.onnx``), where inputs of matrix products are quantised in each run.
+Needs ``onnxruntime``, whose quantization tools it uses. Statically, each operator between QuantizeLinear
+and DequantizeLinear, calibrated with numbers drawn at random: ``NAME_qdq.onnx`` has unsigned values and
+weights by channel, ``NAME_s8.onnx`` is what the tools do when nothing is asked for (signed values, one
+scale for each tensor). Dynamically (``NAME_int8.onnx``): inputs of matrix products are quantised in each run.
 
-    python bench/quantize_models.py FOLDER [--static mobilenetv2,resnet18] [--dynamic bert_base]
+    python bench/quantize_models.py FOLDER [--static mobilenetv2,resnet18] [--signed mobilenetv2,resnet18]
+                                           [--dynamic bert_base]
 """
 
 from __future__ import annotations
@@ -38,19 +40,20 @@ class Noise(CalibrationDataReader):
         return next(self._feeds, None)
 
 
-def quantize(folder: Path, name: str, static: bool) -> None:
+def quantize(folder: Path, name: str, form: str) -> None:
     """Write the quantised model and its description beside the model."""
     source = folder / f"{name}.onnx"
     described = folder / f"{name}.json"
-    target = folder / f"{name}_{'qdq' if static else 'int8'}.onnx"
+    target = folder / f"{name}_{form}.onnx"
     with tempfile.TemporaryDirectory() as work:
         prepared = Path(work) / "prepared.onnx"
         quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
-        if static:
-            reader = Noise(json.loads(described.read_text()))
-            quantize_static(str(prepared), str(target), reader, per_channel=True, weight_type=QuantType.QInt8)
-        else:
+        if form == "int8":
             quantize_dynamic(str(prepared), str(target), weight_type=QuantType.QInt8)
+        else:
+            reader = Noise(json.loads(described.read_text()))
+            unsigned = {"per_channel": True, "activation_type": QuantType.QUInt8} if form == "qdq" else {}
+            quantize_static(str(prepared), str(target), reader, weight_type=QuantType.QInt8, **unsigned)
     shutil.copy(described, target.with_suffix(".json"))
     print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
 
@@ -60,11 +63,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--static", default="mobilenetv2,resnet18")
+    parser.add_argument("--signed", default="mobilenetv2,resnet18")
     parser.add_argument("--dynamic", default="bert_base")
     options = parser.parse_args()
-    for names, static in ((options.static, True), (options.dynamic, False)):
+    for names, form in ((options.static, "qdq"), (options.signed, "s8"), (options.dynamic, "int8")):
         for name in filter(None, names.split(",")):
-            quantize(options.folder, name, static)
+            quantize(options.folder, name, form)
 
 
 if __name__ == "__main__":
