@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import NULL, api, check, ep_api, ffi, lib, member, new_key_values
-from ephost.errors import EPFail, OnnxRuntimeException
+from ephost.errors import EPFail, Fail, OnnxRuntimeException
 
 if TYPE_CHECKING:
     from ephost.execution_provider import ExecutionProvider
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _CPU = 0  # OrtMemoryInfoDeviceType_CPU
 _HOST_ACCESSIBLE = 5  # OrtDeviceMemoryType_HOST_ACCESSIBLE
+_RESERVING = 18  # the API version from which on allocators have Reserve
 
 
 def memory_of(ep_device: Any) -> Any:
@@ -195,12 +196,14 @@ class SharedMemory(Transport):
 class DeviceMemory(Transport):
     """An allocator and a data transfer for one EP of a session, and the weights uploaded through them."""
 
-    def __init__(self, ep: ExecutionProvider, info: Any) -> None:
+    def __init__(self, ep: ExecutionProvider, info: Any, *, reserve: bool = False) -> None:
         """Ask the EP, or its factory, for what it takes to use its memory.
 
         Args:
             ep: whose memory it is.
             info: the memory, from :func:`own_memory`.
+            reserve: weights get memory by the allocator's ``Reserve``, where it has one: memory that is kept
+                for long, and taken past what it sets aside for runs.
 
         Raises:
             EPFail: the plugin gives no allocator, or no data transfer that can copy to and from the CPU.
@@ -211,6 +214,7 @@ class DeviceMemory(Transport):
         self.allocator = NULL
         self.transfer = NULL
         self._weights: Any = NULL  # OrtAllocator* of weights, where they have one of their own
+        self._reserve = reserve
         self._uploaded: dict[int, tuple[Value, Any]] = {}
         try:
             self.allocator = self._make_allocator(info, "allocator")
@@ -251,8 +255,7 @@ class DeviceMemory(Transport):
             lib.ephost_value_view(host, view)
             out = ffi.new("OrtValue**")
             try:
-                allocator = self._weights or self.allocator
-                check(api.CreateTensorAsOrtValue(allocator, view.dims, view.rank, view.element_type, out))
+                self._allocate(view, out)
                 self._uploaded[id(value)] = (value, out[0])
                 if view.nbytes:
                     check(self.transfer.CopyTensors(self.transfer, [host], [out[0]], NULL, 1))
@@ -261,6 +264,21 @@ class DeviceMemory(Transport):
                 raise type(error)(f"{self.ep.label} cannot take {what} to its device: {error}") from None
             held = self._uploaded[id(value)]
         return held[1]
+
+    def _allocate(self, view: Any, out: Any) -> None:
+        allocator = self._weights or self.allocator
+        shape = view.dims, view.rank, view.element_type, out
+        if not (self._reserve and int(allocator.version) >= _RESERVING and allocator.Reserve):
+            check(api.CreateTensorAsOrtValue(allocator, *shape))
+            return
+        data = allocator.Reserve(allocator, max(int(view.nbytes), 1))
+        if not data:
+            raise Fail(f"the allocator has no {view.nbytes} bytes to reserve")
+        try:
+            check(api.CreateTensorWithDataAndDeleterAsOrtValue(allocator, data, view.nbytes, *shape))
+        except BaseException:
+            allocator.Free(allocator, data)
+            raise
 
     def forget(self, value: Value) -> None:
         """Free an initializer on the device that nobody needs any more."""

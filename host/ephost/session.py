@@ -72,6 +72,7 @@ _LOG = logging.getLogger("ephost.session")
 CONTEXT_ENABLE = "ep.context_enable"
 DISABLE_COMPILING = "session.disable_model_compile"
 LISTEN = "ephost.record_refusals"  # "1": for explain, keep what EPs say of nodes that they do not claim
+RESERVE_WEIGHTS = "session.use_device_allocator_for_initializers"
 DISABLE_PREPACKING = "session.disable_prepacking"
 OFFER_SUBGRAPHS = "ephost.offer_subgraphs"  # "0": bodies of If, Loop and Scan are not offered to EPs
 ENABLE_FALLBACK = "ephost.enable_fallback"  # "0": a plugin's failure is raised; as the argument of the name
@@ -525,7 +526,8 @@ class InferenceSession(Session):
                 self._check_compatibility(ep)
             assignment.budget = budget_of(ep, self._options._config.get(SETTINGS))
             if info := own_memory(ep):
-                assignment.memory = DeviceMemory(ep, info)
+                reserve = self._options._config.get(RESERVE_WEIGHTS) == "1"
+                assignment.memory = DeviceMemory(ep, info, reserve=reserve)
         Partitioner(
             self._model,
             resources.constants,

@@ -58,12 +58,14 @@ def use(library: Path, tmp_path: Path) -> Any:
         eps: tuple[str, ...] = ("device",),
         calls: int = 2,
         sessions: int = 1,
+        config: dict[str, str] | None = None,
     ) -> Result:
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         onnx.save(model, folder / "model.onnx")
         np.savez(folder / "feeds.npz", **feeds)
-        (folder / "case.json").write_text(json.dumps({"eps": eps, "calls": calls, "sessions": sessions}))
+        case = {"eps": eps, "calls": calls, "sessions": sessions, "config": config or {}}
+        (folder / "case.json").write_text(json.dumps(case))
         script = ROOT / "tests" / "plugins" / "use_device.py"
         done = run_python(str(script), host, str(library), str(folder), DEVICE_PLUGIN=mode)
         assert done.returncode == 0, f"{host} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
@@ -180,6 +182,18 @@ def test_weights_lie_where_the_plugin_keeps_what_is_only_read(host: str, use: An
     assert result.outputs["y"].tolist() == ((X + 10) * 3).tolist()
     assert result.counts["opened"]["weights"] == 2
     assert result.counts["call1"]["weights"] == 2  # and nothing else does
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_memory_for_weights_is_reserved_when_that_is_asked_for(host: str, use: Any) -> None:
+    nodes = [node("Add", ["x", "w"], ["a"]), node("Mul", ["a", "v"], ["y"])]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT, "v": 3.0})
+    asked = {"session.use_device_allocator_for_initializers": "1"}
+    for config, reserved in ((asked, 2), ({}, 0)):
+        result = use(host, model, {"x": X}, config=config)
+        assert result.error == "", result.message
+        assert result.outputs["y"].tolist() == ((X + 10) * 3).tolist()
+        assert result.counts["unregistered"]["reserved"] == reserved
 
 
 @pytest.mark.parametrize("mode", ["", "streams"])

@@ -3,8 +3,9 @@
 usage: use_device.py HOST LIBRARY FOLDER
 
 FOLDER holds ``case.json`` (``eps``: names to register the library under, in order of priority; ``calls``;
-``sessions``), ``model.onnx`` and ``feeds.npz``. ``result.json`` has the counts after each stage, what each EP
-took, and the error if there was one; ``outputs.npz`` the outputs of the last call.
+``sessions``; ``config``: entries of the sessions' options), ``model.onnx`` and ``feeds.npz``. ``result.json``
+has the counts after each stage, what each EP took, and the error if there was one; ``outputs.npz`` the
+outputs of the last call.
 """
 
 import ctypes
@@ -36,6 +37,8 @@ def main(host_name: str, library: str, folder: Path) -> None:
         result["stage"] = "open"
         options = host.SessionOptions()
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        for key, value in case["config"].items():
+            options.add_session_config_entry(key, value)
         options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
         for name in case["eps"]:
             devices = [device for device in host.get_ep_devices() if device.ep_name == name]

@@ -24,6 +24,7 @@
   COUNT(weights)                \
   COUNT(in_place)               \
   COUNT(on_stream)              \
+  COUNT(reserved)               \
   COUNT(transfers)              \
   COUNT(transfers_released)     \
   COUNT(uploads)                \
@@ -250,6 +251,11 @@ static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
   return block->data;
 }
 
+static void* ORT_API_CALL reserve_block(OrtAllocator* this_ptr, size_t size) {
+  count(N_reserved, 1);
+  return alloc_block(this_ptr, size);
+}
+
 static void* ORT_API_CALL alloc_on_stream(OrtAllocator* this_ptr, size_t size, OrtSyncStream* stream) {
   count(N_on_stream, stream != NULL);
   return alloc_block(this_ptr, size);
@@ -323,7 +329,7 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
   }
   allocator->base.version = API_VERSION;
   allocator->base.Alloc = alloc_block;
-  allocator->base.Reserve = alloc_block;
+  allocator->base.Reserve = reserve_block;
   allocator->base.AllocOnStream = mode("alloc_on_stream") ? alloc_on_stream : NULL;
   allocator->base.Free = free_block;
   allocator->base.Info = allocator_info;
