@@ -1,6 +1,6 @@
 #include "as_float.h"
 
-#include "../../compiler/half.h"
+#include "../simd/simd.h"
 
 namespace ephost::cpu {
 namespace {
@@ -124,29 +124,25 @@ class Wide final : public Prepare {
   size_t scratch_ = 0;
 };
 
-template <typename T>
-void widen(const void* from, float* to, int64_t n) {
-  const T* data = static_cast<const T*>(from);
+void convert(TileFunction function, const void* from, size_t from_size, void* to, size_t to_size, int64_t n) {
   parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) to[i] = static_cast<float>(data[i]);
-  });
-}
-template <typename T>
-void narrow(const float* from, void* to, int64_t n) {
-  T* data = static_cast<T*>(to);
-  parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) data[i] = T(from[i]);
+    const void* in[2] = {static_cast<const char*>(from) + static_cast<size_t>(i) * from_size, nullptr};
+    function(in, static_cast<char*>(to) + static_cast<size_t>(i) * to_size, end - i, nullptr);
   });
 }
 
 }  // namespace
 
 void to_float(DType type, const void* from, float* to, int64_t n) {
-  type == DType::kFloat16 ? widen<Half>(from, to, n) : widen<BFloat16>(from, to, n);
+  const Simd& table = simd();
+  convert(type == DType::kFloat16 ? table.half_to_float : table.bfloat16_to_float, from, sizeof(uint16_t), to,
+          sizeof(float), n);
 }
 
 void from_float(DType type, const float* from, void* to, int64_t n) {
-  type == DType::kFloat16 ? narrow<Half>(from, to, n) : narrow<BFloat16>(from, to, n);
+  const Simd& table = simd();
+  convert(type == DType::kFloat16 ? table.float_to_half : table.float_to_bfloat16, from, sizeof(float), to,
+          sizeof(uint16_t), n);
 }
 
 Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare) {
