@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "../compiler/half.h"
+#include "contrib.h"
 #include "fuse.h"
 #include "kernels/strided.h"
 
@@ -995,6 +996,7 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
     node->origin = nullptr;
   }
   if (folding == kFold) {
+    expand_contrib(graph_.get());
     fold_constants(graph_.get(), options_.fuse ? Fold::kBeforeFusion : Fold::kAll);
     if (options_.fuse) {
       fuse(graph_.get());

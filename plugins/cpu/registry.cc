@@ -9,6 +9,7 @@ const Registry& Registry::get() {
     Registry all;
     add_algebra(&all);
     add_attention(&all);
+    add_contrib(&all);
     add_control_flow(&all);
     add_elementwise(&all);
     add_conv(&all);

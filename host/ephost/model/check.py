@@ -12,6 +12,7 @@ from functools import cache
 import onnx
 
 from ephost.errors import InvalidGraph
+from ephost.model.contrib import is_contrib
 from ephost.model.graph import Graph, Node, TensorType, schema_of
 
 _OPTION = onnx.defs.OpSchema.FormalParameterOption
@@ -58,6 +59,8 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
     """
     rules = _rules(node.op_type, node.domain, opset) if opset is not None else None
     if rules is None:
+        if opset is not None and is_contrib(node.proto, opset):
+            return
         if node.domain == "" and not any((d, n) == ("", node.op_type) for d, n, _ in functions):
             raise InvalidGraph(
                 f"node {node.label}: the model imports no opset of ai.onnx"

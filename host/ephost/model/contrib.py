@@ -13,6 +13,8 @@ import onnx
 
 DOMAIN = "com.microsoft"
 _STAND_INS = "ephost.stand_ins"
+# What onnxruntime writes into ONNX's domain: before the opset that has it, or where none has.
+_IN_ONNX = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 20}
 # Operators whose results have three dimensions where they come before an attention.
 _FLAT = frozenset({"Add", "BiasAdd", "FusedMatMul", "MatMul", "MatMulNBits", "Split"})
 
@@ -23,8 +25,9 @@ RankOf = Callable[[str], int | None]
 class StandIns:
     """The functions of one model, and nodes that call them."""
 
-    def __init__(self, rank_of: RankOf = lambda name: None):
-        """`rank_of` says what is known of the ranks of values before inference."""
+    def __init__(self, rank_of: RankOf = lambda name: None, opset: int = 1 << 20):
+        """`rank_of` says what is known of the ranks of values before inference; `opset` is ONNX's version."""
+        self._opset = opset
         self.functions: list[onnx.FunctionProto] = []
         self._rank_of = rank_of
         self._producers: dict[str, str] = {}
@@ -36,10 +39,10 @@ class StandIns:
         return [self._replace(node) for node in found]
 
     def _replace(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        if node.domain == DOMAIN:
+        if is_contrib(node, self._opset):
             return self._call(node)
         graphs = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
-        if not any(_has_contrib(attribute.g) for attribute in graphs):
+        if not any(_has_contrib(attribute.g, self._opset) for attribute in graphs):
             return node
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
@@ -71,10 +74,17 @@ class StandIns:
         return onnx.helper.make_node(name, node.input, outputs, node.name, domain=_STAND_INS)
 
 
-def _has_contrib(graph: onnx.GraphProto) -> bool:
+def is_contrib(node: onnx.NodeProto, opset: int) -> bool:
+    """Whether a node is one of com.microsoft's, in whatever domain it is written."""
+    if node.domain in ("", "ai.onnx"):
+        return opset < _IN_ONNX.get(node.op_type, 0)
+    return node.domain == DOMAIN
+
+
+def _has_contrib(graph: onnx.GraphProto, opset: int) -> bool:
     return any(
-        node.domain == DOMAIN
-        or any(_has_contrib(a.g) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
+        is_contrib(node, opset)
+        or any(_has_contrib(a.g, opset) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
         for node in graph.node
     )
 
@@ -96,6 +106,15 @@ class _Call:
         """An integer attribute."""
         return int(self._attributes.get(name, otherwise))
 
+    def numbers(self, name: str) -> list[int]:
+        """An attribute of several integers; empty if it is not there."""
+        return [int(number) for number in self._attributes.get(name, [])]
+
+    def text(self, name: str, otherwise: str) -> str:
+        """An attribute of text."""
+        found = self._attributes.get(name, otherwise)
+        return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+
     def rank(self, at: int) -> int | None:
         """Of an input: what is known, or what its producer suggests."""
         known = self._rank_of(self.node.input[at])
@@ -113,6 +132,15 @@ def _skip_norm(call: _Call) -> str:
     )
 
 
+def _norm(call: _Call) -> str:
+    if call.number("axis", -1) != -1:
+        return "o0 = Identity (i0)"
+    return (
+        "o0 = Identity (i0) m = ReduceMax <keepdims = 1, axes = [-1]> (i0) o1 = Cast <to = 1> (m) "
+        "o2 = Identity (o1)"
+    )
+
+
 def _embed(call: _Call) -> str:
     return (
         "o0 = Gather (i2, i0) s = ReduceMax <keepdims = 0, axes = [-1]> (i0) o1 = Cast <to = 6> (s) "
@@ -121,16 +149,18 @@ def _embed(call: _Call) -> str:
 
 
 def _fused_product(call: _Call) -> str:
-    if call.number("transBatchA") or call.number("transBatchB"):
-        return ""
     body, names = "", ["i0", "i1"]
-    for at, attribute in enumerate(("transA", "transB")):
-        if not call.number(attribute):
+    for at, side in enumerate("AB"):
+        turned, moved = call.number("trans" + side), call.number("transBatch" + side)
+        if not turned and not moved:
             continue
         rank = call.rank(at)
         if rank is None or rank < 2:
             return ""
-        order = [*range(rank - 2), rank - 1, rank - 2]
+        # The batch is between the two dimensions of the matrices where it is moved.
+        order = [*range(1, rank - 1), 0, rank - 1] if moved else [*range(rank)]
+        if turned:
+            order[-2:] = order[:-3:-1]
         names[at] = f"t{at}"
         body += f"t{at} = Transpose <perm = {order}> (i{at}) "
     return f"{body}o0 = MatMul ({', '.join(names)})"
@@ -179,6 +209,49 @@ def _multi_head(call: _Call) -> str:
             else f"o{output} = Identity (n{output}) "
         )
     return body
+
+
+def _packed_attention(call: _Call) -> str:
+    heads, past = call.number("num_heads"), 8 if call.node.op_type == "QAttention" else 4
+    sizes = call.numbers("qkv_hidden_sizes")
+    if heads <= 0 or (sizes and len(sizes) != 3):
+        return ""
+    # Products with the part of the weights that makes values; past and present have keys and values.
+    body = "x = Cast <to = 1> (i0) w = Cast <to = 1> (i1) "
+    if sizes:
+        body += f"s = Constant <value_ints = {sizes}> () wq, wk, wv = Split <axis = 1> (w, s) "
+    else:
+        body += "wq, wk, wv = Split <axis = 1, num_outputs = 3> (w) "
+    body += "f = MatMul (x, wv) o0 = CastLike (f, i2) "
+    if call.has(past):
+        return body + f"t = Constant <value = bool[1] {{1}}> () o1 = Compress <axis = 3> (i{past}, t) "
+    body += "z = Constant <value_ints = [0]> () " + _split_heads("o0", heads, "n")
+    return body + "u = Unsqueeze (n, z) o1 = Concat <axis = 0> (u, u) "
+
+
+def _fused_conv(call: _Call) -> str:
+    texts = [f'auto_pad = "{call.text("auto_pad", "NOTSET")}"', f"group = {call.number('group', 1)}"]
+    for name in ("dilations", "kernel_shape", "pads", "strides"):
+        if numbers := call.numbers(name):
+            texts.append(f"{name} = {numbers}")
+    bias = ", i2" if call.has(2) else ""
+    return f"o0 = Conv <{', '.join(texts)}> (i0, i1{bias})"
+
+
+def _fused_gemm(call: _Call) -> str:
+    attributes = f"transA = {call.number('transA')}, transB = {call.number('transB')}"
+    return f"o0 = Gemm <{attributes}> (i0, i1)"
+
+
+def _quantized_lstm(call: _Call) -> str:
+    # The weights lie transposed.
+    body = "".join(
+        f"{name}b = Cast <to = 1> (i{at}) {name} = Transpose <perm = [0, 2, 1]> ({name}b) "
+        for at, name in ((1, "w"), (2, "r"))
+    )
+    direction = call.text("direction", "forward")
+    attributes = f'hidden_size = {call.number("hidden_size")}, direction = "{direction}"'
+    return f"{body} o0, o1, o2 = LSTM <{attributes}> (i0, w, r)"
 
 
 def _group_query(call: _Call) -> str:
@@ -250,9 +323,16 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
         ),
         _same,
     ),
+    "LayerNormalization": _norm,
+    "SimplifiedLayerNormalization": _norm,
     "SkipLayerNormalization": _skip_norm,
     "SkipSimplifiedLayerNormalization": _skip_norm,
+    "Attention": _packed_attention,
+    "QAttention": _packed_attention,
     "EmbedLayerNormalization": _embed,
+    "FusedConv": _fused_conv,
+    "FusedGemm": _fused_gemm,
+    "DynamicQuantizeLSTM": _quantized_lstm,
     "FusedMatMul": _fused_product,
     "MatMulNBits": _n_bits,
     "MultiHeadAttention": _multi_head,

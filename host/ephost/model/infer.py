@@ -14,7 +14,7 @@ import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
-from ephost.model.contrib import DOMAIN, StandIns
+from ephost.model.contrib import DOMAIN, StandIns, is_contrib
 from ephost.model.graph import Graph, Model, TensorType, Value, tensor_type
 from ephost.model.load import type_proto, value_type
 
@@ -44,8 +44,9 @@ def _infer(model: Model) -> None:
     target = proto.graph
     target.name = graph.name or "graph"
     nodes = [node.proto for node in graph.nodes]
-    if DOMAIN in model.opsets:
-        stand_ins = StandIns(functools.partial(_rank_of, graph))
+    opset = model.opsets.get("", 1)
+    if DOMAIN in model.opsets or any(is_contrib(node, opset) for node in nodes):
+        stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
         nodes = stand_ins.replace(nodes)
         proto.functions.extend(stand_ins.functions)
         for domain in sorted({function.domain for function in stand_ins.functions}):

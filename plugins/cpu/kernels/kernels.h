@@ -8,6 +8,7 @@ namespace ephost::cpu {
 
 void add_algebra(Registry* registry);
 void add_attention(Registry* registry);
+void add_contrib(Registry* registry);
 void add_control_flow(Registry* registry);
 void add_elementwise(Registry* registry);
 void add_conv(Registry* registry);

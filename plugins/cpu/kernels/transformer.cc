@@ -270,7 +270,24 @@ Kernel multi_head(Prepare& p) {
   Pieces pieces;
   Source keys, values;
   int64_t key_at = 0, value_at = 0;  // In the tensor that holds several.
-  if (rank == 5) {
+  // What contrib.cc makes: the channels of queries, keys and values beside each other.
+  const std::vector<int64_t> beside = p.node.ints("packed");
+  if (!beside.empty()) {
+    const Dims dims = p.dims(0);
+    p.expect(rank == 3 && dims[2] == beside[0] + beside[1] + beside[2],
+             "inputs that are not three beside each other");
+    const auto part = [&](int64_t size) {
+      HeadsView view = heads_view({dims[0], dims[1], size}, heads);
+      view.strides[0] = dims[1] * dims[2];
+      view.strides[2] = dims[2];
+      return view;
+    };
+    core.q = part(beside[0]);
+    key_at = beside[0];
+    value_at = beside[0] + beside[1];
+    keys = Source::of(p, 0, 6, 1, part(beside[1]), &pieces);
+    values = Source::of(p, 0, 7, 2, part(beside[2]), &pieces);
+  } else if (rank == 5) {
     p.expect(p.dims(0)[2] == heads && p.dims(0)[3] == 3, "packed inputs that are not three for each head");
     core.q = packed_view(p.dims(0));
     core.q.sizes[3] = p.dims(0)[4];
@@ -333,11 +350,13 @@ Kernel multi_head(Prepare& p) {
              "an attention bias that does not fit the scores");
   }
   const bool lengths = padded && p.dims(4).size() == 1;
+  // Behind all lengths may come where each batch's keys begin.
+  const bool begins = lengths && !beside.empty() && p.dims(4)[0] == 2 * batch;
   int64_t padding[4] = {0, 0, 0, 0}, together[4] = {batch, 1, 1, columns}, joined = -1;
   if (padded) {
     const Dims& dims = p.dims(4);
     const bool three = dims.size() == 3;
-    p.expect(lengths ? dims[0] == batch
+    p.expect(lengths ? dims[0] == batch || begins
                      : dims[0] == batch && dims.back() == columns && (!three || dims[1] == rows),
              "a padding mask that does not fit the keys");
     padding[0] = lengths ? 1 : three ? rows * columns : columns;
@@ -403,7 +422,7 @@ Kernel multi_head(Prepare& p) {
                                              : added + b * bias.mask_strides[0] + h * bias.mask_strides[1] +
                                                    r * bias.mask_strides[2];
         for (int64_t c = 0; c < columns; ++c) {
-          const bool open = lengths ? c < *row : row[c * padding[3]] != 0;
+          const bool open = lengths ? c < *row && (!begins || c >= row[batch]) : row[c * padding[3]] != 0;
           sum[i * columns + c] = (open ? 0 : filter) + (base == nullptr ? 0 : base[c * bias.mask_strides[3]]);
         }
       }
@@ -645,6 +664,7 @@ void add_transformer(Registry* registry) {
   add("", "Attention", supports_attention, attention);
   add("", "RotaryEmbedding", supports_rotary, rotary_embedding);
   add(kMs, "MultiHeadAttention", supports_multi_head, multi_head);
+  add("ephost", "MultiHeadAttention", nullptr, multi_head);
   add(kMs, "GroupQueryAttention", supports_group_query, group_query);
   add(kMs, "RotaryEmbedding", supports_rotary, rotary_embedding);
 }
