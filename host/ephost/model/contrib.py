@@ -149,21 +149,36 @@ def _embed(call: _Call) -> str:
 
 
 def _fused_product(call: _Call) -> str:
+    ranks = [call.rank(at) for at in (0, 1)]
+    turned = [bool(call.number(name)) for name in ("transA", "transB")]
+    # Where the batch is between the rows and the columns of the matrices.
+    moved = [bool(call.number(name)) for name in ("transBatchA", "transBatchB")]
+    if any(ranks[at] is None and (turned[at] or moved[at]) for at in (0, 1)):
+        return _product_of_any_rank(ranks, turned, moved)
     body, names = "", ["i0", "i1"]
-    for at, side in enumerate("AB"):
-        turned, moved = call.number("trans" + side), call.number("transBatch" + side)
-        if not turned and not moved:
+    for at in (0, 1):
+        rank = ranks[at]
+        if rank is None or not (turned[at] or moved[at]):
             continue
-        rank = call.rank(at)
-        if rank is None or rank < 2:
+        if rank < 2:
             return ""
-        # The batch is between the two dimensions of the matrices where it is moved.
-        order = [*range(1, rank - 1), 0, rank - 1] if moved else [*range(rank)]
-        if turned:
+        order = [*range(1, rank - 1), 0, rank - 1] if moved[at] else [*range(rank)]
+        if turned[at]:
             order[-2:] = order[:-3:-1]
         names[at] = f"t{at}"
         body += f"t{at} = Transpose <perm = {order}> (i{at}) "
     return f"{body}o0 = MatMul ({', '.join(names)})"
+
+
+def _product_of_any_rank(ranks: list[int | None], turned: list[bool], moved: list[bool]) -> str:
+    # "..." stands for as many dimensions in both: what is known to be one matrix has none.
+    terms = []
+    for at, (row, column) in enumerate((("m", "k"), ("k", "n"))):
+        batch = "" if ranks[at] == 2 else "..."
+        first, last = (column, row) if turned[at] else (row, column)
+        terms.append(first + batch + last if moved[at] else batch + first + last)
+    result = "...mn" if "..." in "".join(terms) else "mn"
+    return f'o0 = Einsum <equation = "{",".join(terms)}->{result}"> (i0, i1)'
 
 
 def _n_bits(call: _Call) -> str:

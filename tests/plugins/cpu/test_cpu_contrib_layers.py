@@ -212,6 +212,29 @@ def test_products_with_the_batch_between_rows_and_columns(
     cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize(("left", "right"), [(0, 1), (1, 0), (1, 1)])
+def test_products_are_transposed_whose_ranks_only_inference_finds(
+    cpu_plugin: Cpu, weights: bool, left: int, right: int
+) -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["a"]),
+        helper.make_node("Identity" if weights else "Reshape", ["w"] if weights else ["z", "t"], ["b"]),
+        node_of("FusedMatMul", ["a", "w" if weights else "b"], ["p"], transA=left, transB=right),
+        helper.make_node("IsNaN", ["p"], ["y"]),
+    ]
+    a, b = ([2, 3, 6, 5] if left else [2, 3, 5, 6]), ([4, 6] if right else [6, 4])
+    constants = {"s": np.array(a), "t": np.array([2, 3, *b]), "w": some(*b, seed=1)}
+    model = make_model(nodes, feeds := {"x": some(180), "z": some(144, seed=2)}, ["p", "y"], constants)
+    del model.graph.value_info[:]
+    found = cpu_plugin.run(model, feeds)
+    other = constants["w"] if weights else feeds["z"].reshape(2, 3, *b)
+    one = feeds["x"].reshape(a)
+    expected = (one.swapaxes(-1, -2) if left else one) @ (other.swapaxes(-1, -2) if right else other)
+    assert_close(found[0], expected, 1e-4, 1e-5, "p")
+    assert not found[1].any()
+
+
 @pytest.mark.parametrize("opset", [13, 16, 17])
 def test_normalisations_that_onnxruntime_writes_into_an_opset_without_them(
     cpu_plugin: Cpu, opset: int
