@@ -119,8 +119,12 @@ bool rewrite(Graph* graph, Node* node) {
   for (char c : right) {
     if (!has(left, c)) columns += c;
   }
-  if (!distinct(left) || !distinct(right) || rows.size() != 1 || columns.size() != 1 || sums.size() != 1 ||
-      !has(e.output, rows[0]) || !has(e.output, columns[0])) {
+  const auto kept = [&](const std::string& labels) {
+    return !labels.empty() &&
+           std::all_of(labels.begin(), labels.end(), [&](char c) { return has(e.output, c); });
+  };
+  if (!distinct(left) || !distinct(right) || sums.size() != 1 || !kept(rows) || !kept(columns) ||
+      (rows.size() > 1 && columns.size() > 1)) {
     return false;
   }
   const int64_t ka = a->dims[left.find(sums[0])], kb = b->dims[right.find(sums[0])];
@@ -129,10 +133,18 @@ bool rewrite(Graph* graph, Node* node) {
   }
   const std::string name = node->name;
   // Batches in the output's order, so that fewer outputs have to be turned.
-  std::sort(batch.begin(), batch.end(), [&](char x, char y) { return e.output.find(x) < e.output.find(y); });
-  Value* x = ordered(graph, a, left, batch + rows + sums, name + "/left");
-  Value* y = ordered(graph, b, right, batch + sums + columns, name + "/right");
-  const std::string product = batch + rows + columns;
+  for (std::string* labels : {&batch, &rows, &columns}) {
+    std::sort(labels->begin(), labels->end(),
+              [&](char x, char y) { return e.output.find(x) < e.output.find(y); });
+  }
+  // Of several rows or columns the last are the matrices', and the others the outermost of the stack: the
+  // other input has fewer dimensions, and is broadcast.
+  const std::string more_rows = rows.substr(0, rows.size() - 1), row = rows.substr(rows.size() - 1);
+  const std::string more_columns = columns.substr(0, columns.size() - 1),
+                    column = columns.substr(columns.size() - 1);
+  Value* x = ordered(graph, a, left, more_rows + batch + row + sums, name + "/left");
+  Value* y = ordered(graph, b, right, more_columns + batch + sums + column, name + "/right");
+  const std::string product = more_rows + more_columns + batch + row + column;
   Value* result = node->out();
   graph->remove(node);
   if (product == e.output) {

@@ -1,6 +1,8 @@
 """The CPU plugin on single nodes and small graphs, beside the reference implementation and onnxruntime."""
 
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import ephost
 import numpy as np
@@ -129,6 +131,19 @@ class Cpu:
             for name, a, b in zip(outputs, found, expected, strict=True):
                 assert_close(a, b, rtol, atol, name)
         return found
+
+
+def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
+    """The operators that one run executes."""
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "steps")
+    options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_provider_for_devices([cpu.device], {})
+    session = ephost.InferenceSession(model.SerializeToString(), options)
+    session.run(None, feeds)
+    trace = json.loads(Path(session.end_profiling()).read_text())
+    return [event["args"]["op_name"] for event in trace if event.get("cat") == "Kernel"]
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,12 @@
 """Einsum: products of matrices become MatMul, everything else is summed term by term."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu, make_model, steps_of
 
 SIZES = {"a": 2, "b": 3, "c": 4, "i": 5, "j": 6, "k": 7}
 
@@ -14,6 +16,10 @@ SIZES = {"a": 2, "b": 3, "c": 4, "i": 5, "j": 6, "k": 7}
     "equation",
     [
         "ij,jk->ik",
+        "aicj,bcj->acib",
+        "ai,ibc->abc",
+        "abij,akj->baik",
+        "abk,ckj->jabc",
         "ij,kj->ki",
         "aibj,akbj->abik",
         "abik,akbj->aibj",
@@ -62,3 +68,15 @@ def test_a_label_of_length_one_is_broadcast(cpu_plugin: Cpu) -> None:
     node = helper.make_node("Einsum", list(feeds), ["y"], equation="ij,jk->ik")
     (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
     np.testing.assert_array_equal(y, np.tile(feeds["b"].sum(axis=0), (3, 1)))
+
+
+@pytest.mark.parametrize("equation", ["aicj,bcj->acib", "ai,ibc->abc", "abij,akj->baik"])
+def test_several_rows_or_columns_are_stacks_of_matrices(
+    cpu_plugin: Cpu, equation: str, tmp_path: Path
+) -> None:
+    terms = equation.split("->")[0].split(",")
+    feeds = {f"x{n}": np.ones([SIZES[c] for c in term], np.float32) for n, term in enumerate(terms)}
+    model = make_model([helper.make_node("Einsum", list(feeds), ["y"], equation=equation)], feeds, ["y"])
+    steps = steps_of(cpu_plugin, model, feeds, tmp_path)
+    assert "MatMul" in steps
+    assert "Einsum" not in steps

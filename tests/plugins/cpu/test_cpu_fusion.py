@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu, make_model, steps_of
 
 
 def some(*shape: int, seed: int = 0) -> np.ndarray:
@@ -131,19 +131,6 @@ def test_a_tree_is_one_step_of_a_run(cpu_plugin: Cpu, tmp_path: Path) -> None:
         steps[fuse] = sum("Elementwise" in str(event) for event in trace)
     assert steps[0] == 0
     assert steps[1] >= 1
-
-
-def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
-    """The operators that one run executes."""
-    options = ephost.SessionOptions()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(folder / "steps")
-    options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_provider_for_devices([cpu.device], {})
-    session = ephost.InferenceSession(model.SerializeToString(), options)
-    session.run(None, feeds)
-    trace = json.loads(Path(session.end_profiling()).read_text())
-    return [event["args"]["op_name"] for event in trace if event.get("cat") == "Kernel"]
 
 
 def attention(scale: str, mask: bool, clear: bool, keys: str, merge: bool) -> list[onnx.NodeProto]:
