@@ -51,6 +51,14 @@ static inline float exp_of(float x) {
 }
 static inline double exp_of(double x) { return ::exp(x); }
 
+// For what is not above 0, in fewer steps: 0 where the result is no normal number.
+static inline float exp_of_negative(float x) {
+  x = x < -88.0f ? -88.0f : x;
+  int32_t k;
+  const float r = exp_split(x, &k);
+  return ((exp_rest(r) * r + 1.0f) * r + 1.0f) * from_bits(static_cast<uint32_t>(k + 127) << 23);
+}
+
 static inline float expm1_of(float x) {
   x = x < -18.0f ? -18.0f : x;
   x = x > 88.0f ? 88.0f : x;
@@ -226,7 +234,7 @@ EPHOST_UNARY(Celu, x < 0 ? a * expm1_of(x / a) : x)
 EPHOST_UNARY(Selu, x < 0 ? b * a * expm1_of(x) : b * x)
 EPHOST_UNARY(ThresholdedRelu, x > a ? x : T(0))
 EPHOST_UNARY(HardSigmoid, Clip::of(a* x + b, T(0), T(1)))
-EPHOST_UNARY(HardSwish, x* Clip::of(x * T(1.0 / 6) + T(0.5), T(0), T(1)))
+EPHOST_UNARY(HardSwish, x* Clip::of(x* T(1.0 / 6) + T(0.5), T(0), T(1)))
 EPHOST_UNARY(Softplus, softplus_of(x))
 EPHOST_UNARY(Softsign, x / (1 + abs_of(x)))
 EPHOST_UNARY(Mish, mish_of(x))

@@ -89,7 +89,7 @@ void softmax(const float* x, const float* mask, float* y, int64_t n, float scale
     float part[256];
     for (int64_t i = 0; i < n; i += 256) {
       const int64_t m = n - i < 256 ? n - i : 256;
-      for (int64_t k = 0; k < m; ++k) part[k] = exp_of(scores[i + k] - most);
+      for (int64_t k = 0; k < m; ++k) part[k] = exp_of_negative(scores[i + k] - most);
       sum += reduce<Sum>(part, m, 0, [](auto v) { return v; });
     }
     const float shift = most + __builtin_logf(sum);
@@ -98,7 +98,7 @@ void softmax(const float* x, const float* mask, float* y, int64_t n, float scale
     return;
   }
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = exp_of(scores[i] - most);
+  for (int64_t i = 0; i < n; ++i) y[i] = exp_of_negative(scores[i] - most);
   const float factor = 1 / reduce<Sum>(y, n, 0, [](auto v) { return v; });
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
