@@ -137,6 +137,8 @@ class Prepare {
   virtual void give(int o, TensorPtr content) = 0;
   // Memory that the kernel may use while it runs, aligned to 64 bytes.
   virtual void scratch(size_t bytes) = 0;
+  // For profiles: how the kernel does it, where there is more than one way. A literal.
+  virtual void method(const char* name) = 0;
   // Threads that runs of this session use, at most.
   virtual int threads() const = 0;
 

@@ -367,12 +367,13 @@ OrtStatus* ORT_API_CALL end_profiling(OrtEpProfilerImpl* profiler,
   const Profiler& self = *static_cast<const Profiler*>(profiler);
   return guard(self.api, [&] {
     for (const Recorder::Event& step : self.recorder->stop()) {
-      const char* const keys[] = {"op_name"};
-      const char* const values[] = {step.op.c_str()};
+      const char* const keys[] = {"op_name", "method"};
+      const char* const values[] = {step.op.c_str(), step.method.c_str()};
       OrtProfilingEvent* event = nullptr;
       self.api.check(self.api.ep->CreateProfilingEvent(
           OrtProfilingEventCategory_KERNEL, -1, -1, step.name.c_str(), step.start_ns / 1000,
-          (step.start_ns + step.duration_ns) / 1000 - step.start_ns / 1000, keys, values, 1, &event));
+          (step.start_ns + step.duration_ns) / 1000 - step.start_ns / 1000, keys, values,
+          step.method.empty() ? 1 : 2, &event));
       OrtStatus* status = self.api.ep->ProfilingEventsContainer_AddEvents(container, &event, 1);
       self.api.ep->ReleaseProfilingEvent(event);
       self.api.check(status);

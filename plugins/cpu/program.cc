@@ -219,6 +219,7 @@ struct Step {
   Kernel kernel;
   uint32_t in = 0, out = 0, scratch = 0;  // Positions in Plan::args.
   const Node* node = nullptr;
+  const char* method = nullptr;  // See Prepare::method.
 };
 
 // The memory of one run of one plan.
@@ -489,6 +490,7 @@ class PrepareNode final : public Prepare {
     outs_[static_cast<size_t>(o)].content = std::move(content);
   }
   void scratch(size_t bytes) override { scratch_ = bytes; }
+  void method(const char* name) override { method_ = name; }
   int threads() const override {
     const int most = planner_.program_.options_.threads;
     return most > 0 ? most : default_threads();
@@ -497,12 +499,14 @@ class PrepareNode final : public Prepare {
   const std::vector<Desc>& descs() const { return descs_; }
   std::vector<Output>& outs() { return outs_; }
   size_t scratch_bytes() const { return scratch_; }
+  const char* method_name() const { return method_; }
 
  private:
   Planner& planner_;
   std::vector<Desc> descs_;
   std::vector<Output> outs_;
   size_t scratch_ = 0;
+  const char* method_ = nullptr;
 };
 
 // Runs an operator whose shapes depend on content, with inputs that are all known.
@@ -837,6 +841,7 @@ bool Planner::plan_node(size_t n) {
   }
   if (kernel != nullptr) {
     add_step(std::move(kernel), in, out, prepare.scratch_bytes(), &node);
+    plan_->steps.back().method = prepare.method_name();
   } else {
     for (size_t o = 0; o < outs.size(); ++o) {
       if (node.outputs[o] != nullptr && outs[o].alias < 0 && outs[o].content == nullptr) {
@@ -1209,7 +1214,7 @@ void Program::run(Io& io) {
     }
     void* const* args = frame.args.data();
     for (const Step& step : plan->steps) {
-      const Recorder::Timer timer(recorder, step.node);
+      const Recorder::Timer timer(recorder, step.node, step.method);
       step.kernel(Args(args + step.in, args + step.out, args[step.scratch]));
     }
     if (plan->ends) {
@@ -1246,7 +1251,7 @@ void Program::run(Io& io) {
       }
       RunNode run(this, node, std::move(inputs), std::move(outer));
       {
-        const Recorder::Timer timer(recorder, &node);
+        const Recorder::Timer timer(recorder, &node, nullptr);
         operators_[plan->next_node]->run(run);
       }
       results = std::move(run.results);

@@ -17,6 +17,7 @@ class Recorder {
   struct Event {
     std::string name;  // "Conv 'name'"
     std::string op;
+    std::string method;    // "" where the operator has but one.
     int64_t start_ns = 0;  // Of the host's clock.
     int64_t duration_ns = 0;
   };
@@ -36,14 +37,14 @@ class Recorder {
   }
 
   // Records the time from here to the end of its scope; does nothing without a recorder. `node` is null for a
-  // step that no node asked for.
+  // step that no node asked for, `method` where there is nothing to tell.
   class Timer {
    public:
-    Timer(Recorder* recorder, const Node* node)
-        : recorder_(recorder), node_(node), start_(recorder == nullptr ? 0 : now()) {}
+    Timer(Recorder* recorder, const Node* node, const char* method)
+        : recorder_(recorder), node_(node), method_(method), start_(recorder == nullptr ? 0 : now()) {}
     ~Timer() {
       if (recorder_ != nullptr) {
-        recorder_->add(node_, start_, now());
+        recorder_->add(node_, method_, start_, now());
       }
     }
     Timer(const Timer&) = delete;
@@ -52,6 +53,7 @@ class Recorder {
    private:
     Recorder* recorder_;
     const Node* node_;
+    const char* method_;
     int64_t start_;
   };
 
@@ -64,11 +66,12 @@ class Recorder {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-  void add(const Node* node, int64_t start, int64_t end) {
+  void add(const Node* node, const char* method, int64_t start, int64_t end) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (active_ && events_.size() < kMaxEvents) {
       events_.push_back({node == nullptr ? "layout or copy" : node->label(),
-                         node == nullptr ? "Reorder" : node->type, start - zero_, end - start});
+                         node == nullptr ? "Reorder" : node->type, method == nullptr ? "" : method,
+                         start - zero_, end - start});
     }
   }
 

@@ -60,6 +60,7 @@ class Wide final : public Prepare {
   void in_place(int, int) override {}
   void give(int o, TensorPtr content) override { inner_.give(o, std::move(content)); }
   void scratch(size_t bytes) override { scratch_ = bytes; }
+  void method(const char* name) override { inner_.method(name); }
   int threads() const override { return inner_.threads(); }
 
   Kernel wrap(Kernel kernel) {

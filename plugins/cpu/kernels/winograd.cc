@@ -172,6 +172,7 @@ Kernel winograd(Prepare& p, const WinogradProblem& problem, int tile, Layout lay
   const size_t share = static_cast<size_t>(points * at_once * (inputs + outputs)) * sizeof(float) + 64;
   const int64_t shares = std::min(threads, blocks);
   p.scratch(share * static_cast<size_t>(shares));
+  p.method("winograd");
   const std::shared_ptr<void> weights = winograd_weights(p.constant(1), tile);
   const size_t size = point_size(inputs, outputs);
   const Tail tail(posts);
