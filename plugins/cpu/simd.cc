@@ -17,6 +17,7 @@
   void fill_depthwise_float(Simd* table);         \
   void fill_quantized(Quantized* table);          \
   void fill_quantized_products(Quantized* table); \
+  void fill_winograd8(Winograd8* table);          \
   }
 EPHOST_ISAS
 #undef X
@@ -49,6 +50,7 @@ Simd choose() {
      space::fill_depthwise_float(table);                \
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
+     space::fill_winograd8(&table->winograd8);          \
    }},
       EPHOST_ISAS
 #undef X

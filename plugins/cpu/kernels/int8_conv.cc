@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "int8_winograd.h"
 #include "kernels.h"
 
 namespace ephost::cpu {
@@ -96,12 +97,15 @@ struct Plan {
   int64_t pixels = kRows;  // That a task works on.
   int64_t parts = 1;       // Into which the columns are divided where there are few pixels.
   size_t scratch = 0;      // Bytes, for each thread.
+  std::shared_ptr<const Int8Winograd> winograd;  // In place of all that, if it is not null.
 };
 
 Plan plan_of(Prepare& p, const Convolution& of) {
   Plan plan(of);
   const Convolution& c = plan.c;
   p.require(c.x, Layout::kChannelsLast);
+  plan.winograd = Int8Winograd::make(p, c);
+  if (plan.winograd != nullptr) return plan;
   const TensorPtr constant = p.constant(c.w);
   if (constant != nullptr) {
     plan.weights = Prepare::packed<Weights>(constant, "int8 convolution " + std::to_string(c.groups), [&] {
@@ -313,6 +317,12 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
 }
 
 void run(const Plan& plan, const Args& args, const int32_t* bias, const Output& out) {
+  if (plan.winograd != nullptr) {
+    plan.winograd->run(args, bias,
+                       [&](int64_t element, int64_t channel, int rows, int64_t n, const int32_t* sums,
+                           int64_t stride) { out.store(element, channel, rows, n, sums, stride); });
+    return;
+  }
   Weights made;
   if (plan.weights == nullptr) made = pack(plan.c, args.in<void>(plan.c.w), true);
   const Weights& weights = plan.weights == nullptr ? made : *plan.weights;

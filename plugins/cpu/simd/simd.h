@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "bytes.h"
+#include "int8_winograd.h"
 #include "quantized.h"
 
 namespace ephost::cpu {
@@ -176,6 +177,7 @@ struct Simd {
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   Bytewise bytes = {};
   Quantized quantized = {};
+  Winograd8 winograd8 = {};
 };
 
 // The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.
