@@ -132,10 +132,16 @@ struct ElementWalk {
         if (d != axis) base += rest % index[d] * strides[d];
         rest /= index[d];
       }
+      bool beyond = false;  // Kept here, so that nothing is written in the loop but what is visited.
       for (int64_t c = 0; c < columns; ++c) {
         const int64_t i = row * columns + c;
-        visit(i, base + c * last + wrapped(index_at(indices, wide, i), n, bad) * step);
+        int64_t index = index_at(indices, wide, i);
+        index += index < 0 ? n : 0;
+        const bool outside = index < 0 || index >= n;
+        beyond |= outside;
+        visit(i, base + c * last + (outside ? 0 : index) * step);
       }
+      if (beyond) bad->store(true, std::memory_order_relaxed);
     }
   }
 };

@@ -135,12 +135,13 @@ struct Loops {
     total = reduced_count * (reduce_inner ? inner : 1);
   }
   static int64_t offset(const std::vector<Dim>& dims, int64_t index) {
+    if (dims.empty()) return 0;
     int64_t at = 0;
-    for (size_t d = dims.size(); d-- > 0;) {
+    for (size_t d = dims.size(); d-- > 1;) {
       at += index % dims[d].size * dims[d].stride;
       index /= dims[d].size;
     }
-    return at;
+    return at + index * dims[0].stride;
   }
 };
 
@@ -354,18 +355,65 @@ struct Around {
       : outer(count(dims, 0, axis)), size(dims[axis]), inner(count(dims, axis + 1, dims.size())) {}
 };
 
-template <typename T>
-void extremes(const T* x, int64_t* y, const Around& a, bool greatest, bool last) {
+// Calls body(o, i, n) for parts of n <= kTile neighbours of `inner`, from i on, of each of `outer`.
+template <typename Body>
+void for_lanes(const Around& a, const Body& body) {
+  const int64_t tile = std::min(kTile, std::max<int64_t>(1, a.inner)), tiles = (a.inner + tile - 1) / tile;
+  parallel_for(a.outer * tiles, std::max<int64_t>(1, kGrain / (a.size * tile + 1)),
+               [&](int64_t item, int64_t end) {
+                 for (; item < end; ++item) {
+                   const int64_t first = item % tiles * tile;
+                   body(item / tiles, first, std::min(tile, a.inner - first));
+                 }
+               });
+}
+
+// Whether `value`, which comes after `best`, takes its place. The first NaN is the extreme.
+template <bool greatest, bool last, typename T>
+inline bool is_better(T value, T best) {
+  const bool better = greatest ? last ? value >= best : value > best : last ? value <= best : value < best;
+  return better | ((value != value) & (best == best));
+}
+
+template <typename T, bool greatest, bool last>
+void extremes(const T* x, int64_t* y, const Around& a) {
+  using Number = decltype(+*x);
+  if (a.inner > 1 && a.size <= INT32_MAX) {  // Side by side.
+    for_lanes(a, [&](int64_t o, int64_t first, int64_t n) {
+      Number best[kTile];
+      int32_t at[kTile];
+      const T* row = x + o * a.size * a.inner + first;
+      for (int64_t i = 0; i < n; ++i) best[i] = +row[i];
+      std::fill(at, at + n, 0);
+      for (int32_t k = 1; k < a.size; ++k) {
+        row += a.inner;
+        for (int64_t i = 0; i < n; ++i) {
+          const Number value = +row[i], old = best[i];
+          const bool better = is_better<greatest, last>(value, old);
+          best[i] = better ? value : old;
+          at[i] = better ? k : at[i];
+        }
+      }
+      std::copy(at, at + n, y + o * a.inner + first);
+    });
+    return;
+  }
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, a.size));
   parallel_for(a.outer * a.inner, grain, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {
       const T* row = x + i / a.inner * a.size * a.inner + i % a.inner;
-      auto best = +row[0];
+      if constexpr (std::is_same_v<T, float>) {
+        if (a.inner == 1) {
+          const float best = simd().reduce[greatest ? kGreatest : kLeast](row + 1, a.size - 1, *row);
+          y[i] = simd().find(row, a.size, best, last);
+          continue;
+        }
+      }
+      Number best = +row[0];
       int64_t at = 0;
       for (int64_t k = 1; k < a.size; ++k) {
-        const auto value = +row[k * a.inner];
-        const bool better = greatest ? value > best : value < best;
-        if (better || (last && value == best) || (value != value && best == best)) {
+        const Number value = +row[k * a.inner];
+        if (is_better<greatest, last>(value, best)) {
           best = value;
           at = k;
         }
@@ -373,6 +421,15 @@ void extremes(const T* x, int64_t* y, const Around& a, bool greatest, bool last)
       y[i] = at;
     }
   });
+}
+
+template <typename T>
+void extremes(const T* x, int64_t* y, const Around& a, bool greatest, bool last) {
+  if (greatest) {
+    last ? extremes<T, true, true>(x, y, a) : extremes<T, true, false>(x, y, a);
+  } else {
+    last ? extremes<T, false, true>(x, y, a) : extremes<T, false, false>(x, y, a);
+  }
 }
 
 Kernel arg_extreme(Prepare& p) {
@@ -455,6 +512,24 @@ Kernel hardmax(Prepare& p) {
 
 template <typename T, typename Sum>
 void running(const T* x, T* y, const Around& a, bool exclusive, bool reverse, bool product) {
+  if (a.inner > 1) {  // Side by side.
+    for_lanes(a, [&](int64_t o, int64_t first, int64_t n) {
+      Sum sums[kTile];
+      std::fill(sums, sums + n, product ? Sum(1) : Sum(0));
+      for (int64_t k = 0; k < a.size; ++k) {
+        const int64_t at = (o * a.size + (reverse ? a.size - 1 - k : k)) * a.inner + first;
+        const T* row = x + at;
+        T* to = y + at;
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) {
+          const Sum sum = sums[i], value = static_cast<Sum>(row[i]);
+          sums[i] = product ? sum * value : sum + value;
+          to[i] = static_cast<T>(exclusive ? sum : sums[i]);
+        }
+      }
+    });
+    return;
+  }
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, a.size));
   parallel_for(a.outer * a.inner, grain, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {

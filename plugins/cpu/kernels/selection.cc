@@ -15,7 +15,7 @@ template <typename T>
 bool before(T a, T b) {
   using A = arithmetic_t<T>;
   const A x = static_cast<A>(a), y = static_cast<A>(b);
-  return x < y || (y != y && x == x);
+  return (x < y) | ((y != y) & (x == x));
 }
 
 // ---- NonZero, Compress
@@ -59,10 +59,14 @@ void compress(Run& run) {
   const int64_t inner = flat ? 1 : count(in.dims, at + 1, in.rank());
   const size_t bytes = static_cast<size_t>(inner) * size_of(in.type);
   const bool* condition = run.as<bool>(1);
-  std::vector<int64_t> chosen;
-  for (int64_t i = 0; i < std::min(n, run.in(1).count()); ++i) {
-    if (condition[i]) chosen.push_back(i);
+  const int64_t conditions = std::min(n, run.in(1).count());
+  std::vector<int64_t> chosen(static_cast<size_t>(conditions));
+  size_t found = 0;
+  for (int64_t i = 0; i < conditions; ++i) {  // Without a branch, which nobody could foretell.
+    chosen[found] = i;
+    found += condition[i];
   }
+  chosen.resize(found);
   Dims to = flat ? Dims{0} : in.dims;
   to[flat ? 0 : at] = static_cast<int64_t>(chosen.size());
   char* y = static_cast<char*>(run.out(0, in.type, to));
@@ -76,6 +80,67 @@ void compress(Run& run) {
 }
 
 // ---- TopK
+
+template <typename T, bool largest>
+void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inner, int64_t room,
+             bool sorted) {
+  struct Item {
+    T value;
+    int32_t index;
+  };
+  const auto better = [](T a, T b) { return largest ? before(b, a) : before(a, b); };
+  // Of equal elements the first comes first.
+  const auto first = [&](const Item& a, const Item& b) {
+    return better(a.value, b.value) || (!better(b.value, a.value) && a.index < b.index);
+  };
+  const T* x = args.in<T>(0);
+  T* values = args.out<T>(0);
+  int64_t* indices = args.out<int64_t>(1);
+  parallel_for(k == 0 ? 0 : outer * inner, 1 + kGrain / (8 * n + 1), [&](int64_t lane, int64_t end) {
+    Item* items = args.scratch<Item>() + thread_rank() * room;
+    for (; lane < end; ++lane) {
+      const int64_t o = lane / inner, i = lane % inner;
+      const T* row = x + o * n * inner + i;
+      int64_t held = 0, next = 0;
+      const auto take = [&] {
+        items[held++] = {row[next * inner], static_cast<int32_t>(next)};
+        ++next;
+      };
+      while (held < room) take();
+      while (next < n) {
+        std::nth_element(items, items + k - 1, items + room, first);
+        held = k;
+        const T least = items[k - 1].value;
+        while (next < n && held < room) {
+          // What is not better than the last of k is most of it: many are looked at together.
+          constexpr int64_t kBlock = 16;
+          if (inner == 1 && next + kBlock <= n) {
+            bool any = false;
+            for (int64_t j = 0; j < kBlock; ++j) any |= better(row[next + j], least);
+            if (!any) {
+              next += kBlock;
+              continue;
+            }
+          }
+          for (const int64_t stop = std::min(n, next + kBlock); next < stop && held < room;) {
+            if (better(row[next * inner], least)) {
+              take();
+            } else {
+              ++next;
+            }
+          }
+        }
+      }
+      if (k < held) std::nth_element(items, items + k - 1, items + held, first);
+      if (sorted) std::sort(items, items + k, first);
+      for (int64_t j = 0; j < k; ++j) {
+        const int64_t at = (o * k + j) * inner + i;
+        if (values != nullptr) values[at] = items[j].value;
+        if (indices != nullptr) indices[at] = items[j].index;
+      }
+    }
+  });
+}
 
 Kernel top_k(Prepare& p) {
   const Dims& from = p.dims(0);
@@ -91,40 +156,14 @@ Kernel top_k(Prepare& p) {
   if (p.wants(0)) p.out(0, type, to);
   if (p.wants(1)) p.out(1, DType::kInt64, to);
   const int64_t outer = count(from, 0, axis), inner = count(from, axis + 1, from.size());
-  // Numbers of elements, for each thread.
-  p.scratch(static_cast<size_t>(p.threads() * n) * sizeof(int32_t));
   p.expect(n <= INT32_MAX, "the axis has too many elements");
+  // Each thread gathers this many, keeps the best k of them, and then looks only at what is better.
+  const int64_t room = std::min(n, 2 * k + 64);
+  p.scratch(static_cast<size_t>(p.threads() * room) * (sizeof(int64_t) + std::max<size_t>(size_of(type), 8)));
   return [=](const Args& args) {
     with_type(type, [&](auto zero) {
-      using T = decltype(zero);
-      const T* x = args.in<T>(0);
-      T* values = args.out<T>(0);
-      int64_t* indices = args.out<int64_t>(1);
-      parallel_for(outer * inner, 1 + kGrain / (8 * n + 1), [&](int64_t lane, int64_t end) {
-        int32_t* order = args.scratch<int32_t>() + thread_rank() * n;
-        for (; lane < end; ++lane) {
-          const int64_t o = lane / inner, i = lane % inner;
-          const T* row = x + o * n * inner + i;
-          // Of equal elements the first comes first.
-          const auto first = [&](int32_t a, int32_t b) {
-            const T u = row[a * inner], v = row[b * inner];
-            const bool less = before(u, v), greater = before(v, u);
-            return largest ? greater || (!less && a < b) : less || (!greater && a < b);
-          };
-          std::iota(order, order + n, 0);
-          if (k < n && k > n / 8) {
-            std::nth_element(order, order + k, order + n, first);
-            if (sorted) std::sort(order, order + k, first);
-          } else {
-            std::partial_sort(order, order + k, order + n, first);
-          }
-          for (int64_t j = 0; j < k; ++j) {
-            const int64_t at = (o * k + j) * inner + i;
-            if (values != nullptr) values[at] = row[order[j] * inner];
-            if (indices != nullptr) indices[at] = order[j];
-          }
-        }
-      });
+      largest ? best_of<decltype(zero), true>(args, n, k, outer, inner, room, sorted)
+              : best_of<decltype(zero), false>(args, n, k, outer, inner, room, sorted);
     });
   };
 }

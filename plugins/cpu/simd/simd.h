@@ -166,6 +166,8 @@ struct Simd {
 
   // Rows of float32 that lie in one piece.
   float (*reduce[4])(const float* x, int64_t n, float start) = {};  // By Reduction.
+  // The first or the last place of `value`, which is one of the n numbers; of NaN always the first.
+  int64_t (*find)(const float* x, int64_t n, float value, bool last) = nullptr;
   // The sum of (x - mean)^2.
   float (*sum_of_squares)(const float* x, int64_t n, float mean) = nullptr;
   // The softmax of x * scale + mask, or its logarithm; `mask` may be null, y may be x.

@@ -22,6 +22,9 @@ device = next(d for d in ephost.get_ep_devices() if d.ep_name == "Isa")
 options.add_provider_for_devices([device], {})
 x = np.linspace(-6, 6, 1003, dtype=np.float32).reshape(17, 59)
 nodes = [helper.make_node(op, ["x"], [op]) for op in ("Exp", "Tanh", "Erf", "Softplus", "Softmax")]
+nodes += [helper.make_node(op, ["x"], [op], axis=1) for op in ("ArgMax", "ArgMin")]
+nodes += [helper.make_node("ArgMax", ["x"], ["last"], axis=1, select_last_index=1)]
+nodes += [helper.make_node(op, ["x", "axis"], [op]) for op in ("ReduceMax", "ReduceSum")]
 nodes.append(helper.make_node("Cast", ["x"], ["half"], to=onnx.TensorProto.FLOAT16))
 nodes.append(helper.make_node("Cast", ["half"], ["back"], to=onnx.TensorProto.FLOAT))
 random = np.random.default_rng(0)
@@ -29,7 +32,7 @@ constants = {
     "scale": np.float32(0.05), "zero": np.uint8(120), "shape": np.int64([1, 59, 17, 1]),
     "w": random.integers(-127, 128, (59, 1, 3, 1)).astype(np.int8),
     "w_scale": random.random(59).astype(np.float32) / 99, "w_zero": np.zeros(59, np.int8),
-    "step": np.float32(0.03),
+    "step": np.float32(0.03), "axis": np.int64([1]),
 }
 nodes += [
     helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["bytes"]),
@@ -43,7 +46,8 @@ nodes += [
 graph = helper.make_graph(
     nodes, "g", [helper.make_tensor_value_info("x", 1, x.shape)],
     [helper.make_tensor_value_info(name, 1, None)
-     for name in ("Exp", "Tanh", "Erf", "Softplus", "Softmax", "back")]
+     for name in ("Exp", "Tanh", "Erf", "Softplus", "Softmax", "back", "ReduceMax", "ReduceSum")]
+    + [helper.make_tensor_value_info(name, 7, None) for name in ("ArgMax", "ArgMin", "last")]
     + [helper.make_tensor_value_info("sum", 2, None)],
     [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()])
 opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

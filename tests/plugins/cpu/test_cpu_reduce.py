@@ -98,6 +98,88 @@ def test_places_of_extremes_agree_for_ties_too(cpu_plugin: Cpu, op: str, last: i
             cpu_plugin.check(node, {"x": x.astype(dtype)})
 
 
+SIZES = [
+    1,
+    2,
+    7,
+    8,
+    9,
+    15,
+    16,
+    31,
+    32,
+    33,
+    56,
+    71,
+    1030,
+]  # Around those of vectors, of some of them, of a tile.
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"])
+def test_rows_of_every_length_are_reduced_whole(cpu_plugin: Cpu, kind: str, size: int) -> None:
+    # Each element matters in one row: an extreme, or a power of two whose sums and products are exact.
+    count = min(size, 71)
+    x = np.full((count, size), -0.0 if kind == "ReduceSum" else 1, np.float32)
+    x[np.arange(count), size - 1 - np.arange(count)] = -4 if kind == "ReduceMin" else 4
+    node = helper.make_node(kind, ["x", "a"], ["y"], keepdims=0)
+    for axis in (0, 1):
+        cpu_plugin.check(
+            node, {"x": x if axis else x.T.copy()}, constants={"a": np.int64([axis])}, rtol=0, atol=0
+        )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin"])
+def test_an_extreme_of_a_row_with_nan_is_nan(cpu_plugin: Cpu, kind: str, size: int) -> None:
+    count = min(size, 71)
+    x = np.random.default_rng(size).normal(size=(count, size)).astype(np.float32)
+    x[np.arange(count), np.arange(count)] = np.nan
+    node = helper.make_node(kind, ["x", "a"], ["y"], keepdims=0)
+    feeds = {"x": x}
+    found = cpu_plugin.run(make_model([node], feeds, ["y"], {"a": np.int64([1])}), feeds)[0]
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_places_of_extremes_in_lines_of_every_length(cpu_plugin: Cpu, op: str, last: int, size: int) -> None:
+    """Of equal ones the first or the last, where they are infinite as well; of NaN always the first."""
+    random = np.random.default_rng(size)
+    x = random.integers(0, 9, (40, size)).astype(np.float32)
+    x[:10] = np.inf if op == "ArgMin" else -np.inf
+    x[10:20] = random.choice(np.float32([-np.inf, 0, np.inf]), (10, size))
+    x[20:30][random.random((10, size)) < 2 / size] = np.nan
+    best = np.argmax if op == "ArgMax" else np.argmin
+    expected = size - 1 - best(x[:, ::-1], axis=1) if last else best(x, axis=1)
+    nan = np.isnan(x)
+    expected = np.where(nan.any(axis=1), nan.argmax(axis=1), expected)
+    for axis, data in ((1, x), (0, x.T.copy()), (1, np.stack([x, x], axis=-1))):
+        node = helper.make_node(op, ["x"], ["y"], axis=axis, select_last_index=last, keepdims=0)
+        found = cpu_plugin.run(make_model([node], {"x": data}, ["y"]), {"x": data})[0]
+        np.testing.assert_array_equal(
+            found, expected if data.ndim == 2 else np.stack([expected] * 2, axis=-1)
+        )
+
+
+@pytest.mark.parametrize("inner", [2, 7, 1023, 1025, 2050])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_running_sums_of_neighbours_agree(cpu_plugin: Cpu, reverse: int, exclusive: int, inner: int) -> None:
+    x = np.random.default_rng(inner).integers(-9, 9, (3, 5, inner)).astype(np.float32)
+    # What is added up is not needed after it: the sums may come to lie in its place.
+    nodes = [
+        helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("CumSum", ["n", "a"], ["y"], exclusive=exclusive, reverse=reverse),
+    ]
+    feeds = {"x": x}
+    found = cpu_plugin.run(make_model(nodes, feeds, ["y"], {"a": np.array(1)}), feeds)[0]
+    line = -x[:, ::-1] if reverse else -x
+    sums = np.cumsum(line, axis=1) - (line if exclusive else 0)
+    np.testing.assert_array_equal(found, sums[:, ::-1] if reverse else sums)
+
+
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
 def test_running_sums_agree(cpu_plugin: Cpu, exclusive: int, reverse: int) -> None:

@@ -123,6 +123,31 @@ def test_top_k_of_long_rows_on_several_threads(cpu_plugin: Cpu) -> None:
         np.testing.assert_array_equal(np.take_along_axis(x, indices, axis=1), values)
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("order", ["random", "rising", "falling", "few"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
+def test_top_k_of_long_rows_in_any_order(cpu_plugin: Cpu, dtype: type, order: str, largest: int) -> None:
+    """The first of equals, NaN as the greatest of all, however often what is kept changes on the way."""
+    random = np.random.default_rng(0)
+    for n in (1, 65, 79, 200, 1001):
+        x = random.integers(0, 3 if order == "few" else 200, (3, n)).astype(dtype)
+        if order in ("rising", "falling"):
+            x = np.sort(x, axis=1)[:, :: 1 if order == "rising" else -1].copy()
+        keys = x.astype(np.float64)
+        if order == "random" and x.dtype.kind == "f":
+            chosen = random.random(x.shape) < 0.05
+            x[chosen], keys[chosen] = np.nan, np.inf
+        sorted_places = np.argsort(-keys if largest else keys, axis=1, kind="stable")
+        for k in sorted({1, min(n, 10), n // 3, n}):
+            for axis in (1, 0):
+                data = x if axis else x.T.copy()
+                node = helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=axis, largest=largest)
+                model = make_model([node], {"x": data}, ["v", "i"], {"k": np.array([k])})
+                values, indices = cpu_plugin.run(model, {"x": data})
+                np.testing.assert_array_equal(indices if axis else indices.T, sorted_places[:, :k])
+                np.testing.assert_array_equal(values, np.take_along_axis(data, indices, axis=axis))
+
+
 @given(st.data(), shapes, st.sampled_from([np.float32, np.int64, np.bool_]))
 def test_what_is_not_zero(cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type) -> None:
     x = (some(shape) % 3).astype(dtype)
