@@ -12,6 +12,7 @@
   void fill_nibbles(Simd* table);                 \
   void fill_winograd(Simd* table);                \
   void fill_rows(Simd* table);                    \
+  void fill_pool(Simd* table);                    \
   void fill_bytes(Bytewise* table);               \
   void fill_depthwise(Simd* table);               \
   void fill_depthwise_float(Simd* table);         \
@@ -45,6 +46,7 @@ Simd choose() {
      space::fill_nibbles(table);                        \
      space::fill_winograd(table);                       \
      space::fill_rows(table);                           \
+     space::fill_pool(table);                           \
      space::fill_bytes(&table->bytes);                  \
      space::fill_depthwise(table);                      \
      space::fill_depthwise_float(table);                \

@@ -185,6 +185,63 @@ Kernel by_rows(const Dims& dims, const Window& w, bool with_pads) {
   };
 }
 
+// The same for float32, by vectors. Pads are not negative.
+Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pads) {
+  const size_t last = w.rank() - 1;
+  std::vector<std::vector<Taps>> taps;
+  for (size_t d = 0; d < last; ++d) taps.push_back(taps_of(w, d));
+  std::vector<float> along;  // Of each window along a row, how many taps count.
+  for (const Taps& here : taps_of(w, last)) {
+    along.push_back(static_cast<float>(std::max<int64_t>(1, with_pads ? here.padded : here.inside)));
+  }
+  const int64_t width = w.in[last], out_width = w.out[last], begin = w.begin[last];
+  const int64_t padded =
+      std::max(begin + width, std::max<int64_t>(8, out_width) * w.strides[last] + w.span(last));
+  return [=](const Args& args) {
+    // What has just been stored is not read at once at other offsets, which takes processors long.
+    constexpr int64_t kAtOnce = 8;
+    const auto combine = simd().pool_rows[what];
+    const auto finish = simd().pool_windows[what];
+    const int64_t out_rows = count(w.out, 0, last), in_rows = count(w.in, 0, last);
+    parallel_for(dims[0] * dims[1] * out_rows,
+                 std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) / 4 + 1)),
+                 [&](int64_t i, int64_t end) {
+                   std::vector<float> lines(static_cast<size_t>(kAtOnce * padded),
+                                            what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
+                   std::vector<const float*> rows;
+                   float counted[kAtOnce];
+                   for (int64_t now; i < end; i += now) {
+                     now = std::min(kAtOnce, end - i);
+                     for (int64_t r = 0; r < now; ++r) {
+                       // The rows that the windows lie over, the last dimension's first.
+                       int64_t rest = (i + r) % out_rows, in_step = width, all = 1;
+                       rows.assign(1, args.in<float>(0) + (i + r) / out_rows * in_rows * width);
+                       for (size_t d = last; d-- > 0; rest /= w.out[d], in_step *= w.in[d]) {
+                         const Taps& at = taps[d][static_cast<size_t>(rest % w.out[d])];
+                         const size_t known = rows.size();
+                         all *= with_pads ? at.padded : at.inside;
+                         for (int64_t tap = 1; tap < at.inside; ++tap) {
+                           for (size_t k = 0; k < known; ++k) {
+                             rows.push_back(rows[k] + (at.first + tap * w.dilations[d]) * in_step);
+                           }
+                         }
+                         for (size_t k = 0; k < known; ++k) rows[k] += at.first * in_step;
+                         if (at.inside == 0) rows.clear();
+                       }
+                       counted[r] = static_cast<float>(std::max<int64_t>(1, all));
+                       combine(rows.data(), static_cast<int64_t>(rows.size()), width,
+                               lines.data() + r * padded + begin);
+                     }
+                     for (int64_t r = 0; r < now; ++r) {
+                       finish({lines.data() + r * padded, w.kernel[last], w.dilations[last], w.strides[last],
+                               out_width, what == kPoolMean ? along.data() : nullptr, counted[r],
+                               args.out<float>(0) + (i + r) * out_width});
+                     }
+                   }
+                 });
+  };
+}
+
 // Channels last: the pixels of a window are combined, all channels side by side.
 template <typename T, typename Of>
 Kernel by_pixels(const Dims& dims, const Window& w, bool with_pads) {
@@ -308,8 +365,18 @@ Kernel on_loops(Prepare& p, const Pool& pool, bool with_pads) {
   const Layout layout = pixels ? Layout::kChannelsLast : Layout::kPlain;
   p.require(0, layout);
   p.out(0, p.type(0), pool.out, layout);
-  return pixels ? by_pixels<T, Of<T>>(pool.in, pool.window, with_pads)
-                : by_rows<T, Of<T>>(pool.in, pool.window, with_pads);
+  const Window& w = pool.window;
+  if (pixels) {
+    return by_pixels<T, Of<T>>(pool.in, w, with_pads);
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    const auto negative = [](int64_t pad) { return pad < 0; };
+    if (std::none_of(w.begin.begin(), w.begin.end(), negative) &&
+        std::none_of(w.end.begin(), w.end.end(), negative)) {
+      return by_vectors(pool.in, w, std::is_same_v<Of<T>, Mean<T>> ? kPoolMean : kPoolMax, with_pads);
+    }
+  }
+  return by_rows<T, Of<T>>(pool.in, w, with_pads);
 }
 
 Kernel max_pool(Prepare& p) {
@@ -434,6 +501,21 @@ Kernel lp_pool(Prepare& p) {
 
 enum class Whole { kAverage, kMax, kNorm };
 
+// The largest of each channel, which lies in one piece.
+Kernel largest_of_rows(const Desc& in) {
+  const int64_t rows = in.dims[0] * in.dims[1], size = count(in.dims, 2, in.dims.size());
+  return [=](const Args& args) {
+    const float* x = args.in<float>(0);
+    float* y = args.out<float>(0);
+    const auto largest = simd().reduce[kGreatest];
+    parallel_for(rows, std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        y[i] = largest(x + i * size, size, -std::numeric_limits<float>::infinity());
+      }
+    });
+  };
+}
+
 template <typename T>
 Kernel whole_loops(const Desc& in, Whole what, T power) {
   const int64_t batch = in.dims[0], channels = in.dims[1], size = count(in.dims, 2, in.dims.size());
@@ -517,6 +599,9 @@ Kernel whole(Prepare& p, Whole what) {
   dims[0] = in.dims[0];
   dims[1] = in.dims[1];
   p.out(0, in.type, dims);
+  if (what == Whole::kMax && in.type == DType::kFloat && in.layout == Layout::kPlain) {
+    return largest_of_rows(in);
+  }
   const int64_t power = p.node.i("p", 2);
   return in.type == DType::kDouble ? whole_loops<double>(in, what, static_cast<double>(power))
                                    : whole_loops<float>(in, what, static_cast<float>(power));

@@ -144,6 +144,20 @@ struct FloatDepthwiseLine {
   float* y;  // The line.
 };
 
+enum Pooling : uint8_t { kPoolMax, kPoolMean };
+
+// A row of the output of pooling, once the rows that lie under its windows are combined.
+struct PoolRow {
+  // With pads that do not matter to the result: n, and at least 8, times stride elements from each of a
+  // window's taps on can be read.
+  const float* x;
+  int64_t kernel, dilation, stride;
+  int64_t n;          // Windows.
+  const float* taps;  // For means: what each window's sum is divided by, is taps[i] * lines. Else null.
+  float lines;
+  float* y;
+};
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
@@ -175,6 +189,9 @@ struct Simd {
   // (x - mean) * factor * scale + bias; `scale` may be null, and so may `bias`.
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
+  // By Pooling: the largest or the sum of `count` rows; then what is in windows along the result.
+  void (*pool_rows[2])(const float* const* x, int64_t count, int64_t n, float* y) = {};
+  void (*pool_windows[2])(const PoolRow& row) = {};
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   Bytewise bytes = {};

@@ -121,3 +121,45 @@ def test_what_is_not_a_number_is_the_largest(cpu_plugin: Cpu, dtype: type) -> No
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
     np.testing.assert_array_equal(found, windows.max((-1, -2)))
+
+
+WINDOWS: list[dict[str, Any]] = [
+    {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [2, 2], "strides": [2, 2]},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]},
+    {"kernel_shape": [5, 4], "strides": [1, 3], "pads": [2, 3, 0, 1]},
+    {"kernel_shape": [2, 3], "strides": [3, 2], "dilations": [2, 1], "ceil_mode": 1},
+    {"kernel_shape": [1, 2], "dilations": [1, 4], "pads": [0, 3, 0, 3]},
+]
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "AveragePool with pads"])
+@pytest.mark.parametrize("width", [5, 7, 8, 9, 16, 17, 18, 33, 56])
+def test_rows_of_any_width(cpu_plugin: Cpu, kind: str, width: int) -> None:
+    """Float32 goes by vectors, float64 by single elements: both give the same."""
+    x = random(2, 3, 11, width)
+    x[1] = -np.abs(x[1])  # Here pads would be larger, if they counted.
+    for attributes in WINDOWS:
+        pads = {"count_include_pad": 1} if kind.endswith("pads") else {}
+        node = helper.make_node(kind.split()[0], ["x"], ["y"], **attributes, **pads)
+        (found,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"], opset=19), {"x": x})
+        wide = x.astype(np.float64)
+        (expected,) = cpu_plugin.run(make_model([node], {"x": wide}, ["y"], opset=19), {"x": wide})
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=str(attributes))
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 33])
+def test_rows_of_infinities_and_of_what_is_not_a_number(cpu_plugin: Cpu, width: int) -> None:
+    x = random(1, 4, 9, width)
+    x[0, 0] = -np.inf
+    x[0, 1, 4, width // 2] = np.nan
+    x[0, 2, 8, 0] = np.nan
+    x[0, 3, 0, width - 1] = np.inf
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    (found,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_array_equal(found, windows.max((-1, -2)))
+    whole = helper.make_node("GlobalMaxPool", ["x"], ["y"])
+    (found,) = cpu_plugin.run(make_model([whole], {"x": x}, ["y"]), {"x": x})
+    np.testing.assert_array_equal(found, x.max((2, 3), keepdims=True))
