@@ -225,6 +225,7 @@ struct NearestCopy {
   std::vector<std::vector<int64_t>> outer;  // Input offsets along each axis before the last resized one,
   std::vector<int64_t> columns;             // and along that one; in bytes.
   int64_t cell = 1;
+  bool doubled = false;  // Each column is copied twice.
 
   NearestCopy(size_t size, const Dims& stored,
               const std::vector<std::pair<size_t, std::vector<int64_t>>>& maps) {
@@ -241,6 +242,10 @@ struct NearestCopy {
       for (int64_t& entry : table) entry *= strides[d] * bytes;
       if (d == last) {
         columns = std::move(table);
+        doubled = columns.size() % 2 == 0;
+        for (size_t i = 0; i < columns.size(); ++i) {
+          doubled = doubled && columns[i] == static_cast<int64_t>(i / 2) * cell;
+        }
       } else {
         outer.push_back(std::move(table));
       }
@@ -273,13 +278,13 @@ struct NearestCopy {
         before = from;
         switch (cell) {
           case 1:
-            gather<1>(from, to, n);
+            doubled ? twice<uint8_t>(from, to, n) : gather<1>(from, to, n);
             break;
           case 2:
-            gather<2>(from, to, n);
+            doubled ? twice<uint16_t>(from, to, n) : gather<2>(from, to, n);
             break;
           case 4:
-            gather<4>(from, to, n);
+            doubled ? twice<uint32_t>(from, to, n) : gather<4>(from, to, n);
             break;
           case 32:
             gather<32>(from, to, n);
@@ -294,6 +299,13 @@ struct NearestCopy {
         }
       }
     });
+  }
+
+  template <typename T>
+  static void twice(const char* from, char* to, int64_t n) {
+    const T* x = reinterpret_cast<const T*>(from);
+    T* __restrict y = reinterpret_cast<T*>(to);
+    for (int64_t c = 0; c < n / 2; ++c) y[2 * c] = y[2 * c + 1] = x[c];
   }
 
   template <size_t kCell>
