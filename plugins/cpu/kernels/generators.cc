@@ -65,9 +65,15 @@ Kernel constant_of_shape(Prepare& p) {
   if (value != nullptr) {
     std::memcpy(&bits, value->data, size_of(type));
   }
-  // One element for all.
-  const StridedCopy copy(size_of(type), {out.count()}, {0}, {1});
-  return [copy, bits](const Args& args) { copy(&bits, args.out()); };
+  return [bits, size = size_of(type), n = out.count()](const Args& args) {
+    with_size(size, [&](auto zero) {
+      using T = decltype(zero);
+      T one;
+      std::memcpy(&one, &bits, sizeof one);
+      parallel_for(n, kGrain,
+                   [&](int64_t i, int64_t end) { std::fill(args.out<T>() + i, args.out<T>() + end, one); });
+    });
+  };
 }
 
 void range(Run& run) {
@@ -98,9 +104,19 @@ void range(Run& run) {
       n = (distance > 0) == (step > 0) && distance != 0 ? static_cast<int64_t>(steps) : 0;
     }
     T* y = static_cast<T*>(run.out(0, run.in(0).type, {n}));
-    for (int64_t i = 0; i < n; ++i) {
-      y[i] = static_cast<T>(static_cast<A>(start + static_cast<A>(static_cast<A>(i) * delta)));
-    }
+    parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
+      if constexpr (std::is_floating_point_v<A> || std::is_same_v<A, bool>) {
+        for (; i < end; ++i) {
+          y[i] = static_cast<T>(static_cast<A>(start + static_cast<A>(static_cast<A>(i) * delta)));
+        }
+      } else {
+        // As unsigned numbers, which may leave their type behind the last element.
+        using U = std::make_unsigned_t<A>;
+        const U step = static_cast<U>(delta);
+        U value = static_cast<U>(static_cast<U>(start) + static_cast<U>(static_cast<U>(i) * step));
+        for (; i < end; ++i, value = static_cast<U>(value + step)) y[i] = static_cast<T>(value);
+      }
+    });
   });
 }
 

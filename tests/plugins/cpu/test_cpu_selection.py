@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
 
@@ -217,6 +217,27 @@ def test_ranges(cpu_plugin: Cpu, start: float, limit: float, delta: float) -> No
     dtype = np.float32 if isinstance(start, float) else np.int64
     feeds = {k: np.array(v, dtype) for k, v in {"a": start, "b": limit, "c": delta}.items()}
     cpu_plugin.check(helper.make_node("Range", ["a", "b", "c"], ["y"]), feeds)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64, np.float32, np.float64])
+def test_long_ranges(cpu_plugin: Cpu, dtype: type) -> None:
+    """Up to the end of the smallest type, whose next step would be beyond it."""
+    feeds = {k: np.array(v, dtype) for k, v in {"a": -32767, "b": 32766, "c": 3}.items()}
+    model = make_model([helper.make_node("Range", ["a", "b", "c"], ["y"])], feeds, ["y"])
+    (found,) = cpu_plugin.run(model, feeds)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.arange(-32767, 32766, 3))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.float16, np.int32, np.float64])
+def test_tensors_of_one_value(cpu_plugin: Cpu, dtype: type) -> None:
+    value = np.array([3], dtype)
+    node = helper.make_node("ConstantOfShape", ["s"], ["y"], value=numpy_helper.from_array(value))
+    for shape in ([], [0, 2], [1], [3, 7], [200, 333]):
+        feeds = {"s": np.array(shape, np.int64)}
+        (found,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, np.full(shape, value[0]))
 
 
 @pytest.mark.parametrize(
