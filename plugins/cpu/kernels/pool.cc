@@ -185,11 +185,39 @@ Kernel by_rows(const Dims& dims, const Window& w, bool with_pads) {
   };
 }
 
+// The rows of the input under each row of the output, of one channel.
+struct Line {
+  std::vector<int64_t> from;  // Where they begin.
+  float taps = 1;             // What a mean counts.
+};
+
+std::vector<Line> lines_of(const Window& w, bool with_pads) {
+  const size_t last = w.rank() - 1;
+  std::vector<Line> lines(1, {{0}, 1});
+  int64_t step = count(w.in);
+  for (size_t d = 0; d < last; ++d) {
+    step /= w.in[d];
+    std::vector<Line> next;
+    for (const Line& line : lines) {
+      for (const Taps& at : taps_of(w, d)) {
+        Line& made = next.emplace_back();
+        made.taps = line.taps * static_cast<float>(with_pads ? at.padded : at.inside);
+        for (int64_t from : line.from) {
+          for (int64_t tap = 0; tap < at.inside; ++tap) {
+            made.from.push_back(from + (at.first + tap * w.dilations[d]) * step);
+          }
+        }
+      }
+    }
+    lines = std::move(next);
+  }
+  for (Line& line : lines) line.taps = std::max(1.0f, line.taps);
+  return lines;
+}
+
 // The same for float32, by vectors. Pads are not negative.
 Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pads) {
   const size_t last = w.rank() - 1;
-  std::vector<std::vector<Taps>> taps;
-  for (size_t d = 0; d < last; ++d) taps.push_back(taps_of(w, d));
   std::vector<float> along;  // Of each window along a row, how many taps count.
   for (const Taps& here : taps_of(w, last)) {
     along.push_back(static_cast<float>(std::max<int64_t>(1, with_pads ? here.padded : here.inside)));
@@ -197,48 +225,41 @@ Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pad
   const int64_t width = w.in[last], out_width = w.out[last], begin = w.begin[last];
   const int64_t padded =
       std::max(begin + width, std::max<int64_t>(8, out_width) * w.strides[last] + w.span(last));
-  return [=](const Args& args) {
-    // What has just been stored is not read at once at other offsets, which takes processors long.
-    constexpr int64_t kAtOnce = 8;
+  // Several short rows are combined before they are read again: what has just been stored is slow to read at
+  // another offset.
+  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, 16);
+  return [=, lines = lines_of(w, with_pads)](const Args& args) {
     const auto combine = simd().pool_rows[what];
     const auto finish = simd().pool_windows[what];
-    const int64_t out_rows = count(w.out, 0, last), in_rows = count(w.in, 0, last);
-    parallel_for(dims[0] * dims[1] * out_rows,
-                 std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) / 4 + 1)),
-                 [&](int64_t i, int64_t end) {
-                   std::vector<float> lines(static_cast<size_t>(kAtOnce * padded),
-                                            what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
-                   std::vector<const float*> rows;
-                   float counted[kAtOnce];
-                   for (int64_t now; i < end; i += now) {
-                     now = std::min(kAtOnce, end - i);
-                     for (int64_t r = 0; r < now; ++r) {
-                       // The rows that the windows lie over, the last dimension's first.
-                       int64_t rest = (i + r) % out_rows, in_step = width, all = 1;
-                       rows.assign(1, args.in<float>(0) + (i + r) / out_rows * in_rows * width);
-                       for (size_t d = last; d-- > 0; rest /= w.out[d], in_step *= w.in[d]) {
-                         const Taps& at = taps[d][static_cast<size_t>(rest % w.out[d])];
-                         const size_t known = rows.size();
-                         all *= with_pads ? at.padded : at.inside;
-                         for (int64_t tap = 1; tap < at.inside; ++tap) {
-                           for (size_t k = 0; k < known; ++k) {
-                             rows.push_back(rows[k] + (at.first + tap * w.dilations[d]) * in_step);
-                           }
-                         }
-                         for (size_t k = 0; k < known; ++k) rows[k] += at.first * in_step;
-                         if (at.inside == 0) rows.clear();
-                       }
-                       counted[r] = static_cast<float>(std::max<int64_t>(1, all));
-                       combine(rows.data(), static_cast<int64_t>(rows.size()), width,
-                               lines.data() + r * padded + begin);
-                     }
-                     for (int64_t r = 0; r < now; ++r) {
-                       finish({lines.data() + r * padded, w.kernel[last], w.dilations[last], w.strides[last],
-                               out_width, what == kPoolMean ? along.data() : nullptr, counted[r],
-                               args.out<float>(0) + (i + r) * out_width});
-                     }
-                   }
-                 });
+    const int64_t out_rows = static_cast<int64_t>(lines.size()), size = count(w.in);
+    parallel_for(
+        dims[0] * dims[1] * out_rows, std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) / 4 + 1)),
+        [&](int64_t i, int64_t end) {
+          std::vector<float> combined(static_cast<size_t>(at_once * padded),
+                                      what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
+          std::vector<const float*> rows;
+          // A channel at a time, as far as it is this part's.
+          for (int64_t left = 0; i < end; i += left) {
+            const float* const x = args.in<float>(0) + i / out_rows * size;
+            float* const y = args.out<float>(0) + i * out_width;
+            const Line* const line = lines.data() + i % out_rows;
+            left = std::min(end - i, out_rows - i % out_rows);
+            for (int64_t first = 0; first < left; first += at_once) {
+              const int64_t now = std::min(at_once, left - first);
+              for (int64_t r = 0; r < now; ++r) {
+                rows.clear();
+                for (int64_t from : line[first + r].from) rows.push_back(x + from);
+                combine(rows.data(), static_cast<int64_t>(rows.size()), width,
+                        combined.data() + r * padded + begin);
+              }
+              for (int64_t r = 0; r < now; ++r) {
+                finish({combined.data() + r * padded, w.kernel[last], w.dilations[last], w.strides[last],
+                        out_width, what == kPoolMean ? along.data() : nullptr, line[first + r].taps,
+                        y + (first + r) * out_width});
+              }
+            }
+          }
+        });
   };
 }
 
@@ -501,17 +522,18 @@ Kernel lp_pool(Prepare& p) {
 
 enum class Whole { kAverage, kMax, kNorm };
 
-// The largest of each channel, which lies in one piece.
-Kernel largest_of_rows(const Desc& in) {
+// The largest or the mean of each channel, which lies in one piece.
+Kernel whole_rows(const Desc& in, Whole what) {
   const int64_t rows = in.dims[0] * in.dims[1], size = count(in.dims, 2, in.dims.size());
   return [=](const Args& args) {
     const float* x = args.in<float>(0);
     float* y = args.out<float>(0);
-    const auto largest = simd().reduce[kGreatest];
+    const bool max = what == Whole::kMax;
+    const auto reduce = simd().reduce[max ? kGreatest : kSum];
+    const float start = max ? -std::numeric_limits<float>::infinity() : 0;
+    const float divisor = max ? 1 : static_cast<float>(size);
     parallel_for(rows, std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) {
-        y[i] = largest(x + i * size, size, -std::numeric_limits<float>::infinity());
-      }
+      for (; i < end; ++i) y[i] = reduce(x + i * size, size, start) / divisor;
     });
   };
 }
@@ -599,8 +621,8 @@ Kernel whole(Prepare& p, Whole what) {
   dims[0] = in.dims[0];
   dims[1] = in.dims[1];
   p.out(0, in.type, dims);
-  if (what == Whole::kMax && in.type == DType::kFloat && in.layout == Layout::kPlain) {
-    return largest_of_rows(in);
+  if (what != Whole::kNorm && in.type == DType::kFloat && in.layout == Layout::kPlain) {
+    return whole_rows(in, what);
   }
   const int64_t power = p.node.i("p", 2);
   return in.type == DType::kDouble ? whole_loops<double>(in, what, static_cast<double>(power))
