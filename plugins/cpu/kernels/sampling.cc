@@ -1,5 +1,4 @@
 // Operators that read images at places that are computed: grids, regions, patches.
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -135,36 +134,51 @@ Kernel grid_sample(Prepare& p) {
         }
       };
       parallel_for(batch * points, 1 + kGrain / (channels * most * 2 + 32), [&](int64_t i, int64_t end) {
-        std::array<int64_t, 64> offsets;
-        std::array<A, 64> weights;
-        for (; i < end; ++i) {
+        // Points of an image are taken together: first where they read, then a channel at a time. Tap t of
+        // point k is at t * kTogether + k.
+        constexpr int64_t kTogether = 64;
+        std::vector<int64_t> offsets(static_cast<size_t>(most * kTogether));
+        std::vector<A> weights(offsets.size());
+        for (int64_t now; i < end; i += now) {
           const int64_t b = i / points, point = i % points;
-          int64_t taps = 1;
-          offsets[0] = 0;
-          weights[0] = 1;
-          for (size_t d = 0; d < axes; ++d) {
-            // The grid names the innermost axis first.
-            const double normal =
-                coordinate(i * static_cast<int64_t>(axes) + static_cast<int64_t>(axes - 1 - d));
-            const Place place = sampler.at(normal, spatial[d]);
-            // Each tap so far becomes `width` of them; from the last one on, so that none is overwritten
-            // early.
-            for (int64_t t = taps; t-- > 0;) {
-              for (int64_t k = sampler.width; k-- > 0;) {
-                const size_t into = static_cast<size_t>(t * sampler.width + k), from = static_cast<size_t>(t);
-                offsets[into] = offsets[from] + place.index[k] * strides[d];
-                weights[into] = weights[from] * static_cast<A>(place.weight[k]);
+          now = std::min({kTogether, end - i, points - point});
+          for (int64_t k = 0; k < now; ++k) {
+            int64_t* const at = offsets.data() + k;
+            A* const weight = weights.data() + k;
+            int64_t taps = 1;
+            at[0] = 0;
+            weight[0] = 1;
+            for (size_t d = 0; d < axes; ++d) {
+              // The grid names the innermost axis first.
+              const double normal =
+                  coordinate((i + k) * static_cast<int64_t>(axes) + static_cast<int64_t>(axes - 1 - d));
+              const Place place = sampler.at(normal, spatial[d]);
+              // Each tap so far becomes `width` of them; from the last one on, so that none is overwritten
+              // early.
+              for (int64_t t = taps; t-- > 0;) {
+                for (int64_t j = sampler.width; j-- > 0;) {
+                  const int64_t into = (t * sampler.width + j) * kTogether, from = t * kTogether;
+                  at[into] = at[from] + place.index[j] * strides[d];
+                  weight[into] = weight[from] * static_cast<A>(place.weight[j]);
+                }
               }
+              taps *= sampler.width;
             }
-            taps *= sampler.width;
           }
           for (int64_t c = 0; c < channels; ++c) {
             const T* x = args.in<T>(0) + (b * channels + c) * pixels;
-            A sum{};
-            for (size_t t = 0; t < static_cast<size_t>(taps); ++t) {
-              if (weights[t] != A{}) sum += weights[t] * static_cast<A>(x[offsets[t]]);
+            T* y = args.out<T>() + (b * channels + c) * points + point;
+            A sums[kTogether] = {};
+            for (int64_t t = 0; t < most; ++t) {
+              const int64_t* at = offsets.data() + t * kTogether;
+              const A* weight = weights.data() + t * kTogether;
+              for (int64_t k = 0; k < now; ++k) {
+                // What is not read may be infinite.
+                const A part = weight[k] * static_cast<A>(x[at[k]]);
+                sums[k] += weight[k] != A{} ? part : A{};
+              }
             }
-            args.out<T>()[(b * channels + c) * points + point] = static_cast<T>(sum);
+            for (int64_t k = 0; k < now; ++k) y[k] = static_cast<T>(sums[k]);
           }
         }
       });

@@ -46,6 +46,21 @@ def test_grids_that_are_no_numbers_do_no_harm(cpu_plugin: Cpu) -> None:
     np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x, "g": grid})[0], 0)
 
 
+def test_infinities_outside_of_what_a_point_reads_do_not_count(cpu_plugin: Cpu) -> None:
+    x = noise(2, 2, 6, 7)
+    x[:, :, 0, 0] = np.inf
+    grid = np.random.default_rng(2).uniform(-0.5, 1, size=(2, 10, 13, 2)).astype(np.float32)
+    grid[:, 0, 0] = -2.4  # Behind the pixel at the corner, by more than one.
+    model = make_model([helper.make_node("GridSample", ["x", "g"], ["y"])], {"x": x, "g": grid}, ["y"])
+    (found,) = cpu_plugin.run(model, {"x": x, "g": grid})
+    np.testing.assert_array_equal(found[:, :, 0, 0], 0)
+    # More points than are taken together: each alone gives the same.
+    one = grid[:, 9:, 12:]
+    model = make_model([helper.make_node("GridSample", ["x", "g"], ["y"])], {"x": x, "g": one}, ["y"])
+    np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x, "g": one})[0], found[:, :, 9:, 12:])
+    assert np.isfinite(found).all()
+
+
 @pytest.mark.parametrize("size", [[2, 3, 4, 5], [1, 2, 3, 4, 5]])
 @pytest.mark.parametrize("corners", [0, 1])
 def test_grids_of_affine_maps(cpu_plugin: Cpu, size: list[int], corners: int) -> None:
