@@ -1,4 +1,5 @@
 // Operators that read images at places that are computed: grids, regions, patches.
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -139,6 +140,9 @@ Kernel grid_sample(Prepare& p) {
         constexpr int64_t kTogether = 64;
         std::vector<int64_t> offsets(static_cast<size_t>(most * kTogether));
         std::vector<A> weights(offsets.size());
+        // No bits where a weight is 0: what is not read may be infinite.
+        using Bits = std::conditional_t<sizeof(A) == 4, uint32_t, uint64_t>;
+        std::vector<Bits> masks(offsets.size());
         for (int64_t now; i < end; i += now) {
           const int64_t b = i / points, point = i % points;
           now = std::min({kTogether, end - i, points - point});
@@ -165,17 +169,19 @@ Kernel grid_sample(Prepare& p) {
               taps *= sampler.width;
             }
           }
+          for (size_t k = 0; k < masks.size(); ++k) masks[k] = weights[k] != A{} ? ~Bits{} : Bits{};
           for (int64_t c = 0; c < channels; ++c) {
             const T* x = args.in<T>(0) + (b * channels + c) * pixels;
             T* y = args.out<T>() + (b * channels + c) * points + point;
-            A sums[kTogether] = {};
+            A sums[kTogether] = {}, values[kTogether] = {};
             for (int64_t t = 0; t < most; ++t) {
               const int64_t* at = offsets.data() + t * kTogether;
               const A* weight = weights.data() + t * kTogether;
-              for (int64_t k = 0; k < now; ++k) {
-                // What is not read may be infinite.
-                const A part = weight[k] * static_cast<A>(x[at[k]]);
-                sums[k] += weight[k] != A{} ? part : A{};
+              const Bits* mask = masks.data() + t * kTogether;
+              // What is read first, so that the rest can be done by vectors.
+              for (int64_t k = 0; k < now; ++k) values[k] = static_cast<A>(x[at[k]]);
+              for (int64_t k = 0; k < kTogether; ++k) {
+                sums[k] += std::bit_cast<A>(std::bit_cast<Bits>(weight[k] * values[k]) & mask[k]);
               }
             }
             for (int64_t k = 0; k < now; ++k) y[k] = static_cast<T>(sums[k]);
