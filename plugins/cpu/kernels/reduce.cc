@@ -189,6 +189,15 @@ struct Reducer {
     const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, loops.total));
     if (loops.reduce_inner) {
       parallel_for(loops.kept_count, grain, [&](int64_t k, int64_t end) {
+        if constexpr (std::is_same_v<T, float>) {
+          if (from == compute && self.kind.map == kNone && shifts == nullptr && loops.kept.size() <= 1 &&
+              loops.reduced.empty()) {  // Rows one after the other, maybe short ones.
+            const auto reduce = simd().reduce[how];
+            const float* row = reinterpret_cast<const float*>(x) + k * loops.inner;
+            for (; k < end; ++k, row += loops.inner) out[k] = reduce(row, loops.inner, neutral<float>(how));
+            return;
+          }
+        }
         alignas(64) T buffer[kTile];
         for (; k < end; ++k) {
           const char* base = x + Loops::offset(loops.kept, k) * static_cast<int64_t>(size);
@@ -400,15 +409,18 @@ void extremes(const T* x, int64_t* y, const Around& a) {
   }
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, a.size));
   parallel_for(a.outer * a.inner, grain, [&](int64_t i, int64_t end) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (a.inner == 1) {
+        const auto reduce = simd().reduce[greatest ? kGreatest : kLeast];
+        const auto find = simd().find;
+        for (const float* row = x + i * a.size; i < end; ++i, row += a.size) {
+          y[i] = find(row, a.size, reduce(row, a.size, *row), last);
+        }
+        return;
+      }
+    }
     for (; i < end; ++i) {
       const T* row = x + i / a.inner * a.size * a.inner + i % a.inner;
-      if constexpr (std::is_same_v<T, float>) {
-        if (a.inner == 1) {
-          const float best = simd().reduce[greatest ? kGreatest : kLeast](row + 1, a.size - 1, *row);
-          y[i] = simd().find(row, a.size, best, last);
-          continue;
-        }
-      }
       Number best = +row[0];
       int64_t at = 0;
       for (int64_t k = 1; k < a.size; ++k) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "../simd/simd.h"
 #include "dispatch.h"
 #include "kernels.h"
 #include "strided.h"
@@ -81,6 +82,20 @@ void compress(Run& run) {
 
 // ---- TopK
 
+// Elements that are looked at together: most of them are not better than the k best so far.
+constexpr int64_t kTogether = 32;
+
+// Whether that is so for these; false where it would take as long to know as to look at each.
+template <bool largest, typename T>
+bool none_better(const T* x, int64_t n, T least) {
+  if constexpr (std::is_same_v<T, float>) {
+    const float best = simd().reduce[largest ? kGreatest : kLeast](x, n, *x);
+    return largest ? best <= least : best >= least;
+  }
+  return false;
+}
+
+// Gathers elements, of which the k best are kept whenever there are `room` of them.
 template <typename T, bool largest>
 void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inner, int64_t room,
              bool sorted) {
@@ -97,38 +112,29 @@ void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inne
   T* values = args.out<T>(0);
   int64_t* indices = args.out<int64_t>(1);
   parallel_for(k == 0 ? 0 : outer * inner, 1 + kGrain / (8 * n + 1), [&](int64_t lane, int64_t end) {
-    Item* items = args.scratch<Item>() + thread_rank() * room;
+    Item* items = args.scratch<Item>() + thread_rank() * (room + kTogether);
     for (; lane < end; ++lane) {
       const int64_t o = lane / inner, i = lane % inner;
       const T* row = x + o * n * inner + i;
-      int64_t held = 0, next = 0;
-      const auto take = [&] {
-        items[held++] = {row[next * inner], static_cast<int32_t>(next)};
-        ++next;
-      };
-      while (held < room) take();
-      while (next < n) {
-        std::nth_element(items, items + k - 1, items + room, first);
-        held = k;
-        const T least = items[k - 1].value;
-        while (next < n && held < room) {
-          // What is not better than the last of k is most of it: many are looked at together.
-          constexpr int64_t kBlock = 16;
-          if (inner == 1 && next + kBlock <= n) {
-            bool any = false;
-            for (int64_t j = 0; j < kBlock; ++j) any |= better(row[next + j], least);
-            if (!any) {
-              next += kBlock;
-              continue;
-            }
-          }
-          for (const int64_t stop = std::min(n, next + kBlock); next < stop && held < room;) {
-            if (better(row[next * inner], least)) {
-              take();
-            } else {
-              ++next;
-            }
-          }
+      int64_t held = 0;
+      bool full = false;  // There are k already, and `least` is the last of them.
+      T least{};
+      for (int64_t next = 0; next < n;) {
+        const int64_t stop = std::min(n, next + kTogether);
+        if (held >= room) {
+          std::nth_element(items, items + k - 1, items + held, first);
+          held = k;
+          least = items[k - 1].value;
+          full = true;
+        }
+        if (full && inner == 1 && none_better<largest>(row + next, stop - next, least)) {
+          next = stop;
+          continue;
+        }
+        for (; next < stop; ++next) {
+          const T value = row[next * inner];
+          items[held] = {value, static_cast<int32_t>(next)};
+          held += !full || better(value, least);
         }
       }
       if (k < held) std::nth_element(items, items + k - 1, items + held, first);
@@ -157,9 +163,8 @@ Kernel top_k(Prepare& p) {
   if (p.wants(1)) p.out(1, DType::kInt64, to);
   const int64_t outer = count(from, 0, axis), inner = count(from, axis + 1, from.size());
   p.expect(n <= INT32_MAX, "the axis has too many elements");
-  // Each thread gathers this many, keeps the best k of them, and then looks only at what is better.
-  const int64_t room = std::min(n, 2 * k + 64);
-  p.scratch(static_cast<size_t>(p.threads() * room) * (sizeof(int64_t) + std::max<size_t>(size_of(type), 8)));
+  const int64_t room = std::min(n, 2 * k + kTogether);
+  p.scratch(static_cast<size_t>(p.threads() * (room + kTogether)) * 2 * sizeof(int64_t));
   return [=](const Args& args) {
     with_type(type, [&](auto zero) {
       largest ? best_of<decltype(zero), true>(args, n, k, outer, inner, room, sorted)
