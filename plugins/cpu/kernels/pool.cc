@@ -556,15 +556,6 @@ Kernel whole_loops(const Desc& in, Whole what, T power) {
             const int64_t n = i / groups, first = i % groups * lanes;
             const int64_t used = std::min(lanes, channels - first);
             T* to = y + n * channels + first;
-            if constexpr (std::is_same_v<T, float>) {
-              if (lanes == 1 && what != Whole::kNorm) {
-                const bool most = what == Whole::kMax;
-                const float start = most ? -std::numeric_limits<float>::infinity() : 0;
-                const float all = simd().reduce[most ? kGreatest : kSum](from, size, start);
-                *to = most ? all : all / static_cast<float>(size);
-                continue;
-              }
-            }
             // A channel on its own is summed in eight parts, so that the additions do not wait for each
             // other.
             const int64_t width = lanes == 1 ? std::min<int64_t>(8, size) : lanes;
