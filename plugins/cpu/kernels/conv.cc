@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "as_float.h"
+#include "deconv.h"
 #include "depthwise.h"
 #include "kernels.h"
 #include "post.h"
@@ -232,6 +233,8 @@ std::shared_ptr<dnn::Packed> pack_direct(const Problem& c, const TensorPtr& cons
       from = winograd_original(constant, tile);
     } else if (has_depthwise_weights(constant)) {
       from = depthwise_original(constant);
+    } else if (has_deconv_weights(constant, c.window.strides)) {
+      from = deconv_original(constant, c.window.strides);
     }
   }
   return dnn::packed(constant, key_of(c), weight_md(c), from->data, to);
@@ -475,17 +478,25 @@ bool is_depthwise(const Problem& c, const std::vector<Post>& posts) {
          (c.weights[1] > 1 || count(c.window.kernel) > 9 || first_slow(posts, c) != posts.size());
 }
 
-// Null where it is none, or operands are broadcast.
-Kernel each_channel_alone(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
+// Whether our own products do a transposed convolution. oneDNN's kernels for those with steps take long to
+// make: 0.1 ms for each column of the input.
+bool is_deconv(const Problem& c) {
+  return c.transposed && ephost::cpu::is_deconv(c.weights, c.window.strides, c.window.dilations, c.groups);
+}
+
+// On loops of our own: null where they do not fit, or operands are broadcast.
+Kernel on_loops(Prepare& p, const Problem& c, const std::vector<Post>& posts) {
   const TensorPtr weights = p.constant(1);
-  if (!is_depthwise(c, posts) || weights == nullptr ||
-      (weights->data == nullptr && !has_depthwise_weights(weights))) {
-    return nullptr;
-  }
+  const bool alone = is_depthwise(c, posts),
+             by_products = is_deconv(c) && c.window.begin[0] >= 0 && c.window.begin.back() >= 0;
+  if (weights == nullptr || (!alone && !by_products)) return nullptr;
+  const bool packed = alone ? has_depthwise_weights(weights) : has_deconv_weights(weights, c.window.strides);
+  if (weights->data == nullptr && !packed) return nullptr;
   for (int i = kOperands; i < p.inputs(); ++i) {
     if (p.dims(i) != c.target) return nullptr;
   }
-  return depthwise(p, c.window, c.target, c.biased, posts, kOperands);
+  return alone ? depthwise(p, c.window, c.target, c.biased, posts, kOperands)
+               : deconv(p, c.window, c.target, c.biased, posts, kOperands);
 }
 
 Kernel conv(Prepare& p, const Problem& c) {
@@ -497,7 +508,7 @@ Kernel conv(Prepare& p, const Problem& c) {
     return [](const Args&) {};
   }
   if (p.type(0) == DType::kFloat) {
-    if (Kernel kernel = each_channel_alone(p, c, posts)) {
+    if (Kernel kernel = on_loops(p, c, posts)) {
       return kernel;
     }
     if (c.source.size() <= 5) {
@@ -559,6 +570,10 @@ void pack(const Node& node) {
   }
   if (is_depthwise(c, posts_of(node))) {
     depthwise_weights(w);
+    return;
+  }
+  if (is_deconv(c)) {
+    deconv_weights(w, c.window.strides);
     return;
   }
   c = turn(c);

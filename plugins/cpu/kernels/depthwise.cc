@@ -61,6 +61,7 @@ TensorPtr depthwise_original(const TensorPtr& constant) {
 
 Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased,
                  const std::vector<Post>& posts, int operands) {
+  p.method("lines");
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);

@@ -133,8 +133,10 @@ class Cpu:
         return found
 
 
-def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
-    """The operators that one run executes."""
+def traced(
+    cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path
+) -> list[dict[str, str]]:
+    """What the trace of a run tells of each operator that it executes: ``op_name``, ``method``, ..."""
     options = ephost.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(folder / "steps")
@@ -143,7 +145,12 @@ def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], fol
     session = ephost.InferenceSession(model.SerializeToString(), options)
     session.run(None, feeds)
     trace = json.loads(Path(session.end_profiling()).read_text())
-    return [event["args"]["op_name"] for event in trace if event.get("cat") == "Kernel"]
+    return [event["args"] for event in trace if event.get("cat") == "Kernel"]
+
+
+def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
+    """The operators that one run executes."""
+    return [args["op_name"] for args in traced(cpu, model, feeds, folder)]
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import NodeProto, helper
 
-from tests.plugins.cpu.conftest import Cpu
+from tests.plugins.cpu.conftest import Cpu, make_model, traced
 
 
 def _silu(x: str, y: str) -> list[NodeProto]:
@@ -123,3 +124,18 @@ def test_functions_of_very_large_numbers_stay_in_their_range(cpu_plugin: Cpu, op
         x = x[np.isfinite(x)]
         nodes = _silu("x", "y")
     cpu_plugin.check(nodes, {"x": x}, rtol=1e-6, atol=1e-35)
+
+
+@pytest.mark.parametrize(
+    ("group", "kernel", "silu", "lines"),
+    [(1, 5, False, True), (1, 3, True, True), (1, 3, False, False), (4, 3, False, True)],
+)
+def test_loops_are_used_where_they_are_quicker(
+    cpu_plugin: Cpu, tmp_path: Path, group: int, kernel: int, silu: bool, lines: bool
+) -> None:
+    conv = helper.make_node("Conv", ["x", "w"], ["c" if silu else "y"], group=16 // group)
+    feeds = {"x": _random(1, 16, 9, 9)}
+    nodes = [conv, *(_silu("c", "y") if silu else [])]
+    model = make_model(nodes, feeds, ["y"], {"w": _random(16, group, kernel, kernel)})
+    methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
+    assert methods == (["lines"] if lines else [None])

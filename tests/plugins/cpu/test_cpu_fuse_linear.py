@@ -1,16 +1,14 @@
 """What convolutions, batch normalisations and matrix products take in of the nodes around them."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import ephost
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu, make_model, steps_of
 
 N = helper.make_node
 
@@ -19,18 +17,9 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
+def operators(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
     """The operators that one run executes, without changes of layout."""
-    options = ephost.SessionOptions()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(folder / "steps")
-    options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_provider_for_devices([cpu.device], {})
-    session = ephost.InferenceSession(model.SerializeToString(), options)
-    session.run(None, feeds)
-    trace = json.loads(Path(session.end_profiling()).read_text())
-    found = [event["args"]["op_name"] for event in trace if event.get("cat") == "Kernel"]
-    return [op for op in found if op != "Reorder"]
+    return [op for op in steps_of(cpu, model, feeds, folder) if op != "Reorder"]
 
 
 def check(
@@ -48,7 +37,7 @@ def check(
         model = make_model(nodes, feeds, outputs, constants, opset, open_shapes)
         for found, expected in zip(cpu.run(model, feeds), cpu.run(model, feeds, fusion=0), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    assert steps_of(cpu, make_model(nodes, feeds, outputs, constants, opset), feeds, folder) == list(steps)
+    assert operators(cpu, make_model(nodes, feeds, outputs, constants, opset), feeds, folder) == list(steps)
 
 
 def batch_norm(channels: int) -> dict[str, np.ndarray]:

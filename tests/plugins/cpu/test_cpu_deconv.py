@@ -1,0 +1,105 @@
+"""Transposed convolutions in steps, which are products of matrices of the plugin's own."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model, traced
+
+
+def _random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("channels", [(4, 16), (5, 9), (16, 33)])
+@pytest.mark.parametrize("kernel", [(2, 2), (4, 4), (3, 5), (1, 3), (5,), (16,)])
+@pytest.mark.parametrize("steps", [2, 3, 8])
+def test_transposed_convolutions_in_steps(
+    cpu_plugin: Cpu, channels: tuple[int, int], kernel: tuple[int, ...], steps: int
+) -> None:
+    rank = len(kernel)
+    sizes = [(1, 1), (3, 7)] if rank == 2 else [(1,), (11,)]
+    for size, pads in itertools.product(sizes, ([0] * 2 * rank, [1] * 2 * rank, [2, *[0] * (2 * rank - 1)])):
+        out = [
+            (s - 1) * steps + k - pads[i] - pads[rank + i]
+            for i, (s, k) in enumerate(zip(size, kernel, strict=True))
+        ]
+        if min(out) < 1:
+            continue
+        node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[steps] * rank, pads=pads)
+        constants = {"w": _random(*channels, *kernel), "b": _random(channels[1])}
+        x = _random(2, channels[0], *size)
+        cpu_plugin.check(node, {"x": x}, constants=constants, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"strides": [2, 3], "output_padding": [1, 2]},
+        {"strides": [3, 1], "pads": [1, 0, 1, 2]},
+        {"strides": [1, 2], "pads": [0, 1, 0, 1]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        {"strides": [2, 2], "output_shape": [14, 17]},
+        {"strides": [4, 4], "pads": [1, 1, 0, 0]},
+    ],
+)
+def test_sizes_of_the_output(cpu_plugin: Cpu, attributes: dict[str, object]) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)
+    feeds = {"x": _random(1, 6, 7, 8)}
+    cpu_plugin.check_beside_onnxruntime(
+        node, feeds, constants={"w": _random(6, 18, 3, 3)}, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(1, 8, 500), (2, 8, 9, 30)])
+def test_threads_share_lines_and_parts_of_them(cpu_plugin: Cpu, threads: int, shape: tuple[int, ...]) -> None:
+    rank = len(shape) - 2
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[4] * rank, pads=[2] * 2 * rank)
+    cpu_plugin.check_beside_onnxruntime(
+        node,
+        {"x": _random(*shape)},
+        constants={"w": _random(8, 20, *[8] * rank)},
+        rtol=1e-4,
+        atol=1e-4,
+        intra_op_num_threads=threads,
+    )
+
+
+def test_deep_and_wide_products_are_done_in_blocks(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[5], pads=[2, 3])
+    feeds = {"x": _random(1, 300, 21)}
+    cpu_plugin.check_beside_onnxruntime(
+        node, feeds, constants={"w": _random(300, 70, 10)}, rtol=1e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("other", [(2, 16, 8, 6), (2, 16, 1, 1), (1, 1, 8, 6)])
+def test_what_follows_is_done_with_it(cpu_plugin: Cpu, other: tuple[int, ...]) -> None:
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["c"], strides=[2, 2]),
+        helper.make_node("Add", ["c", "z"], ["d"]),
+        helper.make_node("Sigmoid", ["d"], ["s"]),
+        helper.make_node("Mul", ["d", "s"], ["y"]),
+    ]
+    feeds = {"x": _random(2, 12, 4, 3), "z": _random(*other)}
+    cpu_plugin.check(nodes, feeds, constants={"w": _random(12, 16, 2, 2)}, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("strides", "group", "outputs", "products"), [(2, 1, 16, True), (1, 1, 16, False), (2, 8, 1, False)]
+)
+def test_only_steps_of_one_group_are_products(
+    cpu_plugin: Cpu, tmp_path: Path, strides: int, group: int, outputs: int, products: bool
+) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[strides] * 2, group=group)
+    feeds = {"x": _random(1, 8, 9, 9)}
+    model = make_model([node], feeds, ["y"], {"w": _random(8, outputs, 3, 3)})
+    methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
+    assert methods == (["products"] if products else [None])
