@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM: one matrix product for all inputs, then one for the state in each step, on oneDNN's
-// sgemm; what the cells do with it is here.
+// RNN, GRU and LSTM: one matrix product for all inputs, on oneDNN's sgemm, then one for the state in each
+// step, with packed weights if they are constant; what the cells do with it is here.
 #include <cstring>
 
 #include "../simd/simd.h"
@@ -98,6 +98,36 @@ std::vector<Activation> activations_of(const Node& node, size_t directions,
 
 enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
+// R in panels for products with the state: of each direction the gates that all cells multiply with the state
+// as it is, and the last gate of a GRU.
+struct Packed {
+  std::shared_ptr<void> memory;
+  size_t first = 0, direction = 0;  // Floats of the first part, and of both.
+};
+
+std::shared_ptr<Packed> pack(const TensorPtr& r, int64_t gates) {
+  const auto make = [&] {
+    if (r->data == nullptr) fail("a weight is gone before it was packed");
+    const Simd& table = simd();
+    const int64_t hidden = r->dims[2], first = (gates == 3 ? 2 : gates) * hidden, width = gates * hidden;
+    const auto size = [&](int64_t n) {
+      return static_cast<size_t>((n + table.panel - 1) / table.panel * table.panel * hidden);
+    };
+    auto packed = std::make_shared<Packed>();
+    packed->first = size(first);
+    packed->direction = packed->first + size(width - first);
+    packed->memory = allocate(static_cast<size_t>(r->dims[0]) * packed->direction * sizeof(float));
+    float* to = static_cast<float*>(packed->memory.get());
+    for (int64_t d = 0; d < r->dims[0]; ++d, to += packed->direction) {
+      const float* from = r->as<float>() + d * width * hidden;
+      table.gemm_pack(from, 1, hidden, hidden, first, to);
+      table.gemm_pack(from + first * hidden, 1, hidden, hidden, width - first, to + packed->first);
+    }
+    return packed;
+  };
+  return Prepare::packed<Packed>(r, "recurrent weights", make);
+}
+
 struct Network {
   int64_t gates = 1, directions = 1, steps = 0, batch = 0, inputs = 0, hidden = 0;
   bool forward_first = true;  // False: the only direction is backwards.
@@ -107,6 +137,7 @@ struct Network {
   bool linear_before_reset = false, input_forget = false;
   float clip = 0;  // 0: none
   std::vector<Activation> activations;
+  std::shared_ptr<Packed> packed;  // Null where R is no constant.
 
   int64_t width() const { return gates * hidden; }
   // Memory that one direction needs, in floats: what the inputs give; a step's gates; h, c and one more of
@@ -128,6 +159,9 @@ Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& ac
   const std::string direction = p.node.s("direction", "forward");
   p.expect(direction == "forward" || direction == "reverse" || direction == "bidirectional",
            "the direction is unknown");
+  if (const TensorPtr constant = p.constant(kR); constant != nullptr && count(r) > 0) {
+    n.packed = pack(constant, gates);
+  }
   n.forward_first = direction != "reverse";
   n.directions = direction == "bidirectional" ? 2 : 1;
   n.hidden = r[2];
@@ -174,8 +208,41 @@ void clip(const Network& n, float* x, int64_t count) {
 struct Memory {
   float *of_inputs, *gates, *h, *c, *extra, *bias;
   const float *r, *recurrent_bias, *peepholes;
+  const float* panels;  // Of R; null if it is not packed.
   const Activation* activations;
 };
+
+// c = beta * c + a * R^T for all gates but the last of a GRU, or for that: c has rows `ldc` apart, beta is 0
+// or 1.
+void add_recurrent(const Network& n, const Memory& m, bool last, const float* a, int beta, float* c,
+                   int64_t ldc) {
+  const int64_t h = n.hidden, before = last ? 2 * h : 0,
+                columns = last           ? h
+                          : n.gates == 3 ? 2 * h
+                                         : n.width();
+  if (m.panels == nullptr) {
+    add_product(n.batch, columns, h, a, m.r + before * h, static_cast<float>(beta), c, ldc);
+    return;
+  }
+  const int64_t panel = simd().panel, panels = (columns + panel - 1) / panel;
+  parallel_for(panels, std::max<int64_t>(1, 8 * kGrain / (n.batch * h * panel + 1)),
+               [&](int64_t i, int64_t end) {
+                 GemmBlock g{};
+                 g.m = n.batch;
+                 g.n = std::min(columns, end * panel) - i * panel;
+                 g.k = h;
+                 g.a = a;
+                 g.a_row = h;
+                 g.a_step = 1;
+                 g.b = m.panels + (last ? n.packed->first : 0) + i * panel * h;
+                 g.b_step = panel;
+                 g.b_panel = panel * h;
+                 g.c = c + i * panel;
+                 g.c_row = ldc;
+                 g.accumulate = beta != 0;
+                 simd().gemm(g);
+               });
+}
 
 // `cell(memory, rows)` turns the products of a step into the new state: memory.gates holds those of the
 // inputs and, but for GRUs, of the state; rows[b] is false for sequences that have ended, whose state is to
@@ -191,6 +258,9 @@ void run_direction(const Network& n, int64_t d, const Args& args, const Cell& ce
   m.extra = m.c + n.state();
   m.bias = m.extra + n.state();
   m.r = args.in<float>(kR) + d * width * hidden;
+  m.panels = n.packed == nullptr ? nullptr
+                                 : static_cast<const float*>(n.packed->memory.get()) +
+                                       static_cast<size_t>(d) * n.packed->direction;
   m.recurrent_bias = n.biased ? args.in<float>(kB) + (2 * d + 1) * width : nullptr;
   m.peepholes = n.peepholes ? args.in<float>(kPeepholes) + d * 3 * hidden : nullptr;
   m.activations = n.activations.data() + d * static_cast<int64_t>(n.activations.size()) / n.directions;
@@ -279,7 +349,7 @@ Kernel rnn(Prepare& p) {
   const Network n = network_of(p, 1, {"Tanh"});
   return run_network(n, p.threads(), [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden;
-    add_product(net.batch, h, h, m.h, m.r, 1, m.gates, h);
+    add_recurrent(net, m, false, m.h, 1, m.gates, h);
     clip(net, m.gates, net.batch * h);
     m.activations[0].apply(m.gates, net.batch * h);
     for (int64_t b = 0; b < net.batch; ++b) {
@@ -294,14 +364,13 @@ Kernel gru(Prepare& p) {
   n.linear_before_reset = p.node.i("linear_before_reset", 0) != 0;
   return run_network(n, p.threads(), [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden, width = 3 * h;
-    const float* last = m.r + 2 * h * h;
-    add_product(net.batch, 2 * h, h, m.h, m.r, 1, m.gates, width);
+    add_recurrent(net, m, false, m.h, 1, m.gates, width);
     for (int64_t b = 0; b < net.batch; ++b) {
       clip(net, m.gates + b * width, 2 * h);
       m.activations[0].apply(m.gates + b * width, 2 * h);
     }
     if (net.linear_before_reset) {
-      add_product(net.batch, h, h, m.h, last, 0, m.extra, h);
+      add_recurrent(net, m, true, m.h, 0, m.extra, h);
       for (int64_t b = 0; b < net.batch; ++b) {
         float *gates = m.gates + b * width, *product = m.extra + b * h;
         for (int64_t i = 0; i < h; ++i) {
@@ -313,7 +382,7 @@ Kernel gru(Prepare& p) {
       for (int64_t b = 0; b < net.batch; ++b) {
         for (int64_t i = 0; i < h; ++i) m.extra[b * h + i] = m.gates[b * width + h + i] * m.h[b * h + i];
       }
-      add_product(net.batch, h, h, m.extra, last, 1, m.gates + 2 * h, width);
+      add_recurrent(net, m, true, m.extra, 1, m.gates + 2 * h, width);
     }
     for (int64_t b = 0; b < net.batch; ++b) {
       float *gates = m.gates + b * width, *made = gates + 2 * h, *state = m.h + b * h;
@@ -343,7 +412,7 @@ Kernel lstm(Prepare& p) {
   }
   return run_network(n, p.threads(), [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden, width = 4 * h;
-    add_product(net.batch, width, h, m.h, m.r, 1, m.gates, width);
+    add_recurrent(net, m, false, m.h, 1, m.gates, width);
     for (int64_t b = 0; b < net.batch; ++b) {
       if (!rows[static_cast<size_t>(b)]) {
         continue;
