@@ -6,7 +6,6 @@
 #include "int8_conv.h"
 
 #include <cstring>
-#include <utility>
 
 #include "int8_winograd.h"
 #include "kernels.h"
@@ -218,7 +217,7 @@ struct Output {
   int64_t outputs = 1;
   int32_t* sums = nullptr;
   uint8_t* bytes = nullptr;
-  Quantized::Bytes as{};  // Without a bias, which is in the sums.
+  Quantized::Bytes as{};
 
   Quantized::Bytes from(int64_t channel) const {
     Quantized::Bytes here = as;
@@ -357,24 +356,24 @@ Kernel qlinear_conv(Prepare& p) {
            "scales or bias do not fit the channels");
   p.out(0, to, c.out, Layout::kChannelsLast);
   // Sums to bytes; the vector is where the scales lie.
-  const auto as_bytes = [to, w_scales, biased](const Args& args, std::vector<float>* scales) {
+  const auto as_bytes = [to, w_scales](const Args& args, std::vector<float>* scales) {
     const float x_scale = *args.in<float>(1), y_scale = *args.in<float>(6);
     for (int64_t i = 0; i < w_scales; ++i) scales->push_back(x_scale * args.in<float>(4)[i] / y_scale);
-    return Quantized::Bytes{biased ? args.in<int32_t>(8) : nullptr, scales->data(), w_scales == 1 ? 0 : 1,
-                            zero_of(to, args.in<void>(7)),          lowest(to),     highest(to)};
+    return Quantized::Bytes{scales->data(), w_scales == 1 ? 0 : 1, zero_of(to, args.in<void>(7)), lowest(to),
+                            highest(to)};
   };
+  const auto bias_of = [biased](const Args& args) { return biased ? args.in<int32_t>(8) : nullptr; };
   if (c.depthwise()) {
-    return [as_bytes, depthwise = Depthwise(p, c)](const Args& args) {
+    return [as_bytes, bias_of, depthwise = Depthwise(p, c)](const Args& args) {
       std::vector<float> scales;
-      depthwise.run(args, as_bytes(args, &scales), args.out<uint8_t>(0));
+      depthwise.run(args, as_bytes(args, &scales), bias_of(args), args.out<uint8_t>(0));
     };
   }
   const Plan plan = plan_of(p, c);
-  return [plan, as_bytes, outputs](const Args& args) {
+  return [plan, as_bytes, bias_of, outputs](const Args& args) {
     std::vector<float> scales;
-    Quantized::Bytes as = as_bytes(args, &scales);
-    const int32_t* bias = std::exchange(as.bias, nullptr);
-    run(plan, args, bias, {.outputs = outputs, .bytes = args.out<uint8_t>(0), .as = as});
+    run(plan, args, bias_of(args),
+        {.outputs = outputs, .bytes = args.out<uint8_t>(0), .as = as_bytes(args, &scales)});
   };
 }
 

@@ -79,15 +79,16 @@ class Depthwise {
  public:
   // Has the input's channels brought to the end, and asks for scratch memory.
   Depthwise(Prepare& p, const Convolution& of);
-  // Computes bytes; `as` has one scale, or one for each channel.
-  void run(const Args& args, const Quantized::Bytes& as, uint8_t* out) const;
+  // Computes bytes; `as` has one scale, or one for each channel. `bias` may be null.
+  void run(const Args& args, const Quantized::Bytes& as, const int32_t* bias, uint8_t* out) const;
   // Computes the sums.
   void run(const Args& args, int32_t* out) const;
 
  private:
   struct Weights;
   std::shared_ptr<Weights> pack(const void* weights, const void* zero) const;
-  void compute(const Args& args, const Quantized::Bytes* as, uint8_t* y, int32_t* sums) const;
+  void compute(const Args& args, const Quantized::Bytes* as, const int32_t* bias, uint8_t* y,
+               int32_t* sums) const;
 
   Convolution c_;
   Geometry geometry_;

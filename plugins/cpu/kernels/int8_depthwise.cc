@@ -95,12 +95,13 @@ std::shared_ptr<Depthwise::Weights> Depthwise::pack(const void* weights, const v
   return made;
 }
 
-void Depthwise::run(const Args& args, const Quantized::Bytes& as, uint8_t* out) const {
-  compute(args, &as, out, nullptr);
+void Depthwise::run(const Args& args, const Quantized::Bytes& as, const int32_t* bias, uint8_t* out) const {
+  compute(args, &as, bias, out, nullptr);
 }
-void Depthwise::run(const Args& args, int32_t* out) const { compute(args, nullptr, nullptr, out); }
+void Depthwise::run(const Args& args, int32_t* out) const { compute(args, nullptr, nullptr, nullptr, out); }
 
-void Depthwise::compute(const Args& args, const Quantized::Bytes* as, uint8_t* y, int32_t* sums) const {
+void Depthwise::compute(const Args& args, const Quantized::Bytes* as, const int32_t* bias, uint8_t* y,
+                        int32_t* sums) const {
   const Convolution& c = c_;
   const Geometry& g = geometry_;
   const bool is_signed = c.x_type == DType::kInt8;
@@ -127,9 +128,8 @@ void Depthwise::compute(const Args& args, const Quantized::Bytes* as, uint8_t* y
     start[i] = -point * weights->sums[static_cast<size_t>(i)];
     scales[i] = 0;
     if (as == nullptr || channel < 0) continue;
-    if (as->bias != nullptr) {
-      start[i] =
-          static_cast<int32_t>(static_cast<uint32_t>(start[i]) + static_cast<uint32_t>(as->bias[channel]));
+    if (bias != nullptr) {
+      start[i] = static_cast<int32_t>(static_cast<uint32_t>(start[i]) + static_cast<uint32_t>(bias[channel]));
     }
     scales[i] = as->scale[as->step * channel];
   }

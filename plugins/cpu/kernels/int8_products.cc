@@ -199,8 +199,7 @@ Kernel qlinear_matmul(Prepare& p) {
     run_product(f, args.in<void>(0), a_type, args.in<void>(2), nullptr, args,
                 [&](int64_t element, int64_t, int64_t column, int64_t n, int32_t* sums) {
                   simd().quantized.to_bytes(
-                      sums, 0, 1, n,
-                      {nullptr, scales.data() + step * column, step, zero, lowest(to), highest(to)},
+                      sums, 0, 1, n, {scales.data() + step * column, step, zero, lowest(to), highest(to)},
                       out + element, 0);
                 });
   };
@@ -278,8 +277,7 @@ Kernel qgemm(Prepare& p) {
                 [&](int64_t element, int64_t, int64_t column, int64_t n, int32_t* sums) {
                   if (quantized) {
                     simd().quantized.to_bytes(
-                        sums, 0, 1, n,
-                        {nullptr, scales.data() + step * column, step, zero, lowest(to), highest(to)},
+                        sums, 0, 1, n, {scales.data() + step * column, step, zero, lowest(to), highest(to)},
                         args.out<uint8_t>(0) + element, 0);
                   } else {
                     simd().quantized.to_float(sums, n, 1, scales.data() + step * column, step, nullptr,

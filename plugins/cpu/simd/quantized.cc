@@ -122,17 +122,6 @@ void quantize(const float* x, int64_t n, float scale, int zero, int low, int hig
   }
 }
 
-template <typename T>
-inline void dequantize(const T* x, int64_t n, float scale, int zero, float* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<int32_t>(x[i]) - zero) * scale;
-}
-void dequantize_unsigned(const uint8_t* x, int64_t n, float scale, int zero, float* y) {
-  dequantize(x, n, scale, zero, y);
-}
-void dequantize_signed(const int8_t* x, int64_t n, float scale, int zero, float* y) {
-  dequantize(x, n, scale, zero, y);
-}
-
 }  // namespace
 
 void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Quantized::Bytes& as,
@@ -160,10 +149,7 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
     // Sums of eight columns as rounded numbers. What is too large for an integer stays large, and packing
     // limits all.
     const auto eight = [&](int64_t at) {
-      __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
-      if (as.bias != nullptr) {
-        sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(as.bias + at)));
-      }
+      const __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at));
       const __m256 scale = as.step == 0 ? one : _mm256_loadu_ps(as.scale + at);
       return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale), large));
     };
@@ -183,8 +169,7 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
     }
 #endif
     for (; i < n; ++i) {
-      const int32_t sum = row[i] + (as.bias == nullptr ? 0 : as.bias[i]);
-      const float value = static_cast<float>(sum) * as.scale[as.step * i];
+      const float value = static_cast<float>(row[i]) * as.scale[as.step * i];
       to[i] = static_cast<uint8_t>(limited(value, least, most) + as.zero);
     }
   }
@@ -224,8 +209,6 @@ void fill_quantized(Quantized* table) {
   table->total_wide = total_wide;
   table->range = range;
   table->quantize = quantize;
-  table->dequantize_unsigned = dequantize_unsigned;
-  table->dequantize_signed = dequantize_signed;
   table->to_bytes = to_bytes;
   table->subtract = subtract;
   table->to_float = to_float;

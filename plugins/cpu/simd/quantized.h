@@ -21,11 +21,9 @@ namespace ephost::cpu {
 inline constexpr int kRows = 6, kColumns = 16;  // Of a tile.
 
 struct Quantized {
-  // How sums become bytes: (sums + bias) * scale, rounded, plus the zero point, and limited to the byte's
-  // type, whose limits `low` and `high` are. `bias` may be null; `step` is 0 where one scale holds for all
-  // columns, else 1; also below.
+  // How sums become bytes: sums * scale, rounded, plus the zero point, and limited to the byte's type, whose
+  // limits `low` and `high` are. `step` is 0 where one scale holds for all columns, else 1; also below.
   struct Bytes {
-    const int32_t* bias;
     const float* scale;
     int step, zero, low, high;
   };
@@ -66,9 +64,6 @@ struct Quantized {
   void (*range)(const float* x, int64_t n, float* low, float* high);
   // QuantizeLinear to a byte, with the limits of its type.
   void (*quantize)(const float* x, int64_t n, float scale, int zero, int low, int high, uint8_t* y);
-  // (x - zero) * scale
-  void (*dequantize_unsigned)(const uint8_t* x, int64_t n, float scale, int zero, float* y);
-  void (*dequantize_signed)(const int8_t* x, int64_t n, float scale, int zero, float* y);
   // Row by row.
   void (*to_bytes)(const int32_t* sums, int64_t stride, int rows, int64_t n, const Bytes& as, uint8_t* y,
                    int64_t y_stride);

@@ -15,16 +15,13 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
 
 #ifdef __AVX2__
 
-// For kColumns columns, whose scales and biases stay in registers.
+// For kColumns columns, whose scales stay in registers.
 class ToBytes {
  public:
   explicit ToBytes(const Quantized::Bytes& as)
       : is_signed_(as.low < 0), zero_(_mm256_set1_epi16(static_cast<int16_t>(as.zero))) {
     for (int half = 0; half < 2; ++half) {
       scale_[half] = as.step == 0 ? _mm256_set1_ps(as.scale[0]) : _mm256_loadu_ps(as.scale + 8 * half);
-      bias_[half] = as.bias == nullptr
-                        ? _mm256_setzero_si256()
-                        : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(as.bias + 8 * half));
     }
   }
   // Of one row.
@@ -40,12 +37,12 @@ class ToBytes {
  private:
   // What is too large for an integer stays large, and packing limits all.
   __m256i rounded(__m256i sums, int half) const {
-    const __m256 all = _mm256_cvtepi32_ps(_mm256_add_epi32(sums, bias_[half]));
+    const __m256 all = _mm256_cvtepi32_ps(sums);
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_mul_ps(all, scale_[half]), _mm256_set1_ps(1e9f)));
   }
 
   bool is_signed_;
-  __m256i zero_, bias_[2];
+  __m256i zero_;
   __m256 scale_[2];
 };
 
