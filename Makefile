@@ -5,8 +5,11 @@
 #   make test-gpu  the tests that need an NVIDIA GPU; without one each is skipped, with the reason
 #   make vendor-report  that, and how a sample of ONNX's node tests does on vendors' plugins in both hosts, in
 #                  build/develop/vendor-report (report.md, report.json)
+#   make bench     that, and measurements beside onnxruntime, kept in bench/results; BENCH="calls opening" takes some
+#   make results   the tables and plots of the documents, made from bench/results
 #   make lint      that, and what the sources are held to besides the tests
-#   make docs      the documentation as a site, with the API reference, in site/
+#   make wheel     a wheel in dist/ with all that it needs, for Linux systems as new as this one; WHEEL_ARGS are pip's
+#   make docs      the documentation as a site, with the API reference, in site/; DOCS=serve shows it at localhost:8000
 #   make clean     removes what these made
 PYTHON ?= python3
 VENV ?= .venv
@@ -28,7 +31,7 @@ ifeq ($(shell uname -sm),Linux x86_64)
 BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
 endif
 
-.PHONY: develop demo test test-gpu lint docs clean vendor-report
+.PHONY: develop demo test test-gpu lint docs clean vendor-report bench results wheel
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON $(CMAKE_ARGS)
@@ -60,12 +63,41 @@ vendor-report: develop
 	python -m tests.vendor.report $(BUILD)/vendor-report --vendor none --vendor nxrt --vendor ggml --every 6 \
 	  || [ $$? -eq 1 ]
 
+# Each of them is a script with options of its own; docs/performance.md says what each measures. MODELS is a folder that
+# bench/export_models.py has filled, if any.
+BENCH ?= imports calls io_binding opening event_loop cpu nbits scaling vendor_runs
+MODELS ?=
+models := $(if $(MODELS),--models $(MODELS))
+bench: develop $(BENCH:%=bench-%)
+
+bench-%: develop
+	python bench/$*.py --save
+bench-cpu: develop
+	python bench/cpu.py $(models) --save
+bench-scaling: develop
+	python bench/cpu.py $(models) --scaling --seconds 1 --save
+bench-vendor_runs: develop
+	python bench/vendor_runs.py --vendor nxrt --save
+
+results: develop
+	python bench/make_documents.py
+
 lint: develop
 	.ci/lint $(BUILD)
 
+# auditwheel looks which versions of glibc and libstdc++ are needed, names the wheel by the oldest Linux that has
+# them, and puts libgomp into it, which oneDNN's library is linked to. (The plugin's own functions take the place of
+# libgomp's, but the loader wants to see it, and small systems do not have it.)
+DIST ?= dist
+WHEEL_ARGS ?=
+wheel: $(VENV)/.installed
+	rm -rf build/wheel && mkdir -p build/wheel
+	python -m pip wheel --quiet --no-deps --wheel-dir build/wheel $(WHEEL_ARGS) .
+	python -m auditwheel repair --wheel-dir $(DIST) build/wheel/ephost-*.whl
+
 # NO_MKDOCS_2_WARNING: mkdocs-material speaks of its successor in every build.
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 python -m mkdocs $(if $(filter serve,$(DOCS)),serve,build --strict --quiet)
 
 $(VENV)/.docs: docs/requirements.txt | $(VENV)/.installed
 	python -m pip install --quiet -r docs/requirements.txt

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
 import time
@@ -22,14 +21,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+from harness.machine import ROOT
+from harness.results import begin
 from onnx import TensorProto, helper
 
-SOURCE = Path(__file__).resolve().parent.parent / "host"
-if SOURCE.is_dir():
-    sys.path.insert(0, str(SOURCE))
-
-import ephost  # noqa: E402
-from ephost.plugins import sample_kernels  # noqa: E402
+sys.path.insert(0, str(ROOT / "host"))
+import ephost
+from ephost.plugins import sample_kernels
 
 LIMIT = 5.0  # milliseconds
 AT_ONCE = 64
@@ -133,11 +131,13 @@ def main() -> int:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--each", type=int, default=20, help="requests of each task (%(default)s)")
+    parser.add_argument("--save", action="store_true", help="keep the figures in bench/results")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a step takes 5 ms or more")
     options = parser.parse_args()
     ephost.register_execution_provider_library("bundled", sample_kernels.get_library_path())
-    rows = [
+    kept = begin("event_loop")
+    rows = kept.rows = [
         measure("short runs", 16, 1, options.each),
         measure("long runs", 256, 4, max(options.each // 10, 1)),
     ]
@@ -151,7 +151,9 @@ def main() -> int:
             f"{row['pause_longest_spinning_ms']:.2f} ms with threads that spin in Python"
         )
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=2) + "\n")
+        kept.write(Path(options.json))
+    if options.save:
+        kept.keep()
     worst = max(row["step_processor_longest_ms"] for row in rows)
     return 1 if options.check and worst >= LIMIT else 0
 

@@ -1,52 +1,51 @@
-"""`import ephost` and `import onnxruntime`, each in a fresh process, in turns."""
+"""`import ephost` and `import onnxruntime`, each in a fresh process, in turns.
+
+Both may keep compiled modules, as installed packages have them, whatever PYTHONDONTWRITEBYTECODE says.
+"""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from statistics import median
 
-from side_by_side import HOSTS, SOURCE, Row, arguments, report, temporary_folder
+from harness.report import Row, arguments, report, temporary_folder
+from harness.results import begin
+from harness.sides import Side, sides
 
 _SCRIPT = """
 import sys, time
-sys.path.insert(0, {source!r})
 start = time.perf_counter()
 import {module}
 print(time.perf_counter() - start)
 """
 
 
-def import_time(module: str, cache: Path) -> float:
+def import_time(side: Side, cache: Path) -> float:
     """Seconds that the import takes in a new interpreter, which keeps compiled modules in ``cache``."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(cache)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    script = _SCRIPT.format(source=str(SOURCE), module=module)
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True, env=environment
-    )
+    environment = {**side.environment(), "PYTHONPYCACHEPREFIX": str(cache)}
+    command = [sys.executable, "-c", _SCRIPT.format(module=side.module)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return float(done.stdout)
 
 
 def main() -> int:
     """Measure and report."""
     options = arguments(__doc__, rounds=30)
-    samples: dict[str, list[float]] = {host: [] for host in HOSTS}
+    both = sides(options.against)
+    kept = begin("imports")
+    samples: dict[str, list[float]] = {side.name: [] for side in both}
     with temporary_folder() as cache:
-        runs = [(host, partial(import_time, host, cache)) for host in HOSTS]
-        for _ in range(3):  # the first of them compiles
-            for _, run in runs:
-                run()
+        for side in both * 3:  # the first of them compiles
+            import_time(side, cache)
+        order = list(both)
         for _ in range(options.rounds):
-            for host, run in runs:
-                samples[host].append(run())
-            runs.reverse()
-    return report(
-        [Row("import", **{host: median(times) for host, times in samples.items()}, limit=1.0)], options
-    )
+            for side in order:
+                samples[side.name].append(import_time(side, cache))
+            order.reverse()
+    times = [median(samples[side.name]) for side in both]
+    return report(kept, [Row("import, numpy's included", *times, limit=1.0)], both, options)
 
 
 if __name__ == "__main__":

@@ -7,44 +7,37 @@ back. Values are bound once; a run reads them where they are, and writes where t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import nxrt_ep_cpu
-from side_by_side import HOSTS, Hosts, Row, adds, arguments, interleave, report, temporary_folder
+from harness.models import adds
+from harness.report import Row, arguments, note, report, temporary_folder, wanted
+from harness.results import begin
+from harness.sides import Host, in_turns, sides
 
 LIMIT = 0.7
 INPUTS = (1, 4, 16)
 
 
-def bound_run(module: Any, session: Any, inputs: int) -> Callable[[], None]:
-    """A run of the session on values that are bound already."""
-    binding = session.io_binding()
-    for at in range(inputs):
-        value = module.OrtValue.ortvalue_from_numpy(np.ones(1, np.float32))
-        binding.bind_ortvalue_input(f"x{at}", value)
-    binding.bind_ortvalue_output("y", module.OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32)))
-    return lambda: session.run_with_iobinding(binding)
-
-
 def main() -> int:
     """Measure and report."""
-    options = arguments(__doc__, rounds=300)
-    with temporary_folder() as folder:
-        hosts = Hosts(folder, {"nxrt": nxrt_ep_cpu.get_library_path()})
-        rows = []
+    options = arguments(__doc__, rounds=25)
+    both = sides(options.against)
+    kept = begin("io_binding")
+    rows = []
+    with temporary_folder() as folder, Host(both[0]) as one, Host(both[1]) as other:
+        hosts = (one, other)
+        for host in hosts:
+            host("register", name="nxrt", path=nxrt_ep_cpu.get_library_path())
         for inputs in INPUTS:
-            name = f"{inputs} bound inputs"
-            if options.only not in name:
+            name = f"{inputs} bound inputs" if inputs > 1 else "1 bound input"
+            if not wanted(name, options):
                 continue
+            note(f"{name} ...")
             model = adds(folder, f"in{inputs}", inputs=inputs)
-            timed = {}
-            for host in HOSTS:
-                module = hosts.modules[host]
-                timed[host] = bound_run(module, hosts.open(host, model, "nxrt"), inputs)
-            rows.append(Row(name, **interleave(timed, options.rounds, 100), limit=LIMIT))
-        return report(rows, options)
+            for host in hosts:
+                host("prepare_bound", model=model, plugin="nxrt")
+            rows.append(Row(name, *in_turns(hosts, "run", rounds=options.rounds, calls=100), limit=LIMIT))
+    return report(kept, rows, both, options)
 
 
 if __name__ == "__main__":

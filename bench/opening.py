@@ -1,66 +1,54 @@
-"""Opening a session, and registering a library, in either host: warm process, default options."""
+"""Opening a session, and registering a library, in either host: warm process, default options.
+
+python bench/opening.py [--save]                beside onnxruntime
+python bench/opening.py --against CHECKOUT      beside another commit of ephost
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import nxrt_ep_cpu
-from side_by_side import (
-    HOSTS,
-    Hosts,
-    Row,
-    adds,
-    arguments,
-    copy_library,
-    interleave,
-    package_models,
-    report,
-    temporary_folder,
-)
+from harness.models import adds, package_models
+from harness.report import Row, arguments, note, report, temporary_folder, wanted
+from harness.results import begin
+from harness.sides import Host, in_turns, sides
 
 
 def main() -> int:
     """Measure and report."""
     options = arguments(__doc__, rounds=15)
-    with temporary_folder() as folder:
-        import ephost.plugins.sample_kernels as sample_kernels
-
-        nxrt = nxrt_ep_cpu.get_library_path()
-        hosts = Hosts(folder, {"nxrt": nxrt, "sample_kernels": sample_kernels.get_library_path()})
+    both = sides(options.against)
+    kept = begin("opening")
+    nxrt = nxrt_ep_cpu.get_library_path()
+    rows = []
+    with temporary_folder() as folder, Host(both[0]) as one, Host(both[1]) as other:
+        hosts = (one, other)
+        for host in hosts:
+            host("register", name="nxrt", path=nxrt)
+            host("register", name="sample_kernels", path=host.side.bundled("sample_kernels"))
         chain = adds(folder, "chain", nodes=1000)
         cases = [
             ("one node on nxrt", adds(folder, "one"), "nxrt", 10, 1.0),
-            ("chain of 1,000 Adds on nxrt", chain, "nxrt", 1, 1.0),
-            ("chain of 1,000 Adds on sample_kernels", chain, "sample_kernels", 1, None),
+            ("1,000 Adds on nxrt", chain, "nxrt", 1, 1.0),
+            ("1,000 Adds on sample_kernels", chain, "sample_kernels", 1, None),
         ]
         for name, path in package_models("rapidocr_onnxruntime").items():
             cases.append((f"{name} on nxrt", path, "nxrt", 1, 1.0))
-        rows = []
-        for name, model, plugin, more, limit in cases:
-            if options.only in name:
-                timed = {host: _opening(hosts, host, model, plugin) for host in HOSTS}
-                rows.append(Row(name, **interleave(timed, options.rounds * more), limit=limit))
-        if options.only in "registering and unregistering nxrt":
-            timed = {
-                host: _registering(module, copy_library(nxrt, folder / f"again-{host}"))
-                for host, module in hosts.modules.items()
-            }
-            rows.append(Row("registering and unregistering nxrt", **interleave(timed, options.rounds * 3)))
-        return report(rows, options)
-
-
-def _opening(hosts: Hosts, host: str, model: str, plugin: str) -> Callable[[], Any]:
-    return lambda: hosts.open(host, model, plugin)
-
-
-def _registering(module: Any, library: str) -> Callable[[], None]:
-    def once() -> None:
-        module.register_execution_provider_library("again", library)
-        module.unregister_execution_provider_library("again")
-
-    return once
+        for name, model, plugin, samples, limit in cases:
+            if wanted(name, options):
+                note(f"{name} ...")
+                asked = {"model": model, "plugin": plugin, "samples": samples}
+                rows.append(Row(name, *in_turns(hosts, "open", rounds=options.rounds, **asked), limit=limit))
+    name = "registering and unregistering sample_kernels"
+    if wanted(name, options):
+        note(f"{name} ...")
+        # In processes where it is not registered yet.
+        with Host(both[0]) as one, Host(both[1]) as other:
+            own = [{"path": host.side.bundled("sample_kernels")} for host in (one, other)]
+            times = in_turns((one, other), "come_and_go", rounds=options.rounds, each=own, samples=10)
+            rows.append(Row(name, *times))
+    return report(kept, rows, both, options)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ the time around ``run`` less that of the plugin's steps and of copies to and fro
 profile. What is left out is named: a plugin that is not installed, and a model that a host cannot run on it,
 or not in the time that ``--limit`` gives.
 
-    python bench/vendor_runs.py                      every model on nxrt, ggml, QNN, OpenVINO and WebGPU
+    python bench/vendor_runs.py --vendor nxrt [--save]   every model on one plugin
+    python bench/vendor_runs.py                      the same on nxrt, ggml, QNN, OpenVINO and WebGPU
     python bench/vendor_runs.py --only "on nxrt"     what has this in its name
     python bench/vendor_runs.py --share              the host's share of a run on each of them
 """
@@ -26,15 +27,19 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
-from side_by_side import HOSTS, PAUSE, SOURCE, Row, adds, arguments, report, temporary_folder
+from harness.machine import ROOT
+from harness.models import adds
+from harness.report import checked, common, geometric_mean, note, temporary_folder, wanted
+from harness.results import begin
+from harness.sides import HOSTS, PAUSE
 
-sys.path.insert(0, str(SOURCE.parent / "tests" / "vendor"))
-from real_models import feeds_for, models, prepare
-from vendors import VENDORS
+sys.path[:0] = [str(ROOT / "host"), str(ROOT / "tests" / "vendor")]
+from real_models import feeds_for, models, prepare  # noqa: E402
+from vendors import VENDORS  # noqa: E402
 
 _COMPARED = ("nxrt", "ggml", "qnn")  # in onnxruntime too
 _SHARED = ("openvino", "webgpu")  # where onnxruntime lists no device
@@ -43,7 +48,6 @@ _SLOW = 2.0  # seconds from which on a run is not repeated just to warm up
 _ONCE = 20.0  # seconds from which on the first run, which both hosts do at once, is the measurement
 _BUDGET = 60.0  # seconds after which no further round begins
 _MOST_OF_A_RUN = 0.02  # that the host may take
-_PROCESSOR = ", processor time"
 
 
 def opened(host: str, vendor_name: str, model: str, *, profile: bool = False) -> tuple[Any, Any]:
@@ -206,61 +210,83 @@ def _answer(worker: subprocess.Popen[str], word: str) -> str | None:
 
 def main() -> int:
     """Measure and report."""
-    options = arguments(__doc__, 9, _more_arguments)
-    rows: dict[str, list[Row]] = {}
-    shares = []
-    left_out = []
+    options = _options()
+    status = 0
     with temporary_folder() as folder:
-        found = {"one": adds(folder, "one"), **{n: str(p) for n, p in models().items()}}
-        for vendor in (*_COMPARED, *_SHARED):
+        found = {"one node": adds(folder, "one"), **{n: str(p) for n, p in models().items()}}
+        for vendor in options.vendor or (*_COMPARED, *_SHARED):
+            kept = begin(f"vendor_runs-{vendor}")
             if missing := VENDORS[vendor].missing():
-                left_out.append(f"{vendor}: {missing}")
+                note(f"{vendor}: {missing}")
                 continue
             for name, path in found.items():
-                label = f"{name} on {vendor}"
-                if options.only not in label:
-                    continue
-                print(label, "...", file=sys.stderr, flush=True)
-                model = str(prepare(name, Path(path), folder))
-                try:
-                    if vendor in _COMPARED and not options.share:
-                        timed, count = compared(vendor, model, folder, options.rounds, options.limit)
-                        wall = Row(label, *(timed[host].wall for host in HOSTS), limit=1.0)
-                        processor = Row(label + _PROCESSOR, *(timed[host].processor for host in HOSTS))
-                        rows.setdefault(vendor, []).extend((wall, processor))
-                        said = f"{wall.ratio:.3f}, of processor time {processor.ratio:.3f}"
-                        said += f"; {wall.ephost:.3g} s, medians of {count}"
-                    else:
-                        run, host = _share(vendor, model, options.rounds, options.limit)
-                        shares.append((label, run, host))
-                        said = f"the host's share is {host * 1e6:.1f} us of {run:.3g} s"
-                    print(f"    {said}", file=sys.stderr, flush=True)
-                except (RuntimeError, AssertionError, subprocess.SubprocessError) as error:
-                    left_out.append(f"{label}: {str(error).strip().splitlines()[0]}")
-                    print(f"    {left_out[-1]}", file=sys.stderr, flush=True)
-    status = report([row for some in rows.values() for row in some], options)
-    for vendor, some in rows.items():
-        for what, its in (("", some[::2]), (_PROCESSOR, some[1::2])):
-            mean = geometric_mean(row.ratio for row in its)
-            print(f"geometric mean on {vendor}{what}: {mean:.3f} ({len(its)} models)")
-    for label, run, host in shares:
-        above = "  above" if host / run > _MOST_OF_A_RUN else ""
-        part = f"{host * 1e6:7.1f} us of it: {host / run:.2%}"
-        print(f"{label:34}  run {run * 1e3:9.2f} ms, the host {part}{above}")
-        status |= int(options.check and bool(above))
-    for line in left_out:
-        print(f"left out: {line}")
-    if options.json and shares:
-        path = Path(options.json)
-        told = json.loads(path.read_text())
-        told["shares"] = [{"name": n, "run": r, "host": h, "share": h / r} for n, r, h in shares]
-        path.write_text(json.dumps(told, indent=2) + "\n")
-    return status
+                if wanted(f"{name} on {vendor}", options):
+                    note(f"{name} on {vendor} ...")
+                    model = str(prepare(name, Path(path), folder))
+                    kept.rows.append(_row(vendor, name, model, folder, options))
+                    note("    " + _said(kept.rows[-1]))
+            status |= _finish(vendor, kept.rows, options)
+            if options.json:
+                kept.write(Path(options.json).with_stem(f"{Path(options.json).stem}-{vendor}"))
+            if options.save:
+                kept.keep()
+    return status if options.check else 0
 
 
-def _more_arguments(parser: argparse.ArgumentParser) -> None:
+def _row(vendor: str, name: str, model: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """What is found of a model on a plugin: seconds, or why there are none."""
+    try:
+        if vendor in _COMPARED and not options.share:
+            timed, count = compared(vendor, model, folder, options.rounds, options.limit)
+            wall = {host: timed[host].wall for host in HOSTS}
+            return {
+                "name": name,
+                **wall,
+                "processor_time": [timed[host].processor for host in HOSTS],
+                "measurements": count,
+            }
+        run, host = _share(vendor, model, options.rounds, options.limit)
+        return {"name": name, "run": run, "host": host}
+    except (RuntimeError, AssertionError, subprocess.SubprocessError) as error:
+        return {"name": name, "left_out": str(error).strip().splitlines()[0]}
+
+
+def _said(row: dict[str, Any]) -> str:
+    if "left_out" in row:
+        return f"left out: {row['left_out']}"
+    if "host" in row:
+        return f"the host's share is {row['host'] * 1e6:.1f} us of {row['run']:.3g} s"
+    ratio = row["ephost"] / row["onnxruntime"]
+    there, here = row["processor_time"]
+    times = f"{ratio:.3f}, of processor time {here / there:.3f}"
+    return f"{times}; {row['ephost']:.3g} s, medians of {row['measurements']}"
+
+
+def _finish(vendor: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> int:
+    """Print a plugin's rows; 1 when a run is slower than in onnxruntime, or the host's share is too large."""
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        print(f"{row['name']:{width}} on {vendor}: {_said(row)}")
+    timed = [row for row in rows if "ephost" in row]
+    if timed:
+        wall = geometric_mean([row["ephost"] / row["onnxruntime"] for row in timed])
+        used = geometric_mean([row["processor_time"][1] / row["processor_time"][0] for row in timed])
+        print(f"geometric mean on {vendor}: {wall:.3f}, of processor time {used:.3f} ({len(timed)} models)")
+    above = any(row["ephost"] > row["onnxruntime"] for row in timed)
+    return int(above or any(row["host"] > _MOST_OF_A_RUN * row["run"] for row in rows if "host" in row))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=9, help="measurements of each host (%(default)s)")
+    common(parser)
+    parser.add_argument("--vendor", action="append", choices=[*_COMPARED, *_SHARED], help="default: all")
     parser.add_argument("--share", action="store_true", help="the host's share also of what both could run")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a first run (%(default)s)")
+    options = checked(parser)
+    if options.against:
+        parser.error("vendors' plugins are compared with onnxruntime alone")
+    return options
 
 
 def _share(vendor: str, model: str, rounds: int, limit: float) -> tuple[float, float]:

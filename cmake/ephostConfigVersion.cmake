@@ -1,8 +1,8 @@
 # Answers find_package(ephost VERSION). Installing fills the version in; in the source tree it is the project's.
 set(PACKAGE_VERSION "@PROJECT_VERSION@")
 if(NOT PACKAGE_VERSION MATCHES "^[0-9]")
-  file(READ "${CMAKE_CURRENT_LIST_DIR}/../CMakeLists.txt" _ephost_project)
-  string(REGEX MATCH "project\\(ephost VERSION ([0-9.]+)" _ephost_project "${_ephost_project}")
+  file(READ "${CMAKE_CURRENT_LIST_DIR}/../pyproject.toml" _ephost_project)
+  string(REGEX MATCH "\nversion = \"([0-9]+(\\.[0-9]+)*)" _ephost_project "${_ephost_project}")
   set(PACKAGE_VERSION "${CMAKE_MATCH_1}")
 endif()
 

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # The examples of a test follow from its source alone, so that a run that passes does so again, anywhere. To
-# look for new ones: EPHOST_HYPOTHESIS=explore draws at random, and far more of them (EPHOST_EXAMPLES says how
-# many). A test that wants more or fewer than others asks for a multiple of settings.default.max_examples.
+# look for new ones: EPHOST_HYPOTHESIS=explore draws at random, and far more of them. EPHOST_EXAMPLES says how
+# many, in either case. A test that wants more or fewer asks for a multiple of settings.default.max_examples.
 ALWAYS: dict[str, Any] = {
     "deadline": None,
     "database": None,
     "print_blob": True,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 }
-settings.register_profile("same", derandomize=True, max_examples=50, **ALWAYS)
-settings.register_profile(
-    "explore", derandomize=False, max_examples=int(os.environ.get("EPHOST_EXAMPLES", "2000")), **ALWAYS
-)
+for name, examples in (("same", 50), ("explore", 2000)):
+    examples = int(os.environ.get("EPHOST_EXAMPLES", examples))
+    settings.register_profile(name, derandomize=name == "same", max_examples=examples, **ALWAYS)
 settings.load_profile(os.environ.get("EPHOST_HYPOTHESIS", "same"))
 
 # Without this every session would have the bundled CPU plugin behind the execution providers of its test, and

@@ -4,22 +4,26 @@ Run by CMake. Reads ``include/ephost/*.h`` (after the C preprocessor), finds out
 and writes into the output folder:
 
 ``slots.h``
-    a prototype for each slot that C implements, so that the compiler holds the definition to the header;
+    a prototype for each slot that is implemented, so that the compiler holds the definition to the header,
+    and the API version of each member that is newer than its struct (``EPHOST_SINCE_Struct_Member``);
 ``tables.c``
-    the tables with every slot filled: the C function, the Python function, or a stub that answers
-    ``ORT_NOT_IMPLEMENTED`` by name and counts its calls; and the list behind ``ephost.abi_coverage()``;
+    the tables with every slot filled: its function, or a stub that answers ``ORT_NOT_IMPLEMENTED`` by name
+    and counts its calls; stubs behind the end of each table, for versions that nobody knows yet; and the list
+    behind ``ephost.abi_coverage()``; and the keys of configuration entries;
+``guards.h``, ``guards.inc``
+    for each function that a plugin hands over one that calls it and catches what it throws
+    (``host/native/guard.cc``), under the name that ``GUARDED(Struct, Member)`` gives. Of a function that is
+    NULL it says so, but for those that only release something;
 ``_native.c``
     the extension module that cffi makes of the same declarations and ``host/native/python.h``.
 
-A slot is implemented in C by a definition under ``SLOT(Table, Member)`` in ``host/native/*.c``, and in Python
-by a function decorated ``@slot("Table.Member")`` in ``host/ephost/abi/*.py``. There is no list to keep in
-step.
+A slot is implemented by a definition under ``SLOT(Table, Member)`` in ``host/native/*.c``. There is no list
+to keep in step. A call of a plugin's function past its guard is an error.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 import subprocess
 from dataclasses import dataclass
@@ -36,6 +40,7 @@ TABLES = {
     "OrtCompileApi": "ephost_compile_api",
     "OrtInteropApi": "ephost_interop_api",
 }
+SLOTS_BEYOND = 128  # EPHOST_SLOTS_BEYOND of host/native/abi.h
 PRELUDE = """
 typedef _Bool bool;
 typedef unsigned long size_t;
@@ -48,6 +53,13 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
 """
+# Functions that a plugin hands over outside of any struct: their type, and what messages call them.
+ENTRIES = {
+    "CreateEpApiFactoriesFn": "CreateEpFactories",
+    "ReleaseEpApiFactoryFn": "ReleaseEpFactory",
+    "RegisterCustomOpsFn": "RegisterCustomOps",
+    "OrtKernelCreateFunc": "the kernel's OrtKernelCreateFunc",
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Slot:
     member: str
     declaration: c_ast.FuncDecl
     since: int
-    implementation: str  # "native", "python" or "missing"
+    is_implemented: bool
 
     @property
     def symbol(self) -> str:
@@ -104,35 +116,129 @@ def native_slots(native: Path) -> set[tuple[str, str]]:
     return found
 
 
-def python_slots(abi: Path) -> set[tuple[str, str]]:
-    """The slots that functions in host/ephost/abi/*.py are registered for."""
-    found = set()
-    for source in sorted(abi.glob("*.py")):
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "slot":
-                    argument = decorator.args[0]
-                    if not isinstance(argument, ast.Constant):
-                        raise SystemExit(f"{source}:{node.lineno}: slot() takes a literal name")
-                    table, member = str(argument.value).split(".")
-                    found.add((table, member))
-    return found
-
-
-def collect_slots(text: str, include: Path, native: Path, abi: Path) -> list[Slot]:
-    """Every slot of every table, in order."""
-    tree = c_parser.CParser().parse(PRELUDE + text, "ephost.h")
-    structs = {
+def structs_of(tree: c_ast.FileAST) -> dict[str, c_ast.Struct]:
+    """The structs that are defined, by name."""
+    return {
         node.type.name: node.type
         for node in tree.ext
         if isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.Struct) and node.type.decls
     }
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One function that a plugin hands over."""
+
+    owner: str  # its struct, or its own type
+    member: str  # "" when it is in no struct
+    declaration: c_ast.FuncDecl
+
+    @property
+    def symbol(self) -> str:
+        """The C function that calls it."""
+        return f"ephost_guard_{self.owner}_{self.member}" if self.member else f"ephost_guard_{self.owner}"
+
+    @property
+    def result(self) -> str:
+        """The type that it returns."""
+        return str(c_generator.CGenerator().visit(self.declaration.type))
+
+    @property
+    def only_releases(self) -> bool:
+        """Whether there is nothing that its caller could do about an error."""
+        return self.result == "void" and re.match("Release|Free|KernelDestroy", self.member) is not None
+
+    def _parameters(self) -> list[tuple[str, str]]:
+        """Type and name of each parameter."""
+        given = self.declaration.args.params if self.declaration.args else []
+        found = []
+        for at, parameter in enumerate(given):
+            name = getattr(parameter, "name", None) or f"argument{at}"
+            inner = parameter.type
+            while not isinstance(inner, c_ast.TypeDecl):
+                inner = inner.type
+            inner.declname = None
+            found.append((str(c_generator.CGenerator().visit(parameter.type)), name))
+        return found
+
+    def write(self) -> tuple[str, str]:
+        """Its prototype, and its definition: the struct or the function comes first, then the arguments."""
+        parameters = self._parameters()
+        arguments = ", ".join(name for _, name in parameters)
+        if not self.member:
+            callee, said = "function", ENTRIES[self.owner]
+            parameters.insert(0, (self.owner, callee))
+        else:
+            said = f"{self.owner}::{self.member}"
+            if not parameters or not re.fullmatch(rf"(const )?(struct )?{self.owner} \*", parameters[0][0]):
+                parameters.insert(0, (f"const {self.owner} *", "owner"))
+            callee = f"{parameters[0][1]}->{self.member}"
+        listed = ", ".join(f"{kind} {name}" for kind, name in parameters)
+        prototype = f"{self.result} {self.symbol}({listed})"
+        call = f"{callee}({arguments});"
+        if self.result.replace(" ", "") == "OrtStatus*":
+            missing = f'return missing_status("{said}");'
+            caught = f'return exception_status("{said}");'
+            last = ""
+        else:
+            last = "return;" if self.result == "void" else f"return ({self.result})0;"
+            missing = last if self.only_releases else f'{{ missing_keep("{said}"); {last} }}'
+            caught = f'exception_{"log" if self.only_releases else "keep"}("{said}");'
+        body = f"  if ({callee} == NULL) {missing}\n" if self.member else ""
+        body += f"  GUARD_TRY {{ {'' if self.result == 'void' else 'return '}{call} }}\n"
+        body += f"  GUARD_CATCH {{ {caught} }}\n  {last}\n"
+        return prototype + ";", f"{prototype} {{\n{body}}}\n"
+
+
+def collect_guards(text: str) -> list[Guard]:
+    """Every function of every struct that plugins fill, and those of ENTRIES."""
+    tree = c_parser.CParser().parse(PRELUDE + text, "ephost.h")
+    guards = [
+        Guard(struct, member.name, member.type.type)
+        for struct, definition in structs_of(tree).items()
+        if struct not in TABLES
+        for member in definition.decls
+        if isinstance(member.type, c_ast.PtrDecl) and isinstance(member.type.type, c_ast.FuncDecl)
+    ]
+    types = {node.name: node.type for node in tree.ext if isinstance(node, c_ast.Typedef)}
+    return guards + [Guard(name, "", types[name].type) for name in ENTRIES]
+
+
+def check_calls(native: Path, guards: list[Guard]) -> None:
+    """Look for calls of plugins' functions past their guards in host/native/*.c."""
+    members = "|".join(sorted({guard.member for guard in guards if guard.member}))
+    for source in sorted(native.glob("*.c")):
+        for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+            if found := re.search(rf"(?:->|\.)({members})\(", line):
+                raise SystemExit(f"{source}:{number}: {found[1]} is called past its guard: use GUARDED()")
+
+
+def write_guards(guards: list[Guard]) -> tuple[str, str, str]:
+    """The texts of guards.h and guards.inc, and the prototypes for cffi."""
+    written = [guard.write() for guard in guards]
+    prototypes = "\n".join(prototype for prototype, _ in written)
+    header = f"""/* Generated from include/ephost by tools/generate.py. */
+#ifndef EPHOST_GUARDS_H_
+#define EPHOST_GUARDS_H_
+#include "ephost/ephost.h"
+#define GUARDED(structure, member) ephost_guard_##structure##_##member
+#ifdef __cplusplus
+extern "C" {{
+#endif
+{prototypes}
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+    return header, "\n".join(definition for _, definition in written), prototypes
+
+
+def collect_slots(text: str, include: Path, native: Path) -> list[Slot]:
+    """Every slot of every table, in order."""
+    structs = structs_of(c_parser.CParser().parse(PRELUDE + text, "ephost.h"))
     since = since_versions(include)
-    in_c, in_python = native_slots(native), python_slots(abi)
-    if both := in_c & in_python:
-        raise SystemExit(f"implemented both in C and in Python: {sorted(both)}")
+    implemented = native_slots(native)
     slots = []
     for table in TABLES:
         for declaration in structs[table].decls:
@@ -140,10 +246,9 @@ def collect_slots(text: str, include: Path, native: Path, abi: Path) -> list[Slo
             if not (isinstance(pointer, c_ast.PtrDecl) and isinstance(pointer.type, c_ast.FuncDecl)):
                 raise SystemExit(f"{table}.{declaration.name} is not a function pointer")
             key = (table, declaration.name)
-            where = "native" if key in in_c else "python" if key in in_python else "missing"
-            slots.append(Slot(*key, pointer.type, since[key], where))
+            slots.append(Slot(*key, pointer.type, since[key], key in implemented))
     known = {(slot.table, slot.member) for slot in slots}
-    if unknown := (in_c | in_python) - known:
+    if unknown := implemented - known:
         raise SystemExit(f"implemented, but in no table of the headers: {sorted(unknown)}")
     return slots
 
@@ -180,17 +285,20 @@ def calling_convention(text: str, name: str) -> str:
     return re.sub(rf"\b{name}\(", f"ORT_API_CALL {name}(", text, count=1)
 
 
-def write_slots_h(slots: list[Slot]) -> str:
-    """The text of slots.h: a prototype for each slot that C implements."""
+def write_slots_h(slots: list[Slot], since: dict[tuple[str, str], int]) -> str:
+    """The text of slots.h: a prototype for each implemented slot, and the versions of members of structs."""
     lines = [
         "/* Generated from include/ephost by tools/generate.py. */",
         "#ifndef EPHOST_SLOTS_H_",
         "#define EPHOST_SLOTS_H_",
     ]
     lines += [
-        calling_convention(function_text(s, s.symbol), s.symbol) + ";"
-        for s in slots
-        if s.implementation == "native"
+        calling_convention(function_text(s, s.symbol), s.symbol) + ";" for s in slots if s.is_implemented
+    ]
+    lines += [
+        f"#define EPHOST_SINCE_{struct}_{member} {version}"
+        for (struct, member), version in sorted(since.items())
+        if struct not in TABLES
     ]
     return "\n".join([*lines, "#endif", ""])
 
@@ -199,8 +307,9 @@ def write_tables_c(slots: list[Slot]) -> str:
     """The text of tables.c: every table, a stub for each missing slot, and what Python asks."""
     out = [
         "/* Generated from include/ephost by tools/generate.py. */",
-        '#include "native.h"',
+        '#include "logger.h"',
         '#include "python.h"',
+        '#include "status.h"',
         "",
         "#if defined(__GNUC__)",
         '#pragma GCC diagnostic ignored "-Wunused-parameter"',
@@ -211,9 +320,7 @@ def write_tables_c(slots: list[Slot]) -> str:
         "",
     ]
     for index, slot in enumerate(slots):
-        if slot.implementation == "python":
-            out.append("extern " + calling_convention(function_text(slot, slot.symbol), slot.symbol) + ";")
-        elif slot.implementation == "missing":
+        if not slot.is_implemented:
             name = f"stub_{slot.table}_{slot.member}"
             body = f"  atomic_fetch_add(&stub_calls[{index}], 1);\n"
             if returns_status(slot):
@@ -229,17 +336,24 @@ def write_tables_c(slots: list[Slot]) -> str:
                 "static " + calling_convention(function_text(slot, name), name) + " {\n" + body + "}\n"
             )
     for table, variable in TABLES.items():
-        out.append(f"const {table} {variable} = {{")
-        for slot in slots:
-            if slot.table == table:
-                target = (
-                    f"stub_{slot.table}_{slot.member}" if slot.implementation == "missing" else slot.symbol
-                )
-                out.append(f"  .{slot.member} = {target},")
+        members = [slot for slot in slots if slot.table == table]
+        beyond = [f"beyond_{table}_{len(members) + at}" for at in range(SLOTS_BEYOND)]
+        for at, name in enumerate(beyond, len(members)):
+            out.append(
+                f'static OrtStatus* ORT_API_CALL {name}(void) {{ return status_beyond("{table}", {at}); }}'
+            )
+        out.append(f"const struct {variable}_and_beyond {variable}_table = {{")
+        out.append("  .known = {")
+        for slot in members:
+            target = slot.symbol if slot.is_implemented else f"stub_{slot.table}_{slot.member}"
+            out.append(f"    .{slot.member} = {target},")
+        out.append("  },")
+        out.append(f"  .beyond = {{{', '.join(beyond)}}},")
         out.append("};\n")
     out.append("static const EphostSlot slot_list[SLOT_COUNT] = {")
     for slot in slots:
-        out.append(f'  {{"{slot.table}", "{slot.member}", "{slot.implementation}", {slot.since}}},')
+        implemented = str(slot.is_implemented).lower()
+        out.append(f'  {{"{slot.table}", "{slot.member}", {implemented}, {slot.since}}},')
     out.append("};\n")
     out.append(
         "const OrtApiBase* ephost_get_api_base(void) { return &ephost_api_base; }\n"
@@ -250,6 +364,31 @@ def write_tables_c(slots: list[Slot]) -> str:
         "  return index < SLOT_COUNT ? atomic_load(&stub_calls[index]) : 0;\n}"
     )
     return "\n".join([*out, ""])
+
+
+def config_keys(include: Path) -> list[tuple[str, str]]:
+    """(constant, key) of every key that a header gives a name."""
+    text = (include / "ephost" / "config_keys.h").read_text(encoding="utf-8")
+    return re.findall(r'^#define (k\w+)[ \\\n]+"([^"]*)"$', text, re.M)
+
+
+def write_config_keys_c(keys: list[tuple[str, str]]) -> str:
+    """The table behind ephost_config_key."""
+    rows = [f'  {{"{constant}", "{key}"}},' for constant, key in keys]
+    return "\n".join(
+        [
+            "static const EphostConfigKey config_key_list[] = {",
+            *rows,
+            "};",
+            "size_t ephost_config_key_count(void) {",
+            "  return sizeof config_key_list / sizeof config_key_list[0];",
+            "}",
+            "const EphostConfigKey* ephost_config_key(size_t index) {",
+            "  return index < ephost_config_key_count() ? &config_key_list[index] : NULL;",
+            "}",
+            "",
+        ]
+    )
 
 
 def write_since_c(since: dict[tuple[str, str], int]) -> str:
@@ -273,18 +412,16 @@ def write_since_c(since: dict[tuple[str, str], int]) -> str:
     )
 
 
-def write_native_c(text: str, python_h: str, slots: list[Slot], path: Path) -> None:
-    """Write cffi's module for the declarations of the headers and of host/native/python.h."""
+def write_native_c(text: str, python_h: str, guards: str, path: Path) -> None:
+    """Write cffi's module for the declarations of the headers, of host/native/python.h and of the guards."""
     ffi = cffi.FFI()
     ffi.cdef(text)
     ffi.cdef(python_h)
+    ffi.cdef(guards)
     ffi.cdef("\n".join(f"extern const {table} {variable};" for table, variable in TABLES.items()))
-    exported = [function_text(s, s.symbol) + ";" for s in slots if s.implementation == "python"]
-    if exported:
-        ffi.cdef('extern "Python+C" {\n' + "\n".join(exported) + "\n}")
     ffi.set_source(
         "ephost._native",
-        '#include "native.h"\n#include "python.h"\n',
+        '#include "abi.h"\n#include "python.h"\n',
         py_limited_api=True,
     )
     ffi.emit_c_code(str(path))
@@ -295,22 +432,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, required=True)
     parser.add_argument("--native", type=Path, required=True)
-    parser.add_argument("--abi", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
     text = preprocess(arguments.compiler, arguments.include, "ephost.h")
-    slots = collect_slots(text, arguments.include, arguments.native, arguments.abi)
+    slots = collect_slots(text, arguments.include, arguments.native)
     python_h = (arguments.native / "python.h").read_text(encoding="utf-8")
     python_h = "\n".join(line for line in python_h.splitlines() if not line.startswith("#"))
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "slots.h").write_text(write_slots_h(slots), encoding="utf-8")
     since = since_versions(arguments.include)
-    tables = write_tables_c(slots) + "\n" + write_since_c(since)
+    (arguments.out / "slots.h").write_text(write_slots_h(slots, since), encoding="utf-8")
+    keys = write_config_keys_c(config_keys(arguments.include))
+    tables = "\n".join([write_tables_c(slots), write_since_c(since), keys])
     (arguments.out / "tables.c").write_text(tables, encoding="utf-8")
-    write_native_c(text, python_h, slots, arguments.out / "_native.c")
-    counts = {kind: sum(s.implementation == kind for s in slots) for kind in ("native", "python", "missing")}
-    print(f"ephost ABI: {len(slots)} slots, " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+    guards = collect_guards(text)
+    check_calls(arguments.native, guards)
+    guards_h, guards_inc, prototypes = write_guards(guards)
+    (arguments.out / "guards.h").write_text(guards_h, encoding="utf-8")
+    (arguments.out / "guards.inc").write_text(guards_inc, encoding="utf-8")
+    write_native_c(text, python_h, prototypes, arguments.out / "_native.c")
+    print(f"ephost ABI: {len(slots)} slots, {sum(s.is_implemented for s in slots)} of them implemented")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Writes plugins/cpu/signatures.inc: what each operator of the standard takes and gives, for the CPU plugin.
+"""Writes the CPU plugin's signatures.inc: what each operator of the standard takes and gives.
 
-usage: python tools/operator_signatures.py > plugins/cpu/signatures.inc
+usage: python tools/operator_signatures.py > plugins/cpu/operators/signatures.inc
 
-A plugin gets graphs from a host, and has no schemas of its own to hold them against. Needs the onnx package.
-A row is
+A plugin gets graphs from a host, and has no schemas of its own to hold them against. Needs the onnx package,
+and onnxruntime for the operators of its domain com.microsoft, which are named with it. A row is
 
     {"Gather", 13, "AB", {0x1fffe, 0xc0}},
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 from onnx import defs
 
@@ -31,7 +32,44 @@ TYPES = {
 LEFT_OUT = {("Resize", 11): (1, 2)}
 
 
-def row(schema: defs.OpSchema) -> tuple[str, tuple[int, ...]]:
+# Of com.microsoft: what the plugin has of those, of which kernels read scales and weights as what they take
+# them for.
+CONTRIB = {
+    "DequantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "QGemm", "QLinearAdd",
+    "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul",
+    "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear",
+}  # fmt: skip
+
+
+class _Formal:
+    """An input of one of onnxruntime's schemas, in the terms of onnx's."""
+
+    def __init__(self, formal: Any) -> None:
+        self.type_str = formal.typeStr
+        self.option = getattr(defs.OpSchema.FormalParameterOption, formal.option.name)
+        self.is_homogeneous = formal.isHomogeneous
+
+
+class _Schema:
+    """One of onnxruntime's schemas, in the terms of onnx's."""
+
+    domain = "com.microsoft"
+
+    def __init__(self, schema: Any) -> None:
+        self.name, self.since_version = f"com.microsoft.{schema.name}", schema.since_version
+        self.inputs = [_Formal(formal) for formal in schema.inputs]
+        self.type_constraints, self.min_input = schema.type_constraints, schema.min_input
+
+
+def contrib_schemas() -> list[_Schema]:
+    """Of the operators in CONTRIB."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found = [s for s in state.get_all_operator_schema() if s.domain == "com.microsoft" and s.name in CONTRIB]
+    return [_Schema(schema) for schema in found]
+
+
+def row(schema: Any) -> tuple[str, tuple[int, ...]]:
     """The letters of the operator's inputs, and the element types of each letter."""
     allowed = {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints}
     letters: dict[str, str] = {}
@@ -64,7 +102,8 @@ def table() -> str:
         "// clang-format off",
     ]
     last: tuple[str, tuple[str, tuple[int, ...]]] | None = None
-    schemas = [s for s in defs.get_all_schemas_with_history() if s.domain == ""]
+    schemas: list[Any] = [s for s in defs.get_all_schemas_with_history() if s.domain == ""]
+    schemas += contrib_schemas()
     for schema in sorted(schemas, key=lambda s: (s.name, s.since_version)):
         made = row(schema)
         if last != (schema.name, made):

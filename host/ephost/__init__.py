@@ -15,6 +15,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ephost._bindings import VERSION as _VERSION
 from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
 from ephost.enums import (
     ExecutionMode,
@@ -74,10 +75,12 @@ if TYPE_CHECKING:
         get_model_compatibility_for_ep_devices,
     )
     from ephost.compiler import ModelCompiler, OrtExternalInitializerInfo
+    from ephost.context_data import OrtEpContextData, OrtEpContextDataBuffer
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
     from ephost.io_binding import IOBinding, SessionIOBinding
     from ephost.model.prepack import PrepackedWeightsContainer
+    from ephost.progress import OpeningProgress
     from ephost.selection import is_available, provider_options, set_default_providers
     from ephost.session import (
         InferenceSession,
@@ -86,9 +89,10 @@ if TYPE_CHECKING:
         OrtEpAssignedNode,
         OrtEpAssignedSubgraph,
     )
-    from ephost.values import OrtValue, SparseTensor, copy_tensors
+    from ephost.sparse import SparseTensor
+    from ephost.values import OrtValue, copy_tensors
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 # Where onnxruntime keeps why its native module cannot be imported.
 import_capi_exception: Exception | None = None
 
@@ -104,11 +108,14 @@ _LAZY = {
     "NodeArg": "ephost.session",
     "OrtEpAssignedNode": "ephost.session",
     "OrtEpAssignedSubgraph": "ephost.session",
+    "OrtEpContextData": "ephost.context_data",
+    "OrtEpContextDataBuffer": "ephost.context_data",
+    "OpeningProgress": "ephost.progress",
     "OrtExternalInitializerInfo": "ephost.compiler",
     "OrtValue": "ephost.values",
     "PrepackedWeightsContainer": "ephost.model.prepack",
     "SessionIOBinding": "ephost.io_binding",
-    "SparseTensor": "ephost.values",
+    "SparseTensor": "ephost.sparse",
     "abi_coverage": "ephost.coverage",
     "copy_tensors": "ephost.values",
     "create_and_register_allocator": "ephost.about",
@@ -185,6 +192,7 @@ __all__ = [
     "ModelCompiler",
     "ModelMetadata",
     "NodeArg",
+    "OpeningProgress",
     "OrtAllocatorType",
     "OrtArenaCfg",
     "OrtCompileApiFlags",
@@ -193,6 +201,8 @@ __all__ = [
     "OrtDeviceVendorId",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
     "OrtExternalInitializerInfo",

@@ -24,6 +24,7 @@ lib: Any = _native.lib
 api: Any = lib.ephost_api
 ep_api: Any = lib.ephost_ep_api
 NULL = ffi.NULL
+VERSION: str = ffi.string(lib.ephost_version()).decode()  # of ephost; the build takes it from pyproject.toml
 
 
 def _load_call() -> ModuleType:
@@ -40,7 +41,7 @@ def _load_call() -> ModuleType:
 
 call: Any = _load_call()
 
-# numpy's own dtypes by the ABI's element type; those of ml_dtypes are added when a model needs them.
+# numpy's own dtypes by the ABI's element type; the C half asks for those of ml_dtypes when it meets one.
 _DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.float32),
     2: np.dtype(np.uint8),
@@ -72,21 +73,22 @@ _ML_DTYPES = {
 }
 _FROM_ONNX = {24: 26, 25: 24, 26: 25}  # the three element types that onnx numbers otherwise than the ABI
 _TO_ONNX = {abi: onnx for onnx, abi in _FROM_ONNX.items()}
-call.setup(from_status, _DTYPES)
-atexit.register(call.finalize)
 
 
 @cache
 def all_dtypes() -> dict[int, np.dtype[Any]]:
-    """The ABI's element type -> numpy dtype, ml_dtypes' included; the first call tells the C half of all."""
+    """The ABI's element type -> numpy dtype, ml_dtypes' included."""
     import ml_dtypes
 
     dtypes = dict(_DTYPES)
     for element_type, name in _ML_DTYPES.items():
         if hasattr(ml_dtypes, name):
             dtypes[element_type] = np.dtype(getattr(ml_dtypes, name))
-    call.setup(from_status, dtypes)
     return dtypes
+
+
+call.setup(from_status, _DTYPES, all_dtypes)
+atexit.register(call.finalize)
 
 
 def abi_element_type(element_type: int) -> int:
@@ -105,8 +107,8 @@ def dtype_of(element_type: int) -> np.dtype[Any] | None:
 
 
 def text(pointer: Any) -> str:
-    """A C string as str; "" for NULL."""
-    return ffi.string(pointer).decode("utf-8", "surrogateescape") if pointer else ""
+    """A C string as str; "" for NULL. What is not UTF-8 becomes ``\\xNN``, so that it can be shown."""
+    return ffi.string(pointer).decode("utf-8", "backslashreplace") if pointer else ""
 
 
 def packed(texts: Sequence[str]) -> bytes:
@@ -139,16 +141,51 @@ def _since() -> dict[tuple[str, str], int]:
     return found
 
 
-def member(structure: str, pointer: Any, name: str) -> Any:
-    """A function pointer of a struct that a plugin filled, or None when it has none.
+def member_since(structure: str, name: str) -> int:
+    """The API version in which a member of a struct appeared."""
+    return _since()[structure, name]
 
-    ``structure`` is the struct's name (``OrtEp``), ``pointer`` a pointer to it. Members newer than the
-    struct's ``ort_version_supported`` are never read: they may lie behind its end.
+
+@cache
+def guarded(name: str) -> Any:
+    """The way into functions of plugins of one type: ``OrtEp_Compile``, or ``CreateEpApiFactoriesFn``.
+
+    Takes the struct (or the function), then the arguments. A C++ exception that leaves the function comes
+    back as an error status; of one that returns no status it is raised here, as the exception of that status,
+    and of one that only releases it is logged.
     """
-    if int(pointer.ort_version_supported) < _since()[structure, name]:
+    function = getattr(lib, f"ephost_guard_{name}")
+    result = ffi.typeof(function).result.cname
+    if result.endswith("OrtStatus *") or (result == "void" and not name.endswith("_KernelCompute")):
+        return function
+
+    def call(*arguments: Any) -> Any:
+        answer = function(*arguments)
+        raise_thrown()
+        return answer
+
+    return call
+
+
+def raise_thrown() -> None:
+    """Raise what a function without a status has thrown in this thread, if anything.
+
+    Raises:
+        RuntimeException: the function and what it threw.
+    """
+    check(lib.ephost_take_thrown())
+
+
+def member(structure: str, pointer: Any, name: str) -> Any:
+    """A function of a struct that a plugin filled, as :func:`guarded` has it, or None when there is none.
+
+    ``structure`` is the struct's name (``OrtEp``), ``pointer`` a pointer to it. Members newer than the API
+    version that the struct says are never read: they may lie behind its end.
+    """
+    field = "version" if structure in ("OrtAllocator", "OrtCustomOp") else "ort_version_supported"
+    if int(getattr(pointer, field)) < _since()[structure, name]:
         return None
-    value = getattr(pointer, name)
-    return value or None
+    return guarded(f"{structure}_{name}") if getattr(pointer, name) else None
 
 
 def key_values(pairs: Any) -> dict[str, str]:

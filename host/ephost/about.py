@@ -12,7 +12,7 @@ from ephost import environment
 from ephost._bindings import lib
 from ephost.device_memory import device_numbers
 from ephost.devices import OrtArenaCfg, OrtMemoryInfo
-from ephost.enums import OrtDeviceMemoryType
+from ephost.enums import ArenaExtendStrategy, OrtDeviceMemoryType
 from ephost.environment import get_available_providers, get_ep_devices
 from ephost.errors import InvalidArgument, NotImplemented
 
@@ -29,11 +29,12 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """What this is, in one line."""
+    """What this is, in one line. Begins as onnxruntime's does."""
     from ephost import __version__
 
     return (
-        f"ephost {__version__}, host of plugin execution providers; API of onnxruntime {ONNXRUNTIME_VERSION}"
+        f"ORT Build Info: ephost {__version__}, host of plugin execution providers; API of onnxruntime "
+        f"{ONNXRUNTIME_VERSION}"
     )
 
 
@@ -104,8 +105,12 @@ def create_and_register_allocator_v2(
         arena_cfg: as there.
 
     Raises:
+        InvalidArgument: an arena that grows in no known way.
         As :func:`create_and_register_allocator`.
     """
+    strategy = -1 if arena_cfg is None else arena_cfg.arena_extend_strategy
+    if strategy not in (-1, *ArenaExtendStrategy):
+        raise InvalidArgument(f"arena_extend_strategy {strategy} is none of {list(ArenaExtendStrategy)}")
     numbers = device_numbers(mem_info._pointer)
     if numbers[0] == 0:
         if arena_cfg is not None and arena_cfg.max_mem > 0:

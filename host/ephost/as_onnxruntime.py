@@ -5,6 +5,11 @@
 
 or, first thing in a program of one's own, ``ephost.install_as_onnxruntime()``. Nothing that is installed is
 touched.
+
+Where onnxruntime is installed too, its Python parts that need no more than its API (``tools``,
+``quantization``, ``transformers``, ...) are found behind ephost's modules, and run on ephost. Processes that
+such a program starts with the same interpreter import ephost as well, by a folder at the front of
+``sys.path`` and PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
+import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -23,14 +29,21 @@ from typing import Any
 from ephost.about import ONNXRUNTIME_VERSION
 
 _NAME = "onnxruntime"
-# Submodules that exist here too; others are not part of inference, and say so.
+# Submodules that exist here too, and those of them that are packages.
 _SUBMODULES = (
     "capi",
     "capi._pybind_state",
     "capi.onnxruntime_inference_collection",
     "capi.onnxruntime_pybind11_state",
     "backend",
+    "backend.backend",
+    "backend.backend_rep",
 )
+_PACKAGES = ("capi", "backend")
+# What every onnxruntime has besides: Python alone, which an installed one gives.
+_THEIRS = ("datasets", "quantization", "tools", "transformers")
+# A folder with a module `onnxruntime` that installs this: for processes that do not begin here.
+STAND_IN = str(Path(__file__).parent / "stand_in")
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -58,13 +71,12 @@ class _Finder(importlib.metadata.DistributionFinder):
         rest = fullname[len(_NAME) + 1 :]
         if rest in _SUBMODULES:
             return importlib.machinery.ModuleSpec(
-                fullname, _Loader(f"ephost.{rest}"), is_package=rest in ("capi", "backend")
+                fullname, _Loader(f"ephost.{rest}"), is_package=rest in _PACKAGES
             )
-        raise ModuleNotFoundError(
-            f"No module named {fullname!r}: ephost stands in for onnxruntime, and has only what runs models "
-            f"(submodules {', '.join(_SUBMODULES)})",
-            name=fullname,
-        )
+        # Others are looked for in the installed package, whose folders the packages here have as their paths.
+        if rest in _THEIRS and not _installed_folders():
+            return importlib.machinery.ModuleSpec(fullname, _Missing())
+        return None
 
     def find_distributions(self, context: Any = None) -> Any:
         if context is not None and context.name == _NAME and not _is_installed():
@@ -84,9 +96,23 @@ class _Loader(importlib.abc.Loader):
         real = importlib.import_module(self._name)
         alias = _Alias(module.__name__, real)
         alias.__dict__.update(
-            __spec__=module.__spec__, __path__=[], __package__=module.__package__, __file__=real.__file__
+            __spec__=module.__spec__, __package__=module.__package__, __file__=real.__file__
         )
+        if hasattr(real, "__path__"):
+            inside = module.__name__.split(".")[1:]
+            alias.__dict__["__path__"] = [str(Path(f, *inside)) for f in _installed_folders()]
         sys.modules[module.__name__] = alias
+
+
+class _Missing(importlib.abc.Loader):
+    """For a part of onnxruntime that only an installed one has: the import says what to install."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        raise ModuleNotFoundError(
+            f"No module named {module.__name__!r}: ephost stands in for onnxruntime, and has only what runs "
+            "models. This part is found where onnxruntime is installed as well (pip install onnxruntime)",
+            name=module.__name__,
+        )
 
 
 class _Alias(ModuleType):
@@ -113,11 +139,21 @@ def _is_installed() -> bool:
     return any(True for _ in importlib.metadata.MetadataPathFinder.find_distributions(context))
 
 
+def _installed_folders() -> list[str]:
+    """Where the package onnxruntime is that others installed; empty when there is none."""
+    elsewhere = [entry for entry in sys.path if entry != STAND_IN]
+    spec = importlib.machinery.PathFinder.find_spec(_NAME, elsewhere)
+    if spec is None or spec.origin is None:  # a folder of the name is no onnxruntime
+        return []
+    return list(spec.submodule_search_locations or ())
+
+
 _finder = _Finder()
 
 
 def install_as_onnxruntime() -> None:
-    """From now on ``import onnxruntime`` gives ephost in this process.
+    """From now on ``import onnxruntime`` gives ephost in this process, and in those that it starts with this
+    interpreter.
 
     Raises:
         RuntimeError: onnxruntime itself was imported before.
@@ -129,6 +165,11 @@ def install_as_onnxruntime() -> None:
         )
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+    if STAND_IN not in sys.path:
+        sys.path.insert(0, STAND_IN)  # which is what a process gets that multiprocessing starts
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if STAND_IN not in inherited:
+        os.environ["PYTHONPATH"] = os.pathsep.join([STAND_IN, *filter(None, inherited)])
     importlib.import_module(_NAME)
 
 
@@ -136,6 +177,11 @@ def uninstall_as_onnxruntime() -> None:
     """Undo :func:`install_as_onnxruntime` for later imports."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
+    if STAND_IN in sys.path:
+        sys.path.remove(STAND_IN)
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if STAND_IN in inherited:
+        os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in inherited if entry != STAND_IN)
     for name, module in list(sys.modules.items()):
         if isinstance(module, _Alias):
             del sys.modules[name]
@@ -158,4 +204,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # The module itself, not a second one that happens to be called __main__.
+    importlib.import_module("ephost.as_onnxruntime").main()

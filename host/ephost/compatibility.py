@@ -15,6 +15,7 @@ from ephost.errors import InvalidArgument
 from ephost.model.context import ask_compatibility
 from ephost.model.load import parse
 from ephost.model.partition import COMPATIBILITY_PREFIX
+from ephost.providers import DEFAULT_PROVIDER
 
 
 def get_model_compatibility_for_ep_devices(
@@ -33,6 +34,8 @@ def get_model_compatibility_for_ep_devices(
         InvalidArgument: no device, devices of several execution providers, or one whose library is gone.
     """
     devices = list(ep_devices)
+    if not isinstance(compatibility_info, str):
+        raise TypeError(f"the information of a model is a str, not {type(compatibility_info).__name__}")
     if not devices:
         raise InvalidArgument("there is no device to ask about")
     for device in devices:
@@ -85,15 +88,18 @@ def get_hardware_device_ep_incompatibility_details(ep_name: str, hw: OrtHardware
 
     Returns:
         ``reasons_bitmask`` (``OrtDeviceEpIncompatibilityReason``; 0: nothing is known against it), ``notes``
-        and ``error_code`` (the plugin's own).
+        (None: there are none) and ``error_code`` (the plugin's own). Of the host's own CPU execution provider
+        nothing is ever known, as in onnxruntime.
 
     Raises:
         InvalidArgument: no registered library has such an execution provider. One that offers no device is
             asked too.
     """
+    if ep_name == DEFAULT_PROVIDER:
+        return {"reasons_bitmask": 0, "notes": None, "error_code": 0}
     factory = next((f for r in registrations().values() for f in r.factories_of(ep_name)), None)
     if factory is None:
-        raise InvalidArgument(f"no registered library has the execution provider {ep_name}")
+        raise InvalidArgument(f"No valid factory found for execution provider '{ep_name}'.")
     return incompatibility(factory, hw)
 
 
@@ -114,7 +120,7 @@ def incompatibility(factory: Any, hw: OrtHardwareDevice) -> dict[str, Any]:
         check(api.DeviceEpIncompatibilityDetails_GetErrorCode(details, code))
         return {
             "reasons_bitmask": int(reasons[0]),
-            "notes": text(notes[0]) if notes[0] else "",
+            "notes": text(notes[0]) or None,
             "error_code": int(code[0]),
         }
     finally:

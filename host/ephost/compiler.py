@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from ephost import environment
+from ephost.context_data import EMBED_MODE, OrtEpContextData, Writer
 from ephost.enums import GraphOptimizationLevel, OrtCompileApiFlags
-from ephost.errors import InvalidArgument, NotImplemented
-from ephost.model.context import EMBED_MODE, FILE_PATH, ContextTarget, default_path
+from ephost.errors import Fail, InvalidArgument
+from ephost.model.context import FILE_PATH, ContextTarget, default_path
 from ephost.model.graph import Value
+from ephost.opening import CONTEXT_ENABLE, DISABLE_COMPILING, Opening, effective_options
 from ephost.options import SessionOptions
-from ephost.session import CONTEXT_ENABLE, DISABLE_COMPILING, InferenceSession
 from ephost.values import OrtValue
 
 
@@ -48,27 +48,6 @@ class OrtExternalInitializerInfo:
 InitializerLocation = Callable[
     [str, OrtValue, OrtExternalInitializerInfo | None], OrtExternalInitializerInfo | None
 ]
-
-
-class _Compilation(InferenceSession):
-    """A session that ends when its nodes are claimed and compiled, and the outcome is written."""
-
-    def __init__(self, source: Any, options: SessionOptions, target: ContextTarget) -> None:
-        self._target = target
-        super().__init__(source, options)
-
-    def _compiled_model_target(self, config: Mapping[str, str]) -> ContextTarget:
-        return self._target
-
-    def _open(self, source: Any, providers: Any, provider_options: Any, resources: Any) -> None:
-        try:
-            self._claim(source, providers, provider_options, resources)
-        finally:
-            resources.close()
-            environment.forget_session(self)
-
-    def _start_profiling(self) -> None:
-        """Nothing runs that could be measured."""
 
 
 class ModelCompiler:
@@ -156,7 +135,7 @@ class ModelCompiler:
             external_threshold=self._threshold,
             place=self._place if self._locate is not None else None,
         )
-        _Compilation(self._source, self._options, target)
+        Opening(self._source, effective_options(self._source, self._options)).compile(target)
 
     def _place(self, value: Value) -> tuple[str, int, int] | None:
         assert self._locate is not None and value.initializer is not None
@@ -180,7 +159,8 @@ class ModelCompiler:
         Raises:
             TypeError: a path of another type.
             InvalidArgument: no path is given for a model from bytes; the path is a folder, or in none.
-            Fail: the file exists, or nothing was compiled, and a flag forbids it.
+            Fail: the file exists, or nothing was compiled, and a flag forbids it; an execution provider
+                compiled nodes and gave no EPContext node for them.
             EPFail: a plugin failed.
         """
         if output_model_path is not None and not isinstance(output_model_path, (str, os.PathLike)):
@@ -206,22 +186,36 @@ class ModelCompiler:
         """Compile, and give the model's bytes to a function, in one or several calls.
 
         Raises:
-            As :meth:`compile_to_file`; and what the function raises.
+            As :meth:`compile_to_file`.
+            Fail: the function raised something, which is the cause.
         """
         if not callable(write_function):
             raise TypeError(f"a write function is a function, not {write_function!r}")
-        self._compile(None, write_function)
 
-    def set_ep_context_data_write_func(self, write_func: Callable[[str, Any], None]) -> None:
-        """Refused: a plugin gives its compiled code to such a function by a call that no published ABI has.
+        def write(data: bytes) -> None:
+            try:
+                write_function(data)
+            except Exception as error:
+                raise Fail(f"the write function failed: {type(error).__name__}: {error}") from error
+
+        self._compile(None, write)
+
+    def set_ep_context_data_write_func(self, write_func: Callable[[str, OrtEpContextData], Any]) -> None:
+        """Have a function take what execution providers compiled, in place of files beside the model.
+
+        Without an effect where the compiled code goes into the model (``embed_compiled_data_into_model``).
+
+        Args:
+            write_func: called with the name that the EPContext node will have for the data, and an
+                :class:`ephost.OrtEpContextData`. Threads may call it at once.
 
         Raises:
-            NotImplemented: always.
+            TypeError: no function.
+            RuntimeException: None.
+            In a compilation, Fail: an execution provider gives no data to a function.
         """
-        raise NotImplemented(
-            "writing EPContext data by a callback is not implemented: plugins write it to its file, or into "
-            "the model (embed_compiled_data_into_model=True)"
-        )
+        self._options._context_writer = Writer(write_func)
 
     def clear_ep_context_data_write_func(self) -> None:
-        """Nothing to do: there is never such a function."""
+        """Have execution providers write files again."""
+        self._options._context_writer = None

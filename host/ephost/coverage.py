@@ -14,7 +14,7 @@ class AbiFunction:
     table: str
     name: str
     since: int
-    implementation: str  # "native", "python" or "missing"
+    implementation: str  # "native" or "missing"
     calls: int
 
 
@@ -25,7 +25,7 @@ class AbiCoverage(list[AbiFunction]):
         """Table -> implementation -> how many functions."""
         found: dict[str, dict[str, int]] = {}
         for function in self:
-            row = found.setdefault(function.table, {"native": 0, "python": 0, "missing": 0})
+            row = found.setdefault(function.table, {"native": 0, "missing": 0})
             row[function.implementation] += 1
         return found
 
@@ -34,9 +34,9 @@ class AbiCoverage(list[AbiFunction]):
         return [function for function in self if function.implementation == "missing"]
 
     def __str__(self) -> str:
-        lines = [f"{'table':20} {'native':>7} {'python':>7} {'missing':>8}"]
+        lines = [f"{'table':20} {'native':>7} {'missing':>8}"]
         for table, row in self.counts().items():
-            lines.append(f"{table:20} {row['native']:7} {row['python']:7} {row['missing']:8}")
+            lines.append(f"{table:20} {row['native']:7} {row['missing']:8}")
         called = [f"{f.table}.{f.name} ({f.calls})" for f in self if f.calls]
         if called:
             lines.append("missing, but called: " + ", ".join(called))
@@ -53,7 +53,7 @@ def abi_coverage() -> AbiCoverage:
                 text(slot.table),
                 text(slot.member),
                 int(slot.since),
-                text(slot.implementation),
+                "native" if slot.is_implemented else "missing",
                 int(lib.ephost_stub_calls(index)),
             )
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 from ephost._bindings import api, check, ffi, lib, text
 from ephost.enums import (
-    ArenaExtendStrategy,
     OrtAllocatorType,
     OrtDeviceMemoryType,
     OrtDeviceVendorId,
@@ -16,17 +15,31 @@ from ephost.enums import (
 )
 from ephost.errors import InvalidArgument
 
-_CPU, _GPU, _FPGA, _NPU = 0, 1, 2, 3
+_CPU, _GPU, _FPGA, _NPU, _DML = 0, 1, 2, 3, 4
 # name -> (device type, vendor that the name implies)
 _NAMES: dict[str, tuple[int, int]] = {
     "cpu": (_CPU, 0),
     "gpu": (_GPU, 0),
     "npu": (_NPU, 0),
     "cuda": (_GPU, OrtDeviceVendorId.NVIDIA),
-    "dml": (4, OrtDeviceVendorId.MICROSOFT),
+    "dml": (_DML, OrtDeviceVendorId.MICROSOFT),
     "cann": (_NPU, OrtDeviceVendorId.HUAWEI),
     "webgpu": (_GPU, OrtDeviceVendorId.NONE),
 }
+# What onnxruntime calls a GPU by its vendor; "cuda" is its word for those of all others.
+GPU_NAMES: dict[int, str] = {
+    OrtDeviceVendorId.NONE: "webgpu",
+    OrtDeviceVendorId.NVIDIA: "cuda",
+    OrtDeviceVendorId.AMD: "hip",
+    OrtDeviceVendorId.MICROSOFT: "dml",
+}
+
+
+def device_name(device_type: int, vendor_id: int) -> str:
+    """What onnxruntime calls a device, in lower case, as ``OrtValue.device_name`` has it."""
+    if device_type == _GPU:
+        return GPU_NAMES.get(vendor_id, "cuda")
+    return {_CPU: "cpu", _FPGA: "fpga", _NPU: "npu", _DML: "dml"}.get(device_type, "?")
 
 
 def get_ort_device_type(device_type: str) -> int:
@@ -105,7 +118,7 @@ class OrtDevice:
     fpga = staticmethod(lambda: _FPGA)
     npu = staticmethod(lambda: _NPU)
     cann = staticmethod(lambda: _NPU)
-    dml = staticmethod(lambda: 4)
+    dml = staticmethod(lambda: _DML)
     default_memory = staticmethod(lambda: 0)
 
     def _is_cpu(self) -> bool:
@@ -136,13 +149,20 @@ class OrtMemoryInfo:
         out = ffi.new("OrtMemoryInfo**")
         check(api.CreateMemoryInfo(name.encode(), int(allocator_type), device_id, int(mem_type), out))
         self._pointer = ffi.gc(out[0], api.ReleaseMemoryInfo)
-        self._keeps: Any = None
 
     @classmethod
-    def _borrow(cls, pointer: Any, owner: Any) -> OrtMemoryInfo:
+    def _owning(cls, pointer: Any) -> OrtMemoryInfo:
         info = cls.__new__(cls)
-        info._pointer, info._keeps = pointer, owner
+        info._pointer = ffi.gc(pointer, api.ReleaseMemoryInfo)
         return info
+
+    @classmethod
+    def _copy_of(cls, pointer: Any) -> OrtMemoryInfo:
+        """Of a plugin's ``OrtMemoryInfo*``, which goes with the plugin."""
+        copy = lib.ephost_memory_info_copy(pointer)
+        if not copy:
+            raise MemoryError("no memory for a memory info")
+        return cls._owning(copy)
 
     @staticmethod
     def create_v2(
@@ -168,7 +188,7 @@ class OrtMemoryInfo:
                 out,
             )
         )
-        return OrtMemoryInfo._borrow(ffi.gc(out[0], api.ReleaseMemoryInfo), None)
+        return OrtMemoryInfo._owning(out[0])
 
     @property
     def name(self) -> str:
@@ -257,9 +277,6 @@ class OrtArenaCfg:
             given = dict(zip(_ARENA_FIELDS, (int(max_mem), *map(int, numbers)), strict=False))
         else:
             raise TypeError("OrtArenaCfg takes a dict, or four numbers")
-        strategy = given.get("arena_extend_strategy", -1)
-        if strategy != -1:
-            ArenaExtendStrategy(strategy)
         for name, default in _ARENA_FIELDS.items():
             setattr(self, name, given.get(name, default))
 

@@ -120,7 +120,7 @@ class OrtDeviceEpIncompatibilityReason(_Enum):
 
 
 class OrtSparseFormat(_Enum):
-    """Formats of sparse tensors, which the host names and refuses."""
+    """Formats of sparse tensors."""
 
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1

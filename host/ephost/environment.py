@@ -12,24 +12,40 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ephost import schemas  # noqa: F401 - plugins may ask for schemas from now on
-from ephost._bindings import NULL, api, check, ep_api, ffi, key_values, lib, member, new_key_values, text
+from ephost._bindings import (
+    NULL,
+    api,
+    check,
+    ep_api,
+    ffi,
+    guarded,
+    key_values,
+    lib,
+    member,
+    new_key_values,
+    text,
+)
 from ephost.device_memory import SharedMemory, device_numbers, host_accessible_memory_of, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
 from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
-from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException
+from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException, naming
 from ephost.library import Library, absolute, entry_point
 from ephost.logs import LEVELS
+from ephost.providers import DEFAULT_PROVIDER
+from ephost.schemas import offer_schemas
+from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from ephost.hardware import HardwareDescription
 
 MAX_EP_DEVICES = 32
 VIRTUAL = ".virtual"  # end of the names of libraries that may offer devices of their own making
-DEFAULT_PROVIDER = "CPUExecutionProvider"
 CPU_PLUGIN = "EPHOST_CPU_PLUGIN"  # in the environment; "0": the bundled CPU plugin is not used
 
 _LOG = logging.getLogger("ephost.environment")
+
+
+offer_schemas()  # plugins may ask for them from now on
 
 
 class OrtHardwareDevice:
@@ -88,9 +104,17 @@ class OrtEpDevice:
         return self._registration.is_open
 
     def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:
-        """The memory that the execution provider allocates for this device, or None when it names none."""
-        pointer = api.EpDevice_MemoryInfo(self._pointer, int(memory_type))
-        return OrtMemoryInfo._borrow(pointer, self) if pointer else None
+        """The memory that the execution provider allocates for this device, or None when it names none.
+
+        Raises:
+            InvalidArgument: its library is gone.
+        """
+        self._registration.acquire()
+        try:
+            pointer = api.EpDevice_MemoryInfo(self._pointer, int(memory_type))
+            return OrtMemoryInfo._copy_of(pointer) if pointer else None
+        finally:
+            self._registration.release()
 
     def create_sync_stream(self) -> OrtSyncStream:
         """A new queue of work on the device, for :func:`ephost.copy_tensors`.
@@ -176,26 +200,28 @@ class Registration:
         return [factory for name, factory in pairs if name == ep_name]
 
     def _add_devices(self, factory: Any, devices: list[Any]) -> None:
-        ep_name = text(member("OrtEpFactory", factory, "GetName")(factory))
+        with naming(lambda: f"a factory of '{self.name}' ({self.path}) failed"):
+            ep_name = text(guarded("OrtEpFactory_GetName")(factory))
+            vendor = text(guarded("OrtEpFactory_GetVendor")(factory)) if ep_name else ""
         if not ep_name:
             raise EPFail(f"a factory of '{self.name}' ({self.path}) gives no EP name")
         self._ep_names.append(ep_name)
-        if not text(member("OrtEpFactory", factory, "GetVendor")(factory)):
+        if not vendor:
             raise EPFail(f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) gives no vendor")
         room = ffi.new("OrtEpDevice*[]", MAX_EP_DEVICES)
         count = ffi.new("size_t*")
         offered = ffi.new("OrtHardwareDevice*[]", devices)
         where = f"GetSupportedDevices of EP '{ep_name}' of '{self.name}' ({self.path})"
-        status = factory.GetSupportedDevices(factory, offered, len(devices), room, MAX_EP_DEVICES, count)
+        status = guarded("OrtEpFactory_GetSupportedDevices")(
+            factory, offered, len(devices), room, MAX_EP_DEVICES, count
+        )
         number = int(count[0])
         # Whatever was made is ours to release, also when the call failed half-way.
         given = [room[i] for i in range(min(number, MAX_EP_DEVICES)) if room[i]]
         made = list(dict.fromkeys(given))
         self._pointers.extend(made)
-        try:
+        with naming(lambda: f"{where} failed"):
             check(status)
-        except OnnxRuntimeException as error:
-            raise type(error)(f"{where} failed: {error}") from None
         if number > MAX_EP_DEVICES:
             raise EPFail(
                 f"{where} says that it offers {number} devices where there was room for {MAX_EP_DEVICES}"
@@ -209,12 +235,11 @@ class Registration:
             metadata = ffi.cast("OrtKeyValuePairs*", api.EpDevice_EpMetadata(pointer))
             if self.library.is_file:
                 api.AddKeyValuePair(metadata, b"library_path", os.fsencode(self.path))
-            if (
-                version is not None
-                and not api.GetKeyValue(metadata, b"version")
-                and (number_text := text(version(factory)))
-            ):
-                api.AddKeyValuePair(metadata, b"version", number_text.encode())
+            if version is not None and not api.GetKeyValue(metadata, b"version"):
+                with naming(lambda: f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) failed"):
+                    number_text = text(version(factory))
+                if number_text:
+                    api.AddKeyValuePair(metadata, b"version", number_text.encode())
             self.ep_devices.append(OrtEpDevice(pointer, self))
 
     def acquire(self) -> None:
@@ -477,8 +502,8 @@ def unregister_execution_provider_library(registration_name: str) -> None:
         if registration is None:
             known = ", ".join(sorted(_registrations)) or "none"
             raise Fail(
-                f"Execution provider library: {registration_name} was not registered. Registered libraries: "
-                f"{known}"
+                f"Execution provider library: {registration_name} was not registered"
+                f"{did_you_mean(str(registration_name), _registrations)}. Registered libraries: {known}"
             )
         if registration.is_used:
             users = list(registration.sessions)
@@ -521,12 +546,12 @@ def _load_default() -> Registration | None:
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
-    """The devices that the registered libraries' execution providers offer, in order of registration; then
-    those of the bundled CPU plugin.
+    """The devices of the bundled CPU plugin, as onnxruntime has its CPU first; then those that the registered
+    libraries' execution providers offer, in order of registration.
     """
     with _lock:
         found = [device for registration in _registrations.values() for device in registration.ep_devices]
-        return [*found, *default_devices()]
+        return [*default_devices(), *found]
 
 
 def find_memory(device: tuple[int, int, int, int]) -> tuple[SharedMemory, Registration] | None:
@@ -584,6 +609,12 @@ def get_available_providers() -> list[str]:
     with _lock:
         found = [device for registration in _registrations.values() for device in registration.ep_devices]
     return list(dict.fromkeys([*(device.ep_name for device in found), DEFAULT_PROVIDER]))
+
+
+def known_ep_names() -> set[str]:
+    """Names of the execution providers of all libraries, with and without devices, and of the host's own."""
+    with _lock:
+        return {DEFAULT_PROVIDER, *(name for r in _registrations.values() for name in r.ep_names)}
 
 
 def _close_all() -> None:

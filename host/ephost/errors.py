@@ -10,10 +10,13 @@ import builtins
 import os
 import sys
 import warnings
+from collections.abc import Callable
 
 
-class OnnxRuntimeException(Exception):
-    """Base of all errors that the host or a plugin reports."""
+class OnnxRuntimeException(builtins.RuntimeError):
+    """Base of all errors that the host or a plugin reports. A RuntimeError, since that is what onnxruntime
+    raises for many of them.
+    """
 
     code: int = 1
 
@@ -48,7 +51,7 @@ class EngineError(OnnxRuntimeException):
     code = 5
 
 
-class RuntimeException(OnnxRuntimeException, builtins.RuntimeError):
+class RuntimeException(OnnxRuntimeException):
     """Running failed (ORT_RUNTIME_EXCEPTION)."""
 
     code = 6
@@ -112,11 +115,20 @@ class FallbackWarning(RuntimeWarning):
 
 def warn_of_fallback(text: str) -> None:
     """Issue a :class:`FallbackWarning` at the line outside of this package that led here."""
+    _warn(text, FallbackWarning)
+
+
+def warn_of_argument(text: str) -> None:
+    """Issue a UserWarning there."""
+    _warn(text, UserWarning)
+
+
+def _warn(text: str, category: type[Warning]) -> None:
     package = os.path.dirname(__file__) + os.sep
-    level, frame = 2, sys._getframe(1)
+    level, frame = 3, sys._getframe(2)
     while frame.f_code.co_filename.startswith(package) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, FallbackWarning, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
 
 
 BY_CODE: dict[int, type[OnnxRuntimeException]] = {
@@ -143,3 +155,19 @@ BY_CODE: dict[int, type[OnnxRuntimeException]] = {
 def from_status(code: int, message: str) -> OnnxRuntimeException:
     """The exception for an ABI error code, with the message that came with it."""
     return BY_CODE.get(code, Fail)(message)
+
+
+class naming:  # noqa: N801 - it reads as a statement
+    """A context in which the error of a status gets in front who failed, and in what; its class stays."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: Callable[[], str]) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OnnxRuntimeException):
+            raise type(error)(f"{self._where()}: {error}") from None

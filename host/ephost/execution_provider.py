@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ephost._bindings import NULL, api, check, ffi, lib, member
+from ephost._bindings import NULL, api, check, ffi, guarded, lib, member, member_since, raise_thrown
 from ephost.environment import OrtEpDevice, Registration
-from ephost.errors import EPFail, OnnxRuntimeException
+from ephost.errors import EPFail, Fail, naming
 from ephost.library import check_version
 from ephost.logs import listening
+
+_CONTEXT_DATA = "GetEpContextDataCallbackSupport"
 
 
 class ExecutionProvider:
@@ -43,6 +45,7 @@ class ExecutionProvider:
         self._factory = devices[0]._factory
         self.pointer: Any = NULL
         self._released = False
+        self._took_context_config = False  # the callbacks for EPContext data, from the session's options
         self.registration.acquire()
         self._severity = severity
         self._logger = lib.ephost_logger_new(self.registration.name.encode(), severity)
@@ -50,14 +53,14 @@ class ExecutionProvider:
         metadata = [api.EpDevice_EpMetadata(d._pointer) for d in devices]
         out = ffi.new("OrtEp**")
         try:
-            try:
+            taken = lib.ephost_context_configs_taken()
+            with naming(lambda: f"{self.label} cannot be created"):
                 check(
-                    self._factory.CreateEp(
+                    guarded("OrtEpFactory_CreateEp")(
                         self._factory, hardware, metadata, len(hardware), session_options, self._logger, out
                     )
                 )
-            except OnnxRuntimeException as error:
-                raise type(error)(f"{self.label} cannot be created: {error}") from None
+            self._took_context_config = lib.ephost_context_configs_taken() > taken
             self.pointer = out[0]
             if not self.pointer:
                 raise EPFail(
@@ -74,9 +77,16 @@ class ExecutionProvider:
         return f"the execution provider {self.name} ({self.registration.name}: {self.registration.path})"
 
     def _check(self) -> None:
-        check_version(self.label, int(self.pointer.ort_version_supported))
-        if self.member("GetCapability") is None:
-            raise EPFail(f"{self.label} has no GetCapability, which every EP needs")
+        version, first = int(self.pointer.ort_version_supported), member_since("OrtEp", "GetCapability")
+        check_version(self.label, version)
+        if version < first:
+            raise EPFail(
+                f"{self.label} is of API version {version}, whose EPs can run nothing: GetCapability and "
+                f"Compile came with {first}"
+            )
+        for name in ("GetName", "GetCapability"):
+            if self.member(name) is None:
+                raise EPFail(f"{self.label} has no {name}, which every EP needs")
         if self.member("Compile") is None and self.member("GetKernelRegistry") is None:
             raise EPFail(f"{self.label} has neither Compile nor GetKernelRegistry: it can run nothing")
         if self.member("Compile") is not None and self.member("ReleaseNodeComputeInfos") is None:
@@ -96,10 +106,37 @@ class ExecutionProvider:
         Raises:
             The exception of the status, with the EP and the function named.
         """
-        try:
+        with naming(lambda: f"{self.label} failed in {name}"):
             check(self.member(name)(self.pointer, *arguments))
-        except OnnxRuntimeException as error:
-            raise type(error)(f"{self.label} failed in {name}: {error}") from None
+            raise_thrown()  # by a function that it had the host call
+
+    def calls_for_context_data(self) -> int:
+        """Which callbacks for EPContext data it calls, as bits: 1 for reading, 2 for writing.
+
+        It says so itself from version 31 on. Of an older one it is taken for granted when it has asked for
+        them as it was created.
+
+        Raises:
+            Fail: it says something else. Or the plugin's error.
+        """
+        if int(self.pointer.ort_version_supported) < member_since("OrtEp", _CONTEXT_DATA):
+            return 3 if self._took_context_config else 0
+        if self.member(_CONTEXT_DATA) is None:
+            return 0
+        out = ffi.new("uint32_t*")
+        self.call(_CONTEXT_DATA, out)
+        if out[0] > 3:
+            raise Fail(f"{self.label} gives unknown bits in {_CONTEXT_DATA}: {out[0]:#x}")
+        return int(out[0])
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Call a function of the EP that gives a plain value.
+
+        Raises:
+            RuntimeException: it threw a C++ exception.
+        """
+        with naming(lambda: f"{self.label} failed in {name}"):
+            return self.member(name)(self.pointer, *arguments)
 
     def kernel_registry(self) -> Any:
         """The EP's ``OrtKernelRegistry*``; NULL for none. The EP owns it."""
@@ -110,8 +147,8 @@ class ExecutionProvider:
         return out[0]
 
     @contextmanager
-    def heard(self, messages: list[str]) -> Iterator[None]:
-        """Adds what the EP tells its logger, from information up."""
+    def recorded_messages(self, messages: list[str]) -> Iterator[None]:
+        """Adds what the EP logs meanwhile, from information up."""
         lib.ephost_logger_set_level(self._logger, min(self._severity, 1))
         try:
             with listening(self.registration.name, messages):
@@ -133,7 +170,7 @@ class ExecutionProvider:
             return
         self._released = True
         if self.pointer:
-            self._factory.ReleaseEp(self._factory, self.pointer)
+            guarded("OrtEpFactory_ReleaseEp")(self._factory, self.pointer)
             self.pointer = NULL
         if self._logger:
             lib.ephost_logger_free(self._logger)

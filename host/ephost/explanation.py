@@ -14,13 +14,13 @@ from typing import Any
 import onnx
 
 from ephost._bindings import check, ep_api, ffi, lib, onnx_element_type, text
-from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail
 from ephost.execution_provider import ExecutionProvider
 from ephost.feeds import type_text
 from ephost.model.graph import Model, Node, TensorType, Value, schema_of, tensor_bytes
 from ephost.model.partition import Assignment
-from ephost.model.plan import Copy, Plan, Step
+from ephost.model.planning.steps import Copy, Plan, Step
+from ephost.providers import DEFAULT_PROVIDER
 from ephost.session import InferenceSession
 from ephost.tables import Table, bytes_text, shorten, time_text
 
@@ -304,23 +304,23 @@ def explain(session: InferenceSession) -> Explanation:
     Raises:
         Fail: the session is closed.
     """
-    resources = session._resources
-    if resources.closed or resources.plan is None:
+    opened = session._opened
+    if opened.resources.closed:
         raise Fail(f"the session of {session.description} is closed: there is nothing left to explain")
-    plan, assignments = resources.plan, resources.assignments
+    plan, assignments = opened.plan, opened.resources.assignments
     kernels = {a.ep: _registered_kernels(a.ep) for a in assignments}
     left = [step.node for step in plan.all_steps() if not step.ep_name]
     return Explanation(
         model=session.description,
         providers=tuple(_provider(a, kernels[a.ep]) for a in assignments),
         partitions=tuple(_all_partitions(plan)),
-        fallback=tuple(_fallback_node(session._model, node, assignments, kernels) for node in left),
+        fallback=tuple(_fallback_node(opened.model, node, assignments, kernels) for node in left),
         refused=tuple(
             RefusedClaim(a.ep.name, tuple(map(_node, nodes)), reason)
             for a in assignments
             for nodes, reason in a.refused
         ),
-        stages=dict(session._timings),
+        stages=dict(opened.timings),
         arena_bytes=sum(each.arena_bytes for each in _plans(plan)),
         planned_bytes=sum(each.planned_bytes for each in _plans(plan)),
         copies=tuple(_copy(copy) for each in _plans(plan) for copy in each.copies),
@@ -341,14 +341,13 @@ def _copy(copy: Copy) -> DeviceCopy:
 
 def start_profile(session: InferenceSession) -> None:
     """From now on, measure every step of every run of the session; see :func:`step_times`."""
-    assert session._resources.plan is not None
-    lib.ephost_plan_profile(session._resources.plan.pointer, True)
+    lib.ephost_plan_profile(session._opened.plan.pointer, True)
 
 
 def step_times(session: InferenceSession) -> list[StepTime]:
     """The time of each step of the session's profiled runs, the longest first."""
-    plan = session._resources.plan
-    if session._resources.closed or plan is None:
+    plan = session._opened.plan
+    if session._resources.closed:
         raise Fail(f"the session of {session.description} is closed: its profile is gone")
     count = lib.ephost_plan_times(plan.pointer, ffi.NULL, 0)
     records = ffi.new("EphostStepTime[]", max(count, 1))
@@ -569,7 +568,7 @@ def _reason(model: Model, node: Node, assignment: Assignment, kernels: list[_Ker
     # What an EP compiles it may claim whatever its registry says; the registry decides where that is all
     # there is.
     if not kernels or assignment.ep.member("Compile") is not None:
-        return "it did not claim the node" + _said(node, assignment.said)
+        return "it did not claim the node" + _said(node, assignment.messages)
     mine = [k for k in kernels if k.op_type == node.op_type and k.domain == node.domain]
     if not mine:
         return f"its registry has no kernel for {node.op_type}"

@@ -11,6 +11,7 @@ import onnx
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument
 from ephost.model.graph import TensorType, tensor_type
+from ephost.sparse import SparseTensor
 from ephost.values import OrtValue, type_name
 
 _MAX_RANK = 32  # a tensor's on its way through numpy
@@ -40,11 +41,18 @@ def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
         if value is None or (isinstance(value, OrtValue) and not value.has_value()):
             return value
         return fit(name, _element(kind.optional_type.elem_type), value)
+    if isinstance(value, SparseTensor):
+        value = OrtValue.ort_value_from_sparse_tensor(value)
     if isinstance(value, OrtValue):
         given, wanted = value.data_type(), type_text(kind)
         if given != wanted and not (given == "seq" and wanted.startswith("seq(")):
             raise _wrong_type(name, kind, given)
+        if value._sparse is not None:
+            dims = _dims(kind.sparse_tensor_type)
+            _check_shape(name, tensor_type(kind.sparse_tensor_type.elem_type, dims), value._sparse._shape)
         return value
+    if which == "sparse_tensor_type":
+        raise _wrong_type(name, kind, _described(value))
     if which == "sequence_type":
         if not isinstance(value, (list, tuple)):
             raise _wrong_type(name, kind, _described(value))
@@ -55,9 +63,7 @@ def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
             raise _wrong_type(name, kind, _described(value))
         entries = kind.map_type.value_type.tensor_type.elem_type
         return {
-            _scalar(f"a key of {name}", kind.map_type.key_type, key): _scalar(
-                f"{name}[{key!r}]", entries, item
-            )
+            _key(name, kind.map_type.key_type, key): _scalar(f"{name}[{key!r}]", entries, item)
             for key, item in value.items()
         }
     return value
@@ -91,11 +97,13 @@ def _element(kind: onnx.TypeProto) -> TensorType | onnx.TypeProto | None:
     which = kind.WhichOneof("value")
     if which != "tensor_type":
         return kind if which else None
-    tensor = kind.tensor_type
-    dims = None
-    if tensor.HasField("shape"):
-        dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return tensor_type(tensor.elem_type, dims)
+    return tensor_type(kind.tensor_type.elem_type, _dims(kind.tensor_type))
+
+
+def _dims(kind: Any) -> tuple[int | None, ...] | None:
+    if not kind.HasField("shape"):
+        return None
+    return tuple(d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim)
 
 
 def _tensor(name: str, kind: TensorType, value: Any) -> Any:
@@ -148,16 +156,34 @@ def _is_buffer(value: Any) -> bool:
 
 
 def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind not in "OUST":
+    """Text, bytes without the zeros that numpy pads them with, and what pandas has for missing text."""
+    if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
-    array = array.astype(object) if array.dtype.kind == "T" else array
-    if array.dtype.kind == "O":
-        for at, text in enumerate(array.ravel()):
-            if not isinstance(text, (str, bytes)):
+    if array.dtype.kind == "V":
+        # Raw bytes, of which none is there to fill up.
+        texts = [item.tobytes() for item in array.ravel()]
+        array = np.array(texts, dtype=object).reshape(array.shape)
+    if array.dtype.kind == "T":
+        return array.astype(object)
+    if array.dtype.kind == "O" and not all(isinstance(text, (str, bytes)) for text in array.ravel()):
+        made = array.flatten()
+        for at, text in enumerate(made):
+            if not (text is None or isinstance(text, (str, bytes, *_NUMBERS))):
                 raise InvalidArgument(
                     f"Input '{name}' takes tensor(string), but its element {at} is {_described(text)}"
                 )
+            made[at] = text if isinstance(text, (str, bytes)) else str(text)
+        return made.reshape(array.shape)
     return array
+
+
+def _key(name: str, element_type: int, value: Any) -> Any:
+    if (element_type == onnx.TensorProto.STRING) != isinstance(value, str):
+        raise InvalidArgument(
+            f"Unexpected key type  {type(value)}, it cannot be linked to C type {type_name(element_type)}_t "
+            f"for input '{name}'."
+        )
+    return _scalar(f"a key of {name}", element_type, value)
 
 
 def _scalar(name: str, element_type: int, value: Any) -> Any:

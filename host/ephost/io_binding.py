@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,17 +13,25 @@ from ephost.options import RunOptions
 from ephost.values import OrtValue, OrtValueVector, memory_on, over_memory
 
 if TYPE_CHECKING:
-    from ephost.running import Session
-
+    from ephost.opening import Opened
 
 # What an output is bound to: a value to write to, or a device on which the run allocates it.
 Target = OrtValue | OrtDevice
 
 
+class BoundSession(Protocol):
+    """What a binding needs of its session."""
+
+    _opened: Opened
+
+    def _made(self, name: str, value: int) -> OrtValue:
+        """The output of a run at an address as a value."""
+
+
 class SessionIOBinding:
     """What is bound to the inputs and outputs of a session, under the name of onnxruntime's native class."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BoundSession) -> None:
         self._session = session
         self._inputs: dict[str, Any] = {}  # name -> array or OrtValue
         self._outputs: dict[str, Target] = {}
@@ -40,7 +48,7 @@ class SessionIOBinding:
             InvalidArgument: the model has no such input.
             NotImplemented: a device that no registered execution provider has memory on.
         """
-        self._session._interface.check_input_name(name)
+        self._session._opened.interface.check_input_name(name)
         if isinstance(value, OrtDevice):
             value = over_memory(pointer, element_type, shape, value)
         self._bound = None
@@ -53,7 +61,7 @@ class SessionIOBinding:
             InvalidArgument: the model has no such input.
             TypeError: it is no OrtValue.
         """
-        self._session._interface.check_input_name(name)
+        self._session._opened.interface.check_input_name(name)
         self._bound = None
         self._inputs[name] = _ort_value(value)
 
@@ -71,7 +79,7 @@ class SessionIOBinding:
             InvalidArgument: the model has no such output.
             NotImplemented: a device that no registered execution provider has memory on.
         """
-        self._session._interface.check_output_name(name)
+        self._session._opened.interface.check_output_name(name)
         target: Target = device
         if pointer is not None:
             target = over_memory(pointer, element_type, shape or (), device)
@@ -87,15 +95,23 @@ class SessionIOBinding:
             InvalidArgument: the model has no such output.
             TypeError: it is no OrtValue.
         """
-        self._session._interface.check_output_name(name)
+        self._session._opened.interface.check_output_name(name)
         self._bound = None
         self._outputs[name] = _ort_value(value)
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for: the CPU's memory is always ready."""
+        """Wait until what was queued on the devices of the session's execution providers is done.
+
+        Raises:
+            EPFail and others: the plugin's error.
+        """
+        for assignment in self._session._opened.resources.assignments:
+            if assignment.ep.member("Sync") is not None:
+                assignment.ep.call("Sync")
 
     def synchronize_outputs(self) -> None:
-        """Nothing to wait for: the CPU's memory is always ready."""
+        """The same as :meth:`synchronize_inputs`."""
+        self.synchronize_inputs()
 
     def get_outputs(self) -> OrtValueVector:
         """The outputs of the last run, in the order in which they were bound."""
@@ -117,7 +133,7 @@ class SessionIOBinding:
         self._results = []
 
     def _run(self, run_options: RunOptions | None) -> None:
-        runner = self._session._open_runner()
+        runner = self._session._opened.runner
         bound = self._bound
         adapted = run_options is not None and run_options._adapted
         if bound is None or adapted or not runner.made(bound):
@@ -141,7 +157,7 @@ class IOBinding:
     memory is written in place.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BoundSession) -> None:
         self._session = session
         self._iobinding = SessionIOBinding(session)
 
@@ -251,7 +267,7 @@ def targets_of(outputs: Mapping[str, Target]) -> list[tuple[str, Any]]:
     ]
 
 
-def into_bound(session: Session, outputs: Mapping[str, Target], made: Sequence[int]) -> list[OrtValue]:
+def into_bound(session: BoundSession, outputs: Mapping[str, Target], made: Sequence[int]) -> list[OrtValue]:
     """The outputs of a run: what was bound, or what was made where nothing was.
 
     Args:

@@ -10,11 +10,12 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
-from ephost._bindings import NULL, api, check, ffi, lib, member, text
+from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, text
 from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchFile, OnnxRuntimeException
 
 _LOG = logging.getLogger("ephost.library")
 MAX_FACTORIES = 16
+ASSUME = "EPHOST_ASSUME_API_VERSION"  # in the environment: serve plugins of this version, newer than is known
 FIRST_VERSION = 22  # of the ABI, with OrtEp and OrtEpFactory in it
 _CREATE, _RELEASE = "CreateEpFactories", "ReleaseEpFactory"
 _ELF_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64", 22: "s390x"}
@@ -117,6 +118,34 @@ def check_version(who: str, version: int) -> None:
         _LOG.warning("%s is of API version %d: ephost uses what version %d has of it", who, version, served)
 
 
+def assume_version() -> None:
+    """Have plugins get the functions that there are for a version newer than the newest known one, where the
+    environment asks for it.
+
+    Raises:
+        InvalidArgument: it asks for something else.
+    """
+    wanted, known = os.environ.get(ASSUME, "").strip(), int(lib.ephost_api_version())
+    most = known + int(lib.ephost_versions_ahead())
+    if wanted and not (wanted.isascii() and wanted.isdecimal() and 1 <= int(wanted) <= most):
+        raise InvalidArgument(f"{ASSUME} is an API version up to {most}, not {wanted!r}")
+    lib.ephost_assume_api_version(max(int(wanted or 0), known))
+    lib.ephost_refused_api_version()  # forgets what was refused before
+
+
+def refusal_note() -> str:
+    """What to add to the error of a plugin that was denied the version that it asked for; "" otherwise."""
+    refused, known = int(lib.ephost_refused_api_version()), int(lib.ephost_api_version())
+    if not refused:
+        return ""
+    if refused > known + int(lib.ephost_versions_ahead()):
+        return f" (it asked for API version {refused}; ephost serves versions 1 to {known})"
+    return (
+        f" (it asked for API version {refused}; ephost serves versions 1 to {known}. {ASSUME}={refused} in "
+        f"the environment gives it the functions of version {known}, and an error for what it calls beyond)"
+    )
+
+
 class Library:
     """An open plugin library and the factories that it made. A step that fails undoes the ones before it."""
 
@@ -134,6 +163,7 @@ class Library:
         Raises:
             NoSuchFile, Fail: the library cannot be opened or lacks a symbol.
             EPFail: ``CreateEpFactories`` failed, or gave an impossible answer.
+            InvalidArgument: :data:`ASSUME` in the environment is no version.
         """
         self.name = name
         self.path = path
@@ -177,10 +207,12 @@ class Library:
         count = ffi.new("size_t*")
         where = f"{_CREATE} of '{self.name}' ({self.path})"
         base = lib.ephost_get_api_base()
+        create_guarded = guarded("CreateEpApiFactoriesFn")
+        assume_version()
         try:
-            check(create(self.name.encode(), base, logger, factories, MAX_FACTORIES, count))
+            check(create_guarded(create, self.name.encode(), base, logger, factories, MAX_FACTORIES, count))
         except OnnxRuntimeException as error:
-            raise type(error)(f"{where} failed: {error}") from None
+            raise type(error)(f"{where} failed: {error}{refusal_note()}") from None
         number = int(count[0])
         if number > MAX_FACTORIES:
             raise EPFail(
@@ -191,6 +223,10 @@ class Library:
             raise EPFail(f"{where} made no factory")
         if len(self.factories) < number:
             raise EPFail(f"{where} gave NULL for {number - len(self.factories)} of its {number} factories")
+        different = {address(factory): factory for factory in self.factories}
+        if len(different) < number:
+            self.factories = list(different.values())  # each is released once
+            raise EPFail(f"{where} gave {number} factories, of which only {len(different)} differ")
         for factory in self.factories:
             check_version(f"a factory of '{self.name}' ({self.path})", int(factory.ort_version_supported))
             for name in ("GetName", "GetVendor", "GetSupportedDevices", "CreateEp", "ReleaseEp"):
@@ -202,7 +238,7 @@ class Library:
     def close(self) -> None:
         """Release the factories and close the library. What a factory then says is logged, not raised."""
         for factory in reversed(self.factories):
-            status = self._release(factory)
+            status = guarded("ReleaseEpApiFactoryFn")(self._release, factory)
             if status:
                 lib.ephost_log(
                     2, f"ReleaseEpFactory of '{self.name}': {text(api.GetErrorMessage(status))}".encode()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import enum
+import copy
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ephost._bindings import NULL, api, check, ffi, lib, text
+from ephost.config_keys import warn_of_run_key
 from ephost.devices import OrtSyncStream
 from ephost.enums import (
     ExecutionMode,
@@ -20,16 +22,21 @@ from ephost.enums import (
     OrtExecutionProviderDevicePolicy,
 )
 from ephost.environment import (
-    DEFAULT_PROVIDER,
     OrtEpDevice,
     get_available_providers,
     get_ep_devices,
     processor_count,
 )
-from ephost.errors import InvalidArgument, NotImplemented, RuntimeException
+from ephost.errors import InvalidArgument, RuntimeException
+from ephost.providers import DEFAULT_PROVIDER
+from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    import onnx
+
+    from ephost.context_data import OrtEpContextDataBuffer, Reader, Writer
     from ephost.model.custom_ops import CustomOpLibrary
+    from ephost.progress import ProgressFunction
 
 _LOG = logging.getLogger("ephost.options")
 
@@ -45,8 +52,38 @@ def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
     return checked
 
 
+def _as_integer(value: Any, least: int, most: int) -> int | None:
+    """An integer between two bounds, Python's or numpy's; True is 1. None: it is something else."""
+    taken = isinstance(value, (int, np.integer, np.bool_))
+    return int(value) if taken and least <= int(value) <= most else None
+
+
+def _as_bool(what: str, value: Any) -> bool:
+    """A boolean, as onnxruntime takes them: numbers of Python and numpy too, and None for False.
+
+    Raises:
+        TypeError: something else.
+    """
+    if not (value is None or isinstance(value, (int, float, np.generic))) or isinstance(value, np.flexible):
+        raise TypeError(f"{what} is a bool, not {value!r}")
+    return bool(value)
+
+
+def _as_text(what: str, value: Any) -> str:
+    """A text, or bytes or a path that are one.
+
+    Raises:
+        TypeError: something else.
+    """
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{what} is a str, not {value!r}")
+    return os.fsdecode(value)
+
+
 class _Option:
-    """A field of SessionOptions: typed, with a default; setting another type is a TypeError."""
+    """A field of SessionOptions: typed, with a default; setting another type is a TypeError. What passes for
+    a type is what passes for it in onnxruntime, and the numbers of enumerators.
+    """
 
     def __init__(self, kind: type, default: Any, doc: str) -> None:
         self._kind, self.default, self.__doc__ = kind, default, doc
@@ -58,15 +95,20 @@ class _Option:
         return self if options is None else options._fields.get(self._name, self.default)
 
     def __set__(self, options: SessionOptions, value: Any) -> None:
-        kind = self._kind
-        if issubclass(kind, enum.IntEnum) and isinstance(value, int) and not isinstance(value, bool):
-            value = kind(value)
-        fits = isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
-        if kind is str and isinstance(value, os.PathLike):
-            value, fits = os.fspath(value), True
-        if not fits:
-            raise TypeError(f"SessionOptions.{self._name} is a {kind.__name__}, not {value!r}")
-        options._fields[self._name] = value
+        kind, what = self._kind, f"SessionOptions.{self._name}"
+        made: Any
+        if kind is str:
+            made = _as_text(what, value)
+        elif kind is bool:
+            made = _as_bool(what, value)
+        elif kind is int:
+            made = _as_integer(value, -(2**31), 2**31 - 1)
+        else:
+            numbers = {int(member): member for member in kind}  # type: ignore[attr-defined]
+            made = numbers.get(int(value)) if isinstance(value, (int, np.integer)) else value
+        if not isinstance(made, kind):
+            raise TypeError(f"{what} is a {kind.__name__}, not {value!r}")
+        options._fields[self._name] = made
 
 
 @dataclass(frozen=True)
@@ -138,6 +180,8 @@ class SessionOptions:
         "__weakref__",
         "_cancelled",
         "_config",
+        "_context_reader",
+        "_context_writer",
         "_custom_op_libraries",
         "_external_files",
         "_fields",
@@ -146,6 +190,7 @@ class SessionOptions:
         "_host_only",
         "_initializers",
         "_policy",
+        "_progress",
         "_providers",
     )
 
@@ -161,6 +206,9 @@ class SessionOptions:
         self._initializers: dict[str, np.ndarray] = {}
         self._external_files: dict[str, np.ndarray] = {}
         self._cancelled = False
+        self._progress: ProgressFunction | None = None
+        self._context_reader: Reader | None = None
+        self._context_writer: Writer | None = None  # ModelCompiler's
 
     # ---- options by key ----
 
@@ -263,19 +311,47 @@ class SessionOptions:
         self._custom_op_libraries.append(CustomOpLibrary(path))
 
     def set_ep_context_data_read_func(
-        self, read_func: Callable[[str, Any], None], max_data_size: int
+        self, read_func: Callable[[str, OrtEpContextDataBuffer], Any], max_data_size: int
     ) -> None:
-        """Refused: the data of EPContext nodes is read by the plugins themselves.
+        """Have a function give the data of EPContext nodes that do not embed it, in place of files.
+
+        Args:
+            read_func: called with the name that a node has for its data and an
+                :class:`ephost.OrtEpContextDataBuffer`, of which it calls ``allocate`` once and ``write`` as
+                often as it likes. Threads may call it at once.
+            max_data_size: the most bytes that it may allocate.
 
         Raises:
-            NotImplemented: always.
+            TypeError: no function, or no number.
+            RuntimeException: None, or a size of 0.
+            Where a session opens such a model, Fail: its execution provider takes no data from a function.
         """
-        raise NotImplemented(
-            "reading EPContext data by a callback is not implemented: plugins read it from its file"
-        )
+        from ephost.context_data import Reader
+
+        self._context_reader = Reader(read_func, max_data_size)
 
     def clear_ep_context_data_read_func(self) -> None:
-        """Nothing to do: there is never such a function."""
+        """Have execution providers read their files again."""
+        self._context_reader = None
+
+    def set_progress_function(self, function: ProgressFunction | None) -> None:
+        """Have a function told how far the opening of a session with these options is. A name of ephost's
+        own.
+
+        Without one, an opening that takes more than a second says so in the log, as INFO of
+        ``ephost.session``.
+
+        Args:
+            function: called with an :class:`ephost.OpeningProgress` when a stage begins, and when another
+                execution provider gets the model; in the thread that opens it. What it raises ends the
+                opening. None: nobody is told.
+
+        Raises:
+            TypeError: it cannot be called.
+        """
+        if function is not None and not callable(function):
+            raise TypeError(f"a progress function is a function or None, not {function!r}")
+        self._progress = function
 
     def set_load_cancellation_flag(self, value: bool) -> None:
         """True, from any thread, stops the opening of sessions with these options before its next stage."""
@@ -345,7 +421,9 @@ class SessionOptions:
             self._providers.append(Chosen(devices, options, error_on_failure))
             return
         complaint = (
-            f"Unknown Provider Type: {provider_name}. Available are {', '.join(get_available_providers())}: "
+            f"Unknown Provider Type: {provider_name}"
+            f"{did_you_mean(provider_name, get_available_providers())}. "
+            f"Available are {', '.join(get_available_providers())}: "
             "register its library first, and see get_ep_devices() for what it offers on this machine"
         )
         if error_on_failure is not False:
@@ -390,6 +468,47 @@ class SessionOptions:
                 _LOG.info("SessionOptions.%s = %s has no effect: %s", name, value, reason)
 
 
+CONFIG_FROM_MODEL = "ORT_LOAD_CONFIG_FROM_MODEL"  # a variable of the environment
+_CONFIG_KEY = "ort_config"  # in a model's metadata
+_CONFIG_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "intra_op_num_threads": int,
+    "inter_op_num_threads": int,
+    "execution_mode": ExecutionMode,
+    "graph_optimization_level": {level.value: level for level in GraphOptimizationLevel}.__getitem__,
+    "enable_profiling": lambda value: bool(int(value)),
+}
+
+
+def options_of_model(proto: onnx.ModelProto, given: SessionOptions) -> SessionOptions:
+    """Options of which those that a model brings are the model's: ``{"session_options": {...}}`` as JSON in
+    its metadata under ``ort_config``, where onnxruntime looks for it.
+
+    Args:
+        proto: the model.
+        given: the options for a model that brings none; unchanged.
+
+    Raises:
+        InvalidArgument: what the model brings is not as it should be.
+    """
+    text = next((entry.value for entry in proto.metadata_props if entry.key == _CONFIG_KEY), None)
+    if text is None:
+        return given
+    made = copy.copy(given)
+    made._fields = dict(given._fields)
+    try:
+        wanted = json.loads(text)["session_options"]
+        for name, value in wanted.items():
+            if name in _CONFIG_FIELDS:
+                setattr(made, name, _CONFIG_FIELDS[name](value))
+            else:
+                _LOG.warning("the model's configuration has the unknown session option '%s'", name)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidArgument(
+            f"the model's own configuration ({_CONFIG_KEY} in its metadata) cannot be read: {error!r}"
+        ) from error
+    return made
+
+
 def devices_of(ep_name: str) -> tuple[OrtEpDevice, ...]:
     """All devices of an execution provider. When a library is registered twice, those of the first
     registration.
@@ -403,9 +522,10 @@ def _address(pointer: Any) -> int:
 
 
 def _dimension(name: str, value: int) -> int:
-    if not isinstance(value, int) or value < 0:
+    made = _as_integer(value, 0, 2**63 - 1)
+    if made is None:
         raise InvalidArgument(f"the dimension '{name}' cannot be {value!r}")
-    return value
+    return made
 
 
 class RunOptions:
@@ -430,7 +550,7 @@ class RunOptions:
 
     @only_execute_path_to_fetches.setter
     def only_execute_path_to_fetches(self, value: bool) -> None:
-        self._only_fetches = bool(value)
+        self._only_fetches = _as_bool("RunOptions.only_execute_path_to_fetches", value)
         lib.ephost_run_options_only_fetches(self._pointer, self._only_fetches)
 
     @property
@@ -440,8 +560,10 @@ class RunOptions:
 
     @terminate.setter
     def terminate(self, value: bool) -> None:
-        self._terminate = bool(value)
-        check((api.RunOptionsSetTerminate if value else api.RunOptionsUnsetTerminate)(self._pointer))
+        self._terminate = _as_bool("RunOptions.terminate", value)
+        check(
+            (api.RunOptionsSetTerminate if self._terminate else api.RunOptionsUnsetTerminate)(self._pointer)
+        )
 
     @property
     def sync_stream(self) -> OrtSyncStream | None:
@@ -470,7 +592,7 @@ class RunOptions:
 
     @logid.setter
     def logid(self, value: str) -> None:
-        check(api.RunOptionsSetRunTag(self._pointer, value.encode()))
+        check(api.RunOptionsSetRunTag(self._pointer, _as_text("RunOptions.logid", value).encode()))
 
     @property
     def log_severity_level(self) -> int:
@@ -497,6 +619,7 @@ class RunOptions:
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Set an option of the run by its string key; plugins see it."""
         for name, content in _entries({key: value}, "add_run_config_entry").items():
+            warn_of_run_key(name)
             check(api.AddRunConfigEntry(self._pointer, name.encode(), content.encode()))
 
     def add_active_adapter(self, adapter: Any) -> None:

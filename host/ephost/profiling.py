@@ -1,20 +1,168 @@
-"""The profilers of a session's EPs: started with the host's profile, and their events added to its trace."""
+"""A session's profile: what the host measures of its steps and runs, and what its EPs' profilers add."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ephost._bindings import check, ep_api, ffi, key_values, lib, text
+from ephost._bindings import check, ep_api, ffi, guarded, key_values, lib, text
 from ephost.errors import OnnxRuntimeException
+from ephost.model.planning.steps import Copy, Plan
+from ephost.providers import DEFAULT_PROVIDER
 
 if TYPE_CHECKING:
     from ephost.execution_provider import ExecutionProvider
+    from ephost.options import SessionOptions
 
 _LOG = logging.getLogger("ephost.profiling")
 _CATEGORIES = {0: "Session", 1: "Node", 2: "Kernel", 3: "Api"}
+
+
+class Profile:
+    """What is recorded from the moment a session began to open to its ``end_profiling``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        eps: Sequence[ExecutionProvider],
+        timings: Mapping[str, float],
+        options: SessionOptions,
+    ) -> None:
+        """Start.
+
+        Args:
+            plan: of the session.
+            eps: its execution providers.
+            timings: seconds that each stage of the opening took, and all of it ("total").
+            options: of the session.
+        """
+        elapsed = int(timings["total"] * 1e9)
+        self.start = int(lib.ephost_clock_ns()) - elapsed  # ns, on the clock of time.monotonic_ns
+        self._plan = plan
+        self._stages = [(f"session_{stage}", s) for stage, s in timings.items() if stage != "total"]
+        self._opening = timings["total"]
+        self._opener = threading.get_native_id()
+        self._runs: list[tuple[int, int, int]] = []  # start and duration in ns, thread
+        self.ep_profilers = EpProfilers(eps, elapsed)
+        if pointers := self.ep_profilers.pointers:
+            check(lib.ephost_plan_set_profilers(plan.pointer, pointers, len(pointers), self.start))
+        for part in _with_bodies(plan):
+            lib.ephost_plan_profile(part.pointer, True)
+        now = time.time()
+        stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
+        self._path = f"{options.profile_file_prefix}{stamp}_{int(now * 1000) % 1000:03}.json"
+
+    def timed(self, run: Callable[..., Any], *arguments: Any) -> Any:
+        """Call what runs the model, and record that."""
+        began = time.monotonic_ns()
+        try:
+            return run(*arguments)
+        finally:
+            if self._path:
+                self._runs.append((began, time.monotonic_ns() - began, threading.get_native_id()))
+
+    def end(self) -> str:
+        """Stop, and write the trace; its path, "" when that was done before."""
+        if not self._path:
+            return ""
+        path, self._path = self._path, ""
+        for part in _with_bodies(self._plan):
+            lib.ephost_plan_profile(part.pointer, False)
+        lines = [json.dumps(event) for event in self._events()]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("[\n" + ",\n".join(lines) + "\n]\n")
+        return path
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        start = 0.0
+        yield _event("Session", "session_initialization", self._opener, 0, self._opening * 1e6)
+        for name, seconds in self._stages:
+            yield _event("Session", name, self._opener, start, seconds * 1e6)
+            start += seconds * 1e6
+        for began, lasted, thread in self._runs:
+            yield _event("Session", "model_run", thread, (began - self.start) / 1e3, lasted / 1e3)
+        for part in _with_bodies(self._plan):
+            yield from self._steps(part)
+        yield from self.ep_profilers.end()
+
+    def _steps(self, plan: Plan) -> Iterator[dict[str, Any]]:
+        count = int(lib.ephost_plan_times(plan.pointer, ffi.NULL, 0))
+        times = ffi.new("EphostStepTime[]", max(count, 1))
+        count = min(count, int(lib.ephost_plan_times(plan.pointer, times, count)))
+        for at in range(count):
+            entry = times[at]
+            step = plan.order[entry.step]
+            when = (int(entry.start_ns) - self.start) / 1e3, int(entry.duration_ns) / 1e3
+            if isinstance(step, Copy):
+                values = [value.name for value in step.values]
+                yield _event("Copy", step.way, int(entry.thread), *when, values=values)
+                continue
+            yield _event(
+                "Node",
+                f"{step.node.name or step.node.op_type}_kernel_time",
+                int(entry.thread),
+                *when,
+                op_name=step.node.op_type,
+                provider=step.ep_name or DEFAULT_PROVIDER,
+                node_index=str(step.node.index),
+                nodes=[node.name or node.op_type for node in step.members],
+            )
+
+
+def _event(
+    category: str, name: str, thread: int, start: float, duration: float, **arguments: Any
+) -> dict[str, Any]:
+    """An event of a Chrome trace, times in microseconds."""
+    return {
+        "cat": category,
+        "pid": os.getpid(),
+        "tid": thread,
+        "dur": round(duration, 3),
+        "ts": round(start, 3),
+        "ph": "X",
+        "name": name,
+        "args": arguments,
+    }
+
+
+def _with_bodies(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for body in plan.bodies:
+        yield from _with_bodies(body)
+
+
+class ProfiledRunner:
+    """A session's way into C that records each run."""
+
+    def __init__(self, runner: Any, profile: Profile) -> None:
+        self._runner, self._profile = runner, profile
+
+    def run(self, *arguments: Any) -> Any:
+        """Run the model."""
+        return self._profile.timed(self._runner.run, *arguments)
+
+    def run_bound(self, *arguments: Any) -> Any:
+        """Run the model on a binding."""
+        return self._profile.timed(self._runner.run_bound, *arguments)
+
+    def close(self) -> bool:
+        """End the runs; False while one is under way."""
+        closed: bool = self._runner.close()
+        return closed
+
+    def bind(self, *arguments: Any) -> Any:
+        """What runs read and write, checked once."""
+        return self._runner.bind(*arguments)
+
+    def made(self, binding: Any, /) -> bool:
+        """Whether this runner can run a binding."""
+        made: bool = self._runner.made(binding)
+        return made
 
 
 class EpProfilers:
@@ -40,7 +188,7 @@ class EpProfilers:
                 ep.call("CreateProfiler", out)
                 if out[0]:
                     self._made.append((ep.name, out[0]))
-                    check(out[0].StartProfiling(out[0], elapsed_ns))
+                    check(guarded("OrtEpProfilerImpl_StartProfiling")(out[0], elapsed_ns))
                     self._running.append((ep.name, out[0]))
             except OnnxRuntimeException as error:
                 _LOG.warning("the profiler of %s does not start: %s", ep.name, error)
@@ -55,7 +203,7 @@ class EpProfilers:
         for name, profiler in self._running:
             container = lib.ephost_events_new()
             try:
-                check(profiler.EndProfiling(profiler, container))
+                check(guarded("OrtEpProfilerImpl_EndProfiling")(profiler, container))
                 yield from _events(name, container)
             except OnnxRuntimeException as error:
                 _LOG.warning("the profiler of %s does not end: %s", name, error)
@@ -66,7 +214,7 @@ class EpProfilers:
     def release(self) -> None:
         """Release them, when no run can tell them of an event any more."""
         for _, profiler in self._made:
-            profiler.Release(profiler)
+            guarded("OrtEpProfilerImpl_Release")(profiler)
         self._made.clear()
         self._running.clear()
 

@@ -14,13 +14,13 @@ _LOG = logging.getLogger("ephost")
 @ffi.callback("EphostSchemaCallback")  # type: ignore[untyped-decorator]
 def _get_schema(name: Any, max_version: int, domain: Any) -> Any:
     try:
-        return native_schema(text(name), max_version, text(domain))
+        return new_op_schema(text(name), max_version, text(domain))
     except Exception:  # nothing may cross into the plugin
         _LOG.exception("the schema of '%s' cannot be given", text(name))
         return NULL
 
 
-def native_schema(name: str, max_version: int, domain: str) -> Any:
+def new_op_schema(name: str, max_version: int, domain: str) -> Any:
     """A new ``OrtOpSchema*`` of an operator as it is at an opset version; NULL where ONNX has none.
 
     Args:
@@ -57,9 +57,7 @@ def native_schema(name: str, max_version: int, domain: str) -> Any:
     raise MemoryError("no memory for an operator's schema")
 
 
-lib.ephost_set_schema_callback(_get_schema)
-
-
-@atexit.register
-def _stop() -> None:
-    lib.ephost_set_schema_callback(NULL)
+def offer_schemas() -> None:
+    """Answer plugins that ask for schemas, until the process ends."""
+    lib.ephost_set_schema_callback(_get_schema)
+    atexit.register(lib.ephost_set_schema_callback, NULL)

@@ -16,22 +16,25 @@ then the order of registration.
 | MAX_EFFICIENCY | NPU, CPU | nothing |
 | MIN_OVERALL_POWER | NPU, CPU | nothing |
 
-With nothing taken, the model runs on the bundled CPU plugin. The choice and its reason are logged.
+With nothing taken, the model runs on the bundled CPU plugin. The choice and its reason are logged. An
+execution provider that a policy or a delegate chose and that cannot be created is an error, as in
+onnxruntime.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
-from ephost.environment import DEFAULT_PROVIDER, OrtEpDevice, get_available_providers, get_ep_devices
-from ephost.errors import Fail, InvalidArgument
+from ephost.environment import OrtEpDevice, get_available_providers, get_ep_devices
+from ephost.errors import Fail, InvalidArgument, warn_of_argument
 from ephost.options import Chosen, SessionOptions, devices_of
+from ephost.providers import DEFAULT_PROVIDER
+from ephost.suggestions import did_you_mean
 
 _LOG = logging.getLogger("ephost.selection")
 MAX_DELEGATE_DEVICES = 8
@@ -160,7 +163,7 @@ def normalize(
         if not isinstance(options, Mapping):
             raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
         if name in found:
-            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=2)
+            warn_of_argument(f"Duplicate provider '{name}' encountered, ignoring.")
             continue
         found[name] = {str(key): str(value) for key, value in options.items()}
     return list(found.items())
@@ -184,10 +187,9 @@ def check_and_normalize_provider_args(
 
 
 def _warn_unavailable(name: str, available: Sequence[str]) -> None:
-    warnings.warn(
-        f"Specified provider '{name}' is not in available provider names. "
-        f"Available providers: '{', '.join(available)}'",
-        stacklevel=4,
+    warn_of_argument(
+        f"Specified provider '{name}' is not in available provider names"
+        f"{did_you_mean(name, available)}. Available providers: '{', '.join(available)}'"
     )
 
 
@@ -207,6 +209,19 @@ def named(
         elif name != DEFAULT_PROVIDER:
             _warn_unavailable(name, get_available_providers())
     return chosen
+
+
+def check_known(
+    providers: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None
+) -> None:
+    """Raise InvalidArgument for a name that is not available; ValueError as :func:`normalize`."""
+    available = get_available_providers()
+    for name, _ in normalize(providers, provider_options):
+        if name not in available:
+            raise InvalidArgument(
+                f"Unknown Provider Type: {name}{did_you_mean(name, available)}. Available are "
+                f"{', '.join(available)}"
+            )
 
 
 _defaults: list[ProviderEntry] = []
@@ -231,11 +246,6 @@ def is_available(ep_name: str) -> bool:
     return ep_name in get_available_providers()
 
 
-def is_automatic(options: SessionOptions) -> bool:
-    """Whether the options leave the choice to a policy or a delegate."""
-    return options._policy is not None and not options._providers
-
-
 def choose(
     options: SessionOptions,
     providers: Sequence[ProviderEntry] | None,
@@ -253,10 +263,9 @@ def choose(
     """
     if providers:
         if options.has_providers():
-            warnings.warn(
+            warn_of_argument(
                 "execution providers are given both in the session options and as 'providers': the latter "
-                "are used",
-                stacklevel=4,
+                "are used"
             )
         return named(providers, provider_options)
     if options._providers or options._host_only:
@@ -270,12 +279,12 @@ def choose(
         devices = [device for device in devices if device.registration_name != DEFAULT_PROVIDER]
         index, reason = apply_policy(policy, [describe(device) for device in devices])
         _LOG.info("the session runs on %s", reason)
-        return [] if index is None else [Chosen((devices[index],), {})]
+        return [] if index is None else [Chosen((devices[index],), {}, error_on_failure=True)]
     grouped: dict[Any, list[OrtEpDevice]] = {}
     for device in apply_delegate(policy, devices, model_metadata()):
         grouped.setdefault((device.ep_name, device._factory), []).append(device)
     _LOG.info("the session runs on %s, as the selection delegate says", [name for name, _ in grouped])
-    return [Chosen(tuple(members), {}) for members in grouped.values()]
+    return [Chosen(tuple(members), {}, error_on_failure=True) for members in grouped.values()]
 
 
 def provider_options(ep_name: str, **options: str | int | float | os.PathLike[str]) -> dict[str, str]:
@@ -292,11 +301,16 @@ def provider_options(ep_name: str, **options: str | int | float | os.PathLike[st
     """
     devices = devices_of(ep_name)
     if not devices:
-        raise InvalidArgument(f"no registered library has an execution provider {ep_name}")
+        raise InvalidArgument(
+            f"no registered library has an execution provider {ep_name}"
+            f"{did_you_mean(ep_name, get_available_providers())}"
+        )
     published = {key for device in devices for key in device.ep_options}
     if published and (unknown := sorted(set(options) - published)):
         keys = ", ".join(sorted(published))
-        raise InvalidArgument(f"{ep_name} has no option {unknown[0]}; it publishes {keys}")
+        raise InvalidArgument(
+            f"{ep_name} has no option {unknown[0]}{did_you_mean(unknown[0], published)}; it publishes {keys}"
+        )
     return {key: _option_text(key, value) for key, value in options.items()}
 
 

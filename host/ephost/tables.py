@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
+
+# What a terminal obeys instead of showing it, or what turns a line around; and what UTF-8 has no bytes for.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_LONGEST_CELL = 2000
+
+
+def printable(text: str) -> str:
+    """A text of a plugin or a model, to be shown to people: control characters but the line's end and the tab
+    become ``\\xNN`` or ``\\uNNNN``.
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _cell(text: str) -> str:
+    """The same in one line, cut where it is so long that it could be no name and no sentence."""
+    if len(text) > _LONGEST_CELL:
+        text = f"{text[:_LONGEST_CELL]}... ({len(text)} characters)"
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 @dataclass(slots=True)
@@ -24,10 +44,11 @@ class Table:
     marked: set[int] = field(default_factory=set)
 
     def plain(self) -> str:
-        """Lines of text with aligned columns, never cut and never coloured."""
-        widths = [max(len(row[at]) for row in (self.columns, *self.rows)) for at in range(len(self.columns))]
-        lines = [self.title] if self.title else []
-        for row in (self.columns, *self.rows):
+        """Lines of text with aligned columns, never cut to a width and never coloured."""
+        rows = [list(map(_cell, row)) for row in (self.columns, *self.rows)]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(self.columns))]
+        lines = [printable(self.title)] if self.title else []
+        for row in rows:
             cells = (
                 cell.rjust(width) if name in self.right else cell.ljust(width)
                 for name, cell, width in zip(self.columns, row, widths, strict=True)
@@ -41,7 +62,7 @@ class Table:
         from rich.text import Text
 
         table = RichTable(
-            title=Text(self.title) if self.title else None,
+            title=Text(printable(self.title)) if self.title else None,
             title_justify="left",
             title_style="bold",
             box=SIMPLE_HEAD,
@@ -52,7 +73,7 @@ class Table:
             right = name in self.right
             table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
         for at, row in enumerate(self.rows):
-            table.add_row(*(Text(cell) for cell in row), style="yellow" if at in self.marked else None)
+            table.add_row(*(Text(_cell(cell)) for cell in row), style="yellow" if at in self.marked else None)
         return table
 
 

@@ -14,7 +14,6 @@ from ephost._bindings import (
     NULL,
     abi_element_type,
     address,
-    all_dtypes,
     api,
     call,
     check,
@@ -25,9 +24,10 @@ from ephost._bindings import (
     text,
 )
 from ephost.device_memory import SharedMemory, Transport, device_numbers, is_cpus
-from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device
+from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device, device_name
 from ephost.enums import OrtDeviceVendorId
 from ephost.errors import InvalidArgument, NotImplemented
+from ephost.sparse import SparseTensor
 
 _KINDS = {0: "unknown", 1: "tensor", 2: "sequence", 3: "map", 4: "opaque", 5: "sparse", 6: "optional"}
 _TENSOR, _SEQUENCE, _MAP = 1, 2, 3
@@ -89,9 +89,11 @@ class OrtValue:
             session: kept alive with the value.
         """
         self._memory: Transport | None = None  # where the value is, when that is a device's memory
+        self._sparse: SparseTensor | None = None  # what the value stands for, when that is one
         if isinstance(ortvalue, OrtValue):
             self._pointer: Any = ortvalue._pointer
             self._memory = ortvalue._memory
+            self._sparse = ortvalue._sparse
         elif isinstance(ortvalue, ffi.CData):
             self._pointer = ffi.gc(ortvalue, api.ReleaseValue)
         else:
@@ -172,7 +174,6 @@ class OrtValue:
             TypeError: an array of a dtype that ONNX has no type for.
         """
         device = _device(device_type, device_id, vendor_id)
-        all_dtypes()
         value = cls._from_address(call.value_from_object(np.asarray(numpy_obj)))
         return value if device._is_cpu() else value._to(device)
 
@@ -288,25 +289,35 @@ class OrtValue:
         Raises:
             TypeError: something that ONNX has no type for.
         """
-        all_dtypes()
         return cls._from_address(call.value_from_object(value))
 
     @classmethod
-    def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> Self:
-        """Refused: the host has no sparse tensors.
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> Self:
+        """A value for a model's input of that sparse type. Sessions get it with its zeros filled in.
 
         Raises:
-            NotImplemented: always.
+            TypeError: it is no SparseTensor.
         """
-        raise NotImplemented("sparse tensors are not implemented: give a dense tensor")
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise TypeError(f"a SparseTensor is wanted, not {type(sparse_tensor).__name__}")
+        made = cls.from_python(sparse_tensor._dense())
+        made._sparse = sparse_tensor
+        return made
 
-    def as_sparse_tensor(self) -> Any:
-        """Refused: the host has no sparse tensors.
+    def as_sparse_tensor(self) -> SparseTensor:
+        """The sparse tensor that it holds.
 
         Raises:
-            NotImplemented: always.
+            InvalidArgument: it holds none.
         """
-        raise NotImplemented(f"sparse tensors are not implemented; the value is {self.data_type()}")
+        if self._sparse is None:
+            raise InvalidArgument(f"the value is {self.data_type()}, no sparse tensor")
+        return self._sparse
+
+    @classmethod
+    def _sparse_again(cls, value: OrtValue) -> Self:
+        """A dense value of a session as what its model says it is."""
+        return cls.ort_value_from_sparse_tensor(SparseTensor._from_dense(value.numpy()))
 
     # ---- what it is ----
 
@@ -326,16 +337,16 @@ class OrtValue:
         return int(self._view().type) not in (0, 6)
 
     def is_tensor(self) -> bool:
-        """Whether it is a tensor."""
-        return int(self._view().type) == _TENSOR
+        """Whether it is a tensor, and no sparse one."""
+        return int(self._view().type) == _TENSOR and self._sparse is None
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence of tensors."""
         return int(self._view().type) == _SEQUENCE
 
     def is_sparse_tensor(self) -> bool:
-        """Never: the host has no sparse tensors."""
-        return False
+        """Whether it is a sparse tensor."""
+        return self._sparse is not None
 
     def shape(self) -> list[int]:
         """The dimensions of a tensor.
@@ -366,6 +377,8 @@ class OrtValue:
         """The type as onnxruntime writes it: ``tensor(float)``, ``seq(tensor(int64))``,
         ``map(string,tensor(float))``.
         """
+        if self._sparse is not None:
+            return self._sparse.data_type()
         kind = int(self._view().type)
         if kind == _TENSOR:
             return f"tensor({type_name(self.element_type())})"
@@ -396,13 +409,14 @@ class OrtValue:
         return int(self._tensor_view("size").nbytes)
 
     def device_name(self) -> str:
-        """Where the memory is: ``cpu``, ``gpu`` or ``npu``."""
+        """Where the memory is, in onnxruntime's words: ``cpu``, ``npu``, ``fpga``, or for a GPU what goes
+        with its vendor, see :data:`ephost.devices.GPU_NAMES`.
+        """
         info = self._view().memory_info
-        out = ffi.new("OrtMemoryInfoDeviceType*")
         if info == NULL:
             return "cpu"
-        api.MemoryInfoGetDeviceType(info, out)
-        return {0: "cpu", 1: "gpu", 2: "fpga", 3: "npu"}.get(int(out[0]), "?")
+        kind, _, vendor, _ = device_numbers(info)
+        return device_name(kind, vendor)
 
     def memory_name(self) -> str:
         """The name of the memory as its allocator gives it, such as ``Cpu``."""
@@ -418,8 +432,12 @@ class OrtValue:
     def numpy(self) -> Any:
         """The value as numpy has it: an array, a list, a dict, or None. An array shares memory on the CPU,
         and is a copy of what is on a device.
+
+        Raises:
+            InvalidArgument: it is a sparse tensor.
         """
-        all_dtypes()
+        if self._sparse is not None:
+            raise InvalidArgument("a sparse tensor is no array: take as_sparse_tensor()")
         here = self._on_cpu()  # alive until its memory is shared
         return call.value_to_object(here._address)
 
@@ -726,33 +744,3 @@ def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: O
         raise InvalidArgument("the memory of a tensor cannot be at address 0")
     example = OrtValue.ortvalue_from_numpy(np.empty(0, dtype))
     return OrtValue._over(pointer, abi_element_type(example.element_type()), shape, device, None)
-
-
-class SparseTensor:
-    """Sparse tensors are refused by name: no plugin can take them through the ABI's graph, and ONNX's
-    operators on them are few."""
-
-    def __init__(self, sparse_tensor: Any) -> None:
-        raise NotImplemented("sparse tensors are not implemented: give a dense tensor")
-
-    @classmethod
-    def sparse_coo_from_numpy(
-        cls, dense_shape: Any, values: Any, coo_indices: Any, ort_device: Any
-    ) -> SparseTensor:
-        """Refused.
-
-        Raises:
-            NotImplemented: always.
-        """
-        return cls(values)
-
-    @classmethod
-    def sparse_csr_from_numpy(
-        cls, dense_shape: Any, values: Any, inner_indices: Any, outer_indices: Any, ort_device: Any
-    ) -> SparseTensor:
-        """Refused.
-
-        Raises:
-            NotImplemented: always.
-        """
-        return cls(values)

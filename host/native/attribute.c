@@ -1,7 +1,13 @@
 /* OrtOpAttr: attributes of nodes, those of a model as well as those that a plugin makes. */
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "attribute.h"
+#include "graph.h"
+#include "heap.h"
+#include "memory.h"
+#include "status.h"
+#include "value.h"
 
 /* An attribute with `nbytes` of room behind it for its data, and with its name behind that. */
 static OrtOpAttr* attribute_new(const char* name, OrtOpAttrType type, size_t count, size_t nbytes,
@@ -223,7 +229,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, OpAttr_GetTensorAttributeAsOrtValue)(const 
 OrtStatus* value_copy_tensor(const OrtValue* value, OrtAllocator* allocator, OrtValue** out) {
   *out = NULL;
   if (value->type != ONNX_TYPE_TENSOR || !memory_info_is_cpu(value->memory_info) ||
-      (allocator != NULL && !memory_info_is_cpu(allocator->Info(allocator)))) {
+      (allocator != NULL && !memory_info_is_cpu(GUARDED(OrtAllocator, Info)(allocator)))) {
     return status_new(ORT_INVALID_ARGUMENT, "only a tensor can be copied, and only within the CPU's memory");
   }
   OrtValue* copy = value_new();

@@ -15,6 +15,7 @@ bool python_is_leaving(void);
 /* dlpack.c: methods of the module. */
 PyObject* call_dlpack_export(PyObject* module, PyObject* args);
 PyObject* call_dlpack_device(PyObject* module, PyObject* capsule);
+PyObject* call_dlpack_is_uint8(PyObject* module, PyObject* capsule);
 PyObject* call_dlpack_take(PyObject* module, PyObject* capsule);
 
 #endif

@@ -1,8 +1,10 @@
 /* Kernels for If, Loop and Scan that the host makes for EPs with a kernel registry: the EP claims the node,
  * so that it is asked about the bodies, and the host runs it. A plan recognises them and runs the node
  * itself; a plugin never sees more of them than the handle. */
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
 #include "python.h"
+#include "status.h"
 
 typedef struct ControlKernel {
   OrtKernelImpl base;
@@ -18,18 +20,20 @@ static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext
 
 static void ORT_API_CALL release(OrtKernelImpl* this_ptr) {
   ControlKernel* kernel = (ControlKernel*)this_ptr;
-  if (kernel->loop) kernel->loop->Release(kernel->loop);
-  if (kernel->scan) kernel->scan->Release(kernel->scan);
+  if (kernel->loop != NULL) GUARDED(OrtLoopKernelHelper, Release)(kernel->loop);
+  if (kernel->scan != NULL) GUARDED(OrtScanKernelHelper, Release)(kernel->scan);
   host_free(kernel);
   handle_count(HANDLE_OTHER, -1);
 }
 
-bool ephost_is_control_kernel(const OrtKernelImpl* kernel) { return kernel && kernel->Compute == compute; }
+bool ephost_is_control_kernel(const OrtKernelImpl* kernel) {
+  return kernel != NULL && kernel->Compute == compute;
+}
 
 static OrtStatus* create(OrtLoopKernelHelper* loop, OrtScanKernelHelper* scan, OrtKernelImpl** out) {
   ControlKernel* kernel = host_calloc(1, sizeof *kernel);
   *out = NULL;
-  if (!kernel) return status_no_memory();
+  if (kernel == NULL) return status_no_memory();
   kernel->base.ort_version_supported = EPHOST_API_VERSION_SERVED;
   kernel->base.Compute = compute;
   kernel->base.Release = release;
@@ -42,7 +46,7 @@ static OrtStatus* create(OrtLoopKernelHelper* loop, OrtScanKernelHelper* scan, O
 
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateIfKernel)(const OrtKernelInfo* kernel_info,
                                                        OrtKernelImpl** kernel_out) {
-  REQUIRE_ARG(kernel_info && kernel_out);
+  REQUIRE_ARG(kernel_info != NULL && kernel_out != NULL);
   return create(NULL, NULL, kernel_out);
 }
 
@@ -50,17 +54,17 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateIfKernel)(const OrtKernelInfo* kern
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateLoopKernel)(const OrtKernelInfo* kernel_info,
                                                          OrtLoopKernelHelper* helper,
                                                          OrtKernelImpl** kernel_out) {
-  REQUIRE_ARG(kernel_info && kernel_out);
+  REQUIRE_ARG(kernel_info != NULL && kernel_out != NULL);
   return create(helper, NULL, kernel_out);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateScanKernel)(const OrtKernelInfo* kernel_info,
                                                          OrtScanKernelHelper* helper,
                                                          OrtKernelImpl** kernel_out) {
-  REQUIRE_ARG(kernel_info && kernel_out);
+  REQUIRE_ARG(kernel_info != NULL && kernel_out != NULL);
   return create(NULL, helper, kernel_out);
 }
 
 void ORT_API_CALL SLOT(OrtEpApi, ReleaseKernelImpl)(OrtKernelImpl* input) {
-  if (input && input->Release) input->Release(input);
+  if (input != NULL && input->Release != NULL) GUARDED(OrtKernelImpl, Release)(input);
 }

@@ -1,8 +1,14 @@
 /* Hardware devices, EP devices, and what a plugin says about a device that it can't use. */
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "devices.h"
+#include "exceptions.h"
+#include "heap.h"
+#include "key_values.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
 
 /* ---- hardware devices ---------------------------------------------------------------------------------- */
 
@@ -64,21 +70,16 @@ void ORT_API_CALL SLOT(OrtEpApi, ReleaseEpDevice)(OrtEpDevice* input) {
   host_free(input->ep_vendor);
   key_values_free(input->metadata);
   key_values_free(input->options);
-  memory_info_free((OrtMemoryInfo*)input->default_memory);
-  memory_info_free((OrtMemoryInfo*)input->host_accessible_memory);
-  memory_info_free((OrtMemoryInfo*)input->read_only_memory);
   handle_count(HANDLE_EP_DEVICE, -1);
   host_free(input);
 }
 
 /* What the factory says of itself through a getter that it may lack; NULL for nothing. */
-static const char* ask_factory(const OrtEpFactory* factory,
-                               const char*(ORT_API_CALL* getter)(const OrtEpFactory*)) {
-  return getter != NULL ? getter(factory) : NULL;
-}
+#define ASK_FACTORY(factory, member) \
+  (PLUGIN_MEMBER(OrtEpFactory, factory, member) != NULL ? GUARDED(OrtEpFactory, member)(factory) : NULL)
 
-/* The factory must name itself and its vendor. From version 23 on it also says its version, which becomes the
- * metadata "version" unless the plugin has set that itself. */
+/* The factory must name itself and its vendor. Its version, if it says one, becomes the metadata "version"
+ * unless the plugin has set that itself. */
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
                                                        const OrtHardwareDevice* hardware_device,
                                                        const OrtKeyValuePairs* ep_metadata,
@@ -88,14 +89,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
   *ep_device = NULL;
   REQUIRE_ARG(ep_factory != NULL);
   REQUIRE_ARG(hardware_device != NULL);
-  const char* name = ask_factory(ep_factory, ep_factory->GetName);
-  const char* vendor = ask_factory(ep_factory, ep_factory->GetVendor);
+  const char* name = ASK_FACTORY(ep_factory, GetName);
+  const char* vendor = ASK_FACTORY(ep_factory, GetVendor);
   if (name == NULL || name[0] == '\0') {
-    return status_new(ORT_INVALID_ARGUMENT, "CreateEpDevice: the factory's GetName gives no name");
+    return outcome(status_new(ORT_INVALID_ARGUMENT, "CreateEpDevice: the factory's GetName gives no name"));
   }
   if (vendor == NULL) {
-    return status_new(ORT_INVALID_ARGUMENT,
-                      "CreateEpDevice: the GetVendor of the factory of %s gives no vendor", name);
+    return outcome(status_new(ORT_INVALID_ARGUMENT,
+                              "CreateEpDevice: the GetVendor of the factory of %s gives no vendor", name));
   }
   OrtEpDevice* device = host_calloc(1, sizeof(*device));
   if (device == NULL) return status_no_memory();
@@ -108,20 +109,25 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
   device->options = key_values_copy(ep_options);
   bool complete = device->ep_name != NULL && device->ep_vendor != NULL && device->metadata != NULL &&
                   device->options != NULL;
-  if (complete && ep_factory->ort_version_supported >= 23 &&
-      key_values_get(device->metadata, "version") == NULL) {
-    const char* version = ask_factory(ep_factory, ep_factory->GetVersion);
+  if (complete && key_values_get(device->metadata, "version") == NULL) {
+    const char* version = ASK_FACTORY(ep_factory, GetVersion);
     if (version != NULL) complete = key_values_set(device->metadata, "version", version);
   }
   if (!complete) {
     SLOT(OrtEpApi, ReleaseEpDevice)(device);
     return status_no_memory();
   }
+  OrtStatus* status = outcome(NULL); /* of GetVersion */
+  if (status != NULL) {
+    SLOT(OrtEpApi, ReleaseEpDevice)(device);
+    return status;
+  }
   *ep_device = device;
   return NULL;
 }
 
-/* Copies the info. A second one of the same kind replaces the first. */
+/* Borrows the info: plugins know it again by its address when CreateAllocator gets it. A second one of the
+ * same kind replaces the first. */
 OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
                              EpDevice_AddAllocatorInfo)(OrtEpDevice* ep_device,
                                                         const OrtMemoryInfo* allocator_memory_info) {
@@ -132,10 +138,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
   } else if (allocator_memory_info->device.memory_type == OrtDeviceMemoryType_HOST_ACCESSIBLE) {
     place = &ep_device->host_accessible_memory;
   }
-  OrtMemoryInfo* copy = memory_info_copy(allocator_memory_info);
-  if (copy == NULL) return status_no_memory();
-  memory_info_free((OrtMemoryInfo*)*place);
-  *place = copy;
+  *place = allocator_memory_info;
   return NULL;
 }
 

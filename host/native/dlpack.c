@@ -3,7 +3,9 @@
  * of DLPack 1.1, declared anew. */
 #define _GNU_SOURCE
 #include "call.h"
-#include "native.h"
+#include "heap.h"
+#include "status.h"
+#include "value.h"
 
 typedef struct DlDevice {
   int32_t type;
@@ -82,7 +84,7 @@ typedef struct Export {
 
 /* May be called by any thread, also while Python is going. */
 static void export_free(Export* out) {
-  if (!out) return;
+  if (out == NULL) return;
   if (!python_is_leaving()) {
     PyGILState_STATE gil = PyGILState_Ensure();
     Py_DECREF(out->owner);
@@ -91,18 +93,18 @@ static void export_free(Export* out) {
   host_free(out);
 }
 
-static void delete_plain(DlManaged* self) { export_free(self ? self->context : NULL); }
+static void delete_plain(DlManaged* self) { export_free(self != NULL ? self->context : NULL); }
 
-static void delete_versioned(DlVersioned* self) { export_free(self ? self->context : NULL); }
+static void delete_versioned(DlVersioned* self) { export_free(self != NULL ? self->context : NULL); }
 
 /* A capsule that nobody took still has its first name. */
 static void drop_export(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, PLAIN_NAME)) {
     DlManaged* managed = PyCapsule_GetPointer(capsule, PLAIN_NAME);
-    if (managed->deleter) managed->deleter(managed);
+    if (managed->deleter != NULL) managed->deleter(managed);
   } else if (PyCapsule_IsValid(capsule, VERSIONED_NAME)) {
     DlVersioned* managed = PyCapsule_GetPointer(capsule, VERSIONED_NAME);
-    if (managed->deleter) managed->deleter(managed);
+    if (managed->deleter != NULL) managed->deleter(managed);
   }
 }
 
@@ -113,8 +115,8 @@ PyObject* call_dlpack_export(PyObject* module, PyObject* args) {
   int type, number, versioned;
   if (!PyArg_ParseTuple(args, "OOiip", &address, &owner, &type, &number, &versioned)) return NULL;
   const OrtValue* value = PyLong_AsVoidPtr(address);
-  if (!value) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no value");
+  if (value == NULL) {
+    if (PyErr_Occurred() == NULL) PyErr_SetString(PyExc_ValueError, "no value");
     return NULL;
   }
   size_t found = 0;
@@ -127,7 +129,7 @@ PyObject* call_dlpack_export(PyObject* module, PyObject* args) {
     return NULL;
   }
   Export* out = host_calloc(1, sizeof *out + value->rank * sizeof *out->shape);
-  if (!out) return PyErr_NoMemory();
+  if (out == NULL) return PyErr_NoMemory();
   for (size_t i = 0; i < value->rank; ++i) out->shape[i] = value->dims[i];
   DlTensor tensor = {.data = value->nbytes ? value->data : NULL,
                      .device = {type, number},
@@ -146,7 +148,7 @@ PyObject* call_dlpack_export(PyObject* module, PyObject* args) {
     out->as.plain = (DlManaged){.tensor = tensor, .context = out, .deleter = delete_plain};
     capsule = PyCapsule_New(&out->as.plain, PLAIN_NAME, drop_export);
   }
-  if (!capsule) export_free(out);
+  if (capsule == NULL) export_free(out);
   return capsule;
 }
 
@@ -174,23 +176,32 @@ PyObject* call_dlpack_device(PyObject* module, PyObject* capsule) {
   (void)module;
   bool versioned;
   const DlTensor* tensor = peek(capsule, &versioned);
-  return tensor ? Py_BuildValue("(ii)", (int)tensor->device.type, (int)tensor->device.number) : NULL;
+  return tensor != NULL ? Py_BuildValue("(ii)", (int)tensor->device.type, (int)tensor->device.number) : NULL;
+}
+
+/* dlpack_is_uint8(capsule) -> whether its elements are bytes; the capsule stays as it is. */
+PyObject* call_dlpack_is_uint8(PyObject* module, PyObject* capsule) {
+  (void)module;
+  bool versioned;
+  const DlTensor* tensor = peek(capsule, &versioned);
+  return tensor != NULL ? PyBool_FromLong(tensor->code == DL_UINT && tensor->bits == 8 && tensor->lanes == 1)
+                        : NULL;
 }
 
 static void drop_owner(PyObject* capsule) {
   void* managed = PyCapsule_GetPointer(capsule, OWNER_NAME);
-  if (PyCapsule_GetContext(capsule)) {
+  if (PyCapsule_GetContext(capsule) != NULL) {
     DlVersioned* versioned = managed;
-    if (versioned->deleter) versioned->deleter(versioned);
+    if (versioned->deleter != NULL) versioned->deleter(versioned);
   } else {
     DlManaged* plain = managed;
-    if (plain->deleter) plain->deleter(plain);
+    if (plain->deleter != NULL) plain->deleter(plain);
   }
 }
 
 static bool is_contiguous(const DlTensor* tensor) {
   int64_t expected = 1;
-  for (int i = tensor->rank; tensor->strides && i-- > 0;) {
+  for (int i = tensor->rank; tensor->strides != NULL && i-- > 0;) {
     if (tensor->shape[i] == 0) return true;
     if (tensor->shape[i] != 1 && tensor->strides[i] != expected) return false;
     expected *= tensor->shape[i];
@@ -204,7 +215,7 @@ PyObject* call_dlpack_take(PyObject* module, PyObject* capsule) {
   (void)module;
   bool versioned;
   const DlTensor* tensor = peek(capsule, &versioned);
-  if (!tensor) return NULL;
+  if (tensor == NULL) return NULL;
   size_t found = 0;
   while (found < ELEMENT_TYPE_COUNT && (tensor->lanes != 1 || element_types[found].code != tensor->code ||
                                         element_types[found].bits != tensor->bits)) {
@@ -220,19 +231,21 @@ PyObject* call_dlpack_take(PyObject* module, PyObject* capsule) {
     return NULL;
   }
   PyObject* shape = PyTuple_New(tensor->rank);
-  for (int i = 0; shape && i < tensor->rank; ++i) {
+  for (int i = 0; shape != NULL && i < tensor->rank; ++i) {
     PyObject* dim = PyLong_FromLongLong(tensor->shape[i]);
-    if (!dim || PyTuple_SetItem(shape, i, dim) < 0) Py_CLEAR(shape);
+    if (dim == NULL || PyTuple_SetItem(shape, i, dim) < 0) Py_CLEAR(shape);
   }
   PyObject* address =
-      shape ? PyLong_FromVoidPtr(tensor->data ? (char*)tensor->data + tensor->byte_offset : NULL) : NULL;
-  if (!address) {
+      shape != NULL
+          ? PyLong_FromVoidPtr(tensor->data != NULL ? (char*)tensor->data + tensor->byte_offset : NULL)
+          : NULL;
+  if (address == NULL) {
     Py_XDECREF(shape);
     return NULL;
   }
   void* managed = PyCapsule_GetPointer(capsule, versioned ? VERSIONED_NAME : PLAIN_NAME);
   PyObject* owner = PyCapsule_New(managed, OWNER_NAME, NULL);
-  if (!owner || PyCapsule_SetContext(owner, versioned ? managed : NULL) < 0 ||
+  if (owner == NULL || PyCapsule_SetContext(owner, versioned ? managed : NULL) < 0 ||
       PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor") < 0 ||
       PyCapsule_SetDestructor(owner, drop_owner) < 0) { /* from here on it is ours */
     Py_XDECREF(owner);

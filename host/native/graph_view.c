@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi.h"
+#include "graph.h"
+#include "heap.h"
 #include "maps.h"
-#include "native.h"
 #include "python.h"
+#include "status.h"
 
 /* The view's value that stands for `source`; NULL without memory. */
 static OrtValueInfo* view_value(OrtGraph* view, PointerMap* values, OrtValueInfo* source) {

@@ -1,10 +1,11 @@
 /* The host's own heap. Everything that the C half allocates comes through here (the CPU allocator's blocks
  * ask host_allocation_fails), so that a test can make any one allocation fail and walk the error path behind
  * it. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "native.h"
+#include "heap.h"
 #include "python.h"
 
 /* Allocations left until one fails; negative: none will. */

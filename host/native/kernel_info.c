@@ -1,9 +1,19 @@
 /* OrtKernelInfo: what a kernel may ask about its node when it is created, and creating kernels. */
+#include <stdatomic.h>
 #include <string.h>
 
+#include "abi.h"
+#include "attribute.h"
+#include "exceptions.h"
+#include "graph.h"
+#include "heap.h"
+#include "kernel.h"
+#include "key_values.h"
 #include "maps.h"
-#include "native.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
+#include "type_info.h"
 
 static KernelConstants* constants_new(const OrtValue** values, size_t count) {
   KernelConstants* constants = host_malloc(sizeof *constants + count * sizeof(const OrtValue*));
@@ -62,13 +72,13 @@ void ephost_kernel_info_free(OrtKernelInfo* info) { SLOT(OrtApi, ReleaseKernelIn
 
 OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out) {
   *out = NULL;
-  OrtStatus* status = entry->create(entry->create_state, info, out);
+  OrtStatus* status = ephost_guard_OrtKernelCreateFunc(entry->create, entry->create_state, info, out);
   if (status != NULL) {
     *out = NULL;
   } else if (*out == NULL || (*out)->Compute == NULL) {
     status = status_new(ORT_EP_FAIL, "node '%s' (%s): the EP made no kernel, or one without Compute",
                         info->node->name, info->node->op_type);
-    if (*out != NULL && (*out)->Release != NULL) (*out)->Release(*out);
+    if (*out != NULL && (*out)->Release != NULL) GUARDED(OrtKernelImpl, Release)(*out);
     *out = NULL;
   }
   return status;
@@ -184,20 +194,20 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelInfoGetAttributeArray_string)(const O
   *size = attribute->count;
   if (out == NULL || attribute->count == 0) return NULL;
   REQUIRE_ARG(allocator != NULL);
-  char** strings = allocator->Alloc(allocator, attribute->count * sizeof *strings);
+  char** strings = GUARDED(OrtAllocator, Alloc)(allocator, attribute->count * sizeof *strings);
   for (size_t i = 0; strings != NULL && i < attribute->count; ++i) {
-    strings[i] = allocator->Alloc(allocator, attribute->lengths[i] + 1);
+    strings[i] = GUARDED(OrtAllocator, Alloc)(allocator, attribute->lengths[i] + 1);
     if (strings[i] != NULL) {
       memcpy(strings[i], attribute->strings[i], attribute->lengths[i] + 1);
       continue;
     }
-    while (i > 0) allocator->Free(allocator, strings[--i]);
-    allocator->Free(allocator, strings);
+    while (i > 0) GUARDED(OrtAllocator, Free)(allocator, strings[--i]);
+    GUARDED(OrtAllocator, Free)(allocator, strings);
     strings = NULL;
   }
   if (strings == NULL) {
     *size = 0;
-    return status_no_memory();
+    return outcome(status_no_memory());
   }
   *out = strings;
   return NULL;

@@ -1,11 +1,17 @@
 /* Kernel registries: an EP describes each kernel with a builder and registers it, once for every session; the
  * host then looks up the kernel for each node that the EP claims. */
 #include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "abi.h"
+#include "graph.h"
+#include "heap.h"
+#include "kernel.h"
 #include "maps.h"
-#include "native.h"
 #include "python.h"
+#include "status.h"
+#include "type_info.h"
 
 #define MAX_INDEX 65535 /* of an input or output that a kernel may speak of */
 

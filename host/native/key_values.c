@@ -1,7 +1,11 @@
 /* OrtKeyValuePairs: a small ordered map of strings. */
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
+#include "key_values.h"
+#include "logger.h"
+#include "status.h"
 
 OrtKeyValuePairs* key_values_new(void) {
   OrtKeyValuePairs* pairs = host_calloc(1, sizeof(*pairs));

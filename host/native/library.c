@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "native.h"
 #include "python.h"
 
 #ifdef _WIN32
@@ -36,6 +35,9 @@ void ephost_library_close(void* library) { FreeLibrary(library); }
 #else
 #include <dlfcn.h>
 
+#include "exceptions.h"
+#include "logger.h"
+
 /* Makes the C++ runtime of this process, where there is one, the first in which libraries look for what all
  * C++ runtimes define (`__dynamic_cast`, `__gxx_personality_v0`). Without that, one plugin that opens a
  * library with a runtime of its own for everybody (RTLD_GLOBAL) would have the next plugin use half of each.
@@ -45,23 +47,42 @@ static void prefer_own_runtime(void) {
   static const char* const kRuntimes[] = {"libstdc++.so.6", "libgcc_s.so.1"};
   for (size_t i = 0; i < sizeof kRuntimes / sizeof kRuntimes[0]; ++i) {
     void* runtime = dlopen(kRuntimes[i], RTLD_LAZY | RTLD_GLOBAL | RTLD_NOLOAD);
-    if (runtime) dlclose(runtime); /* it stays where it is: others hold it */
+    if (runtime != NULL) dlclose(runtime); /* it stays where it is: others hold it */
   }
 #endif
 }
 
+/* An exception that leaves a static constructor or destructor leaves the system's loader, too, which then
+ * does not give back the lock that it holds meanwhile (glibc 2.36). This thread can go on. */
+#define LOADER_STAYS "; other threads of this process can load no library any more: end it when you can"
+
+void ephost_library_close(void* library) {
+  char thrown[1024];
+  guard_close(dlclose, library, thrown, sizeof thrown);
+  if (thrown[0] == '\0') return;
+  host_log(ORT_LOGGING_LEVEL_ERROR, "the static destructors of a plugin library threw %s" LOADER_STAYS,
+           thrown);
+}
+
 void* ephost_library_open(const char* path, char* error, size_t error_size) {
+  char thrown[1024];
   prefer_own_runtime();
   dlerror();
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
+  void* library = guard_open(dlopen, path, RTLD_NOW | RTLD_LOCAL, thrown, sizeof thrown);
+  if (thrown[0] != '\0') {
+    (void)snprintf(error, error_size, "its static constructors threw %s" LOADER_STAYS, thrown);
+    library =
+        dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* it stayed, half made: once for dlopen, once for this */
+    if (library != NULL) ephost_library_close(library);
+    if (library != NULL) ephost_library_close(library);
+    return NULL;
+  }
+  if (library == NULL) {
     const char* text = dlerror();
-    (void)snprintf(error, error_size, "%s", text ? text : "unknown error");
+    (void)snprintf(error, error_size, "%s", text != NULL ? text : "unknown error");
   }
   return library;
 }
 
 void* ephost_library_symbol(void* library, const char* name) { return dlsym(library, name); }
-
-void ephost_library_close(void* library) { dlclose(library); }
 #endif

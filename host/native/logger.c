@@ -1,10 +1,14 @@
 /* OrtLogger, and the way of every message, a plugin's or the host's own, to Python. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
+#include "abi.h"
+#include "heap.h"
 #include "lock.h"
-#include "native.h"
+#include "logger.h"
 #include "python.h"
+#include "status.h"
 
 typedef void (*LogCallback)(int level, const char* logger, const char* message, const char* file, int line,
                             const char* function);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "native.h"
+#include "heap.h"
 
 /* Key NULL stands for an empty place. Start with all zeros; end with pointer_map_clear. */
 typedef struct PointerMap {

@@ -1,11 +1,19 @@
 /* Memory infos, memory devices, the process-wide CPU allocator, and the allocator slots. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi.h"
+#include "exceptions.h"
+#include "heap.h"
+#include "key_values.h"
 #include "lock.h"
-#include "native.h"
+#include "logger.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
+#include "value.h"
 
 /* ---- memory infos and devices -------------------------------------------------------------------------- */
 
@@ -34,6 +42,8 @@ static OrtMemoryInfo* memory_info_new(const char* name, OrtAllocatorType allocat
 OrtMemoryInfo* memory_info_copy(const OrtMemoryInfo* source) {
   return memory_info_new(source->name, source->allocator_type, source->mem_type, &source->device);
 }
+
+OrtMemoryInfo* ephost_memory_info_copy(const OrtMemoryInfo* info) { return memory_info_copy(info); }
 
 void memory_info_free(OrtMemoryInfo* info) {
   if (info == NULL || info == &ephost_cpu_memory_info) return;
@@ -448,15 +458,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorAlloc)(OrtAllocator* ort_allocator
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(ort_allocator != NULL && ort_allocator->Alloc != NULL);
-  *out = ort_allocator->Alloc(ort_allocator, size);
+  *out = GUARDED(OrtAllocator, Alloc)(ort_allocator, size);
   if (*out == NULL && size > 0)
-    return status_new(ORT_FAIL, "AllocatorAlloc: the allocator gave no %zu bytes", size);
+    return outcome(status_new(ORT_FAIL, "AllocatorAlloc: the allocator gave no %zu bytes", size));
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorFree)(OrtAllocator* ort_allocator, void* p) {
   REQUIRE_ARG(ort_allocator != NULL && ort_allocator->Free != NULL);
-  ort_allocator->Free(ort_allocator, p);
+  GUARDED(OrtAllocator, Free)(ort_allocator, p);
   return NULL;
 }
 
@@ -465,8 +475,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetInfo)(const OrtAllocator* ort_a
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(ort_allocator != NULL && ort_allocator->Info != NULL);
-  *out = ort_allocator->Info(ort_allocator);
-  return NULL;
+  *out = GUARDED(OrtAllocator, Info)(ort_allocator);
+  return outcome(NULL);
 }
 
 const char* allocator_state(const OrtAllocator* allocator, char text[ALLOCATOR_STATE]) {
@@ -475,8 +485,8 @@ const char* allocator_state(const OrtAllocator* allocator, char text[ALLOCATOR_S
   size_t count = 0, used = 0;
   OrtKeyValuePairs* pairs = NULL;
   text[0] = '\0';
-  if (allocator == NULL || allocator->version < 23 || allocator->GetStats == NULL) return text;
-  OrtStatus* status = allocator->GetStats(allocator, &pairs);
+  if (allocator == NULL || VERSIONED_MEMBER(OrtAllocator, allocator, GetStats) == NULL) return text;
+  OrtStatus* status = GUARDED(OrtAllocator, GetStats)(allocator, &pairs);
   if (status != NULL || pairs == NULL) {
     ephost_api.ReleaseStatus(status);
     return text;
@@ -501,10 +511,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AllocatorGetStats)(const OrtAllocator* ort_
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(ort_allocator != NULL);
-  if (ort_allocator->version < 23 || ort_allocator->GetStats == NULL) {
+  if (VERSIONED_MEMBER(OrtAllocator, ort_allocator, GetStats) == NULL) {
     return status_new(ORT_NOT_IMPLEMENTED, "AllocatorGetStats: this allocator keeps no statistics");
   }
-  return ort_allocator->GetStats(ort_allocator, out);
+  return GUARDED(OrtAllocator, GetStats)(ort_allocator, out);
 }
 
 /* Every allocator that the host hands out is lent: the CPU's lives as long as the process, a plugin's belongs

@@ -2,9 +2,14 @@
  * belongs to it from then on; releasing it afterwards does nothing. On an error, nothing is taken over. */
 #include <string.h>
 
+#include "abi.h"
+#include "graph.h"
+#include "heap.h"
 #include "maps.h"
-#include "native.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
+#include "type_info.h"
 
 OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi, CreateValueInfo)(const char* name,
                                                                  const OrtTypeInfo* type_info,

@@ -2,8 +2,13 @@
  * allocator. */
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "graph.h"
+#include "heap.h"
+#include "key_values.h"
+#include "model_metadata.h"
 #include "python.h"
+#include "status.h"
 
 void model_metadata_free(OrtModelMetadata* metadata) {
   if (metadata == NULL) return;
@@ -74,7 +79,7 @@ void ORT_API_CALL SLOT(OrtApi, ReleaseModelMetadata)(OrtModelMetadata* input) { 
 /* A copy of `text` in the allocator's memory; NULL without memory. */
 static char* text_for(OrtAllocator* allocator, const char* text) {
   size_t size = strlen(text) + 1;
-  char* copy = allocator->Alloc(allocator, size);
+  char* copy = GUARDED(OrtAllocator, Alloc)(allocator, size);
   if (copy != NULL) memcpy(copy, text, size);
   return copy;
 }
@@ -155,13 +160,13 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi,
   REQUIRE_ARG(allocator != NULL);
   size_t count = model_metadata->custom->count;
   if (count == 0) return NULL;
-  char** copies = allocator->Alloc(allocator, count * sizeof *copies);
+  char** copies = GUARDED(OrtAllocator, Alloc)(allocator, count * sizeof *copies);
   if (copies == NULL) return status_no_memory();
   for (size_t i = 0; i < count; ++i) {
     copies[i] = text_for(allocator, model_metadata->custom->keys[i]);
     if (copies[i] != NULL) continue;
-    while (i > 0) allocator->Free(allocator, copies[--i]);
-    allocator->Free(allocator, copies);
+    while (i > 0) GUARDED(OrtAllocator, Free)(allocator, copies[--i]);
+    GUARDED(OrtAllocator, Free)(allocator, copies);
     return status_no_memory();
   }
   *keys = copies;

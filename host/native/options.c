@@ -1,10 +1,15 @@
 /* Session options and run options as a plugin sees them, and the environment's settings. What they mean is
  * Python's business: here they are only kept. */
+#include <stdatomic.h>
 #include <string.h>
 
+#include "abi.h"
+#include "heap.h"
+#include "key_values.h"
 #include "lock.h"
-#include "native.h"
+#include "options.h"
 #include "python.h"
+#include "status.h"
 
 /* ---- session options ----------------------------------------------------------------------------------- */
 
@@ -250,10 +255,16 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, AddRunConfigEntry)(OrtRunOptions* options, 
   return add_entry("AddRunConfigEntry", options->config, config_key, config_value);
 }
 
-/* NULL when there is none; else valid until the entry changes or the options are released. */
+/* NULL when there is none; else valid until the entry changes or the options are released. One entry is the
+ * host's: from it an EP learns, at any time between OnRunStart and OnRunEnd, whether its run has been told to
+ * stop, for which the ABI has no function. */
 const char* ORT_API_CALL SLOT(OrtApi, GetRunConfigEntry)(const OrtRunOptions* options,
                                                          const char* config_key) {
-  return options != NULL && config_key != NULL ? key_values_get(options->config, config_key) : NULL;
+  if (options == NULL || config_key == NULL) return NULL;
+  if (strcmp(config_key, "ephost.run_terminated") == 0) {
+    return atomic_load_explicit(&options->terminate, memory_order_relaxed) ? "1" : NULL;
+  }
+  return key_values_get(options->config, config_key);
 }
 
 void ORT_API_CALL SLOT(OrtApi, RunOptionsSetSyncStream)(OrtRunOptions* options, OrtSyncStream* sync_stream) {

@@ -1,10 +1,13 @@
-/* The plan of a session and the frame of a run, shared by plan.c, kernel_context.c and call.c. */
+/* The plan of a session (plan.c), the frame of a run (frame.c), and the run itself (run.c). */
 #ifndef EPHOST_PLAN_H_
 #define EPHOST_PLAN_H_
 
-#include "native.h"
+#include "options.h"
 #include "platform.h"
 #include "python.h"
+#include "streams.h"
+#include "threads.h"
+#include "value.h"
 
 typedef enum StepKind {
   STEP_COMPILED, /* object: OrtNodeComputeInfo*, state: its compute state */
@@ -41,6 +44,7 @@ typedef struct Slot {
   OrtAllocator* allocator;     /* for `memory`; borrowed */
   int64_t* dims;               /* when all are known, else NULL */
   size_t rank;
+  atomic_bool was_of_other_shape; /* a run has said that its value had another shape than these dims */
 } Slot;
 
 typedef struct PlanEp {
@@ -137,17 +141,30 @@ struct Frame {
   OrtValue storage[];
 };
 
+/* value_clear, without the call for what nearly every value is: a small tensor in the arena. */
+static inline void drop_value(OrtValue* value) {
+  if (value->buffer == NULL && value->type == ONNX_TYPE_TENSOR && value->dims == value->inline_dims &&
+      value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+    value->type = ONNX_TYPE_UNKNOWN;
+  } else if (value->type != ONNX_TYPE_UNKNOWN) {
+    value_clear(value);
+  }
+}
+
 /* The stream that an EP's work of this run goes on: the one that the run's options name, when it is of the
  * EP's device, or the frame's own; NULL for none. */
 OrtSyncStream* frame_stream(const Frame* frame, int ep);
-/* A frame with every slot empty but the constants; NULL without memory. */
-Frame* frame_acquire(Plan* plan);
+/* A frame with every slot empty but the constants. NULL where an EP fails, which `failed` says then, or
+ * without memory. */
+Frame* frame_acquire(Plan* plan, OrtStatus** failed);
 /* Takes it back, dropping every value left in it. */
 void frame_release(Frame* frame);
 /* The value of a step's output with this shape: the memory that was there before the run, the arena's, or new
  * memory of the kind that the slot asks for. The slot must not be -1. */
 OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
                         const int64_t* dims, size_t rank, OrtValue** out);
+/* Whether a step writes a slot that is needed. */
+bool step_needed(const Step* step, const uint8_t* needed);
 /* From here on the frame's run runs only the steps that these slots need. False without memory. */
 bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count);
 /* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive

@@ -1,7 +1,9 @@
 /* OrtSharedPrePackedWeightCache: where a kernel leaves the buffers of one packed weight, so that they can
  * outlive it and serve other kernels. Python decides who shares them. */
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
 #include "python.h"
+#include "status.h"
 
 struct OrtSharedPrePackedWeightCache {
   OrtAllocator* allocator; /* that the buffers are from; borrowed, outlives the cache */
@@ -13,7 +15,7 @@ struct OrtSharedPrePackedWeightCache {
 
 EphostWeightCache* ephost_weight_cache_new(OrtAllocator* allocator) {
   OrtSharedPrePackedWeightCache* cache = host_calloc(1, sizeof *cache);
-  if (!cache) return NULL;
+  if (cache == NULL) return NULL;
   cache->allocator = allocator;
   handle_count(HANDLE_OTHER, 1);
   return cache;
@@ -21,12 +23,12 @@ EphostWeightCache* ephost_weight_cache_new(OrtAllocator* allocator) {
 
 static void free_buffers(OrtAllocator* allocator, void** buffers, size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    if (buffers[i]) allocator->Free(allocator, buffers[i]);
+    if (buffers[i] != NULL) GUARDED(OrtAllocator, Free)(allocator, buffers[i]);
   }
 }
 
 void ephost_weight_cache_free(EphostWeightCache* cache) {
-  if (!cache) return;
+  if (cache == NULL) return;
   free_buffers(cache->allocator, cache->buffers, cache->count);
   host_free(cache->buffers);
   host_free(cache->sizes);
@@ -50,14 +52,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, SharedPrePackedWeightCache_StoreWeightDat
   REQUIRE_ARG(prepacked_weight_cache && buffer_data_ptrs && num_buffers > 0);
   OrtSharedPrePackedWeightCache* cache = prepacked_weight_cache;
   OrtStatus* status = NULL;
-  if (!buffer_data_sizes || cache->stored) {
+  if (buffer_data_sizes == NULL || cache->stored) {
     status = status_new(ORT_INVALID_ARGUMENT, "SharedPrePackedWeightCache_StoreWeightData: %s",
                         cache->stored ? "the packed weight of this call of PrePackWeight is stored already"
                                       : "there are no sizes");
   } else {
     cache->buffers = host_memdup(buffer_data_ptrs, num_buffers * sizeof *buffer_data_ptrs);
     cache->sizes = host_memdup(buffer_data_sizes, num_buffers * sizeof *buffer_data_sizes);
-    if (!cache->buffers || !cache->sizes) {
+    if (cache->buffers == NULL || cache->sizes == NULL) {
       host_free(cache->buffers);
       host_free(cache->sizes);
       cache->buffers = NULL;
@@ -65,7 +67,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, SharedPrePackedWeightCache_StoreWeightDat
       status = status_no_memory();
     }
   }
-  if (status) {
+  if (status != NULL) {
     free_buffers(cache->allocator, buffer_data_ptrs, num_buffers);
     return status;
   }

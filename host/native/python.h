@@ -2,13 +2,15 @@
 #ifndef EPHOST_PYTHON_H_
 #define EPHOST_PYTHON_H_
 
+#include "abi.h"
+
 /* ---- tables (generated) ---- */
 
 typedef struct EphostSlot {
   const char* table;
   const char* member;
-  const char* implementation; /* "native", "python" or "missing" */
-  uint32_t since;             /* the API version in which the slot appeared */
+  bool is_implemented;
+  uint32_t since; /* the API version in which the slot appeared */
 } EphostSlot;
 const OrtApiBase* ephost_get_api_base(void); /* what a plugin's CreateEpFactories gets */
 size_t ephost_slot_count(void);
@@ -23,10 +25,29 @@ typedef struct EphostMember {
 size_t ephost_member_count(void);
 const EphostMember* ephost_member(size_t index);
 
+typedef struct EphostConfigKey {
+  const char* constant; /* its name in the headers */
+  const char* key;
+} EphostConfigKey;
+size_t ephost_config_key_count(void);
+const EphostConfigKey* ephost_config_key(size_t index);
+
 /* ---- status, handles ---- */
-int ephost_api_version(void); /* the highest that GetApi serves */
+const char* ephost_version(void); /* of ephost itself */
+int ephost_api_version(void);     /* the highest that GetApi serves */
+int ephost_versions_ahead(void);  /* how many more may be assumed */
+void ephost_assume_api_version(uint32_t version);
+uint32_t ephost_refused_api_version(
+    void); /* the highest that GetApi has refused since the last question, or 0 */
 int64_t ephost_live_handles(int kind);
 void ephost_fail_allocation_after(int64_t count);
+
+/* ---- what plugins throw (exceptions.c) ---- */
+
+bool ephost_catches_exceptions(void); /* whether it was built to */
+/* What a function of a plugin that returns no status has thrown in this thread since the last call, as a
+ * status; NULL for nothing. Such a function seemed to return 0. */
+OrtStatus* ephost_take_thrown(void);
 
 /* ---- objects: values, type infos, memory, devices, options, loggers ---- */
 
@@ -40,6 +61,8 @@ void ephost_log(int level, const char* message); /* as the host's own message */
 
 OrtAllocator* ephost_cpu_allocator(void);
 const OrtMemoryInfo* ephost_get_cpu_memory_info(void);
+OrtMemoryInfo* ephost_memory_info_copy(
+    const OrtMemoryInfo* info); /* for ReleaseMemoryInfo; NULL without memory */
 void ephost_set_cpu_cache_limit(size_t bytes);
 void ephost_trim_cpu_cache(void);
 
@@ -148,7 +171,6 @@ typedef struct EphostNode {
  * indices into values, -1 for one left out. */
 bool ephost_graph_add_nodes(OrtGraph* graph, const EphostNode* nodes, size_t count, const char* texts,
                             OrtValueInfo* const* values, const int32_t* links, OrtNode** out);
-bool ephost_node_set_ep_name(OrtNode* node, const char* ep_name);
 /* What the operator's schema says: the type parameter and formal name of each input and output of the node
  * (an array entry may be NULL), and the optional attributes. All arrays are borrowed and must live as long as
  * the graph: keep one set for each schema and number of inputs and outputs. */
@@ -184,21 +206,13 @@ OrtStatus* ephost_graph_view(const OrtGraph* graph, const char* name, OrtNode** 
 
 /* Reading graphs, of one's own and of those that plugins make. All that is returned is borrowed. Indices are
  * not checked. */
-const char* ephost_graph_name(const OrtGraph* graph);
 size_t ephost_graph_value_count(const OrtGraph* graph);
 OrtValueInfo* ephost_graph_value(const OrtGraph* graph, size_t index);
-size_t ephost_graph_input_count(const OrtGraph* graph);
 OrtValueInfo* ephost_graph_input(const OrtGraph* graph, size_t index);
-size_t ephost_graph_output_count(const OrtGraph* graph);
 OrtValueInfo* ephost_graph_output(const OrtGraph* graph, size_t index);
-size_t ephost_graph_initializer_count(const OrtGraph* graph);
 OrtValueInfo* ephost_graph_initializer(const OrtGraph* graph, size_t index);
-size_t ephost_graph_node_count(const OrtGraph* graph);
-OrtNode* ephost_graph_node(const OrtGraph* graph, size_t index);
 const char* ephost_value_name(const OrtValueInfo* value);
-const OrtTypeInfo* ephost_value_type(const OrtValueInfo* value);
 const OrtValue* ephost_value_initializer(const OrtValueInfo* value);
-size_t ephost_node_id(const OrtNode* node);
 const char* ephost_node_name(const OrtNode* node);
 const char* ephost_node_op_type(const OrtNode* node);
 const char* ephost_node_domain(const OrtNode* node);
@@ -216,7 +230,6 @@ const float* ephost_attribute_floats(const OrtOpAttr* attribute); /* FLOAT (one)
 /* STRING, STRINGS only */
 const char* ephost_attribute_string(const OrtOpAttr* attribute, size_t index, size_t* length);
 const OrtValue* ephost_attribute_tensor(const OrtOpAttr* attribute); /* TENSOR; else NULL */
-const OrtGraph* ephost_attribute_graph(const OrtOpAttr* attribute);  /* GRAPH; else NULL */
 const OrtGraph* ephost_model_graph(const OrtModel* model);           /* NULL while it has none */
 size_t ephost_model_opset_count(const OrtModel* model);
 const char* ephost_model_opset(const OrtModel* model, size_t index, int* version);
@@ -265,6 +278,9 @@ OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* en
 void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input);
 
 /* Custom operators. What is returned is lent. A kernel is released by its own function. */
+void ephost_session_options_set_data_writer(OrtSessionOptions* options, OrtWriteNamedBufferFunc write_func,
+                                            void* state);
+size_t ephost_context_configs_taken(void); /* OrtEpContextConfigs that plugins made in this thread so far */
 size_t ephost_session_options_domains(const OrtSessionOptions* options,
                                       const OrtCustomOpDomain* const** domains);
 const char* ephost_domain_name(const OrtCustomOpDomain* domain);
@@ -329,7 +345,6 @@ typedef struct Plan EphostPlan;
 typedef struct ThreadPool EphostThreadPool;
 EphostThreadPool* ephost_thread_pool_new(int threads);
 void ephost_thread_pool_free(EphostThreadPool* pool);
-int ephost_thread_pool_size(const EphostThreadPool* pool);
 EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const OrtLogger* logger,
                             bool exclusive);
 void ephost_plan_set_body(EphostPlan* plan); /* a part of another plan's run: EPs are not told of its runs */

@@ -1,10 +1,14 @@
 /* OrtStatus, and the counts of live handles. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
+#include "logger.h"
 #include "python.h"
+#include "status.h"
 
 static atomic_int_least64_t live_handles[HANDLE_KINDS];
 
@@ -49,6 +53,14 @@ OrtStatus* status_new(OrtErrorCode code, const char* format, ...) {
 
 OrtStatus* status_not_implemented(const char* table, const char* member) {
   return status_new(ORT_NOT_IMPLEMENTED, "%s::%s is not implemented by ephost", table, member);
+}
+
+OrtStatus* status_beyond(const char* table, unsigned slot) {
+  OrtStatus* status =
+      status_new(ORT_NOT_IMPLEMENTED, "slot %u of %s is beyond API version %d, the newest that ephost knows",
+                 slot, table, EPHOST_API_VERSION_SERVED);
+  host_log(ORT_LOGGING_LEVEL_ERROR, "a plugin called %s", status->message);
+  return status;
 }
 
 OrtStatus* sized_out(const char* function, const void* source, size_t count, size_t element_size, void* out,

@@ -2,9 +2,14 @@
  * whether two claims name the same node is for Python to see, which reads them when the call has returned. */
 #include <string.h>
 
+#include "abi.h"
+#include "graph.h"
+#include "heap.h"
+#include "kernel.h"
 #include "maps.h"
-#include "native.h"
 #include "python.h"
+#include "status.h"
+#include "support_info.h"
 
 OrtEpGraphSupportInfo* ephost_support_info_new(const OrtGraph* graph, const OrtEp* ep,
                                                const OrtKernelRegistry* registry) {
@@ -138,7 +143,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
   REQUIRE_ARG(node != NULL);
   if (graph_support_info->registry == NULL) return NULL;
   const OrtEp* ep = graph_support_info->ep;
-  const char* ep_name = ep != NULL && ep->GetName != NULL ? ep->GetName(ep) : NULL;
+  const char* ep_name = ep != NULL && ep->GetName != NULL ? GUARDED(OrtEp, GetName)(ep) : NULL;
   const OrtKernelRegistry* registry = graph_support_info->registry;
   const KernelEntry* entry = kernel_registry_find(registry, node, ep_name);
   if (entry != NULL) {
@@ -150,8 +155,4 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi,
   return status_new(ORT_FAIL,
                     "a kernel for %s has the type constraint '%s', which the operator knows nothing of",
                     node->op_type, unknown);
-}
-
-const char* ORT_API_CALL SLOT(OrtEpApi, NodeComputeContext_NodeName)(const OrtNodeComputeContext* context) {
-  return context != NULL ? context->node_name : NULL;
 }

@@ -4,9 +4,14 @@
  * caller leaves when the counter has run out and no worker is inside any more. Several jobs may be open at
  * once, since runs of one session overlap: a worker takes the newest one that has pieces left. */
 #define _GNU_SOURCE
-#include "native.h"
+#include <stdatomic.h>
+
+#include "exceptions.h"
+#include "heap.h"
+#include "logger.h"
 #include "platform.h"
 #include "python.h"
+#include "threads.h"
 
 typedef struct Job {
   void (*fn)(void*, size_t);
@@ -14,7 +19,8 @@ typedef struct Job {
   size_t total;
   size_t piece; /* indices in one piece */
   atomic_size_t next;
-  int workers; /* inside this job; under the pool's lock */
+  _Atomic(OrtStatus*) status; /* of the first piece that failed */
+  int workers;                /* inside this job; under the pool's lock */
   struct Job* link;
 } Job;
 
@@ -33,16 +39,21 @@ struct ThreadPool {
 static THREAD_LOCAL bool inside_job;
 
 static void job_run_pieces(Job* job) {
+  OrtStatus* none = NULL;
   for (;;) {
     size_t begin = atomic_fetch_add_explicit(&job->next, job->piece, memory_order_relaxed);
     if (begin >= job->total) return;
     size_t end = job->total - begin < job->piece ? job->total : begin + job->piece;
-    for (size_t i = begin; i < end; ++i) job->fn(job->context, i);
+    OrtStatus* status = outcome(guard_indices(job->fn, job->context, begin, end));
+    if (status == NULL) continue;
+    atomic_store_explicit(&job->next, job->total, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong(&job->status, &none, status)) ephost_api.ReleaseStatus(status);
+    return;
   }
 }
 
 static Job* find_job(ThreadPool* pool) {
-  for (Job* job = pool->jobs; job; job = job->link) {
+  for (Job* job = pool->jobs; job != NULL; job = job->link) {
     if (atomic_load_explicit(&job->next, memory_order_relaxed) < job->total) return job;
   }
   return NULL;
@@ -54,7 +65,7 @@ static THREAD_RESULT worker(void* argument) {
   mutex_lock(&pool->lock);
   while (!pool->stopping) {
     Job* job = find_job(pool);
-    if (!job) {
+    if (job == NULL) {
       condition_wait(&pool->work, &pool->lock);
       continue;
     }
@@ -72,7 +83,7 @@ ThreadPool* ephost_thread_pool_new(int threads) {
   if (threads <= 0) threads = processor_count();
   int helpers = threads - 1;
   ThreadPool* pool = host_calloc(1, sizeof *pool + (size_t)helpers * sizeof(Thread));
-  if (!pool) return NULL;
+  if (pool == NULL) return NULL;
   pool->helpers = helpers;
   mutex_init(&pool->lock);
   condition_init(&pool->work);
@@ -95,7 +106,7 @@ static void start_threads(ThreadPool* pool) {
 }
 
 void ephost_thread_pool_free(ThreadPool* pool) {
-  if (!pool) return;
+  if (pool == NULL) return;
   mutex_lock(&pool->lock);
   pool->stopping = true;
   condition_broadcast(&pool->work);
@@ -107,17 +118,14 @@ void ephost_thread_pool_free(ThreadPool* pool) {
   host_free(pool);
 }
 
-int ephost_thread_pool_size(const ThreadPool* pool) { return pool ? pool->helpers + 1 : 1; }
-
-void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches,
-                              void* context) {
-  if (total == 0) return;
-  size_t threads = pool ? (size_t)pool->helpers + 1 : 1;
+OrtStatus* thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_t total, size_t batches,
+                                    void* context) {
+  if (total == 0) return NULL;
+  size_t threads = pool != NULL ? (size_t)pool->helpers + 1 : 1;
   if (batches == 0) batches = threads;
   if (batches > total) batches = total;
   if (threads == 1 || batches == 1 || inside_job) {
-    for (size_t i = 0; i < total; ++i) fn(context, i);
-    return;
+    return outcome(guard_indices(fn, context, 0, total));
   }
   Job job = {.fn = fn, .context = context, .total = total, .piece = (total + batches - 1) / batches};
   mutex_lock(&pool->lock);
@@ -139,4 +147,5 @@ void thread_pool_parallel_for(ThreadPool* pool, void (*fn)(void*, size_t), size_
   *place = job.link;
   while (job.workers > 0) condition_wait(&pool->left, &pool->lock);
   mutex_unlock(&pool->lock);
+  return atomic_load(&job.status);
 }

@@ -1,8 +1,12 @@
 /* OrtTypeInfo and the infos inside it. */
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
 #include "python.h"
+#include "status.h"
+#include "type_info.h"
+#include "value.h"
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 

@@ -1,13 +1,20 @@
 /* OrtValue and the memory under it: tensors, and what all kinds of values have. Tensors of strings are in
  * value_strings.c, sequences and maps in value_containers.c. */
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
 
-#include "native.h"
+#include "abi.h"
+#include "exceptions.h"
+#include "heap.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
+#include "type_info.h"
+#include "value.h"
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
 
@@ -38,18 +45,18 @@ Buffer* buffer_from_cpu(size_t nbytes) {
 
 static void free_to_allocator(Buffer* buffer) {
   OrtAllocator* allocator = buffer->context;
-  allocator->Free(allocator, buffer->data);
+  GUARDED(OrtAllocator, Free)(allocator, buffer->data);
 }
 
 Buffer* buffer_from_allocator(OrtAllocator* allocator, size_t nbytes, OrtSyncStream* stream) {
   if (allocator == ephost_cpu_allocator()) return buffer_from_cpu(nbytes);
   size_t room = nbytes > 0 ? nbytes : 1;
-  bool on_stream = stream != NULL && allocator->version >= 23 && allocator->AllocOnStream != NULL;
-  void* data =
-      on_stream ? allocator->AllocOnStream(allocator, room, stream) : allocator->Alloc(allocator, room);
+  bool on_stream = stream != NULL && VERSIONED_MEMBER(OrtAllocator, allocator, AllocOnStream) != NULL;
+  void* data = on_stream ? GUARDED(OrtAllocator, AllocOnStream)(allocator, room, stream)
+                         : GUARDED(OrtAllocator, Alloc)(allocator, room);
   if (data == NULL) return NULL;
   Buffer* buffer = buffer_adopt(data, nbytes, free_to_allocator, allocator);
-  if (buffer == NULL) allocator->Free(allocator, data);
+  if (buffer == NULL) GUARDED(OrtAllocator, Free)(allocator, data);
   return buffer;
 }
 
@@ -153,7 +160,8 @@ bool value_alloc_tensor(OrtValue* value, ONNXTensorElementDataType type, const i
   size_t count = 0;
   size_t nbytes = 0;
   if (!tensor_nbytes(type, dims, rank, &count, &nbytes)) return false;
-  const OrtMemoryInfo* info = allocator != NULL ? allocator->Info(allocator) : &ephost_cpu_memory_info;
+  const OrtMemoryInfo* info =
+      allocator != NULL ? GUARDED(OrtAllocator, Info)(allocator) : &ephost_cpu_memory_info;
   if (info == NULL) return false;
   Buffer* buffer = NULL;
   if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
@@ -267,6 +275,10 @@ OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType ty
   return NULL;
 }
 
+static OrtStatus* no_info(const char* function) {
+  return outcome(status_new(ORT_EP_FAIL, "%s: the allocator's Info gives NULL", function));
+}
+
 /* In the allocator's memory. Numbers are not initialised, strings are empty. */
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorAsOrtValue)(OrtAllocator* allocator, const int64_t* shape,
                                                              size_t shape_len, ONNXTensorElementDataType type,
@@ -278,16 +290,16 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorAsOrtValue)(OrtAllocator* alloc
   size_t nbytes = 0;
   OrtStatus* status = tensor_shape_check("CreateTensorAsOrtValue", type, shape, shape_len, NULL, &nbytes);
   if (status != NULL) return status;
-  const OrtMemoryInfo* info = allocator->Info(allocator);
-  REQUIRE_ARG(info != NULL);
+  const OrtMemoryInfo* info = GUARDED(OrtAllocator, Info)(allocator);
+  if (info == NULL) return no_info(__func__);
   REQUIRE_ARG(type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || memory_info_is_cpu(info));
   OrtValue* value = value_new();
   if (value == NULL) return status_no_memory();
   if (!value_alloc_tensor(value, type, shape, shape_len, allocator)) {
     SLOT(OrtApi, ReleaseValue)(value);
     char state[ALLOCATOR_STATE];
-    return status_new(ORT_FAIL, "CreateTensorAsOrtValue: no %zu bytes of %s memory%s", nbytes, info->name,
-                      allocator_state(allocator, state));
+    return outcome(status_new(ORT_FAIL, "CreateTensorAsOrtValue: no %zu bytes of %s memory%s", nbytes,
+                              info->name, allocator_state(allocator, state)));
   }
   *out = value;
   return NULL;
@@ -353,8 +365,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateTensorWithDataAndDeleterAsOrtValue)(
   REQUIRE_ARG(out != NULL);
   *out = NULL;
   REQUIRE_ARG(deleter != NULL && deleter->Free != NULL && deleter->Info != NULL);
-  const OrtMemoryInfo* info = deleter->Info(deleter);
-  REQUIRE_ARG(info != NULL);
+  const OrtMemoryInfo* info = GUARDED(OrtAllocator, Info)(deleter);
+  if (info == NULL) return no_info(__func__);
   OrtStatus* status = tensor_over("CreateTensorWithDataAndDeleterAsOrtValue", type, shape, shape_len, p_data,
                                   p_data_len, info, out);
   return status != NULL ? status : hand_over(out, free_to_deleter, deleter, p_data_len);

@@ -1,6 +1,10 @@
 /* Sequences and maps. */
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
+#include "value.h"
 
 bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType element_type,
                       const OrtValue* const* items, size_t count) {

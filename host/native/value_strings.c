@@ -1,8 +1,12 @@
 /* Tensors of strings. Each element owns its text; texts are UTF-8 by convention and may hold NULs. */
 #include <string.h>
 
-#include "native.h"
+#include "abi.h"
+#include "heap.h"
+#include "memory.h"
 #include "python.h"
+#include "status.h"
+#include "value.h"
 
 static void free_strings(Buffer* buffer) {
   StringElement* elements = buffer->data;

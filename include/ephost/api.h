@@ -1186,7 +1186,9 @@ struct OrtApi {
   int64_t (ORT_API_CALL* ExternalInitializerInfo_GetFileOffset)(const OrtExternalInitializerInfo* info);
   size_t (ORT_API_CALL* ExternalInitializerInfo_GetByteSize)(const OrtExternalInitializerInfo* info);
 
-  /* A run option's text, borrowed; NULL when it was not set. */
+  /* A run option's text, borrowed; NULL when it was not set. ephost answers "ephost.run_terminated" with "1" from
+     the moment on that RunOptionsSetTerminate was called: what a long Compute can ask, with the options that
+     OnRunStart got. */
   const char* (ORT_API_CALL* GetRunConfigEntry)(const OrtRunOptions* options, const char* config_key);
 
   /* The memory the EP registered for this device and use, borrowed; NULL when there is none. */
@@ -1383,8 +1385,13 @@ struct OrtApi {
 
   EPHOST_SINCE(31)
 
+  /* Who gives the data of EPContext nodes to EPs that ask the session options for it; NULL: nobody any more.
+     `state` goes to each call as it is. */
+  OrtStatus* (ORT_API_CALL* SessionOptions_SetEpContextDataReadFunc)(OrtSessionOptions* options,
+                                                                     OrtReadNamedBufferFunc read_func,
+                                                                     void* state);
+
   /* Held for version 31; do not call. */
-  OrtStatus* (ORT_API_CALL* Reserved426)(void);
   OrtStatus* (ORT_API_CALL* Reserved427)(void);
 };
 

@@ -89,8 +89,11 @@ struct OrtCompileApi {
 
   EPHOST_SINCE(31)
 
+  /* Who takes the data of EPContext nodes that do not embed it; NULL: nobody any more. */
+  OrtStatus* (ORT_API_CALL* ModelCompilationOptions_SetEpContextDataWriteFunc)(
+      OrtModelCompilationOptions* model_compile_options, OrtWriteNamedBufferFunc write_func, void* state);
+
   /* Held for version 31; do not call. */
-  OrtStatus* (ORT_API_CALL* Reserved16)(void);
   OrtStatus* (ORT_API_CALL* Reserved17)(void);
   OrtStatus* (ORT_API_CALL* Reserved18)(void);
 };

@@ -41,14 +41,20 @@ struct OrtCustomOp {
   /* Frees what CreateKernel or CreateKernelV2 made. */
   void (ORT_API_CALL* KernelDestroy)(void* op_kernel);
 
+  EPHOST_SINCE(8)
+
   /* Whether an input or output is required, optional or variadic. NULL: all are required. */
   OrtCustomOpInputOutputCharacteristic (ORT_API_CALL* GetInputCharacteristic)(const struct OrtCustomOp* op,
                                                                               size_t index);
   OrtCustomOpInputOutputCharacteristic (ORT_API_CALL* GetOutputCharacteristic)(const struct OrtCustomOp* op,
                                                                                size_t index);
 
+  EPHOST_SINCE(13)
+
   /* The memory an input is wanted in. NULL: the EP's default. */
   OrtMemType (ORT_API_CALL* GetInputMemoryType)(const struct OrtCustomOp* op, size_t index);
+
+  EPHOST_SINCE(14)
 
   /* Least number of values a variadic input or output takes, and whether all have one type (not 0). NULL: 1
      and yes. */
@@ -57,10 +63,14 @@ struct OrtCustomOp {
   int (ORT_API_CALL* GetVariadicOutputMinArity)(const struct OrtCustomOp* op);
   int (ORT_API_CALL* GetVariadicOutputHomogeneity)(const struct OrtCustomOp* op);
 
+  EPHOST_SINCE(16)
+
   /* Like CreateKernel and KernelCompute, but they can fail; used in their place when not NULL. */
   OrtStatus* (ORT_API_CALL* CreateKernelV2)(const struct OrtCustomOp* op, const OrtApi* api,
                                             const OrtKernelInfo* info, void** kernel);
   OrtStatus* (ORT_API_CALL* KernelComputeV2)(void* op_kernel, OrtKernelContext* context);
+
+  EPHOST_SINCE(17)
 
   /* Infers the outputs' types and shapes when the model is loaded. NULL: unknown until run. */
   OrtStatus* (ORT_API_CALL* InferOutputShapeFn)(const struct OrtCustomOp* op, OrtShapeInferContext*);
@@ -68,6 +78,8 @@ struct OrtCustomOp {
   /* Opset versions it implements, both included. NULL: from 1, without end. */
   int (ORT_API_CALL* GetStartVersion)(const struct OrtCustomOp* op);
   int (ORT_API_CALL* GetEndVersion)(const struct OrtCustomOp* op);
+
+  EPHOST_SINCE(18)
 
   /* Pairs of an input and an output that may share memory (in place), or always do (alias): count returned,
      arrays allocated by the first and freed by the second. NULL: none. */

@@ -196,6 +196,12 @@ struct OrtEp {
   /* Whether it compiles models whose weights stay outside. NULL: it does not. First seen in 1.29 or 1.30;
      taken as 30 here, so that an older plugin's memory is not read. */
   OrtStatus* (ORT_API_CALL* GetWeightlessSupport)(const OrtEp* this_ptr, OrtWeightlessSupport* support);
+
+  EPHOST_SINCE(31)
+
+  /* Which callbacks for EPContext data it calls where the application set them: 1 for reading, 2 for writing,
+     or both. NULL: none. Asked when such data is to be read or written and there is a callback for it. */
+  OrtStatus* (ORT_API_CALL* GetEpContextDataCallbackSupport)(const OrtEp* this_ptr, uint32_t* flags);
 };
 
 /* Makes EPs. CreateEpFactories returns it, as the head of a struct of the plugin's own with all unused
@@ -534,11 +540,19 @@ struct OrtEpApi {
 
   EPHOST_SINCE(31)
 
-  /* Held for version 31; do not call. */
-  OrtStatus* (ORT_API_CALL* Reserved74)(void);
-  OrtStatus* (ORT_API_CALL* Reserved75)(void);
-  OrtStatus* (ORT_API_CALL* Reserved76)(void);
-  OrtStatus* (ORT_API_CALL* Reserved77)(void);
+  /* What a session's options say of EPContext data, for an EP that calls it in CreateEp and keeps it for
+     Compile. The EP's to release; it does not own the callbacks' state. */
+  OrtStatus* (ORT_API_CALL* SessionOptions_GetEpContextConfig)(const OrtSessionOptions* session_options,
+                                                               OrtEpContextConfig** config);
+  void (ORT_API_CALL* ReleaseEpContextConfig)(OrtEpContextConfig* config);
+
+  /* The callback and its state, both NULL where there is none: the EP then reads or writes a file. */
+  OrtStatus* (ORT_API_CALL* EpContextConfig_GetEpContextDataReadFunc)(const OrtEpContextConfig* config,
+                                                                      OrtReadNamedBufferFunc* read_func,
+                                                                      void** state);
+  OrtStatus* (ORT_API_CALL* EpContextConfig_GetEpContextDataWriteFunc)(const OrtEpContextConfig* config,
+                                                                       OrtWriteNamedBufferFunc* write_func,
+                                                                       void** state);
 };
 
 #ifdef __cplusplus

@@ -397,6 +397,7 @@ typedef struct OrtModelMetadata OrtModelMetadata;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 typedef struct OrtModelCompilationOptions OrtModelCompilationOptions;
+typedef struct OrtEpContextConfig OrtEpContextConfig;
 
 /* Values, their types, and memory. */
 typedef struct OrtValue OrtValue;
@@ -476,6 +477,17 @@ typedef OrtStatus* (ORT_API_CALL* EpSelectionDelegate)(const OrtEpDevice** ep_de
 /* Takes the next piece of a compiled model, borrowed for the call. An error stops the compilation. */
 typedef OrtStatus* (ORT_API_CALL* OrtWriteBufferFunc)(void* state, const void* buffer,
                                                       size_t buffer_num_bytes);
+
+/* Takes data under a name, such as what an EP compiled for an EPContext node. All is borrowed for the call, and
+   an error is the caller's to release. Threads may call it at once. */
+typedef OrtStatus* (ORT_API_CALL* OrtWriteNamedBufferFunc)(void* state, const char* name, const void* buffer,
+                                                           size_t buffer_num_bytes);
+
+/* Gives the data of a name: sets *buffer, which it allocates with `allocator` and the caller frees with that, and
+   *data_size. */
+typedef OrtStatus* (ORT_API_CALL* OrtReadNamedBufferFunc)(void* state, const char* name,
+                                                          OrtAllocator* allocator, void** buffer,
+                                                          size_t* data_size);
 
 /* Says where an initialiser of a compiled model goes: leave *new_external_info NULL to put it into the model,
    or set it to a new info (which the host takes over) after writing it to that file. external_info is where

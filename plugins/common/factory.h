@@ -16,8 +16,9 @@
 #include "ephost/ephost.h"
 #include "ephost/plugin.h"
 
+/* The version that the plugin says it is of. The build gives it: ephost's own, for its bundled plugins. */
 #ifndef EPHOST_VERSION
-#define EPHOST_VERSION "0.1.0"
+#define EPHOST_VERSION "0.0.0"
 #endif
 
 /* The lowest API version that has all we call (kernel registries and the cheap shape reference came with 24).

@@ -1,4 +1,5 @@
-// What an operator is, for those who write kernels: everything in kernels/ needs this file and no other.
+// What an operator is, for those who write kernels: a file in operators/ needs this one, and the engines it
+// uses.
 //
 // A node goes through three stages:
 //
@@ -29,12 +30,10 @@
 #include <string_view>
 #include <vector>
 
-#include "../compiler/graph.h"
-#include "parallel.h"
+#include "cpu/runtime/parallel.h"
+#include "toolkit/graph.h"
 
 namespace ephost::cpu {
-
-class Program;
 
 // How the elements of a tensor of dimensions [N, C, spatial...] lie in memory. In the blocked forms C is cut
 // into blocks, the last one filled up with zeros: [N, C / b, spatial..., b]. Kernels that write a blocked
@@ -166,6 +165,31 @@ class Prepare {
   size_t axis(int64_t value, size_t rank) const;
 };
 
+// What a run of a graph reads and writes.
+class Io {
+ public:
+  virtual ~Io() = default;
+  // Input i of the graph; after its own inputs come the outer values.
+  virtual const Desc& input(size_t i) = 0;
+  virtual void* input_data(size_t i) = 0;
+  // Memory for output i, asked for once.
+  virtual void* output(size_t i, DType type, const Dims& dims) = 0;
+};
+
+// A subgraph of a node, compiled: what If, Loop and Scan run.
+class Subgraph {
+ public:
+  virtual ~Subgraph() = default;
+  virtual const Graph& graph() const = 0;
+  virtual void run(Io& io) = 0;
+
+  size_t num_inputs() const { return graph().inputs.size() + graph().outer.size(); }
+  size_t num_outputs() const { return graph().outputs.size(); }
+  const Value* input(size_t i) const {
+    return i < graph().inputs.size() ? graph().inputs[i] : graph().outer[i - graph().inputs.size()];
+  }
+};
+
 // One call of `run`, of an operator whose outputs' shapes are known only then.
 class Run {
  public:
@@ -190,7 +214,7 @@ class Run {
   virtual const Desc& outer(size_t i) const = 0;
   virtual const void* outer_data(size_t i) const = 0;
   // The compiled subgraph of this attribute.
-  virtual Program& subgraph(const char* attribute) const = 0;
+  virtual Subgraph& subgraph(const char* attribute) const = 0;
   [[noreturn]] void invalid(const std::string& message) const;
 };
 
@@ -215,7 +239,7 @@ struct Operator {
       true;  // Worth folding: false where the folded form is larger (DequantizeLinear of weights).
 };
 
-// All operators: filled once, by the functions that kernels/*.cc define and registry.cc calls.
+// All operators: filled once, from all `Registration`s.
 class Registry {
  public:
   static const Registry& get();
@@ -227,6 +251,26 @@ class Registry {
 
  private:
   std::unordered_multimap<std::string, Operator> operators_;
+};
+
+// How a file of operators makes them known: nothing else has to name them.
+//
+//   const Registration registration([](Registry* registry) { registry->add({.type = "Einsum", ...}); });
+class Registration {
+ public:
+  using Add = void (*)(Registry*);
+  explicit Registration(Add add) : add_(add), next_(first_) { first_ = this; }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+  static const Registration* first() { return first_; }
+  const Registration* next() const { return next_; }
+  void add(Registry* registry) const { add_(registry); }
+
+ private:
+  static const Registration* first_;
+  Add add_;
+  const Registration* next_;
 };
 
 }  // namespace ephost::cpu

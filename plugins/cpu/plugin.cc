@@ -1,22 +1,22 @@
 // The plugin's border: factory, EP, what is claimed, and the fused nodes that the host runs.
+#include <algorithm>
 #include <cstring>
 
-#include "../compiler/import.h"
-#include "code_pages.h"
+#include "cpu/program/program.h"
+#include "cpu/runtime/code_pages.h"
+#include "cpu/runtime/stop.h"
 #include "ephost/plugin.h"
-#include "program.h"
+#include "toolkit/claim.h"
+#include "toolkit/context_io.h"
+#include "toolkit/import.h"
+#include "toolkit/options.h"
 
 namespace ephost::cpu {
 namespace {
 
-// The lowest version that has all that is called here.
-constexpr uint32_t kApiVersion = 24;
 // The lowest version whose OrtEp has all members that are set here; hosts before it do not read the last
 // ones.
 constexpr uint32_t kEpVersion = 25;
-#ifndef EPHOST_VERSION
-#define EPHOST_VERSION "0.1.0"
-#endif
 
 struct Factory : OrtEpFactory {
   Api api;
@@ -33,28 +33,13 @@ struct Ep : OrtEp {
 
 const Factory& self(const OrtEpFactory* factory) { return *static_cast<const Factory*>(factory); }
 
-void log(const Ep& ep, OrtLoggingLevel level, const std::string& text) {
-  static const ORTCHAR_T kFile[] = {'c', 'p', 'u', '\0'};
-  const OrtApi* ort = ep.factory->api.ort;
-  if (OrtStatus* status = ort->Logger_LogMessage(ep.logger, level, text.c_str(), kFile, 0, "cpu")) {
-    ort->ReleaseStatus(status);
-  }
-}
-
 // ---- What is claimed
-
-constexpr char kBelongs[] = "it belongs to ";
 
 // Why a subgraph cannot be run as part of its node; "" if it can.
 std::string why_not(const Ep& ep, const Graph& graph);
 
 // Why a node cannot be run here, with all its subgraphs; "" if it can.
 std::string why_not(const Ep& ep, const Node& node) {
-  const char* owner = nullptr;
-  ep.factory->api.check(ep.factory->api.ort->Node_GetEpName(node.origin, &owner));
-  if (owner != nullptr && owner[0] != '\0' && ep.factory->name != owner) {
-    return kBelongs + std::string(owner);
-  }
   std::string why;
   if (Registry::get().find(node, &why) == nullptr) {
     return why;
@@ -77,7 +62,8 @@ std::string why_not(const Ep& ep, const Graph& graph) {
     }
   }
   for (const Node* node : graph.nodes) {
-    const std::string why = why_not(ep, *node);
+    const std::string why =
+        is_others(ep.factory->api, *node, ep.factory->name) ? "it is another EP's" : why_not(ep, *node);
     if (!why.empty()) {
       return node->label() + ": " + why;
     }
@@ -124,8 +110,6 @@ bool only_tensors(const Api& api, const OrtNode* node) {
   });
 }
 
-// Claims groups that may be run one after the other: group k has the nodes that need nobody else's node
-// between them and group k - 1. Two nodes of one group are never connected by way of a node that is not ours.
 void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support) {
   const Api& api = ep.factory->api;
   const OrtNode* parent = nullptr;
@@ -137,44 +121,9 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
     return;  // onnxruntime inlines functions over sequences after it asks, and does not find our nodes then.
   }
   const std::unique_ptr<Graph> graph = import_graph(api, origin);
-  std::unordered_map<const Node*, size_t> level;
-  std::vector<std::vector<const OrtNode*>> groups;
-  for (const Node* node : graph->nodes) {
-    const std::string why = why_not(ep, *node);
-    size_t after = 0;
-    for (const std::vector<Value*>* list : {&node->inputs, &node->implicit}) {
-      for (const Value* value : *list) {
-        if (value != nullptr && value->producer != nullptr) {
-          const auto found = level.find(value->producer);
-          const bool theirs = found->second % 2 == 1;
-          // Levels: 2k for our group k, 2k + 1 for what others run after it.
-          after = std::max(after, why.empty() && theirs ? found->second + 1 : found->second);
-        }
-      }
-    }
-    if (!why.empty()) {
-      level[node] = after | 1;
-      if (why.rfind(kBelongs, 0) != 0) {
-        log(ep, ORT_LOGGING_LEVEL_INFO, "not taken: " + node->label() + ": " + why);
-      }
-      continue;
-    }
-    level[node] = after;
-    groups.resize(std::max(groups.size(), after / 2 + 1));
-    groups[after / 2].push_back(node->origin);
-  }
-  OrtNodeFusionOptions options{};
-  options.ort_version_supported = kApiVersion;
-  options.drop_constant_initializers = true;
-  for (const std::vector<const OrtNode*>& group : groups) {
-    if (ep.one_by_one) {
-      for (const OrtNode* node : group) {
-        api.check(api.ep->EpGraphSupportInfo_AddNodesToFuse(support, &node, 1, &options));
-      }
-    } else if (!group.empty()) {
-      api.check(api.ep->EpGraphSupportInfo_AddNodesToFuse(support, group.data(), group.size(), &options));
-    }
-  }
+  ephost::claim(
+      {api, ep.logger, "cpu", ep.factory->name, ep.one_by_one}, *graph,
+      [&](const Node& node) { return why_not(ep, node); }, support);
 }
 
 // ---- What is run
@@ -182,65 +131,28 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
 struct Compiled : OrtNodeComputeInfo {
   const Ep* ep = nullptr;
   std::unique_ptr<Program> program;
-  // The fused node's inputs and outputs by the numbers of the program's: the host may order them differently,
-  // and leave out inputs that are constants.
-  std::vector<size_t> inputs, outputs;
+  Binding binding;
 };
 
-class ContextIo final : public Io {
+class HostIo final : public Io {
  public:
-  ContextIo(const Api& api, const Compiled& compiled, OrtKernelContext* context)
-      : api_(api), compiled_(compiled), context_(context), inputs_(compiled.inputs.size()) {
+  HostIo(const Api& api, const Compiled& compiled, OrtKernelContext* context)
+      : context_(api, compiled.binding, context), inputs_(context_.num_inputs()) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const OrtValue* value = nullptr;
-      ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-      const int64_t* dims = nullptr;
-      size_t rank = 0;
-      const void* data = nullptr;
-      Input& input = inputs_[i];
-      if (compiled.program->input(i)->constant != nullptr) {
-        continue;
-      }
-      api.check(api.ort->KernelContext_GetInput(context, compiled.inputs[i], &value));
-      if (value == nullptr) {
-        invalid("the input '" + compiled.program->input(i)->name + "' is missing");
-      }
-      api.check(api.ort->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank));
-      api.check(api.ort->GetTensorData(value, &data));
-      input.desc.type = static_cast<DType>(type);
-      input.desc.dims.assign(dims, dims + rank);
-      std::memcpy(&input.data, &data, sizeof data);  // Never written to.
+      ContextIo::Input input = context_.input(i);
+      inputs_[i] = {{input.type, std::move(input.dims)}, input.data};
     }
   }
   const Desc& input(size_t i) override { return inputs_[i].desc; }
   void* input_data(size_t i) override { return inputs_[i].data; }
-  void* output(size_t i, DType type, const Dims& dims) override {
-    OrtValue* value = nullptr;
-    void* data = nullptr;
-    ONNXTensorElementDataType given = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-    const int64_t* given_dims = nullptr;
-    size_t rank = 0;
-    api_.check(
-        api_.ort->KernelContext_GetOutput(context_, compiled_.outputs[i], dims.data(), dims.size(), &value));
-    // The host makes it of the type that the graph declares, and nothing says that this is what the nodes
-    // make.
-    api_.check(api_.ort->GetTensorElementTypeAndShapeDataReference(value, &given, &given_dims, &rank));
-    if (static_cast<DType>(given) != type) {
-      invalid("the output '" + compiled_.program->graph().outputs[i]->name + "' is declared as " +
-              name_of(static_cast<DType>(given)) + ", and is " + name_of(type));
-    }
-    api_.check(api_.ort->GetTensorMutableData(value, &data));
-    return data;
-  }
+  void* output(size_t i, DType type, const Dims& dims) override { return context_.output(i, type, dims); }
 
  private:
   struct Input {
     Desc desc;
     void* data = nullptr;
   };
-  const Api& api_;
-  const Compiled& compiled_;
-  OrtKernelContext* context_;
+  ContextIo context_;
   std::vector<Input> inputs_;
 };
 
@@ -254,34 +166,12 @@ OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* info, void*, OrtKernelContex
   const Compiled& compiled = *static_cast<const Compiled*>(info);
   const Api& api = compiled.ep->factory->api;
   return guard(api, [&] {
-    ContextIo io(api, compiled, context);
+    HostIo io(api, compiled, context);
     compiled.program->run(io);
   });
 }
 
 void ORT_API_CALL release_state(OrtNodeComputeInfo*, void*) noexcept {}
-
-// Positions of the program's values among those of the fused node, by name.
-std::vector<size_t> positions(const Api& api, const std::vector<const OrtValueInfo*>& infos,
-                              const std::vector<const Value*>& values, bool required) {
-  std::unordered_map<std::string, size_t> by_name;
-  for (size_t i = 0; i < infos.size(); ++i) {
-    const char* name = nullptr;
-    if (infos[i] != nullptr) {
-      api.check(api.ort->GetValueInfoName(infos[i], &name));
-      by_name.emplace(name, i);
-    }
-  }
-  std::vector<size_t> out;
-  for (const Value* value : values) {
-    const auto found = by_name.find(value->name);
-    if (found == by_name.end() && (required || value->constant == nullptr)) {
-      invalid("the fused node has no '" + value->name + "'");
-    }
-    out.push_back(found == by_name.end() ? 0 : found->second);
-  }
-  return out;
-}
 
 std::unique_ptr<Compiled> compile(const Ep& ep, const OrtGraph* origin, const OrtNode* fused) {
   const Api& api = ep.factory->api;
@@ -294,20 +184,10 @@ std::unique_ptr<Compiled> compile(const Ep& ep, const OrtGraph* origin, const Or
   compiled->ep = &ep;
   compiled->program = std::make_unique<Program>(import_graph(api, origin), ep.options);
   Program& program = *compiled->program;
-
-  size_t inputs = 0, outputs = 0;
-  api.check(api.ort->Node_GetNumInputs(fused, &inputs));
-  api.check(api.ort->Node_GetNumOutputs(fused, &outputs));
-  std::vector<const OrtValueInfo*> in(inputs), out(outputs);
-  if (inputs > 0) api.check(api.ort->Node_GetInputs(fused, in.data(), inputs));
-  if (outputs > 0) api.check(api.ort->Node_GetOutputs(fused, out.data(), outputs));
-  std::vector<const Value*> in_values,
-      out_values(program.graph().outputs.begin(), program.graph().outputs.end());
-  for (size_t i = 0; i < program.num_inputs(); ++i) {
-    in_values.push_back(program.input(i));
-  }
-  compiled->inputs = positions(api, in, in_values, false);
-  compiled->outputs = positions(api, out, out_values, true);
+  std::vector<const Value*> inputs;
+  for (size_t i = 0; i < program.num_inputs(); ++i) inputs.push_back(program.input(i));
+  const std::vector<Value*>& outputs = program.graph().outputs;
+  compiled->binding = Binding(api, fused, std::move(inputs), {outputs.begin(), outputs.end()});
   program.load();
   return compiled;
 }
@@ -344,6 +224,31 @@ OrtStatus* ORT_API_CALL ep_compile(OrtEp* ep, const OrtGraph** graphs, const Ort
     ep_release_compute_infos(ep, infos, done);
   }
   return status;
+}
+
+// ---- Stopping a run
+//
+// The ABI tells an EP with which options a run is made, but has no function that says whether that run has
+// been told to stop. Hosts that have this entry answer it at any time; for others it is an entry that nobody
+// has set.
+
+constexpr char kTerminated[] = "ephost.run_terminated";
+
+OrtStatus* ORT_API_CALL ep_on_run_start(OrtEp* ep, const OrtRunOptions* options) noexcept {
+  const Factory& factory = *static_cast<const Ep*>(ep)->factory;
+  return guard(factory.api, [&] {
+    begin_stoppable(
+        [](const void* ort, const void* run) {
+          return static_cast<const OrtApi*>(ort)->GetRunConfigEntry(static_cast<const OrtRunOptions*>(run),
+                                                                    kTerminated) != nullptr;
+        },
+        factory.api.ort, options);
+  });
+}
+
+OrtStatus* ORT_API_CALL ep_on_run_end(OrtEp*, const OrtRunOptions* options, bool) noexcept {
+  end_stoppable(options);
+  return nullptr;
 }
 
 // ---- The profiler: steps of fused nodes, between the host's events in its trace
@@ -396,43 +301,6 @@ OrtStatus* ORT_API_CALL create_profiler(OrtEp* ep, OrtEpProfilerImpl** out) noex
   });
 }
 
-// An entry of the session's configuration; "" if it is not set.
-std::string config_entry(const Api& api, const OrtSessionOptions* options, const std::string& key) {
-  int found = 0;
-  api.check(api.ort->HasSessionConfigEntry(options, key.c_str(), &found));
-  if (found == 0) {
-    return "";
-  }
-  size_t size = 0;
-  api.check(api.ort->GetSessionConfigEntry(options, key.c_str(), nullptr, &size));
-  std::string value(size, '\0');
-  api.check(api.ort->GetSessionConfigEntry(options, key.c_str(), value.data(), &size));
-  value.resize(strnlen(value.data(), value.size()));
-  return value;
-}
-
-// An option of this EP: set for the session as "ep.<name in lower case>.<key>". "" if it is not set.
-std::string option(const Api& api, const OrtSessionOptions* options, const std::string& ep, const char* key) {
-  std::string full = "ep.";
-  for (char c : ep) {
-    full += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  }
-  return config_entry(api, options, full + "." + key);
-}
-
-int64_t number(const std::string& text, const char* key, int64_t otherwise, int64_t most) {
-  if (text.empty()) {
-    return otherwise;
-  }
-  char* end = nullptr;
-  const long long value = std::strtoll(text.c_str(), &end, 10);
-  if (*end != '\0' || value < 0 || value > most) {
-    invalid(std::string("option ") + key + " is '" + text + "', not a number from 0 to " +
-            std::to_string(most));
-  }
-  return value;
-}
-
 OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwareDevice* const*,
                                   const OrtKeyValuePairs* const*, size_t, const OrtSessionOptions* options,
                                   const OrtLogger* logger, OrtEp** out) noexcept {
@@ -446,10 +314,13 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwareDevice
     ep->GetCapability = ep_get_capability;
     ep->Compile = ep_compile;
     ep->ReleaseNodeComputeInfos = ep_release_compute_infos;
+    ep->OnRunStart = ep_on_run_start;
+    ep->OnRunEnd = ep_on_run_end;
     ep->factory = &made_by;
     ep->logger = logger;
+    const std::map<std::string, std::string> set = ep_options(made_by.api, options, made_by.name);
     const auto read = [&](const char* key, int64_t otherwise, int64_t most) {
-      return number(option(made_by.api, options, made_by.name, key), key, otherwise, most);
+      return number_option(set, key, otherwise, most);
     };
     ep->options.threads = static_cast<int>(read("intra_op_num_threads", 0, 1024));
     ep->options.spin = config_entry(made_by.api, options, "session.intra_op.allow_spinning") != "0";
@@ -473,13 +344,10 @@ OrtStatus* ORT_API_CALL get_devices(OrtEpFactory* factory, const OrtHardwareDevi
     for (size_t i = 0; i < count && *found < room && *found < 1; ++i) {
       if (api.ort->HardwareDevice_Type(devices[i]) == OrtHardwareDeviceType_CPU) {
         // To hosts that know these: constants may stay in the model's file, and be transposed.
-        OrtKeyValuePairs* metadata = nullptr;
-        api.ort->CreateKeyValuePairs(&metadata);
-        api.ort->AddKeyValuePair(metadata, "reads_model_files", "1");
-        api.ort->AddKeyValuePair(metadata, "takes_transposed_weights", "1");
-        OrtStatus* status = api.ep->CreateEpDevice(factory, devices[i], metadata, nullptr, &out[*found]);
-        api.ort->ReleaseKeyValuePairs(metadata);
-        api.check(status);
+        KeyValuePairs metadata(api);
+        metadata.add("reads_model_files", "1");
+        metadata.add("takes_transposed_weights", "1");
+        api.check(api.ep->CreateEpDevice(factory, devices[i], metadata.get(), nullptr, &out[*found]));
         ++*found;
       }
     }
@@ -509,20 +377,18 @@ extern "C" EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registe
                                                              OrtEpFactory** factories, size_t max_factories,
                                                              size_t* num_factories) {
   *num_factories = 0;
-  const OrtApi* ort = base->GetApi(kApiVersion);
-  if (ort == nullptr) {
-    const OrtApi* oldest = base->GetApi(1);
-    return oldest == nullptr ? nullptr
-                             : oldest->CreateStatus(ORT_FAIL, "this plugin needs a host with API version 24");
+  OrtStatus* refusal = nullptr;
+  const ephost::Api api = ephost::api_of(base, "cpu", &refusal);
+  if (api.ort == nullptr) {
+    return refusal;
   }
-  const ephost::Api api{ort, ort->GetEpApi()};
   return ephost::guard(api, [&] {
     if (max_factories < 1) {
       ephost::invalid("the CPU plugin needs room for one factory");
     }
     auto factory = std::make_unique<Factory>();
     static_cast<OrtEpFactory&>(*factory) = OrtEpFactory{};
-    factory->ort_version_supported = kApiVersion;
+    factory->ort_version_supported = ephost::kApiVersion;
     factory->GetName = factory_name;
     factory->GetVendor = factory_vendor;
     factory->GetVendorId = factory_vendor_id;

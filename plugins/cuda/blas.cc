@@ -1,12 +1,12 @@
-#include "blas.h"
+#include "cuda/blas.h"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "error.h"
-#include "libraries.h"
+#include "cuda/libraries.h"
+#include "toolkit/api.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
@@ -23,15 +23,15 @@ enum { kTransposed = 1, kEpilogueBias = 4 };
 
 constexpr uint64_t kWorkspace = uint64_t{32} << 20; /* what NVIDIA advises for Hopper */
 
-int data_type(ephost::DType type) {
-  return type == ephost::DType::kFloat ? kReal32 : type == ephost::DType::kFloat16 ? kReal16 : kBrain16;
+int data_type(DType type) {
+  return type == DType::kFloat ? kReal32 : type == DType::kFloat16 ? kReal16 : kBrain16;
 }
 
 }  // namespace
 
 void Blas::check(int status, const char* what) const {
   if (status != 0) {
-    throw Error(std::string("cuBLASLt cannot ") + what + ": " + status_name_(status));
+    throw Error(ORT_EP_FAIL, std::string("cuBLASLt cannot ") + what + ": " + status_name_(status));
   }
 }
 
@@ -175,4 +175,4 @@ void Blas::Product::run(CUstream stream, const void* a, const void* b, const voi
               "multiply");
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -8,16 +8,16 @@
 #include <memory>
 #include <string>
 
-#include "../compiler/types.h"
-#include "shared_library.h"
+#include "cuda/shared_library.h"
+#include "toolkit/types.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 class Blas {
  public:
   struct Shape { /* out[m][n] = alpha * A B, row-major, in batches; A is stored as [k][m] where transpose_a is
                     set */
-    ephost::DType type = ephost::DType::kUndefined;
+    DType type = DType::kUndefined;
     int64_t m = 0, n = 0, k = 0;
     bool transpose_a = false, transpose_b = false;
     int64_t batches = 1, a_stride = 0, b_stride = 0; /* elements from one matrix to the next; 0 repeats it */
@@ -85,6 +85,6 @@ class Blas {
                  void*, void*, void*, const void*, void*, size_t, CUstream) = nullptr;
 };
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

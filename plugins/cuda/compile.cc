@@ -1,56 +1,31 @@
 /* What an EP claims of a graph, and the fused nodes that the host then runs. */
 #include <algorithm>
-#include <set>
 
-#include "../compiler/groups.h"
-#include "../compiler/import.h"
-#include "../compiler/post.h"
-#include "ep.h"
-#include "program.h"
+#include "cuda/ep.h"
+#include "cuda/operator.h"
+#include "toolkit/claim.h"
+#include "toolkit/context_io.h"
+#include "toolkit/import.h"
+#include "toolkit/passes/epilogue.h"
+#include "toolkit/passes/pass.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
 Ep& self(OrtEp* base) { return *reinterpret_cast<Ep*>(base); }
 
-ephost::Api api_of(const Ep& ep) { return {ep.factory->api, ep.factory->ep_api}; }
-
 /* ---- Claiming ------------------------------------------------------------------------------------------ */
-
-void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support) {
-  const ephost::Api api = api_of(ep);
-  const std::unique_ptr<Graph> graph = import_graph(api, origin);
-  std::set<std::string> told;
-  const auto refused = [&](const Node& node) {
-    const char* owner = nullptr;
-    api.check(api.ort->Node_GetEpName(node.origin, &owner));
-    if (owner != nullptr && owner[0] != '\0' && std::string(owner) != kEpName) {
-      return true;
-    }
-    const std::string why = why_not(node);
-    if (!why.empty() && told.insert(node.type + why).second) {
-      ep.log(ORT_LOGGING_LEVEL_INFO, "not taken: " + node.label() + ": " + why);
-    }
-    return !why.empty();
-  };
-  OrtNodeFusionOptions options = {};
-  options.ort_version_supported = kApiVersion;
-  options.drop_constant_initializers = true;
-  for (const std::vector<const Node*>& group : ephost::group_nodes(*graph, refused)) {
-    std::vector<const OrtNode*> nodes;
-    for (const Node* node : group) {
-      nodes.push_back(node->origin);
-    }
-    if (!nodes.empty()) {
-      api.check(api.ep->EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &options));
-    }
-  }
-}
 
 OrtStatus* ORT_API_CALL get_capability(OrtEp* base, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   const Ep& ep = self(base);
-  return guarded(ep.factory->api, [&] { claim(ep, graph, support); });
+  const Api& api = ep.factory->api;
+  return guard(api, [&] {
+    const std::unique_ptr<Graph> imported = import_graph(api, graph);
+    claim(
+        {api, ep.logger, "cuda", kEpName, false}, *imported, [](const Node& node) { return why_not(node); },
+        support);
+  });
 }
 
 /* ---- Running ------------------------------------------------------------------------------------------- */
@@ -59,43 +34,24 @@ struct Compiled {
   OrtNodeComputeInfo base = {}; /* first: the host knows it by this */
   Ep* ep = nullptr;
   std::unique_ptr<Program> program;
-  std::vector<size_t> inputs, outputs; /* places of the program's values among the fused node's */
+  Binding binding;
 };
 
 Compiled& self(OrtNodeComputeInfo* base) { return *reinterpret_cast<Compiled*>(base); }
 
-class ContextIo final : public Io {
+class HostIo final : public Io {
  public:
-  ContextIo(const ephost::Api& api, const Compiled& compiled, OrtKernelContext* context)
-      : api_(api), compiled_(compiled), context_(context), inputs_(compiled.inputs.size()) {
+  HostIo(const Api& api, const Compiled& compiled, OrtKernelContext* context)
+      : context_(api, compiled.binding, context), inputs_(context_.num_inputs()) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (compiled.program->input(i)->constant != nullptr) {
-        continue;
-      }
-      const OrtValue* value = nullptr;
-      ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-      const int64_t* dims = nullptr;
-      size_t rank = 0;
-      const void* data = nullptr;
-      api.check(api.ort->KernelContext_GetInput(context, compiled.inputs[i], &value));
-      if (value == nullptr) {
-        throw Error("cuda: the input '" + compiled.program->input(i)->name + "' is missing",
-                    ORT_INVALID_ARGUMENT);
-      }
-      api.check(api.ort->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank));
-      api.check(api.ort->GetTensorData(value, &data));
-      inputs_[i] = {{static_cast<DType>(type), Dims(dims, dims + rank)}, reinterpret_cast<CUdeviceptr>(data)};
+      ContextIo::Input input = context_.input(i);
+      inputs_[i] = {{input.type, std::move(input.dims)}, reinterpret_cast<CUdeviceptr>(input.data)};
     }
   }
   const Desc& input(size_t i) override { return inputs_[i].desc; }
   CUdeviceptr input_data(size_t i) override { return inputs_[i].data; }
   CUdeviceptr output(size_t i, const Desc& desc) override {
-    OrtValue* value = nullptr;
-    void* data = nullptr;
-    api_.check(api_.ort->KernelContext_GetOutput(context_, compiled_.outputs[i], desc.dims.data(),
-                                                 desc.dims.size(), &value));
-    api_.check(api_.ort->GetTensorMutableData(value, &data));
-    return reinterpret_cast<CUdeviceptr>(data);
+    return reinterpret_cast<CUdeviceptr>(context_.output(i, desc.type, desc.dims));
   }
 
  private:
@@ -103,9 +59,7 @@ class ContextIo final : public Io {
     Desc desc;
     CUdeviceptr data = 0;
   };
-  const ephost::Api& api_;
-  const Compiled& compiled_;
-  OrtKernelContext* context_;
+  ContextIo context_;
   std::vector<Input> inputs_;
 };
 
@@ -119,14 +73,14 @@ void ORT_API_CALL release_state(OrtNodeComputeInfo*, void*) {}
 OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* base, void*, OrtKernelContext* context) {
   const Compiled& compiled = self(base);
   Ep& ep = *compiled.ep;
-  const ephost::Api api = api_of(ep);
-  return guarded(api.ort, [&] {
+  const Api& api = ep.factory->api;
+  return guard(api, [&] {
     Device& device = ep.device();
     const Scope scope(device);
     void* handle = nullptr;
     api.check(api.ort->KernelContext_GetGPUComputeStream(context, &handle));
     Stream* stream = handle == nullptr ? nullptr : device.find(reinterpret_cast<CUstream>(handle));
-    ContextIo io(api, compiled, context);
+    HostIo io(api, compiled, context);
     if (stream != nullptr) {
       compiled.program->run(io, *stream);
       return;
@@ -143,28 +97,6 @@ OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* base, void*, OrtKernelContex
 }
 
 /* ---- Compiling ----------------------------------------------------------------------------------------- */
-
-/* Places of values among those of the fused node, by name. */
-std::vector<size_t> places_of(const ephost::Api& api, const std::vector<const OrtValueInfo*>& infos,
-                              const std::vector<const Value*>& values) {
-  std::unordered_map<std::string, size_t> by_name;
-  for (size_t i = 0; i < infos.size(); ++i) {
-    const char* name = nullptr;
-    if (infos[i] != nullptr) {
-      api.check(api.ort->GetValueInfoName(infos[i], &name));
-      by_name.emplace(name, i);
-    }
-  }
-  std::vector<size_t> places;
-  for (const Value* value : values) {
-    const auto found = by_name.find(value->name);
-    if (found == by_name.end() && value->constant == nullptr) {
-      throw Error("cuda: the fused node has no '" + value->name + "'");
-    }
-    places.push_back(found == by_name.end() ? 0 : found->second);
-  }
-  return places;
-}
 
 /* Without NVIDIA's libraries models run, and more slowly than anybody would expect. */
 void tell_what_is_missing(Ep& ep, const Graph& graph) {
@@ -186,7 +118,7 @@ void tell_what_is_missing(Ep& ep, const Graph& graph) {
 }
 
 std::unique_ptr<Compiled> compile(Ep& ep, const OrtGraph* origin, const OrtNode* fused) {
-  const ephost::Api api = api_of(ep);
+  const Api& api = ep.factory->api;
   auto compiled = std::make_unique<Compiled>();
   compiled->base.ort_version_supported = kApiVersion;
   compiled->base.CreateState = create_state;
@@ -194,31 +126,18 @@ std::unique_ptr<Compiled> compile(Ep& ep, const OrtGraph* origin, const OrtNode*
   compiled->base.ReleaseState = release_state;
   compiled->ep = &ep;
   std::unique_ptr<Graph> graph = import_graph(api, origin);
-  fold_into_convolutions(graph.get());
-  fuse_convolutions(graph.get());
-  fuse_products(graph.get());
-  graph->remove_unused();
-  graph->sort();
+  run_passes(graph.get(), {{"fold_into_convolutions", fold_into_convolutions},
+                           {"fuse_convolutions", fuse_convolutions},
+                           {"fuse_products", fuse_products}});
   tell_what_is_missing(ep, *graph);
   compiled->program = std::make_unique<Program>(std::move(graph), ep.pool(), *ep.mine->libraries, ep.options);
   const Program& program = *compiled->program;
-  size_t num_inputs = 0, num_outputs = 0;
-  api.check(api.ort->Node_GetNumInputs(fused, &num_inputs));
-  api.check(api.ort->Node_GetNumOutputs(fused, &num_outputs));
-  std::vector<const OrtValueInfo*> in(num_inputs), out(num_outputs);
-  if (num_inputs > 0) {
-    api.check(api.ort->Node_GetInputs(fused, in.data(), num_inputs));
-  }
-  if (num_outputs > 0) {
-    api.check(api.ort->Node_GetOutputs(fused, out.data(), num_outputs));
-  }
   std::vector<const Value*> inputs;
   for (size_t i = 0; i < program.num_inputs(); ++i) {
     inputs.push_back(program.input(i));
   }
-  compiled->inputs = places_of(api, in, inputs);
-  compiled->outputs = places_of(
-      api, out, std::vector<const Value*>(program.graph().outputs.begin(), program.graph().outputs.end()));
+  const std::vector<Value*>& outputs = program.graph().outputs;
+  compiled->binding = Binding(api, fused, std::move(inputs), {outputs.begin(), outputs.end()});
   return compiled;
 }
 
@@ -234,7 +153,7 @@ OrtStatus* ORT_API_CALL compile_groups(OrtEp* base, const OrtGraph** graphs, con
                                        size_t count, OrtNodeComputeInfo** infos, OrtNode**) {
   Ep& ep = self(base);
   size_t done = 0;
-  OrtStatus* status = guarded(ep.factory->api, [&] {
+  OrtStatus* status = guard(ep.factory->api, [&] {
     const Scope scope(ep.device());
     for (; done < count; ++done) {
       infos[done] = &compile(ep, graphs[done], fused[done]).release()->base;
@@ -254,4 +173,4 @@ void offer_compiling(OrtEp* base) {
   base->ReleaseNodeComputeInfos = release_compute_infos;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

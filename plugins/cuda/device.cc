@@ -1,11 +1,11 @@
-#include "device.h"
+#include "cuda/device.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "images.h"
+#include "cuda/images.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 /* ---- Streams ------------------------------------------------------------------------------------------- */
 
@@ -149,7 +149,7 @@ void Pool::release(CUdeviceptr address) {
     const std::lock_guard<std::mutex> hold(lock_);
     const auto found = blocks_.find(address);
     if (found == blocks_.end()) {
-      throw Error("cuda: memory is freed that this pool did not give");
+      throw Error(ORT_EP_FAIL, "cuda: memory is freed that this pool did not give");
     }
     stream = found->second.stream;
     account_.give_back(found->second.bytes);
@@ -223,7 +223,7 @@ void PinnedMemory::release(void* address) {
   const std::lock_guard<std::mutex> hold(lock_);
   const auto found = used_.find(address);
   if (found == used_.end()) {
-    throw Error("cuda: page-locked memory is freed that was not allocated here");
+    throw Error(ORT_EP_FAIL, "cuda: page-locked memory is freed that was not allocated here");
   }
   CUevent done = nullptr;
   CUresult result = driver.cuEventCreate(&done, CU_EVENT_DISABLE_TIMING);
@@ -309,8 +309,8 @@ Device::~Device() {
 int Device::attribute(CUdevice_attribute which) const {
   int value = 0;
   if (driver_.cuDeviceGetAttribute(&value, which, handle_) != CUDA_SUCCESS) {
-    throw Error("cuda: attribute " + std::to_string(static_cast<int>(which)) + " of " + label() +
-                " is unknown");
+    throw Error(ORT_EP_FAIL, "cuda: attribute " + std::to_string(static_cast<int>(which)) + " of " + label() +
+                                 " is unknown");
   }
   return value;
 }
@@ -320,7 +320,7 @@ std::string Device::label() const { return "GPU " + std::to_string(ordinal_) + "
 void Device::check_alive() const {
   const std::lock_guard<std::mutex> hold(lock_);
   if (!lost_.empty()) {
-    throw Error("cuda: " + label() + " was lost: " + lost_);
+    throw Error(ORT_EP_FAIL, "cuda: " + label() + " was lost: " + lost_);
   }
 }
 
@@ -354,7 +354,7 @@ void Device::check(CUresult result, const std::string& what) {
     default:
       break;
   }
-  throw Error("cuda: " + label() + ": " + text);
+  throw Error(ORT_EP_FAIL, "cuda: " + label() + ": " + text);
 }
 
 void Device::open_context() {
@@ -385,7 +385,7 @@ void Device::activate() {
   const std::lock_guard<std::mutex> hold(opening_);
   if (pool_ == nullptr) {
     if (context_ != nullptr) {
-      throw Error("cuda: " + label() + " could not be opened before"); /* half of it is there */
+      throw Error(ORT_EP_FAIL, "cuda: " + label() + " could not be opened before"); /* half of it is there */
     }
     open_context();
   }
@@ -428,7 +428,7 @@ CUfunction Device::kernel(const std::string& name) {
       return kernels_[name] = reinterpret_cast<CUfunction>(found);
     }
   }
-  throw Error("cuda: there is no kernel '" + name + "'");
+  throw Error(ORT_EP_FAIL, "cuda: there is no kernel '" + name + "'");
 }
 
 /* ---- Scope --------------------------------------------------------------------------------------------- */
@@ -451,4 +451,4 @@ Scope::~Scope() {
   }
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -14,10 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "driver.h"
-#include "pool_account.h"
+#include "cuda/driver.h"
+#include "cuda/pool_account.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 class Device;
 
@@ -198,6 +198,6 @@ class Scope {
   bool pushed_ = false;
 };
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

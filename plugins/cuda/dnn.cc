@@ -1,11 +1,11 @@
-#include "dnn.h"
+#include "cuda/dnn.h"
 
 #include <type_traits>
 
-#include "error.h"
-#include "libraries.h"
+#include "cuda/libraries.h"
+#include "toolkit/api.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
@@ -17,15 +17,15 @@ enum { kTensorOps = 1, kFmaOnly = 3, kDefaultMath = 0 };
 
 constexpr size_t kMostWorkspace = size_t{256} << 20;
 
-int data_type(ephost::DType type) {
-  return type == ephost::DType::kFloat ? kFloat : type == ephost::DType::kFloat16 ? kHalf : kBfloat;
+int data_type(DType type) {
+  return type == DType::kFloat ? kFloat : type == DType::kFloat16 ? kHalf : kBfloat;
 }
 
 }  // namespace
 
 void Dnn::check(int status, const char* what) const {
   if (status != 0) {
-    throw Error(std::string("cuDNN cannot ") + what + ": " + error_string_(status));
+    throw Error(ORT_EP_FAIL, std::string("cuDNN cannot ") + what + ": " + error_string_(status));
   }
 }
 
@@ -76,8 +76,7 @@ Dnn::~Dnn() {
   }
 }
 
-Dnn::Conv::Conv(Dnn& dnn, ephost::DType type, int64_t images, const ConvArguments& shape, bool bias,
-                bool tf32)
+Dnn::Conv::Conv(Dnn& dnn, DType type, int64_t images, const ConvArguments& shape, bool bias, bool tf32)
     : dnn_(dnn), has_bias_(bias) {
   try {
     describe(type, images, shape, tf32);
@@ -87,9 +86,9 @@ Dnn::Conv::Conv(Dnn& dnn, ephost::DType type, int64_t images, const ConvArgument
   }
 }
 
-void Dnn::Conv::describe(ephost::DType type, int64_t images, const ConvArguments& shape, bool tf32) {
+void Dnn::Conv::describe(DType type, int64_t images, const ConvArguments& shape, bool tf32) {
   if (images > INT32_MAX) {
-    throw Error("a batch of too many images", ORT_NOT_IMPLEMENTED);
+    unsupported("a batch of too many images");
   }
   const int dtype = data_type(type), number = static_cast<int>(images);
   dnn_.check(dnn_.tensor_create_(&in_), "describe a tensor");
@@ -128,7 +127,7 @@ void Dnn::Conv::describe(ephost::DType type, int64_t images, const ConvArguments
       return;
     }
   }
-  throw Error("cuDNN has no algorithm for this convolution", ORT_NOT_IMPLEMENTED);
+  unsupported("cuDNN has no algorithm for this convolution");
 }
 
 void Dnn::Conv::destroy() {
@@ -160,4 +159,4 @@ void Dnn::Conv::run(CUstream stream, const void* in, const void* weights, const 
   }
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -8,17 +8,17 @@
 #include <mutex>
 #include <string>
 
-#include "../compiler/types.h"
-#include "kernels/arguments.h"
-#include "shared_library.h"
+#include "cuda/kernels/arguments.h"
+#include "cuda/shared_library.h"
+#include "toolkit/types.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 class Dnn {
  public:
   class Conv {
    public:
-    Conv(Dnn& dnn, ephost::DType type, int64_t images, const ConvArguments& shape, bool bias, bool tf32);
+    Conv(Dnn& dnn, DType type, int64_t images, const ConvArguments& shape, bool bias, bool tf32);
     ~Conv();
     Conv(const Conv&) = delete;
     Conv& operator=(const Conv&) = delete;
@@ -27,7 +27,7 @@ class Dnn {
              void* room) const;
 
    private:
-    void describe(ephost::DType type, int64_t images, const ConvArguments& shape, bool tf32);
+    void describe(DType type, int64_t images, const ConvArguments& shape, bool tf32);
     void destroy();
     Dnn& dnn_;
     const bool has_bias_;
@@ -40,7 +40,7 @@ class Dnn {
   static std::unique_ptr<Dnn> open(std::string* why);
   ~Dnn();
 
-  std::shared_ptr<Conv> convolution(ephost::DType type, int64_t images, const ConvArguments& shape, bool bias,
+  std::shared_ptr<Conv> convolution(DType type, int64_t images, const ConvArguments& shape, bool bias,
                                     bool tf32) {
     return std::make_shared<Conv>(*this, type, images, shape, bias, tf32);
   }
@@ -81,6 +81,6 @@ class Dnn {
   int (*add_)(void*, const void*, void*, const void*, const void*, void*, void*) = nullptr;
 };
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

@@ -1,6 +1,6 @@
-#include "driver.h"
+#include "cuda/driver.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
@@ -101,4 +101,4 @@ std::unique_ptr<Driver> Driver::open(Obstacle* obstacle) {
   return driver;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 
-#include "error.h"
-#include "shared_library.h"
+#include "cuda/shared_library.h"
+#include "toolkit/api.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 /* The functions that we use. cuda.h defines most of these names as macros for the versioned ones
  * ("cuMemFree_v2"): the table below expands them, so a type and the symbol that it is looked up by belong
@@ -106,6 +106,6 @@ class Driver {
 /* "13.0" for 13000. */
 std::string version_text(int version);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

@@ -1,12 +1,10 @@
 /* Sessions: what an EP is asked besides claiming and compiling. */
-#include "ep.h"
+#include "cuda/ep.h"
 
-#include <cstring>
-#include <vector>
+#include "cuda/memory.h"
+#include "toolkit/options.h"
 
-#include "memory.h"
-
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
@@ -18,51 +16,31 @@ const char* ORT_API_CALL get_name(const OrtEp*) { return kEpName; }
 OrtStatus* ORT_API_CALL create_allocator(OrtEp* base, const OrtMemoryInfo* info, OrtAllocator** out) {
   const Ep& ep = self(base);
   *out = nullptr;
-  return guarded(ep.factory->api, [&] { *out = make_allocator(*ep.factory, info, 0, ep.own_pool.get()); });
+  return guard(ep.factory->api, [&] { *out = make_allocator(*ep.factory, info, 0, ep.own_pool.get()); });
 }
 
 OrtStatus* ORT_API_CALL create_stream(OrtEp* base, const OrtMemoryDevice*, OrtSyncStreamImpl** out) {
   const Ep& ep = self(base);
   *out = nullptr;
-  return guarded(ep.factory->api,
-                 [&] { *out = make_stream(*ep.factory, ep.device(), ep.options.user_stream); });
+  return guard(ep.factory->api,
+               [&] { *out = make_stream(*ep.factory, ep.device(), ep.options.user_stream); });
 }
 
 /* A run on a GPU that was lost ends here, with what it was lost by. */
 OrtStatus* ORT_API_CALL on_run_start(OrtEp* base, const OrtRunOptions*) {
   const Ep& ep = self(base);
-  return guarded(ep.factory->api, [&] { ep.device().check_alive(); });
+  return guard(ep.factory->api, [&] { ep.device().check_alive(); });
 }
 
 /* The one place where a run waits, unless the caller asked for it not to. */
 OrtStatus* ORT_API_CALL on_run_end(OrtEp* base, const OrtRunOptions*, bool sync_stream) {
   const Ep& ep = self(base);
-  return guarded(ep.factory->api, [&] {
+  return guard(ep.factory->api, [&] {
     if (sync_stream) {
       const Scope scope(ep.device());
       ep.device().synchronize();
     }
   });
-}
-
-void read_options(const OrtApi* api, const OrtSessionOptions* session_options, Options* options) {
-  const std::string prefix = std::string("ep.") + kEpName + ".";
-  OrtKeyValuePairs* entries = nullptr;
-  check(api, api->GetSessionOptionsConfigEntries(session_options, &entries));
-  const char* const* keys = nullptr;
-  const char* const* values = nullptr;
-  size_t count = 0;
-  api->GetKeyValuePairs(entries, &keys, &values, &count);
-  std::vector<std::pair<std::string, std::string>> ours;
-  for (size_t i = 0; i < count; ++i) {
-    if (std::strncmp(keys[i], prefix.c_str(), prefix.size()) == 0) {
-      ours.emplace_back(keys[i] + prefix.size(), values[i]);
-    }
-  }
-  api->ReleaseKeyValuePairs(entries);
-  for (const auto& entry : ours) {
-    options->set(entry.first, entry.second);
-  }
 }
 
 OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* base, const OrtHardwareDevice* const* hardware,
@@ -71,10 +49,9 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* base, const OrtHardwareDevice* c
                                   OrtEp** out) {
   const Factory& factory = self(base);
   *out = nullptr;
-  return guarded(factory.api, [&] {
+  return guard(factory.api, [&] {
     if (num_devices != 1) {
-      throw Error("cuda: an execution provider works on one GPU; for several, add the provider once for each",
-                  ORT_INVALID_ARGUMENT);
+      invalid("cuda: an execution provider works on one GPU; for several, add the provider once for each");
     }
     auto ep = std::make_unique<Ep>();
     Obstacle why;
@@ -82,9 +59,11 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* base, const OrtHardwareDevice* c
     ep->logger = logger;
     ep->mine = factory.match(hardware[0], &why);
     if (ep->mine == nullptr) {
-      throw Error("cuda: " + why.text);
+      throw Error(ORT_EP_FAIL, "cuda: " + why.text);
     }
-    read_options(factory.api, session_options, &ep->options);
+    for (const auto& [key, value] : ep_options(factory.api, session_options, kEpName)) {
+      ep->options.set(key, value);
+    }
     const Scope scope(ep->device()); /* a GPU that cannot be used is an error now, not in the first run */
     if (ep->options.memory_limit != 0) {
       ep->own_pool = std::make_unique<Pool>(ep->device(), ep->options.memory_limit);
@@ -120,11 +99,7 @@ Ep::~Ep() {
 }
 
 void Ep::log(OrtLoggingLevel level, const std::string& text) const {
-  static const ORTCHAR_T kFile[] = {'c', 'u', 'd', 'a', '\0'};
-  OrtStatus* status = factory->api->Logger_LogMessage(logger, level, text.c_str(), kFile, __LINE__, "cuda");
-  if (status != nullptr) {
-    factory->api->ReleaseStatus(status);
-  }
+  factory->api.log(logger, level, "cuda", text);
 }
 
 void offer_sessions(OrtEpFactory* base) {
@@ -132,4 +107,4 @@ void offer_sessions(OrtEpFactory* base) {
   base->ReleaseEp = release_ep;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -6,10 +6,10 @@
 #include <mutex>
 #include <string>
 
-#include "factory.h"
-#include "options.h"
+#include "cuda/factory.h"
+#include "cuda/options.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 struct Ep {
   OrtEp base = {}; /* first: the host knows an Ep by it */
@@ -31,6 +31,6 @@ struct Ep {
 /* GetCapability, Compile and what goes with it (compile.cc). */
 void offer_compiling(OrtEp* base);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

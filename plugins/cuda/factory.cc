@@ -1,17 +1,13 @@
 /* The two exported functions, and the answer to the question which devices there are. */
-#include "factory.h"
+#include "cuda/factory.h"
 
 #include <algorithm>
 #include <cctype>
 
+#include "cuda/options.h"
 #include "ephost/plugin.h"
-#include "options.h"
 
-#ifndef EPHOST_VERSION
-#define EPHOST_VERSION "0.1.0"
-#endif
-
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
@@ -26,21 +22,7 @@ std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
-class Pairs {
- public:
-  explicit Pairs(const OrtApi* api) : api_(api) { api->CreateKeyValuePairs(&pairs_); }
-  ~Pairs() { api_->ReleaseKeyValuePairs(pairs_); }
-  Pairs(const Pairs&) = delete;
-  Pairs& operator=(const Pairs&) = delete;
-  void add(const char* key, const std::string& value) { api_->AddKeyValuePair(pairs_, key, value.c_str()); }
-  const OrtKeyValuePairs* get() const { return pairs_; }
-
- private:
-  const OrtApi* api_;
-  OrtKeyValuePairs* pairs_ = nullptr;
-};
-
-void describe(const Factory& factory, const Device& device, Pairs* metadata) {
+void describe(const Factory& factory, const Device& device, KeyValuePairs* metadata) {
   metadata->add("version", EPHOST_VERSION);
   metadata->add("cuda_device", std::to_string(device.ordinal()));
   metadata->add("name", device.name());
@@ -55,10 +37,10 @@ OrtStatus* ORT_API_CALL get_supported_devices(OrtEpFactory* base, const OrtHardw
                                               size_t num_hardware, OrtEpDevice** ep_devices,
                                               size_t max_ep_devices, size_t* num_ep_devices) {
   const Factory& factory = self(base);
-  const OrtEpApi* ep_api = factory.ep_api;
+  const OrtEpApi* ep_api = factory.api.ep;
   size_t found = 0;
   *num_ep_devices = 0;
-  OrtStatus* status = guarded(factory.api, [&] {
+  OrtStatus* status = guard(factory.api, [&] {
     std::vector<const DeviceMemory*> taken;
     for (size_t i = 0; i < num_hardware && found < max_ep_devices; ++i) {
       Obstacle why;
@@ -67,16 +49,16 @@ OrtStatus* ORT_API_CALL get_supported_devices(OrtEpFactory* base, const OrtHardw
         continue;
       }
       taken.push_back(mine);
-      Pairs metadata(factory.api), options(factory.api);
+      KeyValuePairs metadata(factory.api), options(factory.api);
       describe(factory, *mine->device, &metadata);
       for (const OptionDefault& option : option_defaults()) {
         options.add(option.key, option.value);
       }
-      check(factory.api,
-            ep_api->CreateEpDevice(base, hardware[i], metadata.get(), options.get(), &ep_devices[found]));
+      factory.api.check(
+          ep_api->CreateEpDevice(base, hardware[i], metadata.get(), options.get(), &ep_devices[found]));
       ++found;
-      check(factory.api, ep_api->EpDevice_AddAllocatorInfo(ep_devices[found - 1], mine->memory));
-      check(factory.api, ep_api->EpDevice_AddAllocatorInfo(ep_devices[found - 1], mine->pinned));
+      factory.api.check(ep_api->EpDevice_AddAllocatorInfo(ep_devices[found - 1], mine->memory));
+      factory.api.check(ep_api->EpDevice_AddAllocatorInfo(ep_devices[found - 1], mine->pinned));
     }
     for (const DeviceMemory& mine : factory.devices) {
       if (std::find(taken.begin(), taken.end(), &mine) == taken.end()) {
@@ -98,24 +80,23 @@ OrtStatus* ORT_API_CALL get_supported_devices(OrtEpFactory* base, const OrtHardw
 OrtStatus* ORT_API_CALL get_incompatibility(OrtEpFactory* base, const OrtHardwareDevice* hardware,
                                             OrtDeviceEpIncompatibilityDetails* details) {
   const Factory& factory = self(base);
-  return guarded(factory.api, [&] {
+  return guard(factory.api, [&] {
     Obstacle why;
     if (factory.match(hardware, &why) == nullptr) {
-      check(factory.api, factory.ep_api->DeviceEpIncompatibilityDetails_SetDetails(
-                             details, why.reasons, why.code, why.text.c_str()));
+      factory.api.check(factory.api.ep->DeviceEpIncompatibilityDetails_SetDetails(
+          details, why.reasons, why.code, why.text.c_str()));
     }
   });
 }
 
 void make_memory_infos(const Factory& factory, DeviceMemory* mine) {
   const uint32_t number = static_cast<uint32_t>(mine->device->ordinal());
-  check(factory.api, factory.api->CreateMemoryInfo_V2(
-                         "ephost_cuda", OrtMemoryInfoDeviceType_GPU, kNvidia, static_cast<int32_t>(number),
-                         OrtDeviceMemoryType_DEFAULT, 256, OrtDeviceAllocator, &mine->memory));
-  check(factory.api,
-        factory.api->CreateMemoryInfo_V2("ephost_cuda_pinned", OrtMemoryInfoDeviceType_GPU, kNvidia,
-                                         static_cast<int32_t>(number), OrtDeviceMemoryType_HOST_ACCESSIBLE,
-                                         256, OrtDeviceAllocator, &mine->pinned));
+  factory.api.check(factory.api.ort->CreateMemoryInfo_V2(
+      "ephost_cuda", OrtMemoryInfoDeviceType_GPU, kNvidia, static_cast<int32_t>(number),
+      OrtDeviceMemoryType_DEFAULT, 256, OrtDeviceAllocator, &mine->memory));
+  factory.api.check(factory.api.ort->CreateMemoryInfo_V2(
+      "ephost_cuda_pinned", OrtMemoryInfoDeviceType_GPU, kNvidia, static_cast<int32_t>(number),
+      OrtDeviceMemoryType_HOST_ACCESSIBLE, 256, OrtDeviceAllocator, &mine->pinned));
 }
 
 void find_devices(Factory* factory) {
@@ -167,22 +148,17 @@ std::string normal_bus_id(std::string text) {
 Factory::~Factory() {
   for (DeviceMemory& mine : devices) {
     if (mine.memory != nullptr) {
-      api->ReleaseMemoryInfo(mine.memory);
+      api.ort->ReleaseMemoryInfo(mine.memory);
     }
     if (mine.pinned != nullptr) {
-      api->ReleaseMemoryInfo(mine.pinned);
+      api.ort->ReleaseMemoryInfo(mine.pinned);
     }
   }
 }
 
 void Factory::log(OrtLoggingLevel level, const std::string& text) const {
-  static const ORTCHAR_T kFile[] = {'c', 'u', 'd', 'a', '\0'};
-  if (logger == nullptr) {
-    return;
-  }
-  OrtStatus* status = api->Logger_LogMessage(logger, level, text.c_str(), kFile, __LINE__, "cuda");
-  if (status != nullptr) {
-    api->ReleaseStatus(status);
+  if (logger != nullptr) {
+    api.log(logger, level, "cuda", text);
   }
 }
 
@@ -192,12 +168,12 @@ Device& Factory::device(uint32_t number) const {
       return *mine.device;
     }
   }
-  throw Error("cuda: there is no GPU " + std::to_string(number), ORT_INVALID_ARGUMENT);
+  invalid("cuda: there is no GPU " + std::to_string(number));
 }
 
 const DeviceMemory* Factory::match(const OrtHardwareDevice* hardware, Obstacle* why) const {
-  const bool is_nvidia = api->HardwareDevice_Type(hardware) == OrtHardwareDeviceType_GPU &&
-                         api->HardwareDevice_VendorId(hardware) == kNvidia;
+  const bool is_nvidia = api.ort->HardwareDevice_Type(hardware) == OrtHardwareDeviceType_GPU &&
+                         api.ort->HardwareDevice_VendorId(hardware) == kNvidia;
   if (!is_nvidia) {
     *why = {OrtDeviceEpIncompatibility_DEVICE_INCOMPATIBLE, 0, "it is no NVIDIA GPU"};
     if (driver == nullptr) {
@@ -211,7 +187,7 @@ const DeviceMemory* Factory::match(const OrtHardwareDevice* hardware, Obstacle* 
     *why = obstacle;
     return nullptr;
   }
-  const char* where = api->GetKeyValue(api->HardwareDevice_Metadata(hardware), "pci_bus_id");
+  const char* where = api.ort->GetKeyValue(api.ort->HardwareDevice_Metadata(hardware), "pci_bus_id");
   if (where == nullptr) {
     /* A host that does not say where its device is: unambiguous where there is one GPU. */
     if (devices.size() == 1 && refused.empty()) {
@@ -239,28 +215,26 @@ const DeviceMemory* Factory::match(const OrtHardwareDevice* hardware, Obstacle* 
   return nullptr;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, const OrtApiBase* ort_api_base,
                                                   const OrtLogger* default_logger, OrtEpFactory** factories,
                                                   size_t max_factories, size_t* num_factories) {
-  using namespace ephost_cuda;
+  using namespace ephost;
+  using namespace ephost::cuda;
   (void)registered_name;
   *num_factories = 0;
-  const OrtApi* api = ort_api_base->GetApi(kApiVersion);
-  if (api == nullptr) {
-    const OrtApi* oldest = ort_api_base->GetApi(1);
-    return oldest == nullptr
-               ? nullptr
-               : oldest->CreateStatus(ORT_FAIL, "cuda: this plugin needs a host with API version 24 (1.24)");
+  OrtStatus* refusal = nullptr;
+  const ephost::Api api = ephost::api_of(ort_api_base, "cuda", &refusal);
+  if (api.ort == nullptr) {
+    return refusal;
   }
   if (max_factories < 1) {
-    return api->CreateStatus(ORT_INVALID_ARGUMENT, "cuda: there is no room for a factory");
+    return api.status(ORT_INVALID_ARGUMENT, "cuda: there is no room for a factory");
   }
-  return guarded(api, [&] {
+  return guard(api, [&] {
     auto factory = std::make_unique<Factory>();
     factory->api = api;
-    factory->ep_api = api->GetEpApi();
     factory->logger = default_logger;
     OrtEpFactory& base = factory->base;
     base.ort_version_supported = kApiVersion;
@@ -279,6 +253,6 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
 }
 
 EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
-  delete reinterpret_cast<ephost_cuda::Factory*>(factory);
+  delete reinterpret_cast<ephost::cuda::Factory*>(factory);
   return nullptr;
 }

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "device.h"
+#include "cuda/device.h"
+#include "cuda/libraries.h"
 #include "ephost/ephost.h"
-#include "libraries.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 constexpr char kEpName[] = "cuda";
 constexpr uint32_t kNvidia = 0x10de;
@@ -27,8 +27,7 @@ struct DeviceMemory {
 
 struct Factory {
   OrtEpFactory base = {}; /* first: the host knows a Factory by it */
-  const OrtApi* api = nullptr;
-  const OrtEpApi* ep_api = nullptr;
+  Api api;
   const OrtLogger* logger = nullptr;
   Obstacle obstacle;
   std::unique_ptr<Driver> driver;
@@ -49,6 +48,6 @@ struct Factory {
 void offer_memory(OrtEpFactory* base);
 void offer_sessions(OrtEpFactory* base);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

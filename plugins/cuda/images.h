@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 struct Image {
   const char* name;
@@ -14,6 +14,6 @@ struct Image {
 
 const std::vector<Image>& images();
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

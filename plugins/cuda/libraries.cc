@@ -1,11 +1,11 @@
-#include "libraries.h"
+#include "cuda/libraries.h"
 
 #include <vector>
 
-#include "blas.h"
-#include "dnn.h"
+#include "cuda/blas.h"
+#include "cuda/dnn.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 bool open_nvidia_library(SharedLibrary* library, const char* variable, const char* package, const char* name,
                          const char* version, std::string* why) {
@@ -67,4 +67,4 @@ Dnn* Libraries::dnn() {
   return dnn_.get();
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <string>
 
-#include "device.h"
+#include "cuda/device.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 struct dim3_t {
   uint32_t x = 1, y = 1, z = 1;
@@ -49,6 +49,6 @@ class Libraries {
   std::string why_no_blas_, why_no_dnn_;
 };
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

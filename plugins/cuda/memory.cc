@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "factory.h"
-#include "memory.h"
-#include "options.h"
+#include "cuda/factory.h"
+#include "cuda/memory.h"
+#include "cuda/options.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 namespace {
 
@@ -52,7 +52,7 @@ void* ORT_API_CALL alloc_on_stream(OrtAllocator* base, size_t size, OrtSyncStrea
   Allocator& allocator = self(base);
   Stream* queue = nullptr;
   if (stream != nullptr) {
-    void* handle = allocator.factory->api->SyncStream_GetHandle(stream);
+    void* handle = allocator.factory->api.ort->SyncStream_GetHandle(stream);
     queue = allocator.device->find(reinterpret_cast<CUstream>(handle));
   }
   return allocate(allocator, size, queue);
@@ -82,14 +82,14 @@ const OrtMemoryInfo* ORT_API_CALL allocator_info(const OrtAllocator* base) {
 /* Under the names that onnxruntime's own allocators use. */
 OrtStatus* ORT_API_CALL get_stats(const OrtAllocator* base, OrtKeyValuePairs** out) {
   const Allocator& allocator = *reinterpret_cast<const Allocator*>(base);
-  const OrtApi* api = allocator.factory->api;
+  const Api& api = allocator.factory->api;
   *out = nullptr;
-  return guarded(api, [&] {
+  return guard(api, [&] {
     OrtKeyValuePairs* pairs = nullptr;
-    api->CreateKeyValuePairs(&pairs);
+    api.ort->CreateKeyValuePairs(&pairs);
     const PoolAccount account = allocator.pool->account();
     const auto add = [&](const char* key, uint64_t value) {
-      api->AddKeyValuePair(pairs, key, std::to_string(value).c_str());
+      api.ort->AddKeyValuePair(pairs, key, std::to_string(value).c_str());
     };
     add("Limit", account.limit == 0 ? allocator.device->memory() : account.limit);
     add("InUse", account.in_use);
@@ -103,7 +103,7 @@ OrtStatus* ORT_API_CALL get_stats(const OrtAllocator* base, OrtKeyValuePairs** o
 
 OrtStatus* ORT_API_CALL shrink(OrtAllocator* base) {
   Allocator& allocator = self(base);
-  return guarded(allocator.factory->api, [&] {
+  return guard(allocator.factory->api, [&] {
     const Scope scope(*allocator.device);
     if (allocator.pool == nullptr) {
       allocator.device->pinned().trim();
@@ -117,8 +117,8 @@ OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* base, const OrtMemoryInfo
                                          const OrtKeyValuePairs* options, OrtAllocator** out) {
   const Factory& factory = self(base);
   *out = nullptr;
-  return guarded(factory.api, [&] {
-    const char* limit = options == nullptr ? nullptr : factory.api->GetKeyValue(options, kMemoryLimit);
+  return guard(factory.api, [&] {
+    const char* limit = options == nullptr ? nullptr : factory.api.ort->GetKeyValue(options, kMemoryLimit);
     *out = make_allocator(factory, info, limit == nullptr ? 0 : read_size(kMemoryLimit, limit));
   });
 }
@@ -145,7 +145,7 @@ struct Transfer {
 };
 
 Place place_of(const Factory& factory, const OrtMemoryDevice* memory, uint32_t* number) {
-  const OrtEpApi* api = factory.ep_api;
+  const OrtEpApi* api = factory.api.ep;
   *number = api->MemoryDevice_GetDeviceId(memory);
   if (api->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU) {
     return Place::kHost;
@@ -182,12 +182,12 @@ struct Tensor {
 };
 
 Tensor tensor_of(const Factory& factory, const OrtValue* value) {
-  const OrtApi* api = factory.api;
+  const Api& api = factory.api;
   Tensor tensor;
   const void* data = nullptr;
-  tensor.place = place_of(factory, factory.ep_api->Value_GetMemoryDevice(value), &tensor.number);
-  check(api, api->GetTensorData(value, &data));
-  check(api, api->GetTensorSizeInBytes(value, &tensor.bytes));
+  tensor.place = place_of(factory, factory.api.ep->Value_GetMemoryDevice(value), &tensor.number);
+  api.check(api.ort->GetTensorData(value, &data));
+  api.check(api.ort->GetTensorSizeInBytes(value, &tensor.bytes));
   tensor.data = const_cast<void*>(data);
   return tensor;
 }
@@ -242,25 +242,23 @@ void copy_across(const Factory& factory, Device& source, Device& target, const T
 OrtStatus* ORT_API_CALL copy_tensors(OrtDataTransferImpl* base, const OrtValue** sources, OrtValue** targets,
                                      OrtSyncStream** streams, size_t num) {
   const Factory& factory = *reinterpret_cast<const Transfer*>(base)->factory;
-  return guarded(factory.api, [&] {
+  return guard(factory.api, [&] {
     std::vector<Device*> to_finish; /* whose lane has copies that must be done when we return */
     for (size_t i = 0; i < num; ++i) {
       const Tensor from = tensor_of(factory, sources[i]), to = tensor_of(factory, targets[i]);
       if (from.bytes != to.bytes) {
-        throw Error("cuda: a copy of " + std::to_string(from.bytes) + " bytes to a tensor of " +
-                        std::to_string(to.bytes),
-                    ORT_INVALID_ARGUMENT);
+        invalid("cuda: a copy of " + std::to_string(from.bytes) + " bytes to a tensor of " +
+                std::to_string(to.bytes));
       }
       if (from.bytes == 0) {
         continue;
       }
       if (from.place == Place::kElsewhere || to.place == Place::kElsewhere) {
-        throw Error("cuda: a copy from or to memory that is neither the CPU's nor a GPU's of ours",
-                    ORT_INVALID_ARGUMENT);
+        invalid("cuda: a copy from or to memory that is neither the CPU's nor a GPU's of ours");
       }
       void* handle = streams == nullptr || streams[i] == nullptr
                          ? nullptr
-                         : factory.api->SyncStream_GetHandle(streams[i]);
+                         : factory.api.ort->SyncStream_GetHandle(streams[i]);
       if (from.place != Place::kDevice && to.place != Place::kDevice) { /* both in memory of the host */
         Device& device = factory.device(from.place == Place::kPinned ? from.number : to.number);
         const Scope scope(device);
@@ -302,7 +300,7 @@ OrtStatus* ORT_API_CALL create_transfer(OrtEpFactory* base, OrtDataTransferImpl*
   if (factory.devices.empty()) {
     return nullptr;
   }
-  return guarded(factory.api, [&] {
+  return guard(factory.api, [&] {
     auto* transfer = new Transfer;
     transfer->base.ort_version_supported = kApiVersion;
     transfer->base.Release = release_transfer;
@@ -317,13 +315,13 @@ OrtStatus* ORT_API_CALL create_transfer(OrtEpFactory* base, OrtDataTransferImpl*
 
 struct HostStream {
   OrtSyncStreamImpl base = {};
-  const OrtApi* api = nullptr;
+  Api api;
   std::unique_ptr<Stream> stream;
 };
 
 struct Notification {
   OrtSyncNotificationImpl base = {};
-  const OrtApi* api = nullptr;
+  Api api;
   Stream* stream = nullptr;
   CUevent event = nullptr;
 };
@@ -343,7 +341,7 @@ void ORT_API_CALL release_notification(OrtSyncNotificationImpl* base) {
 
 OrtStatus* ORT_API_CALL activate(OrtSyncNotificationImpl* base) {
   Notification& notification = self(base);
-  return guarded(notification.api, [&] {
+  return guard(notification.api, [&] {
     Device& device = notification.stream->device();
     const Scope scope(device);
     device.check(device.driver().cuEventRecord(notification.event, notification.stream->handle()),
@@ -353,10 +351,10 @@ OrtStatus* ORT_API_CALL activate(OrtSyncNotificationImpl* base) {
 
 OrtStatus* ORT_API_CALL wait_on_device(OrtSyncNotificationImpl* base, OrtSyncStream* consumer) {
   Notification& notification = self(base);
-  return guarded(notification.api, [&] {
+  return guard(notification.api, [&] {
     Device& device = notification.stream->device();
     const Scope scope(device);
-    void* handle = notification.api->SyncStream_GetHandle(consumer);
+    void* handle = notification.api.ort->SyncStream_GetHandle(consumer);
     device.check(device.driver().cuStreamWaitEvent(reinterpret_cast<CUstream>(handle), notification.event, 0),
                  "have a stream wait for another");
   });
@@ -364,7 +362,7 @@ OrtStatus* ORT_API_CALL wait_on_device(OrtSyncNotificationImpl* base, OrtSyncStr
 
 OrtStatus* ORT_API_CALL wait_on_host(OrtSyncNotificationImpl* base) {
   Notification& notification = self(base);
-  return guarded(notification.api, [&] {
+  return guard(notification.api, [&] {
     Device& device = notification.stream->device();
     const Scope scope(device);
     device.check(device.driver().cuEventSynchronize(notification.event), "finish the work that was queued");
@@ -383,7 +381,7 @@ void* ORT_API_CALL stream_handle(OrtSyncStreamImpl* base) { return self(base).st
 OrtStatus* ORT_API_CALL create_notification(OrtSyncStreamImpl* base, OrtSyncNotificationImpl** out) {
   HostStream& own = self(base);
   *out = nullptr;
-  return guarded(own.api, [&] {
+  return guard(own.api, [&] {
     Device& device = own.stream->device();
     const Scope scope(device);
     auto notification = std::make_unique<Notification>();
@@ -412,9 +410,9 @@ OrtStatus* ORT_API_CALL create_stream(OrtEpFactory* base, const OrtMemoryDevice*
                                       const OrtKeyValuePairs* options, OrtSyncStreamImpl** out) {
   const Factory& factory = self(base);
   *out = nullptr;
-  return guarded(factory.api, [&] {
-    const char* theirs = options == nullptr ? nullptr : factory.api->GetKeyValue(options, kUserStream);
-    *out = make_stream(factory, factory.device(factory.ep_api->MemoryDevice_GetDeviceId(memory)),
+  return guard(factory.api, [&] {
+    const char* theirs = options == nullptr ? nullptr : factory.api.ort->GetKeyValue(options, kUserStream);
+    *out = make_stream(factory, factory.device(factory.api.ep->MemoryDevice_GetDeviceId(memory)),
                        theirs == nullptr ? nullptr : read_stream(theirs));
   });
 }
@@ -422,11 +420,11 @@ OrtStatus* ORT_API_CALL create_stream(OrtEpFactory* base, const OrtMemoryDevice*
 }  // namespace
 
 OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, size_t limit, Pool* pool) {
-  const OrtMemoryDevice* memory = factory.ep_api->MemoryInfo_GetMemoryDevice(info);
+  const OrtMemoryDevice* memory = factory.api.ep->MemoryInfo_GetMemoryDevice(info);
   uint32_t number = 0;
   const Place place = place_of(factory, memory, &number);
   if (place != Place::kDevice && place != Place::kPinned) {
-    throw Error("cuda: an allocator is asked for memory that is not of our GPUs", ORT_INVALID_ARGUMENT);
+    invalid("cuda: an allocator is asked for memory that is not of our GPUs");
   }
   auto allocator = std::make_unique<Allocator>();
   allocator->factory = &factory;
@@ -478,4 +476,4 @@ void offer_memory(OrtEpFactory* base) {
   base->CreateSyncStreamForDevice = create_stream;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

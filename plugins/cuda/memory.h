@@ -2,9 +2,9 @@
 #ifndef EPHOST_CUDA_MEMORY_H_
 #define EPHOST_CUDA_MEMORY_H_
 
-#include "factory.h"
+#include "cuda/factory.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 /* An allocator of the memory that `info` names: of `pool`, which must outlive it; or, where that is NULL, of
  * a pool of its own if there is a limit, else of the device's. */
@@ -13,6 +13,6 @@ OrtAllocator* make_allocator(const Factory& factory, const OrtMemoryInfo* info, 
 /* A stream; `theirs` is one that the user brought, or NULL. */
 OrtSyncStreamImpl* make_stream(const Factory& factory, Device& device, CUstream theirs);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

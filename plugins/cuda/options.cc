@@ -1,9 +1,9 @@
-#include "options.h"
+#include "cuda/options.h"
 
-#include "error.h"
-#include "pool_account.h"
+#include "cuda/pool_account.h"
+#include "toolkit/api.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 const std::vector<OptionDefault>& option_defaults() {
   static const std::vector<OptionDefault> kDefaults = {
@@ -14,9 +14,8 @@ const std::vector<OptionDefault>& option_defaults() {
 size_t read_size(const char* key, const std::string& text) {
   size_t bytes = 0;
   if (!parse_size(text, &bytes)) {
-    throw Error(std::string("cuda: the option ") + key +
-                    " is a number of bytes, such as 1073741824, 512M or 8G, not '" + text + "'",
-                ORT_INVALID_ARGUMENT);
+    invalid(std::string("cuda: the option ") + key +
+            " is a number of bytes, such as 1073741824, 512M or 8G, not '" + text + "'");
   }
   return bytes;
 }
@@ -25,17 +24,15 @@ CUstream read_stream(const std::string& text) {
   size_t value = 0;
   const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   if (!digits || !parse_size(text, &value)) {
-    throw Error(std::string("cuda: the option ") + kUserStream +
-                    " is the address of a CUDA stream, in decimal, not '" + text + "'",
-                ORT_INVALID_ARGUMENT);
+    invalid(std::string("cuda: the option ") + kUserStream +
+            " is the address of a CUDA stream, in decimal, not '" + text + "'");
   }
   return reinterpret_cast<CUstream>(value);
 }
 
 bool read_switch(const char* key, const std::string& text) {
   if (text != "0" && text != "1") {
-    throw Error(std::string("cuda: the option ") + key + " is 0 or 1, not '" + text + "'",
-                ORT_INVALID_ARGUMENT);
+    invalid(std::string("cuda: the option ") + key + " is 0 or 1, not '" + text + "'");
   }
   return text == "1";
 }
@@ -50,8 +47,8 @@ void Options::set(const std::string& key, const std::string& value) {
   } else if (key == kTf32) {
     use_tf32 = read_switch(kTf32, value);
   } else {
-    throw Error("cuda: there is no option '" + key + "'", ORT_INVALID_ARGUMENT);
+    invalid("cuda: there is no option '" + key + "'");
   }
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

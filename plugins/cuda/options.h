@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 constexpr char kMemoryLimit[] = "memory_limit";          /* bytes, or with K, M, G, T; "0": none */
 constexpr char kUserStream[] = "user_compute_stream";    /* the address of a CUstream; "0": none */
@@ -38,6 +38,6 @@ size_t read_size(const char* key, const std::string& text);
 CUstream read_stream(const std::string& text);
 bool read_switch(const char* key, const std::string& text);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

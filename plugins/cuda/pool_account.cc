@@ -1,8 +1,8 @@
-#include "pool_account.h"
+#include "cuda/pool_account.h"
 
 #include <cstdio>
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 std::string size_text(size_t bytes) {
   static const char* const kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -47,4 +47,4 @@ bool parse_size(const std::string& text, size_t* bytes) {
   return true;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

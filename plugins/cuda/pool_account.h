@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 struct PoolAccount {
   size_t limit = 0; /* 0: none */
@@ -39,6 +39,6 @@ std::string size_text(size_t bytes);
 /* Reads "1073741824", "512M", "8G" (units of 1024, K to T). False when the text is none of these. */
 bool parse_size(const std::string& text, size_t* bytes);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

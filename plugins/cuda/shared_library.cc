@@ -1,4 +1,4 @@
-#include "shared_library.h"
+#include "cuda/shared_library.h"
 
 #ifdef _WIN32
 #define NOMINMAX
@@ -9,7 +9,7 @@
 
 #include <cstdlib>
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 #ifdef _WIN32
 bool SharedLibrary::open(const std::string& name) {
@@ -73,4 +73,4 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 class SharedLibrary {
  public:
@@ -32,6 +32,6 @@ std::string own_folder();
 /* An environment variable, "" where it is not set. */
 std::string environment(const char* name);
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

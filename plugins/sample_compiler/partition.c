@@ -4,8 +4,9 @@
 #include "graph.h"
 
 /* A partition of a graph's nodes into units. At first each node is a unit; units of nodes that we can compile
- * are then merged. A unit is known by the index of its first node, and the host will run it as a whole, so
- * units must not depend on each other in a circle. */
+ * are then merged. The host will run a unit as a whole, so it must be a convex group: no path from one of its
+ * nodes to another may lead through a node of another unit. A unit is known by the index of its first node.
+ */
 typedef struct Units {
   size_t count;
   const Elementwise** ops; /* For each node, the operator if we can compile it. */

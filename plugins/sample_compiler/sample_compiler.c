@@ -1,16 +1,16 @@
 /* sample_compiler: a plugin EP that claims groups of elementwise operators and compiles each into one
  * program.
  *
- * This is the way to write an EP that wants to see several nodes at once: a graph compiler, or hardware with
+ * Write an EP this way if it wants to see several nodes at once: a graph compiler, or hardware with
  * a graph format of its own. After Compile the host knows a group only as one fused node. Here the gain is
  * memory traffic: run one by one, the operators of  y = tanh(a * b + c)  write and read each intermediate
  * tensor in full; the program goes over memory once, a tile at a time, and intermediate values never leave
  * the cache. The order of events, with a file for each:
  *
- *   1. This file: the library is registered, and a session asks for an EP.
- *   2. partition.c, GetCapability: group the nodes that we can do.
- *   3. program.c, Compile: turn each group into a list of instructions.
- *   4. execute.c, Compute: in each run find the shapes, then execute.
+ * 1. This file: the library is registered, and a session asks for an EP.
+ * 2. partition.c, GetCapability: find convex groups of nodes that we can do.
+ * 3. program.c, Compile: turn each group into a list of instructions.
+ * 4. execute.c, Compute: in each run find the shapes, then execute.
  *
  * graph.c reads the host's graph for 2 and 3. */
 #include <stdio.h>

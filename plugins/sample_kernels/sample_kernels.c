@@ -1,16 +1,23 @@
-/* sample_kernels: a plugin EP that brings one kernel for each operator it knows and claims single nodes.
+/* sample_kernels: a plugin EP that brings one kernel for each operator it knows, and claims single nodes.
  *
- * This is the way to write an EP for a library of ready operators (a BLAS, say). The host keeps the graph,
- * plans the memory and calls one kernel after the other. An EP that wants to see several nodes at once
- * compiles instead: that is sample_compiler. The order of events, which is also the order of this file:
+ * Write an EP this way for a library of ready operators (a BLAS, say). The host keeps the graph, plans the
+ * memory and calls one kernel after the other. An EP that wants to see several nodes at once compiles
+ * instead: see sample_compiler.
  *
- *   1. The library is registered: CreateEpFactories makes a factory, and with it the kernel registry (at the
- * end).
- *   2. A session asks for an EP: CreateEp. The EP says which nodes it takes (GetCapability) and where their
- * kernels are (GetKernelRegistry).
- *   3. The host makes a kernel for each node that it gives us: create_kernel. What can be found out once is
- * found here.
- *   4. Each run calls Compute on each kernel. */
+ * What happens, in this order:
+ *
+ * 1. The library is registered. CreateEpFactories makes a factory and the kernel registry.
+ *
+ * 2. A session asks the factory for an EP: create_ep. The EP says which nodes it takes (get_capability) and
+ *    where their kernels are (get_kernel_registry).
+ *
+ * 3. The host asks for a kernel for each node that it gives us: create_kernel. Whatever can be found out
+ *    once, such as attributes, is found out here.
+ *
+ * 4. Each run calls each kernel's Compute.
+ *
+ * The file is written from the bottom of that list to its top: kernels first, the library's two exported
+ * functions last. */
 #include "../common/elementwise.h"
 #include "../common/registry.h"
 

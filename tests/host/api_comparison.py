@@ -18,14 +18,7 @@ from typing import Any
 # Names that are missing here, or whose parameters differ, and why. A name of a class stands for all its
 # members.
 REASONS = {
-    "OrtEpContextData": "the view that a callback of ModelCompiler gets; such callbacks are not implemented",
-    "OrtEpContextDataBuffer": "as OrtEpContextData, for reading",
-    "OrtValue.ort_value_from_sparse_tensor": "refused: the host has no sparse tensors",
-    "OrtValue.as_sparse_tensor": "refused: the host has no sparse tensors",
-    "SparseTensor": "refused: the host has no sparse tensors",
-    "ModelCompiler.set_ep_context_data_write_func": "refused: plugins write their own files",
     "OrtSyncStream": "as OrtEpDevice.create_sync_stream",
-    "SessionOptions.set_ep_context_data_read_func": "refused: plugins read their own files",
     "DeviceReset": "never raised: plugins have no code for it up to API version 30",
     "onnxruntime_validation": "checks the installation of onnxruntime itself",
     "contextlib": "a module that onnxruntime imports, not a name of its API",

@@ -8,6 +8,7 @@ from ephost.model.graph import Graph, Model, Node
 from ephost.model.infer import infer
 from ephost.model.inline import all_graphs
 from ephost.model.load import load
+from ephost.model.partition import group_interface, group_order, replace_by
 from ephost.reference import create_kernel
 
 
@@ -18,6 +19,18 @@ def model_of(text: str, *, opset: int = 21, inferred: bool = True) -> Model:
     if inferred:
         infer(model)
     return model
+
+
+def claim(model: Model, *names: str) -> Node:
+    """Let an EP called "somebody" have the nodes that make the values of these names, as one."""
+    nodes = group_order(maker(model, *names))
+    inputs, outputs = group_interface(nodes, False)
+    proto = onnx.NodeProto(op_type="Fused", domain="somebody")
+    fused = Node(
+        model.new_index(), proto, "Fused", "somebody", "fused", 1, inputs, outputs, ep_name="somebody"
+    )
+    replace_by(model.graph, nodes, fused)
+    return fused
 
 
 def maker(graph: Graph | Model, *names: str) -> list[Node]:

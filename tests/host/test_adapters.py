@@ -176,3 +176,27 @@ def test_an_adapter_that_does_not_fit_the_model_is_refused(
             session.run(None, feed, options(tmp_path, tensors))
     with pytest.raises(TypeError, match="LoraAdapter"):
         ephost.RunOptions().add_active_adapter("adapter")
+
+
+def test_a_default_without_elements_gives_way_to_an_adapters_tensor(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["m"]),
+        helper.make_node("MatMul", ["m", "b"], ["y"]),
+    ]
+    inputs = [tensor("x", 2, 4), tensor("a", 4, "rank"), tensor("b", "rank", 4)]
+    defaults = [
+        numpy_helper.from_array(np.zeros(shape, np.float32), name)
+        for name, shape in (("a", (4, 0)), ("b", (0, 4)))
+    ]
+    session = ephost.InferenceSession(model_bytes(nodes, inputs, [tensor("y", 2, 4)], defaults))
+    shapes = {value.name: value.shape for value in session.get_overridable_initializers()}
+    assert shapes == {"a": [4, "rank"], "b": ["rank", 4]}
+    x = np.ones((2, 4), np.float32)
+    assert session.run(None, {"x": x})[0].tolist() == np.zeros((2, 4)).tolist()
+    weights = {"a": np.full((4, 3), 2, np.float32), "b": np.full((3, 4), 0.5, np.float32)}
+    adapter(weights).export_adapter(tmp_path / "file")
+    options, loaded = ephost.RunOptions(), ephost.LoraAdapter()
+    loaded.Load(str(tmp_path / "file"))
+    options.add_active_adapter(loaded)
+    expected = (x @ weights["a"] @ weights["b"]).tolist()
+    assert session.run(None, {"x": x}, options)[0].tolist() == expected

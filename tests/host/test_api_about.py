@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
 import ephost
+import numpy as np
+import onnxruntime
+import onnxruntime.capi.onnxruntime_pybind11_state as native
 import pytest
+from ephost.devices import device_name
 from ephost.errors import InvalidArgument, NotImplemented
-from ephost.plugins import sample_kernels
+from ephost.plugins import sample_compiler, sample_kernels
+from onnx import parser
+
+IDENTITY = parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Identity (x) }'
+).SerializeToString()
 
 CPU = ephost.OrtMemoryInfo("Cpu", ephost.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ephost.OrtMemType.DEFAULT)
 GPU = ephost.OrtMemoryInfo.create_v2(
@@ -22,7 +35,36 @@ GPU = ephost.OrtMemoryInfo.create_v2(
 def test_the_version_is_that_of_the_api_and_the_build_names_the_host() -> None:
     assert ephost.get_version_string() == "1.31.1"
     assert ephost.__version__ in ephost.get_build_info()
+    assert "Build Info" in ephost.get_build_info()
     assert not ephost.has_collective_ops()
+
+
+def test_the_version_stands_in_pyproject_alone() -> None:
+    root = Path(__file__).resolve().parents[2]
+    stated = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert ephost.__version__ == stated
+    plugins = Path(ephost.__file__).parent / "plugins"
+    said = {
+        device.ep_metadata["version"]
+        for device in ephost.get_ep_devices()
+        if Path(device.ep_metadata["library_path"]).is_relative_to(plugins)
+    }
+    assert said <= {stated}
+    sources = [root / "CMakeLists.txt"]
+    for folder in ("host", "plugins", "cmake", "include", "tools"):
+        for kind in ("py", "c", "h", "cc", "cu", "txt", "cmake"):
+            sources += (root / folder).rglob(f"*.{kind}")
+    assert [path for path in sources if f'"{stated}"' in path.read_text()] == []
+
+
+@pytest.mark.parametrize("plugin", [sample_kernels, sample_compiler])
+def test_the_bundled_samples_are_of_the_hosts_version(plugin: ModuleType) -> None:
+    ephost.register_execution_provider_library("versioned", plugin.get_library_path())
+    try:
+        devices = [device for device in ephost.get_ep_devices() if device.ep_name == plugin.get_ep_name()]
+        assert {device.ep_metadata["version"] for device in devices} == {ephost.__version__}
+    finally:
+        ephost.unregister_execution_provider_library("versioned")
 
 
 def test_the_device_is_the_best_kind_that_a_plugin_offers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,3 +132,29 @@ def test_an_ep_device_names_its_memory_or_none() -> None:
             device.create_sync_stream()
     finally:
         ephost.unregister_execution_provider_library("about")
+
+
+def test_devices_have_onnxruntimes_names() -> None:
+    """Of values bound to devices: onnxruntime knows GPUs by their vendors, and calls all others cuda."""
+    a = np.zeros(4, np.float32)
+    session = onnxruntime.InferenceSession(IDENTITY, providers=["CPUExecutionProvider"])
+    for kind, vendor in [(0, 0), (2, 0), (3, 0), (3, 0x5143), (4, 0x1414)] + [
+        (1, vendor) for vendor in (0, 0x10DE, 0x1002, 0x1414, 0x8086, 0x1234)
+    ]:
+        device = native.OrtDevice(kind, 0, vendor, 0)
+        binding = session.io_binding()
+        binding._iobinding.bind_output("y", device, np.float32, [4], a.ctypes.data)
+        (value,) = binding._iobinding.get_outputs()
+        assert device_name(kind, vendor) == value.device_name().lower(), (kind, vendor)
+
+
+@pytest.mark.parametrize("arena", [True, False])
+def test_the_cpus_memory_has_an_arena_where_the_options_say_so(arena: bool) -> None:
+    found = []
+    for host in (ephost, onnxruntime):
+        options = host.SessionOptions()
+        options.enable_cpu_mem_arena = arena
+        session = host.InferenceSession(IDENTITY, options, providers=["CPUExecutionProvider"])
+        infos = [*session.get_input_memory_infos(), *session.get_output_memory_infos()]
+        found.append([(info.name, info.allocator_type.name, info.mem_type.name) for info in infos])
+    assert found[0] == found[1]

@@ -68,14 +68,71 @@ def test_imports_of_onnxruntime_give_ephost(program: str, printed: str) -> None:
     assert python("-c", INSTALL + program) == printed
 
 
-def test_what_the_host_lacks_is_a_missing_module_that_says_so() -> None:
+def test_python_parts_of_an_installed_onnxruntime_are_found_behind_ours() -> None:
+    pytest.importorskip("onnxruntime")
     program = (
-        "\ntry:\n    import onnxruntime.quantization\n"
+        "import onnxruntime.quantization.calibrate as c, onnxruntime.tools, onnxruntime.transformers; "
+        "import onnxruntime.capi.onnxruntime_validation; "
+        "print(c.onnxruntime.InferenceSession is ephost.InferenceSession)"
+    )
+    assert python("-c", INSTALL + program) == "True"
+
+
+def test_a_part_that_only_an_installed_onnxruntime_has_says_what_to_install() -> None:
+    program = (
+        f"import sys; sys.path[:] = [{str(HOST)!r}]\n"
+        "try:\n    import onnxruntime.quantization\n"
         "except ModuleNotFoundError as error:\n    print(error, error.name, sep='|')"
     )
     message, name = python("-c", INSTALL + program).split("|")
-    assert "ephost stands in for onnxruntime" in message
+    assert "pip install onnxruntime" in message
     assert name == "onnxruntime.quantization"
+
+
+@pytest.mark.parametrize("name", ["onnxruntime.training", "onnxruntime.nothing", "onnxruntime.capi.nothing"])
+def test_what_no_onnxruntime_has_is_not_found(name: str) -> None:
+    assert python("-c", INSTALL + f"import importlib.util as u; print(u.find_spec({name!r}))") == "None"
+
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+import onnxruntime
+
+CHILD = "import onnxruntime, sys; print(onnxruntime.InferenceSession.__module__)"
+
+def host(queue):
+    import onnxruntime
+    queue.put(onnxruntime.InferenceSession.__module__)
+
+if __name__ == "__main__":
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=host, args=(queue,))
+        process.start()
+        print(queue.get(timeout=100))
+        process.join()
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
+    print(done.stdout.strip())
+"""
+
+
+def test_processes_that_a_program_starts_are_on_ephost_too(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(CHILDREN)
+    assert python("-m", "ephost.as_onnxruntime", str(program)).split() == ["ephost.session"] * 3
+
+
+def test_an_interpreter_without_ephost_gets_its_own_onnxruntime(tmp_path: Path) -> None:
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime" / "__init__.py").write_text("NAME = 'its own'\n")
+    program = (
+        "import sys; sys.meta_path.insert(0, type('No', (), {'find_spec': staticmethod(lambda name, *_: "
+        "(_ for _ in ()).throw(ImportError(name)) if name.startswith('ephost') else None)})); "
+        f"sys.path[:0] = [{str(HOST / 'ephost' / 'stand_in')!r}, {str(tmp_path)!r}]; "
+        "import onnxruntime; print(onnxruntime.NAME)"
+    )
+    assert python("-c", program) == "its own"
 
 
 def test_a_version_is_found_where_onnxruntime_is_not_installed() -> None:
@@ -110,11 +167,18 @@ def test_installing_after_onnxruntime_is_an_error() -> None:
 
 def test_uninstalling_gives_the_name_back() -> None:
     program = (
-        "from ephost.as_onnxruntime import uninstall_as_onnxruntime; import sys, onnxruntime.capi; "
-        "uninstall_as_onnxruntime(); "
-        "print([name for name in sys.modules if name.startswith('onnxruntime')])"
+        "from ephost.as_onnxruntime import STAND_IN, uninstall_as_onnxruntime; "
+        "import os, sys, onnxruntime.capi; uninstall_as_onnxruntime(); "
+        "print([name for name in sys.modules if name.startswith('onnxruntime')], "
+        "STAND_IN in sys.path, STAND_IN in os.environ['PYTHONPATH'])"
     )
-    assert python("-c", INSTALL + program) == "[]"
+    assert python("-c", INSTALL + program) == "[] False False"
+
+
+def test_a_program_that_was_started_so_may_install_it_again(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import ephost, onnxruntime\nprint(ephost.install_as_onnxruntime())\n")
+    assert python("-m", "ephost.as_onnxruntime", str(program)) == "None"
 
 
 def test_a_program_and_a_module_run_with_their_arguments(tmp_path: Path) -> None:

@@ -85,3 +85,14 @@ def test_devices_and_models_that_are_none_are_refused() -> None:
 def test_session_options_are_taken_by_name_and_others_ignored() -> None:
     prepared = ephost.backend.prepare(add_and_relu(), logid="mine", nonsense=1)
     assert prepared._session.get_session_options().logid == "mine"
+
+
+def test_the_only_input_may_be_a_map() -> None:
+    value = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    kind = helper.make_map_type_proto(onnx.TensorProto.INT64, value)
+    node = helper.make_node("CastMap", ["x"], ["y"], domain="ai.onnx.ml", cast_to="TO_FLOAT")
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, None])
+    graph = helper.make_graph([node], "graph", [helper.make_value_info("x", kind)], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 1)], ir_version=8)
+    prepared = ephost.backend.prepare(ephost.InferenceSession(model.SerializeToString()))
+    assert prepared.run({3: 1.0, 5: 2.0})[0].tolist() == prepared.run({"x": {3: 1.0, 5: 2.0}})[0].tolist()

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
 from ephost import options as options_module
-from ephost.errors import InvalidArgument, ModelLoadCanceled, NotImplemented, RuntimeException
-from onnx import TensorProto, helper
+from ephost.errors import InvalidArgument, ModelLoadCanceled, RuntimeException
+from onnx import TensorProto, helper, numpy_helper
 
 X = np.ones((2, 3), np.float32)
 
@@ -46,6 +46,104 @@ def test_fields_and_defaults_are_onnxruntimes() -> None:
 def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
     with pytest.raises(TypeError, match=name):
         setattr(ephost.SessionOptions(), name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("intra_op_num_threads", np.int64(3), 3),
+        ("intra_op_num_threads", np.uint8(2), 2),
+        ("enable_profiling", np.True_, True),
+        ("enable_profiling", 1, True),
+        ("enable_mem_pattern", 0, False),
+        ("graph_optimization_level", np.int32(1), ephost.GraphOptimizationLevel.ORT_ENABLE_BASIC),
+    ],
+)
+def test_numbers_of_numpy_and_0_and_1_are_values(name: str, value: object, kept: object) -> None:
+    options = ephost.SessionOptions()
+    setattr(options, name, value)
+    assert getattr(options, name) == kept and type(getattr(options, name)) is type(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("intra_op_num_threads", 1.5), ("intra_op_num_threads", 2**31), ("enable_profiling", "1")],
+)
+def test_numbers_that_are_no_such_value_are_refused(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=name):
+        setattr(ephost.SessionOptions(), name, value)
+
+
+def test_a_dimension_may_be_a_number_of_numpy() -> None:
+    options = ephost.SessionOptions()
+    options.add_free_dimension_override_by_name("N", np.int64(7))
+    assert ephost.InferenceSession(add_and_relu(), options).get_inputs()[0].shape == [7, 3]
+
+
+@pytest.mark.parametrize("smallest", ["64", "100000"])
+def test_the_large_weights_of_the_optimized_model_may_have_a_file(tmp_path: Path, smallest: str) -> None:
+    weights = np.arange(300, dtype=np.float32).reshape(100, 3)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(X[0], "b")]
+    model = model_bytes(nodes, [tensor("x", 2, 100)], [tensor("y", 2, 3)], constants)
+    feed = {"x": np.ones((2, 100), np.float32)}
+    options = ephost.SessionOptions()
+    path = tmp_path / "written.onnx"
+    options.optimized_model_filepath = path
+    key = "session.optimized_model_external_initializers_"
+    options.add_session_config_entry(key + "file_name", "weights.bin")
+    options.add_session_config_entry(key + "min_size_in_bytes", smallest)
+    expected = ephost.InferenceSession(model, options).run(None, feed)[0]
+    assert sorted(p.name for p in tmp_path.iterdir()) == (
+        ["weights.bin", "written.onnx"] if smallest == "64" else ["written.onnx"]
+    )
+    for _ in range(2):  # the second time into the file that it reads
+        assert ephost.InferenceSession(path, options).run(None, feed)[0].tolist() == expected.tolist()
+    if smallest == "64":
+        assert (tmp_path / "weights.bin").stat().st_size == weights.nbytes
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [("../w.bin", "1", "not in the folder"), ("no/w.bin", "1", "no folder"), ("w.bin", "few", "few")],
+)
+def test_a_file_for_weights_that_cannot_be_is_refused(
+    tmp_path: Path, name: str, size: str, message: str
+) -> None:
+    options = ephost.SessionOptions()
+    options.optimized_model_filepath = tmp_path / "written.onnx"
+    key = "session.optimized_model_external_initializers_"
+    options.add_session_config_entry(key + "file_name", name)
+    options.add_session_config_entry(key + "min_size_in_bytes", size)
+    with pytest.raises(InvalidArgument, match=message):
+        ephost.InferenceSession(add_and_relu(), options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_brings_options_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = '{"session_options": {"intra_op_num_threads": 3, "execution_mode": 1, "unheard_of": 1}}'
+    model, given = add_and_relu(ort_config=wanted), ephost.SessionOptions()
+    opened = ephost.InferenceSession(model, given, read_config_from_model=1)
+    assert opened.get_session_options().intra_op_num_threads == 3
+    assert opened.get_session_options().execution_mode == ephost.ExecutionMode.ORT_PARALLEL
+    assert given.intra_op_num_threads == 0
+    assert ephost.InferenceSession(model).get_session_options().intra_op_num_threads == 0
+    monkeypatch.setenv("ORT_LOAD_CONFIG_FROM_MODEL", "1")
+    assert ephost.InferenceSession(model).get_session_options().intra_op_num_threads == 3
+    with pytest.raises(InvalidArgument, match="ort_config"):
+        ephost.InferenceSession(add_and_relu(ort_config='{"session_options": {"execution_mode": "x"}}'))
+
+
+def test_an_unknown_argument_of_a_session_is_warned_about_at_the_callers_line() -> None:
+    with pytest.warns(UserWarning, match="no argument 'colour'") as warned:
+        ephost.InferenceSession(add_and_relu(), colour="red")
+    assert warned[0].filename == __file__
+
+
+def test_an_unknown_provider_is_warned_about_at_the_callers_line() -> None:
+    with pytest.warns(UserWarning, match="Specified provider 'nobody'") as warned:
+        ephost.InferenceSession(add_and_relu(), providers=["nobody"])
+    assert warned[0].filename == __file__
 
 
 def test_a_field_that_does_not_exist_cannot_be_set() -> None:
@@ -84,6 +182,21 @@ def test_the_folded_model_is_written_and_runs_the_same(tmp_path: Path) -> None:
     again = ephost.InferenceSession(options.optimized_model_filepath)
     assert again.run(None, {"x": X})[0].tolist() == expected.tolist() == [[2, 4, 6]] * 2
     assert again.get_modelmeta().custom_metadata_map == {"author": "me"}
+
+
+def test_a_written_model_lists_the_types_that_the_model_lists(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"]),
+        helper.make_node("Exp", ["a"], ["b"]),
+        helper.make_node("Sin", ["b"], ["y"]),
+    ]
+    model = onnx.load_from_string(model_bytes(nodes, [tensor("x", "N", 3)], [tensor("y", "N", 3)], []))
+    model.graph.value_info.append(tensor("b", "N", 3))
+    options = ephost.SessionOptions()
+    options.optimized_model_filepath = tmp_path / "written.onnx"
+    ephost.InferenceSession(model.SerializeToString(), options)
+    written = onnx.load(options.optimized_model_filepath)
+    assert [info.name for info in written.graph.value_info] == ["b"]
 
 
 def test_a_model_with_bodies_is_written_whole(tmp_path: Path) -> None:
@@ -167,16 +280,6 @@ def test_config_entries_are_kept_by_key() -> None:
             get("other")
 
 
-def test_what_belongs_to_onnxruntime_is_refused_by_name() -> None:
-    options = ephost.SessionOptions()
-    for call in (
-        lambda: options.set_ep_context_data_read_func(print, 10),
-        lambda: ephost.ModelCompiler(options, b"model").set_ep_context_data_write_func(print),
-    ):
-        with pytest.raises(NotImplemented, match="not implemented"):
-            call()
-
-
 def test_sessions_share_the_global_pool_when_told_to() -> None:
     options = ephost.SessionOptions()
     options.use_per_session_threads = False
@@ -195,3 +298,40 @@ def test_a_seed_makes_random_operators_repeatable() -> None:
         ephost.set_seed(seed)
         drawn.append(ephost.InferenceSession(model).run(None, {})[0].tolist())
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+FIELDS: list[tuple[str, list[Any]]] = [
+    ("intra_op_num_threads", [np.int64(2), True, 1.5, "1", None, 2**40]),
+    ("enable_mem_pattern", [np.bool_(False), np.int64(1), 0, 1, 2, 1.0, None, "x", []]),
+    ("profile_file_prefix", ["x", b"x", 3, None]),
+    ("graph_optimization_level", ["all", 1.5, None]),
+    ("terminate", [np.bool_(False), 0, 1, None, "x"]),
+    ("only_execute_path_to_fetches", [np.bool_(True), 0, None, "x"]),
+    ("logid", ["x", b"x", 3]),
+]
+
+
+@pytest.mark.parametrize(("name", "values"), FIELDS)
+def test_fields_take_what_they_take_in_onnxruntime(name: str, values: list[Any]) -> None:
+    import onnxruntime
+
+    kind = "SessionOptions" if hasattr(ephost.SessionOptions, name) and name != "logid" else "RunOptions"
+    for value in values:
+        found = []
+        for host in (ephost, onnxruntime):
+            options = getattr(host, kind)()
+            try:
+                setattr(options, name, value)
+            except TypeError:
+                found.append("TypeError")
+            else:
+                found.append(repr(getattr(options, name)))
+        assert found[0] == found[1], value
+
+
+def test_numbers_of_enumerators_pass_for_them_and_others_do_not() -> None:
+    options = ephost.SessionOptions()
+    options.graph_optimization_level = np.int64(99)
+    assert options.graph_optimization_level is ephost.GraphOptimizationLevel.ORT_ENABLE_ALL
+    with pytest.raises(TypeError, match="GraphOptimizationLevel, not 7"):
+        options.graph_optimization_level = 7

@@ -330,7 +330,7 @@ def test_64_awaited_runs_all_answer_and_wait_for_none_on_the_event_loop(
 
 
 def long_runs() -> tuple[ephost.InferenceSession, dict[str, np.ndarray]]:
-    """A session of which a run takes more than 5 ms of the thread that it is on."""
+    """A session of which a run takes more than 30 ms of the thread that it is on; its feed."""
     x, y = (tensor(name, 128, 128, element_type=TensorProto.INT32) for name in "xy")
     feed = {"x": np.ones((128, 128), np.int32)}
     for count in (1, 4, 16, 64, 256):
@@ -339,12 +339,12 @@ def long_runs() -> tuple[ephost.InferenceSession, dict[str, np.ndarray]]:
         session = ephost.InferenceSession(model_bytes(nodes, [x], [y]))
         before = time.thread_time()
         session.run(None, feed)
-        if time.thread_time() - before > 0.008:
+        if time.thread_time() - before > 0.03:
             return session, feed
     raise AssertionError("256 products of matrices take no time")
 
 
-def test_64_awaited_runs_take_less_than_5_ms_of_the_event_loop_at_a_time() -> None:
+def test_awaited_runs_take_a_small_part_of_a_run_of_the_event_loop_at_a_time() -> None:
     session, feed = long_runs()
 
     async def serve() -> list[float]:
@@ -357,7 +357,8 @@ def test_64_awaited_runs_take_less_than_5_ms_of_the_event_loop_at_a_time() -> No
         assert len(steps) >= 128  # at least one to start each run and one to take its results
         return steps
 
-    assert min(max(asyncio.run(serve())) for _ in range(3)) < 0.005
+    # Both in processor time of a thread: a ratio is the same on a slow machine.
+    assert any(max(asyncio.run(serve())) < 0.03 / 4 for _ in range(3))
 
 
 @pytest.fixture
@@ -442,7 +443,50 @@ def test_profiling_writes_a_chrome_trace_of_the_steps(tmp_path: Any, sample_ep: 
     assert all(event["ph"] == "X" and event["dur"] >= 0 and event["ts"] >= 0 for event in nodes)
     assert {event["args"]["provider"] for event in nodes} >= {sample_ep}
     assert {"session_load", "session_partition"} <= {event["name"] for event in events}
+    assert [event["name"] for event in events].count("model_run") == 3
+    assert all(event["ts"] >= 0 for event in events)
     assert session.end_profiling() == ""
+
+
+def test_a_trace_has_an_event_a_line_between_brackets(tmp_path: Path) -> None:
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    session = ephost.InferenceSession(add_and_relu(), options)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", Y)
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    first, *lines, last = Path(session.end_profiling()).read_text().splitlines()
+    assert (first, last) == ("[", "]")
+    events = [json.loads(line.rstrip(",")) for line in lines]
+    assert all({"pid", "tid", "dur", "ts", "ph", "name", "args"} <= set(event) for event in events)
+    assert [event["name"] for event in events].count("model_run") == 1
+
+
+def test_a_trace_has_the_nodes_of_bodies(tmp_path: Path, sample_ep: str) -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["v", "v"], ["w"], name="inner"),
+            helper.make_node("Identity", ["c"], ["d"]),
+        ],
+        "body",
+        [
+            tensor("i", element_type=TensorProto.INT64),
+            tensor("c", element_type=TensorProto.BOOL),
+            tensor("v", 3),
+        ],
+        [tensor("d", element_type=TensorProto.BOOL), tensor("w", 3)],
+    )
+    loop = helper.make_node("Loop", ["trips", "", "x"], ["z"], name="loop", body=body)
+    inputs = [tensor("trips", element_type=TensorProto.INT64), tensor("x", 3)]
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    session = ephost.InferenceSession(model_bytes([loop], inputs, [tensor("z", 3)]), options, [sample_ep])
+    session.run(None, {"trips": np.int64(4), "x": X[0]})
+    assert names_run(session).count("inner") == 4
 
 
 def test_without_profiling_there_is_no_file(session: ephost.InferenceSession) -> None:
@@ -464,6 +508,12 @@ def test_set_providers_opens_the_model_again(session: ephost.InferenceSession, s
     session.set_providers(["CPUExecutionProvider"])
     assert session.get_input_epdevices() == [None, None]
     assert session.run(["z"], {"x": X, "y": Y})[0].tolist() == Z.tolist()
+
+
+def test_set_providers_raises_for_a_name_that_nobody_has(session: ephost.InferenceSession) -> None:
+    with pytest.raises(RuntimeError, match="Unknown Provider Type: Nobody"):
+        session.set_providers(["Nobody"])
+    assert session.run(["s"], {"x": X, "y": Y})[0].tolist() == S.tolist()
 
 
 def test_a_failing_set_providers_leaves_the_session_as_it_was(session: ephost.InferenceSession) -> None:

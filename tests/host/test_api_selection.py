@@ -105,16 +105,16 @@ def test_is_available_follows_registration() -> None:
 
 
 def failing_ep(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ephost import session
+    from ephost import opening
 
-    real = session.ExecutionProvider
+    real = opening.ExecutionProvider
 
     def create(devices: Any, *arguments: Any) -> Any:
         if devices[0].ep_name == COMPILER:
             raise EPFail("no device today")
         return real(devices, *arguments)
 
-    monkeypatch.setattr(session, "ExecutionProvider", create)
+    monkeypatch.setattr(opening, "ExecutionProvider", create)
 
 
 @pytest.mark.usefixtures("both")
@@ -360,7 +360,8 @@ def test_typed_options_are_strings_and_checked_by_the_keys_that_the_plugin_publi
         (device,) = [d for d in ephost.get_ep_devices() if d.ep_name == name]
         device.ep_options = {"threads": "1"}  # as the library would publish them
         assert ephost.provider_options(name, threads=4) == {"threads": "4"}
-        with pytest.raises(InvalidArgument, match="no option treads; it publishes threads"):
+        meant = r"no option treads \(did you mean 'threads'\?\); it publishes threads"
+        with pytest.raises(InvalidArgument, match=meant):
             ephost.provider_options(name, treads=4)
     finally:
         ephost.unregister_execution_provider_library("api-options")

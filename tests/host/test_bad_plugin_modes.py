@@ -59,6 +59,8 @@ EXPECTED: dict[str, Error | Works] = {
     "factories_too_many": _register(f"{CREATE} says that it made 17 factories where there was room for 16"),
     "factories_garbage": _register(f"{CREATE} says that it made 18446744073709551615 factories"),
     "factories_null": _register(f"{CREATE} gave NULL for 1 of its 1 factories"),
+    "factories_twice": _register(f"{CREATE} gave 2 factories, of which only 1 differ"),
+    "factories_fail_not_utf8": _register(f"{CREATE} failed: bad_plugin: \\xff is no text"),
     "factory_release_fails": Works(
         2,
         "there is nobody left to raise it to",
@@ -79,6 +81,10 @@ EXPECTED: dict[str, Error | Works] = {
     "devices_null": _register(f"{DEVICES} gave NULL for 1 of its 1 devices"),
     "devices_twice": _register(f"{DEVICES} gave 2 devices, of which only 1 differ"),
     "asks_api_999": Works(2, "it goes on with a version that there is", "a plugin asked for API version 999"),
+    "asks_api_32": _register(
+        f"{CREATE} failed: bad_plugin: the host is too old (it asked for API version 32; ephost serves "
+        "versions 1 to 31. EPHOST_ASSUME_API_VERSION=32 in the environment"
+    ),
     "version_0": _register(f"a factory of {LIBRARY} says that its ort_version_supported is 0"),
     "version_1": _register(f"a factory of {LIBRARY} says that its ort_version_supported is 1"),
     "version_22_factory": Works(2, "what is newer than 22 is not read"),
@@ -90,7 +96,7 @@ EXPECTED: dict[str, Error | Works] = {
         "cannot be created: OrtApi::SessionOptionsAppendExecutionProvider_MIGraphX is not implemented",
         "NotImplemented",
     ),
-    "ep_without_name": Works(2, "the factory has said the name"),
+    "ep_without_name": _open("has no GetName"),
     "ep_name_null": Works(2, "the factory has said the name"),
     "ep_name_differs": Works(2, "the name of its factory counts: users choose devices by it"),
     "ep_without_capability": _open("has no GetCapability"),

@@ -10,6 +10,7 @@ from ephost.model.infer import infer
 from ephost.model.layout import LayoutConverter, inverse, to_first, to_last
 from ephost.model.load import load
 from ephost.reference import create_kernel
+from graphs import assert_linked, claim
 from onnx import helper, numpy_helper
 
 RNG = np.random.default_rng(5)
@@ -115,6 +116,24 @@ def test_a_chain_back_in_its_own_layout_has_no_transpose_left():
     changed = _convert(model, "Conv")
     LayoutConverter(model, model.graph).convert_back(changed)
     assert [n.op_type for n in model.graph.nodes] == ["Conv", "Relu", "Conv"]
+
+
+def test_what_another_ep_has_claimed_reads_the_value_that_it_was_claimed_with():
+    model = _model(
+        [_conv("x", "c", "w"), helper.make_node("GlobalMaxPool", ["c"], ["y"])],
+        [1, 2, 4, 4],
+        w=_weights(3, 2, 3, 3),
+    )
+    # Another EP has what reads the convolution's output; transposes before it could cancel those behind `c`.
+    taken = claim(model, "y")
+    before = list(taken.inputs)
+    _convert(model, "Conv")
+    converter = LayoutConverter(model, model.graph)
+    converter.convert_back(list(model.graph.nodes))
+    assert taken.inputs == before
+    assert [node.op_type for node in model.graph.nodes] == ["Conv", "Fused"]
+    assert not _transposes(model)
+    assert_linked(model)
 
 
 def test_scales_of_resize_turn_with_the_layout():

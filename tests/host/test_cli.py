@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -230,7 +231,11 @@ def test_abi_counts_every_function_and_lists_the_missing_ones() -> None:
     missing = [f for f in functions if f["implementation"] == "missing"]
     out = ephost("abi", "--missing").stdout
     total = next(line.split() for line in out.splitlines() if line.split()[:1] == ["all"])
-    assert (int(total[1]), int(total[4])) == (len(functions), len(missing))
+    assert [int(count) for count in total[1:]] == [
+        len(functions),
+        len(functions) - len(missing),
+        len(missing),
+    ]
     assert all(f["name"] in out for f in missing)
 
 
@@ -383,3 +388,203 @@ def test_units_have_about_three_digits() -> None:
 def test_plain_tables_align_numbers_to_the_right() -> None:
     table = Table("T", ("name", "n"), [("a", "5"), ("bb", "123")], frozenset({"n"}))
     assert table.plain() == "T\n  name    n\n  a       5\n  bb    123"
+
+
+def test_outputs_whose_names_differ_in_what_no_file_name_has_get_files_of_their_own() -> None:
+    from ephost.cli.inputs import file_stems
+
+    assert file_stems(["a/b", "a:b", "A_b", "a_b_2", ""]) == ["a_b", "a_b_2", "A_b_3", "a_b_2_2", "_"]
+
+
+def test_a_path_may_have_commas(tmp_path: Path) -> None:
+    from ephost.cli.plugins import parse_plugin
+
+    path = tmp_path / "a,b=c" / "libplugin,1.so"
+    path.parent.mkdir()
+    path.touch()
+    plugin = parse_plugin(f"{path},option=x,other=y")
+    assert (plugin.path, plugin.options) == (str(path), {"option": "x", "other": "y"})
+    named = parse_plugin(f"mine={path},option=x")
+    assert (named.name, named.path, named.options) == ("mine", str(path), {"option": "x"})
+
+
+# ---- compile ----
+
+ADDS = """g (float[4] x) => (float[4] y) <float[4] w = {10, 20, 30, 40}>
+  { a = Add(x, w)  b = Abs(a)  y = Add(b, w) }"""
+
+
+@pytest.fixture(scope="module")
+def context_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/plugins/context_plugin, which can store what it compiles."""
+    from plugin_harness import ROOT, build_plugin
+
+    return build_plugin(ROOT / "tests" / "plugins" / "context_plugin", tmp_path_factory.mktemp("plugin"))
+
+
+@pytest.mark.parametrize("embed", [True, False])
+def test_compile_writes_a_model_that_opens_on_the_same_plugin(
+    model: Callable[[str], Path], context_plugin: Path, embed: bool
+) -> None:
+    path = model(ADDS)
+    ep = f"stores={context_plugin}"
+    flag = "--embed" if embed else "--no-embed"
+    data = json.loads(ephost("compile", path, "--ep", ep, flag, "--json").stdout)
+    target = path.with_name("model_ctx.onnx")
+    assert (data["model"], data["compiled"], data["left"]) == (str(target), {"context_plugin": 2}, {"Abs": 1})
+    assert len(data["files"]) == (1 if embed else 3)
+    assert data["files"]["model_ctx.onnx"] == target.stat().st_size
+    assert sorted(data["files"]) == sorted(p.name for p in path.parent.iterdir() if p != path)
+    x = path.with_name("x.npy")
+    np.save(x, np.arange(4, dtype=np.float32))
+    run = json.loads(ephost("run", target, "--ep", ep, "--input", f"x={x}", "--json").stdout)
+    assert (run["outputs"]["y"]["min"], run["outputs"]["y"]["max"]) == (20.0, 83.0)
+
+
+def test_compile_replaces_a_file_when_told_to(model: Callable[[str], Path], context_plugin: Path) -> None:
+    path = model(ADDS)
+    target = path.with_name("there.onnx")
+    target.write_bytes(b"before")
+    command = ("compile", path, "--ep", context_plugin, "-o", target)
+    assert "--force replaces it" in ephost(*command, code=1).stderr
+    assert target.read_bytes() == b"before"
+    lines = ephost(*command, "--force").stdout.splitlines()
+    assert lines[0] == f"{target}: 2 EPContext node(s) (context_plugin); 1 node(s) as they were (1 Abs)"
+    assert any(line.split()[0] == "there.onnx" for line in lines[2:])
+
+
+@pytest.mark.parametrize(
+    ("ep", "complaint"),
+    [
+        ("sample_compiler", "sample_compiler.* gave no EPContext node from Compile"),
+        ("nxrt_ep_cpu", "cpu_ep.* gave no EPContext node from Compile"),
+        ("sample_kernels", "Unable to compile any nodes"),
+    ],
+)
+def test_compile_for_a_plugin_that_cannot_store_is_exit_code_1_and_leaves_nothing(
+    model: Callable[[str], Path], ep: str, complaint: str
+) -> None:
+    if ep == "nxrt_ep_cpu":
+        pytest.importorskip(ep)
+    path = model(ADDS)
+    assert re.search(complaint, ephost("compile", path, "--ep", ep, code=1).stderr)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_options_of_compile_reach_the_execution_providers(model: Callable[[str], Path]) -> None:
+    path = model(ADDS)
+    wrong = ("--option", "intra_op_num_threads=none")
+    done = ephost("compile", path, "--ep", "mine=cpu", *wrong, code=1)
+    assert "option intra_op_num_threads is 'none'" in done.stderr
+    done = ephost("compile", path, "--ep", "mine=cpu,intra_op_num_threads=1", *wrong, code=1)
+    assert "no EPContext node" in done.stderr  # what stands beside the plugin counts
+
+
+def test_compile_for_nobody_is_exit_code_2(model: Callable[[str], Path]) -> None:
+    assert "--ep" in ephost("compile", model(ADDS), code=2).stderr
+
+
+# ---- what was meant ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("--ep", "sample_kernel"), "sample_kernels"),
+        (("--input", "inputs=file.npy"), "input_a"),
+        (("--dim", "batchh=2"), "batch"),
+        (("--dim", "input_b:0=2"), "input_a"),
+    ],
+)
+def test_what_is_nearly_right_gets_a_suggestion(
+    model: Callable[[str], Path], arguments: tuple[str, str], meant: str
+) -> None:
+    path = model("g (float[batch] input_a) => (float[batch] y) { y = Neg(input_a) }")
+    assert f"did you mean '{meant}'?" in ephost("run", path, *arguments, code=2).stderr
+
+
+# ---- guessed sizes ----
+
+
+def test_a_run_that_fails_on_guessed_sizes_says_which_they_are(model: Callable[[str], Path]) -> None:
+    path = model(
+        """g (float[n, 2] x, float[k, 2] z) => (float[5, 2] y) <int64[2] five = {5, 2}>
+        { c = Concat<axis=0>(x, z)  y = Reshape(c, five) }"""
+    )
+    done = ephost("run", path, code=1)
+    assert (
+        "These dimensions were guessed to be 1: n, k. Try others with --dim n=... --dim k=..." in done.stderr
+    )
+    ephost("run", path, "--dim", "n=3", "--dim", "k=2")
+    done = ephost("run", path, "--dim", "x:0=3", "--dim", "k=1", code=1)
+    assert "guessed" not in done.stderr
+
+
+# ---- progress ----
+
+
+def test_a_terminal_sees_how_far_an_opening_is_and_nothing_stays(model: Callable[[str], Path]) -> None:
+    path = model(ADDS)
+    main, terminal = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "ephost", "run", str(path), "--ep", "sample_compiler"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    out, _ = done.communicate(timeout=120)
+    os.close(terminal)
+    seen = b""
+    while True:
+        try:
+            part = os.read(main, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(main)
+    assert done.returncode == 0
+    assert b"partition: sample_compiler" in seen
+    assert b"partition:" not in out
+    assert b"\x1b[2K" in seen.rsplit(b"partition", 1)[1]  # the line is erased
+
+
+def test_a_pipe_sees_none_of_it(model: Callable[[str], Path]) -> None:
+    assert ephost("run", model(ADDS), "--ep", "sample_compiler").stderr == ""
+
+
+# ---- texts that plugins and models made up ----
+
+
+def test_what_a_terminal_would_obey_is_shown_escaped_and_is_exact_in_json(
+    model: Callable[[str], Path],
+) -> None:
+    path = model(ADD_ERF)
+    proto = onnx.load(path)
+    names = ["\x1b[31mred\x9b\x7f\u202e\nline", "n" * 1_000_000]
+    for node, name in zip(proto.graph.node, names, strict=True):
+        node.name = name
+    onnx.save(proto, path)
+    shown = ephost("explain", path, EPHOST_CPU_PLUGIN="0").stdout
+    assert "\\x1b[31mred\\x9b\\x7f\\u202e\\nline" in shown
+    assert not set(shown) & set("\x1b\x9b\x7f\u202e")
+    assert max(map(len, shown.splitlines())) < 10_000
+    told = ephost("explain", path, "--json", EPHOST_CPU_PLUGIN="0").stdout
+    assert not set(told) & set("\x1b\x9b\x7f\u202e")
+
+    def texts(data: object) -> list[str]:
+        if isinstance(data, dict):
+            return [text for pair in data.items() for part in pair for text in texts(part)]
+        if isinstance(data, list):
+            return [text for part in data for text in texts(part)]
+        return [data] if isinstance(data, str) else []
+
+    found = texts(json.loads(told))
+    assert all(any(name in text for text in found) for name in names)
+
+
+def test_an_error_is_shown_escaped(tmp_path: Path) -> None:
+    done = ephost("explain", tmp_path / "no\x1b[2Jmodel.onnx", code=1)
+    assert "no\\x1b[2Jmodel.onnx does not exist" in done.stderr
+    assert "\x1b" not in done.stderr

@@ -292,6 +292,43 @@ def test_empty_tensors_need_no_copy(host: str, mode: str, use: Any) -> None:
     assert result.outputs["y"].shape == (0, 3)
 
 
+@pytest.mark.parametrize("mode", ["", "streams", "in_place"])
+def test_texts_stay_where_the_cpu_has_them(mode: str, use: Any) -> None:
+    """onnxruntime uploads them, and so has no session of such a model."""
+    weight = helper.make_tensor("w", TensorProto.STRING, [2], [b"left", b"right"])
+    nodes = [
+        node("StringConcat", ["x", "w"], ["a"], name="first"),
+        node("StringConcat", ["a", "a"], ["y"], name="second"),
+        node("Add", ["n", "n"], ["m"], name="numbers"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.STRING, [2]),
+            helper.make_tensor_value_info("n", TensorProto.FLOAT, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("y", TensorProto.STRING, [2]),
+            helper.make_tensor_value_info("m", TensorProto.FLOAT, [2]),
+        ],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    feeds = {"x": np.array(["from ", "to "]), "n": np.ones(2, np.float32)}
+    result = use("ephost", model, feeds, mode, calls=20)
+    assert result.error == "", result.message
+    assert sorted(op for name, ops in result.groups for op in ops if name == "device") == [
+        "Add",
+        "StringConcat",
+        "StringConcat",
+    ]
+    assert result.outputs["y"].tolist() == ["from left" * 2, "to right" * 2]
+    assert result.outputs["m"].tolist() == [2, 2]
+    assert result.counts["call19"]["uploaded"] == 20, "only the numbers"
+    nothing_is_left(result)
+
+
 def test_a_stream_is_waited_for_before_the_cpu_reads(use: Any) -> None:
     nodes = [node("Add", ["x", "w"], ["a"]), node("Neg", ["a"], ["n"]), node("Mul", ["n", "w"], ["y"])]
     result = use("ephost", model_of(nodes, ["x"], ["y"], {"w": WEIGHT}), {"x": X}, "streams")

@@ -15,6 +15,7 @@ import ephost.interchange
 import numpy as np
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
+from ephost._bindings import ep_api
 from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice
 from ephost.errors import Fail, InvalidArgument, NotImplemented
@@ -83,7 +84,7 @@ def add_and_multiply() -> ephost.InferenceSession:
 
 def test_a_value_made_on_a_device_is_there_and_comes_back(counts: Callable[[], dict[str, int]]) -> None:
     value = OrtValue.ortvalue_from_numpy(X, "gpu", number())
-    assert (value.device_name(), value.memory_name()) == ("gpu", "make_believe")
+    assert (value.device_name(), value.memory_name()) == ("cuda", "make_believe")  # as in onnxruntime
     assert raw(value) == inverted(X)
     assert value.numpy().tolist() == X.tolist()
     assert np.asarray(value).tolist() == X.tolist()
@@ -101,6 +102,16 @@ def test_a_value_is_made_on_a_device_by_its_memory_info(counts: Callable[[], dic
         np.empty((0, 3), np.int64), "gpu", info.device_id, info.device_vendor_id
     )
     assert empty.numpy().shape == (0, 3)
+
+
+def test_a_memory_info_outlives_its_plugin(library: Path) -> None:
+    ephost.register_execution_provider_library("gone", str(library))
+    (device,) = ephost.get_ep_devices()
+    info = device.memory_info(ephost.OrtDeviceMemoryType.DEFAULT)
+    ephost.unregister_execution_provider_library("gone")
+    assert info.name == "make_believe"
+    with pytest.raises(InvalidArgument, match="not registered any more"):
+        device.memory_info(ephost.OrtDeviceMemoryType.DEFAULT)
 
 
 @pytest.mark.usefixtures("counts")
@@ -154,6 +165,22 @@ def test_copies_on_a_stream_are_done_when_it_was_waited_for(
     ephost.unregister_execution_provider_library("device")
 
 
+def test_a_stream_knows_nothing_of_another_one_that_it_did_not_wait_for(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin's arena asks this before it gives one stream what another one has freed."""
+    monkeypatch.setenv("DEVICE_PLUGIN", "streams")
+    ephost.register_execution_provider_library("device", str(library))
+    producer, consumer = (ephost.get_ep_devices()[0].create_sync_stream() for _ in range(2))
+    before = ep_api.SyncStream_GetSyncId(producer._pointer)
+    producer.synchronize()
+    assert ep_api.SyncStream_GetSyncId(producer._pointer) > before
+    for streams in ((producer, consumer), (consumer, producer)):
+        assert ep_api.GetSyncIdForLastWaitOnSyncStream(*(stream._pointer for stream in streams)) == 0
+    del producer, consumer, streams
+    ephost.unregister_execution_provider_library("device")
+
+
 # ---- memory of others ----
 
 
@@ -163,9 +190,6 @@ class Foreign:
 
     def __init__(self, value: ephost.OrtValue) -> None:
         self.value = value
-
-    def shape_and_type(self) -> tuple[list[int], int]:
-        return self.value.shape(), self.value.element_type()
 
 
 class ByDlpack(Foreign):
@@ -192,7 +216,7 @@ def test_dlpack_carries_what_is_on_a_device(counts: Callable[[], dict[str, int]]
     assert not hasattr(value, "__cuda_array_interface__")
     for source in (ByDlpack(value), value.to_dlpack()):
         back = OrtValue.from_dlpack(source)
-        assert (back.data_ptr(), back.device_name(), back.shape()) == (value.data_ptr(), "gpu", [2, 3])
+        assert (back.data_ptr(), back.device_name(), back.shape()) == (value.data_ptr(), "cuda", [2, 3])
     del value, source
     gc.collect()
     assert back.numpy().tolist() == X.tolist()
@@ -401,7 +425,7 @@ def test_an_output_bound_to_the_device_stays_there(counts: Callable[[], dict[str
     assert binding.copy_outputs_to_cpu()[0].tolist() == ((X + Y) * Y).tolist()
     binding.bind_output("s")  # one here, one there
     session.run_with_iobinding(binding)
-    assert [value.device_name() for value in binding.get_outputs()] == ["gpu", "cpu"]
+    assert [value.device_name() for value in binding.get_outputs()] == ["cuda", "cpu"]
     assert [value.numpy().tolist() for value in binding.get_outputs()] == [
         ((X + Y) * Y).tolist(),
         (X + Y).tolist(),
@@ -432,7 +456,7 @@ def test_an_output_is_written_into_a_value_on_the_device(counts: Callable[[], di
         fetches,
         devices,
     )
-    assert [value.device_name() for value in fetches] == ["gpu", "cpu"]
+    assert [value.device_name() for value in fetches] == ["cuda", "cpu"]
     assert fetches[0].numpy().tolist() == (X + Y).tolist()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ephost.model.eliminate import eliminate
-from graphs import assert_linked, evaluate, model_of
+from graphs import assert_linked, claim, evaluate, model_of
 
 X = np.array([-1.0, 2.0], np.float32)
 
@@ -61,6 +61,26 @@ def test_claimed_nodes_stay() -> None:
     model = model_of("g (float[2] x) => (float[2] y) { a = Identity(x)  y = Neg(a) }")
     model.graph.nodes[0].ep_name = "somebody"
     assert not eliminate(model.graph)
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("a = Exp(x)  b = Identity(a)  y = Neg(b)", ["Exp", "Fused"]),  # its producer makes `b` itself
+        ("b = Identity(x)  y = Neg(b)", ["Identity", "Fused"]),
+        ("a = Exp(x)  b = Identity(a)  c = Abs(a)  y = Sub(b, c)", ["Exp", "Identity", "Abs", "Fused"]),
+    ],
+)
+def test_what_a_claimed_node_reads_stays_the_value_that_it_was_claimed_with(
+    body: str, left: list[str]
+) -> None:
+    model = model_of(f"g (float[2] x) => (float[2] y) {{ {body} }}")
+    fused = claim(model, "y")
+    before = list(fused.inputs)
+    eliminate(model.graph)
+    assert [node.op_type for node in model.graph.nodes] == left
+    assert fused.inputs == before
+    assert_linked(model)
 
 
 def test_what_a_body_reads_by_name_keeps_its_name() -> None:

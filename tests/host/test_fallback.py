@@ -92,6 +92,25 @@ def test_a_session_opens_without_a_plugin_that_fails_before_it_has_nodes(open_ba
     assert session.run(None, {"x": X})[0].tolist() == Y
 
 
+@pytest.mark.parametrize("by", ["policy", "delegate"])
+def test_an_ep_that_a_policy_chose_and_that_cannot_be_created_is_an_error(
+    bad_plugin: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """As in onnxruntime: a name is somebody's wish, a policy's choice is what the session is to run on."""
+    monkeypatch.setenv("EPHOST_BAD", "create_ep_fails")
+    ephost.register_execution_provider_library("bad", str(bad_plugin()))
+    try:
+        options = ephost.SessionOptions()
+        if by == "policy":
+            options.set_provider_selection_policy(ephost.OrtExecutionProviderDevicePolicy.PREFER_CPU)
+        else:
+            options.set_provider_selection_policy_delegate(lambda devices, *_: devices[:1])
+        with pytest.raises(EPFail, match=r"bad_plugin .*cannot be created: bad_plugin: CreateEp fails"):
+            ephost.InferenceSession(adds_model().SerializeToString(), options)
+    finally:
+        ephost.unregister_execution_provider_library("bad")
+
+
 def test_a_plugin_that_fails_to_compile_what_it_took_is_an_error(open_bad: Open) -> None:
     with pytest.raises(EPFail, match="Compile fails"):
         open_bad("compile_fails")

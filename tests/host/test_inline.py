@@ -212,6 +212,17 @@ def test_the_branch_that_is_taken_takes_the_place_of_its_if(condition: int, want
     assert not inline_decided_ifs(model)
 
 
+@pytest.mark.parametrize("claimed", ["the If", "a node of its branch"])
+def test_an_if_that_is_decided_stays_while_somebody_has_a_part_of_it(claimed: str) -> None:
+    model = model_of(DECIDED % 1)
+    node = model.graph.nodes[1]
+    owned = node if claimed == "the If" else node.subgraphs["then_branch"].nodes[0]
+    owned.ep_name = "somebody"
+    assert not inline_decided_ifs(model)
+    assert node in model.graph.nodes
+    assert_linked(model)
+
+
 def test_a_branch_that_hands_on_what_it_captures_does_so() -> None:
     model = model_of(
         """g (float[2] x) => (float[2] y) <bool c = {1}>

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+pytestmark = pytest.mark.resources
 ROWS, COLUMNS, LAYERS = 16384, 8192, 6  # 512 MiB each
 PROGRAM = """
 import json, sys

@@ -14,6 +14,7 @@ from ephost.model.fold import fold
 from ephost.model.graph import tensor_type, topological_order
 from ephost.model.infer import infer
 from ephost.model.load import load, value_type
+from ephost.plugins import cpu
 from onnx import TensorProto, helper, numpy_helper, parser
 
 
@@ -140,3 +141,35 @@ def test_large_matrices_stay_as_they_are_for_products_that_take_them_transposed(
         infer(made)
         fold(made, leave_transposed=leave)
         assert ("Transpose" in [node.op_type for node in made.graph.nodes]) == (leave and is_left)
+
+
+def test_matrices_in_the_body_of_a_function_stay_as_well() -> None:
+    """The body takes the place of its call once nobody has claimed that, for its Unique."""
+    weights = numpy_helper.from_array(np.ones((1024, 512), np.float32), "w")
+    body = [
+        helper.make_node("Constant", [], ["w"], value=weights),
+        helper.make_node("Transpose", ["w"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "turned"], ["product"]),
+        helper.make_node("Unique", ["product"], ["y"]),
+    ]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
+    function = helper.make_function("f", "Part", ["x"], ["y"], body, opsets[:1])
+    graph = helper.make_graph(
+        [helper.make_node("Part", ["x"], ["y"], domain="f")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 512])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+    )
+    proto = helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=10)
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    ephost.register_execution_provider_library("takes transposed", cpu.get_library_path())
+    try:
+        session = ephost.InferenceSession(
+            proto.SerializeToString(), options, providers=["takes transposed"], enable_fallback=0
+        )
+        parts = session.get_provider_graph_assignment_info()
+        assert [node.op_type for part in parts for node in part.nodes][:2] == ["Transpose", "MatMul"]
+        session.close()
+    finally:
+        ephost.unregister_execution_provider_library("takes transposed")

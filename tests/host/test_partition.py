@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import ephost
 import onnx
 import pytest
 from ephost.errors import InvalidGraph
@@ -213,3 +214,22 @@ def test_what_is_in_order_stays_as_it_is() -> None:
     model = model_of(DIAMOND)
     assert topological_order(model.graph.nodes) == model.graph.nodes
     assert firsts(topological_order(model.graph.nodes[::-1])) == ["a", "c", "b", "d"]
+
+
+# ---- claims ----
+
+
+def test_an_ep_may_claim_again_what_it_has(sample_kernels, caplog: pytest.LogCaptureFixture) -> None:
+    """It does when it is asked about the bodies of functions."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "f" : 1]>
+        g (float[2] x) => (float[2] y) { a = Abs(x)  y = f.Inner(a) }
+        <domain: "f", opset_import: ["" : 21]> Inner (x) => (y) { y = Neg(x) }"""
+    )
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_kernels, {})
+    session = ephost.InferenceSession(model, options)
+    (assignment,) = session._resources.assignments
+    assert sorted(node.op_type for node in assignment.nodes) == ["Abs", "Neg"]
+    assert assignment.refused == []
+    assert not caplog.records

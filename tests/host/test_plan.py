@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ephost.model.graph import tensor_bytes, tensor_type
-from ephost.model.plan import Arena, round_up
+from ephost.model.planning.arena import Arena, round_up
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper

@@ -11,6 +11,7 @@ import ephost.plugins.sample_compiler
 import ephost.plugins.sample_kernels
 import pytest
 
+pytestmark = pytest.mark.resources
 SOAK = str(Path(__file__).with_name("soak.py"))
 ROUNDS = 1000
 TOLERANCE = 4 << 20  # bytes; one leaked page a round would already show

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import abi_tables
@@ -29,10 +30,11 @@ def package(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def project_version() -> str:
-    """ephost's version, from its own CMakeLists.txt."""
-    match = re.search(r"project\(ephost VERSION ([0-9.]+)", (abi_tables.ROOT / "CMakeLists.txt").read_text())
+    """ephost's version, without what CMake takes no version with."""
+    stated = tomllib.loads((abi_tables.ROOT / "pyproject.toml").read_text())["project"]["version"]
+    match = re.match(r"[0-9]+(\.[0-9]+)*", stated)
     assert match
-    return match[1]
+    return match[0]
 
 
 def configure(package: Path, build: Path, *definitions: str) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from native_objects import (
@@ -382,3 +385,23 @@ def test_what_is_no_tensor_has_no_tensor_parts() -> None:
             assert refused.value.code == lib.ORT_INVALID_ARGUMENT
     assert ep_api.Value_GetMemoryDevice(sequence) == ffi.NULL == ep_api.Value_GetMemoryDevice(ffi.NULL)
     api.ReleaseValue(sequence)
+
+
+@pytest.mark.parametrize("way", ["into", "out of"])
+def test_types_of_ml_dtypes_are_known_when_the_first_is_met(way: str) -> None:
+    program = """
+import sys, numpy as np, ml_dtypes
+from ephost._bindings import address, api, call, check, ffi, lib
+ones = np.ones(4, ml_dtypes.bfloat16)
+if sys.argv[1] == "into":
+    value = ffi.cast("OrtValue*", call.value_from_object(ones))
+else:
+    allocator, made = ffi.new("OrtAllocator**"), ffi.new("OrtValue**")
+    check(api.GetAllocatorWithDefaultOptions(allocator))
+    bfloat16 = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16
+    check(api.CreateTensorAsOrtValue(allocator[0], [4], 1, bfloat16, made))
+    value = made[0]
+assert call.value_to_object(address(value)).dtype == ones.dtype
+api.ReleaseValue(value)
+"""
+    subprocess.run([sys.executable, "-c", program, way], check=True)

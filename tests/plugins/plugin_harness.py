@@ -166,13 +166,15 @@ def python_path() -> str:
     return os.pathsep.join([*([str(ROOT / "host")] if built else []), os.environ.get("PYTHONPATH", "")])
 
 
-def build_plugin(folder: Path, target: Path, *flags: str) -> Path:
+def build_plugin(folder: Path, target: Path, *flags: str, include: Path = ROOT / "include") -> Path:
     """Compiles the plugin whose sources are in ``folder``, with the flags that the project builds with."""
     library = target / f"lib{folder.name}.so"
+    sources = sorted(str(source) for source in folder.glob("*.c*"))
     command = [
-        *("cc", "-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"),
-        *("-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT / 'include'}"),
-        *(str(source) for source in sorted(folder.glob("*.c"))),
+        *(("c++", "-std=c++20") if sources[0].endswith(".cc") else ("cc", "-std=c11")),
+        *("-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"),
+        *("-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{include}"),
+        *sources,
         *("-o", str(library), "-lm", *flags),
         *os.environ.get("EPHOST_TEST_CFLAGS", "").split(),  # .ci/sanitize's
     ]

@@ -46,7 +46,7 @@ back = [
     ephost.OrtValue.from_dlpack(value.to_dlpack()),
 ]
 for each in back:
-    assert each.device_name() == "gpu" and each.numpy().tolist() == X.tolist()
+    assert each.device_name() == "cuda" and each.numpy().tolist() == X.tolist()
 assert back[2].data_ptr() == value.data_ptr()
 del value, back, each
 assert not closed(), closed()

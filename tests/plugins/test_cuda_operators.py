@@ -43,6 +43,10 @@ for op in ("Abs Neg Exp Sigmoid Tanh Relu LeakyRelu Elu Selu HardSigmoid HardSwi
 for op in ("Log", "Sqrt", "Reciprocal"):
     check(node(op, ["x"], ["y"]), {"x": np.abs(real(64)) + 0.1})
 check(node("LeakyRelu", ["x"], ["y"], alpha=0.3), {"x": real(9)})
+check(node("Celu", ["x"], ["y"], alpha=1.5), {"x": real(90)})
+check(node("ThresholdedRelu", ["x"], ["y"], alpha=0.4), {"x": real(90)})
+check(node("Shrink", ["x"], ["y"], bias=0.1, lambd=0.3), {"x": real(90)})
+check(node("Swish", ["x"], ["y"], alpha=1.2), {"x": real(90)}, opset=24)
 check(node("Gelu", ["x"], ["y"], approximate="tanh"), {"x": real(9)})
 check(node("Clip", ["x", "low", "high"], ["y"]), {"x": real(90)}, {"low": np.float32(-.5), "high": np.float32(.25)})
 special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)

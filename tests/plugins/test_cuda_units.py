@@ -19,7 +19,16 @@ MOST = 2**64 - 1
 def units(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("units") / "libunits.so"
     sources = [ROOT / "tests/plugins/cuda_units/units.cc", ROOT / "plugins/cuda/pool_account.cc"]
-    flags = ["-std=c++17", "-fPIC", "-shared", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    flags = [
+        "-std=c++17",
+        "-fPIC",
+        "-shared",
+        "-Wall",
+        "-Wextra",
+        "-Wconversion",
+        "-Werror",
+        f"-I{ROOT}/plugins",
+    ]
     done = subprocess.run(
         ["c++", *flags, *map(str, sources), "-o", str(library)], capture_output=True, text=True
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from plugin_harness import Files, Tracer
 
 DOMAIN = "test.trace"
 FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
+STRING = TensorProto.STRING
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -262,3 +265,87 @@ def test_a_library_comes_before_the_plugins_operators(host: str, traced: Tracer)
 def test_a_library_that_fails_to_register_says_why(host: str, traced: Tracer) -> None:
     (session,) = traced(host, [opened("twice.onnx", on=False, custom=True)], "bad_ops", FILES)
     assert session.error == "EPFail" and "the shop is closed" in session.message
+
+
+def test_an_output_of_another_shape_than_declared_is_told_once(
+    trace_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """onnxruntime says so, too, at every run."""
+    import ephost
+
+    model = made(
+        [custom("Shout", "x", "y lengths", "loud")], "y lengths", dims=[2], types={"x": STRING, "y": STRING}
+    )
+    declared = helper.make_tensor_value_info("lengths", INT64, [5, 2])
+    model.graph.output[1].CopyFrom(declared)
+    options = ephost.SessionOptions()
+    options.register_custom_ops_library(str(trace_library))
+    session = ephost.InferenceSession(model.SerializeToString(), options)
+    with caplog.at_level(logging.WARNING, "ephost"):
+        for _ in range(3):
+            _, lengths = session.run(None, {"x": np.array(["a", "bc"])})
+            assert lengths.tolist() == [[1, 0], [2, 0]]
+    told = [record.message for record in caplog.records if "where the model says" in record.message]
+    assert told == ["output 1 of node 'loud' (Shout) has the shape [2,2] where the model says [5,2]"]
+
+
+TEXTS = ["", "a", "text that is long enough to be in memory of its own", "\u00fc"]
+
+
+def shouts(dims: list[Any]) -> Files:
+    """Texts that go through kernels, the reference operators, a body of an If, and out once in between."""
+    bodies = {
+        name: helper.make_graph(
+            [custom("Shout", source, name, f"in_{name}")],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, STRING, None)],
+        )
+        for name, source in (("then_branch", "b"), ("else_branch", "a"))
+    }
+    nodes = [
+        custom("Shout", "x", "a la", "first"),
+        custom("Shout", "a", "b lb", "second"),
+        helper.make_node("If", ["yes"], ["c"], name="choice", **bodies),
+        helper.make_node("Identity", ["c"], ["d"], name="same"),
+        helper.make_node("Identity", ["w"], ["weight"], name="lent"),
+        custom("Shout", "d", "y", "last"),
+        helper.make_node("ReduceSum", ["lb"], ["sum"], name="sum", keepdims=0),
+    ]
+    types = {"sum": INT64} | dict.fromkeys(("x", "y", "weight", "b", "la"), STRING)
+    model = made(nodes, "y sum weight b la", dims=dims, types=types)
+    model.graph.input.append(helper.make_tensor_value_info("yes", TensorProto.BOOL, []))
+    model.graph.output[-1].type.tensor_type.elem_type = INT64
+    model.graph.initializer.append(helper.make_tensor("w", STRING, [2], [b"kept", b"as it is"]))
+    return {"m.onnx": model, "texts.npz": {"x": np.array(TEXTS), "yes": np.array(True)}}
+
+
+SHOUTED = [
+    [text + "!!!!" for text in TEXTS],
+    sum(len(text.encode()) + 1 for text in TEXTS),
+    ["kept", "as it is"],
+    [text + "!!" for text in TEXTS],
+    [[len(text.encode()), 0] for text in TEXTS],
+]
+
+
+@pytest.mark.parametrize("dims", [[4], ["n"]])
+@pytest.mark.parametrize("runner", ["the library", "the EP", "the EP in place"])
+def test_strings_go_through_every_kind_of_step(
+    host: str, runner: str, dims: list[Any], traced: Tracer
+) -> None:
+    taken = runner != "the library"
+    # onnxruntime binds no texts.
+    ways = ("run", "run_bound") if host == "ephost" else ("run",)
+    actions = [
+        *(["register"] if taken else []),
+        opened(on=taken, custom=not taken),
+        *((way, {"feeds": "texts.npz", "times": 300}) for way in ways),
+    ]
+    mode = ("custom_ops" if taken else "") + (" in_place" if runner.endswith("place") else "")
+    results = traced(host, actions, mode, shouts(dims))
+    session, runs = results[-1 - len(ways)], results[-len(ways) :]
+    assert not session.error, session.message
+    for ran in runs:
+        assert not ran.error, ran.message
+        assert ran.value == SHOUTED

@@ -32,6 +32,17 @@ def test_what_nobody_reads_any_more_is_written_over(host: str, traced: Tracer, d
         assert over == ["dead", "next"], ran.lines
 
 
+def test_a_binding_that_is_waited_for_synchronises_the_ep(host: str, traced: Tracer) -> None:
+    files = {"m.onnx": model(NODES, {"x": [2, 3]}, ["y"], {"w": W}), "x.npz": {"x": X}}
+    actions = ["register", OPEN, ("run_bound", {"feeds": "x.npz"})]
+    actions += [("synchronize", {"outputs": outputs}) for outputs in (False, True)]
+    *_, ran, inputs, outputs = traced(host, actions, "", files)
+    assert ran.value == [Y]
+    for waited in (inputs, outputs):
+        assert not waited.error, waited.message
+        assert waited.only("Sync") == ["Sync"]
+
+
 def test_what_a_kernel_does_not_allow_is_not_done(host: str, traced: Tracer) -> None:
     files = {"m.onnx": model(NODES, {"x": [2, 3]}, ["y"], {"w": W}), "x.npz": {"x": X}}
     *_, ran = traced(host, ["register", OPEN, RUN], "", files)

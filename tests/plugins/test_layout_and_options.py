@@ -71,3 +71,36 @@ def test_dynamic_options_reach_the_ep_and_its_refusal_the_caller(host: str, trac
     assert not told.error
     kind = "InvalidArgument" if host == "ephost" else "RuntimeError"
     assert refused.error == kind and "it has no colour" in refused.message
+
+
+DEFAULTS = {"colour": "blue", "power": "high"}  # with which the plugin made its device
+WAYS = {  # of choosing the EP, and the options that this gives it
+    "devices": ({}, {}),
+    "devices with options": ({"ep_options": {"power": "low"}}, {"power": "low"}),
+    "session entries": ({"config": {"ep.trace.power": "low"}}, {"power": "low"}),
+    "a name": ({"on": False, "providers": ["trace"]}, {}),
+    "a name with options": ({"on": False, "providers": [["trace", {"power": "low"}]]}, {"power": "low"}),
+    "a delegate": ({"on": False, "delegate": True}, {}),
+    "a delegate and session entries": (
+        {"on": False, "delegate": True, "config": {"ep.trace.power": "low"}},
+        {"power": "low"},
+    ),
+}
+# onnxruntime overwrites entries by the defaults of devices that are added later, and gives an EP that is
+# named without options none.
+ELSEWHERE = [WAYS["session entries"][0], WAYS["a name"][0]]
+
+
+@pytest.mark.parametrize(("how", "given"), WAYS.values(), ids=WAYS)
+def test_an_ep_device_brings_default_options(
+    host: str, traced: Tracer, how: dict, given: dict[str, str]
+) -> None:
+    if host == "onnxruntime" and how in ELSEWHERE:
+        pytest.skip("there the EP is given other options")
+    made = model([node("Add", "x x", "y", name="add")], {"x": [3]}, ["y"])
+    actions = ["register", ("open", {"model": "m.onnx", **how}), "provider_options"]
+    _, opened, options = traced(host, actions, "options", {"m.onnx": made})
+    assert not opened.error, opened.message
+    wanted = {**DEFAULTS, **given}
+    assert opened.only("colour is", "power is") == [f"{key} is {wanted[key]}" for key in ("colour", "power")]
+    assert options.value["trace"] == wanted

@@ -30,7 +30,7 @@ def run(command: list[str], folder: Path) -> str:
 def test_the_first_run_works_as_written(host: str, tmp_path: Path) -> None:
     for folder in ("cmake", "include", "plugins"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    shutil.copy(ROOT / "CMakeLists.txt", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # which says the version
     copy, build = blocks("sh")
     run(["sh", "-ec", copy], tmp_path)
     source = tmp_path / "my_ep" / "my_ep" / "sample_kernels.c"

@@ -58,6 +58,8 @@ class Actions:
         weights: str = "",
         custom: bool = False,
         which: int = 0,
+        ep_options: dict[str, str] | None = None,
+        delegate: bool = False,
         **sets: Any,
     ) -> Any:
         options = self.host.SessionOptions()
@@ -77,11 +79,18 @@ class Actions:
         if custom:
             options.register_custom_ops_library(self.library)
         if on:
-            options.add_provider_for_devices([self.devices()[which]], {})
+            options.add_provider_for_devices([self.devices()[which]], ep_options or {})
+        if delegate:
+            options.set_provider_selection_policy_delegate(lambda *_: [self.devices()[which]])
         return options
 
     def open(
-        self, model: str, config: dict[str, str] | None = None, shared: bool = False, **more: Any
+        self,
+        model: str,
+        config: dict[str, str] | None = None,
+        shared: bool = False,
+        providers: list[Any] | None = None,
+        **more: Any,
     ) -> Any:
         options = self.options(config or {}, **more)
         path = str(self.folder / model)
@@ -91,26 +100,34 @@ class Actions:
                 path, options, enable_fallback=0, prepacked_weights_container=self.container
             )
         else:
-            session = self.host.InferenceSession(path, options, enable_fallback=0)
+            named = [tuple(entry) if isinstance(entry, list) else entry for entry in providers or ()]
+            session = self.host.InferenceSession(path, options, named or None, enable_fallback=0)
         self.sessions.append(session)
         return [
             [group.ep_name, [node.op_type for node in group.get_nodes()]]
             for group in session.get_provider_graph_assignment_info()
         ]
 
-    def run(self, feeds: str, at: int = 0, config: dict[str, str] | None = None) -> Any:
+    def run(self, feeds: str, at: int = 0, config: dict[str, str] | None = None, times: int = 1) -> Any:
         session, options = self.sessions[at], self.host.RunOptions()
         for key, value in (config or {}).items():
             options.add_run_config_entry(key, value)
         with np.load(self.folder / feeds) as held:
-            outputs = session.run(None, dict(held), options)
+            fed = dict(held)
+        for _ in range(times):
+            outputs = session.run(None, fed, options)
         return [np.asarray(output).tolist() for output in outputs]
 
     def shapes(self, at: int = 0) -> Any:
         return [[o.name, o.type, o.shape] for o in self.sessions[at].get_outputs()]
 
     def run_bound(
-        self, feeds: str, at: int = 0, config: dict[str, str] | None = None, keep: bool = False
+        self,
+        feeds: str,
+        at: int = 0,
+        config: dict[str, str] | None = None,
+        keep: bool = False,
+        times: int = 1,
     ) -> Any:
         """A run on an IO binding; ``keep`` takes the binding of the last one as it is."""
         session, options = self.sessions[at], self.host.RunOptions()
@@ -123,8 +140,16 @@ class Actions:
                     self.binding.bind_cpu_input(name, array)
             for output in session.get_outputs():
                 self.binding.bind_output(output.name)
-        session.run_with_iobinding(self.binding, options)
+        for _ in range(times):
+            session.run_with_iobinding(self.binding, options)
         return [np.asarray(output).tolist() for output in self.binding.copy_outputs_to_cpu()]
+
+    def synchronize(self, outputs: bool) -> None:
+        """On the binding of the last :meth:`run_bound`."""
+        if outputs:
+            self.binding.synchronize_outputs()
+        else:
+            self.binding.synchronize_inputs()
 
     def profile(self, at: int = 0) -> Any:
         events = json.loads(Path(self.sessions[at].end_profiling()).read_text())
@@ -132,6 +157,9 @@ class Actions:
 
     def set_dynamic(self, entries: dict[str, str], at: int = 0) -> None:
         self.sessions[at].set_ep_dynamic_options(entries)
+
+    def provider_options(self, at: int = 0) -> dict[str, dict[str, str]]:
+        return self.sessions[at].get_provider_options()
 
     def release_captured(self, number: int, at: int = 0) -> None:
         self.sessions[at].release_captured_graph(number)

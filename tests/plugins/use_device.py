@@ -60,7 +60,8 @@ def main(host_name: str, library: str, folder: Path) -> None:
             for session in sessions:
                 outputs = session.run(names, feeds)
             counted(f"call{call}")
-        np.savez(folder / "outputs.npz", **dict(zip(names, outputs, strict=True)))
+        kept = [array.astype(str) if array.dtype == object else array for array in outputs]
+        np.savez(folder / "outputs.npz", **dict(zip(names, kept, strict=True)))
         result["stage"] = "done"
     except Exception as error:
         result["error"], result["message"] = type(error).__name__, str(error)

@@ -375,3 +375,20 @@ def test_grid_sample_is_onnxruntimes(mode: str, padding: str, aligned: int) -> N
     if mode != "cubic":
         volume, places = image(1, 2, 3, 4, 5), image(1, 2, 3, 4, 3)
         assert_like_onnxruntime("GridSample", [volume, places], mode=mode, **shared)
+
+
+@pytest.mark.parametrize("index", [-4, 3, 2**62])
+def test_gather_elements_refuses_a_place_outside_of_the_axis(index: int) -> None:
+    data, indices = np.arange(3.0), np.array([0, index])
+    with pytest.raises(NodeError, match="outside of axis 0"):
+        ours("GatherElements", [data, indices])
+    assert_like_onnxruntime("GatherElements", [image(3, 4), np.array([[0, -1], [2, 1]])], axis=1)
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_integers_by_zero_are_an_error(op_type: str, dtype: Any) -> None:
+    some, zeros = np.array([4, 2], dtype), np.array([2, 0], dtype)
+    with pytest.raises(NodeError, match="divided by zero"):
+        ours(op_type, [some, zeros])
+    assert ours(op_type, [some[:0], zeros[1:]])[0].shape == (0,)

@@ -126,3 +126,4 @@ run = EphostBackend.run_model
 run_model = EphostBackend.run_model
 run_node = EphostBackend.run_node
 supports_device = EphostBackend.supports_device
+OnnxRuntimeBackend = EphostBackend  # onnxruntime's name

@@ -35,11 +35,14 @@ class EphostBackendRep(BackendRep):
             if hasattr(options, key):
                 setattr(options, key, value)
         names = [value.name for value in self._session.get_inputs()]
-        if isinstance(inputs, dict):
-            feed = inputs
+        if isinstance(inputs, dict) and not (len(names) == 1 and inputs and names[0] not in inputs):
+            feed = inputs  # and not the map that is the only input's value
         elif isinstance(inputs, (list, tuple)) and not (len(names) == 1 and len(inputs) != 1):
             names += [value.name for value in self._session.get_overridable_initializers()]
             feed = dict(zip(names, inputs, strict=False))
         else:
             feed = dict(zip(names, [inputs], strict=False))
         return self._session.run(None, feed, options)
+
+
+OnnxRuntimeBackendRep = EphostBackendRep  # onnxruntime's name

@@ -10,7 +10,8 @@ from ephost.io_binding import IOBinding
 from ephost.running import Session
 from ephost.selection import check_and_normalize_provider_args
 from ephost.session import InferenceSession
-from ephost.values import OrtValue, SparseTensor, copy_tensors
+from ephost.sparse import SparseTensor
+from ephost.values import OrtValue, copy_tensors
 
 __all__ = [
     "AdapterFormat",

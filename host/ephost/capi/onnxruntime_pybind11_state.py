@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ephost._bindings import call
 from ephost.about import (
     create_and_register_allocator,
     create_and_register_allocator_v2,
@@ -16,6 +17,14 @@ from ephost.about import (
     set_seed,
 )
 from ephost.adapters import LoraAdapter
+from ephost.capi.blockwise import (
+    quantize_matmul_2bits,
+    quantize_matmul_4bits,
+    quantize_matmul_8bits,
+    quantize_matmul_bnb4,
+    quantize_qdq_matmul_2bits,
+    quantize_qdq_matmul_4bits,
+)
 from ephost.compatibility import (
     get_compatibility_info_from_model,
     get_compatibility_info_from_model_bytes,
@@ -23,6 +32,7 @@ from ephost.compatibility import (
     get_model_compatibility_for_ep_devices,
 )
 from ephost.compiler import ModelCompiler, OrtExternalInitializerInfo
+from ephost.context_data import OrtEpContextData, OrtEpContextDataBuffer
 from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
 from ephost.enums import (
     ArenaExtendStrategy,
@@ -71,7 +81,8 @@ from ephost.errors import (
 from ephost.io_binding import SessionIOBinding
 from ephost.options import RunOptions, SessionOptions
 from ephost.session import InferenceSession, ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
-from ephost.values import OrtValue, OrtValueVector, SparseTensor, copy_tensors
+from ephost.sparse import SparseBlockSparseView, SparseCooView, SparseCsrView, SparseTensor
+from ephost.values import OrtValue, OrtValueVector, copy_tensors
 
 kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's name
 kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
@@ -83,8 +94,9 @@ def get_default_session_options() -> SessionOptions:
 
 
 def is_dlpack_uint8_tensor(capsule: object) -> bool:
-    """Whether a DLPack capsule holds bytes, or booleans written as bytes. The capsule is used up."""
-    return OrtValue.from_dlpack(capsule).data_type() == "tensor(uint8)"
+    """Whether a DLPack capsule holds bytes, or booleans written as bytes. It can be taken afterwards."""
+    found: bool = call.dlpack_is_uint8(capsule)
+    return found
 
 
 __all__ = [
@@ -120,6 +132,8 @@ __all__ = [
     "OrtDeviceMemoryType",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
     "OrtExternalInitializerInfo",
@@ -136,6 +150,9 @@ __all__ = [
     "RuntimeException",
     "SessionIOBinding",
     "SessionOptions",
+    "SparseBlockSparseView",
+    "SparseCooView",
+    "SparseCsrView",
     "SparseTensor",
     "copy_tensors",
     "create_and_register_allocator",
@@ -158,6 +175,12 @@ __all__ = [
     "is_dlpack_uint8_tensor",
     "kNextPowerOfTwo",
     "kSameAsRequested",
+    "quantize_matmul_2bits",
+    "quantize_matmul_4bits",
+    "quantize_matmul_8bits",
+    "quantize_matmul_bnb4",
+    "quantize_qdq_matmul_2bits",
+    "quantize_qdq_matmul_4bits",
     "register_execution_provider_library",
     "set_default_logger_severity",
     "set_default_logger_verbosity",

@@ -13,6 +13,7 @@ import click
 
 from ephost import __version__
 from ephost.cli.abi import abi
+from ephost.cli.compile import compile_model
 from ephost.cli.devices import devices
 from ephost.cli.explain import explain
 from ephost.cli.run import run
@@ -42,5 +43,5 @@ def main(log: str) -> None:
     set_default_logger_severity(severity)
 
 
-for command in (devices, run, explain, abi):
+for command in (devices, run, explain, compile_model, abi):
     main.add_command(command)

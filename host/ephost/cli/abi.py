@@ -22,7 +22,7 @@ def abi(missing: bool, as_json: bool) -> None:
         show_json([dataclasses.asdict(function) for function in functions])
         return
     counts = coverage.counts()
-    kinds = ("native", "python", "missing")
+    kinds = ("native", "missing")
     table = Table("Functions of the plugin ABI", ("table", "all", *kinds), right=frozenset({"all", *kinds}))
     for name, row in counts.items():
         table.rows.append((name, str(sum(row.values())), *(str(row[kind]) for kind in kinds)))

@@ -110,7 +110,9 @@ def _refusals(registration: Registration) -> list[_Refusal]:
                 mask = said["reasons_bitmask"]
                 reasons = [r.name for r in OrtDeviceEpIncompatibilityReason if int(r) & 0xFFFFFFFF & mask]
                 if reasons or said["notes"]:
-                    refusals.append(_Refusal(ep_name, index, reasons, said["error_code"], said["notes"]))
+                    refusals.append(
+                        _Refusal(ep_name, index, reasons, said["error_code"], said["notes"] or "")
+                    )
     return refusals
 
 

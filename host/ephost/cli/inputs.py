@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import numpy_helper
 
 from ephost.errors import Fail
 from ephost.session import InferenceSession, NodeArg
+from ephost.suggestions import did_you_mean
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
 
@@ -42,16 +44,37 @@ def read_value(path: str, kind: str) -> Any:
         raise Fail(f"{path} holds no serialised {kind}: {error}") from None
 
 
-def write_value(folder: Path, name: str, value: Any) -> Path:
+def file_stems(names: Sequence[str]) -> list[str]:
+    """For each output the name of its file without the ending: its own with "_" for every character that is
+    not safe in one, and a number where another output has that.
+    """
+    stems: list[str] = []
+    taken: set[str] = set()  # in lower case: not every file system tells a from A
+    for name in names:
+        plain = stem = re.sub(r"[^\w.-]", "_", name) or "_"
+        number = 2
+        while stem.lower() in taken:
+            stem, number = f"{plain}_{number}", number + 1
+        taken.add(stem.lower())
+        stems.append(stem)
+    return stems
+
+
+def write_value(folder: Path, stem: str, name: str, value: Any) -> Path:
     """Save an output in a folder, as ``.npy``, or as ``.pb`` where numpy's format has no room for its type.
 
+    Args:
+        folder: where.
+        stem: of the file's name: see :func:`file_stems`.
+        name: of the output.
+        value: of the output.
+
     Returns:
-        The file, whose name is the output's with every character that is not safe in one replaced by "_".
+        The file.
 
     Raises:
         NotImplemented: a value of a type that has no file format here.
     """
-    stem = re.sub(r"[^\w.-]", "_", name) or "_"
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.dtype.isbuiltin == 1:
         path = folder / f"{stem}.npy"
         np.save(path, value, allow_pickle=False)
@@ -104,7 +127,10 @@ def check_axes(session: InferenceSession, axes: dict[tuple[str, int], int]) -> s
     arguments = {argument.name: argument for argument in session.get_inputs()}
     for (name, axis), size in axes.items():
         if name not in arguments:
-            return f"there is no input {name!r}; the model's inputs are: {', '.join(arguments) or 'none'}"
+            meant = did_you_mean(name, arguments)
+            return (
+                f"there is no input {name!r}{meant}; the model's inputs are: {', '.join(arguments) or 'none'}"
+            )
         shape = arguments[name].shape
         if axis >= len(shape):
             return f"the input {name!r} has {len(shape)} dimensions: none at axis {axis}"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ephost.cli.plugins import Plugin, add_providers, plugin_option
+from ephost.cli.progress import shown_progress
 from ephost.enums import GraphOptimizationLevel
 from ephost.options import SessionOptions
+from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from ephost.session import InferenceSession
@@ -52,12 +54,15 @@ def _dimensions(ctx: click.Context, param: click.Parameter, value: Sequence[str]
 
 def model_options(function: _F) -> _F:
     """MODEL, ``--ep``, ``--dim``, ``--config`` and ``--no-optimize``."""
+    no_optimize = click.option(
+        "--no-optimize", is_flag=True, help="Fold no constants: EPs see the model as it is."
+    )
+    return source_options(no_optimize(function))
+
+
+def source_options(function: _F) -> _F:
+    """MODEL, ``--ep``, ``--dim`` and ``--config``."""
     for decorate in (
-        click.option(
-            "--no-optimize",
-            is_flag=True,
-            help="Fold no constants: EPs see the model as it is.",
-        ),
         click.option(
             "--config",
             multiple=True,
@@ -96,18 +101,32 @@ def open_session(
     """
     from ephost.session import InferenceSession  # imports onnx, which `ephost --help` need not wait for
 
-    options = SessionOptions()
+    options = session_options(model, plugins, dimensions, config)
     options.add_session_config_entry("ephost.record_refusals", "1")
+    if no_optimize:
+        options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+    with shown_progress(options):
+        return InferenceSession(model, options, enable_fallback=0)
+
+
+def session_options(
+    model: str, plugins: Sequence[Plugin], dimensions: Dimensions, config: Sequence[tuple[str, str]]
+) -> SessionOptions:
+    """Register the plugins, and make options for a model on them.
+
+    Raises:
+        click.BadParameter: a dimension that no input has.
+        What registering a library raises.
+    """
+    options = SessionOptions()
     for key, value in config:
         options.add_session_config_entry(key, value)
     for name, size in dimensions.named.items():
         options.add_free_dimension_override_by_name(name, size)
-    if no_optimize:
-        options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     add_providers(options, plugins)
     if dimensions.named:
         _check_names(model, dimensions)
-    return InferenceSession(model, options, enable_fallback=0)
+    return options
 
 
 def _check_names(model: str, dimensions: Dimensions) -> None:
@@ -124,5 +143,7 @@ def _check_names(model: str, dimensions: Dimensions) -> None:
     if unknown := [name for name in dimensions.named if name not in known]:
         listed = ", ".join(sorted(known)) or "none"
         raise click.BadParameter(
-            f"no input has a dimension named {unknown[0]!r}; there are: {listed}", param_hint="--dim"
+            f"no input has a dimension named {unknown[0]!r}{did_you_mean(unknown[0], known)}; there are: "
+            f"{listed}",
+            param_hint="--dim",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
@@ -11,8 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from ephost.errors import OnnxRuntimeException
-from ephost.tables import Table
+from ephost.tables import Table, printable
 
+# What JSON takes as it is, and a terminal obeys or UTF-8 has no bytes for.
+_NOT_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -20,23 +23,24 @@ _R = TypeVar("_R")
 def show(parts: Iterable[Table | str]) -> None:
     """Print texts and tables with a blank line between: through rich in a terminal, else as plain lines."""
     if not sys.stdout.isatty():
-        click.echo("\n\n".join(part if isinstance(part, str) else part.plain() for part in parts))
+        click.echo("\n\n".join(printable(part) if isinstance(part, str) else part.plain() for part in parts))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     for part in parts:
-        console.print(part, markup=False)
+        console.print(printable(part) if isinstance(part, str) else part, markup=False)
 
 
 def show_json(data: Any) -> None:
     """Print data as JSON, and nothing else."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    click.echo(_NOT_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def fail(error: BaseException) -> click.ClickException:
     """The failure of a model, a plugin or a file: a message, no traceback, exit code 1."""
-    message = str(error) or type(error).__name__
+    message = printable(str(error)) or type(error).__name__
     return click.ClickException(f"{type(error).__name__}: {message}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any, TypeVar
 
 import click
 
+from ephost import plugins
 from ephost.environment import get_ep_devices, register_execution_provider_library
 from ephost.errors import Fail
 from ephost.options import SessionOptions
+from ephost.suggestions import did_you_mean
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _BUNDLED = "ephost.plugins."
@@ -43,7 +46,7 @@ def parse_plugin(text: str) -> Plugin:
     Raises:
         click.BadParameter: the text says something else, or there is no such package.
     """
-    first, *rest = (text,) if os.path.exists(text) else text.split(",")
+    first, *rest = _parts(text)
     options = {}
     for entry in rest:
         key, separator, value = entry.partition("=")
@@ -62,6 +65,16 @@ def parse_plugin(text: str) -> Plugin:
     return Plugin(name or default, path, options)
 
 
+def _parts(text: str) -> list[str]:
+    """What is between a text's commas, of which those in the path of a file that there is do not count."""
+    parts = text.split(",")
+    for count in range(len(parts), 1, -1):
+        where = ",".join(parts[:count])
+        if os.path.exists(where) or os.path.exists(where.partition("=")[2]):
+            return [where, *parts[count:]]
+    return parts
+
+
 def _of_package(where: str) -> str:
     module = where.replace("-", "_")
     for candidate in (_BUNDLED + module, module) if "." not in module else (module,):
@@ -75,7 +88,14 @@ def _of_package(where: str) -> str:
             raise click.BadParameter(f"the package {where!r} gives no library: {error}") from None
     raise click.BadParameter(
         f"{where!r} is neither a file nor an installed Python package with get_library_path()"
+        f"{did_you_mean(where, _packages())}"
     )
+
+
+def _packages() -> list[str]:
+    """What WHERE may have meant: the bundled plugins, and installed packages by their names."""
+    bundled = [module.name for module in pkgutil.iter_modules(plugins.__path__) if module.ispkg]
+    return [*bundled, *(module.name for module in pkgutil.iter_modules() if module.ispkg)]
 
 
 def _is_path(where: str) -> bool:

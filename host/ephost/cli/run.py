@@ -13,6 +13,8 @@ import click
 
 from ephost.cli.model import Dimensions, model_options, open_session, pairs
 from ephost.cli.output import reports_failures, show, show_json
+from ephost.errors import OnnxRuntimeException
+from ephost.suggestions import did_you_mean
 from ephost.tables import Table, time_text
 
 if TYPE_CHECKING:
@@ -57,30 +59,36 @@ def run(
     leaves open are 1 unless --dim gives them. Outputs are saved as .npy, or as .pb where numpy has no
     room for their type.
     """
-    from ephost.cli.inputs import check_axes, describe, write_value
+    from ephost.cli.inputs import check_axes, describe, file_stems, write_value
     from ephost.explanation import explain, start_profile, step_times
 
     session = open_session(dimensions=dimensions, **model)
     if wrong := check_axes(session, dimensions.axes):
         raise click.BadParameter(wrong, param_hint="--dim")
     feed, sources = _feed(session, files, dimensions, seed)
-    for _ in range(warmup):
-        session.run(None, feed)
-    if profile:
-        start_profile(session)
     times = []
     outputs: list[Any] = []
-    for _ in range(repeat):
-        started = time.perf_counter()
-        outputs = session.run(None, feed)
-        times.append(time.perf_counter() - started)
+    try:
+        for _ in range(warmup):
+            session.run(None, feed)
+        if profile:
+            start_profile(session)
+        for _ in range(repeat):
+            started = time.perf_counter()
+            outputs = session.run(None, feed)
+            times.append(time.perf_counter() - started)
+    except OnnxRuntimeException as error:
+        if not (hint := _guessed(session, sources, dimensions)):
+            raise
+        raise type(error)(f"{error}\n{hint}") from error
     steps = step_times(session) if profile else []
     names = [output.name for output in session.get_outputs()]
     saved = {}
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         saved = {
-            name: str(write_value(save, name, value)) for name, value in zip(names, outputs, strict=True)
+            name: str(write_value(save, stem, name, value))
+            for stem, name, value in zip(file_stems(names), names, outputs, strict=True)
         }
     explanation = explain(session)
     timing = _statistics(times)
@@ -125,7 +133,8 @@ def _feed(
         if name not in known:
             listed = ", ".join(known) or "none"
             raise click.BadParameter(
-                f"there is no input {name!r}; the model's inputs are: {listed}", param_hint="--input"
+                f"there is no input {name!r}{did_you_mean(name, known)}; the model's inputs are: {listed}",
+                param_hint="--input",
             )
     random = np.random.default_rng(seed)
     feed: dict[str, Any] = {}
@@ -137,6 +146,24 @@ def _feed(
             axes = {axis: size for (owner, axis), size in dimensions.axes.items() if owner == name}
             feed[name], sources[name] = random_value(argument, axes, random), "random"
     return feed, sources
+
+
+def _guessed(session: InferenceSession, sources: dict[str, str], dimensions: Dimensions) -> str:
+    """What to say of the sizes that nobody gave; "" where all are the model's or the user's."""
+    found = []
+    for argument in session.get_inputs():
+        if sources[argument.name] != "random":
+            continue
+        for axis, size in enumerate(argument.shape):
+            if not isinstance(size, int) and (argument.name, axis) not in dimensions.axes:
+                found.append((argument.name, axis, size))
+    if not found:
+        return ""
+    names = dict.fromkeys(size for _, _, size in found if size)
+    unnamed = [f"{name}:{axis}" for name, axis, size in found if not size]
+    listed = ", ".join([*(f"{name}" for name in names), *unnamed])
+    example = " ".join(f"--dim {key}=..." for key in [*names, *unnamed][:3])
+    return f"These dimensions were guessed to be 1: {listed}. Try others with {example}"
 
 
 def _statistics(times: Sequence[float]) -> dict[str, float]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import Fail
 from ephost.model.graph import Model
 from ephost.model.partition import Assignment
-from ephost.model.plan import Plan
+from ephost.model.planning.steps import Plan
+from ephost.providers import DEFAULT_PROVIDER
 
 _LOG = logging.getLogger("ephost.capture")
 _ALLOW_CPU_FOR_SHAPES = 1  # OrtGraphCaptureNodeAssignmentPolicy
@@ -25,8 +25,7 @@ def recorder(model: Model, assignments: Sequence[Assignment]) -> int | None:
     """
     for at, assignment in enumerate(assignments):
         ep = assignment.ep
-        enabled = ep.member("IsGraphCaptureEnabled")
-        if enabled is None or not enabled(ep.pointer):
+        if ep.member("IsGraphCaptureEnabled") is None or not ep.ask("IsGraphCaptureEnabled"):
             continue
         if ep.member("IsGraphCaptured") is None or ep.member("ReplayGraph") is None:
             _LOG.warning("%s wants to record runs, but cannot replay them: each run is run", ep.label)
@@ -34,8 +33,8 @@ def recorder(model: Model, assignments: Sequence[Assignment]) -> int | None:
         nodes = model.graph.nodes
         if bodies := [node for node in nodes if node.subgraphs]:
             raise Fail(f"{ep.label} records runs, which control flow does not allow: {bodies[0].label}")
-        policy = ep.member("GetGraphCaptureNodeAssignmentPolicy")
-        shapes_on_cpu = policy is not None and policy(ep.pointer) == _ALLOW_CPU_FOR_SHAPES
+        policy = "GetGraphCaptureNodeAssignmentPolicy"
+        shapes_on_cpu = ep.member(policy) is not None and ep.ask(policy) == _ALLOW_CPU_FOR_SHAPES
         allowed = (ep.name, "", DEFAULT_PROVIDER) if shapes_on_cpu else (ep.name,)
         if others := [node for node in nodes if node.ep_name not in allowed]:
             owner = others[0].ep_name or "the host"

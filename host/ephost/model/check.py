@@ -5,7 +5,8 @@ Asked once for each operator (or operator with input types), so that a node cost
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,7 +17,12 @@ from ephost.model.contrib import is_contrib
 from ephost.model.graph import Graph, Node, TensorType, schema_of
 
 _OPTION = onnx.defs.OpSchema.FormalParameterOption
+MOST_NODES_OF_A_FUNCTION = 1_000_000  # with those of the functions that it calls
 Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+_MOST_DIMENSIONS = 255  # of a tensor: onnx's inference reads beyond its list for others
+# What an Einsum may say, without its blanks. onnx's inference never ends on other characters.
+_TERM = rb"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +108,22 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
                 f"{names.Name(attribute.type)} instead of {names.Name(kind)}"
             )
         missing.discard(attribute.name)
+        _check_equation(attribute, node.label)
+        if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
+            raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
     if missing:
         raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
 
 
+def _check_equation(attribute: onnx.AttributeProto, label: str) -> None:
+    if attribute.name == "equation" and not _EQUATION.fullmatch(attribute.s.replace(b" ", b"")):
+        text = attribute.s.decode("utf-8", "replace")
+        raise InvalidGraph(f"the equation {text!r} of node {label} is none that Einsum knows")
+
+
 def check_functions(functions: Functions) -> None:
-    """Look for functions that call themselves, directly or through others, and for values that nobody makes.
+    """Look for functions that call themselves, directly or through others, for values that nobody makes, and
+    for equations that onnx's inference never ends on.
 
     Raises:
         InvalidGraph: naming the functions of the circle, or the function and the value.
@@ -121,6 +137,9 @@ def check_functions(functions: Functions) -> None:
                     f"'{lacking[0]}', which is no input and no output of a node before it"
                 )
             made.update(node.output)
+        for node in _all_nodes(function.node):
+            for attribute in node.attribute if node.op_type == "Einsum" else ():
+                _check_equation(attribute, f"'{node.name}' of the function {domain}.{name}")
         if lacking := [value for value in function.output if value not in made]:
             raise InvalidGraph(
                 f"the output '{lacking[0]}' of the function {domain}.{name} is made by no node"
@@ -145,6 +164,27 @@ def check_functions(functions: Functions) -> None:
                 way = " -> ".join(f"{d}.{n}" for d, n, _ in [*above[above.index(called) :], called])
                 raise InvalidGraph(f"the model's functions call themselves: {way}")
             path.append((called, iter(calls[called])))
+    _check_expansion(calls)
+
+
+def _check_expansion(calls: Mapping[tuple[str, str, str], Sequence[tuple[str, str, str]]]) -> None:
+    """Look for functions that are a multitude of nodes: one that calls another twice, which calls another
+    twice, and so on. None calls itself.
+    """
+    nodes: dict[tuple[str, str, str], int] = {}
+    left = list(calls)
+    while left:
+        key = left[-1]
+        if waiting := [called for called in calls[key] if called in calls and called not in nodes]:
+            left.extend(dict.fromkeys(waiting))
+            continue
+        left.pop()
+        nodes[key] = len(calls[key]) + sum(nodes.get(called, 0) for called in calls[key])
+        if nodes[key] > MOST_NODES_OF_A_FUNCTION:
+            raise InvalidGraph(
+                f"the function {key[0]}.{key[1]} calls functions that call functions: {nodes[key]} nodes in "
+                f"all, where {MOST_NODES_OF_A_FUNCTION} are the most that are inlined"
+            )
 
 
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:

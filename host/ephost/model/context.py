@@ -36,7 +36,6 @@ from ephost.model.save import initializer_proto, model_proto, node_proto, value_
 _LOG = logging.getLogger("ephost.context")
 
 FILE_PATH = "ep.context_file_path"
-EMBED_MODE = "ep.context_embed_mode"
 EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"
 FAIL_ON_SUBOPTIMAL = "session.fail_on_suboptimal_compiled_model"
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
@@ -55,6 +54,7 @@ class ContextTarget:
     write: Callable[[bytes], Any] | None = None
     error_if_exists: bool = False
     error_if_nothing_compiled: bool = False
+    none_if_nothing_compiled: bool = False  # there is no compiled model then
     external_file: str | None = None  # for initializers of more than `external_threshold` bytes
     external_threshold: int = 0
     place: Placing | None = None
@@ -96,7 +96,12 @@ def target_of_options(config: Mapping[str, str], model_path: str | None) -> Cont
             "ep.context_enable is set, but there is no path for the compiled model: the model is from "
             f"memory, and {FILE_PATH} is not set"
         )
-    return ContextTarget(path, error_if_exists=True, external_file=config.get(EXTERNAL_INITIALIZERS) or None)
+    return ContextTarget(
+        path,
+        error_if_exists=True,
+        none_if_nothing_compiled=True,
+        external_file=config.get(EXTERNAL_INITIALIZERS) or None,
+    )
 
 
 # ---- what plugins hand over ----
@@ -183,11 +188,9 @@ def ask_compatibility(validate: Any, devices: Sequence[Any], info: str) -> OrtCo
 
 
 def _compatibility_info(ep: ExecutionProvider, native: NativeGraph, graph: Graph) -> str:
-    get = ep.member("GetCompiledModelCompatibilityInfo")
-    if get is None:
+    if ep.member("GetCompiledModelCompatibilityInfo") is None:
         return ""
-    found = get(ep.pointer, native.graphs[id(graph)][0])
-    return text(found) if found else ""
+    return text(ep.ask("GetCompiledModelCompatibilityInfo", native.graphs[id(graph)][0]))
 
 
 # ---- writing ----
@@ -201,7 +204,8 @@ def write_compiled_model(
     The file appears complete or not at all.
 
     Raises:
-        Fail: nothing was compiled although that was asked for, or the model is too large for protobuf.
+        Fail: nothing was compiled although that was asked for (where nodes went to an EP's Compile,
+            the partitioner has held it to its EPContext nodes), or the model is too large for protobuf.
         NotImplemented: a node is left that ONNX has no operator for, since an EP's kernel runs it in a layout
             of its own.
         OSError: a file cannot be written.
@@ -210,11 +214,14 @@ def write_compiled_model(
     compiled = [a for a in assignments if any(g.context is not None for g in a.groups)]
     if not compiled:
         complaint = (
-            "no node was compiled to an EPContext node: either no execution provider of the session claims "
-            "nodes to compile, or what it compiles cannot be stored, or is compiled already"
+            "Unable to compile any nodes to EPContext nodes: either no execution provider of the session "
+            "claims nodes to compile, or what it claims is compiled already"
         )
         if target.error_if_nothing_compiled:
             raise Fail(complaint)
+        if target.none_if_nothing_compiled:
+            _LOG.warning("%s; no compiled model is written", complaint)
+            return
         _LOG.warning("%s; the compiled model is the model itself", complaint)
     proto = writer.model()
     if compiled:

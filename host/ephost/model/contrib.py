@@ -18,6 +18,8 @@ _IN_ONNX = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 20}
 # Operators whose results have three dimensions where they come before an attention.
 _FLAT = frozenset({"Add", "BiasAdd", "FusedMatMul", "MatMul", "MatMulNBits", "Split"})
 
+_MOST_HEADS = 4096  # that are written out one by one
+
 # Gives a value's rank, or None.
 RankOf = Callable[[str], int | None]
 
@@ -64,12 +66,14 @@ class StandIns:
         wanted = [at for at, output in enumerate(node.output) if output and f"o{at}" in made]
         if not wanted:
             return node
-        self.functions.append(
-            onnx.parser.parse_function(
-                f'<domain: "{_STAND_INS}", opset_import: ["" : 18]> {name} ({inputs}) => '
-                f"({', '.join(f'o{at}' for at in wanted)}) {{ {body} }}"
-            )
+        text = (
+            f'<domain: "{_STAND_INS}", opset_import: ["" : 18]> {name} ({inputs}) => '
+            f"({', '.join(f'o{at}' for at in wanted)}) {{ {body} }}"
         )
+        try:
+            self.functions.append(onnx.parser.parse_function(text))
+        except onnx.parser.ParseError:  # an attribute of text that is none of its operator's
+            return node
         outputs = [node.output[at] for at in wanted]
         return onnx.helper.make_node(name, node.input, outputs, node.name, domain=_STAND_INS)
 
@@ -103,12 +107,14 @@ class _Call:
         return at < len(self.node.input) and bool(self.node.input[at])
 
     def number(self, name: str, otherwise: int = 0) -> int:
-        """An integer attribute."""
-        return int(self._attributes.get(name, otherwise))
+        """An integer attribute; `otherwise` where it is none or not there."""
+        found = self._attributes.get(name, otherwise)
+        return found if isinstance(found, int) else otherwise
 
     def numbers(self, name: str) -> list[int]:
         """An attribute of several integers; empty if it is not there."""
-        return [int(number) for number in self._attributes.get(name, [])]
+        found = self._attributes.get(name, [])
+        return [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
 
     def text(self, name: str, otherwise: str) -> str:
         """An attribute of text."""
@@ -117,6 +123,8 @@ class _Call:
 
     def rank(self, at: int) -> int | None:
         """Of an input: what is known, or what its producer suggests."""
+        if not self.has(at):
+            return None
         known = self._rank_of(self.node.input[at])
         return 3 if known is None and self._producers.get(self.node.input[at]) in _FLAT else known
 
@@ -226,6 +234,27 @@ def _multi_head(call: _Call) -> str:
     return body
 
 
+def _decoder_masked(call: _Call) -> str:
+    heads, new = call.number("num_heads"), ("i1", "i2")
+    if call.has(1) and call.rank(1) == 4:
+        return _multi_head(call)
+    body = ""
+    if not call.has(1):
+        body, new = "x, k, v = Split <axis = 2, num_outputs = 3> (i0) ", ("k", "v")
+    body += f"o0 = Identity ({new[1]}) "  # there is one query, and one new value
+    for output, past in ((1, 5), (2, 6)):
+        if call.has(past) and call.number("past_present_share_buffer"):
+            body += f"o{output} = Identity (i{past}) "
+            continue
+        body += _split_heads(new[output - 1], heads, f"n{output}")
+        body += (
+            f"o{output} = Concat <axis = 2> (i{past}, n{output}) "
+            if call.has(past)
+            else f"o{output} = Identity (n{output}) "
+        )
+    return body
+
+
 def _packed_attention(call: _Call) -> str:
     heads, past = call.number("num_heads"), 8 if call.node.op_type == "QAttention" else 4
     sizes = call.numbers("qkv_hidden_sizes")
@@ -271,6 +300,8 @@ def _quantized_lstm(call: _Call) -> str:
 
 def _group_query(call: _Call) -> str:
     heads, kv_heads = call.number("num_heads"), call.number("kv_num_heads")
+    if not (0 < heads <= _MOST_HEADS and 0 < kv_heads <= _MOST_HEADS):
+        return ""
     body, new = "o0 = Identity (i0) ", ("i1", "i2")
     if not call.has(1):
         parts = [f"p{at}" for at in range(heads + 2 * kv_heads)]
@@ -351,6 +382,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "FusedMatMul": _fused_product,
     "MatMulNBits": _n_bits,
     "MultiHeadAttention": _multi_head,
+    "DecoderMaskedMultiHeadAttention": _decoder_masked,
     "GroupQueryAttention": _group_query,
     "DequantizeLinear": lambda call: "o0 = CastLike (i0, i1)",
     "QuantizeLinear": _quantize,

@@ -31,38 +31,25 @@ def eliminate(graph: Graph, disabled: Collection[str] = ()) -> bool:
         graph: to change in place.
         disabled: onnxruntime's names of eliminations that are not wanted.
     """
-    gone: set[int] = set()
     for node in graph.nodes:
         source = passes_on(node)
         out = node.outputs[0] if node.outputs else None
         if source is None or out is None or (disabled and _RULES[node.op_type] in disabled):
             continue
-        if graph.values.get(source.name) is not source:
+        if not graph.owns(source):
             continue  # of an outer graph: nothing here can take its place
-        if not out.is_output:
-            moved = _can_rename(out)
-            if moved:
-                _read_instead(out, source)
-        else:
-            moved = _can_rename(source) and _make_instead(graph, source, out)
-        if moved:
-            gone.add(node.index)
-            for value in node.reads():
-                value.consumers = [c for c in value.consumers if c is not node]
-                if value is not source and value.initializer is not None:
-                    _drop_if_unread(graph, value)
-            if not out.is_output:
-                graph.values.pop(out.name, None)
-    if gone:
-        graph.nodes = [node for node in graph.nodes if node.index not in gone]
-    return bool(gone)
-
-
-def _drop_if_unread(graph: Graph, value: Value) -> None:
-    if value.consumers or value.is_input or value.is_output:
-        return
-    if graph.values.get(value.name) is value:
-        del graph.values[value.name]
+        if out.is_replaceable:
+            _read_instead(graph, out, source)
+        elif not _make_instead(graph, source, out):
+            continue
+        read = node.reads()
+        graph.drop(node)
+        for value in read:
+            if value is not source:
+                graph.remove_if_unread(value)
+    found = bool(graph.dropped)
+    graph.sweep()
+    return found
 
 
 def passes_on(node: Node) -> Value | None:
@@ -78,12 +65,12 @@ def passes_on(node: Node) -> Value | None:
     if node.op_type == "Expand":
         return node.inputs[0] if _same_static_type(node.inputs[0], node.outputs[0]) else None
     if node.op_type == "Transpose":
-        order = next((list(a.ints) for a in node.proto.attribute if a.name == "perm"), None)
+        order = node.attribute("perm")
         return node.inputs[0] if order is not None and order == list(range(len(order))) else None
     if node.op_type == "Dropout":
         if any(out is not None and (out.consumers or out.is_output) for out in node.outputs[1:]):
             return None
-        if any(a.name == "is_test" and a.i == 0 for a in node.proto.attribute) or node.since_version < 7:
+        if node.attribute("is_test", 1) == 0 or node.since_version < 7:
             return None
         training = node.inputs[2] if len(node.inputs) > 2 else None
         if training is None:
@@ -125,34 +112,19 @@ def _other_than_neutral(node: Node) -> Value | None:
     return None
 
 
-def _can_rename(value: Value) -> bool:
-    """Whether its readers can read another value instead: subgraphs know it by its name."""
-    return not any(value is implicit for c in value.consumers for implicit in c.implicit_inputs)
-
-
-def _read_instead(old: Value, new: Value) -> None:
-    for consumer in old.consumers:
-        for at, value in enumerate(consumer.inputs):
-            if value is old:
-                consumer.inputs[at] = new
-                consumer.proto.input[at] = new.name
-                new.consumers.append(consumer)
-    old.consumers = []
+def _read_instead(graph: Graph, old: Value, new: Value) -> None:
+    graph.read_instead(old, new)
     if new.type is None or (isinstance(new.type, TensorType) and new.type.dims is None):
         new.type = old.type or new.type
 
 
 def _make_instead(graph: Graph, source: Value, out: Value) -> bool:
-    """Let the source's producer make the graph's output itself, where nobody else reads the source."""
+    """Let the source's producer make a value that keeps its name, where nobody else reads the source."""
     producer = source.producer
-    if producer is None or source.is_output or source.initializer is not None or producer.ep_name:
+    if producer is None or source.initializer is not None or producer.ep_name or not source.is_replaceable:
         return False
     if producer.subgraphs or len(source.consumers) > 1:
         return False
-    at = source.producer_output
-    producer.outputs[at] = out
-    producer.proto.output[at] = out.name
-    out.producer, out.producer_output = producer, at
-    source.producer, source.producer_output = None, -1
-    graph.values.pop(source.name, None)
+    graph.set_output(producer, source.producer_output, out)
+    graph.remove_value(source)
     return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
@@ -16,13 +17,16 @@ import numpy as np
 import onnx
 
 from ephost.model.eliminate import eliminate
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
-from ephost.model.infer import infer
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs
+from ephost.model.infer import infer_again
 from ephost.model.inline import inline_decided_ifs
-from ephost.model.rewrite import CAST_CHAINS, Rewriter
+from ephost.model.rules import rewrite
+from ephost.model.rules.shapes import CAST_CHAINS
 
 _LOG = logging.getLogger("ephost.fold")
 _LARGE = 1 << 30  # bytes above which a result is left to be computed in the run
+_GROWTH = 1 << 30  # bytes by which all results may be more than what they are made of
+_SECONDS = 30.0  # after which the rest is left to the runs: a model is to open
 # In an EP device's metadata, "1": the EP multiplies by transposed matrices as well, so that a large constant
 # need not be there both ways. Any plugin may say so; see docs/write-your-own-ep.md.
 TAKES_TRANSPOSED = "takes_transposed_weights"
@@ -39,6 +43,7 @@ _KEPT = {
     "DequantizeLinear",
     "DynamicQuantizeLinear",
 }
+_Constant = tuple[np.ndarray, int]  # data and element type
 # Operators of ONNX whose output's shape depends on the data of an input of floats.
 _SHAPED_BY_FLOATS = {"Resize", "Upsample", "Range"}
 
@@ -49,7 +54,7 @@ def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: 
 
     Args:
         model: to change in place.
-        disabled: what is not wanted, by onnxruntime's names: those of :mod:`ephost.model.rewrite` and
+        disabled: what is not wanted, by onnxruntime's names: those of :mod:`ephost.model.rules` and
             :mod:`ephost.model.eliminate`, and ``ConstantFolding``.
         leave_transposed: do not transpose large matrices in memory that a MatMul alone reads: see
             :data:`TAKES_TRANSPOSED`.
@@ -58,7 +63,7 @@ def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: 
         informs = "ConstantFolding" not in disabled and fold(model, leave_transposed=leave_transposed)
         decided = inline_decided_ifs(model)
         if informs or decided:
-            infer(model)
+            infer_again(model)
         graphs = list(all_graphs(model.graph))
         for graph in graphs:
             eliminate(graph, disabled)
@@ -66,13 +71,13 @@ def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: 
             continue
         informs = False
         for graph in graphs:
-            rewriter = Rewriter(model, graph, disabled)
-            if rewriter.run():
+            changed, shapes_known = rewrite(model, graph, disabled)
+            if changed:
                 eliminate(graph, disabled)
-            informs = informs or rewriter.informs
+            informs = informs or shapes_known
         if not informs:
             return
-        infer(model)
+        infer_again(model)
 
 
 def unwanted(config: Mapping[str, str], names: Collection[str] = ()) -> set[str]:
@@ -91,29 +96,70 @@ def unwanted(config: Mapping[str, str], names: Collection[str] = ()) -> set[str]
 def fold(model: Model, *, leave_transposed: bool = False) -> bool:
     """Replace what can be computed now by initializers; returns whether more types may follow from that."""
     graph = model.graph
-    kept: list[Node] = []
-    folded = False
     informs = False
+    budget = _Budget(graph)
     for node in graph.nodes:
         types = [value and value.type for value in node.outputs]
-        if _fold_shape(node) or (
-            _is_foldable(node)
+        made = _known_shape(node)
+        if (
+            made is None
+            and _is_foldable(node)
             and not (leave_transposed and _is_left_to_a_product(node))
-            and (_fold_constant_of_shape(node) or _evaluate(model, node))
+            and budget.is_left(node)
         ):
-            folded = True
-            informs = informs or any(
-                v and _informs(v, v.type != t) for v, t in zip(node.outputs, types, strict=True)
-            )
-            for value in node.inputs:
-                if value is not None and node in value.consumers:
-                    value.consumers.remove(node)
-        else:
-            kept.append(node)
-    if folded:
-        graph.nodes = kept
+            made = _filled(node) or _evaluated(model, node)
+        if made is None:
+            continue
+        for value, constant in zip(node.outputs, made, strict=True):
+            if value is not None and constant is not None:
+                graph.make_constant(value, *constant)
+        graph.drop(node)
+        budget.spend(node)
+        informs = informs or any(
+            v and _informs(v, v.type != t) for v, t in zip(node.outputs, types, strict=True)
+        )
+    if graph.dropped:
+        graph.sweep()
         drop_unused_initializers(graph)
     return informs
+
+
+class _Budget:
+    """How much folding may still add to a model, in bytes and time: a few nodes can ask for any amount."""
+
+    def __init__(self, graph: Graph) -> None:
+        held = sum(v.initializer.nbytes for v in graph.values.values() if v.initializer is not None)
+        self._bytes = held + _GROWTH  # weights may double: a Cast of all of them from 16 bits to 32
+        self._end = time.monotonic() + _SECONDS
+
+    def is_left(self, node: Node) -> bool:
+        if self._bytes <= 0 or time.monotonic() > self._end or _result_bytes(node) > _LARGE:
+            _LOG.warning("node %s, of constants, is not folded: too large, or it takes too long", node.label)
+            return False
+        return True
+
+    def spend(self, node: Node) -> None:
+        made = [value.initializer for value in node.outputs if value is not None]
+        self._bytes -= sum(array.nbytes for array in made if array is not None)
+
+
+def _result_bytes(node: Node) -> float:
+    """The least that a node's output takes, of nodes whose inputs say how large it is; 0 for others."""
+    data = [value.initializer if value is not None else None for value in node.inputs]
+    by = data[0 if node.op_type in ("ConstantOfShape", "Range") else 1 if len(data) > 1 else 0]
+    if node.domain or by is None or node.op_type not in _SIZED or by.dtype.kind not in "iuf":
+        return 0
+    with np.errstate(all="ignore"):
+        if node.op_type == "Range":
+            first, limit, step = (float(a) if a is not None and a.size == 1 else 1.0 for a in data[:3])
+            return abs((limit - first) / step) * 4 if step else math.inf
+        numbers = float(np.prod(np.abs(by.astype(np.float64))))
+    held = data[0]
+    size = held.size if held is not None and node.op_type in ("Tile", "OneHot") else 1
+    return numbers * size
+
+
+_SIZED = {"ConstantOfShape", "Expand", "OneHot", "Range", "Tile"}
 
 
 def _informs(constant: Value, retyped: bool) -> bool:
@@ -131,29 +177,18 @@ def _informs(constant: Value, retyped: bool) -> bool:
     return False
 
 
-def _replace(node: Node, index: int, array: np.ndarray, element_type: int) -> None:
-    value = node.outputs[index]
-    if value is None:
-        return
-    value.producer, value.producer_output = None, -1
-    value.initializer = array
-    value.is_constant = True
-    value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
-
-
-def _fold_shape(node: Node) -> bool:
-    if node.domain or node.op_type != "Shape" or len(node.outputs) != 1:
-        return False
+def _known_shape(node: Node) -> list[_Constant | None] | None:
+    """What Shape makes of a tensor whose shape is known."""
+    if node.domain or node.op_type != "Shape" or len(node.outputs) != 1 or node.ep_name:
+        return None
     source, out = node.inputs[0], node.outputs[0]
     if source is None or out is None or out.is_output or not isinstance(source.type, TensorType):
-        return False
+        return None
     dims = source.type.static_dims
     if dims is None or (source.is_input and source.initializer is not None):
-        return False
-    limits = {a.name: a.i for a in node.proto.attribute}
-    array = np.asarray(dims[limits.get("start", 0) : limits.get("end", len(dims))], dtype=np.int64)
-    _replace(node, 0, array, 7)
-    return True
+        return None
+    array = np.asarray(dims[node.attribute("start", 0) : node.attribute("end", len(dims))], dtype=np.int64)
+    return [(array, int(onnx.TensorProto.INT64))]
 
 
 def _is_left_to_a_product(node: Node) -> bool:
@@ -169,33 +204,34 @@ def _is_left_to_a_product(node: Node) -> bool:
         and data.ndim == 2
         and data.dtype == np.float32
         and data.nbytes >= _WORTH_LEAVING
-        and any(list(attribute.ints) == [1, 0] for attribute in node.proto.attribute)
+        and node.attribute("perm") == [1, 0]
         and len(readers) == 1
         and (readers[0].domain, readers[0].op_type) == ("", "MatMul")
         and readers[0].inputs[1] is node.outputs[0]
     )
 
 
-def _fold_constant_of_shape(node: Node) -> bool:
-    """A short way for models whose weights are all made so; False where it does not lead to the end."""
+def _filled(node: Node) -> list[_Constant | None] | None:
+    """What ConstantOfShape makes, on a short way for models whose weights are all made so; None where it does
+    not lead to the end.
+    """
     if node.domain or node.op_type != "ConstantOfShape" or len(node.inputs) != 1 or len(node.outputs) != 1:
-        return False
+        return None
     shape = node.inputs[0].initializer if node.inputs[0] is not None else None
     if shape is None or shape.dtype != np.int64 or shape.ndim != 1 or (shape < 0).any():
-        return False
+        return None
     fill, element_type = np.zeros((), np.float32), int(onnx.TensorProto.FLOAT)
-    for attribute in node.proto.attribute:
-        if attribute.name == "value":
-            element_type = attribute.t.data_type
-            found = _only_element(attribute.t.SerializeToString())
-            if found is None:
-                return False
-            fill = found
+    tensor = node.attribute("value")
+    if tensor is not None:
+        element_type = tensor.data_type
+        found = _only_element(tensor.SerializeToString())
+        if found is None:
+            return None
+        fill = found
     dims = shape.tolist()
     if math.prod(dims) * fill.itemsize > _LARGE:
-        return False
-    _replace(node, 0, np.full(dims, fill, fill.dtype), element_type)
-    return True
+        return None
+    return [(np.full(dims, fill, fill.dtype), element_type)]
 
 
 @lru_cache(maxsize=64)
@@ -209,7 +245,7 @@ def _only_element(tensor: bytes) -> np.ndarray | None:
 
 
 def _is_foldable(node: Node) -> bool:
-    if node.subgraphs or node.op_type in _KEPT or not node.inputs:
+    if node.subgraphs or node.op_type in _KEPT or not node.inputs or node.ep_name:
         return False
     for value in node.inputs:
         if value is not None and not (value.is_constant and value.initializer is not None):
@@ -225,7 +261,8 @@ def _is_foldable(node: Node) -> bool:
     return True
 
 
-def _evaluate(model: Model, node: Node) -> bool:
+def _evaluated(model: Model, node: Node) -> list[_Constant | None] | None:
+    """What the reference operators make of a node's constants."""
     from ephost.reference import create_kernel
 
     try:
@@ -233,20 +270,20 @@ def _evaluate(model: Model, node: Node) -> bool:
         results = kernel([None if v is None else v.initializer for v in node.inputs])
     except Exception as error:  # whatever is wrong shows again, with its place, when the node runs
         _LOG.debug("node %s is not folded: %s", node.label, error)
-        return False
-    arrays = results[: len(node.outputs)]
-    for value, array in zip(node.outputs, arrays, strict=True):
-        if value is not None and (not isinstance(array, np.ndarray) or array.nbytes > _LARGE):
-            return False
-    for index, array in enumerate(arrays):
-        value = node.outputs[index]
-        if value is not None and isinstance(value.type, TensorType) and isinstance(array, np.ndarray):
-            _replace(node, index, np.ascontiguousarray(array).reshape(array.shape), value.type.element_type)
-    return True
+        return None
+    made: list[_Constant | None] = []
+    for value, array in zip(node.outputs, results[: len(node.outputs)], strict=True):
+        if value is None:
+            made.append(None)
+            continue
+        if not isinstance(array, np.ndarray) or array.nbytes > _LARGE:
+            return None
+        assert isinstance(value.type, TensorType)
+        made.append((np.ascontiguousarray(array).reshape(array.shape), value.type.element_type))
+    return made
 
 
 def drop_unused_initializers(graph: Graph) -> None:
     """Forget the data that nobody reads any more."""
-    for name, value in list(graph.values.items()):
-        if value.initializer is not None and not (value.consumers or value.is_output or value.is_input):
-            del graph.values[name]
+    for value in list(graph.values.values()):
+        graph.remove_if_unread(value)

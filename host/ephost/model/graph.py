@@ -8,20 +8,21 @@ be most of the time in which a small session has to open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
+from ephost.onnx_schema import onnx_schema
 
 if TYPE_CHECKING:
-    from ephost.model.custom_ops import CustomOp, CustomOps
+    from ephost.model.custom_op import CustomOp
 
 NHWC_DOMAIN = "com.ms.internal.nhwc"  # of operators that were made channels last
 
@@ -69,6 +70,12 @@ def tensor_bytes(kind: Any) -> int | None:
     return math.prod(dims) * dtype.itemsize
 
 
+def is_of_numbers(value: Value | None) -> bool:
+    """Whether it is a tensor of numbers. Nothing else can be in a device's memory."""
+    kind = None if value is None else value.type
+    return isinstance(kind, TensorType) and kind.element_type != onnx.TensorProto.STRING
+
+
 @dataclass(slots=True, eq=False)
 class External:
     """The file in which an initializer's data lies; ``nbytes`` is that of the elements."""
@@ -93,10 +100,34 @@ class Value:
     is_input: bool = False
     is_output: bool = False
     is_constant: bool = False  # an initializer that no caller can replace
+    is_disputed: bool = (
+        False  # the model declares another shape than inference finds: some of it stays unknown
+    )
+    is_listed: bool = False  # the model says its type (value_info), and so does what is written of it
     awaits_producer: bool = False  # while a call of a function is replaced by the function's body
 
     def __repr__(self) -> str:
         return f"Value({self.name!r}, {self.type})"
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether its readers may read another value instead. Callers know an output by its name, subgraphs
+        what they capture, and EPs what the nodes read that they have claimed.
+        """
+        return not self.is_output and not any(
+            node.ep_name or any(self is captured for captured in node.implicit_inputs)
+            for node in self.consumers
+        )
+
+
+class CustomOperators(Protocol):
+    """What the plugins and libraries of a session bring of operators."""
+
+    def attach_node(self, model: Model, node: Node) -> None:
+        """Give a node its operator, if it is one of these."""
+
+    def infer(self, model: Model) -> bool:
+        """Find types of what these make; whether there were any."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +135,7 @@ class Node:
     """One operator of a graph. ``index`` is its id for plugins, unique within the session."""
 
     index: int
-    proto: onnx.NodeProto
+    message: onnx.NodeProto  # as it was read; names are those of its values when :attr:`proto` gives it
     op_type: str
     domain: str  # "" for ai.onnx
     name: str
@@ -117,9 +148,29 @@ class Node:
     from_layout: bool = False  # it was put there to make an operator channels last
     left_to_host: bool = False  # nobody claimed it while it was on offer
     custom: CustomOp | None = None  # the operator, when a plugin or a library brought it
+    is_edited: bool = False  # its message says something else than it does
 
     def __repr__(self) -> str:
         return f"Node({self.index}, {self.label})"
+
+    @property
+    def proto(self) -> onnx.NodeProto:
+        """The node as ONNX's message. Attributes are kept there; all else is the node's own."""
+        message = self.message
+        if self.is_edited:
+            del message.input[:], message.output[:]
+            message.input.extend("" if value is None else value.name for value in self.inputs)
+            message.output.extend("" if value is None else value.name for value in self.outputs)
+            message.name, message.op_type, message.domain = self.name, self.op_type, self.domain
+            self.is_edited = False
+        return message
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute's value, as :func:`onnx.helper.get_attribute_value` gives it."""
+        for attribute in self.message.attribute:
+            if attribute.name == name:
+                return onnx.helper.get_attribute_value(attribute)
+        return default
 
     @property
     def label(self) -> str:
@@ -135,6 +186,13 @@ class Node:
         """Every value that it needs, those of its subgraphs included."""
         return [value for value in self.inputs if value is not None] + self.implicit_inputs
 
+    @property
+    def has_claims(self) -> bool:
+        """Whether an EP has claimed it, or a node of its subgraphs."""
+        return bool(self.ep_name) or any(
+            node.has_claims for graph in self.subgraphs.values() for node in graph.nodes
+        )
+
 
 @dataclass(slots=True, eq=False)
 class Graph:
@@ -146,11 +204,170 @@ class Graph:
     outputs: list[Value]
     values: dict[str, Value]
     parent: Node | None = None
+    dropped: set[int] = field(
+        default_factory=set
+    )  # indices of nodes that have gone, but are still in the list
+    names_made: int = 0
 
     @property
     def initializers(self) -> list[Value]:
         """Its values with data, constant or not."""
         return [value for value in self.values.values() if value.initializer is not None]
+
+    def owns(self, value: Value | None) -> bool:
+        """Whether the value is this graph's, and not one of a graph around it or one that has gone."""
+        return value is not None and self.values.get(value.name) is value
+
+    # ---- editing: nothing else changes nodes and the links between nodes and values ----
+
+    def new_value(self, like: str, kind: TensorType | onnx.TypeProto | None = None) -> Value:
+        """A value of its own, named after another one."""
+        name = like
+        while name in self.values:
+            self.names_made += 1
+            name = f"{like}_{self.names_made}"
+        value = self.values[name] = Value(name, kind)
+        return value
+
+    def new_constant(self, like: str, array: np.ndarray, element_type: int) -> Value:
+        """A constant of its own, named after another value."""
+        kind = tensor_type(element_type, tuple(int(d) for d in array.shape))
+        value = self.new_value(like, kind)
+        value.initializer = np.ascontiguousarray(array).reshape(array.shape)
+        value.is_constant = True
+        return value
+
+    def make_constant(self, value: Value, array: np.ndarray, element_type: int) -> None:
+        """Let a value be a constant instead of what a node makes."""
+        value.producer, value.producer_output = None, -1
+        value.initializer = array
+        value.is_constant = True
+        value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
+
+    def attach(self, node: Node) -> None:
+        """Link a node to the values of this graph that it reads, and to those that it makes."""
+        for value in node.reads():
+            if self.owns(value):
+                value.consumers.append(node)
+        for at, out in enumerate(node.outputs):
+            if out is not None:
+                out.producer, out.producer_output = node, at
+
+    def detach(self, node: Node, *, awaiting: bool = False) -> None:
+        """Unlink a node from its values; ``awaiting``: another one is going to make its outputs."""
+        for value in node.reads():
+            if node in value.consumers:
+                value.consumers = [consumer for consumer in value.consumers if consumer is not node]
+        for out in node.outputs:
+            if out is not None and out.producer is node:
+                out.producer, out.producer_output, out.awaits_producer = None, -1, awaiting
+
+    def append(self, node: Node) -> None:
+        """Add a node at the end: :meth:`sort` finds its place."""
+        self.attach(node)
+        self.nodes.append(node)
+
+    def set_inputs(self, node: Node, values: Sequence[Value | None]) -> None:
+        """Let a node read these instead of what it reads."""
+        for value in node.inputs:
+            if value is not None and node in value.consumers:
+                value.consumers.remove(node)
+        node.inputs = list(values)
+        node.is_edited = True
+        for value in values:
+            if value is not None and self.owns(value):
+                value.consumers.append(node)
+
+    def set_input(self, node: Node, at: int, value: Value) -> None:
+        """Let a node read a value in one place instead of what it reads there."""
+        before = node.inputs[at]
+        if before is not None and node in before.consumers:
+            before.consumers.remove(node)
+        node.inputs[at] = value
+        node.is_edited = True
+        if self.owns(value):
+            value.consumers.append(node)
+
+    def set_output(self, node: Node, at: int, value: Value) -> None:
+        """Let a node make a value in the place of the one that it makes, which nobody makes from then on."""
+        before = node.outputs[at]
+        if before is not None and before.producer is node:
+            before.producer, before.producer_output = None, -1
+        node.outputs[at] = value
+        node.is_edited = True
+        value.producer, value.producer_output = node, at
+
+    def read_instead(self, old: Value, new: Value) -> None:
+        """Let the readers of one value read another one; see :attr:`Value.is_replaceable`."""
+        for reader in dict.fromkeys(old.consumers):
+            for at, value in enumerate(reader.inputs):
+                if value is old:
+                    self.set_input(reader, at, new)
+
+    def set_operator(self, node: Node, op_type: str, domain: str, version: int) -> None:
+        """Make a node one of another operator; inputs, outputs and attributes stay."""
+        node.op_type, node.domain, node.since_version = op_type, domain, version
+        node.is_edited = True
+
+    def rename_node(self, node: Node, name: str) -> None:
+        """Give a node another name."""
+        node.name = name
+        node.is_edited = True
+
+    def set_attributes(self, node: Node, attributes: Iterable[onnx.AttributeProto]) -> None:
+        """Give a node these attributes and no others."""
+        kept = list(attributes)
+        del node.message.attribute[:]
+        node.message.attribute.extend(kept)
+
+    def set_attribute(self, node: Node, name: str, value: Any) -> None:
+        """Give a node an attribute another value; None: take it away."""
+        kept = [a for a in node.message.attribute if a.name != name]
+        if value is not None:
+            kept.append(onnx.helper.make_attribute(name, value))
+        self.set_attributes(node, kept)
+
+    def drop(self, node: Node) -> None:
+        """Take a node out, with the values that only it made; :meth:`sweep` takes it off the list."""
+        self.dropped.add(node.index)
+        self.detach(node)
+        for out in node.outputs:
+            if out is not None and out.producer is None and not (out.consumers or out.is_output):
+                self.remove_value(out)
+
+    def sweep(self) -> None:
+        """Take dropped nodes off the list, all at once."""
+        if self.dropped:
+            self.nodes = [node for node in self.nodes if node.index not in self.dropped]
+            self.dropped = set()
+
+    def remove_value(self, value: Value) -> None:
+        """Forget a value that nobody reads or makes."""
+        if self.owns(value):
+            del self.values[value.name]
+
+    def remove_if_unread(self, value: Value) -> bool:
+        """Forget a constant when nobody reads it any more."""
+        if value.initializer is None or value.consumers or value.is_input or value.is_output:
+            return False
+        self.remove_value(value)
+        return True
+
+    def restore_value(self, value: Value) -> None:
+        """Take back a value that was forgotten."""
+        self.values[value.name] = value
+
+    def substitute(self, old: Collection[int], new: Sequence[Node], *, at_first: bool = True) -> None:
+        """Put nodes in the place of others, by index, of which the first or the last says where; in order."""
+        places = [at for at, node in enumerate(self.nodes) if node.index in old]
+        at = places[0] if at_first else places[-1]
+        before = [node for node in self.nodes[:at] if node.index not in old]
+        behind = [node for node in self.nodes[at:] if node.index not in old]
+        self.nodes = topological_order([*before, *new, *behind])
+
+    def sort(self) -> None:
+        """Bring the nodes into topological order."""
+        self.nodes = topological_order(self.nodes)
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +381,8 @@ class Model:
     path: str | None  # absolute; None for a model from memory
     metadata: Metadata
     next_index: int = 0
-    custom_ops: CustomOps | None = None  # once it is known who the session's plugins are
+    custom_ops: CustomOperators | None = None  # once it is known who the session's plugins are
+    sparse_outputs: frozenset[str] = frozenset()  # that callers get as sparse tensors; here they are dense
 
     def new_index(self) -> int:
         """An id for a new node."""
@@ -186,16 +404,22 @@ class Metadata:
     custom: dict[str, str]
 
 
-@cache
-def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The operator's schema at an opset version, or None when onnx knows no such operator.
+def permutation_of(node: Node) -> list[int] | None:
+    """The permutation of a Transpose; None where it is not known."""
+    given = node.attribute("perm")
+    if given is not None:
+        return list(given)
+    kind = node.inputs[0].type if node.inputs[0] is not None else None
+    return (
+        list(range(len(kind.dims)))[::-1] if isinstance(kind, TensorType) and kind.dims is not None else None
+    )
 
-    What is channels last has the schema of ONNX's operator, but for the shapes.
+
+def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    """What onnx knows of the operator of a node. What is channels last has that of ONNX's operator, but for
+    the shapes.
     """
-    try:
-        return onnx.defs.get_schema(op_type, opset, "" if domain == NHWC_DOMAIN else domain)
-    except onnx.defs.SchemaError:
-        return None
+    return onnx_schema(op_type, "" if domain == NHWC_DOMAIN else domain, opset)
 
 
 @cache
@@ -265,6 +489,25 @@ def _cycle(stuck: list[Node]) -> list[Node]:
             return path[seen[id(producer)] :][::-1]
         seen[id(producer)] = len(path)
         path.append(producer)
+
+
+@cache
+def type_proto(element_type: int, dims: tuple[Dim, ...] | None) -> onnx.TypeProto:
+    """A tensor's TypeProto."""
+    return onnx.helper.make_tensor_type_proto(element_type, dims)
+
+
+def captured_values(graph: Graph) -> list[Value]:
+    """The values of outer graphs that a subgraph, or one nested in it, reads."""
+    found: dict[int, Value] = {}
+    for node in graph.nodes:
+        for value in node.reads():
+            if graph.values.get(value.name) is not value:
+                found.setdefault(id(value), value)
+    for value in graph.outputs:
+        if graph.values.get(value.name) is not value:
+            found.setdefault(id(value), value)
+    return list(found.values())
 
 
 def all_graphs(graph: Graph) -> Iterator[Graph]:

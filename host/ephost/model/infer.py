@@ -1,5 +1,9 @@
 """Stage 2: types and shapes of every value, by onnx's shape inference with data propagation.
 
+What a model declares of its values may be wrong. What follows from inputs and operators is found first, and
+where the two contradict each other a dimension stays unknown, as in onnxruntime. onnx's inference alone would
+go by what is declared.
+
 Large weights stay out of it: they go in as inputs of known shape, since inference copies the whole model
 several times.
 """
@@ -7,6 +11,7 @@ several times.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,23 +20,123 @@ import onnx
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
 from ephost.model.contrib import DOMAIN, StandIns, is_contrib
-from ephost.model.graph import Graph, Model, TensorType, Value, tensor_type
-from ephost.model.load import type_proto, value_type
+from ephost.model.graph import Graph, Model, TensorType, Value, all_graphs, tensor_type, type_proto
+from ephost.model.load import value_type
+from ephost.model.propagation import is_bounded
 
 # Elements up to which a constant's value may matter to inference: shapes, axes, pads, ...; scales of Resize.
 _SMALL_INTEGERS = 1024
 _SMALL_OTHERS = 16
+_ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
+Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 
 
 def infer(model: Model) -> None:
-    """Fill in the types that are not known yet, subgraphs included."""
+    """Find the types of all values of a model that was just loaded, subgraphs included.
+
+    Raises:
+        InvalidGraph: an operator makes another element type than the model declares.
+    """
+    declared = [
+        (value, value.type)
+        for graph in all_graphs(model.graph)
+        for value in graph.values.values()
+        if value.producer is not None and value.type is not None
+    ]
+    if declared:
+        for value, _ in declared:
+            value.type = None
+        _infer(model, declared=False)
+        more = False
+        for value, kind in declared:
+            found = value.type
+            value.type = _agreed(value, kind, found)
+            is_read = bool(value.consumers) or model.graph.values.get(value.name) is not value
+            more = more or (is_read and value.type is not found and _tells_more(value.type, found))
+        if not more:
+            _infer_custom(model)
+            return
+    infer_again(model)
+
+
+def infer_again(model: Model) -> None:
+    """Fill in the types that are not known yet, after the graph was changed."""
     _infer(model)
+    _infer_custom(model)
+
+
+def _infer_custom(model: Model) -> None:
     # What custom operators make is for their own functions to say, and what follows from it for onnx again.
     while model.custom_ops and model.custom_ops.infer(model):
         _infer(model)
 
 
-def _infer(model: Model) -> None:
+def _agreed(value: Value, declared: Any, found: Any) -> Any:
+    """What is left of a value's declared type where inference has found another."""
+    if not isinstance(declared, TensorType) or not isinstance(found, TensorType):
+        return merge(declared, found) if found is not None else declared
+    if declared.element_type and found.element_type and declared.element_type != found.element_type:
+        assert value.producer is not None
+        if not value.producer.domain:
+            raise InvalidGraph(
+                f"the output '{value.name}' of node {value.producer.label} is declared as {declared}, but "
+                f"its operator makes {found}"
+            )
+        return declared
+    known, seen = declared.dims, found.dims
+    if known is None or seen is None:
+        return merge(declared, found)
+    if len(known) != len(seen):
+        value.is_disputed = True
+        return tensor_type(found.element_type or declared.element_type, None)
+    at_odds = [isinstance(k, int) and isinstance(s, int) and k != s for k, s in zip(known, seen, strict=True)]
+    if not any(at_odds):
+        return merge(declared, found)
+    value.is_disputed = True
+    dims = tuple(
+        None if odd else k if isinstance(k, int) or not isinstance(s, int) else s
+        for odd, k, s in zip(at_odds, known, seen, strict=True)
+    )
+    return tensor_type(found.element_type or declared.element_type, dims)
+
+
+def _tells_more(known: Any, found: Any) -> bool:
+    """Whether inference may go further from one type than from another."""
+    if not isinstance(known, TensorType) or not isinstance(found, TensorType):
+        return found is None
+    if known.dims is None or found.dims is None:
+        return known.dims is not None
+    return any(
+        isinstance(k, int) and not isinstance(f, int) for k, f in zip(known.dims, found.dims, strict=True)
+    )
+
+
+def _name_all_outputs(nodes: Iterable[onnx.NodeProto], functions: Functions) -> None:
+    """Write out the outputs that calls of functions leave out: onnx fails over them."""
+    for node in nodes:
+        function = functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
+        if function is not None:
+            node.output.extend([""] * (len(function.output) - len(node.output)))
+
+
+def _is_undisputed(graph: Graph) -> bool:
+    return not any(value.is_disputed for part in all_graphs(graph) for value in part.values.values())
+
+
+def _forget_declared(graph: onnx.GraphProto) -> None:
+    """Take out what a body declares of the values that its nodes make."""
+    del graph.value_info[:]
+    made = {name for node in graph.node for name in node.output}
+    for output in graph.output:
+        if output.name in made:
+            output.ClearField("type")
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _forget_declared(attribute.g)
+
+
+def _infer(model: Model, declared: bool = True) -> None:
     graph = model.graph
     if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
         return
@@ -52,6 +157,14 @@ def _infer(model: Model) -> None:
         for domain in sorted({function.domain for function in stand_ins.functions}):
             proto.opset_import.add(domain=domain, version=1)
     target.node.extend(nodes)
+    _hide_axes(graph, target.node)
+    if model.functions:
+        _name_all_outputs(target.node, model.functions)
+    if any(node.subgraphs for node in graph.nodes) and not (declared and _is_undisputed(graph)):
+        for proto_node in target.node:
+            for attribute in proto_node.attribute:
+                if attribute.HasField("g"):
+                    _forget_declared(attribute.g)
     for value in graph.values.values():
         if value.initializer is not None and value.is_constant and _may_matter(value.initializer):
             target.initializer.append(_small_tensor(value))
@@ -62,13 +175,36 @@ def _infer(model: Model) -> None:
     target.output.extend(_value_info(value) for value in graph.outputs)
     try:
         inferred = onnx.shape_inference.infer_shapes(
-            proto, check_type=False, strict_mode=False, data_prop=True
+            proto, check_type=False, strict_mode=False, data_prop=is_bounded(model)
         )
     except onnx.shape_inference.InferenceError as error:
         raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
     _take(graph, inferred.graph)
+
+
+def _hide_axes(graph: Graph, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Leave means and factors of normalisations out where the axis may lie outside of the input: onnx's
+    inference writes beyond its list then.
+
+    Raises:
+        InvalidGraph: it does lie outside.
+    """
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _hide_axes(graph, attribute.g.node)
+            if attribute.name != "axis" or node.op_type != "LayerNormalization" or attribute.i == -1:
+                continue
+            rank = _rank_of(graph, node.input[0]) if node.input else None
+            if rank is not None and not -rank <= attribute.i < rank:
+                raise InvalidGraph(
+                    f"the axis {attribute.i} of node '{node.name}' ({node.op_type}) is not one of the {rank} "
+                    "of its input"
+                )
+            if rank is None:
+                del node.output[1:]
 
 
 def _rank_of(graph: Graph, name: str) -> int | None:
@@ -122,9 +258,14 @@ def _take(graph: Graph, proto: onnx.GraphProto) -> None:
     for infos in (proto.value_info, proto.output):
         for info in infos:
             value = graph.values.get(info.name)
-            if value is None or value.initializer is not None:
+            if value is None or value.initializer is not None or value.is_disputed:
                 continue
             found = value_type(info.type)
+            if isinstance(found, TensorType) and found.element_type not in _ELEMENT_TYPES:
+                by = f"node {value.producer.label} makes" if value.producer is not None else "the model has"
+                raise InvalidGraph(
+                    f"{by} '{info.name}' of the element type {found.element_type}: there is none"
+                )
             if found is not None:
                 value.type = merge(value.type, found)
     with_bodies = [node for node in graph.nodes if node.subgraphs]

@@ -22,9 +22,9 @@ from ephost.model.graph import (
     all_graphs,
     schema_of,
     since_version,
-    topological_order,
+    type_proto,
 )
-from ephost.model.load import Linker, type_proto
+from ephost.model.load import Linker
 
 _DEPTH = 32  # calls in calls
 # Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what
@@ -113,28 +113,21 @@ def restore(call: Call) -> bool:
             # Equal nodes may have become one, which others read too.
             if made is not None and id(made) not in kept and _is_read_outside(made, own):
                 return False
-    first = min(at for at, n in enumerate(graph.nodes) if n.index in own)
     read: list[Value] = []
     for inner in body:
-        for value in inner.reads():
-            value.consumers = [c for c in value.consumers if c.index not in own]
-            read.append(value)
+        graph.detach(inner)
+        read.extend(inner.reads())
         for made in inner.outputs:
             if made is not None and id(made) not in kept:
-                graph.values.pop(made.name, None)
+                graph.remove_value(made)
     for value in node.reads():
         if not _is_outer(graph, value):
-            graph.values[value.name] = value  # a constant that only calls read has gone in the meantime
-            value.consumers.append(node)
+            graph.restore_value(value)  # a constant that only calls read has gone in the meantime
+    graph.attach(node)
     for value in read:
-        if value.initializer is not None and not (value.consumers or value.is_input or value.is_output):
-            graph.values.pop(value.name, None)  # a constant of the body's own
-    for at, out in enumerate(node.outputs):
-        if out is not None:
-            out.producer, out.producer_output = node, at
-    remaining = [n for n in graph.nodes if n.index not in own]
-    remaining.insert(first, node)
-    graph.nodes = topological_order(remaining)
+        if graph.owns(value):
+            graph.remove_if_unread(value)  # a constant of the body's own
+    graph.substitute(own, [node])
     return True
 
 
@@ -198,9 +191,12 @@ def _context_function(model: Model, node: Node, schema: Any) -> onnx.FunctionPro
             types.append(value.type.SerializeToString())
         else:
             return None
-    text = schema.get_context_dependent_function_with_opset_version(
-        max(versions), node.proto.SerializeToString(), types
-    )
+    try:
+        text = schema.get_context_dependent_function_with_opset_version(
+            max(versions), node.proto.SerializeToString(), types
+        )
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise InvalidGraph(f"the function of node {node.label} cannot be written out: {error}") from error
     return onnx.FunctionProto.FromString(text) if text else None
 
 
@@ -257,21 +253,16 @@ def _splice(
     model: Model, graph: Graph, node: Node, protos: Sequence[onnx.NodeProto], where: str
 ) -> list[Node]:
     """Put nodes in the place of one, whose outputs they make; returns them."""
-    for value in node.reads():
-        value.consumers = [c for c in value.consumers if c is not node]
-    for out in node.outputs:
-        if out is not None:
-            out.producer, out.producer_output, out.awaits_producer = None, -1, True
+    graph.detach(node, awaiting=True)
     outer = {value.name: value for value in node.reads() if graph.values.get(value.name) is not value}
-    made = Linker(model, "").nodes(protos, graph.values, outer, where)
-    at = graph.nodes.index(node)
-    graph.nodes = topological_order([*graph.nodes[:at], *made, *graph.nodes[at + 1 :]])
+    made = Linker(model, ()).nodes(protos, graph.values, outer, where)
+    graph.substitute({node.index}, made)
     return made
 
 
 def inline_decided_ifs(model: Model) -> bool:
-    """Put the branch that will be taken in the place of each If whose condition is known; True when there was
-    one.
+    """Put the branch that will be taken in the place of each If whose condition is known, but for those that
+    an EP has claimed, whole or in part; True when there was one.
     """
     changed = False
     for graph in list(all_graphs(model.graph)):
@@ -279,7 +270,7 @@ def inline_decided_ifs(model: Model) -> bool:
             condition = node.inputs[0] if node.op_type == "If" and node.domain == "" and node.inputs else None
             if condition is None or not condition.is_constant or condition.initializer is None:
                 continue
-            if condition.initializer.size != 1:
+            if condition.initializer.size != 1 or node.has_claims:
                 continue
             taken = "then_branch" if bool(condition.initializer.reshape(-1)[0]) else "else_branch"
             if taken in node.subgraphs:
@@ -295,13 +286,14 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> None:
     for name, value in branch.values.items():
         if value.initializer is not None:
             names[name] = prefix + name
-            graph.values[prefix + name] = Value(
+            copy = Value(
                 prefix + name,
                 value.type,
                 initializer=value.initializer,
                 external=value.external,
                 is_constant=value.is_constant,
             )
+            graph.restore_value(copy)
     passed = []  # what the branch does not make, or gives twice
     for value, out in zip(branch.outputs, node.outputs, strict=False):
         if out is None:

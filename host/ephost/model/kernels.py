@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ephost._bindings import NULL, check, ep_api, ffi, lib
-from ephost.errors import EPFail, OnnxRuntimeException
+from ephost._bindings import NULL, check, ep_api, ffi, guarded, lib
+from ephost.errors import EPFail, naming
 from ephost.model.graph import Model, Node, all_graphs
 from ephost.model.native_graph import Constants, NativeGraph
 
@@ -21,14 +21,14 @@ class Kernel:
     implementation: Any
     definition: Any  # OrtKernelDef*, lent by the registry
     constants: list[Any] = field(default_factory=list)  # OrtValue* of each constant input, else NULL
-    packed: set[int] = field(default_factory=set)  # the inputs that the kernel has a form of its own of
+    packed: set[int] = field(default_factory=set)  # inputs that the kernel keeps in a form of its own
     missing: set[int] = field(default_factory=set)  # those of them whose original is gone
     shared: list[Any] = field(default_factory=list)  # the PackedWeights that it borrows
 
     def release(self) -> None:
         """Release the kernel, then what it knew and borrowed."""
-        if self.implementation and self.implementation.Release:
-            self.implementation.Release(self.implementation)
+        if self.implementation:
+            guarded("OrtKernelImpl_Release")(self.implementation)
         if self.info:
             lib.ephost_kernel_info_free(self.info)
         self.shared.clear()  # before the allocator that the weights may be from
@@ -75,11 +75,8 @@ class KernelMaker:
         kernel = Kernel(node, info, NULL, definition, constants)
         kernels.append(kernel)
         out = ffi.new("OrtKernelImpl**")
-        try:
+        with naming(lambda: f"the kernel of {self.label} for {node.label} cannot be created"):
             check(create(info, out))
-        except OnnxRuntimeException as error:
-            where = f"the kernel of {self.label} for {node.label}"
-            raise type(error)(f"{where} cannot be created: {error}") from None
         kernel.implementation = out[0]
         if not kernel.implementation or not kernel.implementation.Compute:
             raise EPFail(f"the kernel of {self.label} for {node.label} has no Compute")

@@ -24,9 +24,9 @@ from ephost.model.graph import (
     Node,
     TensorType,
     Value,
+    permutation_of,
     since_version,
     tensor_type,
-    topological_order,
 )
 
 _NHWC = 1  # OrtEpDataLayout_NHWC
@@ -86,8 +86,6 @@ class LayoutConverter:
     def __init__(self, model: Model, graph: Graph) -> None:
         self.model = model
         self.graph = graph
-        self._made = 0
-        self._gone: set[int] = set()  # nodes that a pass has removed; they leave the graph's list behind it
 
     def convert(self, nodes: Iterable[Node], wanted: Callable[[Node], bool]) -> list[Node]:
         """Make nodes channels last; returns those that were changed."""
@@ -100,7 +98,7 @@ class LayoutConverter:
                 continue  # MaxPool's indices count channels second
             if node.op_type == "Resize":
                 self._turn_resize(node, to_last(rank))
-            node.domain = node.proto.domain = NHWC_DOMAIN
+            self.graph.set_operator(node, node.op_type, NHWC_DOMAIN, node.since_version)
             self._wrap(node, to_last(rank), to_first(rank))
             changed.append(node)
         if changed:
@@ -115,7 +113,7 @@ class LayoutConverter:
             if node.domain == NHWC_DOMAIN and not node.ep_name:
                 rank = _rank(node.inputs[0])
                 assert rank is not None
-                node.domain = node.proto.domain = ""
+                self.graph.set_operator(node, node.op_type, "", node.since_version)
                 if node.op_type == "Resize":
                     self._turn_resize(node, to_first(rank))
                 self._wrap(node, to_first(rank), to_last(rank))
@@ -129,55 +127,41 @@ class LayoutConverter:
         assert source is not None and out is not None
         moved = self._value(source, before)
         self._transpose(source, moved, before)
-        _replace_input(node, 0, moved)
+        self.graph.set_input(node, 0, moved)
         # The output keeps its name behind the second Transpose, so that its readers need not change.
         made = self._value(out, inverse(after))
-        node.outputs[0] = made
-        node.proto.output[0] = made.name
-        made.producer, made.producer_output = node, 0
+        self.graph.set_output(node, 0, made)
         self._transpose(made, out, after)
 
     def _turn_resize(self, node: Node, permutation: Sequence[int]) -> None:
         """Let what Resize says of axes (roi, scales, sizes) speak of the other layout."""
         rank = len(permutation)
-        axes = next((a for a in node.proto.attribute if a.name == "axes"), None)
-        if axes is not None and axes.ints:
-            turned = [list(permutation).index(a % rank) for a in axes.ints]
-            del axes.ints[:]
-            axes.ints.extend(turned)
+        if axes := node.attribute("axes"):
+            self.graph.set_attribute(node, "axes", [list(permutation).index(a % rank) for a in axes])
             return
         for at, value in enumerate(node.inputs[1:], 1):
             if value is None or _size(value) == 0:
                 continue
             count = 2 if at == 1 and node.since_version > 10 else 1  # roi has starts, then ends
             indices = [part * rank + p for part in range(count) for p in permutation]
-            _replace_input(node, at, self._picked(value, indices))
+            self.graph.set_input(node, at, self._picked(value, indices))
 
     def _picked(self, value: Value, indices: Sequence[int]) -> Value:
         """A list of numbers in another order: now if it is known, else by a Gather."""
+        if value.is_constant and value.initializer is not None and isinstance(value.type, TensorType):
+            picked = value.initializer[list(indices)]
+            return self.graph.new_constant(f"{value.name}_nhwc", picked, value.type.element_type)
+        numbers = np.asarray(indices, dtype=np.int64)
+        order = self.graph.new_constant(f"{value.name}_nhwc", numbers, onnx.TensorProto.INT64)
         made = self._value(value, [0])
-        if value.is_constant and value.initializer is not None:
-            made.initializer = np.ascontiguousarray(value.initializer[list(indices)])
-            made.is_constant = True
-            return made
-        order = self._value(value, [0])
-        order.initializer = np.asarray(indices, dtype=np.int64)
-        order.is_constant = True
-        order.type = tensor_type(onnx.TensorProto.INT64, (len(indices),))
         self._add("Gather", [value, order], made, axis=0)
         return made
 
     def _value(self, like: Value, permutation: Sequence[int]) -> Value:
-        while True:
-            name = f"{like.name}_nhwc_{self._made}"
-            self._made += 1
-            if name not in self.graph.values:
-                break
         kind = like.type
         if isinstance(kind, TensorType) and kind.dims is not None:
             kind = tensor_type(kind.element_type, tuple(kind.dims[p] for p in permutation))
-        value = self.graph.values[name] = Value(name, kind)
-        return value
+        return self.graph.new_value(f"{like.name}_nhwc", kind)
 
     def _transpose(self, source: Value, out: Value, permutation: Sequence[int]) -> Node:
         return self._add("Transpose", [source], out, perm=list(permutation))
@@ -188,26 +172,23 @@ class LayoutConverter:
         version = since_version(op_type, "", self.model.opsets.get("", 1))
         node = Node(self.model.new_index(), proto, op_type, "", name, version, list(inputs), [out])
         node.from_layout = True
-        out.producer, out.producer_output = node, 0
-        for value in inputs:
-            value.consumers.append(node)
-        self.graph.nodes.append(node)
+        self.graph.append(node)
         return node
 
     # ---- transposes on their way ----
 
     def tidy(self) -> None:
         """Let transposes travel and cancel, until nothing moves."""
-        self.graph.nodes = topological_order(self.graph.nodes)
+        self.graph.sort()
         moved = True
         while moved:
             moved = False
             for node in list(self.graph.nodes):
-                if not _is_transpose(node) or node.ep_name or node.index in self._gone:
+                if not _is_transpose(node) or node.ep_name or node.index in self.graph.dropped:
                     continue
                 moved = self._cancel(node) or self._push(node) or moved
             self._drop_dead()
-        self.graph.nodes = topological_order(self.graph.nodes)
+        self.graph.sort()
 
     def _cancel(self, node: Node) -> bool:
         """Two transposes in a row become one, or none."""
@@ -217,27 +198,20 @@ class LayoutConverter:
             return False
         origin = first.inputs[0]
         assert origin is not None
-        both = [permutation_of(first)[p] for p in permutation_of(node)]
+        both = [_order(first)[p] for p in _order(node)]
         if both != list(range(len(both))):
-            _replace_input(node, 0, origin)
-            _set_permutation(node, both)
+            self.graph.set_input(node, 0, origin)
+            self.graph.set_attributes(node, [onnx.helper.make_attribute("perm", both)])
             return True
-        if any(out is v for c in out.consumers for v in c.implicit_inputs):
+        if not out.is_replaceable:
+            return self._take_over(origin, first, node)
+        if not self.graph.owns(origin) or not out.consumers:
             return False
-        if out.is_output:
-            return self._make_output(origin, first, node)
-        if self.graph.values.get(origin.name) is not origin:
-            return False
-        if not out.consumers:
-            return False
-        for consumer in list(out.consumers):
-            for at, value in enumerate(consumer.inputs):
-                if value is out:
-                    _replace_input(consumer, at, origin)
+        self.graph.read_instead(out, origin)
         return True
 
-    def _make_output(self, origin: Value, first: Node, second: Node) -> bool:
-        """Let a value's producer make the graph's output itself, where two transposes undo each other."""
+    def _take_over(self, origin: Value, first: Node, second: Node) -> bool:
+        """Let a value's producer make one that has to keep its name, where two transposes undo each other."""
         producer, out = origin.producer, second.outputs[0]
         assert out is not None
         if producer is None or producer.ep_name or producer.subgraphs or origin.is_output:
@@ -246,13 +220,10 @@ class LayoutConverter:
         assert between is not None
         if origin.consumers != [first] or between.consumers != [second]:
             return False
-        at = origin.producer_output
-        producer.outputs[at] = out
-        producer.proto.output[at] = out.name
-        out.producer, out.producer_output = producer, at
-        for value in (origin, between):
-            self.graph.values.pop(value.name, None)
-        self._gone.update((first.index, second.index))
+        self.graph.set_output(producer, origin.producer_output, out)
+        for node in (second, first):
+            self.graph.drop(node)
+        self.graph.remove_value(origin)
         return True
 
     def _push(self, node: Node) -> bool:
@@ -261,7 +232,7 @@ class LayoutConverter:
         if out is None or out.is_output or len(out.consumers) != 1:
             return False
         reader = out.consumers[0]
-        permutation = permutation_of(node)
+        permutation = _order(node)
         if reader.ep_name or reader.domain or reader.implicit_inputs or len(reader.outputs) != 1:
             return False
         result = reader.outputs[0]
@@ -275,14 +246,12 @@ class LayoutConverter:
         if sources is None:
             return False
         for at, value in sources.items():
-            _replace_input(reader, at, value)
+            self.graph.set_input(reader, at, value)
         if reader.op_type == "Concat":
-            axis = next(a for a in reader.proto.attribute if a.name == "axis")
-            axis.i = permutation[axis.i % len(permutation)]
+            axis = permutation[reader.attribute("axis") % len(permutation)]
+            self.graph.set_attribute(reader, "axis", axis)
         before = self._value(result, inverse(permutation))
-        reader.outputs[0] = before
-        reader.proto.output[0] = before.name
-        before.producer, before.producer_output = reader, 0
+        self.graph.set_output(reader, 0, before)
         self._transpose(before, result, permutation)
         return True
 
@@ -304,11 +273,7 @@ class LayoutConverter:
             if value is None:
                 return None
             producer = value.producer
-            if (
-                producer is not None
-                and _is_transpose(producer)
-                and permutation_of(producer) == list(permutation)
-            ):
+            if producer is not None and _is_transpose(producer) and _order(producer) == list(permutation):
                 origin = producer.inputs[0]
                 assert origin is not None
                 found[at] = origin
@@ -325,27 +290,17 @@ class LayoutConverter:
         array = value.initializer.reshape(
             (1,) * (len(permutation) - value.initializer.ndim) + value.initializer.shape
         )
-        array = np.ascontiguousarray(array.transpose(permutation))
-        made = self._value(value, range(value.initializer.ndim))
-        made.initializer = array
-        made.is_constant = True
-        made.type = tensor_type(value.type.element_type, tuple(int(d) for d in array.shape))
-        return made
+        return self.graph.new_constant(
+            f"{value.name}_nhwc", array.transpose(permutation), value.type.element_type
+        )
 
     def _drop_dead(self) -> None:
         """Remove transposes that nobody reads."""
-        while True:
-            left = [node for node in self.graph.nodes if node.index not in self._gone]
-            dead = [node for node in left if _is_unread_transpose(node)]
-            self._gone = {node.index for node in dead}
-            self.graph.nodes = [node for node in left if node.index not in self._gone]
-            if not dead:
-                return
+        self.graph.sweep()
+        while dead := [node for node in self.graph.nodes if _is_unread_transpose(node)]:
             for node in dead:
-                source, out = node.inputs[0], node.outputs[0]
-                assert source is not None and out is not None
-                source.consumers = [c for c in source.consumers if c is not node]
-                self.graph.values.pop(out.name, None)
+                self.graph.drop(node)
+            self.graph.sweep()
 
 
 def to_last(rank: int) -> list[int]:
@@ -366,27 +321,11 @@ def inverse(permutation: Sequence[int]) -> list[int]:
     return back
 
 
-def permutation_of(node: Node) -> list[int]:
-    """The permutation of a Transpose."""
-    for attribute in node.proto.attribute:
-        if attribute.name == "perm":
-            return list(attribute.ints)
-    rank = _rank(node.inputs[0])
-    assert rank is not None
-    return list(range(rank))[::-1]
-
-
-def _set_permutation(node: Node, permutation: Sequence[int]) -> None:
-    del node.proto.attribute[:]
-    node.proto.attribute.append(onnx.helper.make_attribute("perm", list(permutation)))
-
-
-def _transposed(value: Value, permutation: Sequence[int]) -> Value | None:
-    """What the value is the transpose of by that permutation, or None."""
-    producer = value.producer
-    if producer is None or not _is_transpose(producer) or permutation_of(producer) != list(permutation):
-        return None
-    return producer.inputs[0]
+def _order(node: Node) -> list[int]:
+    """The permutation of a Transpose of known rank."""
+    order = permutation_of(node)
+    assert order is not None
+    return order
 
 
 def _is_unread_transpose(node: Node) -> bool:
@@ -428,11 +367,3 @@ def _ahead(value: Value) -> Iterable[Node]:
             yield node
             if node.op_type in _UNARY or node.op_type in _BINARY or node.op_type in ("Concat", "Sum"):
                 stack.extend(v for v in node.outputs if v is not None)
-
-
-def _replace_input(node: Node, at: int, value: Value) -> None:
-    before: Any = node.inputs[at]
-    node.inputs[at] = value
-    node.proto.input[at] = value.name
-    before.consumers.remove(node)
-    value.consumers.append(node)

@@ -6,11 +6,12 @@ touched.
 
 from __future__ import annotations
 
+import logging
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,14 @@ from ephost.model.graph import (
     Node,
     TensorType,
     Value,
+    captured_values,
     since_version,
     tensor_type,
     topological_order,
 )
 from ephost.model.wire import INSIDE, SMALLEST_MODEL, without_large_tensors
 
+_LOG = logging.getLogger("ephost.load")
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _STRING = onnx.TensorProto.STRING
@@ -61,7 +64,8 @@ def load(
 
     Args:
         source: a path, a serialised model, or a ``ModelProto``.
-        external_data_folder: where external data lies; by default the model's own folder.
+        external_data_folder: where external data lies; by default the model's own folder, and when the model
+            is a link also that of the file it leads to.
         free_dimensions: values for named dimensions of the inputs.
         free_denotations: values for dimensions of the inputs by their denotation.
         initializers: arrays to take in place of the main graph's initializers of these names.
@@ -120,12 +124,18 @@ def load(
             custom={entry.key: entry.value for entry in proto.metadata_props},
         ),
     )
-    folder = external_data_folder or (os.path.dirname(path) if path else os.getcwd())
+    if external_data_folder or not path:
+        folders = [external_data_folder or os.getcwd()]
+    else:  # a cache of downloads has the model as a link, to a folder where its data is too
+        folders = [os.path.dirname(path), os.path.dirname(os.path.realpath(path))]
     if model.functions:
         check_functions(model.functions)
-    linker = Linker(model, folder, initializers, files_in_memory, inside)
+    linker = Linker(model, folders, initializers, files_in_memory, inside)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
+    model.sparse_outputs = frozenset(
+        info.name for info in graph.output if info.type.WhichOneof("value") == "sparse_tensor_type"
+    )
     return model
 
 
@@ -257,23 +267,45 @@ def define(values: dict[str, Value], name: str, where: str) -> Value:
     return value
 
 
+def define_constant(values: dict[str, Value], name: str, where: str, constants: set[str]) -> Value:
+    """A value for an initializer or a Constant node: a new one, or an input or constant that is there.
+
+    `constants` are the names of those that the graph has.
+
+    A later constant takes the place of an earlier one. That is against ONNX's rules, but exporters wrote such
+    models, and onnxruntime reads them this way.
+    """
+    if name not in constants:
+        constants.add(name)
+        return define(values, name, where)
+    value = values[name]
+    if value.initializer is not None:
+        _LOG.warning(
+            "%s has several constants '%s'; the last one counts, and nodes come after initializers",
+            where,
+            name,
+        )
+    return value
+
+
 class Linker:
     """Makes graphs of protos: names become links, initializers become arrays."""
 
     def __init__(
         self,
         model: Model,
-        folder: str,
+        folders: Sequence[str],
         initializers: Mapping[str, np.ndarray] | None = None,
         files: Mapping[str, np.ndarray] | None = None,
         inside: np.ndarray | None = None,
     ) -> None:
         self.model = model
-        self.folder = folder
+        self.folders = folders  # where external data may lie
         self.initializers = initializers or {}
         self.files = files or {}
         self.inside = inside  # the model's own bytes, for data that was left in them
         self.maps: dict[str, np.ndarray] = {}
+        self.paths: dict[str, str] = {}  # of external data by location
 
     def graph(
         self,
@@ -292,6 +324,7 @@ class Linker:
             value.type = value_type(info.type, override)
             value.is_input = True
             inputs.append(value)
+        constants = set(values)
         for tensor in proto.initializer:
             if not tensor.name:
                 raise InvalidGraph(f"{where} has an initializer without a name")
@@ -299,23 +332,25 @@ class Linker:
                 array, external = self._replacement(tensor), None
             else:
                 array, external = self.tensor(tensor)
-            held = values.get(tensor.name)
-            if held is None:
-                held = define(values, tensor.name, where)
-            elif held.initializer is not None:
-                raise InvalidGraph(f"{where} defines '{tensor.name}' twice")
-            self._set_initializer(held, array, tensor.data_type, external)
+            held = define_constant(values, tensor.name, where, constants)
             # Before IR version 4 every initializer had to be listed as an input, which said nothing.
             held.is_constant = not held.is_input or self.model.ir_version < 4
+            declared = held.type
+            self._set_initializer(held, array, tensor.data_type, external)
+            if not held.is_constant and _allows(declared, tensor.data_type, array.ndim):
+                held.type = declared  # runs may feed another shape than that of the default
         for sparse in proto.sparse_initializer:
             value = define(values, sparse.values.name, where)
             array = _dense(sparse)
             self._set_initializer(value, array, sparse.values.data_type, None)
             value.is_constant = True
-        nodes = self.nodes(proto.node, values, outer, where)
+        nodes = self.nodes(proto.node, values, outer, where, constants)
         for info in proto.value_info:
             listed = values.get(info.name)
-            if listed is not None and listed.type is None:
+            if listed is None:
+                continue
+            listed.is_listed = True
+            if listed.type is None:
                 listed.type = value_type(info.type)
         outputs = []
         for info in proto.output:
@@ -338,9 +373,13 @@ class Linker:
         values: dict[str, Value],
         outer: Mapping[str, Value],
         where: str,
+        constants: set[str] | None = None,
     ) -> list[Node]:
-        """Nodes for protos, linked to each other, to `values` (which gets their outputs) and to `outer`."""
-        made = []
+        """Nodes for protos, linked to each other, to `values` (which gets their outputs) and to `outer`.
+
+        `constants` are names of a graph's inputs and initializers.
+        """
+        made, constants = [], set() if constants is None else constants
         for proto in protos:
             op_type, domain = proto.op_type, proto.domain
             if domain == "ai.onnx":
@@ -348,16 +387,16 @@ class Linker:
             if op_type == "Constant" and domain == "":
                 if len(proto.output) != 1 or not proto.output[0]:
                     raise InvalidGraph(f"the Constant node '{proto.name}' of {where} has not one output")
-                constant = define(values, proto.output[0], where)
+                constant = define_constant(values, proto.output[0], where, constants)
                 array, element_type = self._constant(proto)
                 self._set_initializer(constant, array, element_type, None)
-                constant.is_constant = True
+                constant.is_constant = not constant.is_input
                 continue
             own = onnx.NodeProto()
             own.CopyFrom(proto)  # a part of the model's proto would keep all of it in memory
             node = Node(
                 index=self.model.new_index(),
-                proto=own,
+                message=own,
                 op_type=op_type,
                 domain=domain,
                 name=proto.name,
@@ -419,10 +458,10 @@ class Linker:
 
     def _constant(self, proto: onnx.NodeProto) -> tuple[np.ndarray, int]:
         for attribute in proto.attribute:
+            if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+                return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type
             if attribute.name == "value":
                 return self.tensor(attribute.t)[0], attribute.t.data_type
-            if attribute.name == "sparse_value":
-                return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type
             if attribute.name == "value_float":
                 return np.asarray(attribute.f, dtype=np.float32), onnx.TensorProto.FLOAT
             if attribute.name == "value_floats":
@@ -488,15 +527,12 @@ class Linker:
             raise InvalidGraph(f"{what} is in {location!r}, which is no path")
         if not location:
             raise InvalidGraph(f"{what} names no file")
-        folder = os.path.realpath(self.folder)
         if memory is not None:
             path = f"{location} (in memory)" if location != INSIDE else self.model.path or "the model itself"
         else:
-            path = os.path.realpath(os.path.join(folder, location))
-            if os.path.isabs(location) or os.path.commonpath([folder, path]) != folder:
-                raise InvalidGraph(f"{what} is in '{location}', outside the model's folder {folder}")
-            if not os.path.isfile(path):
-                raise NoSuchFile(f"{what} should be in {path}, which does not exist")
+            path = self.paths.get(location, "")
+            if not path:
+                path = self.paths[location] = _path_of_data(location, self.folders, what)
         try:
             offset = int(info.get("offset", "0"))
             length = int(info["length"]) if "length" in info else None
@@ -535,6 +571,39 @@ class Linker:
         return self.maps[path]
 
 
+def _allows(declared: TensorType | onnx.TypeProto | None, element_type: int, rank: int) -> bool:
+    """Whether an input's declaration says no less than its default does, but for the sizes."""
+    return (
+        isinstance(declared, TensorType)
+        and declared.element_type == element_type
+        and declared.dims is not None
+        and len(declared.dims) == rank
+    )
+
+
+def _path_of_data(location: str, folders: Sequence[str], what: str) -> str:
+    """The real path of a file of external data; ``what`` is what error messages call the data.
+
+    Raises:
+        InvalidGraph: it is outside of all folders, links followed, or it is no plain file.
+        NoSuchFile: there is none.
+    """
+    roots = [os.path.realpath(folder) for folder in folders]
+    paths = [os.path.realpath(os.path.join(root, location)) for root in roots]
+    inside = [path for path in paths if any(os.path.commonpath([root, path]) == root for root in roots)]
+    found = next((path for path in paths if os.path.exists(path)), None)
+    if os.path.isabs(location) or not inside or (found is not None and found not in inside):
+        raise InvalidGraph(
+            f"{what} is in '{location}', outside the model's folder {' and '.join(dict.fromkeys(roots))}"
+        )
+    if found is None:
+        raise NoSuchFile(f"{what} should be in {inside[0]}, which does not exist")
+    if not os.path.isfile(found):
+        kind = "a folder" if os.path.isdir(found) else "a pipe or device"
+        raise InvalidGraph(f"{what} should be in {found}, which is {kind}: only a plain file can be mapped")
+    return found
+
+
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     shape = tuple(sparse.dims)
     values = onnx.numpy_helper.to_array(sparse.values)
@@ -550,22 +619,3 @@ def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
             f"the sparse initializer '{sparse.values.name}' has an index out of range: {error}"
         ) from error
     return dense
-
-
-def captured_values(graph: Graph) -> list[Value]:
-    """The values of outer graphs that a subgraph, or one nested in it, reads."""
-    found: dict[int, Value] = {}
-    for node in graph.nodes:
-        for value in node.reads():
-            if graph.values.get(value.name) is not value:
-                found.setdefault(id(value), value)
-    for value in graph.outputs:
-        if graph.values.get(value.name) is not value:
-            found.setdefault(id(value), value)
-    return list(found.values())
-
-
-@cache
-def type_proto(element_type: int, dims: tuple[Dim, ...] | None) -> onnx.TypeProto:
-    """A tensor's TypeProto."""
-    return onnx.helper.make_tensor_type_proto(element_type, dims)

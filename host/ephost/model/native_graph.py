@@ -18,19 +18,17 @@ from ephost._bindings import (
     NULL,
     abi_element_type,
     address,
-    all_dtypes,
     api,
     call,
     check,
-    dtype_of,
     ffi,
     lib,
     packed,
     text,
 )
-from ephost.environment import DEFAULT_PROVIDER
 from ephost.errors import EPFail, InvalidGraph
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
+from ephost.providers import DEFAULT_PROVIDER
 
 _editor = lib.ephost_model_editor_api
 _ALIGNMENT = 16  # bytes; what malloc gives, so what plugins are used to
@@ -54,25 +52,43 @@ _CONTEXT_TEXTS = (
 
 
 class Constants:
-    """The native values of a session's initializers, made when first asked for, sharing numpy's memory."""
+    """The native values of a session's initializers, made when first asked for, sharing numpy's memory.
+
+    What the model's own file holds is mapped as it is loaded. Whoever reads it after that gets a copy, since
+    the file may be written to or cut short while the session is open; onnxruntime reads the whole file.
+    External data stays mapped, as there.
+    """
 
     def __init__(self) -> None:
         self._values: dict[int, tuple[Value, Any]] = {}
+        self._in_file: dict[int, tuple[Value, Any]] = {}
 
-    def get(self, value: Value) -> Any:
-        """The ``OrtValue*`` of an initializer; owned by this object."""
+    def get(self, value: Value, *, in_file: bool = False) -> Any:
+        """The ``OrtValue*`` of an initializer; owned by this object.
+
+        Args:
+            value: with an initializer.
+            in_file: it is copied at once, and so may lie in the model's file.
+        """
         held = self._values.get(id(value))
-        if held is None:
-            assert value.initializer is not None
-            if isinstance(value.type, TensorType):
-                dtype_of(
-                    value.type.element_type
-                )  # teaches the C half ml_dtypes' types before the first one comes
-            pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
-            if not value.initializer.dtype.hasobject and value.initializer.ctypes.data % _ALIGNMENT:
-                lib.ephost_value_align_later(pointer, value.external is not None)
-            held = self._values[id(value)] = (value, pointer)
+        if held is None and in_file and _is_in_model(value):
+            held = self._in_file.get(id(value))
+            if held is None:
+                held = self._in_file[id(value)] = (value, self._made(value))
+        elif held is None:
+            if _is_in_model(value):
+                assert value.initializer is not None
+                value.initializer = value.initializer.copy()
+            held = self._values[id(value)] = (value, self._made(value))
         return held[1]
+
+    @staticmethod
+    def _made(value: Value) -> Any:
+        assert value.initializer is not None
+        pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
+        if not value.initializer.dtype.hasobject and value.initializer.ctypes.data % _ALIGNMENT:
+            lib.ephost_value_align_later(pointer, value.external is not None)
+        return pointer
 
     def share(self, value: Value) -> Any:
         """A second ``OrtValue*`` over the same memory, for an owner of its own."""
@@ -82,14 +98,22 @@ class Constants:
 
     def forget(self, value: Value) -> None:
         """Release the value of an initializer that nobody needs any more."""
-        if (held := self._values.pop(id(value), None)) is not None:
-            api.ReleaseValue(held[1])
+        for values in (self._values, self._in_file):
+            if (held := values.pop(id(value), None)) is not None:
+                api.ReleaseValue(held[1])
 
     def release(self) -> None:
         """Release every value."""
-        for _, pointer in self._values.values():
-            api.ReleaseValue(pointer)
-        self._values.clear()
+        for values in (self._values, self._in_file):
+            for _, pointer in values.values():
+                api.ReleaseValue(pointer)
+            values.clear()
+
+
+def _is_in_model(value: Value) -> bool:
+    """Whether an initializer still lies in the model's file, mapped."""
+    array, external = value.initializer, value.external
+    return external is not None and external.in_model and array is not None and not array.flags.owndata
 
 
 class NativeValues:
@@ -255,7 +279,7 @@ class _Builder:
         return NativeValues(values, infos)
 
     def initializer(self, info: Any, value: Value) -> None:
-        data = self.constants.get(value)
+        data = self.constants.get(value, in_file=self.into.reads_files)
         _no_memory(lib.ephost_value_set_initializer(info, data, False, value.is_constant))
         external = value.external
         if external is not None and (self.into.reads_files or not external.in_model):
@@ -279,9 +303,7 @@ class _Builder:
             links += inputs
             links += outputs
             schema = (
-                native_schema(
-                    node.op_type, node.domain, opsets.get(node.domain, 1), len(inputs), len(outputs)
-                )
+                _node_schema(node.op_type, node.domain, opsets.get(node.domain, 1), len(inputs), len(outputs))
                 if node.custom is None
                 else _custom_schema(
                     tuple(formal.name for formal in node.custom.formals(True, len(inputs))),
@@ -328,7 +350,6 @@ class _Builder:
             done = lib.ephost_node_add_strings(node, name, texts, lengths, len(texts))
         elif proto.type == kinds.TENSOR:
             array = onnx.numpy_helper.to_array(proto.t)
-            dtype_of(proto.t.data_type)
             value = ffi.cast("OrtValue*", call.value_from_object(array))
             done = lib.ephost_node_add_tensor(node, name, value)
             if not done:
@@ -407,7 +428,6 @@ def read_attribute(attribute: Any, into: onnx.AttributeProto) -> None:
         shared = ffi.new("OrtValue**")
         check(lib.ephost_value_share(lib.ephost_attribute_tensor(attribute), shared))
         try:
-            all_dtypes()
             array = call.value_to_object(address(shared[0]))
             into.type = onnx.AttributeProto.TENSOR
             into.t.CopyFrom(onnx.numpy_helper.from_array(np.asarray(array)))
@@ -449,7 +469,7 @@ def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _captured(graph: Graph) -> Iterable[Value]:
-    from ephost.model.load import captured_values
+    from ephost.model.graph import captured_values
 
     return captured_values(graph)
 
@@ -511,7 +531,7 @@ def _formals(formals: Sequence[Any], count: int) -> tuple[list[bytes], list[byte
 
 
 @dataclass(slots=True, frozen=True)
-class NativeSchema:
+class _NodeSchema:
     """What plugins are told of an operator's schema."""
 
     pointer: Any  # EphostSchema*; NULL where onnx knows no such operator
@@ -522,7 +542,7 @@ class NativeSchema:
 
 
 @cache
-def native_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> NativeSchema:
+def _node_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> _NodeSchema:
     """The schema of an operator for nodes of so many inputs and outputs; it lives as long as the process."""
     schema = schema_of(op_type, domain, opset)
     if schema is not None:
@@ -534,19 +554,19 @@ def native_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: i
         names = [*_CONTEXT_TEXTS, *(default.name.encode() for default in CONTEXT_DEFAULTS)]
         defaults = CONTEXT_DEFAULTS
     else:
-        return NativeSchema(NULL, (), ())
+        return _NodeSchema(NULL, (), ())
     parts = [_strings(texts) for texts in (*formals, names)]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), len(names)))
-    return NativeSchema(pointer, tuple(parts), defaults)
+    return _NodeSchema(pointer, tuple(parts), defaults)
 
 
 @cache
-def _custom_schema(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> NativeSchema:
+def _custom_schema(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> _NodeSchema:
     """That of a custom operator: its type parameters are called as its inputs and outputs."""
     named = [name.encode() for name in inputs], [name.encode() for name in outputs]
     parts = [_strings(texts) for texts in (named[0], named[0], named[1], named[1], [])]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), 0))
-    return NativeSchema(pointer, tuple(parts), ())
+    return _NodeSchema(pointer, tuple(parts), ())
 
 
 def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:

@@ -15,14 +15,21 @@ from typing import Any
 
 import onnx
 
-from ephost._bindings import NULL, api, check, ffi, lib
-from ephost.device_memory import DeviceMemory
-from ephost.environment import DEFAULT_PROVIDER
-from ephost.errors import EPFail, ModelRequiresCompilation, NotImplemented, OnnxRuntimeException
+from ephost._bindings import NULL, api, check, ffi, guarded, lib
+from ephost.context_data import READS, WRITES
+from ephost.ep_memory import DeviceMemory
+from ephost.errors import (
+    EPFail,
+    Fail,
+    ModelRequiresCompilation,
+    NotImplemented,
+    OnnxRuntimeException,
+    naming,
+)
 from ephost.execution_provider import ExecutionProvider
 from ephost.model.fold import drop_unused_initializers, simplify
-from ephost.model.graph import Graph, Model, Node, Value, all_graphs, topological_order
-from ephost.model.infer import infer
+from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
+from ephost.model.infer import infer_again
 from ephost.model.inline import Call, inline_calls, restore
 from ephost.model.kernels import Kernel, KernelMaker
 from ephost.model.layout import LayoutConverter, prefers_nhwc, wants_converted
@@ -35,6 +42,7 @@ from ephost.model.native_graph import (
     NativeGraph,
     read_node,
 )
+from ephost.providers import DEFAULT_PROVIDER
 
 try:
     from _blake2 import blake2b  # hashlib would load OpenSSL
@@ -74,7 +82,7 @@ class Assignment:
     groups: list[Group] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     refused: list[tuple[list[Node], str]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)  # what it told its logger while it chose nodes
+    messages: list[str] = field(default_factory=list)  # that it logged while it chose nodes
     graphs: list[NativeGraph] = field(default_factory=list)  # kernels hold on to their nodes
 
     @property
@@ -86,7 +94,7 @@ class Assignment:
         """Release states, kernels and compute infos, in the order that the ABI asks for."""
         for group in self.groups:
             if group.has_state:
-                group.compute_info.ReleaseState(group.compute_info, group.state)
+                guarded("OrtNodeComputeInfo_ReleaseState")(group.compute_info, group.state)
                 group.has_state = False
         for kernel in reversed(self.kernels):
             kernel.release()
@@ -119,11 +127,16 @@ class Partitioner:
         logger: Any,
         config: Any,
         compiling: bool = True,
+        storing: bool = False,
+        embedding: bool = False,
+        context_callbacks: int = 0,
         offer_subgraphs: bool = True,
-        listen: bool = False,
+        record_messages: bool = False,
         unwanted: Collection[str] | None = (),
+        leave_transposed: bool = False,
         weightless: bool = False,
         incapable: Callable[[str, OnnxRuntimeException], bool] | None = None,
+        telling: Callable[[str], None] | None = None,
     ) -> None:
         self.model = model
         self.constants = constants
@@ -131,12 +144,17 @@ class Partitioner:
         self.logger = logger
         self.config = config
         self.compiling = compiling  # False: only what is compiled already may go to an EP's Compile
+        self.storing = storing  # what is compiled goes into a model: each group needs its EPContext node
+        self.embedding = embedding  # it goes into the model itself
+        self.context_callbacks = context_callbacks  # READS and WRITES: the application's, for EPContext data
         self.offer_subgraphs = offer_subgraphs  # bodies of control flow; False: those run on the host
-        self.listen = listen  # to what EPs say of the nodes that they do not claim
+        self.record_messages = record_messages  # of EPs, while they choose nodes
         self.unwanted = unwanted  # optimizers, for the bodies of functions; None: all of them
+        self.leave_transposed = leave_transposed  # there too, see fold.TAKES_TRANSPOSED
         self.weightless = weightless  # EPs are to leave weights out of what they compile
         # Gets an EP that fails to choose nodes, with its error: whether to go on without it. None: no.
         self.incapable = incapable
+        self.telling = telling  # gets the name of each EP before that is offered the model
         self._incapable: set[str] = set()
         # What the last EP that was asked saw and claimed nothing of; it is among its assignment's graphs.
         self._unchanged: NativeGraph | None = None
@@ -177,15 +195,17 @@ class Partitioner:
             for part in all_graphs(graph):
                 for node in part.nodes:
                     node.left_to_host = not node.ep_name and node.index not in offered
-            infer(self.model)
+            infer_again(self.model)
             if self.unwanted is not None:
-                simplify(self.model, self.unwanted)
+                simplify(self.model, self.unwanted, leave_transposed=self.leave_transposed)
             for assignment in assignments:
                 self._offer(assignment, graph)
         for call in reversed(calls):
             restore(call)
 
     def _offer(self, assignment: Assignment, graph: Graph) -> None:
+        if self.telling is not None:
+            self.telling(assignment.ep.name)
         self._ask_all(assignment, graph)
         self._forget_unchanged(assignment)
 
@@ -273,8 +293,8 @@ class Partitioner:
             raise MemoryError("no memory for the claims of an EP")
         try:
             with ExitStack() as stack:
-                if self.listen:
-                    stack.enter_context(ep.heard(assignment.said))
+                if self.record_messages:
+                    stack.enter_context(ep.recorded_messages(assignment.messages))
                 try:
                     ep.call("GetCapability", pointer, info)
                 except OnnxRuntimeException as error:
@@ -300,6 +320,8 @@ class Partitioner:
                 if node.index in taken:
                     raise EPFail(f"{assignment.ep.label} claims the node {node.label} twice")
                 taken.add(node.index)
+            if all(node.ep_name == assignment.ep.name for node in nodes):
+                continue  # it has them since it was asked before
             if owned := [n for n in nodes if n.ep_name or n.left_to_host]:
                 owner = owned[0].ep_name or "the host, since nobody claimed it when it was first on offer"
                 reason = f"{owned[0].label} belongs to {owner}"
@@ -354,7 +376,7 @@ class Partitioner:
         name = f"{ep_name}_{self._hash}_{self._counter}"
         fused = Node(
             index=self.model.new_index(),
-            proto=onnx.NodeProto(op_type=name, domain=ep_name),
+            message=onnx.NodeProto(op_type=name, domain=ep_name),
             op_type=name,
             domain=ep_name,
             name=f"{ep_name}_{name}_{len(assignment.groups)}",
@@ -368,6 +390,21 @@ class Partitioner:
         group = Group(ordered, inputs, outputs, fused)
         assignment.groups.append(group)
         return group
+
+    def _check_context_data(self, ep: ExecutionProvider, groups: Sequence[Group]) -> None:
+        """Hold that an EP calls what the application wants to be called with the data of EPContext nodes.
+
+        Raises:
+            Fail: it would read or write a file in spite of that.
+        """
+        nodes = [node for group in groups for node in group.nodes]
+        wanted = {
+            "read": READS * any(is_context(node) and not embeds_data(node) for node in nodes),
+            "write": WRITES * (self.storing and not self.embedding),
+        }
+        for kind, bit in wanted.items():
+            if bit & self.context_callbacks and not bit & ep.calls_for_context_data():
+                raise Fail(f"{ep.label} does not call the {kind} callback for EPContext data that was set")
 
     def _compile(
         self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]
@@ -383,6 +420,8 @@ class Partitioner:
                     )
         if self.weightless:
             check_weightless(ep)
+        if self.context_callbacks:
+            self._check_context_data(ep, groups)
         # The fused nodes are shown in a graph of their own, with the values that go in and out.
         interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
         fused_graph = NativeGraph(
@@ -402,6 +441,12 @@ class Partitioner:
                 if context_nodes[at]:
                     group.context = read_context(ep.label, group, context_nodes[at])
             for group in groups:
+                if self.storing and group.context is None and not all(map(is_context, group.nodes)):
+                    raise Fail(
+                        f"{ep.label} gave no EPContext node from Compile for the group of "
+                        f"{group.nodes[0].label} ({len(group.nodes)} nodes): what it compiles cannot be "
+                        "stored"
+                    )
                 if not group.compute_info:
                     raise EPFail(
                         f"{ep.label} gave no compute info for the group of {group.nodes[0].label} "
@@ -427,11 +472,10 @@ class Partitioner:
         if not context:
             raise MemoryError("no memory for a compute context")
         state = ffi.new("void**")
+        where = f"the group of {group.nodes[0].label} ({len(group.nodes)} nodes)"
         try:
-            check(group.compute_info.CreateState(group.compute_info, context, state))
-        except OnnxRuntimeException as error:
-            where = f"the group of {group.nodes[0].label} ({len(group.nodes)} nodes)"
-            raise type(error)(f"{ep.label} failed in CreateState for {where}: {error}") from None
+            with naming(lambda: f"{ep.label} failed in CreateState for {where}"):
+                check(guarded("OrtNodeComputeInfo_CreateState")(group.compute_info, context, state))
         finally:
             lib.ephost_compute_context_free(context)
         group.state, group.has_state = state[0], True
@@ -471,10 +515,10 @@ class Partitioner:
         """What a kernel gets as a constant input: on the EP's device, unless it wants it on the CPU."""
         if value is None or not value.is_constant or value.initializer is None:
             return NULL
-        held = self.constants.get(value)
-        if assignment.memory is None or lib.ephost_def_input_mem_type(definition, index) < 0:
-            return held
-        return assignment.memory.upload(value, held)
+        on_cpu = lib.ephost_def_input_mem_type(definition, index) < 0 or not is_of_numbers(value)
+        if assignment.memory is None or on_cpu:
+            return self.constants.get(value)
+        return assignment.memory.upload(value, self.constants.get(value, in_file=True))
 
 
 def forget_dropped(model: Model, assignments: Sequence[Assignment], constants: Constants) -> None:
@@ -524,6 +568,11 @@ def check_weightless(ep: ExecutionProvider) -> None:
 def is_context(node: Node) -> bool:
     """Whether the node holds what a plugin has compiled before."""
     return node.op_type == CONTEXT_OP_TYPE and node.domain == CONTEXT_DOMAIN
+
+
+def embeds_data(node: Node) -> bool:
+    """Whether an EPContext node has what was compiled in itself, and not beside the model."""
+    return next((a.i for a in node.proto.attribute if a.name == "embed_mode"), 1) == 1
 
 
 def group_values(group: Group) -> list[Value]:
@@ -663,23 +712,9 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
     inside = {node.index for node in nodes}
     kept = {id(v) for v in (*fused.inputs, *fused.outputs)}
     for node in nodes:
-        for read in node.reads():
-            read.consumers = [c for c in read.consumers if c.index not in inside]
+        graph.detach(node)
         for value in node.outputs:
             if value is not None and id(value) not in kept:
-                graph.values.pop(value.name, None)
-    for value in fused.inputs:
-        assert value is not None
-        # One of an outer graph is read by the node that has this graph.
-        if graph.values.get(value.name) is value:
-            value.consumers.append(fused)
-    for at, value in enumerate(fused.outputs):
-        assert value is not None
-        value.producer, value.producer_output = fused, at
-        value.consumers = [c for c in value.consumers if c.index not in inside]
-    places = [at for at, node in enumerate(graph.nodes) if node.index in inside]
-    remaining = list(graph.nodes)
-    remaining[places[-1]] = fused
-    for at in reversed(places[:-1]):
-        del remaining[at]
-    graph.nodes = topological_order(remaining)
+                graph.remove_value(value)
+    graph.attach(fused)
+    graph.substitute(inside, [fused], at_first=False)

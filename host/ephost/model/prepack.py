@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, check, ffi, lib, member
-from ephost.errors import Fail, OnnxRuntimeException
+from ephost.errors import Fail, naming
 from ephost.model.graph import Graph, Node, Value
 from ephost.model.kernels import Kernel
 from ephost.model.native_graph import Constants
@@ -130,10 +130,8 @@ def _pack(
     where = f"the kernel of {assignment.ep.label} for {kernel.node.label}"
 
     def checked(function: str, status: Any) -> None:
-        try:
+        with naming(lambda: f"{where} failed in {function} of input {index}"):
             check(status)
-        except OnnxRuntimeException as error:
-            raise type(error)(f"{where} failed in {function} of input {index}: {error}") from None
 
     checked("PrePackWeight", pack(implementation, constant, index, allocator, weight.pointer, packed))
     if weight.is_stored:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import numpy as np
 import onnx
 
 from ephost.errors import Fail, InvalidArgument
-from ephost.model.graph import Graph, Model, Node, TensorType, Value
-from ephost.model.load import type_proto
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, type_proto
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
+# A session's entries: the name of a file beside the optimized model, and the bytes from which an initializer
+# is in it.
+EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
+EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
 
 
 def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
@@ -20,23 +24,27 @@ def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
     about = model.metadata
     proto = onnx.ModelProto(
         ir_version=model.ir_version,
-        producer_name=about.producer_name,
-        producer_version=about.producer_version,
-        domain=about.domain,
-        model_version=about.version,
-        doc_string=about.description,
+        # What is empty is left out: programs compare models as text.
+        producer_name=about.producer_name or None,
+        producer_version=about.producer_version or None,
+        domain=about.domain or None,
+        model_version=about.version or None,
+        doc_string=about.description or None,
         opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in model.opsets.items()],
         functions=list(model.functions.values()),
     )
     onnx.helper.set_model_props(proto, about.custom)
     if graph:
         proto.graph.CopyFrom(graph_proto(model.graph))
-        proto.graph.doc_string = about.graph_description
+        if about.graph_description:
+            proto.graph.doc_string = about.graph_description
     return proto
 
 
 def graph_proto(graph: Graph) -> onnx.GraphProto:
-    """A graph with its nodes, initializers and the types that are known."""
+    """A graph with its nodes and initializers, and the types of the inner values that the model lists, as
+    onnxruntime writes it.
+    """
     held = {id(value) for value in (*graph.inputs, *graph.outputs)}
     return onnx.GraphProto(
         name=graph.name,
@@ -47,7 +55,10 @@ def graph_proto(graph: Graph) -> onnx.GraphProto:
         value_info=[
             value_info(value)
             for value in graph.values.values()
-            if value.type is not None and value.initializer is None and id(value) not in held
+            if value.is_listed
+            and value.type is not None
+            and value.initializer is None
+            and id(value) not in held
         ],
     )
 
@@ -82,11 +93,17 @@ def initializer_proto(value: Value) -> onnx.TensorProto:
     return onnx.numpy_helper.from_array(np.asarray(array), value.name)
 
 
-def save(model: Model, path: str) -> None:
+def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> None:
     """Write the model.
 
+    Args:
+        model: the model.
+        path: the file.
+        config: the session's entries, of which two may put large initializers into a file beside the model.
+
     Raises:
-        InvalidArgument: ONNX Runtime's own format (``.ort``) is asked for, or the folder does not exist.
+        InvalidArgument: ONNX Runtime's own format (``.ort``) is asked for, the folder does not exist, or the
+            file for initializers would not be in it.
         Fail: the model is too large for one file.
     """
     if path.lower().endswith(".ort"):
@@ -95,6 +112,39 @@ def save(model: Model, path: str) -> None:
     if not os.path.isdir(folder):
         raise InvalidArgument(f"the optimized model cannot be written to {path}: there is no folder {folder}")
     weights = sum(int(v.initializer.nbytes) for v in model.graph.initializers if v.initializer is not None)
+    if location := (config or {}).get(EXTERNAL_FILE):
+        _save_apart(model, path, location, (config or {}).get(EXTERNAL_SIZE, "1024"))
+        return
     if weights > _LARGEST:
-        raise Fail(f"the optimized model has {weights} bytes of weights: too large for {path}")
+        raise Fail(
+            f"the optimized model has {weights} bytes of weights: too large for {path}, unless "
+            f"{EXTERNAL_FILE} puts them into a file of their own"
+        )
     onnx.save(model_proto(model), path)
+
+
+def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    data = os.path.normpath(os.path.join(folder, location))
+    if os.path.isabs(location) or os.path.commonpath([folder, data]) != folder or data == folder:
+        raise InvalidArgument(f"{EXTERNAL_FILE}: '{location}' is not in the folder of the model, {folder}")
+    if not smallest.isdecimal():
+        raise InvalidArgument(f"{EXTERNAL_SIZE} is a number of bytes, not '{smallest}'")
+    if not os.path.isdir(os.path.dirname(data)):
+        raise InvalidArgument(f"{EXTERNAL_FILE}: there is no folder {os.path.dirname(data)}")
+    # The arrays may lie in the very file that is written: what is made anew takes its place at the end.
+    temporary = f"{location}.{os.getpid()}.part"
+    try:
+        proto = model_proto(model)
+        onnx.save(proto, path, save_as_external_data=True, location=temporary, size_threshold=int(smallest))
+        for tensor in proto.graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = location
+        written = os.path.join(folder, temporary)
+        if os.path.exists(written):
+            os.replace(written, data)
+        onnx.save(proto, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(os.path.join(folder, temporary))

@@ -17,6 +17,7 @@ import onnx
 INSIDE = "\0inside"  # the location of data that is in the model itself: no file can have that name
 SMALLEST_MODEL = 1 << 20  # bytes; what is smaller is parsed as it is
 _SMALLEST_TENSOR = 1 << 12
+_MOST_FIELDS = 1 << 17  # of a model beside its graph: what has more is no model, or gains nothing
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIELD = {
     message.DESCRIPTOR.name: {field.name: field.number for field in message.DESCRIPTOR.fields}
@@ -46,7 +47,9 @@ def without_large_tensors(data: memoryview) -> bytes | None:
     pieces: list[bytes | memoryview] = []
     found = 0
     try:
-        for number, wire, start, begin, end in _fields(data, 0, len(data)):
+        for count, (number, wire, start, begin, end) in enumerate(_fields(data, 0, len(data))):
+            if count == _MOST_FIELDS:
+                return None
             if number == _GRAPH and wire == _BYTES:
                 graph, cut = _graph(data, begin, end)
                 found += cut
@@ -106,6 +109,8 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int
         if tag & 0x80:
             tag, at = _read_varint(data, start)
         wire = tag & 7
+        if tag < 8:
+            raise _Malformed  # there is no field 0
         if wire == _BYTES:
             length = data[at]
             at += 1

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import onnx
 from onnx import numpy_helper
 
 from .values import Value, dense
 
-if TYPE_CHECKING:
-    from .kernel import ReferenceKernel
 
-MakeKernel = Callable[[onnx.NodeProto], "ReferenceKernel"]
+class Kernel(Protocol):
+    """A node of a body, ready to run."""
+
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    implicit_inputs: tuple[str, ...]
+
+    def __call__(self, inputs: Sequence[Value], implicit: Mapping[str, Value] | None = None) -> list[Value]:
+        """Run the node once."""
+
+
+MakeKernel = Callable[[onnx.NodeProto], Kernel]
 """Makes the kernel of a node of a body, under that body's opset imports and functions."""
 RunBody = Callable[[Sequence[Value], Mapping[str, Value]], list[Value]]
 """Runs a body once: its inputs in order, the outer-scope values by name; returns its outputs in order."""
@@ -26,7 +35,7 @@ class Body:
 
     def __init__(
         self,
-        kernels: Iterable[ReferenceKernel],
+        kernels: Iterable[Kernel],
         inputs: Sequence[str],
         outputs: Sequence[str],
         constants: Mapping[str, Value] | None = None,

@@ -10,13 +10,14 @@ import numpy as np
 import onnx
 from onnx import defs
 
+from ..onnx_schema import onnx_schema
 from .attributes import attribute_value
 from .body import Body, MakeKernel, implicit_names, subgraph_body
 from .control_flow import CONTROL_FLOW, ControlNode, Subgraph
 from .errors import NodeError, describe
 from .functions import ContextFunction, function_body, schema_function
 from .operators import Implementation, own_operator, package_operator
-from .signature import Signature, schema_of, signature_of
+from .signature import Signature, signature_of
 from .values import Value, normalize
 
 Functions = Mapping[tuple[str, str], onnx.FunctionProto] | Mapping[tuple[str, str, str], onnx.FunctionProto]
@@ -32,7 +33,15 @@ class ReferenceKernel:
     to; an output may be a view of an input, or the input itself.
     """
 
-    __slots__ = ("_described", "_run", "_signature", "implicit_inputs", "input_names", "output_names")
+    __slots__ = (
+        "_declared",
+        "_described",
+        "_run",
+        "_signature",
+        "implicit_inputs",
+        "input_names",
+        "output_names",
+    )
 
     input_names: tuple[str, ...]
     """As in `node.input`; "" stands for an optional input that is absent."""
@@ -42,7 +51,12 @@ class ReferenceKernel:
     """The outer-scope names that the node's subgraphs read, sorted."""
 
     def __init__(
-        self, node: onnx.NodeProto, described: str, run: Implementation, signature: Signature | None
+        self,
+        node: onnx.NodeProto,
+        described: str,
+        run: Implementation,
+        signature: Signature | None,
+        declared: Sequence[np.dtype | None] = (),
     ) -> None:
         self.input_names = tuple(node.input)
         self.output_names = tuple(node.output)
@@ -50,6 +64,7 @@ class ReferenceKernel:
         self._described = described
         self._run = run
         self._signature = signature
+        self._declared = declared
 
     def __repr__(self) -> str:
         return f"<ReferenceKernel of {self._described}>"
@@ -86,6 +101,8 @@ class ReferenceKernel:
             value = normalize(results[index])
             if isinstance(value, np.ndarray) and self._signature is not None:
                 dtype = self._signature.output_dtype(index, inputs)
+                if dtype is None and index < len(self._declared):
+                    dtype = self._declared[index]
                 if dtype is not None and value.dtype != dtype:
                     value = value.astype(dtype)
             outputs.append(value)
@@ -98,8 +115,12 @@ def create_kernel(
     functions: Functions | None = None,
     *,
     run_subgraph: RunSubgraph | None = None,
+    declared: Sequence[np.dtype | None] = (),
 ) -> ReferenceKernel:
     """Makes the kernel of `node`.
+
+    `declared` are the element types that the model gives the outputs, for those of which neither the schema
+    nor the inputs say any; None where it says nothing.
 
     A reference operator comes first, then a function of the model, then the function body of the operator's
     schema. The bodies of If, Loop, Scan and SequenceMap run through `run_subgraph` where it is given, else on
@@ -108,7 +129,7 @@ def create_kernel(
     Raises NotImplementedError, naming operator and node, where there is no implementation of the node or of
     one in a body that it needs; NodeError for a node whose attributes are wrong.
     """
-    return _Maker(opset_imports, functions or {}).kernel(node, run_subgraph)
+    return _Maker(opset_imports, functions or {}).kernel(node, run_subgraph, declared)
 
 
 class _Maker:
@@ -118,12 +139,17 @@ class _Maker:
         self._imports = {_plain(domain): version for domain, version in opset_imports.items()}
         self._functions = functions
 
-    def kernel(self, node: onnx.NodeProto, run_subgraph: RunSubgraph | None = None) -> ReferenceKernel:
+    def kernel(
+        self,
+        node: onnx.NodeProto,
+        run_subgraph: RunSubgraph | None = None,
+        declared: Sequence[np.dtype | None] = (),
+    ) -> ReferenceKernel:
         domain = _plain(node.domain)
         version = self._imports.get(domain)
         described = describe(node, version)
         try:
-            signature = signature_of(domain, node.op_type, version) if version is not None else None
+            signature = signature_of(node.op_type, domain, version) if version is not None else None
             run = self._implementation(node, domain, version, signature, run_subgraph)
         except NotImplementedError as error:
             raise NotImplementedError(f"{described}: {error}") from error
@@ -135,7 +161,7 @@ class _Maker:
             raise NotImplementedError(
                 f"{described}: no reference operator and no function body implements it"
             )
-        return ReferenceKernel(node, described, run, signature)
+        return ReferenceKernel(node, described, run, signature, declared)
 
     def _implementation(
         self,
@@ -161,7 +187,7 @@ class _Maker:
         )
         if function is not None:
             return self._expand(function, node, signature)
-        schema: Any = schema_of(domain, node.op_type, version) if version is not None else None
+        schema: Any = onnx_schema(node.op_type, domain, version) if version is not None else None
         if schema is None:
             return None
         main = self._imports.get("", defs.onnx_opset_version())

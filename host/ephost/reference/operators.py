@@ -145,8 +145,8 @@ def _with_old_defaults(node: onnx.NodeProto, domain: str, signature: Signature |
 
 @cache
 def _old_defaults(domain: str, op_type: str, since_version: int) -> tuple[onnx.AttributeProto, ...]:
-    old = signature_of(domain, op_type, since_version)
-    newest = signature_of(domain, op_type, _NEWEST)
+    old = signature_of(op_type, domain, since_version)
+    newest = signature_of(op_type, domain, _NEWEST)
     if old is None or newest is None or old.since_version == newest.since_version:
         return ()
     changed = tuple(default for name, default in old.defaults.items() if newest.defaults.get(name) != default)

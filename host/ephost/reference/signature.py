@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
+from ..onnx_schema import onnx_schema
 from .values import Value
 
 _VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
@@ -50,9 +51,9 @@ class Signature:
 
 
 @cache
-def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
+def signature_of(op_type: str, domain: str, version: int) -> Signature | None:
     """The signature in force at opset `version`, or None for an operator that onnx does not know."""
-    schema = schema_of(domain, op_type, version)
+    schema = onnx_schema(op_type, domain, version)
     if schema is None:
         return None
     fixed = {
@@ -87,11 +88,3 @@ def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
         _outputs=tuple(rule(formal) for formal in outputs),
         _variadic_output=bool(outputs) and outputs[-1].option == _VARIADIC,
     )
-
-
-def schema_of(domain: str, op_type: str, version: int) -> defs.OpSchema | None:
-    """onnx's schema of the operator at that opset version, deprecated ones too; None where there is none."""
-    try:
-        return defs.get_schema(op_type, version, domain)
-    except defs.SchemaError:
-        return None

@@ -1,7 +1,7 @@
 // Elementwise operations on bytes.
-#include "simd/bytes.h"
+#include "cpu/simd/bytes.h"
 
-#include "simd/simd.h"
+#include "cpu/simd/simd.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif

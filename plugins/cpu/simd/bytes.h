@@ -1,5 +1,5 @@
-// Elementwise operations on bytes, for kernels/quantize.cc and kernels/pool.cc. See simd.h for what holds of
-// this folder.
+// Elementwise operations on bytes, for operators/quantize.cc and operators/pooling.cc. See simd.h for what
+// holds of this folder.
 #ifndef EPHOST_CPU_SIMD_BYTES_H_
 #define EPHOST_CPU_SIMD_BYTES_H_
 

@@ -1,16 +1,12 @@
 // Convolutions of each channel, or of two or four of them, on their own, along lines of pixels; see
-// kernels/depthwise.h.
+// engines/conv/depthwise.h.
 #include <utility>
 
-#include "simd.h"
+#include "cpu/simd/simd.h"
+#include "cpu/simd/vectors.h"
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
-
-typedef float Vector __attribute__((vector_size(8 * sizeof(float)), aligned(4), may_alias));
-
-inline const Vector& load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
-inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
 
 // Of eight channels the j-th one of each group, at the places of all channels of that group.
 template <int group, int j>
@@ -63,7 +59,7 @@ inline void block(const FloatDepthwiseLine& d, int64_t at, int64_t c, int64_t be
 #pragma GCC unroll 8
   for (int p = 0; p < pixels; ++p) {
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) store(d.y + (at + p) * d.channels + c + 8 * v) = sums[p][v];
+    for (int v = 0; v < vectors; ++v) store(d.y + (at + p) * d.channels + c + 8 * v, sums[p][v]);
   }
 }
 
@@ -101,7 +97,7 @@ inline void whole_block(const FloatDepthwiseLine& d, int64_t at, int64_t c) {
     }
   }
 #pragma GCC unroll 8
-  for (int p = 0; p < pixels; ++p) store(d.y + (at + p) * d.channels + c) = sums[p];
+  for (int p = 0; p < pixels; ++p) store(d.y + (at + p) * d.channels + c, sums[p]);
 }
 
 // Sixteen channels at a time, which share cache lines. Where less than eight channels or `pixels` are left,

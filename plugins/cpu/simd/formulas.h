@@ -11,6 +11,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "cpu/simd/independent.h"
+
 namespace ephost::cpu::EPHOST_ISA {
 
 static inline float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
@@ -234,14 +236,16 @@ EPHOST_UNARY(Celu, x < 0 ? a * expm1_of(x / a) : x)
 EPHOST_UNARY(Selu, x < 0 ? b * a * expm1_of(x) : b * x)
 EPHOST_UNARY(ThresholdedRelu, x > a ? x : T(0))
 EPHOST_UNARY(HardSigmoid, Clip::of(a* x + b, T(0), T(1)))
-EPHOST_UNARY(HardSwish, x* Clip::of(x* T(1.0 / 6) + T(0.5), T(0), T(1)))
+EPHOST_UNARY(HardSwish, x* Clip::of(a* x + b, T(0), T(1)))
 EPHOST_UNARY(Softplus, softplus_of(x))
+EPHOST_UNARY(ParametricSoftplus, a* softplus_of(b* x))
 EPHOST_UNARY(Softsign, x / (1 + abs_of(x)))
 EPHOST_UNARY(Mish, mish_of(x))
 EPHOST_UNARY(Shrink, x<-b ? x + a : x> b ? x - a : T(0))  // a: bias, b: lambd.
 EPHOST_UNARY(Gelu, T(0.5) * x * (1 + erf_of(x * T(0.7071067811865476))))
 EPHOST_UNARY(GeluTanh, gelu_tanh_of(x))
 EPHOST_UNARY(Swish, x / one_and_exp_of_minus(a * x))
+EPHOST_UNARY(ScaledTanh, a* tanh_of(b* x))
 EPHOST_UNARY(Affine, a* x + b)
 EPHOST_UNARY(Floor, floor_of(x))
 EPHOST_UNARY(Ceil, ceil_of(x))
@@ -304,7 +308,7 @@ static void unary_tile(const void* const* in, void* out, int64_t n, const float*
   const T* x = static_cast<const T*>(in[0]);
   Result* y = static_cast<Result*>(out);
   const T a = static_cast<T>(params[0]), b = static_cast<T>(params[1]);
-#pragma GCC ivdep
+  EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], a, b);
 }
 
@@ -312,14 +316,14 @@ template <typename F, typename T, typename Result>
 static void binary_tile(const void* const* in, void* out, int64_t n, const float*) {
   const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
   Result* z = static_cast<Result*>(out);
-#pragma GCC ivdep
+  EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) z[i] = F::of(x[i], y[i]);
 }
 
 // Writes the table of all operations on T, in the order of Op.
 template <typename T>
 static void fill_ops(TileFunction* table) {
-#define X(name) *table++ = unary_tile<name, T, T>;
+#define X(name, ...) *table++ = unary_tile<name, T, T>;
   EPHOST_UNARY_OPS(X)
 #undef X
 #define X(name) *table++ = binary_tile<name, T, T>;

@@ -1,13 +1,14 @@
 // The innermost loops of matrix products. See GemmBlock in simd.h.
-#include "simd.h"
+#include "cpu/simd/simd.h"
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
+// A panel's rows that a block takes stay in the first cache: 32 and 24 KiB.
 #ifdef __AVX512F__
-constexpr int kLanes = 16;
+constexpr int kLanes = 16, kDepth = 256;
 #else
-constexpr int kLanes = 8;  // Two registers where they have four.
+constexpr int kLanes = 8, kDepth = 384;  // Two registers where they have four.
 #endif
 constexpr int kPanel = 2 * kLanes;
 constexpr int kRows = 6;  // Sums of six rows and two vectors fill most of 16 registers.
@@ -166,6 +167,7 @@ void dots(const GemmBlock& g) {
 
 void fill_gemm(Simd* table) {
   table->panel = kPanel;
+  table->depth = kDepth;
   table->gemm = gemm;
   table->gemm_pack = pack;
   table->gemm_dots = dots;

@@ -1,10 +1,10 @@
 // What is done to 8-bit integers around their products; those are in quantized_products.cc.
-#include "simd/quantized.h"
+#include "cpu/simd/quantized.h"
 
 #include <type_traits>
 
-#include "simd/simd.h"
-#include "simd/to_bytes.h"
+#include "cpu/simd/simd.h"
+#include "cpu/simd/to_bytes.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -177,13 +177,19 @@ void to_bytes(const int32_t* sums, int64_t stride, int rows, int64_t n, const Qu
 
 namespace {
 
+// Sums of 32 bits wrap, as those of the products do.
+inline int32_t less(int32_t sum, int32_t zero, int32_t row) {
+  return static_cast<int32_t>(static_cast<uint32_t>(sum) -
+                              static_cast<uint32_t>(zero) * static_cast<uint32_t>(row));
+}
+
 void subtract(int32_t* sums, int64_t n, const int32_t* zeros, int step, int32_t row) {
   if (step == 0) {
-    const int32_t one = zeros[0] * row;
-    for (int64_t i = 0; i < n; ++i) sums[i] -= one;
+    const int32_t zero = zeros[0];
+    for (int64_t i = 0; i < n; ++i) sums[i] = less(sums[i], zero, row);
     return;
   }
-  for (int64_t i = 0; i < n; ++i) sums[i] -= zeros[i] * row;
+  for (int64_t i = 0; i < n; ++i) sums[i] = less(sums[i], zeros[i], row);
 }
 
 void to_float(const int32_t* sums, int64_t n, float a_scale, const float* b_scale, int step,

@@ -1,8 +1,8 @@
 // Products of matrices of 8-bit integers; see quantized.h for their two forms.
-#include "simd/quantized.h"
+#include "cpu/simd/quantized.h"
 
-#include "simd/simd.h"
-#include "simd/to_bytes.h"
+#include "cpu/simd/simd.h"
+#include "cpu/simd/to_bytes.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -10,7 +10,84 @@
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
-#ifdef __AVX2__
+#ifdef __AVX512VNNI__
+
+// One register for the sums of a row, whose four (or two) products an instruction adds without saturating.
+// There are two of each, for every second step: one alone would wait for the step before.
+template <int rows>
+struct Sums {
+  __m512i at[2][rows];
+
+  explicit Sums(const int32_t* start) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      at[0][r] = _mm512_loadu_si512(start);
+      at[1][r] = _mm512_setzero_si512();
+    }
+  }
+  __m512i total(int r) const { return _mm512_add_epi32(at[0][r], at[1][r]); }
+  void store(int32_t* sums) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) _mm512_storeu_si512(sums + r * kColumns, total(r));
+  }
+  void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const __m512i all = total(r);
+      __m256i halves[2];
+      __builtin_memcpy(halves, &all, sizeof all);
+      to.store(halves[0], halves[1], y + r * y_stride);
+    }
+  }
+};
+
+// Written as instructions, since GCC moves sums around otherwise.
+inline void add(__m512i& sums, const uint8_t* a, __m512i b) {
+  int32_t four;
+  __builtin_memcpy(&four, a, sizeof four);
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(_mm512_set1_epi32(four)), "v"(b));
+}
+inline void add(__m512i& sums, const int16_t* a, __m512i b) {
+  int32_t two;
+  __builtin_memcpy(&two, a, sizeof two);
+  asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(_mm512_set1_epi32(two)), "v"(b));
+}
+
+// `steps` times as many k's as four bytes hold.
+template <int rows, typename Element>
+inline Sums<rows> multiply(const Element* a, int64_t stride, const void* weights, int64_t steps,
+                           const int32_t* start) {
+  constexpr int64_t kStep = 4 / sizeof(Element);
+  Sums<rows> sums(start);
+  const char* b = static_cast<const char*>(weights);
+  int64_t p = 0;
+  for (; p + 2 <= steps; p += 2, a += 2 * kStep, b += 2 * sizeof(__m512i)) {
+    const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + sizeof b0);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      add(sums.at[0][r], a + r * stride, b0);
+      add(sums.at[1][r], a + r * stride + kStep, b1);
+    }
+  }
+  if (p < steps) {
+    const __m512i b0 = _mm512_loadu_si512(b);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) add(sums.at[0][r], a + r * stride, b0);
+  }
+  return sums;
+}
+
+template <int rows>
+inline Sums<rows> tile(const uint8_t* a, int64_t stride, const Quantized::Panel& b, const int32_t* start) {
+  return multiply<rows>(a, stride, b.weights, b.fours, start);
+}
+template <int rows>
+inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePanel& b,
+                       const int32_t* start) {
+  return multiply<rows>(a, stride, b.weights, b.pairs, start);
+}
+
+#elif defined(__AVX2__)
 
 // Sums of rows and kColumns columns. Loops over rows are unrolled by order: only so does GCC keep all of it
 // in registers.
@@ -211,6 +288,15 @@ void product_to_bytes(const Element* a, int64_t stride, int64_t rows, const Pane
             [&](const auto& tile, int64_t row) { tile.store(to, y + row * y_stride, y_stride); });
 }
 
+#ifdef __AVX512VNNI__
+// Nothing is too much.
+int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t*) {
+  for (int c = 0; c < kColumns; ++c) {
+    for (int k = 0; k < 4; ++k) out[4 * c + k] = from[k][c];
+  }
+  return 0;
+}
+#else
 int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest) {
   // 128 of the largest unsigned byte are less than the largest, and the lowest, 16-bit number.
   constexpr int kMost = 128;
@@ -236,6 +322,7 @@ int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest) {
   }
   return halves;
 }
+#endif
 
 }  // namespace
 

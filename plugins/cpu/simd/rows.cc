@@ -1,20 +1,15 @@
 // Rows of float32: reductions, softmax, normalisation.
-#include "simd/simd.h"
+#include "cpu/simd/simd.h"
 
-#include "simd/formulas.h"
+#include "cpu/simd/formulas.h"
+#include "cpu/simd/independent.h"
+#include "cpu/simd/vectors.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
-
-// Eight numbers, in whatever registers the instruction set has.
-typedef float Vector __attribute__((vector_size(32)));
-typedef float Unaligned __attribute__((vector_size(32), aligned(4), may_alias));
-constexpr int64_t kLanes = 8;
-
-inline Vector load(const float* x) { return *reinterpret_cast<const Unaligned*>(x); }
 
 struct Sum {
   template <typename T>
@@ -122,11 +117,11 @@ float sum_of_squares(const float* x, int64_t n, float mean) {
 void softmax(const float* x, const float* mask, float* y, int64_t n, float scale, bool log) {
   const float* scores = x;
   if (mask != nullptr) {
-#pragma GCC ivdep
+    EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale + mask[i];
     scores = y;
   } else if (scale != 1) {
-#pragma GCC ivdep
+    EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale;
     scores = y;
   }
@@ -140,27 +135,27 @@ void softmax(const float* x, const float* mask, float* y, int64_t n, float scale
       sum += reduce<Sum>(part, m, 0, [](auto v) { return v; });
     }
     const float shift = most + __builtin_logf(sum);
-#pragma GCC ivdep
+    EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = scores[i] - shift;
     return;
   }
-#pragma GCC ivdep
+  EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = exp_of_negative(scores[i] - most);
   const float factor = 1 / reduce<Sum>(y, n, 0, [](auto v) { return v; });
-#pragma GCC ivdep
+  EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
 
 void normalize(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                const float* bias) {
   if (scale == nullptr) {
-#pragma GCC ivdep
+    EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * factor;
   } else if (bias == nullptr) {
-#pragma GCC ivdep
+    EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * factor * scale[i];
   } else {
-#pragma GCC ivdep
+    EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * factor * scale[i] + bias[i];
   }
 }

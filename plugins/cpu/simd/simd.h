@@ -10,34 +10,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bytes.h"
-#include "int8_winograd.h"
-#include "quantized.h"
+#include "cpu/simd/bytes.h"
+#include "cpu/simd/nbits.h"
+#include "cpu/simd/quantized.h"
+#include "cpu/simd/winograd_int8.h"
+#include "toolkit/activation_table.h"
 
 namespace ephost::cpu {
 
-// Operations on elements. In each list the formula of the same name is in formulas.h.
-// By hand, since clang-format does not come to an end with this one.
+// Operations on elements. In each list the formula of the same name is in formulas.h. Activations come first,
+// so that their numbers are those of ephost::Activation. By hand, since clang-format does not come to an end
+// with this one.
 // clang-format off
-#define EPHOST_UNARY_OPS(X)                                                                              \
-  X(Abs) X(Neg) X(Reciprocal) X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) \
-  X(LeakyRelu) X(Elu) X(Celu) X(Selu) X(ThresholdedRelu) X(HardSigmoid) X(HardSwish) X(Softplus)         \
-  X(Softsign) X(Mish) X(Shrink) X(Gelu) X(GeluTanh) X(Swish) X(Clip) X(Affine) X(Floor) X(Ceil) X(Round) \
+#define EPHOST_UNARY_OPS(X)                                                                                 \
+  EPHOST_ACTIVATIONS(X)                                                                                     \
+  X(Abs) X(Neg) X(Reciprocal) X(Sqrt) X(Rsqrt) X(Square) X(Exp) X(Log) X(Erf) X(Floor) X(Ceil) X(Round)     \
   X(Sign) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh)
 // clang-format on
 #define EPHOST_BINARY_OPS(X) X(Add) X(Sub) X(Mul) X(Div) X(Min) X(Max) X(Pow) X(Fmod) X(Mod) X(Prelu)
 // Their result is a bool.
 #define EPHOST_COMPARE_OPS(X) X(Equal) X(Less) X(LessOrEqual) X(Greater) X(GreaterOrEqual)
 #define EPHOST_TEST_OPS(X) X(IsNaN) X(IsInf)
-// On integers and bools only; their tile functions are in kernels/tiles.cc.
+// On integers and bools only; their tile functions are in engines/tiles.cc.
 #define EPHOST_BIT_OPS(X) X(BitAnd) X(BitOr) X(BitXor) X(BitNot) X(ShiftLeft) X(ShiftRight) X(Not)
 
 enum class Op : uint8_t {
-#define X(name) k##name,
+#define X(name, ...) k##name,
   EPHOST_UNARY_OPS(X) EPHOST_BINARY_OPS(X) EPHOST_COMPARE_OPS(X) EPHOST_TEST_OPS(X) EPHOST_BIT_OPS(X)
 #undef X
 };
-#define X(name) +1
+#define X(name, ...) +1
 inline constexpr int kFloatOps =
     0 EPHOST_UNARY_OPS(X) EPHOST_BINARY_OPS(X) EPHOST_COMPARE_OPS(X) EPHOST_TEST_OPS(X);
 inline constexpr int kOps = kFloatOps EPHOST_BIT_OPS(X);
@@ -60,21 +62,6 @@ struct GemmBlock {
   int64_t c_row;
   const float* bias;  // Where the sums begin: one element for each column, or null for 0.
   bool accumulate;    // They begin at what c holds, instead.
-};
-
-// A product with 16 columns of weights of four bits: (b - zero) * scale, where blocks of so many rows of b
-// have a zero and a scale for each column.
-struct NibbleBlock {
-  int64_t m, k, block;
-  const float* a;  // m x k.
-  int64_t a_row;
-  // Eight bytes for each p: their low halves are the first eight columns, their high halves the others.
-  const uint8_t* b;
-  const float *scales, *zeros;  // 16 for each block.
-  float* c;                     // m x columns.
-  int64_t c_row;
-  int columns;
-  const float* bias;  // For each column, or null.
 };
 
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
@@ -164,16 +151,13 @@ struct Simd {
   TileFunction half_to_float = nullptr, float_to_half = nullptr;
   TileFunction bfloat16_to_float = nullptr, float_to_bfloat16 = nullptr;
   int64_t panel = 0;  // Columns of b that are multiplied at a time.
+  int64_t depth = 0;  // Rows of b that are best multiplied at a time.
   void (*gemm)(const GemmBlock& block) = nullptr;
   // Copies b, whose element (p, j) is at b[p * row + j * column], into panels that are k x panel elements
   // each, filled up with zeros.
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
-  void (*nibble_product)(const NibbleBlock& block) = nullptr;
-  // Rows [first, last) of b as they are multiplied with: 16 numbers, then `step` further the next row's.
-  void (*nibble_unpack)(const NibbleBlock& block, int64_t first, int64_t last, float* to,
-                        int64_t step) = nullptr;
   // For tiles of 2x2 and of 4x4 outputs.
   void (*winograd_input[2])(const WinogradInput& tile) = {};
   void (*winograd_output[2])(const WinogradOutput& tile) = {};
@@ -196,6 +180,7 @@ struct Simd {
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   Bytewise bytes = {};
   Quantized quantized = {};
+  NBits nbits = {};
   Winograd8 winograd8 = {};
 };
 

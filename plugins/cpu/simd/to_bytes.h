@@ -2,7 +2,7 @@
 #ifndef EPHOST_CPU_SIMD_TO_BYTES_H_
 #define EPHOST_CPU_SIMD_TO_BYTES_H_
 
-#include "simd/quantized.h"
+#include "cpu/simd/quantized.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif

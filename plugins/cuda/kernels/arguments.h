@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
-namespace ephost_cuda {
+#include "../../toolkit/activation_table.h"
+
+namespace ephost::cuda {
 
 enum { kMaxRank = 6, kMaxOperands = 6, kMaxSteps = 16, kSaved = 255 };
 
@@ -17,10 +19,13 @@ struct Divider {
 /* ---- Elementwise (elementwise.cu) ---- */
 
 /* What happens to the running value x; y is an operand, or what kSave kept. a and b are the step's numbers.
- */
+ * The activations are those of the toolkit's table. */
 enum class Op : uint8_t {
   kSave, /* the saved value becomes x */
-  kAbs,
+#define X(name, ...) k##name,
+  EPHOST_ACTIVATIONS(X)
+#undef X
+      kAbs,
   kNeg,
   kExp,
   kLog,
@@ -33,30 +38,14 @@ enum class Op : uint8_t {
   kSin,
   kCos,
   kErf,
-  kTanh,
-  kSigmoid,
-  kSoftplus,
-  kSoftsign,
-  kRelu,
-  kLeakyRelu,   /* x >= 0 ? x : a * x */
-  kElu,         /* x >= 0 ? x : a * (exp(x) - 1) */
-  kSelu,        /* b * (x > 0 ? x : a * (exp(x) - 1)) */
-  kHardSigmoid, /* clamp(a * x + b, 0, 1) */
-  kHardSwish,   /* x * clamp(x / 6 + 0.5, 0, 1) */
-  kMish,
-  kGelu,     /* by erf */
-  kGeluTanh, /* by tanh */
-  kClip,     /* to [a, b] */
-  kAffine,   /* a * x + b */
-  kAdd,
+  kAdd, /* from here on with y */
   kSub,
   kMul,
   kDiv,
   kPow,
   kMax,
   kMin,
-  kPrelu, /* x >= 0 ? x : y * x */
-  kCount
+  kPrelu /* x >= 0 ? x : y * x */
 };
 
 struct ChainStep {
@@ -185,6 +174,6 @@ struct MatmulArguments { /* out[b] = alpha * A[b] B[b] + beta * C[b], all row-ma
   float alpha, beta;
 };
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

@@ -2,7 +2,7 @@
  * stays in registers. */
 #include "kernel.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 template <int kWidth>
 DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kWidth],
@@ -50,6 +50,8 @@ DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kW
       EACH(1.0f / (1.0f + expf(-v)));
     case Op::kSoftplus:
       EACH(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v))));
+    case Op::kParametricSoftplus:
+      EACH(step.a * (fmaxf(step.b * v, 0.0f) + log1pf(expf(-fabsf(step.b * v)))));
     case Op::kSoftsign:
       EACH(v / (1.0f + fabsf(v)));
     case Op::kRelu:
@@ -60,10 +62,20 @@ DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kW
       EACH(v >= 0.0f ? v : step.a * expm1f(v));
     case Op::kSelu:
       EACH(step.b * (v > 0.0f ? v : step.a * expm1f(v)));
+    case Op::kCelu:
+      EACH(v >= 0.0f ? v : step.a * expm1f(v / step.a));
+    case Op::kThresholdedRelu:
+      EACH(v > step.a ? v : 0.0f);
+    case Op::kShrink:
+      EACH(v < -step.b ? v + step.a : v > step.b ? v - step.a : 0.0f);
+    case Op::kSwish:
+      EACH(v / (1.0f + expf(-step.a * v)));
+    case Op::kScaledTanh:
+      EACH(step.a * tanhf(step.b * v));
     case Op::kHardSigmoid:
       EACH(fminf(fmaxf(step.a * v + step.b, 0.0f), 1.0f));
     case Op::kHardSwish:
-      EACH(v * fminf(fmaxf(v * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f));
+      EACH(v * fminf(fmaxf(step.a * v + step.b, 0.0f), 1.0f));
     case Op::kMish:
       EACH(v * tanhf(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v)))));
     case Op::kGelu:
@@ -90,8 +102,6 @@ DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kW
       EACH(v != v || v < y[i] ? v : y[i]);
     case Op::kPrelu:
       EACH(v >= 0.0f ? v : y[i] * v);
-    default:
-      break;
   }
 #undef EACH
 }
@@ -163,4 +173,4 @@ CHAINS(f32, float)
 CHAINS(f16, half_t)
 CHAINS(bf16, bf16_t)
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

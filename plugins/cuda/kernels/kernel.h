@@ -27,7 +27,7 @@
 
 #include "arguments.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 typedef __half half_t;
 typedef __nv_bfloat16 bf16_t;
@@ -93,6 +93,6 @@ DEVICE uint32_t divide(uint32_t n, const Divider& by) {
 /* This thread's number in the grid. */
 DEVICE uint32_t thread_number() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda
 
 #endif

@@ -2,7 +2,7 @@
  */
 #include "kernel.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 constexpr int kTile = 64, kDepth = 16;
 
@@ -78,4 +78,4 @@ MATMUL(f32, float)
 MATMUL(f16, half_t)
 MATMUL(bf16, bf16_t)
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

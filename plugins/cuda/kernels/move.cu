@@ -1,7 +1,7 @@
 /* Kernels that move elements and compute nothing: by their size, not their type. */
 #include "kernel.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 template <typename T>
 DEVICE void copy(const CopyArguments& args) {
@@ -150,4 +150,4 @@ KERNEL(cast_elements, CONSTANT CastArguments args) {
   }
 }
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

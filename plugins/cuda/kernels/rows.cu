@@ -4,7 +4,7 @@
  * again for each pass, which the second-level cache mostly serves. */
 #include "kernel.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 constexpr int kThreads = 256;
 
@@ -238,4 +238,4 @@ REDUCTIONS(f32, float)
 REDUCTIONS(f16, half_t)
 REDUCTIONS(bf16, bf16_t)
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

@@ -2,7 +2,7 @@
  * missing. */
 #include "kernel.h"
 
-namespace ephost_cuda {
+namespace ephost::cuda {
 
 template <typename T>
 DEVICE void pool(const PoolArguments& args) {
@@ -77,4 +77,4 @@ WINDOWS(f32, float)
 WINDOWS(f16, half_t)
 WINDOWS(bf16, bf16_t)
 
-}  // namespace ephost_cuda
+}  // namespace ephost::cuda

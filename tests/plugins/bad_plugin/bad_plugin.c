@@ -18,6 +18,8 @@
   MODE(factories_too_many, "CreateEpFactories claims to have made one factory more than there is room for") \
   MODE(factories_garbage, "CreateEpFactories claims to have made SIZE_MAX factories")                       \
   MODE(factories_null, "CreateEpFactories says one factory and leaves its pointer NULL")                    \
+  MODE(factories_twice, "CreateEpFactories reports one factory twice")                                      \
+  MODE(factories_fail_not_utf8, "CreateEpFactories returns an error whose text is not UTF-8")               \
   MODE(factory_release_fails, "ReleaseEpFactory releases the factory and returns an error")                 \
   MODE(factory_without_name, "the factory's GetName is NULL")                                               \
   MODE(factory_name_null, "the factory's GetName returns NULL")                                             \
@@ -34,6 +36,7 @@
   MODE(devices_null, "GetSupportedDevices reports one device and leaves its pointer NULL")                  \
   MODE(devices_twice, "GetSupportedDevices reports one pointer twice")                                      \
   MODE(asks_api_999, "CreateEpFactories asks for API version 999, and fails if it is given one")            \
+  MODE(asks_api_32, "CreateEpFactories needs API version 32, and CreateEp calls a function of it")          \
   /* ort_version_supported of the factory and the EP. */                                                    \
   MODE(version_0, "0 in both")                                                                              \
   MODE(version_1, "1 in both")                                                                              \
@@ -398,6 +401,12 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwa
   if (bad(create_ep_null)) {
     return NULL;
   }
+  if (bad(asks_api_32)) { /* The first one that the headers here do not know. */
+    typedef OrtStatus*(ORT_API_CALL * Newer)(const OrtApi*, int);
+    Newer newer = NULL;
+    memcpy(&newer, (const char*)factory->api + sizeof(OrtApi), sizeof newer);
+    return newer(factory->api, 1);
+  }
   if (bad(calls_missing_slot)) {
     return api->SessionOptionsAppendExecutionProvider_MIGraphX(NULL, NULL);
   }
@@ -490,11 +499,17 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   if (!known_mode()) {
     return fail(api, "bad_plugin: EPHOST_BAD is not one of its modes");
   }
+  if (bad(asks_api_32) && ort_api_base->GetApi(32) == NULL) {
+    return fail(api, "bad_plugin: the host is too old");
+  }
   if (bad(asks_api_999) && ort_api_base->GetApi(999) != NULL) {
     return fail(api, "bad_plugin: the host has an API version 999");
   }
   if (bad(factories_fail)) {
     return fail(api, "bad_plugin: CreateEpFactories fails");
+  }
+  if (bad(factories_fail_not_utf8)) {
+    return fail(api, "bad_plugin: \xff is no text");
   }
   if (bad(factories_none) || max_factories < 1) {
     return NULL;
@@ -522,6 +537,11 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
            sizeof factory->base - offsetof(OrtEpFactory, GetVendorId));
   }
   factories[0] = &factory->base;
+  if (bad(factories_twice) && max_factories > 1) {
+    factories[1] = &factory->base;
+    *num_factories = 2;
+    return NULL;
+  }
   *num_factories = bad(factories_too_many) ? max_factories + 1 : bad(factories_garbage) ? SIZE_MAX : 1;
   return NULL;
 }

@@ -7,6 +7,10 @@
  * input of the EPContext node. EPHOST_CONTEXT_WEIGHTLESS is what GetWeightlessSupport answers; without it
  * there is no such function, and "old" makes the EP older than that.
  *
+ * EPHOST_CONTEXT_DATA: "31": it calls the application's callbacks for the data of its nodes, and says so as
+ * version 31 has it. "experimental": it calls them as version 30 has it, and says nothing. A digit: it is of
+ * version 31, says that number, and calls none.
+ *
  * The environment variable EPHOST_CONTEXT names a fault of Compile's EPContext nodes (see `make_context`);
  * EPHOST_CONTEXT_ANSWER is what the factory answers to compatibility information. */
 #include <stdio.h>
@@ -22,6 +26,9 @@ typedef struct Ep {
   bool store; /* ep.context_enable */
   bool embed;
   bool weightless; /* ep.enable_weightless */
+  OrtReadNamedBufferFunc read;
+  OrtWriteNamedBufferFunc write;
+  void *read_state, *write_state;
   char path[4096]; /* of the compiled model */
 } Ep;
 
@@ -122,14 +129,53 @@ static OrtStatus* read_text(const OrtApi* api, const OrtNode* node, const char* 
   return api->ReadOpAttr(attribute, ORT_OP_ATTR_STRING, *out, *size, size);
 }
 
-static OrtStatus* load_context(const OrtApi* api, const OrtGraph* graph, const OrtNode* node, Info** out) {
-  const OrtOpAttr* attribute = NULL;
+/* The file beside the model, or what the application gives. */
+static OrtStatus* read_data(const Ep* ep, const OrtGraph* graph, const char* name, Info** out) {
+  const OrtApi* api = ep->factory->api;
   const ORTCHAR_T* model = NULL;
-  int64_t embedded = 0;
-  size_t size = 0, read = 0;
-  char *text = NULL, path[8192];
+  OrtAllocator* allocator = NULL;
+  void* data = NULL;
+  char path[8192];
+  size_t size = 0;
   OrtStatus* status = NULL;
   FILE* file = NULL;
+  if (ep->read != NULL) {
+    TRY(api->GetAllocatorWithDefaultOptions(&allocator));
+    TRY(ep->read(ep->read_state, name, allocator, &data, &size));
+    status = new_info(api, data, size, out);
+    if (data != NULL) allocator->Free(allocator, data);
+    return status;
+  }
+  TRY(api->Graph_GetModelPath(graph, &model));
+  if (beside(model, name, path, sizeof path)) file = fopen(path, "rb");
+  if (file == NULL) return fail(api, "context_plugin: cannot read its file");
+  (void)fseek(file, 0, SEEK_END);
+  size = (size_t)ftell(file);
+  rewind(file);
+  TRY_OR_DONE(new_info(api, NULL, size, out));
+  if (fread((*out)->addend, 1, size, file) != size) status = fail(api, "context_plugin: its file is short");
+done:
+  (void)fclose(file);
+  return status;
+}
+
+static OrtStatus* write_data(const Ep* ep, const char* name, const void* data, size_t size) {
+  const OrtApi* api = ep->factory->api;
+  char path[8192];
+  if (ep->write != NULL) return ep->write(ep->write_state, name, data, size);
+  FILE* file = beside(ep->path, name, path, sizeof path) ? fopen(path, "wb") : NULL;
+  if (file == NULL) return fail(api, "context_plugin: cannot write its file");
+  const bool written = fwrite(data, 1, size, file) == size;
+  return fclose(file) == 0 && written ? NULL : fail(api, "context_plugin: cannot write its file");
+}
+
+static OrtStatus* load_context(const Ep* ep, const OrtGraph* graph, const OrtNode* node, Info** out) {
+  const OrtApi* api = ep->factory->api;
+  const OrtOpAttr* attribute = NULL;
+  int64_t embedded = 0;
+  size_t size = 0, read = 0;
+  char* text = NULL;
+  OrtStatus* status = NULL;
   size_t inputs = 0;
   TRY(api->Node_GetNumInputs(node, &inputs));
   if (inputs == 2) {
@@ -145,20 +191,9 @@ static OrtStatus* load_context(const OrtApi* api, const OrtGraph* graph, const O
   } else if (embedded) {
     status = new_info(api, text, size, out);
   } else {
-    TRY_OR_DONE(api->Graph_GetModelPath(graph, &model));
-    if (beside(model, text, path, sizeof path)) file = fopen(path, "rb");
-    if (file == NULL) {
-      status = fail(api, "context_plugin: cannot read its file");
-      goto done;
-    }
-    (void)fseek(file, 0, SEEK_END);
-    size = (size_t)ftell(file);
-    rewind(file);
-    TRY_OR_DONE(new_info(api, NULL, size, out));
-    if (fread((*out)->addend, 1, size, file) != size) status = fail(api, "context_plugin: its file is short");
+    status = read_data(ep, graph, text, out);
   }
 done:
-  if (file != NULL) (void)fclose(file);
   free(text);
   return status;
 }
@@ -168,7 +203,7 @@ static OrtStatus* make_context(const Ep* ep, const OrtNode* fused, const Info* i
   const OrtModelEditorApi* editor = api->GetModelEditorApi();
   const OrtValueInfo *inputs[2] = {NULL, NULL}, *output = NULL;
   const char *name = NULL, *from[2] = {NULL, NULL}, *to = NULL, *data = (const char*)info->addend;
-  char file_name[512], path[8192];
+  char file_name[512];
   size_t size = info->size;
   const int64_t embed = ep->embed || info->weightless;
   const size_t count = info->weightless ? 2 : 1;
@@ -182,10 +217,7 @@ static OrtStatus* make_context(const Ep* ep, const OrtNode* fused, const Info* i
   TRY(api->GetValueInfoName(output, &to));
   if (!embed) {
     (void)snprintf(file_name, sizeof file_name, "%s.bin", name);
-    FILE* file = beside(ep->path, file_name, path, sizeof path) ? fopen(path, "wb") : NULL;
-    if (file == NULL) return fail(api, "context_plugin: cannot write its file");
-    const bool written = fwrite(data, 1, size, file) == size;
-    if (fclose(file) != 0 || !written) return fail(api, "context_plugin: cannot write its file");
+    TRY(write_data(ep, file_name, data, size));
     data = file_name;
     size = strlen(file_name);
   }
@@ -217,7 +249,7 @@ static OrtStatus* compile_one(const Ep* ep, const OrtGraph* graph, const OrtNode
   const char* type = NULL;
   TRY(api->Graph_GetNodes(graph, &node, 1));
   TRY(api->Node_GetOperatorType(node, &type));
-  if (strcmp(type, "EPContext") == 0) return load_context(api, graph, node, info);
+  if (strcmp(type, "EPContext") == 0) return load_context(ep, graph, node, info);
   const OrtValueInfo* inputs[2] = {NULL, NULL};
   const OrtValue* constant = NULL;
   const void* data = NULL;
@@ -332,6 +364,49 @@ static OrtStatus* ORT_API_CALL weightless_support(const OrtEp* this_ptr, OrtWeig
   return NULL;
 }
 
+static OrtStatus* ORT_API_CALL data_callbacks(const OrtEp* this_ptr, uint32_t* flags) {
+  const char* told = getenv("EPHOST_CONTEXT_DATA");
+  (void)this_ptr;
+  *flags = told == NULL || strcmp(told, "31") == 0 ? 3 : (uint32_t)(told[0] - '0');
+  return NULL;
+}
+
+typedef OrtStatus*(ORT_API_CALL* GetConfig)(const OrtSessionOptions*, OrtEpContextConfig**);
+typedef void(ORT_API_CALL* ReleaseConfig)(OrtEpContextConfig*);
+typedef OrtStatus*(ORT_API_CALL* GetRead)(const OrtEpContextConfig*, OrtReadNamedBufferFunc*, void**);
+typedef OrtStatus*(ORT_API_CALL* GetWrite)(const OrtEpContextConfig*, OrtWriteNamedBufferFunc*, void**);
+
+static OrtStatus* find_callbacks(Ep* ep, const OrtSessionOptions* options) {
+  const char* told = getenv("EPHOST_CONTEXT_DATA");
+  const OrtApi* api = ep->factory->api;
+  const OrtEpApi* ep_api = ep->factory->ep_api;
+  OrtEpContextConfig* config = NULL;
+  OrtStatus* status = NULL;
+  if (told == NULL) return NULL;
+  if (strcmp(told, "experimental") == 0) {
+#define FIND(type, name) ((type)api->GetExperimentalFunction("OrtEpApi_" name "_SinceV28"))
+    const GetConfig get = FIND(GetConfig, "SessionOptions_GetEpContextConfig");
+    const ReleaseConfig release = FIND(ReleaseConfig, "ReleaseEpContextConfig");
+    const GetRead get_read = FIND(GetRead, "EpContextConfig_GetEpContextDataReadFunc");
+    const GetWrite get_write = FIND(GetWrite, "EpContextConfig_GetEpContextDataWriteFunc");
+    if (get == NULL || release == NULL || get_read == NULL || get_write == NULL) return NULL;
+    TRY(get(options, &config));
+    status = get_read(config, &ep->read, &ep->read_state);
+    if (status == NULL) status = get_write(config, &ep->write, &ep->write_state);
+    release(config);
+    return status;
+  }
+  ep->base.ort_version_supported = 31;
+  ep->base.GetEpContextDataCallbackSupport = data_callbacks;
+  if (strcmp(told, "31") != 0) return NULL;
+  TRY(ep_api->SessionOptions_GetEpContextConfig(options, &config));
+  status = ep_api->EpContextConfig_GetEpContextDataReadFunc(config, &ep->read, &ep->read_state);
+  if (status == NULL)
+    status = ep_api->EpContextConfig_GetEpContextDataWriteFunc(config, &ep->write, &ep->write_state);
+  ep_api->ReleaseEpContextConfig(config);
+  return status;
+}
+
 /* "" where the session has no such entry. */
 static OrtStatus* entry(const OrtApi* api, const OrtSessionOptions* options, const char* key, char* out,
                         size_t size) {
@@ -368,6 +443,7 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwa
   ep->base.ReleaseNodeComputeInfos = release_infos;
   ep->base.GetCompiledModelCompatibilityInfo = compatibility_info;
   ep->factory = factory;
+  TRY_OR_DONE(find_callbacks(ep, session_options));
   *out = &ep->base;
   return NULL;
 done:

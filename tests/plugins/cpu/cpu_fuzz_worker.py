@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 import ephost
-import ephost.session
+import ephost.opening
 import numpy as np
 import onnx
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
@@ -241,7 +241,7 @@ class Breaker:
             case _:
                 name = random.choice(known)
                 _set(proto, name, random.choice([self.number(), self.number(), self.numbers()]))
-        node.proto = proto
+        graph.set_attributes(node, proto.attribute)
 
     def number(self) -> int:
         return self.random.choice(NUMBERS)
@@ -314,6 +314,7 @@ def attempt(base: tuple[str, onnx.ModelProto, list[np.ndarray]], random: Random,
     _, model, arrays = base
     breaker = Breaker(random)
     open_shapes = random.random() < 0.5
+    mistakes: list[Exception] = []  # of the breaker itself
 
     def inferred(opened: Model) -> None:
         if open_shapes:
@@ -323,9 +324,13 @@ def attempt(base: tuple[str, onnx.ModelProto, list[np.ndarray]], random: Random,
                         value.type.element_type, tuple(None for _ in value.type.dims or ())
                     )
         infer(opened)
-        breaker.model(opened)
+        try:
+            breaker.model(opened)
+        except Exception as error:
+            mistakes.append(error)
+            raise
 
-    ephost.session.infer = inferred
+    ephost.opening.infer = inferred
     options = ephost.SessionOptions()
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     if random.random() < 0.7:
@@ -334,6 +339,8 @@ def attempt(base: tuple[str, onnx.ModelProto, list[np.ndarray]], random: Random,
     try:
         session = ephost.InferenceSession(model.SerializeToString(), options)
     except Exception as error:
+        if error in mistakes:
+            raise
         return f"not opened: {type(error).__name__}"
     ended = "ran"
     for again in range(2):
@@ -350,13 +357,13 @@ def attempt(base: tuple[str, onnx.ModelProto, list[np.ndarray]], random: Random,
     return ended
 
 
-infer = ephost.session.infer
+infer = ephost.opening.infer
 
 
 def main() -> None:
     """See the module's docstring."""
     seed, first, last, folder = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
-    ephost.session.check_types = lambda graph: None  # the plugin is to find what is wrong
+    ephost.opening.check_types = lambda graph: None  # the plugin is to find what is wrong
     ephost.register_execution_provider_library(NAME, cpu.get_library_path())
     device = next(device for device in ephost.get_ep_devices() if device.ep_name == NAME)
     all_bases = bases()

@@ -1,88 +1,18 @@
 """com.microsoft's products beside onnxruntime and numpy, and what is known of their outputs' types."""
 
-import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from ephost.model.contrib import StandIns
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu
 
 MS = "com.microsoft"
 
 
 def some(*shape: int, seed: int = 0, dtype: object = np.float32) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-def nibbles(
-    n: int, k: int, block: int, zeros: str, dtype: object = np.float32
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Constants of a MatMulNBits and the matrix [k, n] that they stand for."""
-    random = np.random.default_rng(n + k + block)
-    blocks = -(-k // block)
-    values = random.integers(0, 16, size=(n, blocks, block))
-    scales = random.uniform(0.05, 0.2, size=(n, blocks)).astype(dtype)
-    points = random.integers(0, 16, size=(n, blocks + blocks % 2))
-    constants = {
-        "w": (values[..., ::2] | values[..., 1::2] << 4).astype(np.uint8),
-        "s": scales.reshape(-1),
-    }
-    if zeros == "bytes":
-        constants["z"] = (points[:, ::2] | points[:, 1::2] << 4).astype(np.uint8).reshape(-1)
-    elif zeros == "floats":
-        constants["z"] = points[:, :blocks].astype(dtype).reshape(-1)
-    else:
-        points = np.full_like(points, 8)
-    matrix = (values - points[:, :blocks, None]) * scales.astype(np.float64)[:, :, None]
-    return constants, matrix.reshape(n, -1)[:, :k].T
-
-
-@given(st.data())
-@settings(max_examples=40, deadline=None)
-def test_weights_of_four_bits_are_multiplied(cpu_plugin: Cpu, data: st.DataObject) -> None:
-    draw = data.draw
-    rows, n = draw(st.sampled_from([1, 2, 5, 9, 40])), draw(st.sampled_from([1, 7, 16, 33, 130]))
-    block = draw(st.sampled_from([16, 32, 64]))
-    k = block * draw(st.sampled_from([1, 2, 5, 9])) - draw(st.sampled_from([0, 0, 3]))
-    constants, matrix = nibbles(n, k, block, draw(st.sampled_from(["", "bytes", "floats"])))
-    names = ["x", "w", "s", "z" if "z" in constants else "", "", ""]
-    x, bias = some(2, rows, k), np.zeros(n, np.float32)
-    if draw(st.booleans()):
-        bias = some(n, seed=5)
-        constants["b"], names[5] = bias, "b"
-    node = helper.make_node("MatMulNBits", names, ["y"], domain=MS, K=k, N=n, bits=4, block_size=block)
-    for open_shapes in (False, True):
-        model = make_model([node], {"x": x}, ["y"], constants, open_shapes=open_shapes)
-        y = cpu_plugin.run(model, {"x": x})[0]
-        np.testing.assert_allclose(y, x.astype(np.float64) @ matrix + bias, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("rows", [1, 20])
-def test_weights_of_four_bits_agree_with_onnxruntime(cpu_plugin: Cpu, rows: int) -> None:
-    constants, _ = nibbles(48, 128, 32, "bytes")
-    node = helper.make_node(
-        "MatMulNBits", ["x", "w", "s", "z"], ["y"], domain=MS, K=128, N=48, bits=4, block_size=32
-    )
-    cpu_plugin.check_beside_onnxruntime(
-        node, {"x": some(rows, 128)}, constants=constants, rtol=1e-4, atol=1e-4
-    )
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_weights_of_four_bits_are_multiplied_with_halves(cpu_plugin: Cpu, dtype: type) -> None:
-    constants, matrix = nibbles(24, 96, 32, "bytes", dtype)
-    node = helper.make_node(
-        "MatMulNBits", ["x", "w", "s", "z"], ["y"], domain=MS, K=96, N=24, bits=4, block_size=32
-    )
-    x = some(3, 96, dtype=dtype)
-    y = cpu_plugin.run(make_model([node], {"x": x}, ["y"], constants), {"x": x})[0]
-    assert y.dtype == dtype
-    expected = x.astype(np.float64) @ matrix
-    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=1e-2, atol=0.02 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("trans_a", [0, 1])
@@ -189,3 +119,24 @@ def test_a_chain_of_contrib_operators_is_claimed_without_declared_types(cpu_plug
     feeds = {"x": some(3, 7, 16), "b": some(16, seed=1)}
     constants = {"w": some(16, 32, seed=2), "s": some(32, seed=3)}
     cpu_plugin.check_beside_onnxruntime(nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (3, 5), (3, 1), (1, 1), (1,), ()])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_the_bias_of_a_quantised_gemm_is_broadcast(
+    cpu_plugin: Cpu, shape: tuple[int, ...], quantized: bool
+) -> None:
+    random = np.random.default_rng(3)
+    feeds: dict[str, np.ndarray] = {
+        "a": random.integers(0, 255, size=(3, 4)).astype(np.uint8),
+        "as": np.array(0.1, np.float32),
+        "az": np.array(120, np.uint8),
+        "b": random.integers(-127, 127, size=(4, 5)).astype(np.int8),
+        "bs": np.array(0.2, np.float32),
+        "bz": np.array(0, np.int8),
+        "c": random.integers(-9000, 9000, size=shape).astype(np.int32),
+    }
+    if quantized:
+        feeds |= {"ys": np.array(3, np.float32), "yz": np.array(128, np.uint8)}
+    node = helper.make_node("QGemm", list(feeds), ["y"], domain=MS)
+    cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-5, atol=1e-4)

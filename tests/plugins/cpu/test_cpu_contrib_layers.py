@@ -143,7 +143,13 @@ def test_convolutions_with_what_follows_them(cpu_plugin: Cpu, activation: str, a
 
 @pytest.mark.parametrize(
     ("activation", "parameters"),
-    [("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.3}), ("Tanh", {}), ("Sigmoid", {})],
+    [
+        ("Relu", {}),
+        ("LeakyRelu", {"activation_alpha": 0.3}),
+        ("Tanh", {}),
+        ("Sigmoid", {}),
+        ("ParametricSoftplus", {"activation_alpha": 0.4, "activation_beta": 1.7}),
+    ],
 )
 def test_products_with_what_follows_them(
     cpu_plugin: Cpu, activation: str, parameters: dict[str, float]
@@ -253,8 +259,8 @@ def test_normalisations_that_onnxruntime_writes_into_an_opset_without_them(
     [
         ("Attention", ["x", "w", "b"], {"num_heads": 4, "do_rotary": 1}),
         ("Attention", ["x", "w", "b"], {"num_heads": 5}),
-        ("FusedConv", ["x", "w", "b"], {"activation": "Mish"}),
-        ("FusedGemm", ["x", "w", "b"], {"activation": "Mish"}),
+        ("FusedConv", ["x", "w", "b"], {"activation": "Softmax"}),
+        ("FusedGemm", ["x", "w", "b"], {"activation": "Softmax"}),
         ("DynamicQuantizeLSTM", ["x", "w", "w", "b", "", "", "", "", "b", "w", "b", "w"], {"hidden_size": 4}),
     ],
 )

@@ -80,3 +80,20 @@ def test_several_rows_or_columns_are_stacks_of_matrices(
     steps = steps_of(cpu_plugin, model, feeds, tmp_path)
     assert "MatMul" in steps
     assert "Einsum" not in steps
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (2, 3, 5, 5), (0, 3, 3), (2, 0, 0)])
+def test_matrices_are_inverted(cpu_plugin: Cpu, dtype: type, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).standard_normal(shape)  # Below: pivots that are not on the diagonal.
+    x = (x[..., ::-1, :] + 4 * np.eye(shape[-1])[::-1]).astype(dtype)
+    node = helper.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")
+    for open_shapes in (False, True):
+        model = make_model([node], {"x": x}, ["y"], open_shapes=open_shapes)
+        model.graph.output[0].CopyFrom(
+            helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(x.dtype), None)
+        )
+        (y,) = cpu_plugin.run(model, {"x": x})
+        assert (y.dtype, y.shape) == (x.dtype, x.shape)
+        expected = np.linalg.inv(x.astype(np.float64))
+        np.testing.assert_allclose(y, expected, rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps)

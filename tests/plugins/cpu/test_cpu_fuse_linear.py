@@ -145,12 +145,6 @@ def test_a_sum_that_is_broadcast_in_the_run_is_right(cpu_plugin: Cpu) -> None:
         cpu_plugin.check(nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4)
 
 
-def test_convolutions_take_padding_in(cpu_plugin: Cpu, tmp_path: Path) -> None:
-    nodes = [N("Pad", ["x", "pads"], ["a"]), N("Conv", ["a", "w"], ["y"], pads=[1, 0, 0, 1])]
-    constants = {"w": random(4, 3, 3, 3), "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1])}
-    check(cpu_plugin, nodes, {"x": random(1, 3, 6, 6)}, constants, ["Conv"], tmp_path)
-
-
 @pytest.mark.parametrize("channels", [16, 5])
 def test_batch_norms_in_front_of_convolutions_become_one_step(
     cpu_plugin: Cpu, tmp_path: Path, channels: int
@@ -181,6 +175,11 @@ PRODUCTS = {
         N("MatMul", ["x", "w"], ["a"]),
         N("Add", ["a", "bias"], ["b"]),
         N("Add", ["r", "b"], ["y"]),
+    ],
+    "a gate of another slope than HardSwish's": [
+        N("MatMul", ["x", "w"], ["a"]),
+        N("HardSigmoid", ["a"], ["g"], alpha=0.3, beta=0.4),
+        N("Mul", ["a", "g"], ["y"]),
     ],
     "factor": [N("MatMul", ["x", "w"], ["a"]), N("Div", ["a", "eight"], ["y"])],
     "transposed": [N("Transpose", ["t"], ["u"], perm=[0, 2, 1]), N("MatMul", ["x", "u"], ["y"])],

@@ -163,3 +163,23 @@ def test_rows_of_infinities_and_of_what_is_not_a_number(cpu_plugin: Cpu, width: 
     whole = helper.make_node("GlobalMaxPool", ["x"], ["y"])
     (found,) = cpu_plugin.run(make_model([whole], {"x": x}, ["y"]), {"x": x})
     np.testing.assert_array_equal(found, x.max((2, 3), keepdims=True))
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"), [(1, 2, 2), (2, 3, 2), (2, 4, 3), (1, 2, 1), (1, 3, 2)]
+)
+def test_a_kernel_that_is_larger_than_its_input_by_less_than_a_stride_is_cut(
+    cpu_plugin: Cpu, op: str, size: int, kernel: int, stride: int
+) -> None:
+    node = helper.make_node(op, ["x"], ["y"], kernel_shape=[kernel, 2], strides=[stride, 2])
+    x = np.random.default_rng(0).normal(size=(1, 3, size, 6)).astype(np.float32)
+    cpu_plugin.check_beside_onnxruntime(node, {"x": x})
+
+
+def test_a_kernel_that_is_larger_than_its_input_by_more_is_refused(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], strides=[1], name="far")
+    x = np.zeros((1, 1, 1), np.float32)
+    model = make_model([node], {"x": x}, ["y"], open_shapes=True)
+    with pytest.raises(Exception, match=r"far.*larger than the padded input"):
+        cpu_plugin.run(model, {"x": x})

@@ -84,3 +84,35 @@ def test_onnxruntime_gets_the_same_events(tmp_path: Path) -> None:
     ]
     del session, device
     onnxruntime.unregister_execution_provider_library(name)
+
+
+def test_steps_say_which_implementation_computes_them(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    fed = {
+        "x": np.ones((40, 30), np.uint8),
+        "w": np.ones((30, 20), np.int8),
+        "a": np.ones((40, 30), np.float32),
+        "b": np.ones((30, 20), np.float32),
+        "image": np.ones((1, 32, 6, 5), np.uint8),
+    }
+    constants = {"small": np.ones((30, 20), np.int8), "taps": np.ones((32, 1, 3, 3), np.int8)}
+    nodes = [
+        helper.make_node("MatMulInteger", ["x", "small"], ["constant"], name="constant"),
+        helper.make_node("MatMulInteger", ["x", "w"], ["known in the run"], name="known in the run"),
+        helper.make_node("MatMul", ["a", "b"], ["floats"], name="floats"),
+        helper.make_node(
+            "ConvInteger", ["image", "taps"], ["channels alone"], name="channels alone", group=32
+        ),
+    ]
+    model = make_model(nodes, fed, [node.name for node in nodes], constants)
+    session = ephost.InferenceSession(
+        model.SerializeToString(), _options(ephost, cpu_plugin.device, tmp_path)
+    )
+    session.run(None, fed)
+    trace = json.loads(Path(session.end_profiling()).read_text())
+    steps = [event for event in trace if event.get("cat") == "Kernel" and "method" in event["args"]]
+    assert {event["name"].split("'")[1]: event["args"]["method"] for event in steps} == {
+        "constant": "bytes",
+        "known in the run": "16-bit",
+        "floats": "packed in the run",
+        "channels alone": "lines",
+    }

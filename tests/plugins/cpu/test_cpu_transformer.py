@@ -143,15 +143,16 @@ def test_multi_head_attention_of_any_shape_agrees(cpu_plugin: Cpu, data: st.Data
             "k": some(batch, keys, heads * depth, seed=1),
             "v": some(batch, keys, heads * width, seed=2),
         }
-        if draw(st.booleans()):
-            feeds["b"] = some(heads * (2 * depth + width), seed=3)
-            names[3] = "b"
     else:
+        width = depth
         feeds = {
             "q": some(batch, rows, heads * depth),
             "k": some(batch, heads, keys, depth, seed=1),
             "v": some(batch, heads, keys, depth, seed=2),
         }
+    if draw(st.booleans()):
+        feeds["b"] = some(heads * (2 * depth + width), seed=3)
+        names[3] = "b"
     total, outputs = keys, ["y"]
     if form == "three" and width == depth and draw(st.booleans()):
         past = draw(st.sampled_from([1, 5]))
@@ -176,6 +177,85 @@ def test_multi_head_attention_of_any_shape_agrees(cpu_plugin: Cpu, data: st.Data
         names[5] = "a"
     node = helper.make_node("MultiHeadAttention", names, outputs, domain=MS, **attributes)
     cpu_plugin.check_beside_onnxruntime(node, feeds, outputs, rtol=1e-4, atol=1e-5)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_decoder_masked_attention_of_any_shape_agrees(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    draw = data.draw
+    heads, batch, depth = draw(st.sampled_from([1, 3, 4])), draw(st.sampled_from([1, 2])), 8
+    room = draw(st.sampled_from([1, 6, 20]))
+    past = draw(st.integers(0, room - 1))
+    encoder = draw(st.booleans())
+    names, outputs = ["q", "k", "v"] + [""] * 5, ["y"]
+    attributes: dict[str, object] = {"num_heads": heads}
+    feeds = {n: some(batch, 1, heads * depth, seed=i) for i, n in enumerate("qkv")}
+    if encoder:
+        feeds |= {n: some(batch, heads, room, depth, seed=i) for i, n in enumerate("kv")}
+    total = room if encoder else past + 1
+    if not encoder:
+        attributes["past_present_share_buffer"] = 1
+        feeds |= {
+            "pk": some(batch, heads, room, depth, seed=5),
+            "pv": some(batch, heads, room, depth, seed=6),
+        }
+        feeds["n"] = np.array([past], np.int32)
+        names[5:8] = ["pk", "pv", "n"]
+        outputs += ["ck", "cv"]
+        if draw(st.booleans()):
+            feeds["a"] = some(1, heads, 1, total, seed=7)
+            names[4] = "a"
+    if draw(st.booleans()):
+        keep = np.random.default_rng(9).integers(0, 2, size=(batch, total)).astype(np.int32)
+        keep[:, 0] = 1
+        feeds["p"], names[3] = keep, "p"
+    if draw(st.booleans()):
+        attributes["scale"] = 0.4
+    node = helper.make_node("DecoderMaskedMultiHeadAttention", names, outputs, domain=MS, **attributes)
+    cpu_plugin.check_beside_onnxruntime(node, feeds, outputs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_decoder_masked_attention_adds_its_bias_to_all_three(cpu_plugin: Cpu, packed: bool) -> None:
+    # onnxruntime does neither on a CPU.
+    heads, depth, bias = 2, 8, some(3 * 16, seed=9)
+    parts = [some(2, 1, heads * depth, seed=i) for i in range(3)]
+    cache = {n: some(2, heads, 5, depth, seed=7) for n in ("pk", "pv")} | {"n": np.array([3], np.int32)}
+    new = {"q": np.concatenate(parts, -1)} if packed else dict(zip("qkv", parts, strict=True))
+    summed = {
+        n: x + bias[at * 16 : (at + 1) * 16] for at, (n, x) in enumerate(zip("qkv", parts, strict=True))
+    }
+    found = []
+    for feeds in (new | cache | {"b": bias}, summed | cache):
+        names = [n if n in feeds else "" for n in ["q", "k", "v", "", "", "pk", "pv", "n", "", "", "b"]]
+        node = helper.make_node(
+            "DecoderMaskedMultiHeadAttention",
+            names,
+            ["y", "ck", "cv"],
+            domain=MS,
+            num_heads=heads,
+            past_present_share_buffer=1,
+        )
+        found.append(cpu_plugin.run(make_model([node], feeds, ["y", "ck", "cv"]), feeds))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_past_that_fills_its_buffer_is_refused(cpu_plugin: Cpu) -> None:
+    feeds = {n: some(1, 1, 8) for n in "qkv"} | {n: some(1, 1, 4, 8) for n in ("pk", "pv")}
+    names = ["q", "k", "v", "", "", "pk", "pv", "n"]
+    node = helper.make_node(
+        "DecoderMaskedMultiHeadAttention",
+        names,
+        ["y", "ck", "cv"],
+        domain=MS,
+        num_heads=1,
+        past_present_share_buffer=1,
+    )
+    model = make_model([node], feeds | {"n": np.zeros(1, np.int32)}, ["y", "ck", "cv"])
+    for past in (4, -1):
+        with pytest.raises(Exception, match="places of 4"):
+            cpu_plugin.run(model, feeds | {"n": np.array([past], np.int32)})
 
 
 def test_keys_and_values_in_one_tensor_are_those_in_two(cpu_plugin: Cpu) -> None:

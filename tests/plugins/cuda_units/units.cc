@@ -5,7 +5,7 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-using ephost_cuda::PoolAccount;
+using ephost::cuda::PoolAccount;
 
 EXPORT size_t rounded(size_t bytes) { return PoolAccount::rounded(bytes); }
 
@@ -16,10 +16,10 @@ EXPORT bool fits(size_t limit, size_t in_use, size_t bytes) {
   return account.fits(bytes);
 }
 
-EXPORT bool size_of_text(const char* text, size_t* bytes) { return ephost_cuda::parse_size(text, bytes); }
+EXPORT bool size_of_text(const char* text, size_t* bytes) { return ephost::cuda::parse_size(text, bytes); }
 
 EXPORT const char* text_of_size(size_t bytes) {
   static char text[64];
-  (void)std::snprintf(text, sizeof text, "%s", ephost_cuda::size_text(bytes).c_str());
+  (void)std::snprintf(text, sizeof text, "%s", ephost::cuda::size_text(bytes).c_str());
   return text;
 }

@@ -2,8 +2,9 @@
  *
  * The device's memory is the CPU's with every bit inverted: whoever reads or writes it without the plugin's
  * data transfer gets garbage. Kernels (Add and Mul of float32, the second operand of the same shape or one
- * number) refuse tensors that are not in blocks of the EP's own allocator. Work on streams is queued until
- * somebody waits, so a host that does not wait reads garbage too.
+ * number) refuse tensors that are not in blocks of the EP's own allocator. That of StringConcat computes
+ * where the host has its strings. Work on streams is queued until somebody waits, so a host that does not
+ * wait reads garbage too.
  *
  * DEVICE_PLUGIN in the environment is a list of words, read when the library is registered; the table below
  * says what each does. `device_plugin_counts` tells what the host has called so far. */
@@ -315,6 +316,10 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
   OrtAllocatorType type = OrtInvalidAllocator;
   *out = NULL;
   remember_options(factory->factory.api, options);
+  if (memory_info != factory->memory && memory_info != factory->host_memory &&
+      memory_info != factory->weight_memory) {
+    return factory->factory.api->CreateStatus(ORT_INVALID_ARGUMENT, "that is no memory info of this plugin");
+  }
   TRY(factory->factory.api->MemoryInfoGetType(memory_info, &type));
   const bool of_weights = type == OrtReadOnlyAllocator;
   if (mode(of_weights ? "null_weights" : "null_allocator")) {
@@ -542,12 +547,14 @@ typedef struct KernelState {
   const DeviceFactory* factory;
   const char* type;
   int since_first, since_last;
-  char op; /* '+', '*'; '<' and '>': onnxruntime's own operators for copies between devices */
+  char op; /* '+', '*'; 's': StringConcat; '<' and '>': onnxruntime's own operators for copies to and fro */
 } KernelState;
 
 static const KernelState kKernels[] = {
-    {NULL, "Add", 7, 13, '+'},  {NULL, "Add", 14, 14, '+'},          {NULL, "Mul", 7, 13, '*'},
-    {NULL, "Mul", 14, 14, '*'}, {NULL, "MemcpyFromHost", 1, 1, '<'}, {NULL, "MemcpyToHost", 1, 1, '>'},
+    {NULL, "Add", 7, 13, '+'},           {NULL, "Add", 14, 14, '+'},
+    {NULL, "Mul", 7, 13, '*'},           {NULL, "Mul", 14, 14, '*'},
+    {NULL, "MemcpyFromHost", 1, 1, '<'}, {NULL, "MemcpyToHost", 1, 1, '>'},
+    {NULL, "StringConcat", 20, 20, 's'},
 };
 enum { NUM_KERNELS = sizeof kKernels / sizeof kKernels[0] };
 
@@ -572,10 +579,47 @@ static OrtStatus* get_operand(const DeviceFactory* factory, const OrtKernelConte
   return get_data(factory, operand->value, device, &operand->data, &operand->size);
 }
 
+/* Each text of the first tensor with the one at its place in the second behind it; both short. */
+static OrtStatus* concat_strings(const OrtApi* api, OrtKernelContext* context) {
+  const OrtValue* values[2] = {NULL, NULL};
+  OrtValue* out = NULL;
+  ONNXTensorElementDataType type;
+  const int64_t* dims = NULL;
+  size_t rank = 0, elements = 1;
+  for (size_t k = 0; k < 2; ++k) {
+    TRY(api->KernelContext_GetInput(context, k, &values[k]));
+  }
+  TRY(api->GetTensorElementTypeAndShapeDataReference(values[0], &type, &dims, &rank));
+  TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &out));
+  for (size_t i = 0; i < rank; ++i) {
+    elements *= (size_t)dims[i];
+  }
+  for (size_t i = 0; i < elements; ++i) {
+    char text[256];
+    size_t used = 0;
+    for (size_t k = 0; k < 2; ++k) {
+      size_t length = 0;
+      TRY(api->GetStringTensorElementLength(values[k], i, &length));
+      if (used + length >= sizeof text) {
+        return api->CreateStatus(ORT_INVALID_ARGUMENT, "device_plugin: a text is too long");
+      }
+      TRY(api->GetStringTensorElement(values[k], length, i, text + used));
+      used += length;
+    }
+    text[used] = '\0';
+    TRY(api->FillStringTensorElement(out, text, i));
+  }
+  return NULL;
+}
+
 static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext* context) {
   const KernelState* state = ((const Kernel*)this_ptr)->state;
   const DeviceFactory* factory = state->factory;
   const OrtApi* api = factory->factory.api;
+  if (state->op == 's') {
+    count(N_computed, 1);
+    return concat_strings(api, context);
+  }
   Operand a, b = {0};
   OrtValue* value = NULL;
   unsigned char* out = NULL;
@@ -775,7 +819,7 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
                            .domain = "",
                            .since_first = state->since_first,
                            .since_last = state->since_last,
-                           .type_parameter = "T",
+                           .type_parameter = state->op == 's' ? NULL : "T",
                            .reusable_inputs = mode("in_place") && strchr("<>", state->op) == NULL,
                            .cpu_input = state->op == '<',
                            .cpu_output = state->op == '>'};

@@ -274,3 +274,95 @@ void blend_init(CustomOp* op, const OrtApi* api) {
   op->base.GetStartVersion = from_second_version;
   op->base.GetEndVersion = to_third_version;
 }
+
+/* ---- Shout --------------------------------------------------------------------------------------------- */
+
+OrtStatus* shout(const OrtApi* api, OrtKernelContext* context) {
+  const OrtValue* x = NULL;
+  OrtValue *y = NULL, *lengths = NULL;
+  ONNXTensorElementDataType type;
+  const int64_t* dims = NULL;
+  int64_t two_each[8];
+  void* to = NULL;
+  size_t rank = 0, outputs = 0, count = 1;
+  TRY(api->KernelContext_GetInput(context, 0, &x));
+  TRY(api->GetTensorElementTypeAndShapeDataReference(x, &type, &dims, &rank));
+  TRY(api->KernelContext_GetOutputCount(context, &outputs));
+  if (rank > 7) {
+    return api->CreateStatus(ORT_INVALID_ARGUMENT, "Shout: too many dimensions");
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    two_each[i] = dims[i];
+    count *= (size_t)dims[i];
+  }
+  two_each[rank] = 2;
+  if (outputs > 1) {
+    TRY(api->KernelContext_GetOutput(context, 1, two_each, rank + 1, &lengths));
+    TRY(api->GetTensorMutableData(lengths, &to));
+  }
+  TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &y));
+  for (size_t i = 0; i < count; ++i) {
+    size_t length = 0;
+    TRY(api->GetStringTensorElementLength(x, i, &length));
+    char* text = (char*)malloc(length + 2);
+    if (text == NULL) {
+      return out_of_memory(api);
+    }
+    OrtStatus* status = api->GetStringTensorElement(x, length, i, text);
+    text[length] = '!';
+    text[length + 1] = '\0';
+    if (status == NULL) {
+      status = api->FillStringTensorElement(y, text, i);
+    }
+    free(text);
+    TRY(status);
+    if (to != NULL) {
+      ((int64_t*)to)[2 * i] = (int64_t)length;
+      ((int64_t*)to)[2 * i + 1] = 0;
+    }
+  }
+  return NULL;
+}
+
+static const char* ORT_API_CALL shout_name(const OrtCustomOp* op) {
+  (void)op;
+  return "Shout";
+}
+
+static ONNXTensorElementDataType ORT_API_CALL string_type(const OrtCustomOp* op, size_t index) {
+  (void)op, (void)index;
+  return ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+}
+
+static ONNXTensorElementDataType ORT_API_CALL shout_output_type(const OrtCustomOp* op, size_t index) {
+  (void)op;
+  return index == 0 ? ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING : ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
+}
+
+static OrtStatus* ORT_API_CALL shout_create(const OrtCustomOp* op, const OrtApi* api,
+                                            const OrtKernelInfo* info, void** kernel) {
+  (void)api, (void)info;
+  *kernel = (void*)(uintptr_t)op;
+  return NULL;
+}
+
+static OrtStatus* ORT_API_CALL shout_compute(void* op_kernel, OrtKernelContext* context) {
+  return shout(((const CustomOp*)op_kernel)->api, context);
+}
+
+static void ORT_API_CALL shout_destroy(void* op_kernel) { (void)op_kernel; }
+
+void shout_init(CustomOp* op, const OrtApi* api, const char* ep_name) {
+  twice_init(op, api, ep_name);
+  op->base.CreateKernel = NULL;
+  op->base.KernelCompute = NULL;
+  op->base.GetName = shout_name;
+  op->base.GetInputType = string_type;
+  op->base.GetOutputType = shout_output_type;
+  op->base.GetOutputTypeCount = two;
+  op->base.GetOutputCharacteristic = second_optional;
+  op->base.CreateKernelV2 = shout_create;
+  op->base.KernelComputeV2 = shout_compute;
+  op->base.KernelDestroy = shout_destroy;
+  op->base.InferOutputShapeFn = twice_infer;
+}

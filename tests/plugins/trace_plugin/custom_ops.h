@@ -1,4 +1,4 @@
-/* Operators of trace_plugin's own: "test.trace" Twice and Blend. */
+/* Operators of trace_plugin's own: "test.trace" Twice, Blend and Shout. */
 #ifndef TRACE_PLUGIN_CUSTOM_OPS_H_
 #define TRACE_PLUGIN_CUSTOM_OPS_H_
 
@@ -10,6 +10,10 @@ typedef struct CustomOp {
   const char* ep_name; /* NULL: the CPU */
 } CustomOp;
 
+typedef struct CustomOps {
+  CustomOp twice, blend, shout;
+} CustomOps;
+
 /* Twice: y = 2 x, float, by the functions that cannot fail. For the EP with that name; NULL: the CPU. */
 void twice_init(CustomOp* op, const OrtApi* api, const char* ep_name);
 
@@ -17,5 +21,10 @@ void twice_init(CustomOp* op, const OrtApi* api, const char* ep_name);
  * unless given); any element type that is float or double. The optional second output is the number of
  * inputs. */
 void blend_init(CustomOp* op, const OrtApi* api);
+
+/* Shout: texts with '!' behind them, and of each its length in bytes before that and a 0 (int64, with 2 as
+ * its last dimension: so long as the host's texts may be). For the EP with that name; NULL: the CPU. */
+void shout_init(CustomOp* op, const OrtApi* api, const char* ep_name);
+OrtStatus* shout(const OrtApi* api, OrtKernelContext* context);
 
 #endif

@@ -2,14 +2,14 @@
  * ships.
  *
  * It works on the CPU's memory, with kernels for Mul and Add (float32, equal shapes or one number as the
- * second operand) and for its own operator Twice. TRACE_PLUGIN in the environment is a list of words, read
- * when each thing happens:
+ * second operand) and for its own operators Twice and Shout. TRACE_PLUGIN in the environment is a list of
+ * words, read when each thing happens:
  *
  * pack            kernels pack their constant inputs, and read nothing else afterwards
  * share           they leave what they packed in the cache, when the host gives one
  * pack_fails      PrePackWeight returns an error
  * share_fails     SetSharedPrePackedWeight returns an error
- * custom_ops      the factory brings the operators of custom_ops.h; Twice is the EP's
+ * custom_ops      the factory brings the operators of custom_ops.h; Twice and Shout are the EP's
  * bad_ops         it says that it has two domains and gives one
  * capture=N       the EP records the N-th run of each number and replays it from then on
  * shapes_on_cpu   nodes of the CPU may stay when runs are recorded
@@ -20,10 +20,12 @@
  * resource=N      that many bytes are available
  * in_place        kernels may write over their first input
  * constants       kernels look at their constant inputs when they are made
- * nhwc=N          the EP wants channels last; of BatchNormalization it says N: 1 yes, 0 no, -1 as the host
- * likes control         it has kernels for If, Loop and Scan, which the host makes as_cuda         the EP is
- * called CUDAExecutionProvider weightless      it says that it can compile without weights misfit          it
- * says why it does not offer a device */
+ * nhwc=N          the EP wants channels last; asked about BatchNormalization it answers N
+ * control         it has kernels for If, Loop and Scan, which the host makes
+ * as_cuda         the EP is called CUDAExecutionProvider
+ * weightless      it says that it can compile without weights
+ * misfit          it says why it does not offer a device
+ * options         its devices have default options, and CreateEp writes down what it is given */
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -101,7 +103,7 @@ typedef struct TraceFactory {
   Factory factory;
   OrtKernelRegistry* registry;
   OrtCustomOpDomain* domain;
-  CustomOp twice, blend;
+  CustomOps ops;
   OrtHardwareDevice* virtual_device;
 } TraceFactory;
 
@@ -128,6 +130,9 @@ static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext
     return normalise(kernel, context);
   }
   const OrtApi* api = kernel->factory->factory.api;
+  if (kernel->op == '!') {
+    return shout(api, context);
+  }
   const OrtValue *a = NULL, *b = NULL;
   OrtValue* y = NULL;
   ONNXTensorElementDataType type;
@@ -235,7 +240,7 @@ typedef struct KernelKind {
   const char* domain;
   const char* constraint;
   int first, last;
-  char op; /* + * 2; if, loop, scan: the host runs these; normalisation in either layout */
+  char op; /* + * 2 !; if, loop, scan: the host runs these; normalisation in either layout */
 } KernelKind;
 
 /* What the host's kernels for Loop and Scan leave to the EP: both work on float32 in the CPU's memory. */
@@ -372,6 +377,7 @@ static const KernelKind kKinds[] = {
     {"Add", "", "T", 7, 22, '+'},
     {"Mul", "", "T", 7, 22, '*'},
     {"Twice", "test.trace", NULL, 1, 1, '2'},
+    {"Shout", "test.trace", NULL, 1, 1, '!'},
 };
 enum { NUM_KINDS = sizeof kKinds / sizeof kKinds[0] };
 
@@ -444,12 +450,13 @@ static OrtStatus* build_registry(TraceFactory* own) {
       continue;
     }
     states[i] = (KernelState){own, &kKinds[i]};
-    const KernelRow row = {.type = kKinds[i].type,
-                           .domain = kKinds[i].domain,
-                           .since_first = kKinds[i].first,
-                           .since_last = kKinds[i].last,
-                           .type_parameter = kKinds[i].constraint,
-                           .reusable_inputs = mode("in_place") && kKinds[i].constraint != NULL};
+    const KernelRow row = {
+        .type = kKinds[i].type,
+        .domain = kKinds[i].domain,
+        .since_first = kKinds[i].first,
+        .since_last = kKinds[i].last,
+        .type_parameter = kKinds[i].constraint,
+        .reusable_inputs = mode("in_place") && (kKinds[i].constraint != NULL || kKinds[i].op == '!')};
     TRY(register_kernel(own->factory.ep_api, own->registry, ep_name_now(), &row, create_kernel, &states[i]));
   }
   return NULL;
@@ -741,17 +748,36 @@ static OrtStatus* ORT_API_CALL create_profiler(OrtEp* this_ptr, OrtEpProfilerImp
   return NULL;
 }
 
+static void trace_option(const OrtApi* api, const OrtSessionOptions* options, const char* name) {
+  char key[64], value[64] = "not set";
+  size_t size = sizeof value;
+  int is_set = 0;
+  snprintf(key, sizeof key, "ep.%s.%s", ep_name_now(), name);
+  OrtStatus* status = api->HasSessionConfigEntry(options, key, &is_set);
+  if (status == NULL && is_set) {
+    status = api->GetSessionConfigEntry(options, key, value, &size);
+  }
+  trace("%s is %s", name, status == NULL ? value : api->GetErrorMessage(status));
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+  }
+}
+
 static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwareDevice* const* devices,
                                          const OrtKeyValuePairs* const* ep_metadata, size_t num_devices,
                                          const OrtSessionOptions* session_options, const OrtLogger* logger,
                                          OrtEp** out) {
   const TraceFactory* factory = (const TraceFactory*)this_ptr;
-  (void)devices, (void)ep_metadata, (void)num_devices, (void)session_options, (void)logger;
+  (void)devices, (void)ep_metadata, (void)num_devices, (void)logger;
   Ep* ep = (Ep*)calloc(1, sizeof *ep);
   if (ep == NULL) {
     return out_of_memory(factory->factory.api);
   }
   trace("CreateEp");
+  if (mode("options")) {
+    trace_option(factory->factory.api, session_options, "colour");
+    trace_option(factory->factory.api, session_options, "power");
+  }
   ep->base.ort_version_supported = API_VERSION;
   ep->base.GetName = ep_name;
   ep->base.GetCapability = ep_get_capability;
@@ -822,13 +848,38 @@ static const OrtEpDevice* first_device;
 EPHOST_PLUGIN_EXPORT void trace_plugin_interop(void);
 EPHOST_PLUGIN_EXPORT void trace_plugin_interop(void) { interop_use(host_api, first_device); }
 
+/* The CPU, with options that hold where a session gives none. */
+static OrtStatus* device_with_options(OrtEpFactory* base, const OrtHardwareDevice* const* devices,
+                                      size_t num_devices, OrtEpDevice** ep_devices, size_t max_ep_devices,
+                                      size_t* num_ep_devices) {
+  const Factory* factory = (const Factory*)base;
+  *num_ep_devices = 0;
+  for (size_t i = 0; i < num_devices && *num_ep_devices < max_ep_devices; ++i) {
+    if (factory->api->HardwareDevice_Type(devices[i]) == OrtHardwareDeviceType_CPU) {
+      OrtKeyValuePairs* options = NULL;
+      factory->api->CreateKeyValuePairs(&options);
+      factory->api->AddKeyValuePair(options, "colour", "blue");
+      factory->api->AddKeyValuePair(options, "power", "high");
+      OrtStatus* status = factory->ep_api->CreateEpDevice(base, devices[i], NULL, options, &ep_devices[0]);
+      factory->api->ReleaseKeyValuePairs(options);
+      *num_ep_devices = status == NULL;
+      return status;
+    }
+  }
+  return NULL;
+}
+
 static OrtStatus* ORT_API_CALL supported_devices(OrtEpFactory* this_ptr,
                                                  const OrtHardwareDevice* const* devices, size_t num_devices,
                                                  OrtEpDevice** ep_devices, size_t max_ep_devices,
                                                  size_t* num_ep_devices) {
   TraceFactory* own = (TraceFactory*)this_ptr;
   const Factory* factory = &own->factory;
-  TRY(factory_devices(this_ptr, devices, num_devices, ep_devices, max_ep_devices, num_ep_devices));
+  if (mode("options")) {
+    TRY(device_with_options(this_ptr, devices, num_devices, ep_devices, max_ep_devices, num_ep_devices));
+  } else {
+    TRY(factory_devices(this_ptr, devices, num_devices, ep_devices, max_ep_devices, num_ep_devices));
+  }
   first_device = *num_ep_devices > 0 ? ep_devices[0] : NULL;
   host_api = factory->api;
   if (!mode("virtual") || *num_ep_devices >= max_ep_devices) {
@@ -874,13 +925,15 @@ EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   return NULL;
 }
 
-static OrtStatus* make_domain(const OrtApi* api, CustomOp* twice, CustomOp* blend, const char* ep_name,
+static OrtStatus* make_domain(const OrtApi* api, CustomOps* ops, const char* ep_name,
                               OrtCustomOpDomain** domain) {
-  twice_init(twice, api, ep_name);
-  blend_init(blend, api);
+  twice_init(&ops->twice, api, ep_name);
+  blend_init(&ops->blend, api);
+  shout_init(&ops->shout, api, ep_name);
   TRY(api->CreateCustomOpDomain("test.trace", domain));
-  TRY(api->CustomOpDomain_Add(*domain, &twice->base));
-  TRY(api->CustomOpDomain_Add(*domain, &blend->base));
+  TRY(api->CustomOpDomain_Add(*domain, &ops->twice.base));
+  TRY(api->CustomOpDomain_Add(*domain, &ops->blend.base));
+  TRY(api->CustomOpDomain_Add(*domain, &ops->shout.base));
   return NULL;
 }
 
@@ -911,8 +964,7 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   own->factory.base.GetHardwareDeviceIncompatibilityDetails = misfit;
   OrtStatus* status = build_registry(own);
   if (status == NULL && mode("custom_ops")) {
-    status =
-        make_domain(api, &own->twice, &own->blend, mode("ops_on_cpu") ? NULL : ep_name_now(), &own->domain);
+    status = make_domain(api, &own->ops, mode("ops_on_cpu") ? NULL : ep_name_now(), &own->domain);
   }
   if (status != NULL) {
     ReleaseEpFactory(&own->factory.base);
@@ -925,11 +977,17 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
 
 EPHOST_PLUGIN_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base);
 
-/* The same operators as a library of custom operators, for the CPU. The domain lives as long as the process.
+static OrtCustomOpDomain* library_domain;
+static const OrtApi* library_api;
+
+__attribute__((destructor)) static void release_library_domain(void) {
+  if (library_domain != NULL) library_api->ReleaseCustomOpDomain(library_domain);
+}
+
+/* The same operators as a library of custom operators, for the CPU. The domain lives as long as the library.
  */
 EPHOST_PLUGIN_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
-  static CustomOp twice, blend;
-  static OrtCustomOpDomain* domain;
+  static CustomOps ops;
   const OrtApi* api = base->GetApi(API_VERSION);
   if (api == NULL) {
     return host_too_old(base);
@@ -938,8 +996,9 @@ EPHOST_PLUGIN_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, co
   if (mode("bad_ops")) {
     return api->CreateStatus(ORT_EP_FAIL, "the shop is closed");
   }
-  if (domain == NULL) {
-    TRY(make_domain(api, &twice, &blend, NULL, &domain));
+  if (library_domain == NULL) {
+    TRY(make_domain(api, &ops, NULL, &library_domain));
+    library_api = api;
   }
-  return api->AddCustomOpDomain(options, domain);
+  return api->AddCustomOpDomain(options, library_domain);
 }

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that the package lacks: casts from maps, and between strings and numbers."""
+"""Operators of ai.onnx.ml that the package lacks or departs from the standard in: maps, labels, features."""
 
 from __future__ import annotations
 
@@ -65,3 +65,75 @@ def zip_map(node: OperatorNode, x: np.ndarray) -> tuple[list[dict[Any, Any]]]:
     if not labels or len(labels) != rows.shape[1]:
         raise ValueError(f"{len(labels or ())} class labels for rows of {rows.shape[1]} values")
     return ([dict(zip(labels, row, strict=True)) for row in rows],)
+
+
+@operator("DictVectorizer", domain=_ML)
+def dict_vectorizer(node: OperatorNode, values: dict[Any, Any]) -> tuple[np.ndarray]:
+    """The values of a map in the order of the vocabulary, [1, C]; 0 or "" for what it lacks."""
+    keys = node.attributes.get("string_vocabulary") or node.attributes.get("int64_vocabulary") or []
+    held = next(iter(values.values()), np.float32(0))
+    dtype: Any = object if isinstance(held, str) else np.asarray(held).dtype
+    missing: Any = "" if dtype is object else 0
+    return (np.array([[values.get(key, missing) for key in keys]], dtype),)
+
+
+@operator("LabelEncoder", domain=_ML, until=2)
+def label_encoder_1(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """Strings to their places in a list, or back."""
+    names = node.attributes["classes_strings"]
+    if x.dtype == object:
+        return (_looked_up(x, {name: at for at, name in enumerate(names)}, node, "int64", np.int64),)
+    return (_looked_up(x, dict(enumerate(names)), node, "string", object),)
+
+
+_LABELS = {"strings": ("string", object), "int64s": ("int64", np.int64), "floats": ("float", np.float32)}
+
+
+@operator("LabelEncoder", domain=_ML, since=2)
+def label_encoder(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """Each element by a list of keys and one of values; NaN is a key as well."""
+    if any(name.endswith("_tensor") for name, held in node.attributes.items() if held is not None):
+        return (node.package(x)[0],)
+    kinds = [kind for kind in _LABELS if node.attributes.get(f"keys_{kind}")]
+    wanted = [kind for kind in _LABELS if node.attributes.get(f"values_{kind}")]
+    if len(kinds) != 1 or len(wanted) != 1:
+        raise ValueError("a LabelEncoder has one list of keys and one of values")
+    keys, values = node.attributes[f"keys_{kinds[0]}"], node.attributes[f"values_{wanted[0]}"]
+    if len(keys) != len(values):
+        raise ValueError(f"there are {len(keys)} keys and {len(values)} values")
+    return (_looked_up(x, dict(zip(keys, values, strict=True)), node, *_LABELS[wanted[0]]),)
+
+
+def _looked_up(x: np.ndarray, table: dict[Any, Any], node: OperatorNode, kind: str, dtype: Any) -> np.ndarray:
+    usual = {"string": "_Unused", "int64": -1, "float": -0.0}[kind]
+    default = node.attributes.get(f"default_{kind}", usual)
+    if x.dtype == np.float32:  # keys are float32 too; NaN is one since opset 4
+        of_nan = next((v for key, v in table.items() if key != key and node.version >= 4), default)
+        table = {float(np.float32(key)): value for key, value in table.items()}
+        found = [of_nan if item != item else table.get(item, default) for item in x.ravel().tolist()]
+    else:
+        found = [table.get(item, default) for item in x.ravel().tolist()]
+    return np.array(found, dtype).reshape(x.shape)
+
+
+@operator("Normalizer", domain=_ML)
+def normalizer(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """Each row of x [N, C] or [C] by its largest element, the sum of absolute values, or the Euclidean norm;
+    rows for which that is 0 stay.
+    """
+    if x.ndim not in (1, 2):
+        raise ValueError(f"x has 1 or 2 dimensions, not {x.ndim}")
+    rows, norm = x.astype(np.float32), node.attributes.get("norm", "MAX")
+    by = {
+        "MAX": lambda: rows.max(-1, keepdims=True, initial=-np.inf),
+        "L1": lambda: np.abs(rows).sum(-1, keepdims=True),
+        "L2": lambda: np.sqrt((rows * rows).sum(-1, keepdims=True)),
+    }[norm]()
+    return (np.where(by == 0, rows, rows / by),)
+
+
+@operator("Scaler", domain=_ML)
+def scaler(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
+    """x minus the offsets, times the scales: one for all features or one for each."""
+    offset, scale = (np.asarray(node.attributes[name], np.float32) for name in ("offset", "scale"))
+    return ((x.astype(np.float32) - offset) * scale,)

@@ -43,12 +43,19 @@ for _op_type, _function in {
     operator(_op_type, since=7)(partial(_binary, _function))
 
 
+def _no_zero_divides(a: np.ndarray, b: np.ndarray) -> None:
+    # numpy would give zeros. A zero that nothing is divided by does no harm.
+    if not b.all() and 0 not in np.broadcast_shapes(a.shape, b.shape):
+        raise ZeroDivisionError("integers are divided by zero")
+
+
 @operator("Div", since=7)
 def div(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
     """Quotients of integers lose their fraction: -7 / 2 is -3."""
     _same_types(a, b)
     if a.dtype.kind not in "iu":
         return (np.divide(a, b),)
+    _no_zero_divides(a, b)
     whole, rest = np.divmod(a, b)
     return (whole + ((rest != 0) & ((a < 0) ^ (b < 0))).astype(a.dtype),)
 
@@ -57,6 +64,8 @@ def div(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
 def mod(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
     """With the sign of the divisor; of the dividend where `fmod` is set."""
     _same_types(a, b)
+    if a.dtype.kind in "iu":
+        _no_zero_divides(a, b)
     return (np.fmod(a, b) if node.attributes.get("fmod") else np.mod(a, b),)
 
 

@@ -9,9 +9,16 @@ from importlib import import_module
 from typing import Any
 
 DECLARED = {
+    "contrib": (
+        *("QuantizeLinear", "DequantizeLinear", "QLinearWhere", "MatMulBnb4", "GatherBlockQuantized"),
+        "QEmbedLayerNormalization",
+    ),
     "convolution": ("Conv", "ConvTranspose", "Col2Im"),
     "elementwise": ("Softmax", "LogSoftmax", "Hardmax", "Erf", "Softsign"),
-    "machine_learning": ("CastMap", "CategoryMapper", "ZipMap"),
+    "linear_models": ("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
+    "machine_learning": (
+        *("CastMap", "CategoryMapper", "DictVectorizer", "LabelEncoder", "Normalizer", "Scaler", "ZipMap"),
+    ),
     "movement": (
         *("Shape", "Size", "ConstantOfShape", "Range", "Gather", "Concat", "Slice", "Unsqueeze", "Squeeze"),
         *("Reshape", "Flatten", "Transpose", "Expand", "Tile", "NonZero", "Trilu"),
@@ -31,8 +38,10 @@ DECLARED = {
     "recurrent": ("RNN", "GRU", "LSTM"),
     "reductions": ("ReduceLogSumExp", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"),
     "sampling": ("GridSample",),
-    "scatter": ("Scatter",),
+    "scatter": ("GatherElements", "Scatter"),
     "sequences": ("Optional", "Identity"),
+    "sparse": ("SparseToDenseMatMul",),
+    "trees": ("TreeEnsembleRegressor",),
     "shapes": ("Constant", "Squeeze", "OneHot", "Pad", "Upsample"),
 }
 """The operators that each module declares: it is imported when the first of them is looked for."""

@@ -1,0 +1,113 @@
+"""A host's process: answers commands, each a line of JSON, with a line of JSON.
+
+python -m harness.worker MODULE
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Worker:
+    """Sessions of small models on a plugin, timed."""
+
+    def __init__(self, module: str) -> None:
+        """Import the host."""
+        self.module = importlib.import_module(module)
+        self._devices: dict[str, list[Any]] = {}
+        self._run: Callable[[], Any] | None = None
+
+    def register(self, name: str, path: str) -> None:
+        """Register a plugin's library, once."""
+        if name in self._devices:
+            return
+        self.module.register_execution_provider_library(name, path)
+        mine = [d for d in self.module.get_ep_devices() if d.ep_metadata.get("library_path") == path]
+        self._devices[name] = mine or [
+            d
+            for d in self.module.get_ep_devices()
+            if Path(d.ep_metadata.get("library_path", "")).resolve() == Path(path).resolve()
+        ]
+
+    def _open(self, model: str, plugin: str | None) -> Any:
+        options = self.module.SessionOptions()
+        if plugin is not None:
+            options.add_provider_for_devices(self._devices[plugin], {})
+        return self.module.InferenceSession(model, options)
+
+    def prepare(self, model: str, shape: list[int], plugin: str | None = None) -> list[float]:
+        """Get ready for ``run``, without a plugin on the host's own provider; what a run gives."""
+        session = self._open(model, plugin)
+        names = [value.name for value in session.get_inputs()]
+        feed = {name: np.full(shape, at + 1, np.float32) for at, name in enumerate(names)}
+        self._run = lambda: session.run(None, feed)
+        return [float(each) for each in session.run(None, feed)[0].ravel()]
+
+    def prepare_bound(self, model: str, plugin: str) -> None:
+        """Get ready for ``run`` on values that are bound: one element each."""
+        session = self._open(model, plugin)
+        value = self.module.OrtValue.ortvalue_from_numpy
+        binding = session.io_binding()
+        for each in session.get_inputs():
+            binding.bind_ortvalue_input(each.name, value(np.ones(1, np.float32)))
+        binding.bind_ortvalue_output("y", value(np.zeros(1, np.float32)))
+        self._run = lambda: session.run_with_iobinding(binding)
+
+    def run(self, calls: int, samples: int = 5) -> float:
+        """Seconds of a run: the median of so many samples of so many calls, after one that is not counted."""
+        assert self._run is not None
+        return _timed(self._run, calls, samples)
+
+    def open(self, model: str, plugin: str, samples: int) -> float:
+        """Seconds to open a session."""
+        gc.collect()
+        return _timed(lambda: self._open(model, plugin), 1, samples)
+
+    def come_and_go(self, path: str, samples: int) -> float:
+        """Seconds to register a library that is not registered, and to unregister it."""
+
+        def once() -> None:
+            self.module.register_execution_provider_library("again", path)
+            self.module.unregister_execution_provider_library("again")
+
+        return _timed(once, 1, samples)
+
+
+def _timed(function: Callable[[], Any], calls: int, samples: int) -> float:
+    times = []
+    for _ in range(samples + 1):
+        result = None
+        start = time.perf_counter()
+        for _ in range(calls):
+            result = function()
+        times.append((time.perf_counter() - start) / calls)
+        del result
+    return statistics.median(times[1:])
+
+
+def serve(worker: object) -> None:
+    """Answer until the other side closes."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # What libraries print goes elsewhere.
+    for line in sys.stdin:
+        command, arguments = json.loads(line)
+        try:
+            answer = {"is": getattr(worker, command)(**arguments)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve(Worker(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Whole models on the CPU: the rooms of ``bench/cpu.py``."""

@@ -1,0 +1,78 @@
+"""What a model takes and gives, and what is wrong with a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ephost._bindings import abi_element_type, dtype_of
+from ephost.errors import InvalidArgument
+from ephost.feeds import fit
+from ephost.model.graph import TensorType, Value
+
+
+class Interface:
+    """What a model takes and gives, and what is wrong with a feed. Knows nothing of the session, so that a
+    session is gone as soon as its last user lets go of it.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        required: int,
+        outputs: Sequence[Value],
+        sparse_outputs: Collection[str] = (),
+    ) -> None:
+        self.inputs = list(inputs)  # those that an initializer gives a default come last
+        self.required = required
+        self.outputs = list(outputs)
+        self.output_names = [value.name for value in outputs]
+        self.sparse_outputs = frozenset(sparse_outputs)
+        self._index = {value.name: at for at, value in enumerate(self.inputs)}
+
+    def specifications(self) -> tuple[tuple[str, int, tuple[int, ...] | None, bool], ...]:
+        """What the call module checks a feed by."""
+        specs = []
+        for at, value in enumerate(self.inputs):
+            element_type, dims = 0, None
+            if isinstance(value.type, TensorType):
+                element_type = abi_element_type(value.type.element_type)
+                dtype_of(value.type.element_type)
+                if value.type.dims is not None:
+                    dims = tuple(d if isinstance(d, int) else -1 for d in value.type.dims)
+            specs.append((value.name, element_type, dims, at < self.required))
+        return tuple(specs)
+
+    def convert(self, index: int, value: Any) -> Any:
+        """The feed as an array or OrtValue of the right type; where all but plain fitting arrays go.
+
+        Raises:
+            InvalidArgument: the wrong type, rank or dimension, naming the input.
+        """
+        return fit(self.inputs[index].name, self.inputs[index].type, value)
+
+    def check_input_name(self, name: str) -> None:
+        """Raise InvalidArgument for a name that is no input."""
+        if name not in self._index:
+            raise self.feed_error(dict.fromkeys([*self._index, name]))
+
+    def check_output_name(self, name: str) -> None:
+        """Raise InvalidArgument for a name that is no output."""
+        if name not in self.output_names:
+            raise self.feed_error(name)
+
+    def feed_error(self, feed: Any) -> Exception:
+        """The exception for a feed with missing or unknown names, or for the name of an unknown output."""
+        if not isinstance(feed, Mapping):
+            return InvalidArgument(
+                f"Invalid output name: {feed}. The model's outputs are {self.output_names}"
+            )
+        names = list(feed)
+        known = [value.name for value in self.inputs]
+        missing = [name for name in known[: self.required] if name not in feed]
+        if missing:
+            return ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
+        unknown = [name for name in names if name not in self._index]
+        return InvalidArgument(
+            f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}"
+        )

@@ -1,0 +1,144 @@
+"""Which value is where: the memory in which each is made, its slots, and the copies between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ephost.ep_memory import DeviceMemory
+from ephost.model.graph import Graph, Node, Value, is_of_numbers
+from ephost.model.planning.runners import Runner, Runners
+
+
+@dataclass(slots=True)
+class SlotStep:
+    """A step with the slots that it reads and writes; -1 for what is left out."""
+
+    node: Node | None  # None: a copy
+    runner: Runner | None  # None: the fallback
+    inputs: list[int]
+    outputs: list[int]
+    releases: list[int] = field(default_factory=list)
+    reuses: list[int] = field(default_factory=list)  # for each output a slot, or -1; empty: none
+    copy: str = ""  # a copy's direction, for people
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The slots of what a caller feeds and gets, in order: on the CPU, and where there is one on a device."""
+
+    inputs: list[int]
+    outputs: list[int]
+    device_inputs: list[int]  # where the first EP with memory of its own reads an input; -1: none does
+    device_outputs: list[int]  # in the EP's memory in which an output is made; -1: that is the CPU's
+
+
+class Homes:
+    """Which value is where, and the steps of a run with the copies between devices.
+
+    A slot is a value in one memory; :attr:`values` has both for each.
+    """
+
+    def __init__(self, runners: Runners, graph: Graph, inputs: Sequence[Value]) -> None:
+        """Lay out a graph of which a caller may feed ``inputs``."""
+        self._runners = runners
+        self._slots: dict[tuple[int, int], int] = {}
+        self._home: dict[int, int] = {}  # id of a value -> the memory in which it is made
+        self.values: list[tuple[Value, int]] = []
+        self.steps: list[SlotStep] = []
+        fed = [self._start(value) for value in inputs]
+        for node in graph.nodes:
+            self._add(node)
+        self.interface = Interface(
+            fed,
+            self._finish(graph.outputs),
+            [self._on_device(value) for value in inputs],
+            [self._made_on_device(value) for value in graph.outputs],
+        )
+
+    def memories(self, slots: Sequence[int]) -> list[DeviceMemory | None]:
+        """The memory of each slot; None for the CPU's, and for -1."""
+        return [self._runners.memory(self.values[slot][1]) if slot >= 0 else None for slot in slots]
+
+    def _slot(self, value: Value, memory: int) -> int:
+        key = (id(value), memory)
+        at = self._slots.get(key)
+        if at is None:
+            at = self._slots[key] = len(self.values)
+            self.values.append((value, memory))
+        return at
+
+    def _start(self, value: Value) -> int:
+        """The slot of a value that is there when a run begins, on the CPU."""
+        self._home[id(value)] = 0
+        return self._slot(value, 0)
+
+    def _add(self, node: Node) -> None:
+        """The step of a node, behind the copies that it needs."""
+        runner = self._runners.of(node)
+        if runner is None or not runner.memory:
+            wanted = [(value, 0) for value in node.reads_all()]
+            made = [(value, 0) for value in node.outputs]
+        else:
+            wanted = [
+                (v, runner.input_memory(i) if is_of_numbers(v) else 0) for i, v in enumerate(node.reads_all())
+            ]
+            made = [
+                (v, runner.output_memory(i) if is_of_numbers(v) else 0) for i, v in enumerate(node.outputs)
+            ]
+        if runner is not None and runner.missing:
+            wanted = [(None, 0) if at in runner.missing else want for at, want in enumerate(wanted)]
+        self._bring([(v, m) for v, m in wanted if v is not None])
+        inputs = [-1 if v is None else self._slot(v, m) for v, m in wanted]
+        outputs = []
+        for value, memory in made:
+            if value is None:
+                outputs.append(-1)
+                continue
+            self._home[id(value)] = memory
+            outputs.append(self._slot(value, memory))
+        self.steps.append(SlotStep(node, runner, inputs, outputs))
+
+    def _finish(self, outputs: Sequence[Value]) -> list[int]:
+        """The slots of the results, which are on the CPU when a run ends."""
+        self._bring([(value, 0) for value in outputs])
+        return [self._slot(value, 0) for value in outputs]
+
+    def _on_device(self, value: Value) -> int:
+        """The slot of an input where the first EP with memory of its own reads it; -1 when none does."""
+        if value.initializer is not None:
+            return -1
+        found = (slot for (key, memory), slot in self._slots.items() if memory and key == id(value))
+        return next(found, -1)
+
+    def _made_on_device(self, value: Value) -> int:
+        """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's."""
+        memory = self._home.get(id(value), 0)
+        return self._slots[id(value), memory] if memory else -1
+
+    def _bring(self, wanted: Sequence[tuple[Value, int]]) -> None:
+        """Copy what is not where it is wanted; from one device to another by way of the CPU."""
+        down: dict[int, list[Value]] = {}
+        up: dict[int, list[Value]] = {}
+        for value, memory in wanted:
+            home = self._home.get(id(value), memory)
+            # A default that a run may replace is copied as what the run was given.
+            fixed = value.initializer is not None and id(value) not in self._home
+            if fixed or (id(value), memory) in self._slots or home == memory:
+                continue
+            if home and (id(value), 0) not in self._slots and value not in down.get(home, ()):
+                down.setdefault(home, []).append(value)
+            if memory and value not in up.get(memory, ()):
+                up.setdefault(memory, []).append(value)
+        for memory, values in down.items():
+            self._copy(values, memory, 0, memory)
+        for memory, values in up.items():
+            self._copy(values, 0, memory, memory)
+
+    def _copy(self, values: Sequence[Value], source: int, target: int, device: int) -> None:
+        inputs = [self._slot(value, source) for value in values]
+        outputs = [self._slot(value, target) for value in values]
+        runner = self._runners.copier(device)
+        name = self._runners.name(device)
+        way = f"{name} to CPU" if source else f"CPU to {name}"
+        self.steps.append(SlotStep(None, runner, inputs, outputs, copy=way))

@@ -1,0 +1,107 @@
+"""Who runs a node, and the memory that it works in."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ephost._bindings import NULL, ffi, lib
+from ephost.ep_memory import DeviceMemory
+from ephost.model.graph import Node
+from ephost.model.kernels import Kernel
+from ephost.model.partition import Assignment
+
+COMPILED, KERNEL, PYTHON, COPY = range(4)  # what C calls the kinds of steps
+
+
+@dataclass(slots=True)
+class Runner:
+    """What runs a claimed node. Memory 0 is the CPU's, memory k that of EP k - 1 of the plan."""
+
+    kind: int
+    ep: int
+    target: Any
+    state: Any
+    memory: int
+    definition: Any = NULL  # a kernel's, which says what of a node stays on the CPU
+    missing: Container[int] = ()  # inputs that a kernel has packed, and whose original is gone
+    reuses: Sequence[tuple[int, int]] = ()  # inputs and outputs that a kernel allows to share memory
+
+    def input_memory(self, index: int) -> int:
+        """The memory in which it reads an input of numbers."""
+        if self.memory and self.definition and lib.ephost_def_input_mem_type(self.definition, index) < 0:
+            return 0
+        return self.memory
+
+    def output_memory(self, index: int) -> int:
+        """The memory in which it makes an output of numbers."""
+        if self.memory and self.definition and lib.ephost_def_output_mem_type(self.definition, index) < 0:
+            return 0
+        return self.memory
+
+
+class Runners:
+    """For each node that an EP claimed, what runs it; for each EP, the memory that it works in."""
+
+    def __init__(self, assignments: Sequence[Assignment], host_kernels: Sequence[Kernel] = ()) -> None:
+        self._assignments = assignments
+        self._by_node: dict[int, Runner] = {
+            kernel.node.index: Runner(KERNEL, -1, kernel.implementation, NULL, 0) for kernel in host_kernels
+        }
+        self._members: dict[int, list[Node]] = {}
+        for number, assignment in enumerate(assignments):
+            memory = 0 if assignment.memory is None else number + 1
+            for group in assignment.groups:
+                self._by_node[group.fused.index] = Runner(
+                    COMPILED, number, group.compute_info, group.state, memory
+                )
+                self._members[group.fused.index] = group.nodes
+            for kernel in assignment.kernels:
+                if lib.ephost_is_control_kernel(kernel.implementation):
+                    continue  # the host's own: it runs the node, and the EP what it claimed of the bodies
+                self._by_node[kernel.node.index] = Runner(
+                    KERNEL,
+                    number,
+                    kernel.implementation,
+                    NULL,
+                    memory,
+                    kernel.definition,
+                    kernel.missing,
+                    _shareable(kernel.definition),
+                )
+
+    def of(self, node: Node) -> Runner | None:
+        """What runs a node; None: the fallback."""
+        return self._by_node.get(node.index)
+
+    def members_of(self, node: Node) -> list[Node]:
+        """The model's nodes that a node stands for: those that were fused to it, or itself."""
+        return self._members.get(node.index) or [node]
+
+    def memory(self, number: int) -> DeviceMemory | None:
+        """The memory with that number; None for the CPU's."""
+        return self._assignments[number - 1].memory if number else None
+
+    def name(self, number: int) -> str:
+        """The name of the EP whose memory has that number."""
+        return self._assignments[number - 1].ep.name
+
+    def copier(self, number: int) -> Runner:
+        """What copies between the CPU and the memory with that number."""
+        memory = self.memory(number)
+        assert memory is not None
+        return Runner(COPY, number - 1, memory.transfer, NULL, 0)
+
+
+def _shareable(definition: Any) -> Sequence[tuple[int, int]]:
+    """Inputs and outputs of a kernel that share memory, and those that may."""
+    if not definition:
+        return ()
+    pairs: list[tuple[int, int]] = []
+    source, target = ffi.new("int*"), ffi.new("int*")
+    for optional in (False, True):
+        for at in range(lib.ephost_def_alias_count(definition, optional)):
+            lib.ephost_def_alias(definition, optional, at, source, target)
+            pairs.append((int(source[0]), int(target[0])))
+    return pairs

@@ -1,0 +1,70 @@
+"""A plan and its steps, as Python sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ephost._bindings import NULL, lib
+from ephost.ep_memory import DeviceMemory
+from ephost.model.graph import Node, Value
+
+
+@dataclass(slots=True)
+class Step:
+    """One step as Python sees it: which nodes of the model it runs, and on whom."""
+
+    node: Node
+    members: list[Node]
+    ep_name: str  # "" for the host
+
+
+@dataclass(slots=True)
+class Copy:
+    """A step that takes values from one device to another."""
+
+    way: str  # such as "CPU to WebGpuExecutionProvider"
+    values: list[Value]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What was handed to C, and what explains it."""
+
+    pointer: Any
+    order: list[Step | Copy]  # as C runs them
+    inputs: list[Value]
+    outputs: list[Value]
+    arena_bytes: int
+    planned_bytes: int  # the sum of what shares the arena
+    fallback: list[Node] = field(default_factory=list)
+    bodies: list[Plan] = field(default_factory=list)  # of subgraphs of nodes on the fallback
+    # Of each input and output where an EP has it in memory of its own; None: nowhere.
+    input_memories: list[DeviceMemory | None] = field(default_factory=list)
+    output_memories: list[DeviceMemory | None] = field(default_factory=list)
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps that run nodes."""
+        return [step for step in self.order if isinstance(step, Step)]
+
+    @property
+    def copies(self) -> list[Copy]:
+        """The steps that take values from one device to another."""
+        return [step for step in self.order if isinstance(step, Copy)]
+
+    def all_steps(self) -> Iterator[Step]:
+        """Its steps, then those of its bodies."""
+        yield from self.steps
+        for body in self.bodies:
+            yield from body.all_steps()
+
+    def release(self) -> None:
+        """Free what C has of it."""
+        if self.pointer:
+            lib.ephost_plan_free(self.pointer)
+            self.pointer = NULL
+        for body in self.bodies:
+            body.release()
+        self.bodies.clear()

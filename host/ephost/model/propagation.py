@@ -1,0 +1,118 @@
+"""Whether onnx may propagate data while it infers shapes.
+
+That propagation keeps a list entry of about a hundred bytes for each element of each list of numbers that an
+operator on shapes reads, and asks nobody how long such a list may be: ``Tile`` of one number by 2^40, then
+``Size``, or 25 times a ``Concat`` of a list with itself, take all the memory there is. Without propagation
+inference is bounded, and knows a little less.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs
+
+LONGEST = (
+    1 << 20
+)  # elements of a list; shapes have a few, and what else is computed with shapes some thousands
+_KNOWN_CONSTANTS = 1024  # elements up to which the data of a constant is looked at
+# Operators whose output is as large as numbers in an input say: which inputs.
+_SIZED_BY = {
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "OneHot": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Tile": (1,),
+    "Upsample": (1,),
+}
+_KEEP_NUMBERS = {"Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"}
+_COMBINE_NUMBERS = {"Add", "Concat", "Mul", "Sub"}
+_PROPAGATE = {"Size", *_KEEP_NUMBERS, *_COMBINE_NUMBERS}
+
+
+def is_bounded(model: Model) -> bool:
+    """Whether no list that onnx would propagate gets longer than LONGEST, as far as what is known tells."""
+    sizes: dict[int, float] = {}  # of values: elements at most
+    products: dict[int, float] = {}  # of values: the product of their numbers at most
+    return all(_is_bounded(graph, sizes, products) for graph in all_graphs(model.graph))
+
+
+def _is_bounded(graph: Graph, sizes: dict[int, float], products: dict[int, float]) -> bool:
+    for value in graph.values.values():
+        if value.producer is None:
+            sizes[id(value)] = _size_of(value) or 1
+            products[id(value)] = _product_of(value.initializer)
+            if sizes[id(value)] > LONGEST and _is_list(value):
+                return False
+    for node in graph.nodes:
+        inputs = [value for value in node.inputs if value is not None]
+        size = _made_by(node, inputs, sizes, products)
+        product = _numbers_of(node, inputs, sizes, products)
+        for made in node.outputs:
+            if made is None:
+                continue
+            known = _size_of(made)
+            sizes[id(made)] = min(size, known) if known is not None else size
+            products[id(made)] = product
+            if sizes[id(made)] > LONGEST and _is_list(made):
+                return False
+    return True
+
+
+def _made_by(node: Node, inputs: list[Value], sizes: dict[int, float], products: dict[int, float]) -> float:
+    """How many elements an output of a node has at most."""
+    given = [sizes.get(id(value), 1) for value in inputs]
+    if node.op_type == "Concat":
+        return sum(given)
+    if node.op_type == "Shape":
+        return 64
+    size = max(given, default=1.0)
+    if node.op_type in _SIZED_BY:
+        for at in _SIZED_BY[node.op_type]:
+            by = node.inputs[at] if at < len(node.inputs) else None
+            if by is not None:
+                size *= products.get(id(by), 1)
+    return size
+
+
+def _numbers_of(
+    node: Node, inputs: list[Value], sizes: dict[int, float], products: dict[int, float]
+) -> float:
+    """The product of the numbers of a node's output at most, of those that onnx would know."""
+    if not inputs:
+        return 1
+    if node.op_type in ("Shape", "Size"):
+        return sizes.get(id(inputs[0]), 1)
+    if node.op_type in _KEEP_NUMBERS:
+        return products.get(id(inputs[0]), 1)
+    if node.op_type in _COMBINE_NUMBERS:
+        return min(math.prod(products.get(id(value), 1) for value in inputs) * 2, 1e300)
+    return 1
+
+
+def _is_list(value: Value) -> bool:
+    """Whether it may have one dimension, and an operator reads it that onnx propagates data through."""
+    if isinstance(value.type, TensorType) and value.type.dims is not None and len(value.type.dims) != 1:
+        return False
+    return any(node.domain or node.op_type in _PROPAGATE for node in value.consumers)
+
+
+def _size_of(value: Value) -> float | None:
+    if not isinstance(value.type, TensorType) or value.type.dims is None:
+        return None
+    if any(not isinstance(dim, int) for dim in value.type.dims):
+        return None
+    return float(math.prod(dim for dim in value.type.dims if isinstance(dim, int)))
+
+
+def _product_of(array: np.ndarray | None) -> float:
+    if array is None or array.dtype.kind not in "iuf" or not 0 < array.size <= _KNOWN_CONSTANTS:
+        return 1
+    with np.errstate(all="ignore"):
+        product = float(np.prod(np.maximum(np.abs(array.astype(np.float64)), 1)))
+    return product if product < 1e300 else 1e300

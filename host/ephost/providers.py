@@ -1,0 +1,3 @@
+"""Names of execution providers that the host itself knows."""
+
+DEFAULT_PROVIDER = "CPUExecutionProvider"

@@ -1,0 +1,13 @@
+/* Steps on the reference fallback, which are Python's. */
+#ifndef EPHOST_NATIVE_FALLBACK_H_
+#define EPHOST_NATIVE_FALLBACK_H_
+
+#include "plan.h"
+
+/* The options of the run that this thread is in, for the runs of subgraphs inside it; NULL outside of a step.
+ */
+const OrtRunOptions* fallback_run_options(void);
+/* From here on plans run such steps. */
+void fallback_install(void);
+
+#endif

@@ -1,0 +1,21 @@
+/* OrtKeyValuePairs. */
+#ifndef EPHOST_NATIVE_KEY_VALUES_H_
+#define EPHOST_NATIVE_KEY_VALUES_H_
+
+#include "abi.h"
+
+/* Entries keep the order in which their keys were first added; setting a key again replaces its value. */
+struct OrtKeyValuePairs {
+  const char** keys;
+  const char** values;
+  size_t count;
+  size_t capacity;
+};
+OrtKeyValuePairs* key_values_new(void);                            /* NULL without memory */
+OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source); /* NULL source gives an empty one */
+bool key_values_set(OrtKeyValuePairs* pairs, const char* key, const char* value); /* false without memory */
+void key_values_free(OrtKeyValuePairs* pairs);
+const char* key_values_get(const OrtKeyValuePairs* pairs, const char* key); /* NULL when absent */
+void key_values_remove(OrtKeyValuePairs* pairs, const char* key);
+
+#endif

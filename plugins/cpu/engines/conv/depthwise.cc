@@ -1,0 +1,119 @@
+#include "cpu/engines/conv/depthwise.h"
+
+#include <algorithm>
+
+namespace ephost::cpu {
+namespace {
+
+constexpr const char* kKey = "depthwise";
+constexpr int64_t kMostLines = 64;  // Of a kernel.
+
+struct Weights {
+  std::shared_ptr<void> memory;
+};
+
+}  // namespace
+
+bool is_depthwise(const Dims& weights, int64_t groups) {
+  const int64_t group = weights[1];
+  return (weights.size() == 3 || (weights.size() == 4 && weights[2] <= kMostLines)) &&
+         (group == 1 || group == 2 || group == 4) && weights[0] == groups * group &&
+         weights[0] >= kDepthwiseChannels;
+}
+
+bool has_depthwise_weights(const TensorPtr& constant) {
+  const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+  return constant->packed.count(kKey) != 0;
+}
+
+// Calls move(i, j) for each weight: i is its place in the model, [channels][group][taps], and j in
+// [taps][group][channels].
+template <typename Move>
+static void for_weights(const Dims& dims, const Move& move) {
+  const int64_t channels = dims[0], group = dims[1], taps = count(dims, 2, dims.size());
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t g = 0; g < group; ++g) {
+      for (int64_t t = 0; t < taps; ++t) move((c * group + g) * taps + t, (t * group + g) * channels + c);
+    }
+  }
+}
+
+std::shared_ptr<void> depthwise_weights(const TensorPtr& constant) {
+  const auto make = [&] {
+    if (constant->data == nullptr) fail("a weight is gone before it was packed");
+    auto made = std::make_shared<Weights>();
+    made->memory = allocate(static_cast<size_t>(count(constant->dims)) * sizeof(float));
+    float* const to = static_cast<float*>(made->memory.get());
+    const float* const from = constant->as<float>();
+    for_weights(constant->dims, [&](int64_t i, int64_t j) { to[j] = from[i]; });
+    return made;
+  };
+  return Prepare::packed<Weights>(constant, kKey, make)->memory;
+}
+
+TensorPtr depthwise_original(const TensorPtr& constant) {
+  const float* const from = static_cast<const float*>(depthwise_weights(constant).get());
+  TensorPtr made = make_tensor(DType::kFloat, constant->dims);
+  float* const to = static_cast<float*>(mutable_data(made));
+  for_weights(constant->dims, [&](int64_t i, int64_t j) { to[i] = from[j]; });
+  return made;
+}
+
+Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased,
+                 const std::vector<PostOp>& post_ops, int operands) {
+  p.require(0, Layout::kChannelsLast);
+  for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
+  p.out(0, DType::kFloat, target, Layout::kChannelsLast);
+  const std::shared_ptr<void> weights = depthwise_weights(p.constant(1));
+  const bool plane = window.rank() == 2;
+  const auto first = [&](const Dims& of, int64_t otherwise) { return plane ? of[0] : otherwise; };
+  const int64_t in_height = first(window.in, 1), out_height = first(window.out, 1),
+                kernel = first(window.kernel, 1), stride = first(window.strides, 1),
+                dilation = first(window.dilations, 1), top = first(window.begin, 0);
+  FloatDepthwiseLine line{};
+  line.lines = kernel;
+  line.group = p.dims(1)[1];
+  line.kernel = window.kernel.back();
+  line.weights = static_cast<const float*>(weights.get());
+  line.in_width = window.in.back();
+  line.stride = window.strides.back();
+  line.dilation = window.dilations.back();
+  line.left = window.begin.back();
+  line.channels = target[1];
+  // Lines of the output are what threads share; parts of them, where there are few.
+  const int64_t width = window.out.back(), rows = target[0] * out_height, threads = std::max(1, p.threads());
+  const int64_t parts = std::clamp<int64_t>(rows >= 4 * threads || threads == 1 ? 1 : 4 * threads / rows, 1,
+                                            std::max<int64_t>(1, width / 32));
+  const int64_t work = width / parts * line.channels * kernel * line.kernel * line.group / 4;
+  const RowEpilogue epilogue(post_ops);
+  const int ends = p.inputs();
+  return [=](const Args& args) {
+    const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
+    float* y = args.out<float>(0);
+    const float* others[16] = {};
+    for (int i = operands; i < ends; ++i) others[i - operands] = args.in<float>(i);
+    parallel_for(rows * parts, std::max<int64_t>(1, kGrain / (work + 1)), [&](int64_t i, int64_t end) {
+      const float* from[kMostLines];
+      for (; i < end; ++i) {
+        const int64_t row = i / parts, part = i % parts, n = row / out_height;
+        const int64_t begin = row % out_height * stride - top;
+        for (int64_t k = 0; k < kernel; ++k) {
+          const int64_t at = begin + k * dilation;
+          from[k] =
+              at < 0 || at >= in_height ? nullptr : x + (n * in_height + at) * line.in_width * line.channels;
+        }
+        FloatDepthwiseLine here = line;
+        here.from = from;
+        here.bias = bias;
+        here.first = width * part / parts;
+        here.last = width * (part + 1) / parts;
+        here.y = y + row * width * line.channels;
+        simd().float_depthwise(here);
+        const int64_t at = (row * width + here.first) * line.channels;
+        if (!epilogue.empty()) epilogue.run(y, others, at, (here.last - here.first) * line.channels);
+      }
+    });
+  };
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,26 @@
+// Convolutions of float32 of each channel on its own, one or two dimensions, with channels last: some pixels
+// of a line and some channels at a time, in registers.
+#ifndef EPHOST_CPU_ENGINES_CONV_DEPTHWISE_H_
+#define EPHOST_CPU_ENGINES_CONV_DEPTHWISE_H_
+
+#include "cpu/engines/conv/window.h"
+#include "cpu/engines/epilogue_rows.h"
+
+namespace ephost::cpu {
+
+// Whether a convolution with weights of these dimensions is one; depends on nothing that only shapes of
+// inputs say.
+bool is_depthwise(const Dims& weights, int64_t groups);
+// The weights as [taps][group][channels]; `constant` must have its content, unless they are there already.
+std::shared_ptr<void> depthwise_weights(const TensorPtr& constant);
+bool has_depthwise_weights(const TensorPtr& constant);
+// The original made from them.
+TensorPtr depthwise_original(const TensorPtr& constant);
+// Reads input 0, weights 1, bias 2 if `biased`, operands of the post-ops from input `operands` on, all of
+// them with their channels last and as large as the output.
+Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased,
+                 const std::vector<PostOp>& post_ops, int operands);
+
+}  // namespace ephost::cpu
+
+#endif

@@ -1,0 +1,198 @@
+#include "cpu/engines/conv/implementations.h"
+
+#include "cpu/engines/conv/depthwise.h"
+#include "cpu/engines/conv/loops.h"
+#include "cpu/engines/conv/transposed.h"
+#include "cpu/engines/conv/winograd.h"
+
+namespace ephost::cpu {
+namespace {
+
+constexpr int kOperands = ConvTask::kOperands;
+
+// Whether the epilogue's operands are all as large as the output.
+bool operands_fill(const ConvTask& task) {
+  for (int i = kOperands; i < task.p.inputs(); ++i) {
+    if (task.p.dims(i) != task.problem.target) return false;
+  }
+  return true;
+}
+
+// ---- Depthwise: each channel on its own, or small groups. oneDNN is quicker with 3x3 taps of single
+// channels, unless a function follows that takes exponentials.
+
+bool fits_depthwise(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
+  return !c.transposed && is_depthwise(c.weights, c.groups) &&
+         (c.weights[1] > 1 || count(c.window.kernel) > 9 || first_slow(post_ops, c) != post_ops.size());
+}
+
+bool pack_depthwise(const TensorPtr& weights, const ConvProblem&) {
+  depthwise_weights(weights);
+  return true;
+}
+
+Kernel make_depthwise(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  if (weights == nullptr || (weights->data == nullptr && !has_depthwise_weights(weights)) ||
+      !operands_fill(task)) {
+    return nullptr;
+  }
+  const ConvProblem& c = task.problem;
+  return depthwise(task.p, c.window, c.target, c.biased, task.post_ops, kOperands);
+}
+
+// ---- Transposed convolutions with steps, by products of matrices. oneDNN's kernels for those take long to
+// make: 0.1 ms for each column of the input.
+
+bool fits_products(const ConvProblem& c, const std::vector<PostOp>&) {
+  return c.transposed && is_deconv(c.weights, c.window.strides, c.window.dilations, c.groups);
+}
+
+bool pack_products(const TensorPtr& weights, const ConvProblem& c) {
+  deconv_weights(weights, c.window.strides);
+  return true;
+}
+
+Kernel make_products(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  const ConvProblem& c = task.problem;
+  if (weights == nullptr || c.window.begin[0] < 0 || c.window.begin.back() < 0 ||
+      (weights->data == nullptr && !has_deconv_weights(weights, c.window.strides)) || !operands_fill(task)) {
+    return nullptr;
+  }
+  return deconv(task.p, c.window, c.target, c.biased, task.post_ops, kOperands);
+}
+
+// ---- Winograd's method, where it can take the place of what oneDNN would have done
+
+// The layout that oneDNN would have chosen, so that those of neighbours fit: if the method has it.
+std::optional<Layout> winograd_layout(const std::optional<OnednnConv>& other, const ConvProblem& c) {
+  if (!other.has_value()) {
+    return std::nullopt;
+  }
+  const std::optional<Layout> from = dnn::layout_of(other->source, c.source);
+  const bool fits = from == dnn::layout_of(other->target, c.target) &&
+                    (from == Layout::kBlock8 || from == Layout::kChannelsLast);
+  return fits ? from : std::nullopt;
+}
+
+bool fits_winograd(const ConvProblem& c, const std::vector<PostOp>&) {
+  return !c.transposed && c.source.size() <= 5 && winograd_tile(turned(c)) != 0;
+}
+
+bool pack_winograd(const TensorPtr& weights, const ConvProblem& given) {
+  const ConvProblem c = turned(given);
+  const int tile = winograd_tile(c);
+  if (has_winograd_weights(weights, tile)) {
+    return true;
+  }
+  if (has_onednn_weights(weights, c) || !winograd_layout(ask_onednn(c), c).has_value()) {
+    return false;
+  }
+  winograd_weights(weights, tile);
+  return true;
+}
+
+Kernel make_winograd(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  const OnednnChoice& other = task.onednn();
+  const ConvProblem& c = other.problem;
+  if (weights == nullptr || !other.fused || !is_good(other.found, c)) {
+    return nullptr;
+  }
+  const int tile = winograd_tile(c);
+  const std::optional<Layout> layout = winograd_layout(other.found, c);
+  if (!layout.has_value() ||
+      !(has_winograd_weights(weights, tile) || (weights->data != nullptr && winograd_worth(c, tile)))) {
+    return nullptr;
+  }
+  task.p.require(0, *layout);
+  for (int i = kOperands; i < task.p.inputs(); ++i) task.p.require(i, *layout);
+  task.p.out(0, DType::kFloat, c.target, *layout);
+  return winograd(task.p, c, tile, *layout, c.biased, task.post_ops, kOperands);
+}
+
+// ---- oneDNN
+
+bool fits_onednn(const ConvProblem& c, const std::vector<PostOp>&) { return c.source.size() <= 5; }
+
+bool pack_onednn(const TensorPtr& weights, const ConvProblem& given) {
+  const ConvProblem c = turned(given);
+  if (!has_onednn_weights(weights, c)) {
+    pack_onednn_weights(weights, c);
+  }
+  return true;
+}
+
+Kernel make_onednn(ConvTask& task) {
+  return onednn_conv(task.p, task.problem, task.post_ops, task.onednn(), kOperands);
+}
+
+// ---- Plain loops
+
+bool fits_loops(const ConvProblem&, const std::vector<PostOp>&) { return true; }
+
+bool pack_nothing(const TensorPtr&, const ConvProblem&) { return true; }
+
+Kernel make_loops(ConvTask& task) {
+  Prepare& p = task.p;
+  const ConvProblem& c = task.problem;
+  p.require(0, Layout::kPlain);
+  std::vector<Dims> operand_dims;
+  for (int i = kOperands; i < p.inputs(); ++i) {
+    operand_dims.push_back(p.require(i, Layout::kPlain).dims);
+  }
+  p.out(0, DType::kFloat, c.target);
+  p.expect(posted(operand_dims, c.target) == c.target, "an operand is larger than the output");
+  // As they are in the model, which may be gone.
+  std::shared_ptr<void> weights;
+  if (p.constant(1) != nullptr) {
+    weights = original_conv_weights(p.constant(1), c);
+  }
+  return [=, post_ops = task.post_ops, loops = conv_loops<float>(c, weights)](const Args& args) {
+    loops(args);
+    std::vector<const float*> values;
+    for (size_t i = 0; i < operand_dims.size(); ++i) {
+      values.push_back(args.in<float>(kOperands + static_cast<int>(i)));
+    }
+    apply_post_ops(post_ops, operand_dims, values, c.target, args.out<float>(0));
+  };
+}
+
+constexpr ConvImplementation kImplementations[] = {
+    {"lines", fits_depthwise, pack_depthwise, make_depthwise},
+    {"products", fits_products, pack_products, make_products},
+    {"winograd", fits_winograd, pack_winograd, make_winograd},
+    {"onednn", fits_onednn, pack_onednn, make_onednn},
+    {"loops", fits_loops, pack_nothing, make_loops},
+};
+
+}  // namespace
+
+const OnednnChoice& ConvTask::onednn() {
+  if (!onednn_.has_value()) {
+    onednn_ = ask_onednn(p, problem, post_ops, kOperands);
+  }
+  return *onednn_;
+}
+
+Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops) {
+  ConvTask task(&p, problem, post_ops);
+  for (const ConvImplementation& each : kImplementations) {
+    if (!each.fits(problem, post_ops)) continue;
+    if (Kernel kernel = each.make(task)) {
+      p.method(each.name);
+      return kernel;
+    }
+  }
+  fail(p.node.label() + ": no implementation makes a kernel");
+}
+
+void pack_convolution(const TensorPtr& weights, const ConvProblem& problem,
+                      const std::vector<PostOp>& post_ops) {
+  for (const ConvImplementation& each : kImplementations) {
+    if (each.fits(problem, post_ops) && each.pack(weights, problem)) return;
+  }
+}
+
+}  // namespace ephost::cpu

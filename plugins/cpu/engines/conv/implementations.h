@@ -1,0 +1,47 @@
+// The ways in which a convolution of float32 is computed, best first: packing and running ask the same list.
+#ifndef EPHOST_CPU_ENGINES_CONV_IMPLEMENTATIONS_H_
+#define EPHOST_CPU_ENGINES_CONV_IMPLEMENTATIONS_H_
+
+#include <optional>
+
+#include "cpu/engines/conv/onednn_conv.h"
+
+namespace ephost::cpu {
+
+// A convolution that is about to be planned. Inputs: x, weights, bias, operands of the epilogue.
+class ConvTask {
+ public:
+  static constexpr int kOperands = 3;
+  ConvTask(Prepare* of, const ConvProblem& asked, const std::vector<PostOp>& after)
+      : p(*of), problem(asked), post_ops(after) {}
+  // What oneDNN says to it, asked once.
+  const OnednnChoice& onednn();
+
+  Prepare& p;
+  const ConvProblem& problem;
+  const std::vector<PostOp>& post_ops;
+
+ private:
+  std::optional<OnednnChoice> onednn_;
+};
+
+struct ConvImplementation {
+  const char* name;  // In profiles.
+  // Whether it is one for these weights and attributes; nothing that only shapes of inputs say counts.
+  bool (*fits)(const ConvProblem& problem, const std::vector<PostOp>& post_ops);
+  // Packs the weights for it. False where another implementation should have them.
+  bool (*pack)(const TensorPtr& weights, const ConvProblem& problem);
+  // Null where it does not fit the shapes, the layouts or the operands.
+  Kernel (*make)(ConvTask& task);
+};
+
+// The first one that fits makes the kernel; the last one fits always.
+Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops);
+// Brings the weights into the form in which the first one that fits wants them. What the problem says of
+// inputs' shapes is a guess.
+void pack_convolution(const TensorPtr& weights, const ConvProblem& problem,
+                      const std::vector<PostOp>& post_ops);
+
+}  // namespace ephost::cpu
+
+#endif

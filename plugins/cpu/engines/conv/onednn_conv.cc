@@ -1,0 +1,321 @@
+#include "cpu/engines/conv/onednn_conv.h"
+
+#include "cpu/engines/conv/depthwise.h"
+#include "cpu/engines/conv/transposed.h"
+#include "cpu/engines/conv/winograd.h"
+
+namespace ephost::cpu {
+namespace {
+
+using dnn::Md;
+
+struct Mds {
+  Md source, weights, bias, target;
+};
+
+// The weights as oneDNN names their dimensions: [groups,] out, in, kernel...
+Dims weight_dims(const ConvProblem& c) {
+  Dims dims = c.weights;
+  if (c.transposed) {
+    std::swap(dims[0], dims[1]);
+    if (c.groups > 1) {
+      dims[1] /= c.groups;
+    }
+  } else if (c.groups > 1) {
+    dims[0] /= c.groups;
+  }
+  if (c.groups > 1) {
+    dims.insert(dims.begin(), c.groups);
+  }
+  return dims;
+}
+
+// The same as they lie in the model.
+Md weight_md(const ConvProblem& c) {
+  const Dims dims = weight_dims(c);
+  if (!c.transposed) {
+    return dnn::plain(dims);
+  }
+  // [in, out, kernel...] in each group.
+  const size_t out = c.groups > 1 ? 1 : 0;
+  Dims stored = dims;
+  std::swap(stored[out], stored[out + 1]);
+  dnnl::memory::dims strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * stored[i];
+  }
+  std::swap(strides[out], strides[out + 1]);
+  return Md(dims, dnnl::memory::data_type::f32, strides);
+}
+
+// Under which name the packed weights are kept.
+std::string key_of(const ConvProblem& c) {
+  return (c.transposed ? "deconvolution " : "convolution ") + std::to_string(c.groups) +
+         (c.turned ? " turned" : "");
+}
+
+// Packs weights for oneDNN, from whatever form is left of them.
+std::shared_ptr<dnn::Packed> pack_direct(const ConvProblem& c, const TensorPtr& constant, const Md& to) {
+  TensorPtr from = constant;
+  if (constant->data == nullptr && !dnn::packed_form(constant, key_of(c)).has_value()) {
+    // An earlier shape had it in another form.
+    ConvProblem other = c;
+    other.turned = !c.turned;
+    if (dnn::packed_form(constant, key_of(other)).has_value()) {
+      if (c.weights.size() == 4) std::swap(other.weights[2], other.weights[3]);
+      from = make_tensor(DType::kFloat, constant->dims);
+      dnn::unpack(constant, key_of(other), weight_md(other), mutable_data(from));
+    } else if (const int tile = c.transposed ? 0 : winograd_tile(c); tile != 0) {
+      from = winograd_original(constant, tile);
+    } else if (has_depthwise_weights(constant)) {
+      from = depthwise_original(constant);
+    } else if (has_deconv_weights(constant, c.window.strides)) {
+      from = deconv_original(constant, c.window.strides);
+    }
+  }
+  return dnn::packed(constant, key_of(c), weight_md(c), from->data, to);
+}
+
+template <typename Description>
+OnednnConv finish(const Description& pd) {
+  OnednnConv made;
+  made.source = pd.src_desc();
+  made.weights = pd.weights_desc();
+  made.bias = pd.bias_desc();
+  made.target = pd.dst_desc();
+  made.scratch = pd.scratchpad_desc();
+  made.implementation = pd.impl_info_str();
+  return made;
+}
+
+// Null where oneDNN has nothing for it. With `only_look` the primitive, which costs compilation, is left out.
+std::optional<OnednnConv> make(const ConvProblem& c, const Mds& mds, const dnnl::primitive_attr& attr,
+                               bool only_look) {
+  const Window& w = c.window;
+  Dims dilations = w.dilations, end;
+  for (size_t i = 0; i < w.rank(); ++i) {
+    --dilations[i];
+    end.push_back(c.transposed ? w.end[i] : reach(w, i));
+  }
+  const Md none;
+  try {
+    if (c.transposed) {
+      const dnnl::deconvolution_forward::primitive_desc pd(
+          dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
+          mds.source, mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end,
+          attr);
+      OnednnConv made = finish(pd);
+      if (!only_look) made.primitive = dnnl::deconvolution_forward(pd);
+      return made;
+    }
+    const dnnl::convolution_forward::primitive_desc pd(
+        dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, mds.source,
+        mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end, attr);
+    OnednnConv made = finish(pd);
+    if (!only_look) made.primitive = dnnl::convolution_forward(pd);
+    return made;
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
+}
+
+// What oneDNN may choose the layouts of.
+Mds open_mds(const ConvProblem& c, bool constant) {
+  Mds mds;
+  mds.source = dnn::any(c.source);
+  mds.weights = constant ? dnn::any(weight_dims(c)) : weight_md(c);
+  mds.bias = c.biased ? dnn::plain({c.target[1]}) : Md();
+  mds.target = dnn::any(c.target);
+  return mds;
+}
+
+}  // namespace
+
+bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
+  return made.has_value() && made->implementation.rfind("ref", 0) != 0 &&
+         dnn::layout_of(made->source, c.source).has_value() &&
+         dnn::layout_of(made->target, c.target).has_value();
+}
+
+size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {
+  size_t first = post_ops.size();
+  while (first > 0 && !post_ops[first - 1].binary()) --first;
+  // Where blocks of channels are filled up, the filling must stay 0.
+  const bool filled = c.target[1] % 16 != 0;
+  const bool keeps_zero = std::all_of(post_ops.begin() + static_cast<std::ptrdiff_t>(first), post_ops.end(),
+                                      [](const PostOp& post_op) { return apply_post_op(post_op, 0) == 0; });
+  if (filled && !keeps_zero) return post_ops.size();
+  while (first < post_ops.size() && !row_of(*post_ops[first].activation).exponential) ++first;
+  return first;
+}
+
+OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops,
+                        int operands) {
+  OnednnChoice choice;
+  choice.problem = turned(given);
+  const ConvProblem& c = choice.problem;
+  const auto slow = post_ops.begin() + static_cast<std::ptrdiff_t>(first_slow(post_ops, given));
+  choice.post_ops.assign(post_ops.begin(), slow);
+  choice.later.assign(slow, post_ops.end());
+  bool same_shape = true;
+  for (int i = operands; i < p.inputs(); ++i) same_shape = same_shape && p.dims(i) == given.target;
+  const bool none = p.inputs() <= operands;
+  choice.fused = same_shape || none;
+  Mds mds = open_mds(c, p.constant(1) != nullptr);
+  dnnl::primitive_attr attr = dnn::attributes();
+  if (none) {
+    add_post_ops(choice.post_ops, {}, &attr);
+  }
+  choice.found = make(c, mds, attr, true);
+  if (!is_good(choice.found, c)) {
+    mds.source = dnn::plain(c.source);
+    mds.target = dnn::plain(c.target);
+    choice.found = make(c, mds, attr, true);
+    choice.plain = true;
+    if (!is_good(choice.found, c) && !choice.post_ops.empty()) {
+      choice.fused = false;
+    }
+  }
+  return choice;
+}
+
+std::optional<OnednnConv> ask_onednn(const ConvProblem& c) {
+  return make(c, open_mds(c, true), dnn::attributes(), true);
+}
+
+bool has_onednn_weights(const TensorPtr& constant, const ConvProblem& c) {
+  return dnn::packed_form(constant, key_of(c)).has_value();
+}
+
+void pack_onednn_weights(const TensorPtr& constant, const ConvProblem& c) {
+  const std::optional<OnednnConv> found = ask_onednn(c);
+  dnn::packed(constant, key_of(c), weight_md(c), constant->data,
+              found.has_value() ? found->weights : weight_md(c));
+}
+
+std::shared_ptr<void> original_conv_weights(const TensorPtr& constant, const ConvProblem& c) {
+  return pack_direct(c, constant, weight_md(c))->memory;
+}
+
+Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops_of_all,
+                   OnednnChoice choice, int first_operand) {
+  const ConvProblem& c = choice.problem;
+  std::vector<PostOp>&post_ops = choice.post_ops, &later = choice.later;
+  std::optional<OnednnConv>& made = choice.found;
+  bool fused = choice.fused;
+  std::vector<Dims> operand_dims;
+  for (int i = first_operand; i < p.inputs(); ++i) operand_dims.push_back(p.dims(i));
+  const bool constant = p.constant(1) != nullptr;
+  const std::string key = key_of(c);
+  const Md original = weight_md(c);
+  // The layouts that `made` was found for.
+  Mds mds = open_mds(c, constant);
+  if (choice.plain) {
+    mds.source = dnn::plain(c.source);
+    mds.target = dnn::plain(c.target);
+  }
+  dnnl::primitive_attr attr = dnn::attributes();
+  if (operand_dims.empty()) {
+    add_post_ops(post_ops, {}, &attr);
+  }
+  // Other shapes may like another form of the weights better, but not so much that it is worth a copy.
+  if (const std::optional<Md> form = constant ? dnn::packed_form(p.constant(1), key) : std::nullopt;
+      form.has_value() && made.has_value() && !(*form == made->weights)) {
+    Mds with_form = mds;
+    with_form.weights = *form;
+    if (std::optional<OnednnConv> other = make(c, with_form, attr, true); is_good(other, c)) {
+      made = std::move(other);
+    }
+  }
+  std::vector<Md> operands;
+  if (fused && made.has_value()) {
+    mds = {made->source, made->weights, made->bias, made->target};
+    operands.assign(operand_dims.size(), made->target);
+    add_post_ops(post_ops, operands, &attr);
+    made = make(c, mds, attr, false);
+    fused = is_good(made, c);
+  }
+  if (!fused) {
+    post_ops = post_ops_of_all;
+    later.clear();
+    mds.source = dnn::plain(c.source);
+    mds.weights = constant ? dnn::any(weight_dims(c)) : original;
+    mds.target = dnn::plain(c.target);
+    made = make(c, mds, dnn::attributes(), false);
+  }
+  if (!made.has_value()) {
+    return nullptr;
+  }
+
+  const Layout from = *dnn::layout_of(made->source, c.source);
+  const Layout to = *dnn::layout_of(made->target, c.target);
+  p.require(0, from);
+  const Dims dims = fused ? given.target : posted(operand_dims, given.target);
+  const int64_t stored = p.out(0, DType::kFloat, dims, to).stored();
+  std::vector<dnn::Primitive::Argument> arguments = {{DNNL_ARG_SRC, made->source},
+                                                     {DNNL_ARG_WEIGHTS, made->weights},
+                                                     {DNNL_ARG_DST, made->target},
+                                                     {DNNL_ARG_SCRATCHPAD, made->scratch}};
+  if (c.biased) {
+    arguments.push_back({DNNL_ARG_BIAS, made->bias});
+  }
+  if (fused) {
+    int number = 0;
+    size_t operand = 0;
+    for (const PostOp& post_op : post_ops) {
+      if (post_op.binary()) {
+        arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(number) | DNNL_ARG_SRC_1, made->target});
+        p.require(first_operand + static_cast<int>(operand++), to);
+      }
+      ++number;
+    }
+  } else {
+    for (int i = first_operand; i < p.inputs(); ++i) p.require(i, Layout::kPlain);
+  }
+  std::shared_ptr<dnn::Packed> weights;
+  if (constant) {
+    weights = pack_direct(c, p.constant(1), made->weights);
+  }
+  const auto primitive = std::make_shared<dnn::Primitive>(made->primitive, std::move(arguments));
+  const size_t primitive_scratch = (made->scratch.get_size() + 63) & ~size_t{63};
+  const bool in_scratch = !fused && dims != given.target;
+  p.scratch(primitive_scratch + (in_scratch ? static_cast<size_t>(count(c.target)) * sizeof(float) : 0));
+  const int inputs = p.inputs();
+  constexpr int64_t kTile = 1024;  // Stays in the first cache from one function to the next.
+  return [=, epilogue = RowEpilogue(later), target = given.target, biased = c.biased](const Args& args) {
+    void* pointers[16];
+    size_t n = 0;
+    char* scratch = args.scratch<char>();
+    float* y = args.out<float>(0);
+    float* made_here = in_scratch ? reinterpret_cast<float*>(scratch + primitive_scratch) : y;
+    pointers[n++] = const_cast<void*>(args.in<void>(0));
+    pointers[n++] = weights != nullptr ? weights->memory.get() : const_cast<void*>(args.in<void>(1));
+    pointers[n++] = made_here;
+    pointers[n++] = scratch;
+    if (biased) {
+      pointers[n++] = const_cast<void*>(args.in<void>(2));
+    }
+    for (int i = first_operand; fused && i < inputs; ++i) {
+      pointers[n++] = const_cast<void*>(args.in<void>(i));
+    }
+    primitive->run(pointers);
+    if (!epilogue.empty()) {
+      parallel_for(stored, kGrain / 16, [&](int64_t i, int64_t end) {
+        for (; i < end; i += kTile) epilogue.run(y, nullptr, i, std::min(kTile, end - i));
+      });
+    }
+    if (fused) {
+      return;
+    }
+    std::vector<const float*> values;
+    for (int i = first_operand; i < inputs; ++i) values.push_back(args.in<float>(i));
+    if (in_scratch) {
+      // Spread what was made over the larger output: as adding it to zeros does.
+      std::fill(y, y + count(dims), 0.0f);
+      apply_post_ops({PostOp::add()}, {target}, {made_here}, dims, y);
+    }
+    apply_post_ops(post_ops, operand_dims, values, dims, y);
+  };
+}
+
+}  // namespace ephost::cpu

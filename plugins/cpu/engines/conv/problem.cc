@@ -1,0 +1,87 @@
+#include "cpu/engines/conv/problem.h"
+
+#include <algorithm>
+
+namespace ephost::cpu {
+
+ConvProblem convolution(const Node& node, const Dims& source, const Dims& weights) {
+  ConvProblem c;
+  c.source = source;
+  c.weights = weights;
+  c.groups = node.i("group", 1);
+  c.biased = node.in(2) != nullptr;
+  expect(node, c.weights.size() >= 3 && c.source.size() == c.weights.size(),
+         "input and weights have the same rank, at least 3");
+  expect(node, c.groups > 0 && c.source[1] == c.weights[1] * c.groups && c.weights[0] % c.groups == 0,
+         "the channels of input, weights and groups do not fit each other");
+  c.window = window_of(node, c.source, Dims(c.weights.begin() + 2, c.weights.end()));
+  c.target = {c.source[0], c.weights[0]};
+  c.target.insert(c.target.end(), c.window.out.begin(), c.window.out.end());
+  return c;
+}
+
+ConvProblem transposed_convolution(const Node& node, const Dims& source, const Dims& weights) {
+  ConvProblem c;
+  c.transposed = true;
+  c.source = source;
+  c.weights = weights;
+  c.groups = node.i("group", 1);
+  c.biased = node.in(2) != nullptr;
+  expect(node, c.weights.size() >= 3 && c.source.size() == c.weights.size(),
+         "input and weights have the same rank, at least 3");
+  expect(node, c.groups > 0 && c.source[1] == c.weights[0] && c.weights[0] % c.groups == 0,
+         "the channels of input, weights and groups do not fit each other");
+  const size_t rank = c.weights.size() - 2;
+  Window& w = c.window;
+  w.in.assign(c.source.begin() + 2, c.source.end());
+  w.kernel.assign(c.weights.begin() + 2, c.weights.end());
+  w.strides = node.ints("strides", Dims(rank, 1));
+  w.dilations = node.ints("dilations", Dims(rank, 1));
+  const Dims extra = node.ints("output_padding", Dims(rank, 0));
+  const Dims shape = node.ints("output_shape");
+  const Dims pads = node.ints("pads", Dims(2 * rank, 0));
+  expect(node,
+         w.strides.size() == rank && w.dilations.size() == rank && pads.size() == 2 * rank &&
+             extra.size() == rank && (shape.empty() || shape.size() >= rank),
+         "strides, dilations, pads or output sizes do not fit the kernel's rank");
+  const std::string mode = node.s("auto_pad", "NOTSET");
+  for (size_t i = 0; i < rank; ++i) {
+    expect(node, w.strides[i] > 0 && w.dilations[i] > 0 && w.kernel[i] > 0,
+           "strides, dilations and kernel sizes are positive");
+    const int64_t full = (w.in[i] - 1) * w.strides[i] + w.span(i) + extra[i];
+    int64_t begin = pads[i], out = full - pads[i] - pads[rank + i];
+    const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+    if (!shape.empty() || same) {
+      out = shape.empty() ? w.in[i] * w.strides[i] : shape[shape.size() - rank + i];
+      const int64_t total = std::max<int64_t>(0, full - out);
+      begin = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    } else if (mode == "VALID") {
+      begin = 0;
+      out = full;
+    }
+    expect(node, out >= 0, "the pads are larger than the output");
+    w.begin.push_back(begin);
+    w.end.push_back((w.in[i] - 1) * w.strides[i] + w.span(i) - begin - out);
+    w.out.push_back(out);
+  }
+  c.target = {c.source[0], c.weights[1] * c.groups};
+  c.target.insert(c.target.end(), w.out.begin(), w.out.end());
+  return c;
+}
+
+ConvProblem turned(ConvProblem c) {
+  const Window& w = c.window;
+  if (w.rank() != 2 || w.in[1] != 1 || w.out[1] != 1 || w.kernel[1] != 1 || w.begin[1] != 0 ||
+      w.end[1] != 0) {
+    return c;
+  }
+  for (Dims* dims : {&c.source, &c.weights, &c.target}) std::swap((*dims)[2], (*dims)[3]);
+  for (Dims* dims : {&c.window.in, &c.window.out, &c.window.kernel, &c.window.strides, &c.window.dilations,
+                     &c.window.begin, &c.window.end}) {
+    std::swap((*dims)[0], (*dims)[1]);
+  }
+  c.turned = true;
+  return c;
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,251 @@
+#include "cpu/engines/conv/winograd.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ephost::cpu {
+namespace {
+
+std::string key_of(int tile) { return "winograd " + std::to_string(tile); }
+
+// The weights' transformation: [points of a side][3].
+constexpr float kWeights4[6][3] = {{1.0f / 4, 0, 0},
+                                   {-1.0f / 6, -1.0f / 6, -1.0f / 6},
+                                   {-1.0f / 6, 1.0f / 6, -1.0f / 6},
+                                   {1.0f / 24, 1.0f / 12, 1.0f / 6},
+                                   {1.0f / 24, -1.0f / 12, 1.0f / 6},
+                                   {0, 0, 1}};
+constexpr float kWeights2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+
+size_t point_size(int64_t inputs, int64_t outputs) {
+  const int64_t panel = simd().panel;
+  return static_cast<size_t>((outputs + panel - 1) / panel * panel * inputs);
+}
+
+struct Transformed {
+  std::shared_ptr<void> memory;
+};
+
+// Transforms the kernels from one input to eight outputs, `step` elements apart. Point p of output o goes to
+// to[p * size + o].
+template <int kSide>
+inline void transform(const float (&g)[kSide][3], const float* from, int64_t step, float* to, size_t size) {
+  float kernel[9][8], rows[kSide][3][8];
+  for (int64_t o = 0; o < 8; ++o) {
+    for (int k = 0; k < 9; ++k) kernel[k][o] = from[o * step + k];
+  }
+  for (int r = 0; r < kSide; ++r) {
+    for (int c = 0; c < 3; ++c) {
+      for (int o = 0; o < 8; ++o) {
+        rows[r][c][o] = g[r][0] * kernel[c][o] + g[r][1] * kernel[3 + c][o] + g[r][2] * kernel[6 + c][o];
+      }
+    }
+  }
+  for (int r = 0; r < kSide; ++r) {
+    for (int c = 0; c < kSide; ++c, to += size) {
+      for (int o = 0; o < 8; ++o) {
+        to[o] = g[c][0] * rows[r][0][o] + g[c][1] * rows[r][1][o] + g[c][2] * rows[r][2][o];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int winograd_tile(const ConvProblem& problem) {
+  const Window& w = problem.window;
+  const int64_t outputs = problem.weights[0], inputs = problem.weights[1];
+  if (w.rank() != 2 || problem.groups != 1 || w.kernel != Dims{3, 3} || w.strides != Dims{1, 1} ||
+      w.dilations != Dims{1, 1} || inputs % 8 != 0 || outputs % 8 != 0 || inputs < 16 || outputs < 32) {
+    return 0;
+  }
+  return inputs * outputs <= 128 * 192 ? 4 : 2;
+}
+
+bool winograd_worth(const ConvProblem& problem, int tile) {
+  // Tiles at the end of a side are done whole.
+  double whole = 1, used = 1;
+  for (int64_t side : problem.window.out) {
+    whole *= static_cast<double>((side + tile - 1) / tile * tile);
+    used *= static_cast<double>(side);
+  }
+  const double tiles = whole / (tile * tile) * static_cast<double>(problem.source[0]);
+  return tiles >= (tile == 4 ? 9 : 20) && used / whole > 0.6;
+}
+
+bool has_winograd_weights(const TensorPtr& constant, int tile) {
+  const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+  return constant->packed.count(key_of(tile)) != 0;
+}
+
+std::shared_ptr<void> winograd_weights(const TensorPtr& constant, int tile) {
+  return Prepare::packed<Transformed>(
+             constant, key_of(tile),
+             [&] {
+               if (constant->data == nullptr) {
+                 fail("a weight is gone before it was packed");
+               }
+               const int64_t outputs = constant->dims[0], inputs = constant->dims[1];
+               const int side = tile + 2;
+               const size_t size = point_size(inputs, outputs);
+               auto made = std::make_shared<Transformed>();
+               made->memory = allocate(size * static_cast<size_t>(side * side) * sizeof(float));
+               float* memory = static_cast<float*>(made->memory.get());
+               const float* weights = constant->as<float>();
+               const int64_t panel = simd().panel;
+               parallel_for((outputs + 7) / 8, 1, [&](int64_t eight, int64_t end) {
+                 for (; eight < end; ++eight) {
+                   float* to = memory + eight * 8 / panel * inputs * panel + eight * 8 % panel;
+                   const float* from = weights + eight * 8 * inputs * 9;
+                   for (int64_t i = 0; i < inputs; ++i, to += panel, from += 9) {
+                     if (tile == 4) {
+                       transform(kWeights4, from, inputs * 9, to, size);
+                     } else {
+                       transform(kWeights2, from, inputs * 9, to, size);
+                     }
+                   }
+                 }
+                 // The last panel may be half empty; what is there is multiplied, and forgotten.
+                 for (int64_t point = 0; end * 8 == outputs && point < side * side; ++point) {
+                   float* room =
+                       memory + static_cast<size_t>(point) * size + outputs / panel * panel * inputs;
+                   for (int64_t i = 0; i < inputs && outputs % panel != 0; ++i, room += panel) {
+                     std::fill(room + outputs % panel, room + panel, 0.0f);
+                   }
+                 }
+               });
+               return made;
+             })
+      ->memory;
+}
+
+TensorPtr winograd_original(const TensorPtr& constant, int tile) {
+  const float* memory = static_cast<const float*>(winograd_weights(constant, tile).get());
+  const int64_t outputs = constant->dims[0], inputs = constant->dims[1], panel = simd().panel;
+  const int side = tile + 2;
+  const size_t size = point_size(inputs, outputs);
+  TensorPtr made = make_tensor(DType::kFloat, constant->dims);
+  float* weights = static_cast<float*>(mutable_data(made));
+  // Of a line's points the first holds the first weight alone, the last the last, the second the sum of all.
+  const float first = tile == 4 ? 4.0f : 1.0f, sum = tile == 4 ? -6.0f : 2.0f;
+  const auto line = [=](float a, float b, float c, float* out) {
+    out[0] = first * a;
+    out[2] = c;
+    out[1] = sum * b - out[0] - out[2];
+  };
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t i = 0; i < inputs; ++i) {
+      const int lines[3] = {0, 1, side - 1};
+      float rows[3][3], column[3];
+      for (int r = 0; r < 3; ++r) {
+        float points[3];
+        for (int c = 0; c < 3; ++c) {
+          const auto point = static_cast<size_t>(lines[r] * side + lines[c]);
+          points[c] =
+              memory[point * size + static_cast<size_t>((o / panel * inputs + i) * panel + o % panel)];
+        }
+        line(points[0], points[1], points[2], rows[r]);
+      }
+      for (int c = 0; c < 3; ++c) {
+        line(rows[0][c], rows[1][c], rows[2][c], column);
+        for (int r = 0; r < 3; ++r) weights[((o * inputs + i) * 3 + r) * 3 + c] = column[r];
+      }
+    }
+  }
+  return made;
+}
+
+Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout, bool biased,
+                const std::vector<PostOp>& post_ops, int operands) {
+  const int64_t inputs = problem.weights[1], outputs = problem.weights[0];
+  const int64_t height = problem.source[2], width = problem.source[3];
+  const int64_t out_height = problem.target[2], out_width = problem.target[3];
+  const int64_t top = problem.window.begin[0], left = problem.window.begin[1];
+  const int64_t down = (out_height + tile - 1) / tile, across = (out_width + tile - 1) / tile;
+  const int64_t tiles = problem.source[0] * down * across, points = (tile + 2) * (tile + 2);
+  const int64_t threads = std::max(1, p.threads());
+  // As many tiles at a time as the second cache holds, but enough to be worth reading all weights for, and
+  // the same number for each thread.
+  const int64_t most = std::clamp<int64_t>((384 << 10) / (points * (inputs + outputs) * 4), 24, 120);
+  const int64_t rounds = (tiles + most * threads - 1) / (most * threads);
+  const int64_t blocks = std::min(tiles, rounds * threads), at_once = (tiles + blocks - 1) / blocks;
+  const size_t share = static_cast<size_t>(points * at_once * (inputs + outputs)) * sizeof(float) + 64;
+  const int64_t shares = std::min(threads, blocks);
+  p.scratch(share * static_cast<size_t>(shares));
+  const std::shared_ptr<void> weights = winograd_weights(p.constant(1), tile);
+  const size_t size = point_size(inputs, outputs);
+  const RowEpilogue epilogue(post_ops);
+  const bool last = layout == Layout::kChannelsLast;
+  const int64_t in_pixel = last ? inputs : 8, out_pixel = last ? outputs : 8;
+  const int64_t in_block = last ? 8 : height * width * 8, out_block = last ? 8 : out_height * out_width * 8;
+  const int index = tile == 4 ? 1 : 0, ends = p.inputs();
+  return [=](const Args& args) {
+    const Simd& table = simd();
+    const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
+    float* y = args.out<float>(0);
+    const float* others[8] = {};
+    for (int i = operands; i < ends; ++i) others[i - operands] = args.in<float>(i);
+    char* scratch = args.scratch<char>();
+    const auto run = [&](int64_t first, int64_t count, float* v, float* m) {
+      for (int64_t t = 0; t < count; ++t) {
+        const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
+        table.winograd_input[index]({x + n * inputs * height * width, in_block, in_pixel * width, in_pixel,
+                                     inputs / 8, height, width, row * tile - top, column * tile - left,
+                                     v + t * inputs, count * inputs});
+      }
+      for (int64_t point = 0; point < points; ++point) {
+        GemmBlock g{};
+        g.m = count;
+        g.n = outputs;
+        g.k = inputs;
+        g.a = v + point * count * inputs;
+        g.a_row = inputs;
+        g.a_step = 1;
+        g.b = static_cast<const float*>(weights.get()) + static_cast<size_t>(point) * size;
+        g.b_step = table.panel;
+        g.b_panel = table.panel * inputs;
+        g.c = m + point * count * outputs;
+        g.c_row = outputs;
+        table.gemm(g);
+      }
+      for (int64_t t = 0; t < count; ++t) {
+        const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
+        table.winograd_output[index]({m + t * outputs, count * outputs, bias,
+                                      y + n * outputs * out_height * out_width, out_block,
+                                      out_pixel * out_width, out_pixel, outputs / 8, out_height, out_width,
+                                      row * tile, column * tile});
+      }
+      if (epilogue.empty()) {
+        return;
+      }
+      // Tiles side by side make rows of pixels without a gap.
+      for (int64_t t = 0; t < count;) {
+        const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
+        const int64_t side_by_side = std::min(count - t, across - column);
+        const int64_t from = column * tile, to = std::min(out_width, (column + side_by_side) * tile);
+        const int64_t end = std::min(out_height, (row + 1) * tile);
+        for (int64_t block = 0; block < (last ? 1 : outputs / 8); ++block) {
+          for (int64_t line = row * tile; line < end; ++line) {
+            const int64_t pixel = line * out_width + from;
+            epilogue.run(y, others,
+                         n * outputs * out_height * out_width + block * out_block + pixel * out_pixel,
+                         (to - from) * out_pixel);
+          }
+        }
+        t += side_by_side;
+      }
+    };
+    parallel_for(shares, 1, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        float* v = reinterpret_cast<float*>(scratch + share * static_cast<size_t>(i));
+        float* m = v + points * at_once * inputs;
+        for (int64_t block = blocks * i / shares; block < blocks * (i + 1) / shares; ++block) {
+          const int64_t first = tiles * block / blocks, last = tiles * (block + 1) / blocks;
+          run(first, last - first, v, m);
+        }
+      }
+    });
+  };
+}
+
+}  // namespace ephost::cpu

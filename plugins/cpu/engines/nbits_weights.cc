@@ -1,0 +1,158 @@
+#include "cpu/engines/nbits_weights.h"
+
+#include <algorithm>
+#include <string>
+
+#include "cpu/engines/as_float.h"
+#include "cpu/runtime/parallel.h"
+#include "cpu/simd/simd.h"
+
+namespace ephost::cpu {
+namespace {
+
+constexpr int64_t kPanel = NBits::kPanel;
+
+int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// The i-th of numbers of so many bits, the first in the lowest.
+int code(const uint8_t* from, int64_t i, int64_t bits) {
+  return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+}
+
+std::vector<float> as_floats(const Tensor& tensor) {
+  std::vector<float> all(static_cast<size_t>(count(tensor.dims)));
+  if (tensor.type == DType::kFloat) {
+    std::copy_n(tensor.as<float>(), all.size(), all.data());
+  } else {
+    to_float(tensor.type, tensor.data, all.data(), static_cast<int64_t>(all.size()));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::shared_ptr<NBitsWeights> NBitsWeights::of(const NBitsSizes& sizes, const TensorPtr& codes,
+                                               const TensorPtr& scales, const TensorPtr& zeros) {
+  const auto named = [](const TensorPtr& tensor) {
+    return std::to_string(reinterpret_cast<uintptr_t>(tensor.get()));
+  };
+  const std::string key = "n bits of " + named(scales) + " and " + named(zeros);
+  return Prepare::packed<NBitsWeights>(codes, key, [&] {
+    return std::shared_ptr<NBitsWeights>(new NBitsWeights(sizes, *codes, *scales, zeros.get()));
+  });
+}
+
+NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const Tensor& scales,
+                           const Tensor* zeros)
+    : sizes_(sizes), bits_(sizes.bits == 8 ? 8 : 4) {
+  panel_bytes_ = rounded_up(sizes.k, NBits::kStep) * kPanel * bits_ / 8;
+  const int64_t blocks = sizes.blocks();
+  codes_.resize(static_cast<size_t>(sizes.panels() * panel_bytes_));
+  scales_.resize(static_cast<size_t>(sizes.panels() * blocks * kPanel));
+  zeros_.resize(zeros == nullptr ? 0 : scales_.size());
+  const std::vector<float> all_scales = as_floats(scales);
+  const bool are_bytes = zeros != nullptr && zeros->type == DType::kUint8;
+  const std::vector<float> float_zeros =
+      zeros == nullptr || are_bytes ? std::vector<float>{} : as_floats(*zeros);
+  parallel_for(sizes.panels(), 1, [&](int64_t q, int64_t end) {
+    for (; q < end; ++q) {
+      fill_codes(q, codes.as<uint8_t>());
+      for (int64_t j = 0; j < std::min(kPanel, sizes.n - q * kPanel); ++j) {
+        const int64_t column = q * kPanel + j;
+        for (int64_t i = 0; i < blocks; ++i) {
+          const size_t at = static_cast<size_t>((q * blocks + i) * kPanel + j);
+          const size_t of_block = static_cast<size_t>(column * blocks + i);
+          scales_[at] = all_scales[of_block];
+          if (are_bytes) {
+            const uint8_t* of_column = zeros->as<uint8_t>() + column * sizes.zero_bytes();
+            zeros_[at] = static_cast<float>(code(of_column, i, sizes.bits));
+          } else if (zeros != nullptr) {
+            zeros_[at] = float_zeros[of_block];
+          }
+        }
+      }
+    }
+  });
+}
+
+void NBitsWeights::fill_codes(int64_t q, const uint8_t* from) {
+  uint8_t* panel = codes_.data() + q * panel_bytes_;
+  for (int64_t j = 0; j < std::min(kPanel, sizes_.n - q * kPanel); ++j) {
+    const uint8_t* column = from + (q * kPanel + j) * sizes_.blocks() * sizes_.block_bytes();
+    for (int64_t p = 0; p < sizes_.k; ++p) {
+      const int value = code(column + p / sizes_.block * sizes_.block_bytes(), p % sizes_.block, sizes_.bits);
+      const int64_t byte = (bits_ == 8 ? p / 4 : p / 8) * 64 + j * 4 + p % 4;
+      const bool is_high = bits_ == 4 && p % 8 >= 4;
+      panel[byte] = static_cast<uint8_t>(panel[byte] | (is_high ? value << 4 : value));
+    }
+  }
+}
+
+NBits::Panel NBitsWeights::panel(int64_t q) const {
+  const int64_t first = q * sizes_.blocks() * kPanel;
+  NBits::Panel made{};
+  made.k = sizes_.k;
+  made.block = sizes_.block;
+  made.bits = bits_;
+  made.codes = codes_.data() + q * panel_bytes_;
+  made.scales = scales_.data() + first;
+  made.zeros = zeros_.empty() ? nullptr : zeros_.data() + first;
+  made.zero = static_cast<float>(1 << (sizes_.bits - 1));
+  made.columns = static_cast<int>(std::min(kPanel, sizes_.n - q * kPanel));
+  return made;
+}
+
+size_t NBitsRows::bytes(const NBitsSizes& sizes, int64_t rows) {
+  const int64_t row = rounded_up(sizes.k, NBits::kStep);
+  return static_cast<size_t>(rows * (row + 2 * sizes.blocks() * static_cast<int64_t>(sizeof(float))));
+}
+
+NBitsRows::NBitsRows(const NBitsSizes& sizes, int64_t rows, void* memory)
+    : sizes_(sizes),
+      rows_(rows),
+      row_(rounded_up(sizes.k, NBits::kStep)),
+      scales_(static_cast<float*>(memory)),
+      sums_(scales_ + rows * sizes.blocks()),
+      bytes_(reinterpret_cast<int8_t*>(sums_ + rows * sizes.blocks())) {}
+
+void NBitsRows::quantize(const float* x) const {
+  const int64_t blocks = sizes_.blocks();
+  parallel_for(rows_, kGrain / std::max<int64_t>(1, sizes_.k), [&](int64_t row, int64_t end) {
+    for (; row < end; ++row) {
+      simd().nbits.quantize(x + row * sizes_.k, sizes_.k, sizes_.block, bytes_ + row * row_,
+                            scales_ + row * blocks, sums_ + row * blocks);
+    }
+  });
+}
+
+void NBitsRows::sum(const float* x) const {
+  const int64_t blocks = sizes_.blocks();
+  parallel_for(rows_, kGrain / std::max<int64_t>(1, sizes_.k), [&](int64_t row, int64_t end) {
+    for (; row < end; ++row) {
+      simd().nbits.sum_blocks(x + row * sizes_.k, sizes_.k, sizes_.block, sums_ + row * blocks);
+    }
+  });
+}
+
+NBits::Floats NBitsRows::as_floats(const NBits::Panel& panel, const float* x) const {
+  NBits::Floats made{};
+  static_cast<NBits::Panel&>(made) = panel;
+  made.m = rows_;
+  made.a = x;
+  made.a_row = sizes_.k;
+  made.a_sums = sums_;
+  return made;
+}
+
+NBits::Bytes NBitsRows::as_bytes(const NBits::Panel& panel) const {
+  NBits::Bytes made{};
+  static_cast<NBits::Panel&>(made) = panel;
+  made.m = rows_;
+  made.a = bytes_;
+  made.a_row = row_;
+  made.a_scales = scales_;
+  made.a_sums = sums_;
+  return made;
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,102 @@
+// The operators that work element by element: see lower.cc for what each computes, expression.cc for how.
+#include <algorithm>
+
+#include "cpu/engines/lower.h"
+#include "cpu/operator.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+std::string supports(const Node& node) {
+  try {
+    Expression expression;
+    std::vector<int> shaped;
+    const Expression::Id result = lower_node(node, &expression, &shaped);
+    if (const Value* out = node.out()) {
+      expression.cast(result, out->type == DType::kUndefined ? expression.type(result) : out->type);
+    }
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// The type that the definition gives to the output: what the model says may be missing.
+DType result_type(const Node& node, const Expression& expression, Expression::Id result, DType first) {
+  if (node.is("Cast")) {
+    return static_cast<DType>(node.i("to", 0));
+  }
+  if (node.out() != nullptr && node.out()->type != DType::kUndefined) {
+    return node.out()->type;
+  }
+  const DType type = expression.type(result);
+  return type == DType::kFloat && (first == DType::kFloat16 || first == DType::kBFloat16) ? first : type;
+}
+
+// The kernel of a division, which says so where an integer is divided by 0: now, if the divisor is known.
+Kernel checked_division(Prepare& p, Kernel divide) {
+  const Desc& divisor = p.in(1);
+  if (kFloats.has(divisor.type) || p.in(0).count() == 0) {
+    return divide;
+  }
+  const auto has_zero = [size = size_of(divisor.type), n = divisor.count()](const void* data) {
+    return with_size(size, [&](auto zero) {
+      const auto* from = static_cast<const decltype(zero)*>(data);
+      return std::find(from, from + n, zero) != from + n;
+    });
+  };
+  if (const void* known = p.content(1)) {
+    p.expect(!has_zero(known), "division by zero");
+    return divide;
+  }
+  if (divide == nullptr) {
+    return divide;
+  }
+  return [has_zero, label = p.node.label(), divide = std::move(divide)](const Args& args) {
+    if (has_zero(args.in(1))) {
+      invalid(label + ": division by zero");
+    }
+    divide(args);
+  };
+}
+
+Kernel prepare(Prepare& p) {
+  Expression expression;
+  std::vector<int> shaped;
+  const Expression::Id result = lower_node(p.node, &expression, &shaped);
+  const DType first = p.type(p.node.is("Where") ? 1 : 0);
+  // Limits, ratios and types given as inputs have no part in the shape.
+  if (p.node.is("Clip") || p.node.is("Dropout")) {
+    shaped.clear();
+    if (p.node.in(0)->constant != nullptr) shaped.push_back(0);
+  } else if (p.node.is("CastLike")) {
+    shaped.erase(std::remove(shaped.begin(), shaped.end(), 1), shaped.end());
+  }
+  Kernel kernel = evaluate(p, expression, result, result_type(p.node, expression, result, first), shaped);
+  return p.node.is("Div") || p.node.is("Mod") ? checked_division(p, std::move(kernel)) : kernel;
+}
+
+// What fuse_elementwise made.
+Kernel prepare_body(Prepare& p) {
+  Expression expression;
+  std::vector<int> shaped;
+  const Expression::Id result = lower_body(p.node, &expression, &shaped);
+  return evaluate(p, expression, result, p.node.body->outputs[0]->type, shaped);
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  for (const LowerRule& rule : lower_rules()) {
+    registry->add({.domain = rule.domain,
+                   .type = rule.type,
+                   .supports = supports,
+                   .prepare = prepare,
+                   .min_version = rule.min_version,
+                   .any_layout = true});
+  }
+  registry->add({.domain = "ephost", .type = "Elementwise", .prepare = prepare_body, .any_layout = true});
+});
+
+}  // namespace ephost::cpu

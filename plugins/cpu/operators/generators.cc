@@ -1,0 +1,347 @@
+// Operators that make tensors from little: constants, ranges, patterns, random numbers.
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <random>
+
+#include "cpu/engines/strided.h"
+#include "cpu/operator.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+// The numbers of the ABI are those of ONNX.
+DType type_attribute(const Node& node, const char* name, DType otherwise) {
+  const int64_t number = node.i(name, 0);
+  const DType type = number == 0                 ? otherwise
+                     : number > 0 && number < 64 ? static_cast<DType>(number)
+                                                 : DType::kUndefined;
+  return kAny.has(type) ? type : DType::kUndefined;
+}
+
+std::string type_is_known(const Node& node) {
+  return type_attribute(node, "dtype", DType::kFloat) == DType::kUndefined
+             ? "a dtype that is not one of plain numbers"
+             : "";
+}
+
+// ---- Constant, ConstantOfShape, Range
+
+TensorPtr constant_of(const Node& node) {
+  if (node.has("value")) {
+    return node.t("value");
+  }
+  if (node.has("value_float")) {
+    return make_tensor<float>(DType::kFloat, {}, {node.f("value_float", 0)});
+  }
+  if (node.has("value_int")) {
+    return make_tensor<int64_t>(DType::kInt64, {}, {node.i("value_int", 0)});
+  }
+  if (node.has("value_floats")) {
+    const std::vector<float> all = node.floats("value_floats");
+    return make_tensor<float>(DType::kFloat, {static_cast<int64_t>(all.size())}, all);
+  }
+  if (node.has("value_ints")) {
+    const std::vector<int64_t> all = node.ints("value_ints");
+    return make_tensor<int64_t>(DType::kInt64, {static_cast<int64_t>(all.size())}, all);
+  }
+  return nullptr;
+}
+
+Kernel constant(Prepare& p) {
+  p.give(0, constant_of(p.node));
+  return nullptr;
+}
+
+Kernel constant_of_shape(Prepare& p) {
+  const std::vector<int64_t> dims = p.ints(0);
+  const TensorPtr value = p.node.t("value");
+  const DType type = value == nullptr ? DType::kFloat : value->type;
+  p.expect(value == nullptr || count(value->dims) == 1, "the value is not one element");
+  const Desc out = p.out(0, type, dims);
+  uint64_t bits = 0;
+  if (value != nullptr) {
+    std::memcpy(&bits, value->data, size_of(type));
+  }
+  return [bits, size = size_of(type), n = out.count()](const Args& args) {
+    with_size(size, [&](auto zero) {
+      using T = decltype(zero);
+      T one;
+      std::memcpy(&one, &bits, sizeof one);
+      parallel_for(n, kGrain,
+                   [&](int64_t i, int64_t end) { std::fill(args.out<T>() + i, args.out<T>() + end, one); });
+    });
+  };
+}
+
+void range(Run& run) {
+  for (int i = 0; i < 3; ++i) {
+    if (run.in(i).count() != 1) run.invalid("start, limit and step have to be single numbers");
+  }
+  with_type(run.in(0).type, [&](auto zero) {
+    using T = decltype(zero);
+    using A = arithmetic_t<T>;
+    const A start = static_cast<A>(*run.as<T>(0)), limit = static_cast<A>(*run.as<T>(1)),
+            delta = static_cast<A>(*run.as<T>(2));
+    if (delta == A{0}) {
+      run.invalid("the step is 0");
+    }
+    int64_t n = 0;
+    if constexpr (std::is_floating_point_v<A>) {
+      const double steps =
+          std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
+      if (!(steps < 1e15)) {
+        run.invalid("the range has no end");
+      }
+      n = std::max<int64_t>(0, static_cast<int64_t>(steps));
+    } else {
+      // Whole numbers, whose distance may not fit their type.
+      const __int128 distance = static_cast<__int128>(limit) - static_cast<__int128>(start);
+      const __int128 step = static_cast<__int128>(delta);
+      const __int128 steps = (distance + step + (step > 0 ? -1 : 1)) / step;
+      n = (distance > 0) == (step > 0) && distance != 0 ? static_cast<int64_t>(steps) : 0;
+    }
+    T* y = static_cast<T*>(run.out(0, run.in(0).type, {n}));
+    parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
+      if constexpr (std::is_floating_point_v<A> || std::is_same_v<A, bool>) {
+        for (; i < end; ++i) {
+          y[i] = static_cast<T>(static_cast<A>(start + static_cast<A>(static_cast<A>(i) * delta)));
+        }
+      } else {
+        // As unsigned numbers, which may leave their type behind the last element.
+        using U = std::make_unsigned_t<A>;
+        const U step = static_cast<U>(delta);
+        U value = static_cast<U>(static_cast<U>(start) + static_cast<U>(static_cast<U>(i) * step));
+        for (; i < end; ++i, value = static_cast<U>(value + step)) y[i] = static_cast<T>(value);
+      }
+    });
+  });
+}
+
+// ---- Patterns
+
+Kernel eye_like(Prepare& p) {
+  const Dims dims = p.dims(0);
+  p.expect(dims.size() == 2, "the input is not a matrix");
+  const DType type = type_attribute(p.node, "dtype", p.type(0));
+  p.out(0, type, dims);
+  const int64_t k = p.node.i("k", 0);
+  return [=](const Args& args) {
+    with_type(type, [&](auto zero) {
+      using T = decltype(zero);
+      T* y = args.out<T>();
+      std::fill_n(y, dims[0] * dims[1], static_cast<T>(0.0f));
+      if (k > dims[1] || k < -dims[0]) return;
+      for (int64_t i = std::max<int64_t>(0, -k); i < dims[0] && i + k < dims[1]; ++i) {
+        y[i * dims[1] + i + k] = static_cast<T>(1.0f);
+      }
+    });
+  };
+}
+
+Kernel one_hot(Prepare& p) {
+  const Dims from = p.dims(0);
+  const int64_t depth = p.integer(1);
+  p.expect(depth > 0, "the depth is not positive");
+  p.expect(p.in(2).count() == 2, "values are not two elements");
+  const size_t axis = p.axis(p.node.i("axis", -1), from.size() + 1);
+  Dims to = from;
+  to.insert(to.begin() + static_cast<ptrdiff_t>(axis), depth);
+  p.out(0, p.type(2), to);
+  const int64_t outer = count(from, 0, axis), inner = count(from, axis, from.size());
+  const DType index_type = p.type(0);
+  const size_t size = size_of(p.type(2));
+  return [=](const Args& args) {
+    with_size(size, [&](auto bits) {
+      using T = decltype(bits);
+      const T off = args.in<T>(2)[0], on = args.in<T>(2)[1];
+      T* y = args.out<T>();
+      std::fill_n(y, outer * depth * inner, off);
+      with_type(index_type, [&](auto zero) {
+        using I = decltype(zero);
+        const I* indices = args.in<I>(0);
+        for (int64_t i = 0; i < outer * inner; ++i) {
+          int64_t index = static_cast<int64_t>(static_cast<arithmetic_t<I>>(indices[i]));
+          index += index < 0 ? depth : 0;
+          if (index >= 0 && index < depth) {
+            y[(i / inner * depth + index) * inner + i % inner] = on;
+          }
+        }
+      });
+    });
+  };
+}
+
+// Windows of signals: a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n).
+Kernel window(Prepare& p, double a0, double a1, double a2) {
+  const int64_t n = p.integer(0);
+  p.expect(n >= 0, "the size is negative");
+  const DType type = type_attribute(p.node, "output_datatype", DType::kFloat);
+  const double period = static_cast<double>(p.node.i("periodic", 1) != 0 ? n : n - 1);
+  p.out(0, type, {n});
+  return [=](const Args& args) {
+    with_type(type, [&](auto zero) {
+      using T = decltype(zero);
+      for (int64_t i = 0; i < n; ++i) {
+        const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
+        args.out<T>()[i] = static_cast<T>(
+            static_cast<arithmetic_t<T>>(a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle)));
+      }
+    });
+  };
+}
+
+// ---- Random numbers
+
+// Numbers for one node of one plan: number i of a stream is a mix of the seed and i, so that parts of a
+// tensor can be filled by any thread, and runs at the same time take different ones.
+class Stream {
+ public:
+  explicit Stream(const Node& node) {
+    if (node.has("seed")) {
+      uint32_t bits = 0;
+      const float seed = node.f("seed", 0);
+      std::memcpy(&bits, &seed, sizeof bits);
+      seed_ = mix(bits);
+    } else {
+      std::random_device device;
+      seed_ = uint64_t{device()} << 32 | device();
+    }
+  }
+  uint64_t take(int64_t n) { return next_.fetch_add(static_cast<uint64_t>(n)); }
+  // In (0, 1), with 53 random bits.
+  double uniform(uint64_t i) const {
+    return (static_cast<double>(mix(seed_ ^ mix(i)) >> 11) + 0.5) * 0x1p-53;
+  }
+
+ private:
+  // The finalizer of splitmix64.
+  static uint64_t mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+  }
+  uint64_t seed_ = 0;
+  std::atomic<uint64_t> next_{0};
+};
+
+Kernel random(Prepare& p, bool like, bool normal) {
+  const DType type = type_attribute(p.node, "dtype", like ? p.type(0) : DType::kFloat);
+  const Desc out = p.out(0, type, like ? p.dims(0) : p.node.ints("shape"));
+  const int64_t n = out.count();
+  const double a = normal ? p.node.f("mean", 0) : p.node.f("low", 0);
+  const double b = normal ? p.node.f("scale", 1) : static_cast<double>(p.node.f("high", 1)) - a;
+  const auto stream = std::make_shared<Stream>(p.node);
+  return [=](const Args& args) {
+    const uint64_t first = stream->take(2 * n);
+    with_float(type, [&](auto zero) {
+      using T = decltype(zero);
+      T* y = args.out<T>();
+      parallel_for(n, kGrain / 8, [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          double value = stream->uniform(first + 2 * static_cast<uint64_t>(i));
+          if (normal) {  // Box and Muller's transform.
+            value =
+                std::sqrt(-2 * std::log(value)) *
+                std::cos(2 * std::numbers::pi * stream->uniform(first + 2 * static_cast<uint64_t>(i) + 1));
+          }
+          y[i] = static_cast<T>(static_cast<arithmetic_t<T>>(a + b * value));
+        }
+      });
+    });
+  };
+}
+
+Kernel bernoulli(Prepare& p) {
+  const DType from = p.type(0), type = type_attribute(p.node, "dtype", p.type(0));
+  const int64_t n = p.out(0, type, p.dims(0)).count();
+  const auto stream = std::make_shared<Stream>(p.node);
+  return [=](const Args& args) {
+    const uint64_t first = stream->take(n);
+    with_float(from, [&](auto in) {
+      using From = decltype(in);
+      with_type(type, [&](auto out) {
+        using To = decltype(out);
+        for (int64_t i = 0; i < n; ++i) {
+          const bool hit = stream->uniform(first + static_cast<uint64_t>(i)) <
+                           static_cast<double>(static_cast<arithmetic_t<From>>(args.in<From>(0)[i]));
+          args.out<To>()[i] = static_cast<To>(hit ? 1.0f : 0.0f);
+        }
+      });
+    });
+  };
+}
+
+Kernel multinomial(Prepare& p) {
+  const Dims& from = p.dims(0);
+  p.expect(from.size() == 2 && from[1] > 0, "the input is not a matrix with columns");
+  const int64_t rows = from[0], classes = from[1], samples = p.node.i("sample_size", 1);
+  const DType type = p.type(0), to = type_attribute(p.node, "dtype", DType::kInt32);
+  p.out(0, to, {rows, samples});
+  p.scratch(static_cast<size_t>(classes) * sizeof(double));
+  const auto stream = std::make_shared<Stream>(p.node);
+  return [=](const Args& args) {
+    const uint64_t first = stream->take(rows * samples);
+    double* sums = args.scratch<double>();
+    with_float(type, [&](auto zero) {
+      using T = decltype(zero);
+      for (int64_t r = 0; r < rows; ++r) {
+        // Logarithms of weights, known but for a factor.
+        const T* row = args.in<T>(0) + r * classes;
+        double most = -INFINITY, sum = 0;
+        const auto at = [&](int64_t c) { return static_cast<double>(static_cast<arithmetic_t<T>>(row[c])); };
+        for (int64_t c = 0; c < classes; ++c) most = std::max(most, at(c));
+        for (int64_t c = 0; c < classes; ++c) sums[c] = sum += std::exp(at(c) - most);
+        for (int64_t s = 0; s < samples; ++s) {
+          const double dart = stream->uniform(first + static_cast<uint64_t>(r * samples + s)) * sum;
+          const int64_t hit = std::min(classes - 1, std::upper_bound(sums, sums + classes, dart) - sums);
+          if (to == DType::kInt64) {
+            args.out<int64_t>()[r * samples + s] = hit;
+          } else {
+            args.out<int32_t>()[r * samples + s] = static_cast<int32_t>(hit);
+          }
+        }
+      }
+    });
+  };
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  registry->add({.type = "Constant",
+                 .supports =
+                     [](const Node& node) {
+                       return constant_of(node) == nullptr ? "its value is not a tensor of numbers" : "";
+                     },
+                 .prepare = constant});
+  registry->add({.type = "ConstantOfShape",
+                 .supports =
+                     [](const Node& node) {
+                       return node.has("value") || node.attributes.empty()
+                                  ? ""
+                                  : "its value is not a tensor of numbers";
+                     },
+                 .prepare = constant_of_shape});
+  registry->add({.type = "Range", .run = range, .types = kNumbers});
+  registry->add({.type = "EyeLike", .supports = type_is_known, .prepare = eye_like});
+  registry->add({.type = "OneHot", .prepare = one_hot});
+  registry->add({.type = "HannWindow", .prepare = [](Prepare& p) { return window(p, 0.5, 0.5, 0); }});
+  registry->add({.type = "HammingWindow",
+                 .prepare = [](Prepare& p) { return window(p, 25.0 / 46, 1 - 25.0 / 46, 0); }});
+  registry->add({.type = "BlackmanWindow", .prepare = [](Prepare& p) { return window(p, 0.42, 0.5, 0.08); }});
+  const auto add_random = [&](const char* type, auto make) {
+    registry->add({.type = type, .supports = type_is_known, .prepare = make, .pure = false});
+  };
+  add_random("RandomUniform", [](Prepare& p) { return random(p, false, false); });
+  add_random("RandomNormal", [](Prepare& p) { return random(p, false, true); });
+  add_random("RandomUniformLike", [](Prepare& p) { return random(p, true, false); });
+  add_random("RandomNormalLike", [](Prepare& p) { return random(p, true, true); });
+  add_random("Bernoulli", bernoulli);
+  add_random("Multinomial", multinomial);
+});
+
+}  // namespace ephost::cpu

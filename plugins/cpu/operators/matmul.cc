@@ -1,0 +1,520 @@
+// MatMul and Gemm, and "ephost.MatMul": what passes make of them, with transposed inputs, a bias, and the
+// activations and additions of epilogue.h.
+#include <cmath>
+
+#include "cpu/engines/as_float.h"
+#include "cpu/engines/epilogue_rows.h"
+#include "cpu/engines/onednn_epilogue.h"
+#include "cpu/operator.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+// Inputs: a, b, bias (one element for each column), operands of the post-ops.
+constexpr int kOperands = 3;
+
+// The product of two stacks of matrices: out[s] = alpha * a[s] * b[s].
+struct Product {
+  Dims batch;             // Of the output.
+  Dims a_batch, b_batch;  // With the rank of `batch`: 1 where they are broadcast.
+  int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false;
+  Dims out;  // As ONNX has it.
+
+  int64_t stacks() const { return count(batch); }
+};
+
+Product product_of(const Prepare& p, bool trans_a, bool trans_b) {
+  Product product;
+  Dims a = p.dims(0), b = p.dims(1);
+  p.expect(!a.empty() && !b.empty(), "the inputs have at least one dimension");
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), 1);
+  if (column) b.push_back(1);
+  product.trans_a = trans_a && !row;
+  product.trans_b = trans_b && !column;
+  product.m = a[a.size() - (product.trans_a ? 1 : 2)];
+  product.k = a[a.size() - (product.trans_a ? 2 : 1)];
+  product.n = b[b.size() - (product.trans_b ? 2 : 1)];
+  if (b[b.size() - (product.trans_b ? 1 : 2)] != product.k) {
+    p.invalid("matrices of shapes " + to_string(p.dims(0)) + " and " + to_string(p.dims(1)) +
+              " do not fit each other");
+  }
+  a.resize(a.size() - 2);
+  b.resize(b.size() - 2);
+  a.insert(a.begin(), std::max(a.size(), b.size()) - a.size(), 1);
+  b.insert(b.begin(), a.size() - b.size(), 1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    p.expect(a[i] == b[i] || a[i] == 1 || b[i] == 1, "the stacks of matrices do not fit each other");
+    product.batch.push_back(a[i] == 1 ? b[i] : a[i]);
+  }
+  // One matrix b for all of a's rows: a stack of one.
+  if (count(b) == 1 && !product.trans_a) {
+    product.m *= count(a);
+    product.out = product.batch;
+    if (!row) product.out.push_back(p.dims(0)[p.dims(0).size() - 2]);
+    if (!column) product.out.push_back(product.n);
+    product.batch = a = b = {};
+  } else {
+    product.out = product.batch;
+    if (!row) product.out.push_back(product.m);
+    if (!column) product.out.push_back(product.n);
+  }
+  product.a_batch = a;
+  product.b_batch = b;
+  return product;
+}
+
+// Where matrix s of the output finds its factors, counted in matrices.
+std::vector<std::pair<int64_t, int64_t>> factors(const Product& product) {
+  std::vector<std::pair<int64_t, int64_t>> out(static_cast<size_t>(product.stacks()));
+  for (int64_t s = 0; s < product.stacks(); ++s) {
+    int64_t rest = s, a = 0, b = 0, a_step = 1, b_step = 1;
+    for (size_t i = product.batch.size(); i-- > 0; rest /= product.batch[i]) {
+      const int64_t at = rest % product.batch[i];
+      a += product.a_batch[i] == 1 ? 0 : at * a_step;
+      b += product.b_batch[i] == 1 ? 0 : at * b_step;
+      a_step *= product.a_batch[i];
+      b_step *= product.b_batch[i];
+    }
+    out[static_cast<size_t>(s)] = {a, b};
+  }
+  return out;
+}
+
+// ---- Plain loops, for all number types. Sums of integers wrap around.
+
+template <typename T>
+Kernel plain_loops(const Product& product) {
+  using Sum = std::conditional_t<std::is_integral_v<T>,
+                                 std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>, T>;
+  return [product, where = factors(product)](const Args& args) {
+    const T *a = args.in<T>(0), *b = args.in<T>(1);
+    T* out = args.out<T>(0);
+    const int64_t m = product.m, n = product.n, k = product.k;
+    parallel_for(product.stacks() * m, std::max<int64_t>(1, kGrain / (n * k + 1)),
+                 [&](int64_t i, int64_t end) {
+                   std::vector<Sum> row(static_cast<size_t>(n));
+                   for (; i < end; ++i) {
+                     const auto [sa, sb] = where[static_cast<size_t>(i / m)];
+                     const T *from_a = a + sa * m * k, *from_b = b + sb * k * n;
+                     std::fill(row.begin(), row.end(), Sum{});
+                     for (int64_t j = 0; j < k; ++j) {
+                       const Sum factor =
+                           static_cast<Sum>(product.trans_a ? from_a[j * m + i % m] : from_a[i % m * k + j]);
+                       if (product.trans_b) {
+                         for (int64_t c = 0; c < n; ++c) {
+                           row[static_cast<size_t>(c)] += factor * static_cast<Sum>(from_b[c * k + j]);
+                         }
+                       } else {
+                         for (int64_t c = 0; c < n; ++c) {
+                           row[static_cast<size_t>(c)] += factor * static_cast<Sum>(from_b[j * n + c]);
+                         }
+                       }
+                     }
+                     for (int64_t c = 0; c < n; ++c)
+                       out[i * n + c] = static_cast<T>(row[static_cast<size_t>(c)]);
+                   }
+                 });
+  };
+}
+
+Kernel plain_product(Prepare& p, const Product& product) {
+  p.method("loops");
+  return with_one_of<float, double, int32_t, uint32_t, int64_t, uint64_t>(
+      p.type(0), [&](auto zero) { return plain_loops<wrapping_t<decltype(zero)>>(product); });
+}
+
+// ---- float32
+
+// b in panels (see GemmBlock), with room for the last one to be full.
+size_t packed_size(int64_t k, int64_t n) {
+  const int64_t panel = simd().panel;
+  return static_cast<size_t>((n + panel - 1) / panel * panel * k) * sizeof(float);
+}
+
+struct PackedMatrices {
+  std::shared_ptr<void> memory;
+};
+
+// The matrices of a constant, each k x n, packed.
+std::shared_ptr<PackedMatrices> packed_matrices(const TensorPtr& constant, int64_t k, int64_t n,
+                                                bool transposed) {
+  const std::string key = std::string("panels of columns") + (transposed ? ", transposed" : "");
+  return Prepare::packed<PackedMatrices>(constant, key, [&] {
+    const int64_t width = simd().panel, panels = (n + width - 1) / width;
+    const int64_t matrices = k * n == 0 ? 0 : count(constant->dims) / (k * n);
+    const int64_t row = transposed ? 1 : n, column = transposed ? k : 1;
+    auto made = std::make_shared<PackedMatrices>();
+    made->memory = allocate(packed_size(k, n) * static_cast<size_t>(matrices));
+    float* memory = static_cast<float*>(made->memory.get());
+    parallel_for(matrices * panels, std::max<int64_t>(1, kGrain / (k * width + 1)),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const int64_t q = i % panels;
+                     simd().gemm_pack(constant->as<float>() + i / panels * k * n + q * width * column, row,
+                                      column, k, std::min(width, n - q * width), memory + i * k * width);
+                   }
+                 });
+    return made;
+  });
+}
+
+bool packs(const Node& node, size_t i) {
+  const Value* b = node.in(1);
+  return i == 1 && b->type == DType::kFloat && b->constant != nullptr && !b->constant->dims.empty();
+}
+
+void pack(const Node& node) {
+  const TensorPtr& b = node.in(1)->constant;
+  Dims dims = b->dims;
+  const bool transposed = node.i("transB", 0) != 0 && dims.size() > 1;
+  if (dims.size() == 1) {
+    dims.push_back(1);
+  }
+  const int64_t before = dims[dims.size() - 2], last = dims.back();
+  packed_matrices(b, transposed ? last : before, transposed ? before : last, transposed);
+}
+
+// What one thread does: some rows and panels of one matrix of the output.
+struct Part {
+  int64_t stack, row, rows, panel, panels;
+};
+
+// Cuts the work into parts of about the same size, one or a few for each thread.
+std::vector<Part> divide(const Product& product, int threads, bool b_is_packed) {
+  const int64_t width = simd().panel, panels = (product.n + width - 1) / width, stacks = product.stacks();
+  const double work =
+      static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k);
+  int64_t rows_by = 1, panels_by = 1;
+  // A thread is worth waking for some 20 microseconds of work.
+  const double worth = 5e5;
+  if (stacks < threads && work * static_cast<double>(stacks) > worth) {
+    const int64_t want = std::min<int64_t>((threads + stacks - 1) / stacks,
+                                           std::max<int64_t>(2, static_cast<int64_t>(work / worth)));
+    if (panels >= want && (panels >= 4 * want || product.m < 12 * want || !b_is_packed)) {
+      panels_by = want;
+    } else {
+      rows_by = std::min<int64_t>(want, (product.m + 5) / 6);
+    }
+  }
+  std::vector<Part> parts;
+  for (int64_t s = 0; s < stacks; ++s) {
+    for (int64_t r = 0; r < rows_by; ++r) {
+      for (int64_t q = 0; q < panels_by; ++q) {
+        // Whole tiles of six rows, but for the last part.
+        const int64_t tiles = (product.m + 5) / 6;
+        const int64_t row = tiles * r / rows_by * 6,
+                      row_end = std::min(product.m, tiles * (r + 1) / rows_by * 6);
+        const int64_t first = panels * q / panels_by, last = panels * (q + 1) / panels_by;
+        parts.push_back({s, row, row_end - row, first, last - first});
+      }
+    }
+  }
+  return parts;
+}
+
+// How the innermost loops read b, best first: the first that fits is taken, and profiles show its name.
+enum class Way { kPacked, kDots, kPackedInRun, kInPlace };
+struct ProductWay {
+  Way way;
+  const char* name;
+  bool (*fits)(const Product& product, bool constant);
+};
+constexpr ProductWay kWays[] = {
+    {Way::kPacked, "packed", [](const Product&, bool constant) { return constant; }},
+    // A few rows are not worth packing b for.
+    {Way::kDots, "dots", [](const Product& p, bool) { return p.trans_b && p.m < 4 && !p.trans_a; }},
+    {Way::kPackedInRun, "packed in the run", [](const Product& p, bool) { return p.trans_b || p.m >= 32; }},
+    {Way::kInPlace, "in place", [](const Product&, bool) { return true; }},
+};
+// A block of b stays in the second cache while rows pass by.
+constexpr int64_t kBlockColumns = 256, kBlockRows = 192;
+
+// Input 2 is a bias where `biased`.
+Kernel float_product(Prepare& p, const Product& product, const std::vector<PostOp>& post_ops, bool biased) {
+  std::vector<Dims> operand_dims;
+  bool same_shape = true;
+  for (int i = kOperands; i < p.inputs(); ++i) {
+    operand_dims.push_back(p.dims(i));
+    same_shape = same_shape && operand_dims.back() == product.out;
+  }
+  p.expect(!biased || p.in(2).count() == product.n, "the bias has not one element for each column");
+  const Dims dims = posted(operand_dims, product.out);
+  p.out(0, DType::kFloat, dims);
+  if (count(dims) == 0) {
+    return [](const Args&) {};
+  }
+  const int64_t m = product.m, n = product.n, k = product.k, width = simd().panel;
+  const TensorPtr constant = p.constant(1);
+  const size_t packed_bytes = packed_size(k, n);
+  const ProductWay& chosen = *std::find_if(std::begin(kWays), std::end(kWays), [&](const ProductWay& each) {
+    return each.fits(product, constant != nullptr);
+  });
+  p.method(chosen.name);
+  const std::shared_ptr<PackedMatrices> weights =
+      chosen.way == Way::kPacked ? packed_matrices(constant, k, n, product.trans_b) : nullptr;
+  const bool dots = chosen.way == Way::kDots;
+  const std::vector<Part> parts = divide(product, p.threads(), weights != nullptr);
+  const int64_t part_panels = std::max_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+                                return a.panels < b.panels;
+                              })->panels;
+  // Memory for what a thread packs of b: a block at a time, or the last panel where that is not full.
+  const int threads = std::max(1, p.threads());
+  const bool packs = chosen.way == Way::kPackedInRun;
+  const int64_t packed = packs ? std::min(part_panels * width, kBlockColumns) * std::min(k, simd().depth)
+                         : chosen.way == Way::kInPlace ? width * k
+                                                       : 0;
+  const size_t own = (static_cast<size_t>(packed) * sizeof(float) + 63) & ~size_t{63};
+  const bool fused = same_shape;
+  const bool in_scratch = dims != product.out;
+  const size_t packing = own * static_cast<size_t>(threads);
+  p.scratch(packing + (in_scratch ? static_cast<size_t>(count(product.out)) * sizeof(float) : 0));
+  const auto where = factors(product);
+  const RowEpilogue epilogue = fused ? RowEpilogue(post_ops) : RowEpilogue();
+  return [=, trans_a = product.trans_a, trans_b = product.trans_b, out_dims = product.out,
+          inputs = p.inputs()](const Args& args) {
+    const float *a = args.in<float>(0), *b = args.in<float>(1), *bias = biased ? args.in<float>(2) : nullptr;
+    char* scratch = args.scratch<char>();
+    float* y = args.out<float>(0);
+    float* out = in_scratch ? reinterpret_cast<float*>(scratch + packing) : y;
+    const float* operands[8] = {};
+    for (int i = kOperands; i < inputs; ++i) operands[i - kOperands] = args.in<float>(i);
+    const Simd& table = simd();
+    const float* packed_b = weights == nullptr ? nullptr : static_cast<const float*>(weights->memory.get());
+
+    const auto run = [&](const Part& part, float* room) {
+      const auto [sa, sb] = where[static_cast<size_t>(part.stack)];
+      GemmBlock g{};
+      g.a_row = trans_a ? 1 : k;
+      g.a_step = trans_a ? m : 1;
+      g.c_row = n;
+      const float* from_a = a + sa * m * k;
+      float* to = out + part.stack * m * n;
+      const int64_t first = part.panel * width, end = std::min(n, first + part.panels * width);
+      const auto finish = [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+        if (epilogue.empty()) {
+          return;
+        }
+        const int64_t start = part.stack * m * n + row * n + column;
+        if (columns == n) {
+          epilogue.run(out, operands, start, rows * n);
+          return;
+        }
+        for (int64_t r = 0; r < rows; ++r) epilogue.run(out, operands, start + r * n, columns);
+      };
+      if (dots) {
+        g.m = part.rows;
+        g.n = end - first;
+        g.k = k;
+        g.a = from_a + part.row * k;
+        g.b = b + sb * k * n + first * k;
+        g.b_panel = k;
+        g.c = to + part.row * n + first;
+        g.bias = bias == nullptr ? nullptr : bias + first;
+        table.gemm_dots(g);
+        finish(part.row, part.rows, first, g.n);
+        return;
+      }
+      const int64_t depths = std::max<int64_t>(1, (k + table.depth - 1) / table.depth);
+      const float* from_b = b + sb * k * n;
+      // Adds the products of some of b's rows; `panels` are those of the first of them and of these columns.
+      const auto multiply = [&](int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t depth,
+                                const float* panels, int64_t step, int64_t panel) {
+        const int64_t p0 = k * depth / depths;
+        GemmBlock block = g;
+        block.m = rows;
+        block.n = columns;
+        block.k = k * (depth + 1) / depths - p0;
+        block.a = from_a + row * g.a_row + p0 * g.a_step;
+        block.b = panels;
+        block.b_step = step;
+        block.b_panel = panel;
+        block.c = to + row * n + column;
+        block.bias = bias == nullptr ? nullptr : bias + column;
+        block.accumulate = depth > 0;
+        table.gemm(block);
+      };
+      const int64_t row_end = part.row + part.rows;
+      if (packs) {
+        for (int64_t column = first; column < end; column += kBlockColumns) {
+          const int64_t columns = std::min(kBlockColumns, end - column);
+          for (int64_t d = 0; d < depths; ++d) {
+            const int64_t p0 = k * d / depths, depth = k * (d + 1) / depths - p0;
+            const int64_t b_row = trans_b ? 1 : n, b_column = trans_b ? k : 1;
+            table.gemm_pack(from_b + p0 * b_row + column * b_column, b_row, b_column, depth, columns, room);
+            for (int64_t row = part.row; row < row_end; row += kBlockRows) {
+              const int64_t rows = std::min(kBlockRows, row_end - row);
+              multiply(row, rows, column, columns, d, room, width, width * depth);
+              if (d + 1 == depths) finish(row, rows, column, columns);
+            }
+          }
+        }
+        return;
+      }
+      // Panels are multiplied where they lie, but for the last one if it is not full.
+      const float* panels = from_b + first;
+      int64_t full = end, step = n, panel = width;
+      if (packed_b != nullptr) {
+        panels = packed_b + sb * static_cast<int64_t>(packed_bytes / sizeof(float)) + part.panel * width * k;
+        step = width;
+        panel = width * k;
+      } else if ((end - first) % width != 0) {
+        full = first + (end - first) / width * width;
+        table.gemm_pack(from_b + full, n, 1, k, end - full, room);
+      }
+      for (int64_t column = first; column < end;) {
+        const bool edge = column >= full;
+        const int64_t columns = edge ? end - column : std::min(kBlockColumns, full - column);
+        for (int64_t row = part.row; row < row_end; row += kBlockRows) {
+          const int64_t rows = std::min(kBlockRows, row_end - row);
+          for (int64_t d = 0; d < depths; ++d) {
+            const int64_t p0 = k * d / depths;
+            if (edge) {
+              multiply(row, rows, column, columns, d, room + p0 * width, width, 0);
+            } else {
+              multiply(row, rows, column, columns, d, panels + (column - first) / width * panel + p0 * step,
+                       step, panel);
+            }
+          }
+          finish(row, rows, column, columns);
+        }
+        column += columns;
+      }
+    };
+    const int64_t total = static_cast<int64_t>(parts.size());
+    const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    const int64_t grain = std::max<int64_t>(
+        1, static_cast<int64_t>(2.5e5 /
+                                (work * static_cast<double>(where.size()) / static_cast<double>(total) + 1)));
+    // Shares, each with memory of its own.
+    const int64_t shares = std::clamp<int64_t>(total / grain, 1, threads);
+    parallel_for(shares, 1, [&](int64_t share, int64_t end) {
+      for (; share < end; ++share) {
+        float* room = reinterpret_cast<float*>(scratch + own * static_cast<size_t>(share));
+        for (int64_t i = total * share / shares; i < total * (share + 1) / shares; ++i) {
+          run(parts[static_cast<size_t>(i)], room);
+        }
+      }
+    });
+    if (fused) {
+      return;
+    }
+    std::vector<const float*> values(operands, operands + operand_dims.size());
+    if (in_scratch) {
+      std::fill(y, y + count(dims), 0.0f);
+      apply_post_ops({PostOp::add()}, {out_dims}, {out}, dims, y);
+    }
+    apply_post_ops(post_ops, operand_dims, values, dims, y);
+  };
+}
+
+Kernel matmul(Prepare& p) {
+  const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
+  p.expect(p.type(0) == p.type(1), "the matrices have different types");
+  if (p.type(0) == DType::kFloat) {
+    return float_product(p, product, post_ops_of(p.node), p.inputs() > 2 && p.has(2));
+  }
+  p.out(0, p.type(0), product.out);
+  return plain_product(p, product);
+}
+
+// com.microsoft's FusedMatMul.
+Kernel fused_matmul(Prepare& p) {
+  const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
+  const float alpha = p.node.f("alpha", 1);
+  return float_product(
+      p, product, alpha == 1 ? std::vector<PostOp>{} : std::vector<PostOp>{{Activation::kAffine, alpha, 0}},
+      false);
+}
+
+template <typename T>
+Kernel plain_gemm(const Kernel& loops, T alpha, T beta, const Dims& dims, const std::optional<Dims>& c_dims) {
+  return [=](const Args& args) {
+    loops(args);
+    T* out = args.out<T>(0);
+    const T* c = c_dims.has_value() ? args.in<T>(2) : nullptr;
+    const Dims from = c_dims.value_or(Dims{});
+    const int64_t rows = from.size() < 2 || from[0] == 1 ? 0 : from[1],
+                  columns = from.empty() || from.back() == 1 ? 0 : 1;
+    parallel_for(dims[0], std::max<int64_t>(1, kGrain / (dims[1] + 1)), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        for (int64_t j = 0; j < dims[1]; ++j) {
+          T& value = out[i * dims[1] + j];
+          value = value * alpha + (c == nullptr ? T{} : beta * c[i * rows + j * columns]);
+        }
+      }
+    });
+  };
+}
+
+Kernel gemm(Prepare& p) {
+  const bool trans_a = p.node.i("transA", 0) != 0, trans_b = p.node.i("transB", 0) != 0;
+  p.expect(p.dims(0).size() == 2 && p.dims(1).size() == 2, "Gemm multiplies matrices");
+  const Product product = product_of(p, trans_a, trans_b);
+  const float alpha = p.node.f("alpha", 1), beta = p.node.f("beta", 1);
+  const bool has_c = p.inputs() > 2 && p.has(2);
+  std::optional<Dims> c_dims;
+  if (has_c) {
+    c_dims = p.dims(2);
+    p.expect(posted({*c_dims}, product.out) == product.out, "C does not fit the product");
+    p.expect(p.type(2) == p.type(0), "C has another type than the matrices");
+  }
+  p.expect(p.type(0) == p.type(1), "the matrices have different types");
+  const bool bias = has_c && !c_dims->empty() && alpha == 1 && beta == 1 && p.in(2).count() == product.n &&
+                    c_dims->back() == product.n;
+  if (p.type(0) == DType::kFloat && (!has_c || bias)) {
+    return float_product(
+        p, product, alpha == 1 ? std::vector<PostOp>{} : std::vector<PostOp>{{Activation::kAffine, alpha, 0}},
+        bias);
+  }
+  if (p.type(0) == DType::kFloat) {
+    return plain_gemm<float>(float_product(p, product, {}, false), alpha, beta, product.out, c_dims);
+  }
+  p.out(0, p.type(0), product.out);
+  const Kernel loops = plain_product(p, product);
+  return with_one_of<double, int32_t, uint32_t, int64_t, uint64_t>(p.type(0), [&](auto zero) {
+    using T = decltype(zero);
+    return plain_gemm<T>(loops, static_cast<T>(alpha), static_cast<T>(beta), product.out, c_dims);
+  });
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  constexpr Types kProducts = kFloats | Types{DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64};
+  registry->add(
+      {.type = "MatMul", .prepare = with_halves(matmul), .packs = packs, .pack = pack, .types = kProducts});
+  registry->add({.type = "Gemm",
+                 .supports = [](const Node& node) -> std::string {
+                   const float alpha = node.f("alpha", 1), beta = node.f("beta", 1);
+                   const Value* a = node.in(0);
+                   const bool whole = alpha == std::floor(alpha) && beta == std::floor(beta);
+                   return a == nullptr || kFloats.has(a->type) || whole
+                              ? ""
+                              : "integers with a factor that is none";
+                 },
+                 .prepare = with_halves(gemm),
+                 .packs = packs,
+                 .pack = pack,
+                 .types = kProducts});
+  registry->add({.domain = "com.microsoft",
+                 .type = "FusedMatMul",
+                 .supports = [](const Node& node) -> std::string {
+                   const bool batches = node.i("transBatchA", 0) != 0 || node.i("transBatchB", 0) != 0;
+                   return batches ? "batches that are no outer dimensions" : "";
+                 },
+                 .prepare = with_halves(fused_matmul),
+                 .packs = packs,
+                 .pack = pack,
+                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
+  registry->add({.domain = "ephost",
+                 .type = "MatMul",
+                 .prepare = with_halves(matmul),
+                 .packs = packs,
+                 .pack = pack,
+                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
+});
+
+}  // namespace ephost::cpu

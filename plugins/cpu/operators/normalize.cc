@@ -1,0 +1,487 @@
+// Softmax and the normalisations: all work on rows, in float32 or double.
+#include <cmath>
+
+#include "cpu/engines/expression.h"
+#include "cpu/operator.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+using std::sqrt;
+
+template <typename T>
+constexpr DType kTypeOf = std::is_same_v<T, float> ? DType::kFloat : DType::kDouble;
+
+// Conversions between a tensor's rows and the type they are computed in. Buffers are the thread's own.
+template <typename T>
+class Rows {
+ public:
+  explicit Rows(DType type)
+      : type_(type),
+        size_(static_cast<int64_t>(size_of(type))),
+        load_(cast_tile(type, kTypeOf<T>)),
+        store_(cast_tile(kTypeOf<T>, type)) {}
+
+  bool same() const { return type_ == kTypeOf<T>; }
+  const T* load(const void* x, int64_t at, int64_t n, int which) const {
+    const char* from = static_cast<const char*>(x) + at * size_;
+    if (same() || x == nullptr) {
+      return x == nullptr ? nullptr : reinterpret_cast<const T*>(from);
+    }
+    T* to = buffer(which, n);
+    call(load_, from, to, n);
+    return to;
+  }
+  void load_into(const void* x, int64_t at, int64_t n, T* to) const {
+    call(load_, static_cast<const char*>(x) + at * size_, to, n);
+  }
+  // Where to write a row: `store` brings it to its place.
+  T* place(void* y, int64_t at, int64_t n, int which) const {
+    return same() ? static_cast<T*>(y) + at : buffer(which, n);
+  }
+  void store(const T* row, void* y, int64_t at, int64_t n) const {
+    if (!same()) call(store_, row, static_cast<char*>(y) + at * size_, n);
+  }
+
+  static T* buffer(int which, int64_t n) {
+    static thread_local std::vector<T> buffers[4];
+    std::vector<T>& mine = buffers[which];
+    if (mine.size() < static_cast<size_t>(n)) mine.resize(static_cast<size_t>(n));
+    return mine.data();
+  }
+
+ private:
+  static void call(TileFunction function, const void* from, void* to, int64_t n) {
+    const void* in[3] = {from, nullptr, nullptr};
+    const float params[2] = {0, 0};
+    function(in, to, n, params);
+  }
+  DType type_;
+  int64_t size_;
+  TileFunction load_, store_;
+};
+
+template <typename Function>
+Kernel by_type(DType type, const Function& make) {
+  return type == DType::kDouble ? make(double{}) : make(float{});
+}
+
+int64_t row_grain(int64_t n, int64_t cost) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n * cost));
+}
+
+// ---- Softmax
+
+void softmax_row(const float* x, float* y, int64_t n, bool log) { simd().softmax(x, nullptr, y, n, 1, log); }
+
+void softmax_row(const double* x, double* y, int64_t n, bool log) {
+  double most = x[0], sum = 0;
+  for (int64_t i = 1; i < n; ++i) most = x[i] > most || x[i] != x[i] ? x[i] : most;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - most);
+  for (int64_t i = 0; i < n; ++i) y[i] = log ? x[i] - most - std::log(sum) : std::exp(x[i] - most) / sum;
+}
+
+Kernel softmax(Prepare& p) {
+  const Dims dims = p.dims(0);
+  const DType type = p.type(0);
+  const bool log = p.node.type == "LogSoftmax";
+  p.out(0, type, dims);
+  p.in_place(0, 0);
+  int64_t outer = 1, n = 1, inner = 1;
+  if (p.node.version < 13) {  // Everything from the axis on is one row.
+    const int64_t rank = static_cast<int64_t>(dims.size());
+    int64_t axis = p.node.i("axis", 1);
+    axis += axis < 0 ? rank : 0;
+    p.expect(axis >= 0 && axis <= rank, "the axis is not one of the input");
+    outer = count(dims, 0, static_cast<size_t>(axis));
+    n = count(dims, static_cast<size_t>(axis), dims.size());
+  } else if (!dims.empty()) {
+    const size_t axis = p.axis(p.node.i("axis", -1), dims.size());
+    outer = count(dims, 0, axis);
+    n = dims[axis];
+    inner = count(dims, axis + 1, dims.size());
+  }
+  if (n == 0) {
+    return [](const Args&) {};
+  }
+  return by_type(type, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const Rows<T> rows(type);
+    if (inner == 1) {
+      return [=](const Args& args) {
+        parallel_for(outer, row_grain(n, 10), [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) {
+            T* y = rows.place(args.out(0), i * n, n, 0);
+            softmax_row(rows.load(args.in(0), i * n, n, 0), y, n, log);
+            rows.store(y, args.out(0), i * n, n);
+          }
+        });
+      };
+    }
+    // Along an outer axis: some columns at a time are brought together, so that each is a row.
+    return [=](const Args& args) {
+      constexpr int64_t kColumns = 16;
+      const int64_t parts = (inner + kColumns - 1) / kColumns;
+      parallel_for(outer * parts, row_grain(n * kColumns, 12), [&](int64_t item, int64_t end) {
+        for (; item < end; ++item) {
+          const int64_t first = item % parts * kColumns, m = std::min(kColumns, inner - first);
+          const int64_t base = item / parts * n * inner + first;
+          T* columns = Rows<T>::buffer(1, n * kColumns);
+          for (int64_t k = 0; k < n; ++k) {
+            const T* x = rows.load(args.in(0), base + k * inner, m, 0);
+            for (int64_t j = 0; j < m; ++j) columns[j * n + k] = x[j];
+          }
+          for (int64_t j = 0; j < m; ++j) softmax_row(columns + j * n, columns + j * n, n, log);
+          for (int64_t k = 0; k < n; ++k) {
+            T* y = rows.place(args.out(0), base + k * inner, m, 0);
+            for (int64_t j = 0; j < m; ++j) y[j] = columns[j * n + k];
+            rows.store(y, args.out(0), base + k * inner, m);
+          }
+        }
+      });
+    };
+  });
+}
+
+// ---- Normalisation of rows
+
+double sum_row(const double* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+float sum_row(const float* x, int64_t n) { return simd().reduce[kSum](x, n, 0); }
+
+double squares_row(const double* x, int64_t n, double mean) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += (x[i] - mean) * (x[i] - mean);
+  return sum;
+}
+float squares_row(const float* x, int64_t n, float mean) { return simd().sum_of_squares(x, n, mean); }
+
+void normalize_row(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
+                   const float* bias) {
+  simd().normalize(x, y, n, mean, factor, scale, bias);
+}
+void normalize_row(const double* x, double* y, int64_t n, double mean, double factor, const double* scale,
+                   const double* bias) {
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = (x[i] - mean) * factor * (scale == nullptr ? 1 : scale[i]) + (bias == nullptr ? 0 : bias[i]);
+  }
+}
+
+void affine_row(const float* x, float* y, int64_t n, float a, float b) {
+  const void* in[3] = {x, nullptr, nullptr};
+  const float params[2] = {a, b};
+  op_tile(Op::kAffine, DType::kFloat)(in, y, n, params);
+}
+void affine_row(const double* x, double* y, int64_t n, double a, double b) {
+  for (int64_t i = 0; i < n; ++i) y[i] = a * x[i] + b;
+}
+
+// What LayerNormalization and its kin have in common: rows, each (x + skip + skip_bias) brought to mean zero
+// (if centered) and length one, times scale, plus bias. Numbers are those of inputs and outputs; -1: none.
+struct RowNorm {
+  bool centered = true;
+  float epsilon = 1e-5f;
+  int scale = -1, bias = -1, skip = -1, skip_bias = -1;
+  int mean = -1, factor = -1, sum = -1;
+  int64_t rows = 1, n = 1;
+  int64_t skip_rows = 1;  // Skip may be shared by several batches.
+};
+
+Kernel row_norm(Prepare& p, const RowNorm& norm) {
+  const DType type = p.type(0);
+  for (int i : {norm.scale, norm.bias, norm.skip_bias}) {
+    p.expect(i < 0 || p.in(i).count() == norm.n,
+             "a scale or bias does not have the size of what is normalised");
+  }
+  const DType scale_type = norm.scale >= 0 ? p.type(norm.scale) : type;
+  if (norm.skip < 0) p.in_place(0, 0);
+  return by_type(type, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const Rows<T> rows(type), scales(scale_type);
+    return [=](const Args& args) {
+      const auto optional = [&](int i) { return i < 0 ? nullptr : args.in(i); };
+      const auto output = [&](int o) { return o < 0 ? nullptr : args.out(o); };
+      const int64_t n = norm.n;
+      parallel_for(norm.rows, row_grain(n, 4), [&](int64_t i, int64_t end) {
+        const T* scale = scales.load(optional(norm.scale), 0, n, 2);
+        const T* bias = scales.load(optional(norm.bias), 0, n, 3);
+        for (; i < end; ++i) {
+          const T* x = rows.load(args.in(0), i * n, n, 0);
+          T* y = rows.place(args.out(0), i * n, n, 1);
+          if (norm.skip >= 0) {
+            // The sum is an output of its own, or stays in the place of the result.
+            T* sum =
+                output(norm.sum) != nullptr && rows.same() ? static_cast<T*>(output(norm.sum)) + i * n : y;
+            const char* from = args.in<char>(norm.skip);
+            const auto add = [&](const void* other, int64_t at) {
+              for (int64_t start = 0; start < n; start += 1024) {  // In tiles, for the conversion's sake.
+                const int64_t m = std::min<int64_t>(1024, n - start);
+                T part[1024];
+                const T* b = static_cast<const T*>(other) + at + start;
+                if (!rows.same()) {
+                  rows.load_into(other, at + start, m, part);
+                  b = part;
+                }
+                for (int64_t k = 0; k < m; ++k) sum[start + k] = x[start + k] + b[k];
+              }
+              x = sum;
+            };
+            add(from, i % norm.skip_rows * n);
+            if (norm.skip_bias >= 0) add(args.in(norm.skip_bias), 0);
+            if (output(norm.sum) != nullptr) rows.store(sum, output(norm.sum), i * n, n);
+          }
+          const T count = static_cast<T>(n);
+          const T mean = norm.centered ? sum_row(x, n) / count : T{0};
+          const T factor = 1 / sqrt(squares_row(x, n, mean) / count + static_cast<T>(norm.epsilon));
+          normalize_row(x, y, n, mean, factor, scale, bias);
+          rows.store(y, args.out(0), i * n, n);
+          if (void* out = output(norm.mean)) static_cast<float*>(out)[i] = static_cast<float>(mean);
+          if (void* out = output(norm.factor)) static_cast<float*>(out)[i] = static_cast<float>(factor);
+        }
+      });
+    };
+  });
+}
+
+Kernel layer_norm(Prepare& p) {
+  const Dims dims = p.dims(0);
+  RowNorm norm;
+  norm.centered = p.node.type == "LayerNormalization";
+  norm.epsilon = p.node.f("epsilon", 1e-5f);
+  const size_t axis = p.axis(p.node.i("axis", -1), dims.size());
+  norm.rows = count(dims, 0, axis);
+  norm.n = count(dims, axis, dims.size());
+  norm.scale = 1;
+  norm.bias = norm.centered && p.inputs() > 2 && p.has(2) ? 2 : -1;
+  p.out(0, p.type(0), dims);
+  Dims stats = dims;
+  std::fill(stats.begin() + static_cast<ptrdiff_t>(axis), stats.end(), 1);
+  for (int o = 1; o < p.outputs(); ++o) {
+    if (p.wants(o)) {
+      p.out(o, DType::kFloat, stats);
+      (o == 1 && norm.centered ? norm.mean : norm.factor) = o;
+    }
+  }
+  return row_norm(p, norm);
+}
+
+std::string supports_layer_norm(const Node& node) {
+  const Value *x = node.in(0), *scale = node.in(1), *bias = node.in(2);
+  if (scale != nullptr && bias != nullptr && scale->type != bias->type) {
+    return "its scale and bias have different types";
+  }
+  if (x != nullptr && scale != nullptr && (x->type == DType::kDouble) != (scale->type == DType::kDouble)) {
+    return "its scale has another type than its input";
+  }
+  if (node.out() != nullptr && x != nullptr && node.out()->type != DType::kUndefined &&
+      node.out()->type != x->type) {
+    return "its output has another type than its input";
+  }
+  for (size_t o = 1; o < node.outputs.size(); ++o) {
+    const Value* stat = node.out(o);
+    if (stat != nullptr && stat->type != DType::kUndefined && stat->type != DType::kFloat) {
+      return "its means and factors are not float32";
+    }
+  }
+  // A scale smaller than the rows is broadcast: rare, and left to others.
+  if (x != nullptr && scale != nullptr && x->has_shape && scale->has_shape) {
+    int64_t axis = node.i("axis", -1);
+    axis += axis < 0 ? static_cast<int64_t>(x->dims.size()) : 0;
+    if (axis < 0 || axis >= static_cast<int64_t>(x->dims.size())) return "";  // `prepare` says what is wrong.
+    int64_t n = 1, m = 1;
+    const auto times = [](int64_t* product, int64_t size) {  // -1: not known, or more than there can be.
+      if (*product < 0 || size < 0 || __builtin_mul_overflow(*product, size, product)) *product = -1;
+    };
+    for (size_t d = static_cast<size_t>(axis); d < x->dims.size(); ++d) times(&n, x->dims[d]);
+    for (int64_t size : scale->dims) times(&m, size);
+    if (n >= 0 && m >= 0 && n != m) return "its scale does not have the size of what is normalised";
+  }
+  return "";
+}
+
+// com.microsoft's: x, skip, scale, (bias,) bias of the sum -> y, mean, factor, sum.
+Kernel skip_layer_norm(Prepare& p) {
+  const Dims dims = p.dims(0);
+  const bool simplified = p.node.type == "SkipSimplifiedLayerNormalization";
+  p.expect(!dims.empty(), "a scalar cannot be normalised");
+  RowNorm norm;
+  norm.centered = !simplified;
+  norm.epsilon = p.node.f("epsilon", 1e-5f);
+  norm.n = dims.back();
+  norm.rows = count(dims, 0, dims.size() - 1);
+  norm.skip = 1;
+  norm.scale = 2;
+  const int extra = simplified ? 3 : 4;
+  norm.bias = !simplified && p.inputs() > 3 && p.has(3) ? 3 : -1;
+  norm.skip_bias = p.inputs() > extra && p.has(extra) ? extra : -1;
+  const int64_t skip = p.in(1).count();
+  p.expect(norm.n > 0 && skip > 0 && p.in(0).count() % skip == 0 && skip % norm.n == 0,
+           "the skip input does not have the shape of the other");
+  norm.skip_rows = skip / norm.n;
+  p.out(0, p.type(0), dims);
+  Dims stats = dims;
+  stats.back() = 1;
+  for (int o = 1; o < p.outputs(); ++o) {
+    if (p.wants(o)) {
+      p.out(o, o == 3 ? p.type(0) : DType::kFloat, o == 3 ? dims : stats);
+      (o == 1 ? norm.mean : o == 2 ? norm.factor : norm.sum) = o;
+    }
+  }
+  return row_norm(p, norm);
+}
+
+// ---- Normalisation of channels: every (image, group) is a row whose channels have factors of their own.
+
+Kernel group_norm(Prepare& p) {
+  const Dims dims = p.dims(0);
+  p.expect(dims.size() >= 2, "channels need two dimensions");
+  const DType type = p.type(0);
+  const int64_t channels = dims[1], spatial = count(dims, 2, dims.size());
+  const int64_t groups = p.node.type == "GroupNormalization" ? p.node.i("num_groups", 0) : channels;
+  p.expect(groups > 0 && channels % groups == 0, "the channels cannot be divided into its groups");
+  const int64_t each = channels / groups, n = each * spatial;
+  const bool by_group = p.node.type == "GroupNormalization" && p.node.version < 21;  // Scales of groups.
+  const int64_t scales = by_group ? groups : channels;
+  p.expect(p.in(1).count() == scales && p.in(2).count() == scales,
+           "a scale or bias does not have the size of the channels");
+  const float epsilon = p.node.f("epsilon", 1e-5f);
+  p.out(0, type, dims);
+  p.in_place(0, 0);
+  const int64_t batch = dims[0];
+  return by_type(type, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const Rows<T> rows(type);
+    return [=](const Args& args) {
+      parallel_for(batch * groups, row_grain(n, 4), [&](int64_t i, int64_t end) {
+        const T* scale = rows.load(args.in(1), 0, scales, 2);
+        const T* bias = rows.load(args.in(2), 0, scales, 3);
+        for (; i < end; ++i) {
+          const T* x = rows.load(args.in(0), i * n, n, 0);
+          T* y = rows.place(args.out(0), i * n, n, 1);
+          const T mean = sum_row(x, n) / static_cast<T>(n);
+          const T factor = 1 / sqrt(squares_row(x, n, mean) / static_cast<T>(n) + static_cast<T>(epsilon));
+          for (int64_t c = 0; c < each; ++c) {
+            const int64_t at = by_group ? i % groups : i % groups * each + c;
+            const T a = scale[at] * factor;
+            affine_row(x + c * spatial, y + c * spatial, spatial, a, bias[at] - mean * a);
+          }
+          rows.store(y, args.out(0), i * n, n);
+        }
+      });
+    };
+  });
+}
+
+// ---- Along any axes: gathered into rows, one at a time.
+
+// The distances of the elements of a row from its first one, and of the rows' first ones.
+struct Gathered {
+  std::vector<int64_t> rows, elements;
+  Gathered(const Dims& dims, const std::vector<bool>& inside) {
+    rows = elements = {0};
+    int64_t stride = 1;
+    std::vector<int64_t> strides(dims.size());
+    for (size_t d = dims.size(); d-- > 0;) {
+      strides[d] = stride;
+      stride *= dims[d];
+    }
+    for (size_t d = 0; d < dims.size(); ++d) {
+      std::vector<int64_t>& list = inside[d] ? elements : rows;
+      std::vector<int64_t> longer;
+      longer.reserve(list.size() * static_cast<size_t>(dims[d]));
+      for (int64_t start : list) {
+        for (int64_t i = 0; i < dims[d]; ++i) longer.push_back(start + i * strides[d]);
+      }
+      list = std::move(longer);
+    }
+  }
+};
+
+template <typename Body>
+Kernel over_rows(Prepare& p, const std::vector<bool>& inside, const Body& body) {
+  const Dims dims = p.dims(0);
+  const DType type = p.type(0);
+  p.out(0, type, dims);
+  p.in_place(0, 0);
+  const auto places = std::make_shared<Gathered>(dims, inside);
+  return by_type(type, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    const auto make = [&](auto stored) -> Kernel {
+      using Stored = decltype(stored);
+      return [=](const Args& args) {
+        const Stored* x = args.in<Stored>(0);
+        Stored* y = args.out<Stored>(0);
+        const int64_t n = static_cast<int64_t>(places->elements.size());
+        parallel_for(static_cast<int64_t>(places->rows.size()), row_grain(n, 8), [&](int64_t i, int64_t end) {
+          T* row = Rows<T>::buffer(0, n);
+          for (; i < end; ++i) {
+            const int64_t base = places->rows[static_cast<size_t>(i)];
+            for (int64_t k = 0; k < n; ++k)
+              row[k] = static_cast<T>(x[base + places->elements[static_cast<size_t>(k)]]);
+            body(row, n);
+            for (int64_t k = 0; k < n; ++k)
+              y[base + places->elements[static_cast<size_t>(k)]] = static_cast<Stored>(row[k]);
+          }
+        });
+      };
+    };
+    if constexpr (std::is_same_v<T, double>) {
+      return make(double{});
+    } else {
+      return with_one_of<float, Half, BFloat16>(type, make);
+    }
+  });
+}
+
+Kernel mean_variance_norm(Prepare& p) {
+  std::vector<bool> inside(p.in(0).rank(), false);
+  for (int64_t axis : p.node.ints("axes", {0, 2, 3})) inside[p.axis(axis, inside.size())] = true;
+  return over_rows(p, inside, [](auto* row, int64_t n) {
+    using T = std::remove_reference_t<decltype(*row)>;
+    const T mean = sum_row(row, n) / static_cast<T>(n);
+    const T deviation = sqrt(squares_row(row, n, mean) / static_cast<T>(n));
+    normalize_row(row, row, n, mean, 1 / (deviation + static_cast<T>(1e-9)), static_cast<const T*>(nullptr),
+                  static_cast<const T*>(nullptr));
+  });
+}
+
+Kernel lp_norm(Prepare& p) {
+  std::vector<bool> inside(p.in(0).rank(), false);
+  inside[p.axis(p.node.i("axis", -1), inside.size())] = true;
+  const int64_t order = p.node.i("p", 2);
+  p.expect(order == 1 || order == 2, "p is neither 1 nor 2");
+  return over_rows(p, inside, [order](auto* row, int64_t n) {
+    using T = std::remove_reference_t<decltype(*row)>;
+    T norm = 0;
+    for (int64_t k = 0; k < n; ++k) norm += order == 1 ? std::abs(row[k]) : row[k] * row[k];
+    norm = order == 1 ? norm : sqrt(norm);
+    for (int64_t k = 0; k < n; ++k) row[k] = norm == 0 ? T{0} : row[k] / norm;
+  });
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  for (const char* type : {"Softmax", "LogSoftmax"}) {
+    registry->add({.type = type, .prepare = softmax, .types = kFloats});
+  }
+  for (const char* type : {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"}) {
+    registry->add({.type = type, .supports = supports_layer_norm, .prepare = layer_norm, .types = kFloats});
+  }
+  for (const char* type : {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}) {
+    registry->add({.domain = "com.microsoft",
+                   .type = type,
+                   .prepare = skip_layer_norm,
+                   .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
+  }
+  registry->add({.type = "GroupNormalization", .prepare = group_norm, .types = kFloats});
+  registry->add({.type = "InstanceNormalization", .prepare = group_norm, .types = kFloats});
+  registry->add({.type = "MeanVarianceNormalization", .prepare = mean_variance_norm, .types = kFloats});
+  registry->add({.type = "LpNormalization", .prepare = lp_norm, .types = kFloats});
+});
+
+}  // namespace ephost::cpu

@@ -1,0 +1,82 @@
+#include "cpu/operator.h"
+#include "cpu/operators/signature.h"
+
+namespace ephost::cpu {
+
+constinit const Registration* Registration::first_ = nullptr;
+
+const Registry& Registry::get() {
+  static const Registry registry = [] {
+    Registry all;
+    for (const Registration* each = Registration::first(); each != nullptr; each = each->next()) {
+      each->add(&all);
+    }
+    return all;
+  }();
+  return registry;
+}
+
+namespace {
+
+// What is wrong with the node's inputs as the graph declares them.
+std::string why_not_declared(const Node& node) {
+  const Signature* const signature = signature_of(node);
+  if (signature == nullptr) {
+    return node.in(0) == nullptr && !node.inputs.empty() ? "its first input is missing" : "";
+  }
+  std::vector<DType> types;
+  for (const Value* value : node.inputs) {
+    types.push_back(value == nullptr ? DType::kUndefined : value->type);
+  }
+  return why_not_inputs(*signature, node, types);
+}
+
+}  // namespace
+
+bool Registry::knows(const Node& node) const {
+  const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
+  return std::any_of(begin, end, [&](const auto& entry) {
+    return entry.second.min_version <= node.version && node.version <= entry.second.max_version;
+  });
+}
+
+const Operator* Registry::find(const Node& node, std::string* why) const {
+  std::string reason = "there is no such operator here";
+  const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
+  for (auto entry = begin; entry != end; ++entry) {
+    const Operator& op = entry->second;
+    if (node.version < op.min_version || node.version > op.max_version) {
+      reason = "its definition of opset " + std::to_string(node.version) + " is not known";
+      continue;
+    }
+    std::string wrong;
+    for (const std::vector<Value*>* list : {&node.inputs, &node.outputs}) {
+      for (const Value* value : *list) {
+        if (value == nullptr || !wrong.empty()) {
+          continue;
+        }
+        if (!value->tensor) {
+          wrong = "'" + value->name + "' is not a tensor";
+        } else if (value->type != DType::kUndefined && !op.types.has(value->type)) {
+          wrong = "'" + value->name + "' has the type " + name_of(value->type);
+        }
+      }
+    }
+    if (wrong.empty()) {
+      wrong = why_not_declared(node);
+    }
+    if (wrong.empty() && op.supports != nullptr) {
+      wrong = op.supports(node);
+    }
+    if (wrong.empty()) {
+      return &op;
+    }
+    reason = wrong;
+  }
+  if (why != nullptr) {
+    *why = reason;
+  }
+  return nullptr;
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,506 @@
+// Resize and Upsample: each axis by itself, by a table that says for each output position which input
+// positions it is made of.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "cpu/engines/strided.h"
+#include "cpu/operator.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+// ---- What is asked for
+
+struct Axis {
+  size_t axis = 0;
+  int64_t in = 1, out = 1;
+  double scale = 1;
+  double roi_begin = 0, roi_end = 1;
+};
+
+struct Request {
+  std::string mode = "nearest", coordinates = "asymmetric", rounding = "floor";
+  bool antialias = false, exclude_outside = false;
+  float cubic = -0.75f, extrapolation = 0;
+  std::vector<Axis> axes;  // Those that change.
+  Dims to;
+};
+
+// The float that a node's attribute of scales or input of them holds, as the standard computes with it.
+std::vector<double> scales_of(Prepare& p, int input) {
+  const std::vector<float> scales = p.floats(input);
+  return {scales.begin(), scales.end()};
+}
+
+Request read(Prepare& p) {
+  const Node& node = p.node;
+  const Dims& from = p.dims(0);
+  Request r;
+  r.mode = node.s("mode", "nearest");
+  std::vector<double> scales;
+  std::vector<int64_t> sizes;
+  std::vector<float> roi;
+  std::vector<int64_t> named(from.size());
+  std::iota(named.begin(), named.end(), 0);
+  if (node.type == "Upsample" || node.version < 11) {
+    if (node.type == "Upsample" && node.version < 9) {
+      const std::vector<float> attribute = node.floats("scales");
+      scales.assign(attribute.begin(), attribute.end());
+    } else {
+      scales = scales_of(p, 1);
+    }
+  } else {
+    r.coordinates = node.s("coordinate_transformation_mode", "half_pixel");
+    r.rounding = node.s("nearest_mode", "round_prefer_floor");
+    if (r.coordinates == "tf_half_pixel_for_nn") {
+      r.rounding = "floor";
+    }
+    r.antialias = node.i("antialias", 0) != 0;
+    r.exclude_outside = node.i("exclude_outside", 0) != 0;
+    r.cubic = node.f("cubic_coeff_a", -0.75f);
+    r.extrapolation = node.f("extrapolation_value", 0);
+    named = node.ints("axes", named);
+    if (p.inputs() > 3 && p.has(3) && p.in(3).count() > 0) {
+      sizes = p.ints(3);
+    } else {
+      p.expect(p.inputs() > 2 && p.has(2), "it has neither scales nor sizes");
+      scales = scales_of(p, 2);
+    }
+    if (r.coordinates == "tf_crop_and_resize") {
+      p.expect(p.has(1), "tf_crop_and_resize needs a roi");
+      roi = p.floats(1);
+      p.expect(roi.size() == 2 * named.size(), "the roi does not have two entries for each axis");
+    }
+  }
+  p.expect((sizes.empty() ? scales.size() : sizes.size()) == named.size(),
+           "scales or sizes do not have an entry for each axis");
+
+  const std::string policy = sizes.empty() ? "stretch" : node.s("keep_aspect_ratio_policy", "stretch");
+  double common = policy == "not_larger" ? std::numeric_limits<double>::infinity() : 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const double ratio =
+        static_cast<double>(sizes[i]) / static_cast<double>(from[p.axis(named[i], from.size())]);
+    common = policy == "not_larger" ? std::min(common, ratio) : std::max(common, ratio);
+  }
+  r.to = from;
+  for (size_t i = 0; i < named.size(); ++i) {
+    Axis axis;
+    axis.axis = p.axis(named[i], from.size());
+    axis.in = from[axis.axis];
+    const double in = static_cast<double>(axis.in);
+    if (sizes.empty()) {
+      axis.scale = scales[i];
+      p.expect(axis.scale > 0, "a scale is not positive");
+      axis.out = static_cast<int64_t>(std::floor(in * axis.scale));
+    } else if (policy == "stretch") {
+      axis.out = sizes[i];
+      axis.scale = static_cast<double>(axis.out) / in;
+    } else {
+      axis.scale = common;
+      axis.out = static_cast<int64_t>(std::floor(in * common + 0.5));
+    }
+    p.expect(axis.out >= 0 && (axis.out == 0 || axis.in > 0), "an axis without elements cannot grow");
+    if (!roi.empty()) {
+      axis.roi_begin = roi[i];
+      axis.roi_end = roi[i + named.size()];
+    }
+    r.to[axis.axis] = axis.out;
+    if (axis.in != axis.out || axis.scale != 1 || axis.roi_begin != 0 || axis.roi_end != 1) {
+      r.axes.push_back(axis);
+    }
+  }
+  return r;
+}
+
+// ---- Tables
+
+// The place in the input, between its elements, of each output element.
+std::vector<double> places(const Request& r, const Axis& axis) {
+  std::vector<double> all(static_cast<size_t>(axis.out));
+  const double in = static_cast<double>(axis.in), out = axis.scale * in;
+  const std::string& mode = r.coordinates;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double x = static_cast<double>(i);
+    double& at = all[i];
+    if (mode == "align_corners") {
+      at = out == 1 ? 0 : x * (in - 1) / (out - 1);
+    } else if (mode == "asymmetric") {
+      at = x / axis.scale;
+    } else if (mode == "tf_crop_and_resize") {
+      const double width = (axis.roi_end - axis.roi_begin) * (in - 1);
+      at = (out == 1 ? width / 2 : x * width / (out - 1)) + axis.roi_begin * (in - 1);
+    } else if (mode == "tf_half_pixel_for_nn") {
+      at = (x + 0.5) / axis.scale;
+    } else if (mode == "pytorch_half_pixel" && out == 1) {
+      at = -0.5;
+    } else {
+      at = (x + 0.5) / axis.scale - 0.5;
+      if (mode == "half_pixel_symmetric") {
+        at += in / 2 * (1 - static_cast<double>(axis.out) / out);
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<int64_t> nearest(const Request& r, const Axis& axis) {
+  std::vector<int64_t> all;
+  for (double at : places(r, axis)) {
+    const double down = std::floor(at);
+    double near = down;
+    if (r.rounding == "ceil") {
+      near = std::ceil(at);
+    } else if (r.rounding == "round_prefer_floor") {
+      near = at - down > 0.5 ? down + 1 : down;
+    } else if (r.rounding == "round_prefer_ceil") {
+      near = at - down >= 0.5 ? down + 1 : down;
+    }
+    all.push_back(std::clamp<int64_t>(static_cast<int64_t>(near), 0, axis.in - 1));
+  }
+  return all;
+}
+
+// For each output position `width` input positions and their weights.
+struct Taps {
+  int64_t in = 1, out = 1, width = 1;
+  std::vector<int64_t> index;
+  std::vector<double> weight;
+  std::vector<bool> outside;  // Where the output is the extrapolation value; empty where that is nowhere.
+};
+
+double cubic_weight(double x, double a) {
+  x = std::abs(x);
+  return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+Taps taps_of(const Request& r, const Axis& axis) {
+  Taps taps;
+  taps.in = axis.in;
+  taps.out = axis.out;
+  const std::vector<double> at = places(r, axis);
+  if (r.coordinates == "tf_crop_and_resize") {
+    for (double x : at) {
+      taps.outside.push_back(x < 0 || x > static_cast<double>(axis.in - 1));
+    }
+  }
+  if (r.mode == "nearest") {
+    taps.index = nearest(r, axis);
+    taps.weight.assign(taps.index.size(), 1);
+    return taps;
+  }
+  // Against aliasing the kernel is as wide as an output element is in the input.
+  const double reach = r.mode == "linear" ? 1 : 2, shrink = r.antialias ? std::min(axis.scale, 1.0) : 1;
+  const int64_t first = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
+  taps.width = 2 - 2 * first;
+  for (double x : at) {
+    const double whole = std::ceil(x) - 1;  // The element on the left: x itself is one on the right.
+    double sum = 0;
+    const size_t begin = taps.weight.size();
+    for (int64_t k = 0; k < taps.width; ++k) {
+      const int64_t i = static_cast<int64_t>(whole) + first + k;
+      const double distance = (static_cast<double>(i) - x) * shrink;
+      double weight =
+          r.mode == "linear" ? std::max(0.0, 1 - std::abs(distance)) : cubic_weight(distance, r.cubic);
+      if (r.exclude_outside && (i < 0 || i >= axis.in)) {
+        weight = 0;
+      }
+      taps.index.push_back(std::clamp<int64_t>(i, 0, axis.in - 1));
+      taps.weight.push_back(weight);
+      sum += weight;
+    }
+    for (size_t k = begin; k < taps.weight.size() && sum != 0; ++k) {
+      taps.weight[k] /= sum;
+    }
+  }
+  return taps;
+}
+
+// ---- Nearest: nothing is computed, so elements are moved by size
+
+// Positions along the resized axes, with what lies inside of them as one cell.
+struct NearestCopy {
+  std::vector<std::vector<int64_t>> outer;  // Input offsets along each axis before the last resized one,
+  std::vector<int64_t> columns;             // and along that one; in bytes.
+  int64_t cell = 1;
+  bool doubled = false;  // Each column is copied twice.
+
+  NearestCopy(size_t size, const Dims& stored,
+              const std::vector<std::pair<size_t, std::vector<int64_t>>>& maps) {
+    const Dims strides = strides_of(stored);
+    const size_t last = maps.back().first;
+    const int64_t bytes = static_cast<int64_t>(size);
+    cell = strides[last] * bytes;
+    for (size_t d = 0; d <= last; ++d) {
+      std::vector<int64_t> table(static_cast<size_t>(stored[d]));
+      std::iota(table.begin(), table.end(), 0);
+      for (const auto& [axis, map] : maps) {
+        if (axis == d) table = map;
+      }
+      for (int64_t& entry : table) entry *= strides[d] * bytes;
+      if (d == last) {
+        columns = std::move(table);
+        doubled = columns.size() % 2 == 0;
+        for (size_t i = 0; i < columns.size(); ++i) {
+          doubled = doubled && columns[i] == static_cast<int64_t>(i / 2) * cell;
+        }
+      } else {
+        outer.push_back(std::move(table));
+      }
+    }
+  }
+
+  int64_t rows() const {
+    int64_t all = 1;
+    for (const auto& table : outer) all *= static_cast<int64_t>(table.size());
+    return all;
+  }
+
+  void operator()(const char* in, char* out) const {
+    const int64_t n = static_cast<int64_t>(columns.size()), line = n * cell;
+    parallel_for(rows(), 1 + 4 * kGrain / (line + 1), [&](int64_t begin, int64_t end) {
+      const char* before = nullptr;
+      for (int64_t row = begin; row < end; ++row) {
+        const char* from = in;
+        int64_t rest = row;
+        for (size_t d = outer.size(); d-- > 0;) {
+          const std::vector<int64_t>& table = outer[d];
+          from += table[static_cast<size_t>(rest % static_cast<int64_t>(table.size()))];
+          rest /= static_cast<int64_t>(table.size());
+        }
+        char* to = out + row * line;
+        if (from == before) {
+          std::memcpy(to, to - line, static_cast<size_t>(line));
+          continue;
+        }
+        before = from;
+        switch (cell) {
+          case 1:
+            doubled ? twice<uint8_t>(from, to, n) : gather<1>(from, to, n);
+            break;
+          case 2:
+            doubled ? twice<uint16_t>(from, to, n) : gather<2>(from, to, n);
+            break;
+          case 4:
+            doubled ? twice<uint32_t>(from, to, n) : gather<4>(from, to, n);
+            break;
+          case 32:
+            gather<32>(from, to, n);
+            break;
+          case 64:
+            gather<64>(from, to, n);
+            break;
+          default:
+            for (int64_t c = 0; c < n; ++c) {
+              std::memcpy(to + c * cell, from + columns[static_cast<size_t>(c)], static_cast<size_t>(cell));
+            }
+        }
+      }
+    });
+  }
+
+  template <typename T>
+  static void twice(const char* from, char* to, int64_t n) {
+    const T* x = reinterpret_cast<const T*>(from);
+    T* __restrict y = reinterpret_cast<T*>(to);
+    for (int64_t c = 0; c < n / 2; ++c) y[2 * c] = y[2 * c + 1] = x[c];
+  }
+
+  template <size_t kCell>
+  void gather(const char* from, char* to, int64_t n) const {
+    const int64_t* at = columns.data();
+    for (int64_t c = 0; c < n; ++c) {
+      std::memcpy(to + static_cast<size_t>(c) * kCell, from + at[c], kCell);
+    }
+  }
+};
+
+// ---- Weighted sums, in float or double
+
+// One axis of a tensor [outer, taps.in, inner].
+template <typename A>
+struct Pass {
+  Taps taps;
+  std::vector<A> weight;
+  int64_t outer = 1, inner = 1;
+  A extrapolation{};
+
+  void operator()(const A* in, A* out) const {
+    const int64_t width = taps.width, n = taps.out;
+    const auto is_outside = [&](int64_t i) {
+      return !taps.outside.empty() && taps.outside[static_cast<size_t>(i)];
+    };
+    if (inner == 1) {
+      parallel_for(outer, 1 + kGrain / (2 * width * n + 1), [&](int64_t o, int64_t end) {
+        for (; o < end; ++o) {
+          const A* x = in + o * taps.in;
+          A* y = out + o * n;
+          const int64_t* index = taps.index.data();
+          const A* w = weight.data();
+          if (width == 2) {
+            for (int64_t i = 0; i < n; ++i)
+              y[i] = w[2 * i] * x[index[2 * i]] + w[2 * i + 1] * x[index[2 * i + 1]];
+          } else {
+            for (int64_t i = 0; i < n; ++i) {
+              A sum{};
+              for (int64_t k = i * width; k < (i + 1) * width; ++k) sum += w[k] * x[index[k]];
+              y[i] = sum;
+            }
+          }
+          for (int64_t i = 0; i < n; ++i) {
+            if (is_outside(i)) y[i] = extrapolation;
+          }
+        }
+      });
+      return;
+    }
+    parallel_for(outer * n, 1 + kGrain / (width * inner + 1), [&](int64_t row, int64_t end) {
+      for (; row < end; ++row) {
+        const int64_t i = row % n;
+        const A* x = in + row / n * taps.in * inner;
+        A* y = out + row * inner;
+        const int64_t* index = taps.index.data() + i * width;
+        const A* w = weight.data() + i * width;
+        if (is_outside(i)) {
+          std::fill_n(y, inner, extrapolation);
+        } else if (width == 2) {
+          const A *a = x + index[0] * inner, *b = x + index[1] * inner;
+          const A wa = w[0], wb = w[1];
+          for (int64_t j = 0; j < inner; ++j) y[j] = wa * a[j] + wb * b[j];
+        } else {
+          for (int64_t j = 0; j < inner; ++j) y[j] = w[0] * x[index[0] * inner + j];
+          for (int64_t k = 1; k < width; ++k) {
+            const A* line = x + index[k] * inner;
+            const A factor = w[k];
+            if (factor == A{}) continue;
+            for (int64_t j = 0; j < inner; ++j) y[j] += factor * line[j];
+          }
+        }
+      }
+    });
+  }
+};
+
+template <typename T, typename A>
+T rounded(A value) {
+  if constexpr (std::is_integral_v<T>) {
+    constexpr A low = static_cast<A>(std::numeric_limits<T>::min()),
+                high = static_cast<A>(std::numeric_limits<T>::max());
+    return value <= low    ? std::numeric_limits<T>::min()
+           : value >= high ? std::numeric_limits<T>::max()
+                           : static_cast<T>(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// All axes, the last one first: it has the fewest elements then where the tensor grows.
+template <typename A>
+Kernel weighted(Prepare& p, const Request& r, const Desc& in, const Desc& out,
+                const std::vector<std::pair<size_t, Taps>>& axes, bool convert) {
+  Dims dims = stored_dims(in);
+  std::vector<Pass<A>> passes;
+  int64_t most = convert ? std::max(in.stored(), out.stored()) : 0;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const auto& [axis, taps] = axes[i];
+    Pass<A> pass;
+    pass.taps = taps;
+    pass.weight.assign(taps.weight.begin(), taps.weight.end());
+    pass.outer = count(dims, 0, axis);
+    pass.inner = count(dims, axis + 1, dims.size());
+    pass.extrapolation = static_cast<A>(r.extrapolation);
+    dims[axis] = taps.out;
+    if (i > 0 || convert) most = std::max(most, count(dims));
+    passes.push_back(std::move(pass));
+  }
+  p.scratch(2 * static_cast<size_t>(most) * sizeof(A));
+  const DType type = in.type;
+  const int64_t n_in = in.stored(), n_out = out.stored();
+  return [=, passes = std::move(passes)](const Args& args) {
+    A* buffers[2] = {args.scratch<A>(), args.scratch<A>() + most};
+    size_t next = 0;
+    const A* x = args.in<A>(0);
+    if (convert) {
+      with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        for (int64_t i = 0; i < n_in; ++i) {
+          buffers[0][i] = static_cast<A>(static_cast<arithmetic_t<T>>(args.in<T>(0)[i]));
+        }
+      });
+      x = buffers[0];
+      next = 1;
+    }
+    for (size_t i = 0; i < passes.size(); ++i) {
+      A* y = i + 1 == passes.size() && !convert ? args.out<A>() : buffers[next];
+      passes[i](x, y);
+      x = y;
+      next ^= 1;
+    }
+    if (convert) {
+      with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        for (int64_t i = 0; i < n_out; ++i) args.out<T>()[i] = rounded<T>(x[i]);
+      });
+    }
+  };
+}
+
+Kernel resize(Prepare& p) {
+  const Request r = read(p);
+  const bool spatial =
+      std::all_of(r.axes.begin(), r.axes.end(), [](const Axis& axis) { return axis.axis >= 2; });
+  const Desc in = p.require(0, spatial ? p.in(0).layout : Layout::kPlain);
+  const Desc out = p.out(0, in.type, r.to, in.layout);
+  if (r.axes.empty()) {
+    p.alias(0, 0);
+    return nullptr;
+  }
+  if (out.count() == 0) {
+    return [](const Args&) {};
+  }
+  std::vector<Axis> axes = r.axes;
+  for (Axis& axis : axes) axis.axis = stored_axis(in, axis.axis);
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.axis < b.axis; });
+  if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {
+    std::vector<std::pair<size_t, std::vector<int64_t>>> maps;
+    for (const Axis& axis : axes) maps.emplace_back(axis.axis, nearest(r, axis));
+    return [copy = NearestCopy(size_of(in.type), stored_dims(in), maps)](const Args& args) {
+      copy(args.in<char>(0), args.out<char>());
+    };
+  }
+  std::vector<std::pair<size_t, Taps>> taps;
+  for (const Axis& axis : axes) taps.emplace_back(axis.axis, taps_of(r, axis));
+  switch (in.type) {
+    case DType::kFloat:
+      return weighted<float>(p, r, in, out, taps, false);
+    case DType::kDouble:
+      return weighted<double>(p, r, in, out, taps, false);
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kInt8:
+    case DType::kUint8:
+      return weighted<float>(p, r, in, out, taps, true);
+    default:
+      return weighted<double>(p, r, in, out, taps, true);
+  }
+}
+
+std::string modes_are_known(const Node& node) {
+  const std::string mode = node.s("mode", "nearest");
+  if (mode != "nearest" && mode != "linear" && mode != "cubic") {
+    return "mode '" + mode + "'";
+  }
+  return "";
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  for (const char* type : {"Resize", "Upsample"}) {
+    registry->add({.type = type, .supports = modes_are_known, .prepare = resize, .any_layout = true});
+  }
+});
+
+}  // namespace ephost::cpu

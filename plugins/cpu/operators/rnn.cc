@@ -1,0 +1,453 @@
+// RNN, GRU and LSTM: one matrix product for all inputs, on oneDNN's sgemm, then one for the state in each
+// step, with packed weights if they are constant; what the cells do with it is here.
+#include <cstring>
+
+#include "cpu/engines/as_float.h"
+#include "cpu/engines/onednn.h"
+#include "cpu/engines/tiles.h"
+#include "cpu/operator.h"
+#include "cpu/simd/simd.h"
+
+namespace ephost::cpu {
+namespace {
+
+// c[m, n] = beta * c + a[m, k] * b[n, k]^T
+void add_product(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float beta, float* c,
+                 int64_t ldc) {
+  if (m == 0 || n == 0 || k == 0) {
+    for (int64_t i = 0; beta == 0 && i < m; ++i) std::fill(c + i * ldc, c + i * ldc + n, 0.0f);
+    return;
+  }
+  dnnl_sgemm('N', 'T', m, n, k, 1.0f, a, k, b, k, beta, c, ldc);
+}
+
+// ---- Activations
+
+struct Gate {
+  Op op = Op::kTanh;
+  float params[2] = {0, 0};
+
+  void apply(float* x, int64_t n) const {
+    const void* in[] = {x};
+    simd().ops[static_cast<size_t>(op)](in, x, n, params);
+  }
+};
+
+// Any of the table, but for Clip, whose bounds have no defaults here. Null if there is none.
+const ActivationRow* gate_named(const std::string& name) {
+  const ActivationRow* row = activation_named(name);
+  return row == nullptr || row->activation == Activation::kClip ? nullptr : row;
+}
+
+// `each` for every direction. Parameters are taken from the lists by the activations that have them, in
+// order.
+std::vector<Gate> gates_of(const Node& node, size_t directions, const std::vector<std::string>& each) {
+  std::vector<std::string> names = node.strings("activations");
+  if (names.empty()) {
+    for (size_t d = 0; d < directions; ++d) names.insert(names.end(), each.begin(), each.end());
+  }
+  const std::vector<float> alphas = node.floats("activation_alpha"), betas = node.floats("activation_beta");
+  size_t alpha = 0, beta = 0;
+  std::vector<Gate> out;
+  for (const std::string& name : names) {
+    const ActivationRow* row = gate_named(name);
+    if (row == nullptr) {
+      invalid(node.label() + ": there is no activation '" + name + "'");
+    }
+    const auto next = [](const char* parameter, const std::vector<float>& given, size_t* i, float otherwise) {
+      return *parameter != '\0' && *i < given.size() ? given[(*i)++] : otherwise;
+    };
+    Gate made;
+    made.op = op_of(row->activation);
+    made.params[0] = next(row->a, alphas, &alpha, row->a_default);
+    made.params[1] = next(row->b, betas, &beta, row->b_default);
+    out.push_back(made);
+  }
+  return out;
+}
+
+// ---- What the three have in common
+
+enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+
+// R in panels for products with the state: of each direction the gates that all cells multiply with the state
+// as it is, and the last gate of a GRU.
+struct Packed {
+  std::shared_ptr<void> memory;
+  size_t first = 0, direction = 0;  // Floats of the first part, and of both.
+};
+
+std::shared_ptr<Packed> pack(const TensorPtr& r, int64_t gates) {
+  const auto make = [&] {
+    if (r->data == nullptr) fail("a weight is gone before it was packed");
+    const Simd& table = simd();
+    const int64_t hidden = r->dims[2], first = (gates == 3 ? 2 : gates) * hidden, width = gates * hidden;
+    const auto size = [&](int64_t n) {
+      return static_cast<size_t>((n + table.panel - 1) / table.panel * table.panel * hidden);
+    };
+    auto packed = std::make_shared<Packed>();
+    packed->first = size(first);
+    packed->direction = packed->first + size(width - first);
+    packed->memory = allocate(static_cast<size_t>(r->dims[0]) * packed->direction * sizeof(float));
+    float* to = static_cast<float*>(packed->memory.get());
+    for (int64_t d = 0; d < r->dims[0]; ++d, to += packed->direction) {
+      const float* from = r->as<float>() + d * width * hidden;
+      table.gemm_pack(from, 1, hidden, hidden, first, to);
+      table.gemm_pack(from + first * hidden, 1, hidden, hidden, width - first, to + packed->first);
+    }
+    return packed;
+  };
+  return Prepare::packed<Packed>(r, "recurrent weights", make);
+}
+
+struct Network {
+  int64_t gates = 1, directions = 1, steps = 0, batch = 0, inputs = 0, hidden = 0;
+  bool forward_first = true;  // False: the only direction is backwards.
+  bool batch_first = false;
+  bool biased = false, lengths = false, initial_h = false, initial_c = false, peepholes = false;
+  bool wants_y = false, wants_h = false, wants_c = false;
+  bool linear_before_reset = false, input_forget = false;
+  float clip = 0;  // 0: none
+  std::vector<Gate> activations;
+  std::shared_ptr<Packed> packed;  // Null where R is no constant.
+
+  int64_t width() const { return gates * hidden; }
+  // Memory that one direction needs, in floats: what the inputs give; a step's gates; h, c and one more of
+  // that size; the sum of the biases.
+  int64_t of_inputs() const { return steps * batch * width(); }
+  int64_t state() const { return batch * hidden; }
+  int64_t scratch() const { return (of_inputs() + batch * width() + 3 * state() + width() + 15) / 16 * 16; }
+};
+
+Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& activations) {
+  Network n;
+  n.gates = gates;
+  const Dims &x = p.dims(kX), &w = p.dims(kW), &r = p.dims(kR);
+  p.expect(x.size() == 3 && w.size() == 3 && r.size() == 3, "X, W and R have three dimensions");
+  n.batch_first = p.node.i("layout", 0) != 0;
+  n.steps = x[n.batch_first ? 1 : 0];
+  n.batch = x[n.batch_first ? 0 : 1];
+  n.inputs = x[2];
+  const std::string direction = p.node.s("direction", "forward");
+  p.expect(direction == "forward" || direction == "reverse" || direction == "bidirectional",
+           "the direction is unknown");
+  n.forward_first = direction != "reverse";
+  n.directions = direction == "bidirectional" ? 2 : 1;
+  n.hidden = r[2];
+  p.expect(w == Dims{n.directions, n.width(), n.inputs} && r == Dims{n.directions, n.width(), n.hidden} &&
+               p.node.i("hidden_size", n.hidden) == n.hidden,
+           "the shapes of X, W and R do not fit each other");
+  if (const TensorPtr constant = p.constant(kR); constant != nullptr && count(r) > 0) {
+    n.packed = pack(constant, gates);
+  }
+  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
+  const Dims state =
+      n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
+  n.biased = given(kB);
+  n.lengths = given(kLengths);
+  n.initial_h = given(kInitialH);
+  p.expect(!n.biased || p.dims(kB) == Dims{n.directions, 2 * n.width()}, "the shape of B is wrong");
+  p.expect(!n.lengths || (p.dims(kLengths) == Dims{n.batch} && p.type(kLengths) == DType::kInt32),
+           "there is not one length for each sequence");
+  p.expect(!n.initial_h || p.dims(kInitialH) == state, "the shape of initial_h is wrong");
+  n.clip = p.node.f("clip", 0);
+  n.activations = gates_of(p.node, static_cast<size_t>(n.directions), activations);
+  // The standard's default for RNN names two for one direction as well.
+  const size_t needed = activations.size() * static_cast<size_t>(n.directions);
+  p.expect(n.activations.size() >= needed, "there is not one activation for each place");
+  n.activations.resize(needed);
+  n.wants_y = p.outputs() > 0 && p.wants(0);
+  n.wants_h = p.outputs() > 1 && p.wants(1);
+  if (n.wants_y) {
+    p.out(0, DType::kFloat,
+          n.batch_first ? Dims{n.batch, n.steps, n.directions, n.hidden}
+                        : Dims{n.steps, n.directions, n.batch, n.hidden});
+  }
+  if (n.wants_h) {
+    p.out(1, DType::kFloat, state);
+  }
+  p.scratch(static_cast<size_t>(n.directions * n.scratch()) * sizeof(float));
+  return n;
+}
+
+void clip(const Network& n, float* x, int64_t count) {
+  if (n.clip > 0) {
+    for (int64_t i = 0; i < count; ++i) x[i] = std::clamp(x[i], -n.clip, n.clip);
+  }
+}
+
+// The memory of one direction.
+struct Memory {
+  float *of_inputs, *gates, *h, *c, *extra, *bias;
+  const float *r, *recurrent_bias, *peepholes;
+  const float* panels;  // Of R; null if it is not packed.
+  const Gate* activations;
+};
+
+// c = beta * c + a * R^T for all gates but the last of a GRU, or for that: c has rows `ldc` apart, beta is 0
+// or 1.
+void add_recurrent(const Network& n, const Memory& m, bool last, const float* a, int beta, float* c,
+                   int64_t ldc) {
+  const int64_t h = n.hidden, before = last ? 2 * h : 0,
+                columns = last           ? h
+                          : n.gates == 3 ? 2 * h
+                                         : n.width();
+  if (m.panels == nullptr) {
+    add_product(n.batch, columns, h, a, m.r + before * h, static_cast<float>(beta), c, ldc);
+    return;
+  }
+  const int64_t panel = simd().panel, panels = (columns + panel - 1) / panel;
+  parallel_for(panels, std::max<int64_t>(1, 8 * kGrain / (n.batch * h * panel + 1)),
+               [&](int64_t i, int64_t end) {
+                 GemmBlock g{};
+                 g.m = n.batch;
+                 g.n = std::min(columns, end * panel) - i * panel;
+                 g.k = h;
+                 g.a = a;
+                 g.a_row = h;
+                 g.a_step = 1;
+                 g.b = m.panels + (last ? n.packed->first : 0) + i * panel * h;
+                 g.b_step = panel;
+                 g.b_panel = panel * h;
+                 g.c = c + i * panel;
+                 g.c_row = ldc;
+                 g.accumulate = beta != 0;
+                 simd().gemm(g);
+               });
+}
+
+// `cell(memory, rows)` turns the products of a step into the new state: memory.gates holds those of the
+// inputs and, but for GRUs, of the state; rows[b] is false for sequences that have ended, whose state is to
+// stay.
+template <typename Cell>
+void run_direction(const Network& n, int64_t d, const Args& args, const Cell& cell) {
+  const int64_t width = n.width(), batch = n.batch, hidden = n.hidden;
+  Memory m;
+  m.of_inputs = args.scratch<float>() + d * n.scratch();
+  m.gates = m.of_inputs + n.of_inputs();
+  m.h = m.gates + batch * width;
+  m.c = m.h + n.state();
+  m.extra = m.c + n.state();
+  m.bias = m.extra + n.state();
+  m.r = args.in<float>(kR) + d * width * hidden;
+  m.panels = n.packed == nullptr ? nullptr
+                                 : static_cast<const float*>(n.packed->memory.get()) +
+                                       static_cast<size_t>(d) * n.packed->direction;
+  m.recurrent_bias = n.biased ? args.in<float>(kB) + (2 * d + 1) * width : nullptr;
+  m.peepholes = n.peepholes ? args.in<float>(kPeepholes) + d * 3 * hidden : nullptr;
+  m.activations = n.activations.data() + d * static_cast<int64_t>(n.activations.size()) / n.directions;
+  const bool backwards = d == 1 || !n.forward_first;
+
+  const auto state_at = [&](int64_t b) {
+    return n.batch_first ? (b * n.directions + d) * hidden : (d * batch + b) * hidden;
+  };
+  const auto load = [&](bool given, int input, float* state) {
+    for (int64_t b = 0; b < batch; ++b) {
+      if (given) {
+        std::copy_n(args.in<float>(input) + state_at(b), hidden, state + b * hidden);
+      } else {
+        std::fill_n(state + b * hidden, hidden, 0.0f);
+      }
+    }
+  };
+  load(n.initial_h, kInitialH, m.h);
+  load(n.initial_c, kInitialC, m.c);
+
+  for (int64_t i = 0; i < width; ++i) {
+    // In a GRU that is linear before its reset the last gate's own recurrent bias is part of what is reset.
+    const bool apart = n.linear_before_reset && i >= 2 * hidden;
+    m.bias[i] = !n.biased ? 0.0f : m.recurrent_bias[i - width] + (apart ? 0.0f : m.recurrent_bias[i]);
+  }
+  for (int64_t i = 0; i < n.steps * batch; ++i) std::copy_n(m.bias, width, m.of_inputs + i * width);
+  add_product(n.steps * batch, width, n.inputs, args.in<float>(kX), args.in<float>(kW) + d * width * n.inputs,
+              1, m.of_inputs, width);
+
+  std::vector<int64_t> lengths(static_cast<size_t>(batch), n.steps);
+  for (int64_t b = 0; n.lengths && b < batch; ++b) {
+    lengths[static_cast<size_t>(b)] = args.in<int32_t>(kLengths)[b];
+  }
+  const auto y_at = [&](int64_t t, int64_t b) {
+    return args.out<float>(0) +
+           (n.batch_first ? (b * n.steps + t) * n.directions + d : (t * n.directions + d) * batch + b) *
+               hidden;
+  };
+  std::vector<char> rows(static_cast<size_t>(batch), 1);
+  for (int64_t step = 0; step < n.steps; ++step) {
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      rows[static_cast<size_t>(b)] = step < length;
+      const int64_t t = step < length && backwards ? length - 1 - step : step;
+      const int64_t row = n.batch_first ? b * n.steps + t : t * batch + b;
+      std::copy_n(m.of_inputs + row * width, width, m.gates + b * width);
+    }
+    cell(m, rows);
+    for (int64_t b = 0; n.wants_y && b < batch; ++b) {
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      if (step < length) {
+        std::copy_n(m.h + b * hidden, hidden, y_at(backwards ? length - 1 - step : step, b));
+      } else {
+        std::fill_n(y_at(step, b), hidden, 0.0f);
+      }
+    }
+  }
+  for (int64_t b = 0; b < batch; ++b) {
+    if (n.wants_h) std::copy_n(m.h + b * hidden, hidden, args.out<float>(1) + state_at(b));
+    if (n.wants_c) std::copy_n(m.c + b * hidden, hidden, args.out<float>(2) + state_at(b));
+  }
+}
+
+// Both directions, at once if there are few threads: a step's product is often too small to be shared.
+template <typename Cell>
+Kernel run_network(const Prepare& p, const Network& n, const Cell& cell) {
+  const bool together = n.directions == 2 && p.threads() <= 4;
+  const std::string label = p.node.label();
+  return [=](const Args& args) {
+    for (int64_t b = 0; n.lengths && b < n.batch; ++b) {
+      const int64_t length = args.in<int32_t>(kLengths)[b];
+      if (length < 0 || length > n.steps) {
+        invalid(label + ": sequence " + std::to_string(b) + " has the length " + std::to_string(length) +
+                ", and the input has " + std::to_string(n.steps) + " steps");
+      }
+    }
+    if (together) {
+      parallel_for(2, 1, [&](int64_t d, int64_t end) {
+        for (; d < end; ++d)
+          run_direction(n, d, args,
+                        [&](const Memory& m, const std::vector<char>& rows) { cell(n, m, rows); });
+      });
+      return;
+    }
+    for (int64_t d = 0; d < n.directions; ++d) {
+      run_direction(n, d, args, [&](const Memory& m, const std::vector<char>& rows) { cell(n, m, rows); });
+    }
+  };
+}
+
+// ---- The cells
+
+Kernel rnn(Prepare& p) {
+  const Network n = network_of(p, 1, {"Tanh"});
+  return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
+    const int64_t h = net.hidden;
+    add_recurrent(net, m, false, m.h, 1, m.gates, h);
+    clip(net, m.gates, net.batch * h);
+    m.activations[0].apply(m.gates, net.batch * h);
+    for (int64_t b = 0; b < net.batch; ++b) {
+      if (rows[static_cast<size_t>(b)]) std::copy_n(m.gates + b * h, h, m.h + b * h);
+    }
+  });
+}
+
+// Gates: update z, reset r, hidden.
+Kernel gru(Prepare& p) {
+  Network n = network_of(p, 3, {"Sigmoid", "Tanh"});
+  n.linear_before_reset = p.node.i("linear_before_reset", 0) != 0;
+  return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
+    const int64_t h = net.hidden, width = 3 * h;
+    add_recurrent(net, m, false, m.h, 1, m.gates, width);
+    for (int64_t b = 0; b < net.batch; ++b) {
+      clip(net, m.gates + b * width, 2 * h);
+      m.activations[0].apply(m.gates + b * width, 2 * h);
+    }
+    if (net.linear_before_reset) {
+      add_recurrent(net, m, true, m.h, 0, m.extra, h);
+      for (int64_t b = 0; b < net.batch; ++b) {
+        float *gates = m.gates + b * width, *product = m.extra + b * h;
+        for (int64_t i = 0; i < h; ++i) {
+          const float bias = m.recurrent_bias == nullptr ? 0 : m.recurrent_bias[2 * h + i];
+          gates[2 * h + i] += gates[h + i] * (product[i] + bias);
+        }
+      }
+    } else {
+      for (int64_t b = 0; b < net.batch; ++b) {
+        for (int64_t i = 0; i < h; ++i) m.extra[b * h + i] = m.gates[b * width + h + i] * m.h[b * h + i];
+      }
+      add_recurrent(net, m, true, m.extra, 1, m.gates + 2 * h, width);
+    }
+    for (int64_t b = 0; b < net.batch; ++b) {
+      float *gates = m.gates + b * width, *made = gates + 2 * h, *state = m.h + b * h;
+      clip(net, made, h);
+      m.activations[1].apply(made, h);
+      for (int64_t i = 0; rows[static_cast<size_t>(b)] && i < h; ++i) {
+        state[i] = (1 - gates[i]) * made[i] + gates[i] * state[i];
+      }
+    }
+  });
+}
+
+// Gates: input i, output o, forget f, cell c. Peepholes: i, o, f.
+Kernel lstm(Prepare& p) {
+  Network n = network_of(p, 4, {"Sigmoid", "Tanh", "Tanh"});
+  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
+  n.initial_c = given(kInitialC);
+  n.peepholes = given(kPeepholes);
+  n.input_forget = p.node.i("input_forget", 0) != 0;
+  n.wants_c = p.outputs() > 2 && p.wants(2);
+  const Dims state =
+      n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
+  p.expect(!n.initial_c || p.dims(kInitialC) == state, "the shape of initial_c is wrong");
+  p.expect(!n.peepholes || p.dims(kPeepholes) == Dims{n.directions, 3 * n.hidden}, "the shape of P is wrong");
+  if (n.wants_c) {
+    p.out(2, DType::kFloat, state);
+  }
+  return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
+    const int64_t h = net.hidden, width = 4 * h;
+    add_recurrent(net, m, false, m.h, 1, m.gates, width);
+    for (int64_t b = 0; b < net.batch; ++b) {
+      if (!rows[static_cast<size_t>(b)]) {
+        continue;
+      }
+      float *in = m.gates + b * width, *out = in + h, *forget = in + 2 * h, *cell = in + 3 * h;
+      float *c = m.c + b * h, *state = m.h + b * h;
+      if (m.peepholes != nullptr) {
+        for (int64_t i = 0; i < h; ++i) in[i] += m.peepholes[i] * c[i];
+        for (int64_t i = 0; i < h; ++i) forget[i] += m.peepholes[2 * h + i] * c[i];
+      }
+      clip(net, in, h);
+      clip(net, forget, 2 * h);  // And the cell's gate.
+      m.activations[0].apply(in, h);
+      if (net.input_forget) {
+        for (int64_t i = 0; i < h; ++i) forget[i] = 1 - in[i];
+      } else {
+        m.activations[0].apply(forget, h);
+      }
+      m.activations[1].apply(cell, h);
+      for (int64_t i = 0; i < h; ++i) c[i] = forget[i] * c[i] + in[i] * cell[i];
+      if (m.peepholes != nullptr) {
+        for (int64_t i = 0; i < h; ++i) out[i] += m.peepholes[h + i] * c[i];
+      }
+      clip(net, out, h);
+      m.activations[0].apply(out, h);
+      std::copy_n(c, h, state);
+      m.activations[2].apply(state, h);
+      for (int64_t i = 0; i < h; ++i) state[i] *= out[i];
+    }
+  });
+}
+
+std::string known_activations(const Node& node) {
+  for (const std::string& name : node.strings("activations")) {
+    if (gate_named(name) == nullptr) {
+      return "the activation " + name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  constexpr Types kTypes{DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kInt32};
+  const auto add = [&](const char* type, Kernel (*prepare)(Prepare&)) {
+    registry->add({.type = type,
+                   .supports = known_activations,
+                   .prepare = with_halves(prepare),
+                   .types = kTypes,
+                   .min_version = 7});
+  };
+  add("RNN", rnn);
+  add("GRU", gru);
+  add("LSTM", lstm);
+});
+
+}  // namespace ephost::cpu

@@ -1,0 +1,485 @@
+// Operators that read images at places that are computed: grids, regions, patches.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cpu/engines/strided.h"
+#include "cpu/operator.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+// ---- GridSample
+
+enum class Around { kZeros, kBorder, kReflection };
+
+double reflected(double x, double low, double high) {
+  const double range = high - low;
+  if (range <= 0) {
+    return low;
+  }
+  const double beyond = x < low ? low - x : x > high ? x - high : 0;
+  if (beyond == 0) {
+    return x;
+  }
+  const double turns = std::floor(beyond / range), rest = beyond - turns * range;
+  const bool even = std::fmod(turns, 2) == 0;
+  return (x < low) == even ? low + rest : high - rest;
+}
+
+// What one output point reads along one axis.
+struct Place {
+  int64_t index[4];
+  double weight[4];
+};
+
+struct Sampler {
+  int64_t width = 2;  // 1: nearest, 2: linear, 4: cubic.
+  Around around = Around::kZeros;
+  bool corners = false;
+
+  Place at(double normal, int64_t n) const {
+    const double size = static_cast<double>(n), low = corners ? 0 : -0.5,
+                 high = corners ? size - 1 : size - 0.5;
+    double x = corners ? (normal + 1) / 2 * (size - 1) : ((normal + 1) * size - 1) / 2;
+    // Whatever the grid holds, the indices below are numbers that fit.
+    x = x != x ? -1e9 : std::clamp(x, -1e9, 1e9);
+    if (width == 1) {
+      x = std::nearbyint(x);
+    }
+    if (x < low || x > high) {
+      x = around == Around::kBorder       ? std::clamp(x, 0.0, size - 1)
+          : around == Around::kReflection ? reflected(x, low, high)
+                                          : x;
+    }
+    Place place{};
+    const double floor = width == 1 ? std::nearbyint(x) : std::floor(x), t = x - floor;
+    if (width == 1) {
+      place.weight[0] = 1;
+    } else if (width == 2) {
+      place.weight[0] = 1 - t;
+      place.weight[1] = t;
+    } else {
+      constexpr double a = -0.75;
+      const double far[2] = {t + 1, 2 - t}, near[2] = {t, 1 - t};
+      for (int side = 0; side < 2; ++side) {
+        const double f = far[side], c = near[side];
+        place.weight[side == 0 ? 0 : 3] = ((a * f - 5 * a) * f + 8 * a) * f - 4 * a;
+        place.weight[side == 0 ? 1 : 2] = ((a + 2) * c - (a + 3)) * c * c + 1;
+      }
+    }
+    for (int64_t k = 0; k < width; ++k) {
+      int64_t i = static_cast<int64_t>(floor) + k - (width == 4 ? 1 : 0);
+      if (i < 0 || i >= n) {
+        if (around == Around::kZeros) {
+          place.weight[k] = 0;
+        }
+        const double inside = around == Around::kReflection ? reflected(static_cast<double>(i), low, high)
+                                                            : static_cast<double>(i);
+        i = std::clamp<int64_t>(static_cast<int64_t>(inside), 0, n - 1);
+      }
+      place.index[k] = i;
+    }
+    return place;
+  }
+};
+
+int64_t width_of(const Node& node) {
+  const std::string mode = node.s("mode", node.version < 20 ? "bilinear" : "linear");
+  return mode == "nearest"                        ? 1
+         : mode == "linear" || mode == "bilinear" ? 2
+         : mode == "cubic" || mode == "bicubic"   ? 4
+                                                  : 0;
+}
+
+Kernel grid_sample(Prepare& p) {
+  const Dims &image = p.dims(0), &grid = p.dims(1);
+  const size_t rank = image.size();
+  const bool fits = rank >= 3 && rank <= 5 && grid.size() == rank && grid[0] == image[0] &&
+                    grid.back() == static_cast<int64_t>(rank) - 2;
+  p.expect(fits, "the input and the grid do not fit together");
+  const size_t axes = rank - 2;
+  Sampler sampler;
+  sampler.width = width_of(p.node);
+  sampler.corners = p.node.i("align_corners", 0) != 0;
+  const std::string around = p.node.s("padding_mode", "zeros");
+  sampler.around = around == "border"       ? Around::kBorder
+                   : around == "reflection" ? Around::kReflection
+                                            : Around::kZeros;
+  Dims to{image[0], image[1]};
+  to.insert(to.end(), grid.begin() + 1, grid.end() - 1);
+  p.out(0, p.type(0), to);
+  const int64_t batch = image[0], channels = image[1], points = count(grid, 1, rank - 1);
+  const int64_t pixels = count(image, 2, rank);
+  p.expect(batch * points == 0 || pixels > 0, "the input has no elements");
+  const Dims spatial(image.begin() + 2, image.end()), strides = strides_of(spatial);
+  const DType type = p.type(0), grid_type = p.type(1);
+  int64_t most = 1;
+  for (size_t d = 0; d < axes; ++d) most *= sampler.width;
+  return [=](const Args& args) {
+    with_float(type, [&](auto zero) {
+      using T = decltype(zero);
+      using A = arithmetic_t<T>;
+      const auto coordinate = [&](int64_t i) -> double {
+        return with_float(grid_type, [&](auto kind) -> double {
+          return static_cast<arithmetic_t<decltype(kind)>>(args.in<decltype(kind)>(1)[i]);
+        });
+      };
+      parallel_for(batch * points, 1 + kGrain / (channels * most * 2 + 32), [&](int64_t i, int64_t end) {
+        // Points of an image are taken together: first where they read, then a channel at a time. Tap t of
+        // point k is at t * kTogether + k.
+        constexpr int64_t kTogether = 64;
+        std::vector<int64_t> offsets(static_cast<size_t>(most * kTogether));
+        std::vector<A> weights(offsets.size());
+        // No bits where a weight is 0: what is not read may be infinite.
+        using Bits = std::conditional_t<sizeof(A) == 4, uint32_t, uint64_t>;
+        std::vector<Bits> masks(offsets.size());
+        for (int64_t now; i < end; i += now) {
+          const int64_t b = i / points, point = i % points;
+          now = std::min({kTogether, end - i, points - point});
+          for (int64_t k = 0; k < now; ++k) {
+            int64_t* const at = offsets.data() + k;
+            A* const weight = weights.data() + k;
+            int64_t taps = 1;
+            at[0] = 0;
+            weight[0] = 1;
+            for (size_t d = 0; d < axes; ++d) {
+              // The grid names the innermost axis first.
+              const double normal =
+                  coordinate((i + k) * static_cast<int64_t>(axes) + static_cast<int64_t>(axes - 1 - d));
+              const Place place = sampler.at(normal, spatial[d]);
+              // Each tap so far becomes `width` of them; from the last one on, so that none is overwritten
+              // early.
+              for (int64_t t = taps; t-- > 0;) {
+                for (int64_t j = sampler.width; j-- > 0;) {
+                  const int64_t into = (t * sampler.width + j) * kTogether, from = t * kTogether;
+                  at[into] = at[from] + place.index[j] * strides[d];
+                  weight[into] = weight[from] * static_cast<A>(place.weight[j]);
+                }
+              }
+              taps *= sampler.width;
+            }
+          }
+          for (size_t k = 0; k < masks.size(); ++k) masks[k] = weights[k] != A{} ? ~Bits{} : Bits{};
+          for (int64_t c = 0; c < channels; ++c) {
+            const T* x = args.in<T>(0) + (b * channels + c) * pixels;
+            T* y = args.out<T>() + (b * channels + c) * points + point;
+            A sums[kTogether] = {}, values[kTogether] = {};
+            for (int64_t t = 0; t < most; ++t) {
+              const int64_t* at = offsets.data() + t * kTogether;
+              const A* weight = weights.data() + t * kTogether;
+              const Bits* mask = masks.data() + t * kTogether;
+              // What is read first, so that the rest can be done by vectors.
+              for (int64_t k = 0; k < now; ++k) values[k] = static_cast<A>(x[at[k]]);
+              for (int64_t k = 0; k < kTogether; ++k) {
+                sums[k] += std::bit_cast<A>(std::bit_cast<Bits>(weight[k] * values[k]) & mask[k]);
+              }
+            }
+            for (int64_t k = 0; k < now; ++k) y[k] = static_cast<T>(sums[k]);
+          }
+        }
+      });
+    });
+  };
+}
+
+// ---- AffineGrid
+
+Kernel affine_grid(Prepare& p) {
+  const std::vector<int64_t> size = p.ints(1);
+  const size_t axes = size.size() - std::min<size_t>(size.size(), 2);
+  p.expect(axes == 2 || axes == 3, "the size has neither 4 nor 5 entries");
+  const int64_t n = static_cast<int64_t>(axes);
+  p.expect(p.dims(0) == Dims({size[0], n, n + 1}), "theta does not fit the size");
+  Dims to{size[0]};
+  to.insert(to.end(), size.begin() + 2, size.end());
+  to.push_back(n);
+  const DType type = p.type(0);
+  const int64_t total = p.out(0, type, to).count() / n;
+  const bool corners = p.node.i("align_corners", 0) != 0;
+  return [=](const Args& args) {
+    with_float(type, [&](auto zero) {
+      using T = decltype(zero);
+      const int64_t points = size[0] == 0 ? 1 : total / size[0];
+      for (int64_t i = 0; i < total; ++i) {
+        const T* theta = args.in<T>(0) + i / points * n * (n + 1);
+        double place[4] = {1, 1, 1, 1};  // x first; the last one is the offset's.
+        int64_t rest = i % points;
+        for (int64_t d = 0; d < n; ++d) {
+          const int64_t length = size[static_cast<size_t>(n + 1 - d)], k = rest % length;
+          rest /= length;
+          const double l = static_cast<double>(length), x = static_cast<double>(k);
+          place[d] = corners ? (length > 1 ? -1 + 2 * x / (l - 1) : 0) : -1 + (2 * x + 1) / l;
+        }
+        place[n] = 1;
+        for (int64_t d = 0; d < n; ++d) {
+          double sum = 0;
+          for (int64_t k = 0; k <= n; ++k) {
+            sum += static_cast<double>(static_cast<arithmetic_t<T>>(theta[d * (n + 1) + k])) * place[k];
+          }
+          args.out<T>()[i * n + d] = static_cast<T>(static_cast<arithmetic_t<T>>(sum));
+        }
+      }
+    });
+  };
+}
+
+// ---- RoiAlign, MaxRoiPool
+
+Kernel roi_align(Prepare& p) {
+  const Dims &image = p.dims(0), &rois = p.dims(1);
+  p.expect(image.size() == 4 && rois.size() == 2 && rois[1] == 4 && p.dims(2) == Dims{rois[0]},
+           "the inputs do not fit together");
+  const int64_t n = rois[0], batch = image[0], channels = image[1], height = image[2], width = image[3];
+  const int64_t rows = p.node.i("output_height", 1), columns = p.node.i("output_width", 1);
+  const int64_t ratio = p.node.i("sampling_ratio", 0);
+  const float scale = p.node.f("spatial_scale", 1);
+  const bool max = p.node.s("mode", "avg") == "max", wide = p.type(2) == DType::kInt64;
+  const bool half =
+      p.node.version >= 16 && p.node.s("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  p.require(0, Layout::kChannelsLast);
+  p.out(0, p.type(0), {n, channels, rows, columns});
+  return [=, label = p.node.label()](const Args& args) {
+    for (int64_t r = 0; r < n; ++r) {
+      const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
+      if (b < 0 || b >= batch) invalid(label + ": a region is of an image that is not there");
+    }
+    // A region at a time, its bins in turn, all channels side by side: where a sample is, is found out once.
+    parallel_for(
+        n, std::max<int64_t>(1, kGrain / (channels * rows * columns * 16 + 1)), [&](int64_t r, int64_t end) {
+          std::vector<float> values(static_cast<size_t>(channels));
+          for (; r < end; ++r) {
+            const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
+            const float* roi = args.in<float>(1) + r * 4;
+            const float* x = args.in<float>(0) + b * height * width * channels;
+            float* y = args.out<float>() + r * channels * rows * columns;
+            const float shift = half ? 0.5f : 0.0f;
+            const float left = roi[0] * scale - shift, top = roi[1] * scale - shift;
+            float w = roi[2] * scale - shift - left, h = roi[3] * scale - shift - top;
+            if (!half) {  // Regions of less than a pixel count as one.
+              w = std::max(w, 1.0f);
+              h = std::max(h, 1.0f);
+            }
+            const float bin_h = h / static_cast<float>(rows), bin_w = w / static_cast<float>(columns);
+            const auto samples = [&](float bin) {
+              // Bounded, so that a huge region ends in time.
+              return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(bin), 0.0f, 4096.0f));
+            };
+            const int64_t grid_h = samples(bin_h), grid_w = samples(bin_w), all = grid_h * grid_w;
+            for (int64_t i = 0; i < rows * columns; ++i) {
+              std::fill(values.begin(), values.end(),
+                        max && all > 0 ? -std::numeric_limits<float>::infinity() : 0.0f);
+              for (int64_t u = 0; u < grid_h; ++u) {
+                for (int64_t v = 0; v < grid_w; ++v) {
+                  const auto at = [](float start, float bin, int64_t k, int64_t s, int64_t grid) {
+                    return start + static_cast<float>(k) * bin +
+                           (static_cast<float>(s) + 0.5f) * bin / static_cast<float>(grid);
+                  };
+                  float py = at(top, bin_h, i / columns, u, grid_h),
+                        px = at(left, bin_w, i % columns, v, grid_w);
+                  if (!(py >= -1 && py <= static_cast<float>(height) && px >= -1 &&
+                        px <= static_cast<float>(width))) {
+                    for (float& value : values) value = max ? std::max(value, 0.0f) : value;
+                    continue;
+                  }
+                  py = std::clamp(py, 0.0f, static_cast<float>(height - 1));
+                  px = std::clamp(px, 0.0f, static_cast<float>(width - 1));
+                  const int64_t y0 = static_cast<int64_t>(py), x0 = static_cast<int64_t>(px);
+                  const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
+                  const float dy = py - static_cast<float>(y0), dx = px - static_cast<float>(x0);
+                  const float *p00 = x + (y0 * width + x0) * channels,
+                              *p01 = x + (y0 * width + x1) * channels,
+                              *p10 = x + (y1 * width + x0) * channels,
+                              *p11 = x + (y1 * width + x1) * channels;
+                  const float w00 = (1 - dy) * (1 - dx), w01 = (1 - dy) * dx, w10 = dy * (1 - dx),
+                              w11 = dy * dx;
+                  float* const to = values.data();
+                  if (max) {
+                    for (int64_t c = 0; c < channels; ++c) {
+                      to[c] = std::max({to[c], w00 * p00[c], w01 * p01[c], w10 * p10[c], w11 * p11[c]});
+                    }
+                  } else {
+                    for (int64_t c = 0; c < channels; ++c) {
+                      to[c] += w00 * p00[c] + w01 * p01[c] + w10 * p10[c] + w11 * p11[c];
+                    }
+                  }
+                }
+              }
+              const float by = max || all == 0 ? 1 : 1 / static_cast<float>(all);
+              for (int64_t c = 0; c < channels; ++c)
+                y[c * rows * columns + i] = values[static_cast<size_t>(c)] * by;
+            }
+          }
+        });
+  };
+}
+
+Kernel max_roi_pool(Prepare& p) {
+  const Dims &image = p.dims(0), &rois = p.dims(1);
+  const std::vector<int64_t> shape = p.node.ints("pooled_shape");
+  p.expect(image.size() == 4 && rois.size() == 2 && rois[1] == 5 && shape.size() == 2,
+           "the inputs do not fit together");
+  const int64_t n = rois[0], batch = image[0], channels = image[1], height = image[2], width = image[3];
+  const int64_t rows = shape[0], columns = shape[1];
+  const float scale = p.node.f("spatial_scale", 1);
+  p.out(0, p.type(0), {n, channels, rows, columns});
+  return [=, label = p.node.label()](const Args& args) {
+    for (int64_t r = 0; r < n; ++r) {
+      const float b = args.in<float>(1)[r * 5];
+      if (!(b >= 0 && b < static_cast<float>(batch)))
+        invalid(label + ": a region is of an image that is not there");
+    }
+    parallel_for(n * channels, 1, [&](int64_t item, int64_t end) {
+      for (; item < end; ++item) {
+        const int64_t r = item / channels, c = item % channels;
+        const float* roi = args.in<float>(1) + r * 5;
+        const float* x = args.in<float>(0) + (static_cast<int64_t>(roi[0]) * channels + c) * height * width;
+        float* y = args.out<float>() + item * rows * columns;
+        const auto pixel = [&](int k) {
+          return static_cast<int64_t>(std::round(std::clamp(roi[k] * scale, -1e9f, 1e9f)));
+        };
+        const int64_t left = pixel(1), top = pixel(2);
+        const double bin_h =
+            static_cast<double>(std::max<int64_t>(pixel(4) - top + 1, 1)) / static_cast<double>(rows);
+        const double bin_w =
+            static_cast<double>(std::max<int64_t>(pixel(3) - left + 1, 1)) / static_cast<double>(columns);
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          const auto from = [](int64_t start, double bin, int64_t k, int64_t most) {
+            return std::clamp<int64_t>(start + static_cast<int64_t>(std::floor(static_cast<double>(k) * bin)),
+                                       0, most);
+          };
+          const auto to = [](int64_t start, double bin, int64_t k, int64_t most) {
+            return std::clamp<int64_t>(
+                start + static_cast<int64_t>(std::ceil(static_cast<double>(k + 1) * bin)), 0, most);
+          };
+          const int64_t y0 = from(top, bin_h, i / columns, height), y1 = to(top, bin_h, i / columns, height);
+          const int64_t x0 = from(left, bin_w, i % columns, width), x1 = to(left, bin_w, i % columns, width);
+          float most = y0 < y1 && x0 < x1 ? -std::numeric_limits<float>::infinity() : 0;
+          for (int64_t v = y0; v < y1; ++v) {
+            for (int64_t u = x0; u < x1; ++u) most = std::max(most, x[v * width + u]);
+          }
+          y[i] = most;
+        }
+      }
+    });
+  };
+}
+
+// ---- MaxUnpool, Col2Im
+
+Kernel max_unpool(Prepare& p) {
+  const Dims& from = p.dims(0);
+  p.expect(from.size() >= 3 && p.dims(1) == from, "the inputs do not fit together");
+  const size_t axes = from.size() - 2;
+  const std::vector<int64_t> kernel = p.node.ints("kernel_shape");
+  const std::vector<int64_t> strides = p.node.ints("strides", std::vector<int64_t>(axes, 1));
+  const std::vector<int64_t> pads = p.node.ints("pads", std::vector<int64_t>(2 * axes, 0));
+  p.expect(kernel.size() == axes && strides.size() == axes && pads.size() == 2 * axes,
+           "kernel_shape, strides or pads do not fit the input");
+  Dims natural(from.begin(), from.begin() + 2);
+  for (size_t d = 0; d < axes; ++d) {
+    natural.push_back((from[d + 2] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + axes]);
+  }
+  Dims to = natural;
+  if (p.inputs() > 2 && p.has(2)) {
+    to = p.ints(2);
+    p.expect(to.size() == from.size(), "the output's shape has another number of dimensions");
+  }
+  const Desc out = p.out(0, p.type(0), to);
+  // Indices count in the tensor that was pooled; a larger output has it in its upper left corner.
+  const Dims out_strides = strides_of(to);
+  const int64_t n = p.in(0).count(), room = count(natural);
+  for (size_t d = 0; d < to.size(); ++d) {
+    p.expect(natural[d] <= to[d], "the output is smaller than what was pooled");
+  }
+  const size_t size = size_of(p.type(0));
+  return [=, label = p.node.label()](const Args& args) {
+    std::memset(args.out(), 0, out.bytes());
+    with_size(size, [&](auto bits) {
+      using T = decltype(bits);
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t rest = args.in<int64_t>(1)[i], at = 0;
+        if (rest < 0 || rest >= room) invalid(label + ": an index is beyond the output");
+        for (size_t d = natural.size(); d-- > 0;) {
+          at += rest % natural[d] * out_strides[d];
+          rest /= natural[d];
+        }
+        args.out<T>()[at] = args.in<T>(0)[i];
+      }
+    });
+  };
+}
+
+Kernel col2im(Prepare& p) {
+  const Dims& from = p.dims(0);
+  const std::vector<int64_t> image = p.ints(1), block = p.ints(2);
+  const size_t axes = image.size();
+  const std::vector<int64_t> dilations = p.node.ints("dilations", std::vector<int64_t>(axes, 1));
+  const std::vector<int64_t> strides = p.node.ints("strides", std::vector<int64_t>(axes, 1));
+  const std::vector<int64_t> pads = p.node.ints("pads", std::vector<int64_t>(2 * axes, 0));
+  p.expect(from.size() == 3 && axes > 0 && block.size() == axes && dilations.size() == axes &&
+               strides.size() == axes && pads.size() == 2 * axes,
+           "its inputs and attributes do not fit together");
+  const int64_t patch = count(block);
+  p.expect(patch > 0 && from[1] % patch == 0, "the channels are not a multiple of the block");
+  Dims steps(axes);  // Of the block, along each axis.
+  for (size_t d = 0; d < axes; ++d) {
+    p.expect(strides[d] > 0, "a stride is not positive");
+    steps[d] = (image[d] + pads[d] + pads[d + axes] - dilations[d] * (block[d] - 1) - 1) / strides[d] + 1;
+  }
+  p.expect(count(steps) == from[2], "the number of columns does not fit the image");
+  Dims to{from[0], from[1] / patch};
+  to.insert(to.end(), image.begin(), image.end());
+  const Desc out = p.out(0, p.type(0), to);
+  const int64_t planes = to[0] * to[1], columns = from[2], pixels = count(image);
+  const Dims image_strides = strides_of(image);
+  return [=](const Args& args) {
+    with_type(out.type, [&](auto zero) {
+      using T = decltype(zero);
+      std::memset(args.out(), 0, out.bytes());
+      parallel_for(planes, 1, [&](int64_t plane, int64_t end) {
+        for (; plane < end; ++plane) {
+          T* y = args.out<T>() + plane * pixels;
+          for (int64_t k = 0; k < patch; ++k) {
+            const T* x = args.in<T>(0) + (plane * patch + k) * columns;
+            for (int64_t c = 0; c < columns; ++c) {
+              int64_t rest_k = k, rest_c = c, at = 0;
+              bool inside = true;
+              for (size_t d = axes; d-- > 0;) {
+                const int64_t i = rest_c % steps[d] * strides[d] - pads[d] + rest_k % block[d] * dilations[d];
+                rest_c /= steps[d];
+                rest_k /= block[d];
+                inside = inside && i >= 0 && i < image[d];
+                at += i * image_strides[d];
+              }
+              using A = arithmetic_t<T>;
+              if (inside) y[at] = static_cast<T>(static_cast<A>(A(y[at]) + A(x[c])));
+            }
+          }
+        }
+      });
+    });
+  };
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  registry->add({.type = "GridSample",
+                 .supports =
+                     [](const Node& node) {
+                       return width_of(node) == 0 ? "mode '" + node.s("mode", "") + "'" : std::string();
+                     },
+                 .prepare = grid_sample,
+                 .types = kFloats});
+  registry->add({.type = "AffineGrid", .prepare = affine_grid, .types = kFloats | Types{DType::kInt64}});
+  const Types with_indices{DType::kFloat, DType::kInt64, DType::kInt32};
+  registry->add({.type = "RoiAlign", .prepare = roi_align, .types = with_indices, .any_layout = true});
+  registry->add({.type = "MaxRoiPool", .prepare = max_roi_pool, .types = {DType::kFloat}});
+  registry->add({.type = "MaxUnpool", .prepare = max_unpool});
+  registry->add({.type = "Col2Im", .prepare = col2im, .types = kNumbers});
+});
+
+}  // namespace ephost::cpu

@@ -1,0 +1,336 @@
+// Operators that choose elements by what they are.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "cpu/engines/strided.h"
+#include "cpu/operator.h"
+#include "cpu/simd/simd.h"
+#include "toolkit/dispatch.h"
+
+namespace ephost::cpu {
+namespace {
+
+// Orders numbers with NaN as the greatest of them: sorting needs an order of all.
+template <typename T>
+bool before(T a, T b) {
+  using A = arithmetic_t<T>;
+  const A x = static_cast<A>(a), y = static_cast<A>(b);
+  return (x < y) | ((y != y) & (x == x));
+}
+
+// ---- NonZero, Compress
+
+void non_zero(Run& run) {
+  const Desc in = run.in(0);
+  const size_t rank = std::max<size_t>(in.rank(), 1);
+  with_type(in.type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = run.as<T>(0);
+    const int64_t n = in.count();
+    const auto set = [&](int64_t i) { return static_cast<arithmetic_t<T>>(x[i]) != arithmetic_t<T>{}; };
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; ++i) found += set(i);
+    int64_t* y = static_cast<int64_t*>(run.out(0, DType::kInt64, {static_cast<int64_t>(rank), found}));
+    const Dims strides = strides_of(in.dims);
+    int64_t column = 0;
+    for (int64_t i = 0; i < n && column < found; ++i) {
+      if (!set(i)) continue;
+      int64_t rest = i;
+      y[column] = 0;
+      for (size_t d = 0; d < in.rank(); ++d) {
+        y[static_cast<int64_t>(d) * found + column] = rest / strides[d];
+        rest %= strides[d];
+      }
+      ++column;
+    }
+  });
+}
+
+void compress(Run& run) {
+  const Desc in = run.in(0);
+  const bool flat = !run.node.has("axis");
+  int64_t axis = run.node.i("axis", 0);
+  axis += axis < 0 ? static_cast<int64_t>(in.rank()) : 0;
+  if (!flat && (axis < 0 || axis >= static_cast<int64_t>(in.rank()))) {
+    run.invalid("the axis is not one of the input");
+  }
+  const size_t at = static_cast<size_t>(axis);
+  const int64_t outer = flat ? 1 : count(in.dims, 0, at), n = flat ? in.count() : in.dims[at];
+  const int64_t inner = flat ? 1 : count(in.dims, at + 1, in.rank());
+  const size_t bytes = static_cast<size_t>(inner) * size_of(in.type);
+  const bool* condition = run.as<bool>(1);
+  const int64_t conditions = std::min(n, run.in(1).count());
+  std::vector<int64_t> chosen(static_cast<size_t>(conditions));
+  size_t found = 0;
+  for (int64_t i = 0; i < conditions; ++i) {  // Without a branch, which nobody could foretell.
+    chosen[found] = i;
+    found += condition[i];
+  }
+  chosen.resize(found);
+  Dims to = flat ? Dims{0} : in.dims;
+  to[flat ? 0 : at] = static_cast<int64_t>(chosen.size());
+  char* y = static_cast<char*>(run.out(0, in.type, to));
+  const char* x = run.as<char>(0);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i : chosen) {
+      if (bytes > 0) std::memcpy(y, x + static_cast<size_t>(o * n + i) * bytes, bytes);
+      y += bytes;
+    }
+  }
+}
+
+// ---- TopK
+
+// Elements that are looked at together: most of them are not better than the k best so far.
+constexpr int64_t kTogether = 32;
+
+// Whether that is so for these; false where it would take as long to know as to look at each.
+template <bool largest, typename T>
+bool none_better(const T* x, int64_t n, T least) {
+  if constexpr (std::is_same_v<T, float>) {
+    const float best = simd().reduce[largest ? kGreatest : kLeast](x, n, *x);
+    return largest ? best <= least : best >= least;
+  }
+  return false;
+}
+
+// Gathers elements, of which the k best are kept whenever there are `room` of them.
+template <typename T, bool largest>
+void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inner, int64_t room,
+             bool sorted) {
+  struct Item {
+    T value;
+    int32_t index;
+  };
+  const auto better = [](T a, T b) { return largest ? before(b, a) : before(a, b); };
+  // Of equal elements the first comes first.
+  const auto first = [&](const Item& a, const Item& b) {
+    return better(a.value, b.value) || (!better(b.value, a.value) && a.index < b.index);
+  };
+  const T* x = args.in<T>(0);
+  T* values = args.out<T>(0);
+  int64_t* indices = args.out<int64_t>(1);
+  parallel_for(k == 0 ? 0 : outer * inner, 1 + kGrain / (8 * n + 1), [&](int64_t lane, int64_t end) {
+    Item* items = args.scratch<Item>() + thread_rank() * (room + kTogether);
+    for (; lane < end; ++lane) {
+      const int64_t o = lane / inner, i = lane % inner;
+      const T* row = x + o * n * inner + i;
+      int64_t held = 0;
+      bool full = false;  // There are k already, and `least` is the last of them.
+      T least{};
+      for (int64_t next = 0; next < n;) {
+        const int64_t stop = std::min(n, next + kTogether);
+        if (held >= room) {
+          std::nth_element(items, items + k - 1, items + held, first);
+          held = k;
+          least = items[k - 1].value;
+          full = true;
+        }
+        if (full && inner == 1 && none_better<largest>(row + next, stop - next, least)) {
+          next = stop;
+          continue;
+        }
+        for (; next < stop; ++next) {
+          const T value = row[next * inner];
+          items[held] = {value, static_cast<int32_t>(next)};
+          held += !full || better(value, least);
+        }
+      }
+      if (k < held) std::nth_element(items, items + k - 1, items + held, first);
+      if (sorted) std::sort(items, items + k, first);
+      for (int64_t j = 0; j < k; ++j) {
+        const int64_t at = (o * k + j) * inner + i;
+        if (values != nullptr) values[at] = items[j].value;
+        if (indices != nullptr) indices[at] = items[j].index;
+      }
+    }
+  });
+}
+
+Kernel top_k(Prepare& p) {
+  const Dims& from = p.dims(0);
+  const size_t axis = p.axis(p.node.i("axis", -1), from.size());
+  const int64_t k = p.node.version < 10 ? p.node.i("k", 0) : p.integer(1), n = from[axis];
+  if (k < 0 || k > n) {
+    p.invalid("k is " + std::to_string(k) + " for an axis of " + std::to_string(n));
+  }
+  const bool largest = p.node.i("largest", 1) != 0, sorted = p.node.i("sorted", 1) != 0;
+  Dims to = from;
+  to[axis] = k;
+  const DType type = p.type(0);
+  if (p.wants(0)) p.out(0, type, to);
+  if (p.wants(1)) p.out(1, DType::kInt64, to);
+  const int64_t outer = count(from, 0, axis), inner = count(from, axis + 1, from.size());
+  p.expect(n <= INT32_MAX, "the axis has too many elements");
+  const int64_t room = std::min(n, 2 * k + kTogether);
+  p.scratch(static_cast<size_t>(p.threads() * (room + kTogether)) * 2 * sizeof(int64_t));
+  return [=](const Args& args) {
+    with_type(type, [&](auto zero) {
+      largest ? best_of<decltype(zero), true>(args, n, k, outer, inner, room, sorted)
+              : best_of<decltype(zero), false>(args, n, k, outer, inner, room, sorted);
+    });
+  };
+}
+
+// ---- Unique
+
+void unique(Run& run) {
+  const Desc in = run.in(0);
+  const bool flat = !run.node.has("axis");
+  int64_t axis = flat ? 0 : run.node.i("axis", 0);
+  axis += axis < 0 ? static_cast<int64_t>(in.rank()) : 0;
+  if (!flat && (axis < 0 || axis >= static_cast<int64_t>(in.rank()))) {
+    run.invalid("the axis is not one of the input");
+  }
+  const size_t at = static_cast<size_t>(axis);
+  // Items are rows of a matrix: of one element each, or slices along the axis.
+  Dims dims = flat ? Dims{in.count()} : in.dims, strides = strides_of(dims);
+  const Dims whole = dims;
+  for (Dims* list : {&dims, &strides}) {
+    std::rotate(list->begin(), list->begin() + static_cast<ptrdiff_t>(at),
+                list->begin() + static_cast<ptrdiff_t>(at) + 1);
+  }
+  const int64_t n = dims[0], width = count(dims, 1, dims.size());
+  const TensorPtr rows = make_tensor(in.type, dims);
+  const size_t size = size_of(in.type);
+  StridedCopy(size, dims, strides, strides_of(dims))(run.data(0), mutable_data(rows));
+
+  std::vector<int64_t> order(static_cast<size_t>(n)), group(order.size());
+  std::vector<int64_t> first, counts;  // Of each group of equal items.
+  std::iota(order.begin(), order.end(), 0);
+  with_type(in.type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = rows->as<T>();
+    const auto less = [&](int64_t a, int64_t b) {
+      return std::lexicographical_compare(x + a * width, x + (a + 1) * width, x + b * width,
+                                          x + (b + 1) * width, before<T>);
+    };
+    std::stable_sort(order.begin(), order.end(), less);
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i == 0 || less(order[i - 1], order[i])) {
+        first.push_back(order[i]);
+        counts.push_back(0);
+      }
+      ++counts.back();
+      group[static_cast<size_t>(order[i])] = static_cast<int64_t>(first.size()) - 1;
+    }
+  });
+  if (run.node.i("sorted", 1) == 0) {  // In the order of their first items.
+    std::vector<int64_t> place(first.size()), rank(first.size());
+    std::iota(place.begin(), place.end(), 0);
+    std::sort(place.begin(), place.end(), [&](int64_t a, int64_t b) {
+      return first[static_cast<size_t>(a)] < first[static_cast<size_t>(b)];
+    });
+    std::vector<int64_t> new_first, new_counts;
+    for (size_t i = 0; i < place.size(); ++i) {
+      rank[static_cast<size_t>(place[i])] = static_cast<int64_t>(i);
+      new_first.push_back(first[static_cast<size_t>(place[i])]);
+      new_counts.push_back(counts[static_cast<size_t>(place[i])]);
+    }
+    for (int64_t& g : group) g = rank[static_cast<size_t>(g)];
+    first = new_first;
+    counts = new_counts;
+  }
+  if (run.wants(0)) {
+    Dims to = whole;
+    to[at] = static_cast<int64_t>(first.size());
+    char* y = static_cast<char*>(run.out(0, in.type, to));
+    const Dims out_strides = strides_of(to);
+    Dims item = whole;
+    item[at] = 1;
+    for (size_t g = 0; g < first.size(); ++g) {
+      StridedCopy(size, item, strides_of(whole), out_strides, first[g] * strides_of(whole)[at],
+                  static_cast<int64_t>(g) * out_strides[at])(run.data(0), y);
+    }
+  }
+  int o = 1;
+  for (const std::vector<int64_t>* list : {&first, &group, &counts}) {
+    if (run.wants(o)) {
+      int64_t* y = static_cast<int64_t*>(run.out(o, DType::kInt64, {static_cast<int64_t>(list->size())}));
+      std::copy(list->begin(), list->end(), y);
+    }
+    ++o;
+  }
+}
+
+// ---- NonMaxSuppression
+
+struct Box {
+  float top, left, bottom, right;
+  float area() const { return (bottom - top) * (right - left); }
+};
+
+Box box_of(const float* raw, bool center) {
+  if (center) {  // x, y, width, height
+    return {raw[1] - raw[3] / 2, raw[0] - raw[2] / 2, raw[1] + raw[3] / 2, raw[0] + raw[2] / 2};
+  }
+  return {std::min(raw[0], raw[2]), std::min(raw[1], raw[3]), std::max(raw[0], raw[2]),
+          std::max(raw[1], raw[3])};
+}
+
+bool overlap(const Box& a, const Box& b, float threshold) {
+  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  if (height <= 0 || width <= 0) {
+    return false;
+  }
+  const float common = height * width;
+  return common > threshold * (a.area() + b.area() - common);
+}
+
+void non_max_suppression(Run& run) {
+  const Desc &boxes = run.in(0), &scores = run.in(1);
+  if (boxes.rank() != 3 || scores.rank() != 3 || boxes.dims[2] != 4 || boxes.dims[0] != scores.dims[0] ||
+      boxes.dims[1] != scores.dims[2]) {
+    run.invalid("boxes and scores of shapes " + to_string(boxes.dims) + " and " + to_string(scores.dims));
+  }
+  const int64_t batch = boxes.dims[0], n = boxes.dims[1], classes = scores.dims[1];
+  const auto option = [&](int i) { return run.has(i) && run.in(i).count() > 0; };
+  const int64_t most = option(2) ? run.as<int64_t>(2)[0] : 0;
+  const float threshold = option(3) ? run.as<float>(3)[0] : 0;
+  const bool has_least = option(4);
+  const float least = has_least ? run.as<float>(4)[0] : 0;
+  const bool center = run.node.i("center_point_box", 0) != 0;
+  std::vector<int64_t> chosen;
+  std::vector<Box> all(static_cast<size_t>(n)), kept;
+  std::vector<int64_t> order;
+  for (int64_t b = 0; b < batch && most > 0; ++b) {
+    for (int64_t i = 0; i < n; ++i) {
+      all[static_cast<size_t>(i)] = box_of(run.as<float>(0) + (b * n + i) * 4, center);
+    }
+    for (int64_t c = 0; c < classes; ++c) {
+      const float* score = run.as<float>(1) + (b * classes + c) * n;
+      order.clear();
+      for (int64_t i = 0; i < n; ++i) {
+        if (has_least ? score[i] > least : score[i] == score[i]) order.push_back(i);
+      }
+      std::sort(order.begin(), order.end(),
+                [&](int64_t a, int64_t d) { return score[a] > score[d] || (score[a] == score[d] && a < d); });
+      kept.clear();
+      for (int64_t i : order) {
+        const Box& box = all[static_cast<size_t>(i)];
+        if (std::none_of(kept.begin(), kept.end(),
+                         [&](const Box& k) { return overlap(box, k, threshold); })) {
+          kept.push_back(box);
+          chosen.insert(chosen.end(), {b, c, i});
+          if (static_cast<int64_t>(kept.size()) == most) break;
+        }
+      }
+    }
+  }
+  int64_t* y = static_cast<int64_t*>(run.out(0, DType::kInt64, {static_cast<int64_t>(chosen.size()) / 3, 3}));
+  std::copy(chosen.begin(), chosen.end(), y);
+}
+
+}  // namespace
+
+const Registration registration([](Registry* registry) {
+  registry->add({.type = "NonZero", .run = non_zero});
+  registry->add({.type = "Compress", .run = compress});
+  registry->add({.type = "TopK", .prepare = top_k, .types = kNumbers});
+  registry->add({.type = "Unique", .run = unique});
+  registry->add({.type = "NonMaxSuppression", .run = non_max_suppression});
+});
+
+}  // namespace ephost::cpu

@@ -1,0 +1,412 @@
+#include "cpu/passes/contrib.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cpu/operator.h"
+#include "toolkit/activations.h"
+
+namespace ephost::cpu {
+namespace {
+
+constexpr const char* kMs = "com.microsoft";
+
+// The numbers of channels of queries, keys and values; empty if they are not known.
+std::vector<int64_t> hidden_sizes(const Node& node) {
+  const std::vector<int64_t> given = node.ints("qkv_hidden_sizes");
+  if (!given.empty()) return given;
+  const Value* weights = node.in(1);
+  if (weights == nullptr || !weights->has_shape || weights->dims.size() != 2 || weights->dims[1] <= 0 ||
+      weights->dims[1] % 3 != 0) {
+    return {};
+  }
+  return std::vector<int64_t>(3, weights->dims[1] / 3);
+}
+
+// The name and the parameters of the activation behind a convolution or a product.
+struct Behind {
+  std::string type;
+  std::vector<float> parameters;
+};
+
+Behind activation_behind(const Node& node) {
+  Behind found;
+  found.type = node.s("activation", "");
+  if (node.type == "FusedConv") {
+    found.parameters = node.floats("activation_params");
+  } else {
+    for (const char* name : {"activation_alpha", "activation_beta"}) {
+      if (node.has(name)) found.parameters.push_back(node.f(name, 0));
+    }
+  }
+  return found;
+}
+
+// The attributes of an activation's node, in the order of its parameters.
+std::vector<const char*> parameters_of(const std::string& type) {
+  std::vector<const char*> names;
+  if (const ActivationRow* row = activation_named(type)) {
+    for (const char* name : {row->a, row->b}) {
+      if (*name != '\0') names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string why_not(const Behind& activation) {
+  if (activation.type == "Clip") return activation.parameters.size() == 2 ? "" : "Clip without its limits";
+  const ActivationRow* row = activation_named(activation.type);
+  if (activation.type.empty() || (row != nullptr && activation.type == row->type)) return "";
+  return "the activation '" + activation.type + "'";
+}
+
+// The operator of ONNX that does most of the node: why it cannot be done.
+std::string why_not_as(const Node& node, const char* type, int version, size_t inputs) {
+  Node plain = node;
+  plain.domain = "";
+  plain.type = type;
+  plain.version = version;
+  plain.inputs.resize(std::min(inputs, node.inputs.size()));
+  std::string why;
+  return Registry::get().find(plain, &why) == nullptr ? why : "";
+}
+
+std::string supports_packed_attention(const Node& node) {
+  const bool quantized = node.type == "QAttention";
+  const int64_t heads = node.i("num_heads", 0);
+  const std::vector<int64_t> sizes = hidden_sizes(node);
+  const Value *past = node.in(quantized ? 8 : 4), *mask = node.in(quantized ? 5 : 3);
+  if (heads <= 0) return "the number of heads is not given";
+  if (sizes.size() != 3) return "the numbers of channels are not known";
+  for (int64_t size : sizes) {
+    if (size <= 0 || size % heads != 0) return "channels that the heads cannot share";
+  }
+  if (sizes[0] != sizes[1]) return "queries and keys of different sizes";
+  if (past != nullptr && sizes[1] != sizes[2]) return "earlier keys and values of different sizes";
+  if (node.i("do_rotary", 0) != 0) return "a rotation";
+  if (node.i("past_present_share_buffer", 0) != 0) return "a cache that is written to where it lies";
+  if (mask != nullptr && mask->type != DType::kUndefined && mask->type != DType::kInt32) {
+    return "a mask that is not int32";
+  }
+  if (mask != nullptr && (!mask->has_shape || mask->dims.empty() || mask->dims.size() > 3)) {
+    return "a mask whose rank is not 1, 2 or 3";
+  }
+  if (!quantized) return "";
+  if (node.in(2) == nullptr || node.in(3) == nullptr || node.in(4) == nullptr) return "scales are left out";
+  if (!node.in(3)->is_scalar()) return "scales for parts of the input";
+  if (node.in(6) != nullptr && !node.in(6)->is_scalar()) return "zero points for parts of the input";
+  return "";
+}
+
+// FusedMatMul where the first dimension of a matrix comes before those of the stack.
+bool moves_batch(const Node& node) { return node.i("transBatchA", 0) != 0 || node.i("transBatchB", 0) != 0; }
+
+std::string supports_moved_batch(const Node& node) {
+  if (!moves_batch(node)) return "its batch comes first";
+  for (size_t i : {0, 1}) {
+    if (node.in(i) == nullptr || !node.in(i)->has_shape || node.in(i)->dims.size() < 2) {
+      return "ranks of its inputs that are not known";
+    }
+  }
+  return "";
+}
+
+std::string supports_quantized_lstm(const Node& node) {
+  for (size_t i : {1, 2, 8, 9, 10, 11}) {
+    if (node.in(i) == nullptr || node.in(i)->constant == nullptr) return "weights that are no constants";
+  }
+  for (size_t i : {1, 2}) {
+    const Tensor &weights = *node.in(i)->constant, &scales = *node.in(i + (i == 1 ? 7 : 8))->constant;
+    const Tensor& zeros = *node.in(i + (i == 1 ? 8 : 9))->constant;
+    if (weights.dims.size() != 3 || zeros.type != weights.type || scales.type != DType::kFloat ||
+        (weights.type != DType::kInt8 && weights.type != DType::kUint8)) {
+      return "weights that are no bytes with a scale";
+    }
+    for (const Tensor* each : {&scales, &zeros}) {
+      const int64_t n = count(each->dims);
+      if (n != weights.dims[0] && n != weights.dims[0] * weights.dims[2]) return "scales of blocks";
+    }
+  }
+  return "";
+}
+
+// Writes one node out.
+class Expansion {
+ public:
+  Expansion(Graph* graph, Node* node) : graph_(graph), node_(node) {}
+
+  void run() {
+    if (node_->type == "FusedConv") {
+      fused_conv();
+    } else if (node_->type == "FusedGemm") {
+      fused_gemm();
+    } else if (node_->type == "EmbedLayerNormalization") {
+      embed();
+    } else if (node_->type == "DynamicQuantizeLSTM") {
+      quantized_lstm();
+    } else if (node_->type == "FusedMatMul") {
+      moved_batch();
+    } else {
+      packed_attention();
+    }
+    for (Value* value : results_) {
+      if (value == nullptr) fail("a result of '" + node_->name + "' was not written out");
+    }
+    for (size_t i = 0; i < results_.size(); ++i) {
+      Value* old = node_->outputs[done_[i]];
+      Node* producer = results_[i]->producer;
+      const auto at = std::find(producer->outputs.begin(), producer->outputs.end(), results_[i]);
+      graph_->steal_output(producer, static_cast<size_t>(at - producer->outputs.begin()), old);
+    }
+    graph_->remove(node_);
+  }
+
+ private:
+  Node* add(const char* domain, const char* type, int version, std::vector<Value*> in,
+            std::vector<Value*> out) {
+    while (!in.empty() && in.back() == nullptr) in.pop_back();
+    Node* made = graph_->add_node(domain, type, std::move(in), std::move(out), node_->name);
+    made->version = version;
+    return made;
+  }
+  Value* value(DType type) {
+    Value* made = graph_->add_value("");
+    made->type = type;
+    return made;
+  }
+  // A node with one output.
+  Value* one(const char* type, int version, std::vector<Value*> in, Value* out,
+             std::unordered_map<std::string, Attribute> attributes = {}) {
+    add("", type, version, std::move(in), {out})->attributes = std::move(attributes);
+    return out;
+  }
+  Value* ints(const std::vector<int64_t>& values) {
+    return graph_->add_constant(
+        make_tensor<int64_t>(DType::kInt64, {static_cast<int64_t>(values.size())}, values));
+  }
+  Value* like(size_t output) { return graph_->add_like(node_->outputs[output]); }
+  // What is in an output's place, if that is wanted.
+  void result(size_t output, Value* value) {
+    if (node_->out(output) == nullptr) return;
+    results_.push_back(value);
+    done_.push_back(output);
+  }
+
+  Value* activated(Value* x) {
+    const Behind activation = activation_behind(*node_);
+    if (activation.type.empty()) return x;
+    if (activation.type == "Clip") {
+      std::vector<Value*> in{x};
+      for (float limit : activation.parameters) {
+        in.push_back(graph_->add_constant(make_tensor<float>(DType::kFloat, {}, {limit})));
+      }
+      return one("Clip", 13, in, like(0));
+    }
+    std::unordered_map<std::string, Attribute> attributes;
+    const std::vector<const char*> names = parameters_of(activation.type);
+    for (size_t i = 0; i < std::min(names.size(), activation.parameters.size()); ++i) {
+      attributes[names[i]] = activation.parameters[i];
+    }
+    // Of all versions that these have had the first to take what is here.
+    const int version = activation.type == "Relu"                                        ? 14
+                        : activation.type == "LeakyRelu"                                 ? 16
+                        : activation.type == "ThresholdedRelu"                           ? 10
+                        : activation.type == "HardSigmoid" || activation.type == "Elu"   ? 6
+                        : activation.type == "Softplus" || activation.type == "Softsign" ? 1
+                                                                                         : 13;
+    return one(activation.type.c_str(), version, {x}, like(0), std::move(attributes));
+  }
+
+  void fused_conv() {
+    std::unordered_map<std::string, Attribute> attributes = node_->attributes;
+    attributes.erase("activation");
+    attributes.erase("activation_params");
+    Value* y = one("Conv", 11, {node_->in(0), node_->in(1), node_->in(2)}, like(0), std::move(attributes));
+    if (node_->in(3) != nullptr) y = one("Add", 14, {y, node_->in(3)}, like(0));
+    result(0, activated(y));
+  }
+
+  void fused_gemm() {
+    std::unordered_map<std::string, Attribute> attributes;
+    for (const char* name : {"alpha", "beta", "transA", "transB"}) {
+      if (node_->has(name)) attributes[name] = node_->attributes.at(name);
+    }
+    result(0, activated(one("Gemm", 13, {node_->in(0), node_->in(1), node_->in(2)}, like(0),
+                            std::move(attributes))));
+  }
+
+  void moved_batch() {
+    std::vector<Value*> in{node_->in(0), node_->in(1)};
+    for (size_t i : {0, 1}) {
+      if (node_->i(i == 0 ? "transBatchA" : "transBatchB", 0) == 0) continue;
+      std::vector<int64_t> perm(in[i]->dims.size());
+      std::iota(perm.begin(), perm.end() - 2, 1);
+      perm[perm.size() - 2] = 0;
+      perm.back() = static_cast<int64_t>(perm.size()) - 1;
+      in[i] = one("Transpose", 13, {in[i]}, value(in[i]->type), {{"perm", perm}});
+    }
+    Value* y = like(0);
+    Node* product = add(kMs, "FusedMatMul", 1, in, {y});
+    for (const char* name : {"transA", "transB", "alpha"}) {
+      if (node_->has(name)) product->attributes[name] = node_->attributes.at(name);
+    }
+    result(0, y);
+  }
+
+  // ids, segments, tables of words, positions and segments, scale, bias, mask, positions -> y, lengths, sum.
+  void embed() {
+    Value *ids = node_->in(0), *positions = node_->in(8);
+    Value* sum = one("Gather", 13, {node_->in(2), ids}, like(0));
+    Value* places = positions != nullptr
+                        ? one("Gather", 13, {node_->in(3), positions}, value(node_->out()->type))
+                        : one("Slice", 13, {node_->in(3), ints({0}), shape_of(ids, 1), ints({0})},
+                              value(node_->out()->type));
+    sum = one("Add", 14, {sum, places}, like(0));
+    if (node_->in(1) != nullptr && node_->in(4) != nullptr) {
+      sum = one("Add", 14, {sum, one("Gather", 13, {node_->in(4), node_->in(1)}, like(0))}, like(0));
+    }
+    result(0, one("LayerNormalization", 17, {sum, node_->in(5), node_->in(6)}, like(0),
+                  {{"epsilon", node_->f("epsilon", 1e-12f)}, {"axis", int64_t{-1}}}));
+    if (node_->out(1) != nullptr) {
+      if (Value* mask = node_->in(7)) {
+        Value* one_ = graph_->add_constant(make_tensor<int32_t>(DType::kInt32, {}, {1}));
+        Value* kept = one("Cast", 13, {one("Equal", 13, {mask, one_}, value(DType::kBool))},
+                          value(DType::kInt32), {{"to", static_cast<int64_t>(DType::kInt32)}});
+        result(1, one("ReduceSum", 13, {kept, ints({1})}, like(1), {{"keepdims", int64_t{0}}}));
+      } else {
+        result(1, one("ConstantOfShape", 9, {shape_of(ids, 0)}, like(1),
+                      {{"value", make_tensor<int32_t>(DType::kInt32, {1}, {0})}}));
+      }
+    }
+    // The sum is read by the normalisation as well.
+    if (node_->out(2) != nullptr) result(2, one("Identity", 13, {sum}, like(2)));
+  }
+
+  Value* shape_of(Value* of, int64_t axis) {
+    return one("Shape", 15, {of}, value(DType::kInt64), {{"start", axis}, {"end", axis + 1}});
+  }
+
+  // input, weights, bias, mask, past, bias of the scores; or with scales and zeros in between.
+  void packed_attention() {
+    const bool quantized = node_->type == "QAttention";
+    const DType type = node_->out()->type;
+    Value *mask = node_->in(quantized ? 5 : 3), *past = node_->in(quantized ? 8 : 4);
+    Value *added = quantized ? nullptr : node_->in(5), *together = value(type);
+    if (quantized) {
+      add(kMs, "MatMulIntegerToFloat", 1,
+          {node_->in(0), node_->in(1), node_->in(3), node_->in(4), node_->in(6), node_->in(7), node_->in(2)},
+          {together});
+    } else {
+      add("ephost", "MatMul", 1, {node_->in(0), node_->in(1), node_->in(2)}, {together});
+    }
+    Value *keys = nullptr, *values = nullptr;
+    if (past != nullptr) {
+      Value* parts[2] = {value(type), value(type)};
+      add("", "Split", 13, {past}, {parts[0], parts[1]})->attributes["axis"] = int64_t{0};
+      keys = one("Squeeze", 13, {parts[0], ints({0})}, value(type));
+      values = one("Squeeze", 13, {parts[1], ints({0})}, value(type));
+    }
+    std::vector<Value*> out{like(0)};
+    if (node_->out(1) != nullptr) {
+      out.push_back(value(type));
+      out.push_back(value(type));
+    }
+    Node* attention = add("ephost", "MultiHeadAttention", 1,
+                          {together, nullptr, nullptr, nullptr, mask, added, keys, values}, out);
+    attention->attributes["packed"] = hidden_sizes(*node_);
+    for (const char* name : {"num_heads", "scale", "mask_filter_value", "unidirectional"}) {
+      if (node_->has(name)) attention->attributes[name] = node_->attributes.at(name);
+    }
+    result(0, out[0]);
+    if (node_->out(1) != nullptr) {
+      Value* present[2];
+      for (size_t i : {0, 1}) present[i] = one("Unsqueeze", 13, {out[i + 1], ints({0})}, value(type));
+      result(1, one("Concat", 13, {present[0], present[1]}, like(1), {{"axis", int64_t{0}}}));
+    }
+  }
+
+  // The weights of all gates as floats, and transposed to what LSTM has.
+  Value* weights(size_t at, size_t scale) {
+    const Tensor &bytes = *node_->in(at)->constant, &scales = *node_->in(scale)->constant,
+                 &zeros = *node_->in(scale + 1)->constant;
+    const int64_t directions = bytes.dims[0], rows = bytes.dims[1], columns = bytes.dims[2];
+    const TensorPtr out = make_tensor(DType::kFloat, {directions, columns, rows});
+    float* to = static_cast<float*>(mutable_data(out));
+    const auto byte = [](const Tensor& of, int64_t i) {
+      return of.type == DType::kInt8 ? int{static_cast<const int8_t*>(of.data)[i]}
+                                     : int{static_cast<const uint8_t*>(of.data)[i]};
+    };
+    const bool each_scale = count(scales.dims) != directions, each_zero = count(zeros.dims) != directions;
+    for (int64_t d = 0; d < directions; ++d) {
+      for (int64_t c = 0; c < columns; ++c) {
+        const float factor = static_cast<const float*>(scales.data)[each_scale ? d * columns + c : d];
+        const int zero = byte(zeros, each_zero ? d * columns + c : d);
+        for (int64_t r = 0; r < rows; ++r) {
+          *to++ = factor * static_cast<float>(byte(bytes, (d * rows + r) * columns + c) - zero);
+        }
+      }
+    }
+    return graph_->add_constant(out);
+  }
+
+  void quantized_lstm() {
+    std::vector<Value*> out;
+    for (size_t i = 0; i < node_->outputs.size(); ++i) {
+      out.push_back(node_->out(i) == nullptr ? nullptr : like(i));
+    }
+    Node* lstm = add("", "LSTM", 14,
+                     {node_->in(0), weights(1, 8), weights(2, 10), node_->in(3), node_->in(4), node_->in(5),
+                      node_->in(6), node_->in(7)},
+                     out);
+    lstm->attributes = node_->attributes;
+    for (size_t i = 0; i < out.size(); ++i) result(i, out[i]);
+  }
+
+  Graph* graph_;
+  Node* node_;
+  std::vector<Value*> results_;
+  std::vector<size_t> done_;  // Which output each of them is.
+};
+
+}  // namespace
+
+void expand_contrib(Graph* graph) {
+  bool found = false;
+  for (Node* node : std::vector<Node*>(graph->nodes)) {
+    if (node->domain != kMs) continue;
+    const Operator* op = Registry::get().find(*node);
+    if (op == nullptr || op->prepare != nullptr || op->run != nullptr) continue;
+    Expansion(graph, node).run();
+    found = true;
+  }
+  if (found) graph->sort();
+}
+
+const Registration registration([](Registry* registry) {
+  const auto add = [&](const char* type, std::function<std::string(const Node&)> supports, Types types) {
+    registry->add(
+        {.domain = kMs, .type = type, .supports = std::move(supports), .types = types, .foldable = false});
+  };
+  constexpr Types kBytesToo = {DType::kFloat, DType::kInt8, DType::kUint8, DType::kInt32};
+  constexpr Types kHalvesToo = {DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kInt32,
+                                DType::kInt64};
+  add("Attention", supports_packed_attention, kHalvesToo);
+  add("FusedMatMul", supports_moved_batch, {DType::kFloat, DType::kFloat16, DType::kBFloat16});
+  add("QAttention", supports_packed_attention, kBytesToo);
+  add("EmbedLayerNormalization", nullptr, kHalvesToo);
+  add("DynamicQuantizeLSTM", supports_quantized_lstm, kBytesToo);
+  add("FusedConv",
+      [](const Node& node) {
+        const std::string why = why_not(activation_behind(node));
+        return why.empty() ? why_not_as(node, "Conv", 11, 3) : why;
+      },
+      {DType::kFloat});
+  add("FusedGemm",
+      [](const Node& node) {
+        const std::string why = why_not(activation_behind(node));
+        return why.empty() ? why_not_as(node, "Gemm", 13, 3) : why;
+      },
+      {DType::kFloat});
+});
+
+}  // namespace ephost::cpu

@@ -1,0 +1,125 @@
+// A plan: the kernels of one combination of shapes in the order in which they run, and the memory that each
+// works on.
+#ifndef EPHOST_CPU_PROGRAM_PLAN_H_
+#define EPHOST_CPU_PROGRAM_PLAN_H_
+
+#include <mutex>
+
+#include "cpu/operator.h"
+
+namespace ephost::cpu {
+
+// Memory that a step reads or writes, by a number that all plans of one chain share.
+struct Storage {
+  enum Place : uint8_t {
+    kNothing,   // Of an input or output that is left out.
+    kInput,     // `index` of the program.
+    kConstant,  // `tensor`.
+    kArena,     // `offset` in the arena of `plan`.
+    kOutput,    // `index` of the graph.
+    kInside,    // At `offset` of storage `index`, which is not kInside itself.
+    kRun,       // The run's own: what an operator asked for in Run::out.
+  };
+  Place place = kNothing;
+  uint32_t index = 0;
+  size_t offset = 0;
+  size_t bytes = 0;
+  TensorPtr tensor;
+  uint32_t first = 0, last = 0;  // The steps of its plan that use it; for kArena.
+  uint32_t depth = 0;            // Of its plan in the chain.
+};
+
+// What is known of a value at some point of a chain of plans.
+struct Known {
+  Desc desc;
+  TensorPtr content;  // Null if only the run knows it.
+  // The storage that holds it, in each layout that somebody asked for. The first one is its own.
+  std::vector<std::pair<Layout, uint32_t>> storages;
+};
+
+struct Step {
+  Kernel kernel;
+  uint32_t in = 0, out = 0, scratch = 0;  // Positions in Plan::args.
+  const Node* node = nullptr;
+  const char* method = nullptr;  // See Prepare::method.
+};
+
+// The memory of one run of one plan.
+struct Frame {
+  std::shared_ptr<void> arena;
+  std::vector<void*> args;
+  std::vector<void*> table;  // Used of the first plan's frame only: see Program::run.
+};
+
+class Plan {
+ public:
+  std::vector<Step> steps;
+  std::vector<uint32_t> args;     // Storages, in the order that steps use them.
+  std::vector<uint32_t> patches;  // Positions in `args` that are not the frame's own.
+  std::vector<Storage> storages;  // Those of the plans before this one, and its own.
+  size_t first_storage = 0;       // Of its own.
+  size_t arena = 0;
+  uint32_t depth = 0;
+  // Outputs of the graph to ask for before the first step: their number, description and storage.
+  struct Output {
+    uint32_t index;
+    Desc desc;
+    uint32_t storage;
+  };
+  std::vector<Output> outputs;
+  // Its own storages whose addresses come from the run, with the number of the input or result; and those
+  // that later plans may need the addresses of.
+  std::vector<std::pair<uint32_t, uint32_t>> from_inputs, from_results;
+  std::vector<uint32_t> kept;
+  // The barrier at its end: the node where the rest begins, and the value whose content is needed; the node
+  // is to be run itself if there is none.
+  size_t next_node = 0;
+  bool ends = true;
+  const Value* needed = nullptr;
+  std::vector<Known> known;  // Unless it ends.
+  std::vector<std::pair<std::string, std::shared_ptr<Plan>>> children;
+
+  // The memory for one run: one that another run has given back, or a new one.
+  std::unique_ptr<Frame> take();
+  void give(std::unique_ptr<Frame> frame) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    frames_.push_back(std::move(frame));
+  }
+
+  // Null where it needs the run: `table` has those.
+  void* resolve(uint32_t storage, char* memory, void* const* table) const {
+    const Storage& at = storages[storage];
+    switch (at.place) {
+      case Storage::kNothing:
+        return nullptr;
+      case Storage::kConstant:
+        return const_cast<void*>(at.tensor->data);
+      case Storage::kArena:
+        return at.depth == depth ? memory + at.offset : table == nullptr ? nullptr : table[storage];
+      case Storage::kInside: {
+        char* base = static_cast<char*>(resolve(at.index, memory, table));
+        return base == nullptr ? nullptr : base + at.offset;
+      }
+      default:
+        return table == nullptr ? nullptr : table[storage];
+    }
+  }
+  // Whether its address is the same in every run with this frame.
+  bool fixed(uint32_t storage) const {
+    const Storage& at = storages[root(storage)];
+    return at.place == Storage::kNothing || at.place == Storage::kConstant ||
+           (at.place == Storage::kArena && at.depth == depth);
+  }
+  // The storage that this one is a part of: itself, if it is none.
+  uint32_t root(uint32_t storage) const {
+    return storages[storage].place == Storage::kInside ? storages[storage].index : storage;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+};
+
+}  // namespace ephost::cpu
+
+#endif

@@ -1,0 +1,403 @@
+#include "cpu/program/planner.h"
+
+#include <cstring>
+#include <limits>
+
+#include "cpu/program/constants.h"
+#include "cpu/program/prepare_node.h"
+#include "cpu/program/reorder.h"
+#include "cpu/program/run_node.h"
+
+namespace ephost::cpu {
+namespace {
+
+constexpr uint32_t kForever = std::numeric_limits<uint32_t>::max();
+// A value computed from shapes is evaluated while planning if it is no larger than this.
+constexpr size_t kMaxPlannedBytes = 1 << 16;
+
+}  // namespace
+
+uint32_t Planner::storage_of(const Value* value, Layout layout) {
+  Known& known = known_[value->index];
+  for (const auto& [have, storage] : known.storages) {
+    if (have == layout) {
+      return storage;
+    }
+  }
+  if (known.storages.empty()) {
+    if (known.content == nullptr) {
+      invalid("'" + value->name + "' is read before it is computed");
+    }
+    Storage storage;
+    storage.place = Storage::kConstant;
+    storage.tensor = known.content;
+    storage.bytes = known.content->bytes();
+    known.storages.emplace_back(Layout::kPlain, add(storage));
+    if (layout == Layout::kPlain) {
+      return known.storages[0].second;
+    }
+  }
+  Desc from = known.desc;
+  from.layout = known.storages[0].first;
+  Desc to = known.desc;
+  to.layout = layout;
+  if (known.desc.dims.size() < 2) {
+    fail("'" + value->name + "' with " + std::to_string(known.desc.dims.size()) +
+         " dimensions has one layout only");
+  }
+  Kernel kernel;
+  if (from.layout != Layout::kPlain && layout != Layout::kPlain && block_of(from.layout) != 1 &&
+      block_of(layout) != 1) {
+    storage_of(value, Layout::kPlain);  // By way of the plain form, which others may want too.
+    from.layout = Layout::kPlain;
+  }
+  kernel = make_reorder(from, layout);
+  uint32_t source = 0;
+  for (const auto& [have, storage] : known_[value->index].storages) {
+    if (have == from.layout) {
+      source = storage;
+    }
+  }
+  Storage storage;
+  storage.place = Storage::kArena;
+  storage.bytes = to.bytes();
+  const uint32_t made = add(storage);
+  tenants_[made].push_back(value);
+  known_[value->index].storages.emplace_back(layout, made);
+  add_step(std::move(kernel), {source}, {made}, 0, nullptr);
+  return made;
+}
+
+bool Planner::dies(const Node& node, const Value* value) {
+  const Known& known = known_[value->index];
+  if (known.storages.empty() || known.content != nullptr) {
+    return false;
+  }
+  const uint32_t base = root(known.storages[0].second);
+  if (plan_->storages[base].place != Storage::kArena || plan_->storages[base].depth != plan_->depth) {
+    return false;
+  }
+  std::vector<const Value*>& tenants = tenants_[base];
+  std::erase_if(tenants, [&](const Value* tenant) { return uses_[tenant->index] == 0; });
+  for (const Value* tenant : tenants) {
+    size_t mine = 0;
+    for_inputs(node, [&](const Value* input) { mine += input == tenant; });
+    if (uses_[tenant->index] > mine) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Planner::add_step(Kernel kernel, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out,
+                       size_t scratch, const Node* node) {
+  const uint32_t index = static_cast<uint32_t>(plan_->steps.size());
+  Step step;
+  step.kernel = std::move(kernel);
+  step.node = node;
+  step.in = static_cast<uint32_t>(plan_->args.size());
+  plan_->args.insert(plan_->args.end(), in.begin(), in.end());
+  step.out = static_cast<uint32_t>(plan_->args.size());
+  plan_->args.insert(plan_->args.end(), out.begin(), out.end());
+  step.scratch = static_cast<uint32_t>(plan_->args.size());
+  uint32_t memory = 0;
+  if (scratch > 0) {
+    Storage storage;
+    storage.place = Storage::kArena;
+    storage.bytes = scratch;
+    storage.first = storage.last = index;
+    memory = add(storage);
+  }
+  plan_->args.push_back(memory);
+  for (uint32_t storage : in) {
+    touch(storage, index);
+  }
+  for (uint32_t storage : out) {
+    Storage& at = plan_->storages[root(storage)];
+    if (root(storage) == storage && at.first == 0 && at.last == 0) {
+      at.first = index;
+    }
+    at.last = std::max(at.last, index);
+  }
+  plan_->steps.push_back(std::move(step));
+}
+
+// False where the plan ends: at a barrier in front of node n, or after it if n has to be run itself.
+bool Planner::plan_node(size_t n) {
+  const Node& node = *graph_.nodes[n];
+  const Operator& op = *program_.operators_[n];
+  if (const Signature* signature = program_.signatures_[n]) {
+    std::vector<DType> types;
+    for (const Value* value : node.inputs) {
+      types.push_back(value == nullptr ? DType::kUndefined : known_[value->index].desc.type);
+    }
+    const std::string wrong = why_not_inputs(*signature, node, types);
+    if (!wrong.empty()) {
+      invalid(node.label() + ": " + wrong);
+    }
+  }
+  const auto is_known = [&](const Value* value) {
+    return value == nullptr || known_[value->index].content != nullptr;
+  };
+  const bool all_known = std::all_of(node.inputs.begin(), node.inputs.end(), is_known) &&
+                         std::all_of(node.implicit.begin(), node.implicit.end(), is_known) && op.pure;
+  const auto run_itself = [&] {
+    plan_->ends = false;
+    plan_->next_node = n;
+    for_inputs(node, [&](const Value* value) { storage_of(value, Layout::kPlain); });
+    return false;
+  };
+  if (op.prepare == nullptr) {
+    if (!all_known || !node.subgraphs.empty()) {
+      return run_itself();
+    }
+    std::vector<RunNode::Input> inputs;
+    for (const Value* value : node.inputs) {
+      inputs.push_back(value == nullptr
+                           ? RunNode::Input{}
+                           : RunNode::Input{known_[value->index].desc, known_[value->index].content->data});
+    }
+    RunNode run(&program_, node, std::move(inputs), {});
+    op.run(run);
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      if (node.outputs[o] != nullptr) {
+        Known& known = known_[node.outputs[o]->index];
+        if (run.results[o] == nullptr) {
+          fail(node.label() + " did not give its output " + std::to_string(o));
+        }
+        known.content = run.results[o];
+        known.desc = {known.content->type, known.content->dims, Layout::kPlain};
+        known.storages.clear();
+      }
+    }
+    return true;
+  }
+
+  PrepareNode prepare(this, node, op);
+  Kernel kernel;
+  try {
+    kernel = op.prepare(prepare);
+    let_go_of_packed(node);
+  } catch (const NeedsContent& needs) {
+    if (op.run != nullptr) {
+      return run_itself();
+    }
+    const Value* value = node.inputs[static_cast<size_t>(needs.input)];
+    plan_->ends = false;
+    plan_->next_node = n;
+    plan_->needed = value;
+    const uint32_t storage = storage_of(value, Layout::kPlain);
+    plan_->storages[root(storage)].last = kForever;
+    return false;
+  }
+
+  auto& outs = prepare.outs();
+  bool given = true;
+  size_t total = 0;
+  for (size_t o = 0; o < outs.size(); ++o) {
+    if (node.outputs[o] == nullptr) {
+      continue;
+    }
+    if (!outs[o].declared) {
+      fail(node.label() + " did not say what its output " + std::to_string(o) + " is");
+    }
+    given = given && outs[o].content != nullptr;
+    total += outs[o].desc.bytes();
+  }
+  if (given) {
+    for (size_t o = 0; o < outs.size(); ++o) {
+      if (node.outputs[o] != nullptr) {
+        known_[node.outputs[o]->index] = {outs[o].desc, outs[o].content, {}};
+      }
+    }
+    return true;
+  }
+  // What is computed from shapes alone is computed now, unless it is large.
+  bool plain = true;
+  for (const PrepareNode::Output& output : outs) {
+    plain = plain && output.desc.layout == Layout::kPlain;
+  }
+  if (all_known && plain && total <= kMaxPlannedBytes) {
+    std::vector<void*> in, out;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != nullptr && prepare.descs()[i].layout != Layout::kPlain) {
+        plain = false;
+      }
+      in.push_back(node.inputs[i] == nullptr
+                       ? nullptr
+                       : const_cast<void*>(known_[node.inputs[i]->index].content->data));
+    }
+    if (plain) {
+      std::vector<TensorPtr> results(outs.size());
+      for (size_t o = 0; o < outs.size(); ++o) {
+        if (node.outputs[o] != nullptr && outs[o].alias >= 0) {
+          const TensorPtr& from = known_[node.inputs[static_cast<size_t>(outs[o].alias)]->index].content;
+          results[o] = make_tensor(outs[o].desc.type, outs[o].desc.dims);
+          if (results[o]->bytes() > 0) {
+            std::memcpy(mutable_data(results[o]), from->as<char>() + outs[o].offset, results[o]->bytes());
+          }
+        } else if (node.outputs[o] != nullptr) {
+          results[o] = make_tensor(outs[o].desc.type, outs[o].desc.dims);
+        }
+        out.push_back(results[o] == nullptr ? nullptr : mutable_data(results[o]));
+      }
+      if (kernel != nullptr) {
+        const std::shared_ptr<void> scratch = allocate(prepare.scratch_bytes());
+        kernel(Args(in.data(), out.data(), scratch.get()));
+      }
+      for (size_t o = 0; o < outs.size(); ++o) {
+        if (node.outputs[o] != nullptr) {
+          known_[node.outputs[o]->index] = {outs[o].desc, results[o], {}};
+        }
+      }
+      return true;
+    }
+  }
+
+  std::vector<uint32_t> in, out;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    in.push_back(node.inputs[i] == nullptr ? 0 : storage_of(node.inputs[i], prepare.descs()[i].layout));
+  }
+  for (size_t o = 0; o < outs.size(); ++o) {
+    const Value* value = node.outputs[o];
+    if (value == nullptr) {
+      out.push_back(0);
+      continue;
+    }
+    Known& known = known_[value->index];
+    known.desc = outs[o].desc;
+    known.content = outs[o].content;
+    known.storages.clear();
+    Storage storage;
+    storage.bytes = outs[o].desc.bytes();
+    int inside = outs[o].alias;
+    if (known.content != nullptr) {
+      storage.place = Storage::kConstant;
+      storage.tensor = known.content;
+    }
+    for (size_t k = 0; known.content == nullptr && inside < 0 && k < outs[o].in_place.size(); ++k) {
+      const size_t i = static_cast<size_t>(outs[o].in_place[k]);
+      const Value* input = node.inputs.at(i);
+      // Nor may another input be a part of the same memory.
+      const auto same = [&](uint32_t storage) { return root(storage) == root(in[i]); };
+      if (input != nullptr && std::count_if(in.begin(), in.end(), same) == 1 && dies(node, input) &&
+          prepare.descs()[i].bytes() == storage.bytes &&
+          prepare.descs()[i].layout == known_[input->index].storages[0].first) {
+        inside = static_cast<int>(i);
+      }
+    }
+    if (known.content == nullptr) {
+      if (inside >= 0) {
+        const uint32_t part_of = in.at(static_cast<size_t>(inside));
+        const Storage& whole = plan_->storages[part_of];
+        const size_t offset = outs[o].alias >= 0 ? outs[o].offset : 0;
+        if (outs[o].alias >= 0 && offset + storage.bytes > whole.bytes) {
+          fail(node.label() + " renames more memory than its input has");
+        }
+        storage.place = Storage::kInside;
+        storage.index = root(part_of);
+        storage.offset = offset + (whole.place == Storage::kInside ? whole.offset : 0);
+      } else {
+        storage.place = Storage::kArena;
+      }
+    }
+    const uint32_t made = add(storage);
+    known.storages = {{known.desc.layout, made}};
+    tenants_[root(made)].push_back(value);
+    out.push_back(made);
+  }
+  if (kernel != nullptr) {
+    add_step(std::move(kernel), in, out, prepare.scratch_bytes(), &node);
+    plan_->steps.back().method = prepare.method_name();
+  } else {
+    for (size_t o = 0; o < outs.size(); ++o) {
+      if (node.outputs[o] != nullptr && outs[o].alias < 0 && outs[o].content == nullptr) {
+        fail(node.label() + " has neither a kernel nor an alias for its output " + std::to_string(o));
+      }
+    }
+  }
+  return true;
+}
+
+std::shared_ptr<Plan> Planner::build() {
+  for (const auto& value : graph_.values) {
+    for (const auto& [layout, storage] : known_[value->index].storages) {
+      tenants_[root(storage)].push_back(value.get());
+    }
+  }
+  size_t n = begin_;
+  for (; n < graph_.nodes.size(); ++n) {
+    try {
+      if (!plan_node(n)) {
+        break;
+      }
+    } catch (const Error& error) {
+      // Most messages name the node already: those of kernels that fail in the depths do not.
+      const std::string label = graph_.nodes[n]->label();
+      if (std::string(error.what()).find(label) != std::string::npos) {
+        throw;
+      }
+      throw Error(error.code(), label + ": " + error.what());
+    }
+    for_inputs(*graph_.nodes[n], [&](const Value* value) { --uses_[value->index]; });
+  }
+  finish();
+  lay_out();
+  return plan_;
+}
+
+// Binds the outputs that are there, and keeps alive what the rest of the chain needs.
+void Planner::finish() {
+  std::vector<bool> bound(graph_.outputs.size(), false);
+  for (const Storage& storage : plan_->storages) {
+    if (storage.place == Storage::kOutput) bound[storage.index] = true;
+  }
+  for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+    const Value* value = graph_.outputs[o];
+    Known& known = known_[value->index];
+    const bool here = known.content != nullptr || !known.storages.empty();
+    if (!here || bound[o]) {
+      if (!here && plan_->ends) {
+        fail("the output '" + value->name + "' is not computed");
+      }
+      continue;
+    }
+    const uint32_t plain = storage_of(value, Layout::kPlain), base = root(plain);
+    Desc desc = known_[value->index].desc;
+    desc.layout = Layout::kPlain;
+    Storage& at = plan_->storages[base];
+    if (at.place == Storage::kArena && at.depth == plan_->depth && at.bytes == desc.bytes() &&
+        (base == plain || plan_->storages[plain].offset == 0)) {
+      at.place = Storage::kOutput;
+      at.index = static_cast<uint32_t>(o);
+      plan_->outputs.push_back({at.index, desc, base});
+      continue;
+    }
+    Storage storage;
+    storage.place = Storage::kOutput;
+    storage.index = static_cast<uint32_t>(o);
+    storage.bytes = desc.bytes();
+    const size_t bytes = storage.bytes;
+    const uint32_t to = add(storage);
+    plan_->outputs.push_back({storage.index, desc, to});
+    add_step(
+        [bytes](const Args& args) {
+          if (bytes > 0) {
+            std::memcpy(args.out<void>(), args.in<void>(0), bytes);
+          }
+        },
+        {plain}, {to}, 0, nullptr);
+  }
+  if (!plan_->ends) {
+    for (const auto& value : graph_.values) {
+      if (uses_[value->index] > 0) {
+        for (const auto& [layout, storage] : known_[value->index].storages) {
+          plan_->storages[root(storage)].last = kForever;
+        }
+      }
+    }
+    plan_->known = known_;
+  }
+}
+
+}  // namespace ephost::cpu

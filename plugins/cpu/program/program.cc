@@ -1,0 +1,127 @@
+#include "cpu/program/program.h"
+
+#include "cpu/passes/contrib.h"
+#include "cpu/passes/fuse.h"
+#include "cpu/passes/split.h"
+#include "cpu/program/fold.h"
+#include "cpu/program/planner.h"
+
+namespace ephost::cpu {
+
+Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding folding)
+    : graph_(std::move(graph)), options_(options) {
+  for (Node* node : graph_->nodes) {
+    node->origin = nullptr;
+  }
+  if (folding == kFold) {
+    expand_contrib(graph_.get());
+    split_wide_nodes(graph_.get());
+    fold_constants(graph_.get(), options_.fuse ? Fold::kBeforeFusion : Fold::kAll);
+    if (options_.fuse) {
+      fuse(graph_.get());
+      fold_constants(graph_.get(), Fold::kAll);
+    }
+    graph_->remove_unused();
+    graph_->sort();
+  }
+  for (const Node* node : graph_->nodes) {
+    std::string why;
+    const Operator* op = Registry::get().find(*node, &why);
+    if (op == nullptr) {
+      throw Error(ORT_NOT_IMPLEMENTED, node->label() + ": " + why);
+    }
+    operators_.push_back(op);
+    signatures_.push_back(signature_of(*node));
+  }
+}
+
+Program::~Program() = default;
+
+Program& Program::subgraph(const Graph* graph) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = subgraphs_.find(graph);
+  if (found == subgraphs_.end()) {
+    fail("a subgraph was not loaded");
+  }
+  return *found->second;
+}
+
+void Program::load() {
+  for (const Node* node : graph_->nodes) {
+    for (const auto& [name, subgraph] : node->subgraphs) {
+      auto child = std::make_unique<Program>(subgraph, options_);
+      child->load();
+      subgraphs_.emplace(subgraph.get(), std::move(child));
+    }
+  }
+  own_constants();
+  // Where the model says all input shapes the plan is made now, so that the first run does not wait for it.
+  struct Shapes final : Io {
+    const Desc& input(size_t i) override { return descs[i]; }
+    void* input_data(size_t) override { return nullptr; }
+    void* output(size_t, DType, const Dims&) override { return nullptr; }
+    std::vector<Desc> descs;
+  } shapes;
+  bool known = true;
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    const Value* value = input(i);
+    const bool open =
+        std::any_of(value->dims.begin(), value->dims.end(), [](int64_t dim) { return dim < 0; });
+    known = known && value->type != DType::kUndefined && value->has_shape && !open && !value->is_outer;
+    shapes.descs.push_back({value->type, value->dims, Layout::kPlain});
+  }
+  const ThreadScope threads(options_.threads, options_.spin);
+  if (known) {
+    root_for(shapes);
+  }
+  free_packed();
+}
+
+std::shared_ptr<Plan> Program::root_for(Io& io) {
+  const size_t n = num_inputs();
+  const auto head = [](const Desc& desc) {
+    return static_cast<int64_t>(desc.type) << 8 | static_cast<int64_t>(desc.rank());
+  };
+  // A key is made for a new plan only: most runs have the shapes of the run before them.
+  const auto matches = [&](const std::vector<int64_t>& key) {
+    size_t at = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const Desc& desc = io.input(i);
+      if (key[at++] != head(desc) || !std::equal(desc.dims.begin(), desc.dims.end(), key.data() + at)) {
+        return false;
+      }
+      at += desc.dims.size();
+    }
+    return true;
+  };
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = roots_.size(); i-- > 0;) {
+    if (matches(roots_[i].first)) {
+      if (i + 1 < roots_.size()) {
+        const auto found = roots_.begin() + static_cast<ptrdiff_t>(i);
+        std::rotate(found, found + 1, roots_.end());
+      }
+      return roots_.back().second;
+    }
+  }
+  std::vector<int64_t> key;
+  for (size_t i = 0; i < n; ++i) {
+    const Desc& desc = io.input(i);
+    key.push_back(head(desc));
+    key.insert(key.end(), desc.dims.begin(), desc.dims.end());
+  }
+  std::vector<Desc> inputs;
+  for (size_t i = 0; i < n; ++i) {
+    inputs.push_back(io.input(i));
+  }
+  Planner planner(this, nullptr, Planner::start(this, inputs), 0);
+  planner.bind_inputs();
+  std::shared_ptr<Plan> plan = planner.build();
+  if (roots_.size() >= options_.max_plans) {
+    roots_.erase(roots_.begin());
+  }
+  roots_.emplace_back(std::move(key), plan);
+  return plan;
+}
+
+}  // namespace ephost::cpu

@@ -1,0 +1,65 @@
+// A compiled graph: its plans, one for each combination of input shapes that a run has met, and how they run.
+//
+// A plan is a list of steps (kernels with the memory they work on) from some node to the end of the graph. It
+// ends early, at a barrier, where what follows depends on the content of a value that only the run knows: a
+// shape that is computed from data, or an operator like NonZero. The run then looks for a plan of the rest
+// under that content, as the root plan is looked for under the shapes of the inputs.
+#ifndef EPHOST_CPU_PROGRAM_PROGRAM_H_
+#define EPHOST_CPU_PROGRAM_PROGRAM_H_
+
+#include <mutex>
+
+#include "cpu/operator.h"
+#include "cpu/operators/signature.h"
+#include "cpu/runtime/recorder.h"
+
+namespace ephost::cpu {
+
+struct Options {
+  int threads = 0;                     // 0: one for each processor core.
+  bool spin = true;                    // Whether threads look for work for a while before they sleep.
+  bool fuse = true;                    // False: node by node, for comparisons.
+  size_t max_plans = 32;               // Combinations of shapes that are kept; the oldest goes first.
+  std::shared_ptr<Recorder> recorder;  // Of the times of steps; null: nobody wants them.
+};
+
+class Plan;
+
+class Program final : public Subgraph {
+ public:
+  // Folds constants, and fuses. Throws Error where the graph cannot be done: an operator that nobody knows.
+  enum Folding { kFold, kNoFolding };
+  Program(std::shared_ptr<Graph> graph, const Options& options, Folding folding = kFold);
+  ~Program() override;
+
+  // Makes the plan for input shapes that are known from the model, copies what is still needed of the host's
+  // constants. Nothing of the host's graph is read after it.
+  void load();
+  void run(Io& io) override;
+
+  const Graph& graph() const override { return *graph_; }
+  Program& subgraph(const Graph* graph);
+
+ private:
+  friend class Plan;
+  friend class Planner;
+  friend class PrepareNode;
+
+  std::shared_ptr<Plan> root_for(Io& io);
+  // Copies the host's constants, but for those that kernels pack; and frees the originals of these.
+  void own_constants();
+  void free_packed();
+
+  std::shared_ptr<Graph> graph_;
+  Options options_;
+  std::vector<TensorPtr> packable_;           // Between those two.
+  std::vector<const Signature*> signatures_;  // For each node; null for one that is not the standard's.
+  std::vector<const Operator*> operators_;    // For each node.
+  std::mutex mutex_;                          // Of the plans' tables.
+  std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.
+  std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
+};
+
+}  // namespace ephost::cpu
+
+#endif

@@ -1,0 +1,108 @@
+#include "cpu/simd/simd.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+// EPHOST_ISAS is a list by CMake: X(namespace, name) for each instruction set, the best one last.
+#define X(space, name)                            \
+  namespace ephost::cpu::space {                  \
+  void fill_elementwise(Simd* table);             \
+  void fill_gemm(Simd* table);                    \
+  void fill_nbits_floats(NBits* table);           \
+  void fill_nbits_bytes(NBits* table);            \
+  void fill_winograd(Simd* table);                \
+  void fill_rows(Simd* table);                    \
+  void fill_pool(Simd* table);                    \
+  void fill_bytes(Bytewise* table);               \
+  void fill_depthwise(Simd* table);               \
+  void fill_depthwise_float(Simd* table);         \
+  void fill_quantized(Quantized* table);          \
+  void fill_quantized_products(Quantized* table); \
+  void fill_winograd8(Winograd8* table);          \
+  }
+EPHOST_ISAS
+#undef X
+
+namespace ephost::cpu {
+namespace {
+
+// Whether this processor, and the system, have what -march=NAME lets a compiler use. GCC's
+// __builtin_cpu_supports knows such names, Clang's (before 19) only features, and not all of these.
+bool have([[maybe_unused]] std::string_view name) {
+#if defined(__x86_64__)
+  constexpr unsigned kMovbe = 1u << 22, kF16c = 1u << 29, kLzcnt = 1u << 5;
+  unsigned a = 0, b = 0, more = 0, extended = 0, d = 0;
+  __get_cpuid(1, &a, &b, &more, &d);
+  __get_cpuid(0x80000001, &a, &b, &extended, &d);
+  __builtin_cpu_init();
+  if (name.starts_with("x86-64-v")) {
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && (more & kMovbe) != 0 &&
+                    (more & kF16c) != 0 && (extended & kLzcnt) != 0;
+    const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+    if (name == "x86-64-v4-vnni") return v4 && __builtin_cpu_supports("avx512vnni");
+    return name == "x86-64-v3" ? v3 : name == "x86-64-v4" && v4;
+  }
+#endif
+  return true;  // What every processor has that the plugin is built for.
+}
+
+Simd choose() {
+  struct Set {
+    const char* name;
+    bool usable;
+    void (*fill)(Simd*);
+  };
+  const Set sets[] = {
+#define X(space, name)                                  \
+  {name, have(name), [](Simd* table) {                  \
+     space::fill_elementwise(table);                    \
+     space::fill_gemm(table);                           \
+     space::fill_nbits_floats(&table->nbits);           \
+     space::fill_nbits_bytes(&table->nbits);            \
+     space::fill_winograd(table);                       \
+     space::fill_rows(table);                           \
+     space::fill_pool(table);                           \
+     space::fill_bytes(&table->bytes);                  \
+     space::fill_depthwise(table);                      \
+     space::fill_depthwise_float(table);                \
+     space::fill_quantized(&table->quantized);          \
+     space::fill_quantized_products(&table->quantized); \
+     space::fill_winograd8(&table->winograd8);          \
+   }},
+      EPHOST_ISAS
+#undef X
+  };
+  const char* wanted = std::getenv("EPHOST_CPU_ISA");
+  const Set* best = &sets[0];
+  for (const Set& set : sets) {
+    if (!set.usable) {
+      continue;
+    }
+    best = &set;
+    if (wanted != nullptr && std::strcmp(wanted, set.name) == 0) {
+      break;
+    }
+  }
+  Simd table;
+  table.name = best->name;
+  best->fill(&table);
+  return table;
+}
+
+}  // namespace
+
+const Simd& simd() {
+  static const Simd table = choose();
+  return table;
+}
+
+}  // namespace ephost::cpu

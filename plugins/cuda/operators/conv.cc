@@ -1,0 +1,77 @@
+#include "cuda/dnn.h"
+#include "cuda/operators/checks.h"
+#include "cuda/operators/epilogue.h"
+#include "cuda/operators/geometry.h"
+#include "cuda/operators/windows.h"
+
+namespace ephost::cuda {
+
+namespace {
+
+void plan_conv(Planner& planner, const Node& node) {
+  const Value *in = node.in(0), *weights = node.in(1), *bias = node.in(2);
+  const Dims dims = planner.dims(in), filter = planner.dims(weights);
+  if (dims.size() < 3 || filter.size() != dims.size()) {
+    invalid("weights of another rank than the input");
+  }
+  const std::vector<Slide> slides = slides_of(node, dims, {filter.begin() + 2, filter.end()});
+  const Slide &y = slides[0], &x = slides[1];
+  const int64_t group = node.i("group", 1);
+  if (group <= 0 || dims[1] != filter[1] * group || filter[0] % group != 0) {
+    invalid("weights " + to_string(filter) + " do not fit the input " + to_string(dims));
+  }
+  Dims out = {dims[0], filter[0]};
+  if (dims.size() == 4) {
+    out.push_back(y.out);
+  }
+  out.push_back(x.out);
+  ConvArguments args = {};
+  args.count = ephost::count(out);
+  args.channels = narrow(dims[1]), args.out_channels = narrow(filter[0]), args.group = narrow(group);
+  args.height = narrow(y.size), args.width = narrow(x.size);
+  args.out_height = narrow(y.out), args.out_width = narrow(x.out);
+  args.window_y = narrow(y.window), args.window_x = narrow(x.window);
+  args.stride_y = narrow(y.stride), args.stride_x = narrow(x.stride);
+  args.pad_y = narrow(y.before), args.pad_x = narrow(x.before);
+  args.dilation_y = narrow(y.dilation), args.dilation_x = narrow(x.dilation);
+  const Place from = planner.read(in), of = planner.read(weights);
+  const Place add = bias != nullptr ? planner.read(bias) : Place();
+  const Value* target = before_posts(planner, node);
+  const Place to = planner.write(target, out);
+  if (args.count == 0) {
+    return;
+  }
+  /* cuDNN pads both sides alike. */
+  const bool even = y.before == y.after && x.before == x.after;
+  Dnn* dnn = even ? planner.libraries().dnn() : nullptr;
+  if (dnn != nullptr) {
+    const int64_t images = dims[0];
+    const std::shared_ptr<Dnn::Conv> conv =
+        dnn->convolution(planner.type(in), images, args, bias != nullptr, planner.options().use_tf32);
+    const Place room = planner.scratch(conv->workspace());
+    planner.step([=](const Launch& launch) {
+      conv->run(launch.stream, launch.address(from), launch.address(of), launch.address(add),
+                launch.address(to), launch.address(room));
+    });
+  } else {
+    const CUfunction function = planner.kernel(std::string("conv_") + suffix(planner.type(in)));
+    planner.step([=](const Launch& launch) {
+      ConvArguments now = args;
+      now.in = launch.address(from);
+      now.weights = launch.address(of);
+      now.bias = launch.address(add);
+      now.out = launch.address(to);
+      launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
+    });
+  }
+  plan_posts(planner, node, target, 3);
+}
+
+const Registered kRegistered({
+    {.type = "Conv", .supports = window, .plan = plan_conv},
+    {.domain = "ephost", .type = "Conv", .supports = window, .plan = plan_conv},
+});
+
+}  // namespace
+
+}  // namespace ephost::cuda

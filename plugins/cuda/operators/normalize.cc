@@ -1,0 +1,103 @@
+#include "cuda/operators/checks.h"
+#include "cuda/operators/geometry.h"
+#include "cuda/operators/move.h"
+#include "cuda/operators/row_kernels.h"
+
+namespace ephost::cuda {
+
+namespace {
+
+void plan_softmax(Planner& planner, const Node& node) {
+  const Value* in = node.in(0);
+  const Dims dims = planner.dims(in);
+  const bool old = node.version < 13; /* all dimensions from the axis on are one row */
+  const size_t axis = axis_of(node.i("axis", old ? 1 : -1), dims.size());
+  const size_t last = old ? dims.size() : axis + 1;
+  const int64_t columns = ephost::count(dims, axis, last), inner = ephost::count(dims, last, dims.size());
+  const int64_t total = ephost::count(dims);
+  Place from = planner.read(in);
+  const Place to = planner.write(node.out(), dims);
+  if (total == 0) {
+    return;
+  }
+  const size_t size = size_of(planner.type(in));
+  const Dims around = {total / columns / inner, columns, inner};
+  Place out = to;
+  if (inner != 1) { /* rows are brought together, and back */
+    const Place rows = planner.scratch(static_cast<size_t>(total) * size);
+    transpose(planner, from, rows, size, around, {0, 2, 1});
+    from = rows;
+    out = planner.scratch(static_cast<size_t>(total) * size);
+  }
+  SoftmaxArguments args = {nullptr, nullptr, total / columns, narrow(columns), node.is("LogSoftmax")};
+  const CUfunction function =
+      planner.kernel(std::string("softmax_") + length_of(columns) + suffix(planner.type(in)));
+  planner.step([=](const Launch& launch) {
+    SoftmaxArguments now = args;
+    now.in = launch.address(from);
+    now.out = launch.address(out);
+    launch.kernel(function, {row_blocks(now.rows), 1, 1}, {256, 1, 1}, &now);
+  });
+  if (inner != 1) {
+    transpose(planner, out, to, size, {around[0], inner, columns}, {0, 2, 1});
+  }
+}
+
+void plan_norm(Planner& planner, const Node& node) {
+  const Value* in = node.in(0);
+  const Dims dims = planner.dims(in);
+  NormArguments args = {};
+  int64_t rows = 0;
+  args.center = !node.is("RMSNormalization");
+  args.epsilon = node.f("epsilon", 1e-5f);
+  if (node.is("LayerNormalization") || node.is("RMSNormalization")) {
+    rows = ephost::count(dims, 0, axis_of(node.i("axis", -1), dims.size()));
+  } else {
+    const int64_t groups = node.is("GroupNormalization") ? node.i("num_groups", 1) : dims.at(1);
+    rows = dims.at(0) * groups;
+    args.channels = narrow(dims[1]);
+    args.spatial = narrow(ephost::count(dims, 2, dims.size()));
+    if (groups <= 0 || dims[1] % groups != 0) {
+      invalid("channels are not a multiple of the groups");
+    }
+  }
+  const int64_t total = ephost::count(dims);
+  const Place from = planner.read(in);
+  const Place scale = node.in(1) != nullptr ? planner.read(node.in(1)) : Place();
+  const Place bias = node.in(2) != nullptr ? planner.read(node.in(2)) : Place();
+  const Place to = planner.write(node.out(), dims);
+  if (total == 0) {
+    return;
+  }
+  args.rows = rows;
+  args.columns = narrow(total / rows);
+  const int64_t wanted = args.channels != 0 ? args.channels : args.columns;
+  for (size_t i = 1; i < 3; ++i) {
+    if (node.in(i) != nullptr && ephost::count(planner.dims(node.in(i))) != wanted) {
+      unsupported("a scale or bias of another size than what is normalised");
+    }
+  }
+  const CUfunction function =
+      planner.kernel(std::string("norm_") + length_of(args.columns) + suffix(planner.type(in)));
+  planner.step([=](const Launch& launch) {
+    NormArguments now = args;
+    now.in = launch.address(from);
+    now.out = launch.address(to);
+    now.scale = launch.address(scale);
+    now.bias = launch.address(bias);
+    launch.kernel(function, {row_blocks(now.rows), 1, 1}, {256, 1, 1}, &now);
+  });
+}
+
+const Registered kRegistered({
+    {.type = "Softmax", .supports = arithmetic, .plan = plan_softmax},
+    {.type = "LogSoftmax", .supports = arithmetic, .plan = plan_softmax},
+    {.type = "LayerNormalization", .since = 17, .supports = first_output_only, .plan = plan_norm},
+    {.type = "RMSNormalization", .since = 23, .supports = first_output_only, .plan = plan_norm},
+    {.type = "InstanceNormalization", .since = 6, .supports = arithmetic, .plan = plan_norm},
+    {.type = "GroupNormalization", .since = 21, .supports = arithmetic, .plan = plan_norm},
+});
+
+}  // namespace
+
+}  // namespace ephost::cuda

@@ -1,0 +1,346 @@
+#include "toolkit/graph.h"
+
+#include <algorithm>
+
+#include "toolkit/half.h"
+
+namespace ephost {
+namespace {
+
+template <typename T>
+T attribute(const Node& node, const std::string& name, const T& otherwise) {
+  const auto found = node.attributes.find(name);
+  if (found == node.attributes.end()) {
+    return otherwise;
+  }
+  if (const T* value = std::get_if<T>(&found->second)) {
+    return *value;
+  }
+  invalid(node.label() + ": attribute '" + name + "' has another type than its operator defines");
+}
+
+void drop_use(Value* value, Node* node) {
+  if (value != nullptr) {
+    auto& uses = value->consumers;
+    const auto found = std::find(uses.begin(), uses.end(), node);
+    if (found != uses.end()) {
+      uses.erase(found);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t Node::i(const std::string& name, int64_t otherwise) const {
+  return attribute(*this, name, otherwise);
+}
+float Node::f(const std::string& name, float otherwise) const { return attribute(*this, name, otherwise); }
+std::string Node::s(const std::string& name, const std::string& otherwise) const {
+  return attribute(*this, name, otherwise);
+}
+std::vector<int64_t> Node::ints(const std::string& name, const std::vector<int64_t>& otherwise) const {
+  return attribute(*this, name, otherwise);
+}
+std::vector<float> Node::floats(const std::string& name, const std::vector<float>& otherwise) const {
+  return attribute(*this, name, otherwise);
+}
+std::vector<std::string> Node::strings(const std::string& name) const {
+  return attribute(*this, name, std::vector<std::string>());
+}
+TensorPtr Node::t(const std::string& name) const { return attribute(*this, name, TensorPtr()); }
+
+Graph* Node::subgraph(const std::string& attribute) const {
+  for (const auto& [name, graph] : subgraphs) {
+    if (name == attribute) {
+      return graph.get();
+    }
+  }
+  return nullptr;
+}
+
+std::string Node::label() const { return (domain.empty() ? "" : domain + ".") + type + " '" + name + "'"; }
+
+Value* Graph::add_value(const std::string& name) {
+  values.push_back(std::make_unique<Value>());
+  Value* value = values.back().get();
+  value->index = values.size() - 1;
+  value->name = name.empty() || names_.count(name) != 0
+                    ? (name.empty() ? std::string("v") : name) + "#" + std::to_string(value->index)
+                    : name;
+  names_[value->name] = value;
+  return value;
+}
+
+Value* Graph::find(const std::string& name) const {
+  const auto found = names_.find(name);
+  return found == names_.end() ? nullptr : found->second;
+}
+
+Value* Graph::add_constant(TensorPtr tensor, const std::string& name) {
+  Value* value = add_value(name);
+  value->type = tensor->type;
+  value->has_shape = true;
+  value->dims = tensor->dims;
+  value->constant = std::move(tensor);
+  return value;
+}
+
+Value* Graph::add_like(const Value* model) {
+  Value* value = add_value(model->name);
+  value->type = model->type;
+  value->has_shape = model->has_shape;
+  value->dims = model->dims;
+  return value;
+}
+
+Node* Graph::add_node(const std::string& domain, const std::string& type, std::vector<Value*> in,
+                      std::vector<Value*> out, const std::string& name) {
+  storage_.push_back(std::make_unique<Node>());
+  Node* node = storage_.back().get();
+  node->domain = domain;
+  node->type = type;
+  node->name = name.empty() && !out.empty() && out[0] != nullptr ? out[0]->name : name;
+  node->inputs = std::move(in);
+  node->outputs = std::move(out);
+  for (Value* value : node->inputs) {
+    if (value != nullptr) {
+      value->consumers.push_back(node);
+    }
+  }
+  for (Value* value : node->outputs) {
+    if (value != nullptr) {
+      value->producer = node;
+    }
+  }
+  nodes.push_back(node);
+  return node;
+}
+
+void Graph::set_input(Node* node, size_t i, Value* value) {
+  if (i >= node->inputs.size()) {
+    node->inputs.resize(i + 1, nullptr);
+  }
+  drop_use(node->inputs[i], node);
+  node->inputs[i] = value;
+  if (value != nullptr) {
+    value->consumers.push_back(node);
+  }
+}
+
+void Graph::set_output(Node* node, size_t i, Value* value) {
+  if (i >= node->outputs.size()) {
+    node->outputs.resize(i + 1, nullptr);
+  }
+  if (node->outputs[i] != nullptr && node->outputs[i]->producer == node) {
+    node->outputs[i]->producer = nullptr;
+  }
+  node->outputs[i] = value;
+  if (value != nullptr) {
+    value->producer = node;
+  }
+}
+
+void Graph::steal_output(Node* node, size_t i, Value* value) {
+  if (Node* before = value->producer; before != nullptr && before != node) {
+    std::replace(before->outputs.begin(), before->outputs.end(), value, static_cast<Value*>(nullptr));
+    value->producer = nullptr;
+  }
+  set_output(node, i, value);
+}
+
+void Graph::replace_uses(Value* from, Value* to) {
+  const std::vector<Node*> uses = std::move(from->consumers);
+  from->consumers.clear();
+  for (Node* node : uses) {
+    for (std::vector<Value*>* list : {&node->inputs, &node->implicit}) {
+      for (Value*& value : *list) {
+        if (value == from) {
+          value = to;
+          to->consumers.push_back(node);
+        }
+      }
+    }
+    for (const auto& [name, graph] : node->subgraphs) {
+      for (Value* inner : graph->outer) {
+        if (inner->outer == from) {
+          inner->outer = to;
+          inner->constant = to->constant;
+        }
+      }
+    }
+  }
+}
+
+void Graph::remove(Node* node) {
+  for (Value* value : node->inputs) {
+    drop_use(value, node);
+  }
+  for (Value* value : node->implicit) {
+    drop_use(value, node);
+  }
+  for (Value* value : node->outputs) {
+    if (value != nullptr && value->producer == node) {
+      value->producer = nullptr;
+    }
+  }
+  node->inputs.clear();
+  node->implicit.clear();
+  node->outputs.clear();
+  node->removed = true;
+}
+
+void Graph::remove_unused() {
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    const auto used = [](const Value* value) {
+      return value != nullptr && (value->is_output || !value->consumers.empty());
+    };
+    if (!(*node)->removed && std::none_of((*node)->outputs.begin(), (*node)->outputs.end(), used)) {
+      remove(*node);
+    }
+  }
+  nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [](const Node* node) { return node->removed; }),
+              nodes.end());
+}
+
+void Graph::sort() {
+  // Depth first from each node in the present order: what a node needs comes right before it if it has not
+  // come.
+  std::vector<Node*> sorted;
+  std::unordered_map<const Node*, int> state;  // 1: on the stack, 2: done.
+  std::vector<std::pair<Node*, size_t>> stack;
+  sorted.reserve(nodes.size());
+  for (Node* root : nodes) {
+    if (root->removed || state[root] == 2) {
+      continue;
+    }
+    stack.emplace_back(root, 0);
+    state[root] = 1;
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      const size_t total = node->inputs.size() + node->implicit.size();
+      if (next == total) {
+        state[node] = 2;
+        sorted.push_back(node);
+        stack.pop_back();
+        continue;
+      }
+      const Value* value =
+          next < node->inputs.size() ? node->inputs[next] : node->implicit[next - node->inputs.size()];
+      ++next;
+      Node* before = value == nullptr ? nullptr : value->producer;
+      if (before != nullptr && state[before] == 0) {
+        state[before] = 1;
+        stack.emplace_back(before, 0);
+      } else if (before != nullptr && state[before] == 1) {
+        invalid(before->label() + " depends on its own output");
+      }
+    }
+  }
+  nodes = std::move(sorted);
+}
+
+std::string Graph::check() const {
+  std::unordered_map<const Value*, size_t> uses;
+  std::unordered_map<const Node*, bool> seen;
+  for (const Node* node : nodes) {
+    for (const std::vector<Value*>* list : {&node->inputs, &node->implicit}) {
+      for (const Value* value : *list) {
+        if (value != nullptr) {
+          ++uses[value];
+          if (value->producer != nullptr && !seen[value->producer]) {
+            return node->label() + " comes before the producer of '" + value->name + "'";
+          }
+        }
+      }
+    }
+    for (const Value* value : node->outputs) {
+      if (value != nullptr && value->producer != node) {
+        return "'" + value->name + "' does not know its producer " + node->label();
+      }
+    }
+    seen[node] = true;
+  }
+  for (const auto& value : values) {
+    if (value->consumers.size() != uses[value.get()]) {
+      return "'" + value->name + "' has " + std::to_string(uses[value.get()]) + " uses and knows " +
+             std::to_string(value->consumers.size());
+    }
+    if (value->producer != nullptr && !seen[value->producer]) {
+      return "'" + value->name + "' has a producer outside of the graph";
+    }
+  }
+  for (const Value* value : outputs) {
+    if (value->producer == nullptr && value->constant == nullptr && !value->is_input && !value->is_outer) {
+      return "nobody produces the output '" + value->name + "'";
+    }
+  }
+  return "";
+}
+
+Node* only_consumer(const Value* value) {
+  return value != nullptr && !value->is_output && value->consumers.size() == 1 ? value->consumers[0]
+                                                                               : nullptr;
+}
+
+bool scalar(const Value* value, float* out) {
+  if (value == nullptr || value->constant == nullptr || count(value->constant->dims) != 1) {
+    return false;
+  }
+  switch (value->constant->type) {
+    case DType::kFloat:
+      *out = *value->constant->as<float>();
+      return true;
+    case DType::kDouble:
+      *out = static_cast<float>(*value->constant->as<double>());
+      return true;
+    case DType::kFloat16:
+      *out = static_cast<float>(*value->constant->as<Half>());
+      return true;
+    case DType::kBFloat16:
+      *out = static_cast<float>(*value->constant->as<BFloat16>());
+      return true;
+    default:
+      int64_t integer = 0;
+      if (!scalar(value, &integer)) {
+        return false;
+      }
+      *out = static_cast<float>(integer);
+      return true;
+  }
+}
+
+bool scalar(const Value* value, int64_t* out) {
+  std::vector<int64_t> all;
+  if (!integers(value, &all) || all.size() != 1) {
+    return false;
+  }
+  *out = all[0];
+  return true;
+}
+
+bool integers(const Value* value, std::vector<int64_t>* out) {
+  if (value == nullptr || value->constant == nullptr) {
+    return false;
+  }
+  const Tensor& tensor = *value->constant;
+  const size_t n = static_cast<size_t>(count(tensor.dims));
+  const auto copy = [&](const auto* data) {
+    out->assign(data, data + n);
+    return true;
+  };
+  switch (tensor.type) {
+    case DType::kInt64:
+      return copy(tensor.as<int64_t>());
+    case DType::kInt32:
+      return copy(tensor.as<int32_t>());
+    case DType::kInt8:
+      return copy(tensor.as<int8_t>());
+    case DType::kUint8:
+    case DType::kBool:
+      return copy(tensor.as<uint8_t>());
+    default:
+      return false;
+  }
+}
+
+}  // namespace ephost

@@ -1,0 +1,168 @@
+#include "toolkit/types.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+namespace ephost {
+
+size_t size_of(DType type) {
+  switch (type) {
+    case DType::kBool:
+    case DType::kInt8:
+    case DType::kUint8:
+      return 1;
+    case DType::kInt16:
+    case DType::kUint16:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kFloat:
+    case DType::kInt32:
+    case DType::kUint32:
+      return 4;
+    case DType::kDouble:
+    case DType::kInt64:
+    case DType::kUint64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+const char* name_of(DType type) {
+  switch (type) {
+    case DType::kFloat:
+      return "float32";
+    case DType::kUint8:
+      return "uint8";
+    case DType::kInt8:
+      return "int8";
+    case DType::kUint16:
+      return "uint16";
+    case DType::kInt16:
+      return "int16";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt64:
+      return "int64";
+    case DType::kString:
+      return "string";
+    case DType::kBool:
+      return "bool";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kDouble:
+      return "float64";
+    case DType::kUint32:
+      return "uint32";
+    case DType::kUint64:
+      return "uint64";
+    case DType::kBFloat16:
+      return "bfloat16";
+    default:
+      return "another type";
+  }
+}
+
+std::string to_string(const Dims& dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + (dims[i] < 0 ? std::string("?") : std::to_string(dims[i]));
+  }
+  return text + "]";
+}
+
+int64_t count(const Dims& dims, size_t begin, size_t end) {
+  // More elements than memory of any size has: their bytes can be counted, the filling of a layout included.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 8;
+  int64_t product = 1;
+  for (size_t i = begin; i < end; ++i) {
+    if (dims[i] < 0 || __builtin_mul_overflow(product, dims[i], &product) || product > kMost) {
+      invalid("a tensor of shape " + to_string(dims) + " cannot be");
+    }
+  }
+  return product;
+}
+
+int64_t count(const Dims& dims) { return count(dims, 0, dims.size()); }
+
+void fail(const std::string& message) { throw Error(ORT_FAIL, message); }
+void invalid(const std::string& message) { throw Error(ORT_INVALID_ARGUMENT, message); }
+
+std::shared_ptr<void> allocate(size_t bytes) {
+  constexpr std::align_val_t kAlignment{64};
+  void* memory = ::operator new(bytes + (bytes == 0), kAlignment, std::nothrow);
+  if (memory == nullptr) {
+    fail("no memory for " + std::to_string(bytes) + " bytes");
+  }
+  return {memory, [](void* p) { ::operator delete(p, kAlignment); }};
+}
+
+void Tensor::own() {
+  if (owner == nullptr) {
+    owner = allocate(bytes());
+    if (bytes() > 0) {
+      std::memcpy(owner.get(), data, bytes());
+    }
+    let_go();
+    data = owner.get();
+    file = nullptr;
+  }
+}
+
+#if defined(__unix__) || defined(__APPLE__)
+std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return nullptr;
+  }
+  struct stat about {};
+  void* data = MAP_FAILED;
+  if (::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
+    data = ::mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  }
+  ::close(descriptor);
+  if (data == MAP_FAILED) {
+    return nullptr;
+  }
+  std::shared_ptr<MappedFile> file(new MappedFile());
+  file->data_ = static_cast<const char*>(data);
+  file->bytes_ = static_cast<size_t>(about.st_size);
+  return file;
+}
+
+MappedFile::~MappedFile() { ::munmap(const_cast<char*>(data_), bytes_); }
+
+void MappedFile::let_go(const void* begin, size_t bytes) const {
+  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) / page * page;
+  if (first < last) {
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+}
+#else
+std::shared_ptr<MappedFile> MappedFile::open(const std::string&) { return nullptr; }
+MappedFile::~MappedFile() = default;
+void MappedFile::let_go(const void*, size_t) const {}
+#endif
+
+TensorPtr make_tensor(DType type, const Dims& dims) {
+  auto tensor = std::make_shared<Tensor>();
+  tensor->type = type;
+  tensor->dims = dims;
+  tensor->owner = allocate(tensor->bytes());
+  tensor->data = tensor->owner.get();
+  return tensor;
+}
+
+}  // namespace ephost

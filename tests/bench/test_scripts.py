@@ -1,0 +1,64 @@
+"""The benchmarks run, beside onnxruntime and beside another checkout. How long things take is not tested."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.usefixtures("cpu_plugin_as_default"),
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("onnxruntime", "nxrt_ep_cpu")),
+        reason="onnxruntime or nxrt_ep_cpu is not installed",
+    ),
+]
+
+ROOT = Path(__file__).parents[2]
+BESIDE_ITSELF = ("--against", str(ROOT))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    script, *rest = arguments
+    command = [sys.executable, str(ROOT / "bench" / script), *rest]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("calls.py", "--rounds", "1", "--only", "one node"),
+        ("calls.py", "--rounds", "1", "--only", "sample_kernels", *BESIDE_ITSELF),
+        ("io_binding.py", "--rounds", "1", "--only", "4 bound"),
+        ("opening.py", "--rounds", "1", "--only", "one node,registering"),
+        ("opening.py", "--rounds", "1", "--only", "one node,registering", *BESIDE_ITSELF),
+        ("imports.py", "--rounds", "1"),
+        ("cpu.py", "--seconds", "0", "--quick", "--only", "light_squeezenet"),
+        ("cpu.py", "--seconds", "0", "--quick", "--only", "light_squeezenet", *BESIDE_ITSELF),
+    ],
+    ids=lambda arguments: arguments[0] + (" against" if BESIDE_ITSELF[0] in arguments else ""),
+)
+def test_a_benchmark_measures_both_sides(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    done = run(*arguments, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    names = ("before", "after") if BESIDE_ITSELF[0] in arguments else ("onnxruntime", "ephost")
+    assert all(name in done.stdout for name in names)
+    for row in json.loads(path.read_text())["rows"]:
+        assert "failure" not in row
+        pair = row["run"] if "run" in row else [row[name] for name in names]
+        assert len(pair) == 2 and min(pair) > 0
+
+
+def test_a_part_of_a_comparison_is_not_kept() -> None:
+    done = run("calls.py", "--save", "--only", "one node")
+    assert done.returncode == 2 and "whole comparison" in done.stderr
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    done = run("calls.py", "--against", str(tmp_path))
+    assert done.returncode == 1 and f"{tmp_path} is no checkout" in done.stderr

@@ -1,0 +1,293 @@
+"""Gives every operator hostile attributes and inputs, in the CPU plugin and in the reference operators.
+
+    python -m tests.fuzz.operators --cases 100000 --seed 1 --jobs 2 [--only Conv --only com.microsoft.QGemm]
+    python -m tests.fuzz.operators --seed 1 --case Conv/17 [--host cpu]      one case again, told in full
+    python -m tests.fuzz.operators --cases 5000 --compare --folder FOLDER
+
+The last one writes what onnxruntime does otherwise into FOLDER/differences.
+
+A case is named by its operator and a number; with the seed, that makes it the same each time. It may end in
+an exception of ephost's or in a result. A fault is a signal, a report of a sanitizer, another exception, or
+processor time or memory beyond the limits (tests/fuzz/worker.py). Status 1 says that there were faults; they
+are told as they come, and summed up by operator. Under sanitizers (.ci/sanitize says how) a batch of cases
+shares a process, which is looked at for leaks when it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.cases import make_case
+from tests.fuzz.examples import Example, examples
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTS = ("cpu", "reference")
+BATCH = 2000
+SILENCE = 900  # seconds in which a case says nothing, whatever it waits for
+
+
+class Worker:
+    """A process that runs cases, started anew after each batch and when it was lost."""
+
+    def __init__(self, host: str, seed: int, file: Path, log: Path) -> None:
+        self._command = [sys.executable, "-m", "tests.fuzz.worker", host, str(seed), str(file)]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._left = 0
+
+    def run(self, name: str, results: Path | None = None) -> dict[str, Any]:
+        """The worker's record of the case, with a ``fault`` if it was lost in it."""
+        if self._process is None:
+            self._start()
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        line = b""
+        try:
+            process.stdin.write(f"{name}\t{results or ''}\n".encode())
+            process.stdin.flush()
+            if select.select([process.stdout], [], [], SILENCE)[0]:
+                line = process.stdout.readline()
+            else:
+                process.kill()
+        except BrokenPipeError:
+            pass
+        if not line.endswith(b"\n"):
+            return {"case": name, "fault": self._lost()}
+        self._left -= 1
+        record: dict[str, Any] = json.loads(line)
+        if self._left == 0 and (said := self.close()):
+            record["fault"] = said
+        return record
+
+    def close(self) -> str:
+        """Ends the process; what was wrong with that, or ""."""
+        if self._process is None:
+            return ""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        code = self._process.wait()
+        self._process = None
+        return "" if code == 0 else f"{_ending(code)} at the end of a batch: {self._said()}"
+
+    def _start(self) -> None:
+        given = {**os.environ, "EPHOST_CPU_PLUGIN": "0", "PYTHONFAULTHANDLER": "1"}
+        # A report ends the process, so that it has a case.
+        given["UBSAN_OPTIONS"] = f"{given.get('UBSAN_OPTIONS', '')}:halt_on_error=1".lstrip(":")
+        if self._command[3] == "onnxruntime":
+            given.pop("LD_PRELOAD", None)  # the sanitizers are for what is ours
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                env=given,
+            )
+        self._left = BATCH
+
+    def _lost(self) -> str:
+        assert self._process is not None
+        code = self._process.wait()
+        self._process = None
+        return f"{_ending(code)}: {self._said()}"
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-6000:]
+
+
+def _ending(code: int) -> str:
+    if code == -signal.SIGPROF:
+        return "a hang (processor time)"
+    if code == -signal.SIGKILL:
+        return "killed (a hang, or memory)"
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def differing(ours: list[Any], theirs: list[Any]) -> str:
+    """What is different between what two hosts made of one case, or ""."""
+    for mine, other in zip(ours, theirs, strict=False):
+        if isinstance(mine, str) or isinstance(other, str):
+            if isinstance(mine, str) != isinstance(other, str):
+                which = "only onnxruntime runs it" if isinstance(mine, str) else "only ephost runs it"
+                return f"{which}: {mine if isinstance(mine, str) else other}"
+            continue
+        for at, (a, b) in enumerate(zip(mine, other, strict=True)):
+            if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+                if type(a) is not type(b):
+                    return f"output {at}: {type(a).__name__} and {type(b).__name__}"
+                continue
+            if a.shape != b.shape or (a.dtype != b.dtype and {a.dtype.kind, b.dtype.kind} - set("OU")):
+                return f"output {at}: {a.dtype} {a.shape} and {b.dtype} {b.shape}"
+            if a.dtype.kind in "OU":
+                if a.tolist() != b.tolist():
+                    return f"output {at}: texts"
+                continue
+            with np.errstate(all="ignore"):
+                x, y = a.astype(np.float64), b.astype(np.float64)
+                near = {2: 1e-2, 4: 1e-3}.get(a.dtype.itemsize, 1e-5) if a.dtype.kind in "fV" else 0
+                # A byte that was rounded the other way.
+                room = 1 if a.dtype.itemsize == 1 and a.dtype.kind in "iu" else near
+                close = np.isclose(x, y, near, room, equal_nan=True)
+            if not close.all():
+                where = tuple(int(i) for i in np.argwhere(~close)[0])
+                return f"output {at} at {where}: {a[where]} and {b[where]} ({np.sum(~close)} of {a.size})"
+    return ""
+
+
+class Run:
+    """All cases of one call, shared among threads that each have a worker of each kind."""
+
+    def __init__(self, args: argparse.Namespace, found: dict[str, list[Example]], folder: Path) -> None:
+        self.args, self.folder = args, folder
+        operators = [name for name in found if not args.only or name in args.only]
+        operators = [name for name in operators if name not in args.skip]
+        self.names = [
+            f"{operators[at % len(operators)]}/{at // len(operators)}" for at in range(args.first, args.cases)
+        ]
+        self.file = folder / "examples"
+        self.file.write_bytes(pickle.dumps({name: found[name] for name in operators}))
+        self.faults: dict[str, str] = {}
+        self.ended: dict[str, Counter[str]] = defaultdict(Counter)
+        self.differences: dict[str, str] = {}
+        self.done = 0
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+
+    def work(self, job: int) -> None:
+        """The part of one thread."""
+        make = lambda host: Worker(host, self.args.seed, self.file, self.folder / f"{host}{job}")  # noqa: E731
+        workers = {host: make(host) for host in (*HOSTS, "onnxruntime")}
+        for name in self.names[job :: self.args.jobs]:
+            number = int(name.rpartition("/")[2])
+            # The plugin first of all; every fourth case of an operator is the reference operators'.
+            host = self.args.host or ("reference" if number % 4 == 3 else "cpu")
+            paths = {host: self.folder / f"ours{job}", "onnxruntime": self.folder / f"theirs{job}"}
+            record = workers[host].run(name, paths[host] if self.args.compare else None)
+            difference = ""
+            if self.args.compare and "fault" not in record:
+                other = workers["onnxruntime"].run(name, paths["onnxruntime"])
+                difference = f"onnxruntime: {other['fault'][:300]}" if "fault" in other else ""
+                if not difference:
+                    difference = differing(*(pickle.loads(path.read_bytes()) for path in paths.values()))
+            self._note(name, host, record, difference)
+        for host, worker in workers.items():
+            if said := worker.close():
+                self._note(f"{host} at the end", host, {"fault": said}, "")
+
+    def _note(self, name: str, host: str, record: dict[str, Any], difference: str) -> None:
+        operator = name.rpartition("/")[0]
+        with self._lock:
+            self.done += 1
+            if fault := record.get("fault"):
+                self.faults[name] = fault
+                self.ended[operator]["fault"] += 1
+                print(f"FAULT {name} on {host} {record.get('changes', '')}: {fault}", flush=True)
+            else:
+                self.ended[operator]["ran" if "ran" in record["ended"] else "error"] += 1
+            if difference:
+                self.differences[name] = difference
+                with (self.folder / "differences").open("a") as file:
+                    file.write(f"{name} {host} {record['changes']}: {difference}\n"[:900])
+            if self.done % 1000 == 0:
+                rate = self.done / (time.monotonic() - self._began)
+                print(
+                    f"{self.done}/{len(self.names)}, {rate:.0f} a second, {len(self.faults)} faults",
+                    file=sys.stderr,
+                )
+
+
+def tell(run: Run) -> None:
+    """The summary by operator."""
+    for operator, ended in sorted(run.ended.items()):
+        if ended["fault"] or run.args.verbose:
+            print(f"{operator}: {dict(ended)}")
+    total = sum(run.ended.values(), Counter())
+    print(f"seed {run.args.seed}: {len(run.names)} cases of {len(run.ended)} operators: {dict(total)}")
+
+
+def again(args: argparse.Namespace, found: dict[str, list[Example]], folder: Path) -> int:
+    """One case, told in full."""
+    import onnx.printer
+
+    operator, _, number = args.case.rpartition("/")
+    case = make_case(args.seed, operator, int(number), found[operator])
+    (folder / "examples").write_bytes(pickle.dumps({operator: found[operator]}))
+    host = args.host or ("reference" if int(number) % 4 == 3 else "cpu")
+    model = onnx.load_from_string(case.model)
+    (folder / "model.onnx").write_bytes(case.model)
+    print(case.changes, "optimised" if case.optimised else "as it is", host)
+    try:
+        print(onnx.printer.to_text(model))
+    except UnicodeDecodeError:
+        print(model)
+    for feeds in case.feeds:
+        print(
+            {
+                n: f"{v.dtype} {v.shape} {v.reshape(-1)[:20]}" if isinstance(v, np.ndarray) else v
+                for n, v in feeds.items()
+            }
+        )
+    status = 0
+    for which in (host, *(["onnxruntime"] if args.compare else [])):
+        worker = Worker(which, args.seed, folder / "examples", folder / "log")
+        record = worker.run(args.case, folder / which)
+        said = worker.close()
+        status |= (which == host and "fault" in record) or bool(said)
+        print(which, json.dumps(record, indent=1).replace("\\n", "\n"), said)
+        if (folder / which).exists():
+            print(pickle.loads((folder / which).read_bytes()))
+    return int(status)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="go on from this one")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], metavar="OPERATOR")
+    parser.add_argument("--skip", action="append", default=[], metavar="OPERATOR")
+    parser.add_argument("--host", choices=HOSTS, help="all cases there; else three of four are the plugin's")
+    parser.add_argument("--case", metavar="OPERATOR/NUMBER")
+    parser.add_argument("--compare", action="store_true", help="with onnxruntime")
+    parser.add_argument("--folder", type=Path, help="where files are kept")
+    parser.add_argument("--verbose", action="store_true", help="sum up all operators")
+    args = parser.parse_args(arguments)
+    found = examples()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        if args.case:
+            return again(args, found, folder)
+        run = Run(args, found, folder)
+        threads = [threading.Thread(target=run.work, args=(job,)) for job in range(args.jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        tell(run)
+    return 1 if run.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Runs cases of the fuzzer in one process, which a fault may end.
+
+usage: worker.py {cpu|reference|onnxruntime} SEED EXAMPLES
+
+EXAMPLES is a file that the starting process has pickled. Each line on standard input names a case; a line of
+JSON says how it ended. What the runs gave is in the file that the case's line names after a tab, if it names
+one, for comparisons.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.cases import Case, make_case
+
+NAME = "CpuFuzzed"
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+MEMORY = 4 << 30  # bytes of address space: what asks for more must fail cleanly
+TIME = 60 if SANITIZED else 20  # seconds of processor time for one case; what takes longer is a hang
+
+
+class Host:
+    """Opens and runs models in one way."""
+
+    def __init__(self, which: str) -> None:
+        self.which = which
+        self.devices: list[Any] = []
+        if which == "onnxruntime":
+            import onnxruntime
+
+            self.module: Any = onnxruntime
+            onnxruntime.set_default_logger_severity(4)
+            self.errors: tuple[type[Exception], ...] = (Exception,)
+            return
+        import ephost
+        from ephost.errors import OnnxRuntimeException
+        from ephost.plugins import cpu
+
+        self.module = ephost
+        ephost.set_default_logger_severity(4)
+        self.errors = (OnnxRuntimeException,)
+        if which == "cpu":
+            ephost.register_execution_provider_library(NAME, cpu.get_library_path())
+            self.devices = [device for device in ephost.get_ep_devices() if device.ep_name == NAME]
+
+    def run(self, case: Case) -> list[Any]:
+        """What each run gave: a list of outputs, or the error's text."""
+        options = self.module.SessionOptions()
+        options.intra_op_num_threads = 2
+        options.log_severity_level = 4
+        if not case.optimised:
+            options.graph_optimization_level = self.module.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if self.devices:
+            options.add_provider_for_devices(self.devices, {})
+        given = {"providers": ["CPUExecutionProvider"]} if self.which == "onnxruntime" else {}
+        made: list[Any] = []
+        try:
+            session = self.module.InferenceSession(case.model, options, **given)
+        except self.errors as error:
+            return [f"{type(error).__name__}: {error}"]
+        for feeds in case.feeds:
+            try:
+                made.append(session.run(None, feeds))
+            except (*self.errors, MemoryError) as error:
+                made.append(f"{type(error).__name__}: {error}")
+        return made
+
+
+def main() -> None:
+    """See the module's docstring."""
+    which, seed, path = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    warnings.simplefilter("ignore")
+    examples = pickle.loads(path.read_bytes())
+    host = Host(which)
+    if not SANITIZED:  # which reserves terabytes, and has a limit of its own
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin:
+        name, _, file = line.rstrip("\n").partition("\t")
+        operator, _, number = name.rpartition("/")
+        case = make_case(seed, operator, int(number), examples[operator])
+        signal.setitimer(signal.ITIMER_PROF, TIME)
+        record: dict[str, Any] = {"case": name, "changes": case.changes}
+        made: list[Any] = []
+        try:
+            made = host.run(case)
+            record["ended"] = [each if isinstance(each, str) else "ran" for each in made]
+        except BaseException as error:  # none of the host's: a fault, told with its place
+            frames = traceback.extract_tb(error.__traceback__)
+            where = next((f for f in reversed(frames) if "ephost" in f.filename), frames[-1])
+            record["fault"] = f"bare {type(error).__name__} at {where.filename}:{where.lineno}: {error}"[:400]
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if file:
+            with contextlib.suppress(Exception):
+                Path(file).write_bytes(pickle.dumps(made))
+        print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Types and shapes: what follows from inputs and operators, against what the model declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from ephost.errors import InvalidGraph
+from ephost.model.graph import Model
+from ephost.model.infer import infer
+from ephost.model.load import load
+from graphs import model_of
+from onnx import TensorProto, helper
+
+Dims = tuple[Any, ...] | None
+
+
+def declared(
+    middle: Any, out: Any, *, source: Any = (2, 3), element: int = TensorProto.FLOAT
+) -> onnx.ModelProto:
+    """``y = Relu(m)``, ``m = Add(x, x)``, with these shapes declared; None: nothing is said."""
+    known = [] if middle is None else [helper.make_tensor_value_info("m", TensorProto.FLOAT, middle)]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, source)],
+        [helper.make_tensor_value_info("y", element, out)],
+        value_info=known,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=9)
+
+
+def inferred(proto: onnx.ModelProto) -> Model:
+    model = load(proto)
+    infer(model)
+    return model
+
+
+def dims(model: Model, name: str) -> Dims:
+    kind: Any = model.graph.values[name].type
+    return kind.dims
+
+
+# What onnxruntime's get_outputs says of each is the same, with [] for what has no known rank.
+DECLARED: list[tuple[Any, Dims]] = [
+    ((2, 4), (2, None)),
+    ((6,), None),
+    ((2, 3, 1), None),
+    ((), None),
+    (("a", 4), (2, None)),
+    (("a", "b"), (2, 3)),
+    ((None, 3), (2, 3)),
+    ((2, 3), (2, 3)),
+]
+
+
+@pytest.mark.parametrize(("said", "left"), DECLARED)
+def test_what_contradicts_inference_stays_unknown(said: Any, left: Dims) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    proto = declared(None, said)
+    assert dims(inferred(proto), "y") == left
+    x = np.ones((2, 3), np.float32)
+    for host in (ephost, onnxruntime):
+        session = host.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        assert session.get_outputs()[0].shape == list(left or ())
+        assert session.run(None, {"x": x})[0].shape == (2, 3)
+
+
+def test_a_wrong_shape_inside_the_graph_does_not_travel_on() -> None:
+    for said in ((7,), (5, 3), (2, 3, 1)):
+        model = inferred(declared(said, None))
+        assert dims(model, "y") == (2, 3)
+        assert dims(model, "m") in (None, (None, 3))
+
+
+def test_what_is_declared_holds_where_nothing_else_is_known() -> None:
+    model = inferred(declared(("n", 4), (2, "k"), source=None))
+    assert (dims(model, "m"), dims(model, "y")) == (("n", 4), (2, 4))
+
+
+def test_an_unknown_operators_declared_output_is_inferred_from() -> None:
+    model = model_of(
+        """g (float[2,3] x) => (float[a,b] y) <float[2,5] m> { m = other.Op(x)  y = Relu(m) }""",
+        inferred=False,
+    )
+    infer(model)
+    assert dims(model, "y") == (2, 5)
+
+
+def test_a_wrong_shape_in_a_body_is_found_there() -> None:
+    model = model_of(
+        """g (float[2,3] x, bool c) => (float[2,3] y)
+        { y = If (c) <then_branch = t () => (float[2,4] o) { o = Neg(x) },
+                      else_branch = e () => (float[2,3] p) <float[7] q> { q = Abs(x)  p = Neg(q) }> }"""
+    )
+    (node,) = model.graph.nodes
+    then, other = node.subgraphs["then_branch"].values, node.subgraphs["else_branch"].values
+    assert then["o"].type.dims == (2, None)
+    assert other["q"].type.dims is None
+    assert other["p"].type.dims == (2, 3)
+    assert dims(model, "y") == (2, 3)
+
+
+def test_another_element_type_than_the_operators_is_refused() -> None:
+    with pytest.raises(
+        InvalidGraph, match=r"'y' of node .*Relu.* is declared as int32\[2,3\], .* makes float"
+    ):
+        inferred(declared(None, (2, 3), element=TensorProto.INT32))
+
+
+def test_a_plugin_is_not_shown_a_shape_that_is_wrong(sample_compiler) -> None:
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_compiler, {})
+    session = ephost.InferenceSession(declared((5, 3), (2, 4)), options, enable_fallback=0)
+    assert session.run(None, {"x": np.ones((2, 3), np.float32)})[0].tolist() == [[2.0] * 3] * 2

@@ -1,0 +1,98 @@
+"""Graphs of thousands of nodes: their cost grows with their number, and memory is shared without fault."""
+
+import random
+import time
+from collections.abc import Callable
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+WEIGHTS = np.eye(4, dtype=np.float32)
+
+
+def session(
+    cpu: Cpu, nodes: list[onnx.NodeProto], outputs: list[str], constants: dict[str, np.ndarray]
+) -> ephost.InferenceSession:
+    return cpu.session(make_model(nodes, {"x": np.zeros((4, 4), np.float32)}, outputs, constants))
+
+
+def additions(cpu: Cpu, length: int) -> ephost.InferenceSession:
+    """A chain of additions, each of a constant of its own."""
+    names = ["x", *(f"v{i}" for i in range(length - 1)), "y"]
+    nodes = [helper.make_node("Add", [names[i], f"c{i}"], [names[i + 1]]) for i in range(length)]
+    return session(cpu, nodes, ["y"], {f"c{i}": np.full((4, 4), 0.5, np.float32) for i in range(length)})
+
+
+def products(cpu: Cpu, length: int) -> ephost.InferenceSession:
+    """As many products of the input, each an output."""
+    names = [f"y{i}" for i in range(length)]
+    return session(
+        cpu, [helper.make_node("MatMul", ["x", "w"], [name]) for name in names], names, {"w": WEIGHTS}
+    )
+
+
+def processor_time(function: Callable[[], object]) -> float:
+    """Seconds, the shortest of a few."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("make", [additions, products])
+def test_a_run_takes_time_in_proportion_to_the_nodes(
+    cpu_plugin: Cpu, make: Callable[[Cpu, int], ephost.InferenceSession]
+) -> None:
+    feeds = {"x": np.zeros((4, 4), np.float32)}
+    times = {}
+    for length in (500, 6_000):
+        opened = make(cpu_plugin, length)
+        opened.run(None, feeds)
+        times[length] = processor_time(lambda opened=opened: opened.run(None, feeds))
+    # 12 times the nodes: what grows with the square of their number takes 144 times as long.
+    assert times[6_000] < 50 * times[500]
+
+
+def test_opening_takes_time_in_proportion_to_the_nodes(cpu_plugin: Cpu) -> None:
+    additions(cpu_plugin, 10)
+    few, many = (
+        processor_time(lambda length=length: additions(cpu_plugin, length)) for length in (500, 8_000)
+    )
+    assert many < 50 * few
+
+
+def test_thousands_of_values_of_different_size_and_life_share_memory(cpu_plugin: Cpu) -> None:
+    draw = random.Random(5)
+    x = np.random.default_rng(5).standard_normal((4, 4)).astype(np.float32)
+    values = {"x": x}
+    alive = ["x"]
+    nodes = []
+    while len(nodes) < 9_000:
+        name = f"v{len(nodes)}"
+        a = draw.choice(alive[-40:])
+        rows = len(values[a])
+        if rows > 40:
+            begin = draw.randrange(rows - 4)
+            nodes.append(helper.make_node("Gather", [a, f"rows{begin}"], [name], axis=0))
+            values[name] = values[a][begin : begin + 4]
+        elif draw.random() < 0.3:
+            b = draw.choice(alive[-40:])
+            nodes.append(helper.make_node("Concat", [a, b], [name], axis=0))
+            values[name] = np.concatenate([values[a], values[b]])
+        else:
+            nodes.append(helper.make_node("MatMul", [a, "turn"], [name]))
+            values[name] = values[a][:, ::-1]
+        alive.append(name)
+    outputs = [*draw.sample(alive[1:], 200), alive[-1]]
+    constants = {f"rows{i}": np.arange(i, i + 4) for i in range(400)}
+    opened = session(cpu_plugin, nodes, outputs, {"turn": WEIGHTS[::-1].copy(), **constants})
+    for _ in range(2):
+        for name, found in zip(outputs, opened.run(None, {"x": x}), strict=True):
+            np.testing.assert_array_equal(found, values[name], err_msg=name)

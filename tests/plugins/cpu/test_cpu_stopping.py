@@ -1,0 +1,142 @@
+"""A run that is told to stop ends, also inside of one compiled group."""
+
+import asyncio
+import threading
+from typing import Any
+
+import ephost
+import numpy as np
+import pytest
+from ephost import errors
+from onnx import helper, parser
+
+from tests.plugins.cpu.conftest import Cpu, make_model
+
+# Longer than anything but a run that nothing stops.
+FOREVER = 120.0
+
+ENDLESS = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (int64 most, float[n] x) => (float[m] y) {
+  y = Loop (most, "", x) <
+    body = b (int64 i, bool c, float[n] s) => (bool more, float[n] next) {
+      more = Identity (c)
+      next = BODY (s)
+    }
+  >
+}
+"""
+
+
+def _end_of(session: ephost.InferenceSession, feeds: dict[str, np.ndarray]) -> str:
+    """The error of a run that is told to stop once it is under way; "" if it ends well."""
+    options = ephost.RunOptions()
+    ends: list[str] = []
+
+    def run() -> None:
+        try:
+            session.run(None, feeds, options)
+            ends.append("")
+        except errors.Fail as error:
+            ends.append(str(error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    options.terminate = True
+    thread.join(FOREVER)
+    assert not thread.is_alive(), "the run goes on"
+    return ends[0]
+
+
+@pytest.mark.parametrize("body", ["Relu", "Identity"])
+def test_a_loop_without_end_stops(cpu_plugin: Cpu, body: str) -> None:
+    model = parser.parse_model(ENDLESS.replace("BODY", body))
+    session = cpu_plugin.session(model)
+    feeds = {"most": np.array(2**62), "x": np.ones(4, np.float32)}
+    assert "terminated through its RunOptions" in _end_of(session, feeds)
+    again = session.run(None, {"most": np.array(3), "x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(again[0], np.ones(4, np.float32))
+
+
+def test_a_scan_over_a_long_sequence_stops(cpu_plugin: Cpu) -> None:
+    model = parser.parse_model("""
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[n] start, float[k] x) => (float[n] y) {
+      y = Scan <num_scan_inputs = 1, body = b (float[n] s, float e) => (float[n] next) {
+        next = Add (s, e)
+      }> (start, x)
+    }
+    """)
+    session = cpu_plugin.session(model)
+    feeds = {"start": np.zeros(1 << 14, np.float32), "x": np.broadcast_to(np.float32(1), (1 << 24,)).copy()}
+    assert "terminated through its RunOptions" in _end_of(session, feeds)
+
+
+def test_a_group_of_many_operators_stops_between_them(cpu_plugin: Cpu) -> None:
+    """Products enough for minutes, in one group."""
+    count, side = 2000, 1024
+    nodes = [helper.make_node("MatMul", [f"v{i}", "w"], [f"v{i + 1}"]) for i in range(count)]
+    feeds = {"v0": np.ones((side, side), np.float32)}
+    weights = {"w": np.full((side, side), 1 / side, np.float32)}
+    session = cpu_plugin.session(make_model(nodes, feeds, [f"v{count}"], weights))
+    assert "terminated through its RunOptions" in _end_of(session, feeds)
+
+
+def test_a_long_operator_stops_between_the_parts_of_its_work(cpu_plugin: Cpu) -> None:
+    """A convolution of float64, which plain loops do."""
+    nodes = [helper.make_node("Conv", ["image", "w"], ["y"])]
+    feeds = {"image": np.ones((1, 64, 256, 256)), "w": np.ones((64, 64, 3, 3))}
+    session = cpu_plugin.session(make_model(nodes, feeds, ["y"]), intra_op_num_threads=2)
+    assert "terminated through its RunOptions" in _end_of(session, feeds)
+
+
+def test_a_cancelled_task_leaves_no_run_behind(cpu_plugin: Cpu) -> None:
+    model = parser.parse_model(ENDLESS.replace("BODY", "Relu"))
+    ended = threading.Event()
+
+    class Watched(ephost.InferenceSession):
+        def run(self, *args: Any, **kwargs: Any) -> list[Any]:
+            try:
+                return super().run(*args, **kwargs)
+            finally:
+                ended.set()
+
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices([cpu_plugin.device], {})
+    session = Watched(model.SerializeToString(), options)
+    feeds = {"most": np.array(2**62), "x": np.ones(4, np.float32)}
+
+    async def main() -> None:
+        task = asyncio.ensure_future(session.run_asyncio(None, feeds))
+        await asyncio.sleep(0.3)
+        assert not ended.is_set()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ended.wait(FOREVER), "the run goes on"
+
+
+def test_a_run_that_is_stopped_leaves_others_alone(cpu_plugin: Cpu) -> None:
+    model = parser.parse_model(ENDLESS.replace("BODY", "Relu"))
+    session = cpu_plugin.session(model)
+    x = np.ones(4, np.float32)
+    found: list[np.ndarray] = []
+    stop = threading.Event()
+
+    def others() -> None:
+        while not stop.is_set():
+            found.append(session.run(None, {"most": np.array(50), "x": x})[0])
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    try:
+        assert "terminated" in _end_of(session, {"most": np.array(2**62), "x": x})
+    finally:
+        stop.set()
+        thread.join()
+    assert found
+    for each in found:
+        np.testing.assert_array_equal(each, x)

@@ -1,0 +1,48 @@
+"""Tree ensembles on the fallback."""
+
+from __future__ import annotations
+
+import ephost
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+ort = pytest.importorskip("onnxruntime")
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+def test_numbers_of_64_bits_decide_as_in_onnxruntime(aggregate: str) -> None:
+    near = 1.7999999523162842
+    node = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        aggregate_function=aggregate,
+        n_targets=2,
+        nodes_treeids=[0, 0, 0, 1, 1, 1],
+        nodes_nodeids=[0, 1, 2, 0, 1, 2],
+        nodes_featureids=[0, 0, 0, 1, 0, 0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"],
+        nodes_truenodeids=[1, 0, 0, 1, 0, 0],
+        nodes_falsenodeids=[2, 0, 0, 2, 0, 0],
+        nodes_values_as_tensor=numpy_helper.from_array(np.array([near, 0, 0, 0.5, 0, 0])),
+        target_treeids=[0, 0, 1, 1],
+        target_nodeids=[1, 2, 1, 2],
+        target_ids=[0, 1, 0, 1],
+        target_weights_as_tensor=numpy_helper.from_array(np.array([1.5, -2.25, 3.125, 7.0])),
+    )
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(np.float64))
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", kind, [None, 2])],
+        [helper.make_tensor_value_info("y", 1, [None, 2])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    x = np.array([[near, 0.0], [1.79999995232, 1.0], [2.0, 0.5], [0.0, 9.0]])
+    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    found = ephost.InferenceSession(model).run(None, {"x": x})[0]
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected)
