@@ -220,6 +220,8 @@ def test_cast_map_gives_a_row_in_key_order_or_with_gaps() -> None:
     assert ours("CastMap", [values], opset=1, domain="ai.onnx.ml")[0].tolist() == [[-2, 1.5]]
     (sparse,) = ours("CastMap", [values], opset=1, domain="ai.onnx.ml", map_form="SPARSE", max_map=5)
     assert (sparse.tolist(), sparse.dtype) == ([[0, -2, 0, 1.5, 0]], np.float32)
+    with pytest.raises(NodeError, match="CastMap"):
+        ours("CastMap", [values], opset=1, domain="ai.onnx.ml", map_form="SPARSE", max_map=2**50)
     (numbers,) = ours("CastMap", [{0: "7"}], opset=1, domain="ai.onnx.ml", cast_to="TO_INT64")
     assert (numbers.tolist(), numbers.dtype) == ([[7]], np.int64)
 

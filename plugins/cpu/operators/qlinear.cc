@@ -24,8 +24,9 @@ Kernel concat(Prepare& p) {
   std::vector<int64_t> lengths;  // Of a piece of each part.
   for (int i = 0; i < parts; ++i) {
     const Dims& part = p.dims(2 + 3 * i);
-    p.expect(p.type(2 + 3 * i) == type && p.in(3 + 3 * i).count() == 1 && p.in(4 + 3 * i).count() == 1,
-             "a part has another type, or more than one scale");
+    p.expect(p.type(2 + 3 * i) == type && p.type(4 + 3 * i) == type && p.type(3 + 3 * i) == DType::kFloat,
+             "a part, its zero point or its scale has another type than the output's");
+    p.expect(p.in(3 + 3 * i).count() == 1 && p.in(4 + 3 * i).count() == 1, "a part has more than one scale");
     p.expect(part.size() == dims.size(), "the parts have different ranks");
     for (size_t d = 0; d < dims.size(); ++d) {
       p.expect(d == axis || part[d] == dims[d], "the parts do not fit each other");
@@ -33,6 +34,7 @@ Kernel concat(Prepare& p) {
     dims[axis] += part[axis];
     lengths.push_back(count(part, axis, part.size()));
   }
+  p.expect(p.type(0) == DType::kFloat, "the output's scale is no float");
   p.expect(p.in(0).count() == 1 && p.in(1).count() == 1, "the output has more than one scale");
   p.out(0, type, dims);
   const int64_t outer = count(dims, 0, axis), length = count(dims, axis, dims.size());

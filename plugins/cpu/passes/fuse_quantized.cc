@@ -459,8 +459,8 @@ void concatenation_of_bytes(Graph* graph, Node* node) {
     return;
   }
   const auto usable = [](const Quantization& q) {
-    return q.x != nullptr && byte_type(q.x->type) && q.scale != nullptr && q.single() && q.zero != nullptr &&
-           q.zero->type == q.x->type;
+    return q.x != nullptr && byte_type(q.x->type) && q.scale != nullptr && q.scale->type == DType::kFloat &&
+           q.single() && q.zero != nullptr && q.zero->type == q.x->type;
   };
   const Quantization y = {node->out(), node->in(0), node->in(1), node};
   std::vector<Quantization> parts;

@@ -13,7 +13,7 @@ import pytest
 from ephost.errors import InvalidArgument
 from onnx import TensorProto, helper
 
-from tests.plugins.cpu.conftest import Cpu
+from tests.plugins.cpu.conftest import Cpu, make_model
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIES = int(os.environ.get("EPHOST_FUZZ_TRIES", "600"))
@@ -43,6 +43,28 @@ def test_a_range_to_no_number_is_refused(cpu_plugin: Cpu) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     with pytest.raises(InvalidArgument, match="single numbers"):
         cpu_plugin.run(model, {name: np.asarray(value) for name, value in feeds.items()})
+
+
+@pytest.mark.parametrize("fusion", [0, 1])
+@pytest.mark.parametrize("name, wrong", [("s2", np.uint8(1)), ("z2", np.int8(1)), ("z2", np.float32(1))])
+def test_a_part_that_is_quantised_by_other_types_is_refused(
+    cpu_plugin: Cpu, name: str, wrong: np.generic, fusion: int
+) -> None:
+    scale, zero = np.float32(1), np.uint8(0)
+    values: dict[str, np.generic | np.ndarray] = {
+        "ys": scale,
+        "yz": zero,
+        "x1": np.ones((1, 2), np.uint8),
+        "s1": scale,
+        "z1": zero,
+    }
+    values |= {"x2": np.ones((1, 3), np.uint8), "s2": scale, "z2": zero, name: wrong}
+    node = helper.make_node("QLinearConcat", list(values), ["y"], domain="com.microsoft", axis=1)
+    feeds = {key: np.asarray(value) for key, value in values.items()}
+    model = make_model([node], feeds, ["y"])
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.UINT8
+    with pytest.raises(InvalidArgument, match="a part, its zero point or its scale has another type"):
+        cpu_plugin.run(model, feeds, fusion=fusion)
 
 
 @pytest.mark.parametrize("part", range(3))

@@ -38,9 +38,10 @@ def cast_map(node: OperatorNode, values: dict[Any, Any]) -> tuple[np.ndarray]:
         size = node.attributes.get("max_map", 1)
         if keys and not (keys[0] >= 0 and keys[-1] < size):
             raise IndexError(f"the keys {keys[0]} to {keys[-1]} do not fit into max_map {size}")
-        items = [
-            cast(values[key]) if key in values else ("" if dtype is object else 0) for key in range(size)
-        ]
+        row = np.full((1, size), "", object) if dtype is object else np.zeros((1, size), dtype)
+        for key in keys:
+            row[0, key] = cast(values[key])
+        return (row,)
     return (np.array([items], dtype=dtype),)
 
 
