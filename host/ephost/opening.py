@@ -34,6 +34,7 @@ from ephost.errors import (
 )
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
 from ephost.interface import Interface
+from ephost.interrupts import Interrupts
 from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
 from ephost.model.custom_ops import CustomOps, domains_of
@@ -156,6 +157,7 @@ class Opening:
         named = isinstance(source, (str, os.PathLike))
         self.description = os.fspath(source) if named else "a model"  # until it is loaded
         self._progress: Progress | None = None
+        self._interrupts = Interrupts()
 
     def open(self, providers: Any, provider_options: Any) -> Opened:
         """Go through all stages.
@@ -173,6 +175,7 @@ class Opening:
             raise
         finally:
             environment.forget_session(self)
+            self._interrupts.let_go()
 
     def compile(self, target: ContextTarget) -> None:
         """End when the nodes are claimed and compiled, and the outcome is written to the target.
@@ -186,6 +189,7 @@ class Opening:
         finally:
             resources.close()
             environment.forget_session(self)
+            self._interrupts.let_go()
 
     def close(self) -> None:
         """Nothing yet: what is being opened is closed by who opens it."""
@@ -244,6 +248,7 @@ class Opening:
             save(model, options.optimized_model_filepath, config)
         severity = options.log_severity_level
         severity = environment.default_logger_severity() if severity < 0 else severity
+        self._interrupts.hold()
         resources.options = native_session_options(config)
         if options._context_reader is not None or options._context_writer is not None:
             resources.callbacks = (options._context_reader, options._context_writer)
@@ -423,6 +428,7 @@ class Opening:
             )
 
     def _tell_ep(self, ep_name: str) -> None:
+        self._interrupts.check()
         assert self._progress is not None
         self._progress.enter(self.description, "partition", ep_name)
 
@@ -448,6 +454,7 @@ class Opening:
     def _timed(self, stage: str) -> _Timer:
         if self._options._cancelled:
             raise ModelLoadCanceled(f"opening was cancelled before the stage '{stage}'")
+        self._interrupts.check()
         if self._progress is None:
             self._progress = Progress(_STAGES, self._options._progress)
         self._progress.enter(self.description, stage)

@@ -31,7 +31,7 @@ class Resources:
         self.threads: Any = NULL
         self.closed = False
         self._lent = 0
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # the last: __del__ looks for it
 
     def acquire(self) -> None:
         """For a value in the memory of an EP's device, which keeps all of this until :meth:`release`."""
@@ -75,4 +75,5 @@ class Resources:
                 release(pointer)
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_lock"):  # Ctrl-C may have ended __init__
+            self.close()
