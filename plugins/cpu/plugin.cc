@@ -56,8 +56,8 @@ std::string why_not(const Ep& ep, const Node& node) {
 std::string why_not(const Ep& ep, const Graph& graph) {
   for (const std::vector<Value*>* list : {&graph.inputs, &graph.outputs, &graph.outer}) {
     for (const Value* value : *list) {
-      if (!value->tensor || value->type == DType::kString) {
-        return "'" + value->name + "', which is not a tensor of numbers";
+      if (!value->tensor) {
+        return "'" + value->name + "', which is not a tensor";
       }
     }
   }
@@ -146,6 +146,7 @@ class HostIo final : public Io {
   const Desc& input(size_t i) override { return inputs_[i].desc; }
   void* input_data(size_t i) override { return inputs_[i].data; }
   void* output(size_t i, DType type, const Dims& dims) override { return context_.output(i, type, dims); }
+  void finish() const { context_.finish(); }
 
  private:
   struct Input {
@@ -166,8 +167,10 @@ OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* info, void*, OrtKernelContex
   const Compiled& compiled = *static_cast<const Compiled*>(info);
   const Api& api = compiled.ep->factory->api;
   return guard(api, [&] {
+    const TextScope texts;  // The run's strings have to be there until `finish` is done.
     HostIo io(api, compiled, context);
     compiled.program->run(io);
+    io.finish();
   });
 }
 

@@ -42,7 +42,26 @@ Binding::Binding(const Api& api, const OrtNode* fused, std::vector<const Value*>
   outputs_ = positions(api, out, output_values_, true);
 }
 
-ContextIo::Input ContextIo::input(size_t i) const {
+HostTexts::HostTexts(const Api& api, const OrtValue* value, size_t count) {
+  size_t bytes = 0;
+  if (count == 0) {
+    return;
+  }
+  api.check(api.ort->GetStringTensorDataLength(value, &bytes));
+  characters.reset(new char[bytes]);
+  std::vector<size_t> begins(count);
+  api.check(api.ort->GetStringTensorContent(value, characters.get(), bytes, begins.data(), count));
+  views.reserve(count);
+  for (size_t k = 0; k < count; ++k) {
+    const size_t end = k + 1 < count ? begins[k + 1] : bytes;
+    if (begins[k] > end || end > bytes) {
+      fail("the host's strings lie beyond their tensor");
+    }
+    views.emplace_back(characters.get() + begins[k], end - begins[k]);
+  }
+}
+
+ContextIo::Input ContextIo::input(size_t i) {
   Input input;
   if (binding_.input_values_[i]->constant != nullptr) {
     return input;
@@ -57,14 +76,21 @@ ContextIo::Input ContextIo::input(size_t i) const {
     invalid("the input '" + binding_.input_values_[i]->name + "' is missing");
   }
   api_.check(api_.ort->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank));
-  api_.check(api_.ort->GetTensorData(value, &data));
   input.type = static_cast<DType>(type);
   input.dims.assign(dims, dims + rank);
+  if (input.type == DType::kString) {
+    const size_t n = static_cast<size_t>(count(input.dims));
+    auto& [held, elements] = texts_.emplace_back(HostTexts(api_, value, n), std::vector<Text>(n));
+    for (size_t k = 0; k < n; ++k) elements[k].at = &held.views[k];
+    input.data = elements.data();
+    return input;
+  }
+  api_.check(api_.ort->GetTensorData(value, &data));
   std::memcpy(&input.data, &data, sizeof data);
   return input;
 }
 
-void* ContextIo::output(size_t i, DType type, const Dims& dims) const {
+void* ContextIo::output(size_t i, DType type, const Dims& dims) {
   OrtValue* value = nullptr;
   void* data = nullptr;
   ONNXTensorElementDataType given = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
@@ -78,8 +104,22 @@ void* ContextIo::output(size_t i, DType type, const Dims& dims) const {
     invalid("the output '" + binding_.output_values_[i]->name + "' is declared as " +
             name_of(static_cast<DType>(given)) + ", and is " + name_of(type));
   }
+  if (type == DType::kString) {
+    return unfinished_.emplace_back(value, std::vector<Text>(static_cast<size_t>(count(dims)))).second.data();
+  }
   api_.check(api_.ort->GetTensorMutableData(value, &data));
   return data;
+}
+
+void ContextIo::finish() const {
+  for (const auto& [value, elements] : unfinished_) {
+    for (size_t k = 0; k < elements.size(); ++k) {
+      const std::string_view text = elements[k].view();
+      char* to = nullptr;
+      api_.check(api_.ort->GetResizedStringTensorElementBuffer(value, k, text.size(), &to));
+      if (!text.empty()) std::memcpy(to, text.data(), text.size());
+    }
+  }
 }
 
 }  // namespace ephost

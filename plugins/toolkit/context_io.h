@@ -4,6 +4,7 @@
 
 #include "toolkit/api.h"
 #include "toolkit/graph.h"
+#include "toolkit/text.h"
 
 namespace ephost {
 
@@ -23,7 +24,16 @@ class Binding {
   std::vector<size_t> inputs_, outputs_;
 };
 
-// One run of it. Nothing of the kernel context is held beyond the run.
+// The strings of a host's tensor.
+struct HostTexts {
+  HostTexts(const Api& api, const OrtValue* value, size_t count);
+  HostTexts(HostTexts&&) = default;
+  std::unique_ptr<char[]> characters;
+  std::vector<std::string_view> views;
+};
+
+// One run of it. Nothing of the kernel context is held beyond the run. Strings are as in text.h: those of
+// inputs are there as long as this is, those of outputs go to the host in `finish`.
 class ContextIo {
  public:
   struct Input {
@@ -37,14 +47,18 @@ class ContextIo {
 
   size_t num_inputs() const { return binding_.inputs_.size(); }
   // Input i of the graph; nothing, if it is a constant. Throws Error where the host lacks it.
-  Input input(size_t i) const;
+  Input input(size_t i);
   // Memory for output i. Throws Error where the graph declares it as another type.
-  void* output(size_t i, DType type, const Dims& dims) const;
+  void* output(size_t i, DType type, const Dims& dims);
+  // Gives the host the outputs that are strings, once all are written.
+  void finish() const;
 
  private:
   const Api& api_;
   const Binding& binding_;
   OrtKernelContext* context_;
+  std::vector<std::pair<HostTexts, std::vector<Text>>> texts_;       // Of inputs.
+  std::vector<std::pair<OrtValue*, std::vector<Text>>> unfinished_;  // Of outputs.
 };
 
 }  // namespace ephost

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "toolkit/context_io.h"
+#include "toolkit/text.h"
+
 namespace ephost {
 namespace {
 
@@ -78,7 +81,8 @@ struct Reader {
   // A large constant where it lies in a file, so that the host need not read it. Null if it does not.
   TensorPtr read_file(const OrtValueInfo* info, const Value& value) const {
     const bool open = std::any_of(value.dims.begin(), value.dims.end(), [](int64_t dim) { return dim < 0; });
-    if (files == nullptr || size_of(value.type) == 0 || !value.has_shape || open) {
+    if (files == nullptr || size_of(value.type) == 0 || value.type == DType::kString || !value.has_shape ||
+        open) {
       return nullptr;
     }
     const size_t bytes = static_cast<size_t>(count(value.dims)) * size_of(value.type);
@@ -289,6 +293,9 @@ TensorPtr import_tensor(const Api& api, const OrtValue* value) {
   tensor->dims.assign(dims, dims + rank);
   if (size_of(tensor->type) == 0) {
     return nullptr;
+  }
+  if (tensor->type == DType::kString) {
+    return make_texts(tensor->dims, HostTexts(api, value, static_cast<size_t>(count(tensor->dims))).views);
   }
   api.check(api.ort->GetTensorData(value, &tensor->data));
   return tensor;

@@ -12,7 +12,8 @@ namespace ephost {
 // cannot be.
 std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* graph, Graph* parent = nullptr);
 
-// An OrtValue that holds a tensor, not copied. Null where the element type has no whole number of bytes.
+// An OrtValue that holds a tensor, not copied unless of strings. Null where the element type has no whole
+// number of bytes.
 TensorPtr import_tensor(const Api& api, const OrtValue* value);
 
 }  // namespace ephost

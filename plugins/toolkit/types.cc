@@ -32,6 +32,7 @@ size_t size_of(DType type) {
     case DType::kDouble:
     case DType::kInt64:
     case DType::kUint64:
+    case DType::kString:  // A pointer: see text.h.
       return 8;
     default:
       return 0;

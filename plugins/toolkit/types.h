@@ -34,7 +34,7 @@ enum class DType : uint8_t {
   kBFloat16 = ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16,
 };
 
-// Bytes of an element; 0 for types that have no fixed whole number of them (strings, 4-bit types).
+// Bytes of an element, for strings as in text.h; 0 for types that have no whole number of them (4-bit types).
 size_t size_of(DType type);
 // "float32", "int64", ...: as numpy writes them.
 const char* name_of(DType type);

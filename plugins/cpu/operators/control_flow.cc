@@ -5,6 +5,7 @@
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "cpu/runtime/stop.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -445,10 +446,10 @@ void run_batched_scan(Run& run) {
 }  // namespace
 
 const Registration registration([](Registry* registry) {
-  registry->add({.type = "If", .run = run_if});
-  registry->add({.type = "Loop", .run = run_loop});
-  registry->add({.type = "Scan", .run = run_scan, .min_version = 9});
-  registry->add({.type = "Scan", .run = run_batched_scan, .max_version = 8});
+  registry->add({.type = "If", .run = run_if, .types = kAny | kText});
+  registry->add({.type = "Loop", .run = run_loop, .types = kAny | kText});
+  registry->add({.type = "Scan", .run = run_scan, .types = kAny | kText, .min_version = 9});
+  registry->add({.type = "Scan", .run = run_batched_scan, .types = kAny | kText, .max_version = 8});
 });
 
 }  // namespace ephost::cpu

@@ -7,7 +7,7 @@
 
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
-#include "toolkit/dispatch.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -46,6 +46,13 @@ TensorPtr constant_of(const Node& node) {
   if (node.has("value_ints")) {
     const std::vector<int64_t> all = node.ints("value_ints");
     return make_tensor<int64_t>(DType::kInt64, {static_cast<int64_t>(all.size())}, all);
+  }
+  if (node.has("value_string")) {
+    return make_texts({}, std::vector<std::string>{node.s("value_string", "")});
+  }
+  if (node.has("value_strings")) {
+    const std::vector<std::string> all = node.strings("value_strings");
+    return make_texts({static_cast<int64_t>(all.size())}, all);
   }
   return nullptr;
 }
@@ -315,9 +322,11 @@ const Registration registration([](Registry* registry) {
   registry->add({.type = "Constant",
                  .supports =
                      [](const Node& node) {
-                       return constant_of(node) == nullptr ? "its value is not a tensor of numbers" : "";
+                       return constant_of(node) == nullptr ? "its value is not a tensor that is known here"
+                                                           : "";
                      },
-                 .prepare = constant});
+                 .prepare = constant,
+                 .types = kAny | kText});
   registry->add({.type = "ConstantOfShape",
                  .supports =
                      [](const Node& node) {

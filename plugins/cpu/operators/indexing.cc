@@ -6,7 +6,7 @@
 
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
-#include "toolkit/dispatch.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -180,6 +180,9 @@ Reduction reduction_of(const Node& node) {
 
 std::string reduction_is_known(const Node& node) {
   const std::string name = node.s("reduction", "none");
+  if (name != "none" && node.in(0) != nullptr && node.in(0)->type == DType::kString) {
+    return "reduction '" + name + "' of strings";
+  }
   return name == "none" || reduction_of(node) != Reduction::kNone ? index_type(node)
                                                                   : "reduction '" + name + "'";
 }
@@ -377,12 +380,20 @@ Kernel tensor_scatter(Prepare& p) {
 }  // namespace
 
 const Registration registration([](Registry* registry) {
-  registry->add({.type = "Gather", .supports = index_type, .prepare = gather});
-  registry->add({.type = "GatherElements", .supports = index_type, .prepare = gather_elements});
-  registry->add({.type = "ScatterElements", .supports = reduction_is_known, .prepare = scatter_elements});
-  registry->add({.type = "Scatter", .supports = reduction_is_known, .prepare = scatter_elements});
-  registry->add({.type = "GatherND", .supports = wide_indices, .prepare = gather_nd});
-  registry->add({.type = "ScatterND", .supports = wide_indices, .prepare = scatter_nd});
+  registry->add({.type = "Gather", .supports = index_type, .prepare = gather, .types = kAny | kText});
+  registry->add(
+      {.type = "GatherElements", .supports = index_type, .prepare = gather_elements, .types = kAny | kText});
+  registry->add({.type = "ScatterElements",
+                 .supports = reduction_is_known,
+                 .prepare = scatter_elements,
+                 .types = kAny | kText});
+  registry->add({.type = "Scatter",
+                 .supports = reduction_is_known,
+                 .prepare = scatter_elements,
+                 .types = kAny | kText});
+  registry->add({.type = "GatherND", .supports = wide_indices, .prepare = gather_nd, .types = kAny | kText});
+  registry->add(
+      {.type = "ScatterND", .supports = wide_indices, .prepare = scatter_nd, .types = kAny | kText});
   registry->add({.type = "TensorScatter", .prepare = tensor_scatter});
 });
 

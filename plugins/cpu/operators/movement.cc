@@ -5,6 +5,7 @@
 
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -572,19 +573,20 @@ Kernel trilu(Prepare& p) {
 }  // namespace
 
 const Registration registration([](Registry* registry) {
-  registry->add({.type = "Transpose", .prepare = transpose, .any_layout = true});
+  registry->add({.type = "Transpose", .prepare = transpose, .types = kAny | kText, .any_layout = true});
   registry->add(
       {.domain = "ephost", .type = "ChannelShuffle", .prepare = channel_shuffle, .any_layout = true});
-  registry->add({.type = "DepthToSpace", .prepare = depth_to_space});
-  registry->add({.type = "SpaceToDepth", .prepare = space_to_depth});
-  registry->add({.type = "Concat", .prepare = concat, .any_layout = true});
-  registry->add({.type = "Split", .prepare = split, .any_layout = true});
-  registry->add({.type = "Slice", .prepare = slice, .run = run_slice, .any_layout = true});
-  registry->add({.type = "Expand", .prepare = expand});
-  registry->add({.type = "Tile", .prepare = tile});
-  registry->add({.type = "Pad", .prepare = pad});
-  registry->add({.type = "CenterCropPad", .prepare = center_crop_pad});
-  registry->add({.type = "ReverseSequence", .prepare = reverse_sequence});
+  registry->add({.type = "DepthToSpace", .prepare = depth_to_space, .types = kAny | kText});
+  registry->add({.type = "SpaceToDepth", .prepare = space_to_depth, .types = kAny | kText});
+  registry->add({.type = "Concat", .prepare = concat, .types = kAny | kText, .any_layout = true});
+  registry->add({.type = "Split", .prepare = split, .types = kAny | kText, .any_layout = true});
+  registry->add(
+      {.type = "Slice", .prepare = slice, .run = run_slice, .types = kAny | kText, .any_layout = true});
+  registry->add({.type = "Expand", .prepare = expand, .types = kAny | kText});
+  registry->add({.type = "Tile", .prepare = tile, .types = kAny | kText});
+  registry->add({.type = "Pad", .prepare = pad, .types = kAny | kText});
+  registry->add({.type = "CenterCropPad", .prepare = center_crop_pad, .types = kAny | kText});
+  registry->add({.type = "ReverseSequence", .prepare = reverse_sequence, .types = kAny | kText});
   registry->add({.type = "Trilu", .prepare = trilu});
 });
 

@@ -7,6 +7,7 @@
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 #include "toolkit/dispatch.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -327,7 +328,7 @@ void non_max_suppression(Run& run) {
 
 const Registration registration([](Registry* registry) {
   registry->add({.type = "NonZero", .run = non_zero});
-  registry->add({.type = "Compress", .run = compress});
+  registry->add({.type = "Compress", .run = compress, .types = kAny | kText});
   registry->add({.type = "TopK", .prepare = top_k, .types = kNumbers});
   registry->add({.type = "Unique", .run = unique});
   registry->add({.type = "NonMaxSuppression", .run = non_max_suppression});

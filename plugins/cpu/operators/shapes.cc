@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu/operator.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -144,18 +145,22 @@ Kernel dropout_mask(Prepare& p) {
 }  // namespace
 
 const Registration registration([](Registry* registry) {
-  registry->add({.type = "Reshape", .prepare = reshape});
-  registry->add({.type = "Squeeze", .prepare = squeeze});
-  registry->add({.type = "Unsqueeze", .prepare = unsqueeze});
-  registry->add({.type = "Flatten", .prepare = flatten});
-  registry->add({.type = "Identity", .prepare = [](Prepare& p) { return rename(p, p.dims(0)); }});
+  registry->add({.type = "Reshape", .prepare = reshape, .types = kAny | kText});
+  registry->add({.type = "Squeeze", .prepare = squeeze, .types = kAny | kText});
+  registry->add({.type = "Unsqueeze", .prepare = unsqueeze, .types = kAny | kText});
+  registry->add({.type = "Flatten", .prepare = flatten, .types = kAny | kText});
+  registry->add({.type = "Identity",
+                 .prepare = [](Prepare& p) { return rename(p, p.dims(0)); },
+                 .types = kAny | kText});
   registry->add({.type = "BitCast", .supports = bits_fit, .prepare = bit_cast});
   registry->add({.type = "Dropout", .supports = supports_mask, .prepare = dropout_mask, .min_version = 7});
-  registry->add({.type = "Shape", .prepare = shape});
-  registry->add({.type = "Size", .prepare = [](Prepare& p) -> Kernel {
+  registry->add({.type = "Shape", .prepare = shape, .types = kAny | kText});
+  registry->add({.type = "Size",
+                 .prepare = [](Prepare& p) -> Kernel {
                    p.give(0, make_tensor<int64_t>(DType::kInt64, {}, {p.in(0).count()}));
                    return nullptr;
-                 }});
+                 },
+                 .types = kAny | kText});
 });
 
 }  // namespace ephost::cpu

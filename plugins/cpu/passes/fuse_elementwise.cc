@@ -21,11 +21,16 @@ bool may_divide_by_zero(const Node& node) {
          !(scalar(node.in(1), &divisor) && divisor != 0);
 }
 
+bool has_texts(const Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [](const Value* value) { return value != nullptr && value->type == DType::kString; });
+}
+
 bool candidate(const Node& node) {
   // The second input of CastLike has no part in the shape, unlike all inputs of a fused node.
   return !node.removed && is_elementwise(node) && node.type != "CastLike" && !may_divide_by_zero(node) &&
-         node.outputs.size() == 1 && node.out() != nullptr && node.out()->type != DType::kUndefined &&
-         Registry::get().find(node) != nullptr;
+         !has_texts(node) && node.outputs.size() == 1 && node.out() != nullptr &&
+         node.out()->type != DType::kUndefined && Registry::get().find(node) != nullptr;
 }
 
 // Whether both have the same shape, as far as the model says: else the smaller one would be computed over and

@@ -1,6 +1,7 @@
 #include "cpu/program/fold.h"
 
 #include "cpu/program/program.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -70,6 +71,7 @@ void fold_constants(Graph* graph, Fold what) {
       std::vector<TensorPtr> results;
     } sink;
     sink.limit = std::max(bytes, kMaxFoldedBytes);
+    const TextScope texts;
     try {
       Options plainly;
       plainly.fuse = false;
@@ -83,7 +85,7 @@ void fold_constants(Graph* graph, Fold what) {
     size_t next = 0;
     for (Value* value : node->outputs) {
       if (value != nullptr) {
-        value->constant = sink.results[next++];
+        value->constant = own_texts(sink.results[next++]);
         value->type = value->constant->type;
         value->has_shape = true;
         value->dims = value->constant->dims;

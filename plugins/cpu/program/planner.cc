@@ -7,6 +7,7 @@
 #include "cpu/program/prepare_node.h"
 #include "cpu/program/reorder.h"
 #include "cpu/program/run_node.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
@@ -157,6 +158,7 @@ bool Planner::plan_node(size_t n) {
                            ? RunNode::Input{}
                            : RunNode::Input{known_[value->index].desc, known_[value->index].content->data});
     }
+    const TextScope texts;
     RunNode run(&program_, node, std::move(inputs), {});
     op.run(run);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -165,7 +167,7 @@ bool Planner::plan_node(size_t n) {
         if (run.results[o] == nullptr) {
           fail(node.label() + " did not give its output " + std::to_string(o));
         }
-        known.content = run.results[o];
+        known.content = own_texts(run.results[o]);
         known.desc = {known.content->type, known.content->dims, Layout::kPlain};
         known.storages.clear();
       }
@@ -228,6 +230,7 @@ bool Planner::plan_node(size_t n) {
                        : const_cast<void*>(known_[node.inputs[i]->index].content->data));
     }
     if (plain) {
+      const TextScope texts;
       std::vector<TensorPtr> results(outs.size());
       for (size_t o = 0; o < outs.size(); ++o) {
         if (node.outputs[o] != nullptr && outs[o].alias >= 0) {
@@ -247,7 +250,7 @@ bool Planner::plan_node(size_t n) {
       }
       for (size_t o = 0; o < outs.size(); ++o) {
         if (node.outputs[o] != nullptr) {
-          known_[node.outputs[o]->index] = {outs[o].desc, results[o], {}};
+          known_[node.outputs[o]->index] = {outs[o].desc, own_texts(results[o]), {}};
         }
       }
       return true;

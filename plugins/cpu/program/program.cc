@@ -24,6 +24,9 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
     graph_->remove_unused();
     graph_->sort();
   }
+  texts_ = std::any_of(graph_->values.begin(), graph_->values.end(), [](const auto& value) {
+    return value->type == DType::kString || value->type == DType::kUndefined;
+  });
   for (const Node* node : graph_->nodes) {
     std::string why;
     const Operator* op = Registry::get().find(*node, &why);

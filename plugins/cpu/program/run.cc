@@ -3,6 +3,7 @@
 
 #include "cpu/program/planner.h"
 #include "cpu/program/run_node.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 
@@ -52,6 +53,7 @@ void Program::run(Io& io) {
       const Recorder::Timer timer(recorder, step.node, step.method);
       step.kernel(Args(args + step.in, args + step.out, args[step.scratch]));
     }
+    if (texts_) TextScope::current().keep(plan);  // Outputs may point to strings of its kernels.
     if (plan->ends) {
       return;
     }

@@ -22,8 +22,12 @@ def make_model(
     constants: dict[str, np.ndarray] | None = None,
     opset: int = 21,
     open_shapes: bool = False,
+    ml: int = 4,
 ) -> onnx.ModelProto:
-    """A model of these nodes; inputs have the feeds' types, and their shapes unless those are left open."""
+    """A model of these nodes; inputs have the feeds' types, and their shapes unless those are left open.
+
+    `ml` is the opset of ai.onnx.ml.
+    """
     graph = helper.make_graph(
         list(nodes),
         "graph",
@@ -38,7 +42,11 @@ def make_model(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [onnx.numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [
+        helper.make_opsetid("", opset),
+        helper.make_opsetid("com.microsoft", 1),
+        helper.make_opsetid("ai.onnx.ml", ml),
+    ]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return onnx.shape_inference.infer_shapes(model)
 
@@ -54,7 +62,7 @@ def assert_close(
     """
     assert found.dtype == expected.dtype, name
     assert found.shape == expected.shape, name
-    if not _is_floating(expected.dtype) and rtol is None and atol is None:
+    if expected.dtype == object or (not _is_floating(expected.dtype) and rtol is None and atol is None):
         np.testing.assert_array_equal(found, expected, err_msg=name)
         return
     a, b = found.astype(np.float64), expected.astype(np.float64)
@@ -94,13 +102,14 @@ class Cpu:
         opset: int = 21,
         rtol: float | None = None,
         atol: float | None = None,
+        ml: int = 4,
         **options: object,
     ) -> None:
         """Like `check`, for what the reference implementation gets wrong or takes too long for."""
         onnxruntime = pytest.importorskip("onnxruntime")
         listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
         for open_shapes in (False, True):
-            model = make_model(listed, feeds, outputs, constants, opset, open_shapes)
+            model = make_model(listed, feeds, outputs, constants, opset, open_shapes, ml)
             other = onnxruntime.InferenceSession(
                 model.SerializeToString(), providers=["CPUExecutionProvider"]
             )
