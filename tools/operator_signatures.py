@@ -3,7 +3,8 @@
 usage: python tools/operator_signatures.py > plugins/cpu/operators/signatures.inc
 
 A plugin gets graphs from a host, and has no schemas of its own to hold them against. Needs the onnx package,
-and onnxruntime for the operators of its domain com.microsoft, which are named with it. A row is
+and onnxruntime for the operators of its domain com.microsoft. Operators of that domain and of ai.onnx.ml are
+named with it. A row is
 
     {"Gather", 13, "AB", {0x1fffe, 0xc0}},
 
@@ -37,7 +38,7 @@ LEFT_OUT = {("Resize", 11): (1, 2)}
 CONTRIB = {
     "DequantizeLinear", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits", "QGemm", "QLinearAdd",
     "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul",
-    "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear",
+    "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "Tokenizer",
 }  # fmt: skip
 
 
@@ -67,6 +68,11 @@ def contrib_schemas() -> list[_Schema]:
 
     found = [s for s in state.get_all_operator_schema() if s.domain == "com.microsoft" and s.name in CONTRIB]
     return [_Schema(schema) for schema in found]
+
+
+def name_of(schema: Any) -> str:
+    """The operator's name, after its domain where that is not ONNX's own."""
+    return f"ai.onnx.ml.{schema.name}" if schema.domain == "ai.onnx.ml" else str(schema.name)
 
 
 def row(schema: Any) -> tuple[str, tuple[int, ...]]:
@@ -102,14 +108,14 @@ def table() -> str:
         "// clang-format off",
     ]
     last: tuple[str, tuple[str, tuple[int, ...]]] | None = None
-    schemas: list[Any] = [s for s in defs.get_all_schemas_with_history() if s.domain == ""]
+    schemas: list[Any] = [s for s in defs.get_all_schemas_with_history() if s.domain in ("", "ai.onnx.ml")]
     schemas += contrib_schemas()
-    for schema in sorted(schemas, key=lambda s: (s.name, s.since_version)):
-        made = row(schema)
-        if last != (schema.name, made):
+    for schema in sorted(schemas, key=lambda s: (name_of(s), s.since_version)):
+        name, made = name_of(schema), row(schema)
+        if last != (name, made):
             masks = ", ".join(f"{mask:#x}" for mask in made[1])
-            lines.append(f'{{"{schema.name}", {schema.since_version}, "{made[0]}", {{{masks}}}}},')
-        last = (schema.name, made)
+            lines.append(f'{{"{name}", {schema.since_version}, "{made[0]}", {{{masks}}}}},')
+        last = (name, made)
     return "\n".join(lines) + "\n"
 
 

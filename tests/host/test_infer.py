@@ -116,3 +116,57 @@ def test_a_plugin_is_not_shown_a_shape_that_is_wrong(sample_compiler) -> None:
     options.add_provider_for_devices(sample_compiler, {})
     session = ephost.InferenceSession(declared((5, 3), (2, 4)), options, enable_fallback=0)
     assert session.run(None, {"x": np.ones((2, 3), np.float32)})[0].tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "rank", "element", "made"),
+    [
+        ("Scaler", {}, 2, TensorProto.FLOAT, (("n", 4),)),
+        ("Normalizer", {}, 1, TensorProto.FLOAT, ((4,),)),
+        ("Imputer", {}, 2, TensorProto.INT64, (("n", 4),)),
+        ("LinearRegressor", {"targets": 3}, 2, TensorProto.FLOAT, (("n", 3),)),
+        ("LinearRegressor", {"targets": 3}, 1, TensorProto.FLOAT, ((1, 3),)),
+        ("SVMRegressor", {}, 2, TensorProto.FLOAT, (("n", 1),)),
+        ("TreeEnsembleRegressor", {"n_targets": 2}, 2, TensorProto.FLOAT, (("n", 2),)),
+        ("FeatureVectorizer", {"inputdimensions": [7]}, 2, TensorProto.FLOAT, (("n", 7),)),
+    ],
+)
+def test_models_of_ai_onnx_ml_that_onnx_infers_nothing_of(
+    op: str, attributes: dict[str, Any], rank: int, element: int, made: tuple[Dims, ...]
+) -> None:
+    model = learned(op, attributes, rank, ["y"])
+    assert (model.graph.values["y"].type.element_type, dims(model, "y")) == (element, *made)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "element", "columns"),
+    [
+        ({"classlabels_ints": [1, 2, 3, 4]}, TensorProto.INT64, 4),
+        ({"classlabels_ints": [1, 2, 3, 4], "vectors_per_class": [1, 1, 1, 1]}, TensorProto.INT64, 6),
+        ({"classlabels_strings": ["a", "b"], "vectors_per_class": [1, 1]}, TensorProto.STRING, 2),
+        (
+            {"classlabels_strings": ["a", "b", "c"], "vectors_per_class": [1, 1, 1], "prob_a": [0.5]},
+            TensorProto.STRING,
+            3,
+        ),
+    ],
+)
+def test_labels_and_scores_of_support_vector_machines(
+    attributes: dict[str, Any], element: int, columns: int
+) -> None:
+    for rank, rows in ((1, 1), (2, "n")):
+        model = learned("SVMClassifier", attributes, rank, ["label", "y"])
+        assert model.graph.values["label"].type.element_type == element
+        assert (dims(model, "label"), dims(model, "y")) == ((rows,), (rows, columns))
+
+
+def learned(op: str, attributes: dict[str, Any], rank: int, outputs: list[str]) -> Model:
+    kind = TensorProto.INT64 if op == "Imputer" else TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], outputs, domain="ai.onnx.ml", **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", kind, ["n", 4][2 - rank :])],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 1)]
+    return inferred(helper.make_model(graph, opset_imports=opsets, ir_version=9))

@@ -1,8 +1,8 @@
-"""Types and shapes of what com.microsoft's operators make, which onnx has no definitions of.
+"""Types and shapes of what operators make that onnx infers nothing of: com.microsoft's, some of ai.onnx.ml.
 
-Exporters and optimizers of transformers write them into models. For inference, and only there, each such node
-is a call of a function of ONNX's own operators whose outputs have the same types and shapes, if
-another content, so that one pass of onnx's inference goes through the model.
+Exporters write them into models, and optimizers of transformers. For inference, and only there, each such
+node is a call of a function of ONNX's own operators whose outputs have the same types and shapes, if another
+content, so that one pass of onnx's inference goes through the model.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import onnx
 
 DOMAIN = "com.microsoft"
+ML_DOMAIN = "ai.onnx.ml"
 _STAND_INS = "ephost.stand_ins"
 # What onnxruntime writes into ONNX's domain: before the opset that has it, or where none has.
 _IN_ONNX = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 20}
@@ -41,7 +42,7 @@ class StandIns:
         return [self._replace(node) for node in found]
 
     def _replace(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        if is_contrib(node, self._opset):
+        if has_stand_in(node, self._opset):
             return self._call(node)
         graphs = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
         if not any(_has_contrib(attribute.g, self._opset) for attribute in graphs):
@@ -56,7 +57,8 @@ class StandIns:
         return copy
 
     def _call(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        write = _BODIES.get(node.op_type)
+        bodies = _LEARNED if node.domain == ML_DOMAIN else _BODIES
+        write = bodies.get(node.op_type)
         body = write(_Call(node, self._rank_of, self._producers)) if write is not None else None
         if not body:
             return node
@@ -85,9 +87,14 @@ def is_contrib(node: onnx.NodeProto, opset: int) -> bool:
     return node.domain == DOMAIN
 
 
+def has_stand_in(node: onnx.NodeProto, opset: int) -> bool:
+    """Whether a function may stand in for a node: that it does depends on its attributes, too."""
+    return is_contrib(node, opset) or (node.domain == ML_DOMAIN and node.op_type in _LEARNED)
+
+
 def _has_contrib(graph: onnx.GraphProto, opset: int) -> bool:
     return any(
-        is_contrib(node, opset)
+        has_stand_in(node, opset)
         or any(_has_contrib(a.g, opset) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
         for node in graph.node
     )
@@ -115,6 +122,11 @@ class _Call:
         """An attribute of several integers; empty if it is not there."""
         found = self._attributes.get(name, [])
         return [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
+
+    def length(self, name: str) -> int:
+        """How many elements a list has, 0 where there is none."""
+        found = self._attributes.get(name)
+        return len(found) if isinstance(found, list) else 0
 
     def text(self, name: str, otherwise: str) -> str:
         """An attribute of text."""
@@ -393,6 +405,46 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "MatMulIntegerToFloat": _integer_product,
     "DynamicQuantizeMatMul": _dynamic_product,
     "QGemm": _quantized_gemm,
+}
+
+
+def _float(call: _Call) -> str:
+    return "o0 = Cast <to = 1> (i0)"
+
+
+def _row_of(width: int) -> str:
+    """As many floats for each row of features; a vector of features is one row."""
+    if not 0 < width < 1 << 31:
+        return ""
+    return (
+        "a = Constant <value_ints = [-1]> () m = ReduceMax <keepdims = 1> (i0, a) f = Cast <to = 1> (m) "
+        f"s = Constant <value_ints = [1, {width}]> () o0 = Expand (f, s)"
+    )
+
+
+def _vector_machine(call: _Call) -> str:
+    """Labels of rows, and the scores of classes, or of pairs of them where nothing couples these."""
+    classes = call.length("classlabels_strings") or call.length("classlabels_ints")
+    vectors = any(call.numbers("vectors_per_class"))
+    pairs = vectors and not call.length("prob_a") and classes > 2
+    scores = _row_of(classes * (classes - 1) // 2 if pairs else classes)
+    label = "l = Identity (m)"  # of a vector of features
+    if call.rank(0) != 1:
+        label = f"l = {'Squeeze' if call.rank(0) else 'Reshape'} (m, a)"  # the last axis; all in one
+    kind = onnx.TensorProto.STRING if call.length("classlabels_strings") else onnx.TensorProto.INT64
+    return scores and f"{scores.replace('o0', 'o1')} {label} o0 = Cast <to = {kind}> (l)"
+
+
+# Of ai.onnx.ml.
+_LEARNED: dict[str, Callable[[_Call], str]] = {
+    "FeatureVectorizer": lambda call: _row_of(sum(call.numbers("inputdimensions"))),
+    "Imputer": _same,
+    "LinearRegressor": lambda call: _row_of(call.number("targets", 1)),
+    "Normalizer": _float,
+    "SVMClassifier": _vector_machine,
+    "SVMRegressor": lambda call: _row_of(1),
+    "Scaler": _float,
+    "TreeEnsembleRegressor": lambda call: _row_of(call.number("n_targets", 1)),
 }
 
 

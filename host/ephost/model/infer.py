@@ -19,7 +19,7 @@ import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
-from ephost.model.contrib import DOMAIN, StandIns, is_contrib
+from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
 from ephost.model.graph import Graph, Model, TensorType, Value, all_graphs, tensor_type, type_proto
 from ephost.model.load import value_type
 from ephost.model.propagation import is_bounded
@@ -150,7 +150,7 @@ def _infer(model: Model, declared: bool = True) -> None:
     target.name = graph.name or "graph"
     nodes = [node.proto for node in graph.nodes]
     opset = model.opsets.get("", 1)
-    if DOMAIN in model.opsets or any(is_contrib(node, opset) for node in nodes):
+    if DOMAIN in model.opsets or any(has_stand_in(node, opset) for node in nodes):
         stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
         nodes = stand_ins.replace(nodes)
         proto.functions.extend(stand_ins.functions)

@@ -1,0 +1,164 @@
+#include "cpu/engines/scores.h"
+
+#include <cmath>
+
+#include "cpu/simd/simd.h"
+
+namespace ephost::cpu {
+
+void expect(const Node& node, bool condition, const std::string& message) {
+  if (!condition) {
+    invalid(node.label() + ": " + message);
+  }
+}
+
+Features::Features(const Prepare& p, int input) : type(p.type(input)) {
+  const Dims& dims = p.dims(input);
+  if (dims.size() != 1 && dims.size() != 2) {
+    p.invalid("features of shape " + to_string(dims) + ", where a row or rows of them are expected");
+  }
+  rows = dims.size() == 1 ? 1 : dims[0];
+  columns = dims.back();
+}
+
+size_t Features::room() const {
+  return type == DType::kFloat ? 0 : static_cast<size_t>(rows * columns) * sizeof(float);
+}
+
+const float* Features::get(const void* input, void* room) const {
+  if (type == DType::kFloat) {
+    return static_cast<const float*>(input);
+  }
+  float* to = static_cast<float*>(room);
+  with_one_of<double, int64_t, int32_t>(type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(input);
+    parallel_for(rows * columns, kGrain, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) to[i] = static_cast<float>(from[i]);
+    });
+  });
+  return to;
+}
+
+PackedMatrix::PackedMatrix(const float* from, int64_t row, int64_t column, int64_t k, int64_t n)
+    : k_(k), n_(n) {
+  const int64_t panel = simd().panel, panels = (n + panel - 1) / panel;
+  std::shared_ptr<void> memory = allocate(static_cast<size_t>(panels * panel * k) * sizeof(float));
+  panels_ = {memory, static_cast<float*>(memory.get())};
+  if (k > 0 && n > 0) {
+    simd().gemm_pack(from, row, column, k, n, panels_.get());
+  }
+}
+
+void PackedMatrix::multiply(const float* a, int64_t m, const float* bias, float* to) const {
+  const int64_t panel = simd().panel, depth = simd().depth;
+  if (m == 0 || n_ == 0) {
+    return;
+  }
+  for (int64_t p = 0; p == 0 || p < k_; p += depth) {
+    GemmBlock block{};
+    block.m = m;
+    block.n = n_;
+    block.k = std::min(depth, k_ - p);
+    block.a = a + p;
+    block.a_row = k_;
+    block.a_step = 1;
+    block.b = panels_.get() + p * panel;
+    block.b_step = panel;
+    block.b_panel = k_ * panel;
+    block.c = to;
+    block.c_row = n_;
+    block.bias = p == 0 ? bias : nullptr;
+    block.accumulate = p > 0;
+    simd().gemm(block);
+  }
+}
+
+PostTransform post_transform(const Node& node) {
+  const std::string name = node.s("post_transform", "NONE");
+  constexpr const char* kNames[] = {"NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  expect(node, found != std::end(kNames), "the post_transform '" + name + "' is not known");
+  return static_cast<PostTransform>(found - std::begin(kNames));
+}
+
+float logistic(float score) {
+  const float wide = 1 / (1 + std::exp(-std::abs(score)));
+  return score < 0 ? 1 - wide : wide;
+}
+
+namespace {
+
+// The inverse of the normal distribution, by Winitzki's approximation of the inverse error function.
+float probit(float score) {
+  const float x = 2 * score - 1, log = std::log((1 - x) * (1 + x));
+  const float v = 2 / (3.14159f * 0.147f) + 0.5f * log, w = 1 / 0.147f * log;
+  return std::sqrt(2.0f) * (x < 0 ? -1.0f : 1.0f) * std::sqrt(-v + std::sqrt(v * v - w));
+}
+
+// A softmax in which scores of about 0 stay so.
+void softmax_zero(float* scores, int64_t n) {
+  const float most = *std::max_element(scores, scores + n), least = std::exp(-most);
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::abs(scores[i]) > 1e-7f) {
+      scores[i] = std::exp(scores[i] - most);
+      sum += scores[i];
+    } else {
+      scores[i] *= least;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) scores[i] /= sum;
+}
+
+}  // namespace
+
+void transform(PostTransform how, float* scores, int64_t rows, int64_t classes) {
+  const int64_t n = rows * classes;
+  if (n == 0 || how == PostTransform::kNone || (classes == 1 && how != PostTransform::kProbit)) {
+    return;
+  }
+  switch (how) {
+    case PostTransform::kLogistic: {
+      const void* in[3] = {scores, nullptr, nullptr};
+      const float none[2] = {};
+      simd().ops[static_cast<size_t>(Op::kSigmoid)](in, scores, n, none);
+      break;
+    }
+    case PostTransform::kSoftmax:
+      for (int64_t i = 0; i < rows; ++i) {
+        simd().softmax(scores + i * classes, nullptr, scores + i * classes, classes, 1, false);
+      }
+      break;
+    case PostTransform::kSoftmaxZero:
+      for (int64_t i = 0; i < rows; ++i) softmax_zero(scores + i * classes, classes);
+      break;
+    default:
+      for (int64_t i = 0; i < n; ++i) scores[i] = probit(scores[i]);
+  }
+}
+
+void both_classes(PostTransform how, bool mirrored, float score, float* to) {
+  if (how == PostTransform::kLogistic) {
+    to[0] = logistic(-score);
+    to[1] = logistic(score);
+    return;
+  }
+  if (how == PostTransform::kProbit) {
+    score = probit(score);
+  }
+  to[0] = mirrored ? -score : 1 - score;
+  to[1] = score;
+}
+
+ClassLabels::ClassLabels(const Node& node, const char* integers, const char* strings) {
+  const std::vector<std::string> texts = node.strings(strings);
+  const std::vector<int64_t> numbers = node.ints(integers);
+  expect(node, texts.empty() != numbers.empty(),
+         std::string("it needs the labels of classes in one of '") + integers + "' and '" + strings + "'");
+  integers_ = numbers;
+  size_ = static_cast<int64_t>(texts.empty() ? numbers.size() : texts.size());
+  texts_ = texts.empty() ? nullptr : make_texts({size_}, texts);
+}
+
+}  // namespace ephost::cpu
