@@ -285,11 +285,17 @@ def _packed_attention(call: _Call) -> str:
     return body + "u = Unsqueeze (n, z) o1 = Concat <axis = 0> (u, u) "
 
 
-def _fused_conv(call: _Call) -> str:
-    texts = [f'auto_pad = "{call.text("auto_pad", "NOTSET")}"', f"group = {call.number('group', 1)}"]
+def _window(call: _Call) -> list[str]:
+    """The attributes of a convolution's or a pooling's window."""
+    texts = [f'auto_pad = "{call.text("auto_pad", "NOTSET")}"']
     for name in ("dilations", "kernel_shape", "pads", "strides"):
         if numbers := call.numbers(name):
             texts.append(f"{name} = {numbers}")
+    return texts
+
+
+def _fused_conv(call: _Call) -> str:
+    texts = [*_window(call), f"group = {call.number('group', 1)}"]
     bias = ", i2" if call.has(2) else ""
     return f"o0 = Conv <{', '.join(texts)}> (i0, i1{bias})"
 
@@ -361,6 +367,18 @@ def _quantized_gemm(call: _Call) -> str:
     return f"a = Cast <to = 1> (i0) b = Cast <to = 1> (i3) g = Gemm <{attributes}> (a, b) o0 = {result}"
 
 
+def _pool(call: _Call) -> str:
+    if call.number("channels_last"):
+        return ""
+    texts = [*_window(call), f"ceil_mode = {call.number('ceil_mode')}"]
+    return f"a = Cast <to = 1> (i0) g = AveragePool <{', '.join(texts)}> (a) o0 = CastLike (g, i0)"
+
+
+def _padded(call: _Call) -> str:
+    value = ", i2" if call.has(2) else ""
+    return f'o0 = Pad <mode = "{call.text("mode", "constant")}"> (i0, i1{value})'
+
+
 def _global_pool(call: _Call) -> str:
     if call.number("channels_last"):
         return ""
@@ -373,11 +391,13 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
             "BiasGelu",
             "FastGelu",
             "Gelu",
+            "Inverse",
             "QLinearLeakyRelu",
             "QLinearSigmoid",
             "QLinearSoftmax",
             "QuickGelu",
             "RotaryEmbedding",
+            "Trilu",
         ),
         _same,
     ),
@@ -401,7 +421,11 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "QLinearAdd": _two_quantized,
     "QLinearMul": _two_quantized,
     "QLinearConcat": _concatenated,
+    "QLinearAveragePool": _pool,
     "QLinearGlobalAveragePool": _global_pool,
+    "GatherND": lambda call: "o0 = GatherND (i0, i1)",
+    "GridSample": lambda call: "o0 = GridSample (i0, i1)",
+    "Pad": _padded,
     "MatMulIntegerToFloat": _integer_product,
     "DynamicQuantizeMatMul": _dynamic_product,
     "QGemm": _quantized_gemm,

@@ -391,7 +391,13 @@ const Registration registration([](Registry* registry) {
                  .supports = reduction_is_known,
                  .prepare = scatter_elements,
                  .types = kAny | kText});
-  registry->add({.type = "GatherND", .supports = wide_indices, .prepare = gather_nd, .types = kAny | kText});
+  for (const char* domain : {"", "com.microsoft"}) {  // there for old exporters
+    registry->add({.domain = domain,
+                   .type = "GatherND",
+                   .supports = wide_indices,
+                   .prepare = gather_nd,
+                   .types = kAny | kText});
+  }
   registry->add(
       {.type = "ScatterND", .supports = wide_indices, .prepare = scatter_nd, .types = kAny | kText});
   registry->add({.type = "TensorScatter", .prepare = tensor_scatter});

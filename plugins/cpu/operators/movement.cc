@@ -447,7 +447,7 @@ Kernel padded(Padding padding, int value) {
 
 Kernel pad(Prepare& p) {
   const Dims& from = p.dims(0);
-  const bool inputs = p.node.version >= 11;
+  const bool inputs = p.node.version >= 11 || p.node.domain == "com.microsoft";
   const std::vector<int64_t> pads =
       inputs ? p.ints(1) : p.node.ints(p.node.version < 2 ? "paddings" : "pads");
   const std::string mode = p.node.s("mode", "constant");
@@ -584,10 +584,13 @@ const Registration registration([](Registry* registry) {
       {.type = "Slice", .prepare = slice, .run = run_slice, .types = kAny | kText, .any_layout = true});
   registry->add({.type = "Expand", .prepare = expand, .types = kAny | kText});
   registry->add({.type = "Tile", .prepare = tile, .types = kAny | kText});
-  registry->add({.type = "Pad", .prepare = pad, .types = kAny | kText});
+  // com.microsoft had these before the standard did; old exporters write them.
+  for (const char* domain : {"", "com.microsoft"}) {
+    registry->add({.domain = domain, .type = "Pad", .prepare = pad, .types = kAny | kText});
+    registry->add({.domain = domain, .type = "Trilu", .prepare = trilu});
+  }
   registry->add({.type = "CenterCropPad", .prepare = center_crop_pad, .types = kAny | kText});
   registry->add({.type = "ReverseSequence", .prepare = reverse_sequence, .types = kAny | kText});
-  registry->add({.type = "Trilu", .prepare = trilu});
 });
 
 }  // namespace ephost::cpu

@@ -467,13 +467,16 @@ Kernel col2im(Prepare& p) {
 }  // namespace
 
 const Registration registration([](Registry* registry) {
-  registry->add({.type = "GridSample",
-                 .supports =
-                     [](const Node& node) {
-                       return width_of(node) == 0 ? "mode '" + node.s("mode", "") + "'" : std::string();
-                     },
-                 .prepare = grid_sample,
-                 .types = kFloats});
+  for (const char* domain : {"", "com.microsoft"}) {  // there for old exporters
+    registry->add({.domain = domain,
+                   .type = "GridSample",
+                   .supports =
+                       [](const Node& node) {
+                         return width_of(node) == 0 ? "mode '" + node.s("mode", "") + "'" : std::string();
+                       },
+                   .prepare = grid_sample,
+                   .types = kFloats});
+  }
   registry->add({.type = "AffineGrid", .prepare = affine_grid, .types = kFloats | Types{DType::kInt64}});
   const Types with_indices{DType::kFloat, DType::kInt64, DType::kInt32};
   registry->add({.type = "RoiAlign", .prepare = roi_align, .types = with_indices, .any_layout = true});
