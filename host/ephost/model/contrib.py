@@ -336,6 +336,8 @@ def _group_query(call: _Call) -> str:
         else:
             body += _split_heads(new[output - 1], kv_heads, f"n{output}")
             body += f"o{output} = Compress <axis = 2> (n{output}, t) "
+    if len(call.node.output) > 3:  # for each query the scores of keys, of which there are i6
+        body += _split_heads("o0", heads, "n3") + "o3 = Compress <axis = 3> (n3, t) "
     return body
 
 

@@ -91,6 +91,7 @@ int64_t AttentionCore::plan(const Prepare& p) {
     p.expect(view->sizes[0] == batch || view->sizes[0] == 1 || batch == 0,
              "batches that do not fit each other");
   }
+  if (scores_columns < 0) scores_columns = columns;
   if (batch * heads * rows == 0) return 0;
   // The scores of a tile take some 64 KiB. A head is divided among threads only where there are few of them:
   // each packs the keys again.
@@ -120,17 +121,18 @@ void AttentionCore::weigh(const AttentionOperands& operands, int64_t b, int64_t 
 
   float* written = operands.scores == nullptr || scores == kNoScores
                        ? nullptr
-                       : operands.scores + ((b * heads + h) * rows + i) * columns;
+                       : operands.scores + ((b * heads + h) * rows + i) * scores_columns;
+  const int64_t shown = std::clamp(scores_columns, from, to);
   float factor = scale;
   if (written != nullptr && scores == kProducts) {
-    for (int64_t c = 0; c < n; ++c) written[from + c] = row[c] * scale;
+    for (int64_t c = from; c < shown; ++c) written[c] = row[c - from] * scale;
   }
   if (softcap > 0) {
     soften(row, n, scale, softcap);
     factor = 1;
   }
   if (written != nullptr && scores == kCapped) {
-    for (int64_t c = 0; c < n; ++c) written[from + c] = row[c] * factor;
+    for (int64_t c = from; c < shown; ++c) written[c] = row[c - from] * factor;
   }
 
   const float* added = nullptr;
@@ -153,15 +155,26 @@ void AttentionCore::weigh(const AttentionOperands& operands, int64_t b, int64_t 
     }
   }
   if (written != nullptr && scores == kMasked) {
-    for (int64_t c = from; c < to; ++c) {
-      written[c] = c < low || c >= high ? kMinusInfinity
-                                        : row[c - from] * factor + (added != nullptr ? added[c - low] : 0);
+    for (int64_t c = from; c < shown; ++c) {
+      written[c] =
+          c < low || c >= high ? unseen : row[c - from] * factor + (added != nullptr ? added[c - low] : 0);
     }
   }
 
   float* weights = row + (low - from);
   if (high > low) {
+    float greatest = kMinusInfinity;
+    for (int64_t c = 0; sink && c < high - low; ++c) {
+      greatest = std::max(greatest, weights[c] * factor + (added != nullptr ? added[c] : 0));
+    }
     table.softmax(weights, added, weights, high - low, factor, false);
+    if (sink) {
+      // The greatest weight is 1 / the sum of exp(score - greatest), to which the sink's is added.
+      const float one = *std::max_element(weights, weights + (high - low));
+      const float sink_score = operands.sinks != nullptr ? operands.sinks[h] : 0;
+      const float left = 1 / (1 + std::exp(sink_score - greatest) * one);
+      for (int64_t c = 0; c < high - low; ++c) weights[c] *= left;
+    }
     if (weights[0] != weights[0]) {  // Then all of them are no numbers.
       const auto closed = [](float x) { return x == kMinusInfinity; };
       if (clear || (clear_empty && added != nullptr && std::all_of(added, added + (high - low), closed))) {
@@ -172,9 +185,9 @@ void AttentionCore::weigh(const AttentionOperands& operands, int64_t b, int64_t 
   std::fill(row, weights, 0.0f);
   std::fill(row + (high - from), row + n, 0.0f);
   if (written != nullptr && scores == kWeights) {
-    std::fill(written, written + from, 0.0f);
-    std::copy(row, row + n, written + from);
-    std::fill(written + to, written + columns, 0.0f);
+    std::fill(written, written + std::min(from, scores_columns), 0.0f);
+    for (int64_t c = from; c < shown; ++c) written[c] = row[c - from];
+    for (int64_t c = shown; c < scores_columns; ++c) written[c] = 0;
   }
 }
 

@@ -2,6 +2,8 @@
 #ifndef EPHOST_CPU_ENGINES_ATTENTION_CORE_H_
 #define EPHOST_CPU_ENGINES_ATTENTION_CORE_H_
 
+#include <limits>
+
 #include "cpu/operator.h"
 
 namespace ephost::cpu {
@@ -28,6 +30,7 @@ struct AttentionOperands {
   const void* mask = nullptr;
   const int64_t* ends = nullptr;     // For each batch how many keys there are; null: all.
   const int64_t* offsets = nullptr;  // For each batch the place of the first query; null: `offset`.
+  const float* sinks = nullptr;      // For each head; null: 0.
   float* scores = nullptr;
 };
 
@@ -46,8 +49,13 @@ struct AttentionCore {
   int64_t offset = 0, before = -1, after = -1;
   bool clear = false;        // Rows of the softmax that are not numbers count as zeros.
   bool clear_empty = false;  // So do those of queries that the mask lets look at no key.
-  // What to write to `scores`, [batch, heads, queries, keys].
+  // Each query looks at one key more, which has no value: its score is that of the head's sink.
+  bool sink = false;
+  // What to write to `scores`, [batch, heads, queries, scores_columns].
   enum Scores { kNoScores, kProducts, kCapped, kMasked, kWeights } scores = kNoScores;
+  int64_t scores_columns = -1;  // For the first so many keys; -1: for all.
+  float unseen =
+      -std::numeric_limits<float>::infinity();  // In kMasked, of keys that a query does not look at.
 
   // ----
   int64_t batch = 1, heads = 1, rows = 1, columns = 1, depth = 1, width = 1;

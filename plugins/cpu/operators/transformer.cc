@@ -316,19 +316,19 @@ Kernel multi_head(Prepare& p) {
 // ---- com.microsoft's GroupQueryAttention
 //
 // query (all three where the next two are left out), key, value, past_key, past_value, the last key's index
-// for each batch, the greatest length, cosines, sines, positions, attention_bias.
+// for each batch, the greatest length, cosines, sines, positions, attention_bias, the sink of each head.
 
 std::string supports_group_query(const Node& node) {
   if (node.i("num_heads", 0) <= 0 || node.i("kv_num_heads", 0) <= 0)
     return "the numbers of heads are not given";
-  if (node.i("smooth_softmax", 0) > 0 || has_input(node, 11)) return "sinks of the softmax";
-  if (node.out(3) != nullptr) return "its products are an output";
+  const int64_t shown = node.i("qk_output", 0);
+  if (node.out(3) != nullptr && shown != 1 && shown != 2) return "a qk_output that is not known";
   if (has_input(node, 12) || has_input(node, 13)) return "a quantised cache";
   if (!has_input(node, 5) || !has_input(node, 6)) return "lengths that are left out";
   if (node.i("do_rotary", 0) != 0 && (!has_input(node, 7) || !has_input(node, 8))) {
     return "a rotation without its cosines and sines";
   }
-  return one_float_type(node, {0, 1, 2, 3, 4, 7, 8, 10});
+  return one_float_type(node, {0, 1, 2, 3, 4, 7, 8, 10, 11});
 }
 
 Kernel group_query(Prepare& p) {
@@ -399,6 +399,15 @@ Kernel group_query(Prepare& p) {
   if (has(10)) {
     set_mask(p, 10, {batch, heads, rows, cache.length}, false, &core);
   }
+  const bool sinks = has(11), scores = p.outputs() > 3 && p.wants(3);
+  core.sink = sinks || p.node.i("smooth_softmax", 0) > 0;
+  p.expect(!sinks || p.dims(11) == Dims{heads}, "sinks are one for each head");
+  if (scores) {
+    p.out(3, p.type(0), {batch, heads, rows, total});
+    core.scores = p.node.i("qk_output", 0) == 1 ? AttentionCore::kMasked : AttentionCore::kWeights;
+    core.scores_columns = total;
+    core.unseen = 0;
+  }
   const int64_t lengths = pieces.take(4 * batch), memory = pieces.take(core.plan(p));
   p.scratch(static_cast<size_t>(pieces.size) * sizeof(float));
   const bool prompt = rows == total;
@@ -458,6 +467,8 @@ Kernel group_query(Prepare& p) {
     o.out = args.out<float>(0);
     o.offsets = starts;
     if (core.mask != AttentionCore::kNoMask) o.mask = args.in(10);
+    if (sinks) o.sinks = args.in<float>(11);
+    if (scores) o.scores = args.out<float>(3);
     core.run(o, scratch + memory);
   };
 }

@@ -318,6 +318,11 @@ def test_group_query_attention_of_any_shape_agrees(cpu_plugin: Cpu, data: st.Dat
         attributes["softcap"] = 2.0
     if draw(st.booleans()):
         attributes["scale"] = 0.2
+    if draw(st.booleans()):
+        feeds["sink"] = some(heads, seed=9, dtype=kind)
+        names += [""] * (11 - len(names)) + ["sink"]
+    if draw(st.booleans()):
+        attributes["smooth_softmax"] = 1
     node = helper.make_node("GroupQueryAttention", names, ["y", "ck", "cv"], domain=MS, **attributes)
     tolerance = 1e-4 if kind is np.float32 else 1e-2
     cpu_plugin.check_beside_onnxruntime(node, feeds, ["y", "ck", "cv"], rtol=tolerance, atol=tolerance)
@@ -348,6 +353,54 @@ def test_group_query_attention_puts_keys_behind_those_of_each_batch(cpu_plugin: 
         np.testing.assert_allclose(
             y[b].reshape(4, 16), np.einsum("hn,hnd->hd", weights, v), rtol=1e-5, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("rows, past, total", [(5, 0, 5), (1, 9, 7), (1, 6, 7)])
+@pytest.mark.parametrize("shown", [1, 2])
+@pytest.mark.parametrize("sink", [None, "smooth", "heads"])
+@pytest.mark.parametrize("more", [{}, {"local_window_size": 2}, {"softcap": 1.5}])
+def test_group_query_attention_shows_its_scores(
+    cpu_plugin: Cpu, rows: int, past: int, total: int, shown: int, sink: str | None, more: dict[str, object]
+) -> None:
+    heads, depth = 4, 16
+    feeds = {
+        "q": some(1, rows, heads * depth),
+        "k": some(1, rows, 2 * depth, seed=1),
+        "v": some(1, rows, 2 * depth, seed=2),
+        "pk": some(1, 2, past, depth, seed=3),
+        "pv": some(1, 2, past, depth, seed=4),
+        "n": np.array([total - 1], np.int32),
+        "t": np.array(total, np.int32),
+    }
+    names, sinks = [*feeds], np.zeros(heads, np.float32)
+    if sink == "heads":
+        feeds["sink"] = sinks = some(heads, seed=5)
+        names += [""] * 4 + ["sink"]
+    outputs = ["y", "ck", "cv", "s"]
+    node = helper.make_node(
+        "GroupQueryAttention",
+        names,
+        outputs,
+        domain=MS,
+        num_heads=heads,
+        kv_num_heads=2,
+        qk_output=shown,
+        smooth_softmax=int(sink == "smooth"),
+        **more,
+    )
+    y, keys, values, found = cpu_plugin.run(make_model([node], feeds, outputs), feeds)
+    k, v = (np.repeat(x[0, :, :total], 2, axis=0).astype(np.float64) for x in (keys, values))
+    scores = np.einsum("nhd,hcd->hnc", feeds["q"][0].reshape(rows, heads, depth), k) / 4
+    if "softcap" in more:
+        scores = 1.5 * np.tanh(scores / 1.5)
+    places, columns = np.arange(total - rows, total)[:, None], np.arange(total)
+    seen = (columns <= places) & (columns > places - int(str(more.get("local_window_size", total))))
+    weights = np.exp(scores) * seen
+    weights /= weights.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sinks)[:, None, None])
+    expected = np.einsum("hnc,hcd->nhd", weights, v).reshape(1, rows, -1)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    assert found.shape == (1, heads, rows, total)
+    np.testing.assert_allclose(found[0], scores * seen if shown == 1 else weights, rtol=1e-5, atol=1e-6)
 
 
 def test_a_length_beyond_the_cache_is_refused(cpu_plugin: Cpu) -> None:
