@@ -41,17 +41,18 @@ class Profile:
             timings: seconds that each stage of the opening took, and all of it ("total").
             options: of the session.
         """
-        elapsed = int(timings["total"] * 1e9)
-        self.start = int(lib.ephost_clock_ns()) - elapsed  # ns, on the clock of time.monotonic_ns
+        # ns, on the clock of time.monotonic_ns
+        self.start = int(lib.ephost_clock_ns()) - int(timings["total"] * 1e9)
         self._plan = plan
         self._stages = [(f"session_{stage}", s) for stage, s in timings.items() if stage != "total"]
         self._opening = timings["total"]
         self._opener = threading.get_native_id()
         self._runs: list[tuple[int, int, int]] = []  # start and duration in ns, thread
-        self.ep_profilers = EpProfilers(eps, elapsed)
-        if pointers := self.ep_profilers.pointers:
-            check(lib.ephost_plan_set_profilers(plan.pointer, pointers, len(pointers), self.start))
+        self.ep_profilers = EpProfilers(eps, self.start)
+        pointers = self.ep_profilers.pointers
         for part in _with_bodies(plan):
+            if pointers:
+                check(lib.ephost_plan_set_profilers(part.pointer, pointers, len(pointers), self.start))
             lib.ephost_plan_profile(part.pointer, True)
         now = time.time()
         stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
@@ -171,12 +172,12 @@ class EpProfilers:
     What a profiler fails in is logged: it costs its events, never the run.
     """
 
-    def __init__(self, eps: Sequence[ExecutionProvider], elapsed_ns: int = 0) -> None:
+    def __init__(self, eps: Sequence[ExecutionProvider], began: int) -> None:
         """Make and start them.
 
         Args:
             eps: the session's execution providers.
-            elapsed_ns: nanoseconds since the host's profile began.
+            began: when the host's profile did, on the clock of ``ephost_clock_ns``.
         """
         self._made: list[tuple[str, Any]] = []
         self._running: list[tuple[str, Any]] = []
@@ -188,7 +189,7 @@ class EpProfilers:
                 ep.call("CreateProfiler", out)
                 if out[0]:
                     self._made.append((ep.name, out[0]))
-                    check(guarded("OrtEpProfilerImpl_StartProfiling")(out[0], elapsed_ns))
+                    check(lib.ephost_profiler_start(out[0], began))
                     self._running.append((ep.name, out[0]))
             except OnnxRuntimeException as error:
                 _LOG.warning("the profiler of %s does not start: %s", ep.name, error)

@@ -14,6 +14,9 @@
 
 /* ---- events ---- */
 
+/* A profiler hears of all plans of its session: the body of an If is one of its own. */
+static atomic_uint_least64_t last_event;
+
 static void profiler_failed(OrtStatus* status) {
   if (status == NULL) return;
   host_log(ORT_LOGGING_LEVEL_WARNING, "a profiler of an EP does not take an event: %s", status->message);
@@ -23,7 +26,7 @@ static void profiler_failed(OrtStatus* status) {
 Event event_start(Plan* plan) {
   Event event = {0, 0};
   if (!plan->profiler_count || !atomic_load_explicit(&plan->profiling, memory_order_relaxed)) return event;
-  event.id = atomic_fetch_add(&plan->last_event, 1) + 1;
+  event.id = atomic_fetch_add(&last_event, 1) + 1;
   event.start = clock_ns();
   for (size_t i = 0; i < plan->profiler_count; ++i) {
     OrtEpProfilerImpl* profiler = plan->profilers[i];
@@ -41,9 +44,13 @@ void event_stop(Plan* plan, Event event, OrtProfilingEventCategory category, con
   const char* values[] = {step != NULL ? step->op_type : "",
                           step != NULL && step->ep >= 0 ? plan->eps[step->ep].name : "CPUExecutionProvider"};
   OrtProfilingEvent* told = NULL;
-  OrtStatus* status = ephost_ep_api.CreateProfilingEvent(
-      category, -1, -1, name, (event.start - plan->profile_start) / 1000, (clock_ns() - event.start) / 1000,
-      keys, values, step != NULL ? 2 : 0, &told);
+  /* Whole microseconds inside of the event: an EP that fits its events into this one keeps within what the
+   * host's trace says of it. */
+  int64_t start = (event.start - plan->profile_start + 999) / 1000;
+  int64_t end = (clock_ns() - plan->profile_start) / 1000;
+  OrtStatus* status =
+      ephost_ep_api.CreateProfilingEvent(category, -1, -1, name, start, end > start ? end - start : 0, keys,
+                                         values, step != NULL ? 2 : 0, &told);
   profiler_failed(status);
   for (size_t i = 0; told != NULL && i < plan->profiler_count; ++i) {
     OrtEpProfilerImpl* profiler = plan->profilers[i];
@@ -82,6 +89,10 @@ void record_time(Plan* plan, size_t step, int64_t start, int64_t end) {
 }
 
 void ephost_plan_profile(Plan* plan, bool enabled) { atomic_store(&plan->profiling, enabled); }
+
+OrtStatus* ephost_profiler_start(OrtEpProfilerImpl* profiler, int64_t began) {
+  return GUARDED(OrtEpProfilerImpl, StartProfiling)(profiler, clock_ns() - began);
+}
 
 OrtStatus* ephost_plan_set_profilers(Plan* plan, OrtEpProfilerImpl** profilers, size_t count,
                                      int64_t profile_start) {

@@ -86,7 +86,6 @@ typedef struct Plan {
   OrtEpProfilerImpl** profilers; /* of EPs, told of events; lent, as long as the plan */
   size_t profiler_count;
   int64_t profile_start;
-  atomic_uint_least64_t last_event;
   EphostStepTime* times;
   size_t time_count;
   size_t time_capacity;

@@ -122,7 +122,7 @@ static OrtStatus* run_and_check(Frame* frame, const Step* step, bool profiling) 
   Plan* plan = frame->plan;
   frame->context.step = step;
   Event event = profiling ? event_start(plan) : (Event){0, 0};
-  int64_t start = profiling ? clock_ns() : 0;
+  int64_t start = event.id || !profiling ? event.start : clock_ns();
   OrtStatus* status = run_step(step, frame);
   step_event_stop(plan, event, step);
   if (frame->context.scratch != NULL) release_scratch(&frame->context);
@@ -278,7 +278,7 @@ OrtStatus* plan_execute(Frame* frame, const OrtRunOptions* options) {
   const OrtRunOptions* shown = options != NULL ? options : plan->default_options; /* an EP never gets NULL */
   frame->options = options;
   if (plan->exclusive) mutex_lock(&plan->exclusive_lock);
-  Event event = event_start(plan);
+  Event event = plan->is_body ? (Event){0, 0} : event_start(plan);
   OrtStatus* status =
       plan->capture_ep >= 0 ? record_or_replay(frame, options, shown) : run_once(frame, options, shown);
   event_stop(plan, event, OrtProfilingEventCategory_SESSION, "model_run", NULL);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,27 @@ def test_the_host_runs_the_node_and_the_ep_what_it_claims_of_the_bodies(
     assert ran.only("Compute") == [f"Compute '{name}'" for name in computed]
     released = 0 if op == "If" else 1
     assert closed.only("Release of the helper") == [f"Release of the helper of {op}"] * released
+
+
+def test_profilers_hear_of_the_steps_of_bodies(host: str, traced: Tracer, tmp_path: Path) -> None:
+    _, model, feeds, _, _ = CASES["loop"]
+    profiled = (OPEN[0], {**OPEN[1], "enable_profiling": True, "profile_file_prefix": str(tmp_path / "p")})
+    _, opened, ran, profile, _ = traced(
+        host,
+        ["register", profiled, RUN, "profile", ("close", {})],
+        "control profile",
+        {"m.onnx": model, "x.npz": feeds},
+    )
+    assert not opened.error, opened.message
+    lines = [line for line in ran.lines if "SequentialExecutor" not in line]
+    heard = "profiler: StopEvent double_kernel_time, category 1, op_name Add, provider trace"
+    steps = [at for at, line in enumerate(lines) if line == heard]
+    assert len(steps) == 3
+    for step in steps:
+        assert lines[step - 2 : step] == ["profiler: StartEvent", "Compute 'double'"]
+    assert sum("model_run" in line for line in lines) == 1
+    assert any("StopEvent loop_kernel_time" in line for line in lines[steps[-1] :])
+    assert profile.lines == ["profiler: EndProfiling, 0 event(s) open"]
 
 
 def test_without_such_kernels_the_bodies_are_the_eps_all_the_same(host: str, traced: Tracer) -> None:
