@@ -530,7 +530,7 @@ def test_a_session_may_ask_for_it_without_compiling_ahead(
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (None, NotImplemented, r"ep\.enable_weightless is set.*context_plugin.* no GetWeightlessSupport"),
+        (None, NotImplemented, r"ep\.enable_weightless is set.*context_plugin.* GetWeightlessSupport"),
         ("0", EPFail, r"ep\.enable_weightless is set.*context_plugin.* does not compile without weights"),
     ],
 )

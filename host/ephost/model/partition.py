@@ -558,7 +558,7 @@ def check_weightless(ep: ExecutionProvider) -> None:
         return
     wanted = f"{WEIGHTLESS} is set, but {ep.label}"
     if ep.member("GetWeightlessSupport") is None:
-        raise NotImplemented(f"{wanted} does not implement GetWeightlessSupport, which says whether it can do that")
+        raise NotImplemented(f"{wanted} does not implement GetWeightlessSupport, and so cannot say if it can")
     out = ffi.new("OrtWeightlessSupport*")
     ep.call("GetWeightlessSupport", out)
     if out[0] == lib.OrtWeightlessSupport_NONE:
