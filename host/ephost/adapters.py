@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ephost._bindings import abi_element_type, ffi
 from ephost.devices import cpu_device
 from ephost.errors import InvalidArgument, NoSuchFile
+from ephost.messages import TensorProto
 from ephost.values import OrtValue
 
 _IDENTIFIER = b"TORT"
@@ -196,7 +196,7 @@ def _written(adapter: AdapterFormat) -> bytes:
     shared = len(out)
     out += _VTABLE
     for number, (name, value) in enumerate(parameters):
-        if not value.is_tensor() or value.element_type() == onnx.TensorProto.STRING:
+        if not value.is_tensor() or value.element_type() == TensorProto.STRING:
             raise InvalidArgument(
                 f"the parameter '{name}' is {value.data_type()}: adapters have tensors of numbers"
             )

@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import onnx
-
 from ephost._bindings import api, check, ffi, lib, member, text
 from ephost.enums import OrtCompiledModelCompatibility
 from ephost.environment import OrtEpDevice, OrtHardwareDevice, registrations
 from ephost.errors import InvalidArgument
+from ephost.messages import ModelProto
 from ephost.model.context import ask_compatibility
 from ephost.model.load import parse
 from ephost.model.partition import COMPATIBILITY_PREFIX
@@ -74,7 +73,7 @@ def get_compatibility_info_from_model_bytes(
     return _info_of(parse(bytes(model_data))[0], ep_type)
 
 
-def _info_of(proto: onnx.ModelProto, ep_name: str) -> str | None:
+def _info_of(proto: ModelProto, ep_name: str) -> str | None:
     key = COMPATIBILITY_PREFIX + ep_name
     return next((entry.value for entry in proto.metadata_props if entry.key == key), None)
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import onnx
-
 from ephost._bindings import check, ep_api, ffi, lib, onnx_element_type, text
 from ephost.errors import Fail
 from ephost.execution_provider import ExecutionProvider
 from ephost.feeds import type_text
+from ephost.messages import TensorProto
 from ephost.model.graph import Model, Node, TensorType, Value, schema_of, tensor_bytes
 from ephost.model.partition import Assignment
 from ephost.model.planning.steps import Copy, Plan, Step
@@ -502,7 +501,7 @@ class _Kernel:
     domain: str
     first: int
     last: int
-    types: dict[str, frozenset[int]]  # type parameter or formal name -> onnx.TensorProto.DataType
+    types: dict[str, frozenset[int]]  # type parameter or formal name -> TensorProto.DataType
 
     def covers(self, version: int) -> bool:
         """Whether it is for a node of this version; one without an end is for its first version alone."""
@@ -605,7 +604,7 @@ def _fits(kernel: _Kernel, actual: dict[str, int]) -> bool:
 
 
 def _element(element_type: int) -> str:
-    return str(onnx.TensorProto.DataType.Name(element_type)).lower()
+    return str(TensorProto.DataType.Name(element_type)).lower()
 
 
 def _type_parameters(model: Model, node: Node) -> dict[str, int]:

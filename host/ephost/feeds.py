@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument
+from ephost.messages import TensorProto, TypeProto
 from ephost.model.graph import TensorType, tensor_type
 from ephost.sparse import SparseTensor
 from ephost.values import OrtValue, type_name
@@ -19,7 +19,7 @@ _ONNX_NAMES = {"float32": "float", "float64": "double", "str": "string"}
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
-def fit(name: str, kind: TensorType | onnx.TypeProto | None, value: Any) -> Any:
+def fit(name: str, kind: TensorType | TypeProto | None, value: Any) -> Any:
     """The feed for an input as an array, OrtValue, list, dict or None of the input's type.
 
     Args:
@@ -73,7 +73,7 @@ def _here(value: Any) -> Any:
     return value._on_cpu() if isinstance(value, OrtValue) else value
 
 
-def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
+def type_text(kind: TensorType | TypeProto | None) -> str:
     """A type as onnxruntime writes it: ``tensor(float)``, ``map(string,tensor(float))``, ..."""
     if kind is None:
         return "unknown"
@@ -93,7 +93,7 @@ def type_text(kind: TensorType | onnx.TypeProto | None) -> str:
     return "unknown"
 
 
-def _element(kind: onnx.TypeProto) -> TensorType | onnx.TypeProto | None:
+def _element(kind: TypeProto) -> TensorType | TypeProto | None:
     which = kind.WhichOneof("value")
     if which != "tensor_type":
         return kind if which else None
@@ -118,7 +118,7 @@ def _tensor(name: str, kind: TensorType, value: Any) -> Any:
         _check_shape(name, kind, tuple(value.shape()))
         return value._on_cpu() if given is value else value
     array = value if isinstance(value, np.ndarray) else _as_array(name, kind, value)
-    if kind.element_type == onnx.TensorProto.STRING:
+    if kind.element_type == TensorProto.STRING:
         array = _strings(name, kind, array)
     else:
         dtype = dtype_of(kind.element_type)
@@ -131,13 +131,13 @@ def _tensor(name: str, kind: TensorType, value: Any) -> Any:
 
 
 def _as_array(name: str, kind: TensorType, value: Any) -> np.ndarray:
-    if isinstance(value, str) and kind.element_type == onnx.TensorProto.STRING:
+    if isinstance(value, str) and kind.element_type == TensorProto.STRING:
         return np.asarray(value, dtype=object)
     listed = isinstance(value, (list, tuple))
     if not (listed or isinstance(value, _NUMBERS) or hasattr(value, "__array__") or _is_buffer(value)):
         raise _wrong_type(name, kind, _described(value))
     dtype = dtype_of(kind.element_type)
-    if kind.element_type == onnx.TensorProto.STRING:
+    if kind.element_type == TensorProto.STRING:
         dtype = np.dtype(object)
     elif not listed and not isinstance(value, (bool, int, float, complex)):
         dtype = None  # it says its own type
@@ -178,7 +178,7 @@ def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
 
 
 def _key(name: str, element_type: int, value: Any) -> Any:
-    if (element_type == onnx.TensorProto.STRING) != isinstance(value, str):
+    if (element_type == TensorProto.STRING) != isinstance(value, str):
         raise InvalidArgument(
             f"Unexpected key type  {type(value)}, it cannot be linked to C type {type_name(element_type)}_t "
             f"for input '{name}'."
@@ -188,7 +188,7 @@ def _key(name: str, element_type: int, value: Any) -> Any:
 
 def _scalar(name: str, element_type: int, value: Any) -> Any:
     """A key or value of a map as what it is in numpy, so that it keeps its type on the way."""
-    is_text = element_type == onnx.TensorProto.STRING
+    is_text = element_type == TensorProto.STRING
     if is_text != isinstance(value, str) or not (is_text or isinstance(value, (int, float, np.generic))):
         raise InvalidArgument(f"Input: {name} is {_described(value)}, not {type_name(element_type)}")
     dtype = dtype_of(element_type)
@@ -226,7 +226,7 @@ def _described(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _wrong_type(name: str, kind: TensorType | onnx.TypeProto, actual: str) -> InvalidArgument:
+def _wrong_type(name: str, kind: TensorType | TypeProto, actual: str) -> InvalidArgument:
     return InvalidArgument(
         f"Unexpected input data type for input '{name}'. Actual: ({actual}) , expected: ({type_text(kind)})"
     )

@@ -54,7 +54,6 @@ from ephost.model.partition import (
 from ephost.model.plan import make_plan
 from ephost.model.planning.steps import Plan
 from ephost.model.prepack import PrepackedWeightsContainer, free_originals, prepack
-from ephost.model.save import save
 from ephost.options import (
     CONFIG_FROM_MODEL,
     Chosen,
@@ -245,6 +244,8 @@ class Opening:
                 simplify(model, self._unwanted, leave_transposed=self._leave_transposed)
             drop_unused_initializers(graph)
         if options.optimized_model_filepath:
+            from ephost.model.save import save
+
             save(model, options.optimized_model_filepath, config)
         severity = options.log_severity_level
         severity = environment.default_logger_severity() if severity < 0 else severity

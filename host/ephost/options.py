@@ -32,9 +32,8 @@ from ephost.providers import DEFAULT_PROVIDER
 from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    import onnx
-
     from ephost.context_data import OrtEpContextDataBuffer, Reader, Writer
+    from ephost.messages import ModelProto
     from ephost.model.custom_ops import CustomOpLibrary
     from ephost.progress import ProgressFunction
 
@@ -479,7 +478,7 @@ _CONFIG_FIELDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def options_of_model(proto: onnx.ModelProto, given: SessionOptions) -> SessionOptions:
+def options_of_model(proto: ModelProto, given: SessionOptions) -> SessionOptions:
     """Options of which those that a model brings are the model's: ``{"session_options": {...}}`` as JSON in
     its metadata under ``ort_config``, where onnxruntime looks for it.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import onnx
+from typing import TYPE_CHECKING, Any
 
 from ephost.describing import ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
 from ephost.errors import warn_of_argument
@@ -15,6 +13,9 @@ from ephost.opening import CONTEXT_ENABLE, DISABLE_FALLBACK, effective_options
 from ephost.options import SessionOptions
 from ephost.running import Session
 from ephost.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "OrtEpAssignedNode", "OrtEpAssignedSubgraph"]
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import onnx
 
 from ephost.devices import OrtDevice
 from ephost.enums import OrtSparseFormat
 from ephost.errors import InvalidArgument, NotImplemented
+from ephost.message_helpers import element_type_of
+from ephost.messages import TensorProto
 
 
 class SparseCooView:
@@ -278,8 +279,8 @@ class SparseTensor:
         """The type as onnxruntime writes it: ``sparse_tensor(float)``."""
         kind = self._values.dtype
         is_text = kind.kind == "O"
-        number = onnx.TensorProto.STRING if is_text else onnx.helper.np_dtype_to_tensor_dtype(kind)
-        return f"sparse_tensor({str(onnx.TensorProto.DataType.Name(number)).lower()})"
+        number = TensorProto.STRING if is_text else element_type_of(kind)
+        return f"sparse_tensor({str(TensorProto.DataType.Name(number)).lower()})"
 
     def device_name(self) -> str:
         """Where its memory is: ``cpu``."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
-import onnx
 
 from ephost import environment, interchange
 from ephost._bindings import (
@@ -27,6 +26,7 @@ from ephost.device_memory import SharedMemory, Transport, device_numbers, is_cpu
 from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device, device_name
 from ephost.enums import OrtDeviceVendorId
 from ephost.errors import InvalidArgument, NotImplemented
+from ephost.messages import TensorProto
 from ephost.sparse import SparseTensor
 
 _KINDS = {0: "unknown", 1: "tensor", 2: "sequence", 3: "map", 4: "opaque", 5: "sparse", 6: "optional"}
@@ -37,7 +37,7 @@ _PACKED = {21, 22, 23, 25, 26}  # onnx's element types of less than a byte
 
 def type_name(element_type: int) -> str:
     """What onnxruntime calls an ``onnx.TensorProto.DataType``: ``float``, ``int64``, ``string``, ..."""
-    return str(onnx.TensorProto.DataType.Name(element_type)).lower()
+    return str(TensorProto.DataType.Name(element_type)).lower()
 
 
 class Owner(Protocol):
@@ -233,7 +233,7 @@ class OrtValue:
         else:
             device = _device(device_type, device_id, vendor_id)
         if isinstance(element_type, int):
-            is_string = element_type == onnx.TensorProto.STRING
+            is_string = element_type == TensorProto.STRING
             kind = np.dtype(object) if is_string else dtype_of(element_type)
         else:
             kind = np.dtype(element_type)
@@ -248,7 +248,7 @@ class OrtValue:
 
     @classmethod
     def _allocate(cls, shape: Sequence[int], element_type: int, device: OrtDevice) -> Self:
-        if element_type == onnx.TensorProto.STRING:
+        if element_type == TensorProto.STRING:
             raise InvalidArgument("tensors of strings are only on the CPU")
         memory, registration = memory_on(device)
         out = ffi.new("OrtValue**")
@@ -396,7 +396,7 @@ class OrtValue:
             InvalidArgument: it is no tensor, or one of strings.
         """
         view = self._tensor_view("address")
-        if onnx_element_type(int(view.element_type)) == onnx.TensorProto.STRING:
+        if onnx_element_type(int(view.element_type)) == TensorProto.STRING:
             raise InvalidArgument("a tensor of strings has no address")
         return address(view.data)
 
@@ -587,7 +587,7 @@ class OrtValue:
             raise TypeError("data must be a numpy.ndarray or an OrtValue.")
         if not (self.is_tensor() and data.is_tensor() and _alike(self, data)):
             raise InvalidArgument(f"the value is {self._described()}; the data is {data._described()}")
-        if self.element_type() in {onnx.TensorProto.STRING, *_PACKED}:
+        if self.element_type() in {TensorProto.STRING, *_PACKED}:
             raise NotImplemented(f"{self.data_type()} cannot be updated in place")
         _copy(data, self, NULL)
 

@@ -10,6 +10,7 @@
 #include "abi.h"
 #include "fallback.h"
 #include "heap.h"
+#include "messages.h"
 #include "runner.h"
 
 static atomic_bool finalizing; /* set by Python's atexit */
@@ -133,6 +134,10 @@ static PyMethodDef module_methods[] = {
     {"dlpack_take", call_dlpack_take, METH_O,
      "dlpack_take(capsule) -> (address, element_type, shape, owner)"},
     {"object_address", call_object_address, METH_O, "object_address(object)"},
+    {"message_type", call_message_type, METH_O, "message_type(class) -> capsule"},
+    {"message_fields", call_message_fields, METH_VARARGS, "message_fields(capsule, rows)"},
+    {"message_read", call_message_read, METH_VARARGS, "message_read(capsule, bytes, smallest_view)"},
+    {"message_write", call_message_write, METH_VARARGS, "message_write(capsule, message) -> bytes"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -155,7 +160,7 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject *runner = runner_make_type(), *binding = binding_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
-  if (runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
+  if (!messages_setup() || runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
       call_state.address_name == NULL || PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);

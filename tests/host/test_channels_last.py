@@ -35,8 +35,7 @@ def _evaluate(model: Model, x: np.ndarray) -> np.ndarray:
     values["x"] = x
     for node in model.graph.nodes:
         inputs = [None if v is None else values[v.name] for v in node.inputs]
-        proto = onnx.NodeProto()
-        proto.CopyFrom(node.proto)
+        proto = node.proto.copied()
         if node.domain == NHWC_DOMAIN:
             proto.domain = ""
             rank = inputs[0].ndim

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import onnx
-
 from ephost.errors import InvalidGraph
+from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto
 from ephost.model.contrib import is_contrib
 from ephost.model.graph import Graph, Node, TensorType, schema_of
+from ephost.onnx_schema import SINGLE, VARIADIC
 
-_OPTION = onnx.defs.OpSchema.FormalParameterOption
 MOST_NODES_OF_A_FUNCTION = 1_000_000  # with those of the functions that it calls
-Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+Functions = Mapping[tuple[str, str, str], FunctionProto]
 _MOST_DIMENSIONS = 255  # of a tensor: onnx's inference reads beyond its list for others
 # What an Einsum may say, without its blanks. onnx's inference never ends on other characters.
 _TERM = rb"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
@@ -43,11 +42,8 @@ def _rules(op_type: str, domain: str, version: int) -> _Rules | None:
     return _Rules(
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
-        tuple(p.name if p.option == _OPTION.Single else "" for p in schema.inputs),
-        {
-            name: int(attribute.type.value)  # type: ignore[attr-defined]
-            for name, attribute in attributes.items()
-        },
+        tuple(p.name if p.option.value == SINGLE else "" for p in schema.inputs),
+        {name: int(attribute.type.value) for name, attribute in attributes.items()},
         frozenset(name for name, attribute in attributes.items() if attribute.required),
     )
 
@@ -101,8 +97,8 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
             raise InvalidGraph(
                 f"node {node.label} has an attribute '{attribute.name}': its operator has none"
             )
-        if attribute.type not in (kind, onnx.AttributeProto.UNDEFINED):
-            names = onnx.AttributeProto.AttributeType
+        if attribute.type not in (kind, AttributeProto.UNDEFINED):
+            names = AttributeProto.AttributeType
             raise InvalidGraph(
                 f"the attribute '{attribute.name}' of node {node.label} is of type "
                 f"{names.Name(attribute.type)} instead of {names.Name(kind)}"
@@ -115,7 +111,7 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
         raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
 
 
-def _check_equation(attribute: onnx.AttributeProto, label: str) -> None:
+def _check_equation(attribute: AttributeProto, label: str) -> None:
     if attribute.name == "equation" and not _EQUATION.fullmatch(attribute.s.replace(b" ", b"")):
         text = attribute.s.decode("utf-8", "replace")
         raise InvalidGraph(f"the equation {text!r} of node {label} is none that Einsum knows")
@@ -187,12 +183,12 @@ def _check_expansion(calls: Mapping[tuple[str, str, str], Sequence[tuple[str, st
             )
 
 
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    found: list[onnx.NodeProto] = []
+def _all_nodes(nodes: Iterable[NodeProto]) -> list[NodeProto]:
+    found: list[NodeProto] = []
     for node in nodes:
         found.append(node)
         for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
+            for graph in attribute.bodies():
                 found += _all_nodes(graph.node)
     return found
 
@@ -229,12 +225,10 @@ def _type_error(op_type: str, domain: str, version: int, kinds: tuple[int, ...])
         formal = schema.inputs[min(at, len(schema.inputs) - 1)]
         if kind == 0:
             continue
-        found = f"tensor({onnx.TensorProto.DataType.Name(kind).lower()})"
+        found = f"tensor({TensorProto.DataType.Name(kind).lower()})"
         if found not in allowed.get(formal.type_str, {formal.type_str}):
             return f"its input '{formal.name}' is {found}, which its operator does not take"
-        if formal.type_str not in allowed or (
-            formal.option == _OPTION.Variadic and not formal.is_homogeneous
-        ):
+        if formal.type_str not in allowed or (formal.option.value == VARIADIC and not formal.is_homogeneous):
             continue
         name, first = bound.setdefault(formal.type_str, (formal.name, found))
         if first != found:

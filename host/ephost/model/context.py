@@ -31,7 +31,7 @@ from ephost.model.partition import (
     group_values,
     is_context,
 )
-from ephost.model.save import initializer_proto, model_proto, node_proto, value_info
+from ephost.model.save import as_onnx, initializer_proto, model_proto, node_proto, value_info
 
 _LOG = logging.getLogger("ephost.context")
 
@@ -270,7 +270,7 @@ class _Writer:
                 if key in functions and key not in needed:
                     needed.add(key)
                     waiting.append(key)
-        return [function for key, function in functions.items() if key in needed]
+        return [as_onnx(onnx.FunctionProto, f) for key, f in functions.items() if key in needed]
 
     def _graph(self, graph: Graph, outer: frozenset[str], *, main: bool = False) -> onnx.GraphProto:
         protos: list[onnx.NodeProto] = []
@@ -281,7 +281,7 @@ class _Writer:
             group = self._groups.get(node.index)
             if group is not None and group.context is not None:
                 self._has_context = True
-                protos.append(group.context)
+                protos.append(as_onnx(onnx.NodeProto, group.context))
                 made.update((v.name, v) for v in group.outputs)
                 names = set(group.context.input)
                 read.update((v.name, v) for v in group_values(group) if v.name in names)
@@ -322,7 +322,7 @@ class _Writer:
                 "in its own layout without compiling it: ONNX has no such operator"
             )
         self._has_context |= is_context(node)
-        self._calls.add((node.domain, node.op_type, getattr(node.proto, "overload", "")))
+        self._calls.add((node.domain, node.op_type, node.message.overload))
         return node_proto(node, lambda graph: self._graph(graph, scope))
 
 

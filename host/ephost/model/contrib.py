@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import onnx
+from ephost.message_helpers import get_attribute_value, make_node
+from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+from ephost.onnx_library import extension
 
 DOMAIN = "com.microsoft"
 ML_DOMAIN = "ai.onnx.ml"
@@ -31,32 +33,31 @@ class StandIns:
     def __init__(self, rank_of: RankOf = lambda name: None, opset: int = 1 << 20):
         """`rank_of` says what is known of the ranks of values before inference; `opset` is ONNX's version."""
         self._opset = opset
-        self.functions: list[onnx.FunctionProto] = []
+        self.functions: list[FunctionProto] = []
         self._rank_of = rank_of
         self._producers: dict[str, str] = {}
 
-    def replace(self, nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    def replace(self, nodes: Iterable[NodeProto]) -> list[NodeProto]:
         """The nodes, with calls in place of com.microsoft's; those in subgraphs too. Changes none of them."""
         found = list(nodes)
         self._producers.update((name, node.op_type) for node in found for name in node.output)
         return [self._replace(node) for node in found]
 
-    def _replace(self, node: onnx.NodeProto) -> onnx.NodeProto:
+    def _replace(self, node: NodeProto) -> NodeProto:
         if has_stand_in(node, self._opset):
             return self._call(node)
-        graphs = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        graphs = [a for a in node.attribute if a.type == AttributeProto.GRAPH]
         if not any(_has_contrib(attribute.g, self._opset) for attribute in graphs):
             return node
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
-        for attribute in copy.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                inner = self.replace(attribute.g.node)
-                del attribute.g.node[:]
-                attribute.g.node.extend(inner)
-        return copy
+        replaced = [
+            attribute.with_fields(g=attribute.g.with_fields(node=self.replace(attribute.g.node)))
+            if attribute.type == AttributeProto.GRAPH
+            else attribute
+            for attribute in node.attribute
+        ]
+        return node.with_fields(attribute=replaced)
 
-    def _call(self, node: onnx.NodeProto) -> onnx.NodeProto:
+    def _call(self, node: NodeProto) -> NodeProto:
         bodies = _LEARNED if node.domain == ML_DOMAIN else _BODIES
         write = bodies.get(node.op_type)
         body = write(_Call(node, self._rank_of, self._producers)) if write is not None else None
@@ -72,30 +73,30 @@ class StandIns:
             f'<domain: "{_STAND_INS}", opset_import: ["" : 18]> {name} ({inputs}) => '
             f"({', '.join(f'o{at}' for at in wanted)}) {{ {body} }}"
         )
-        try:
-            self.functions.append(onnx.parser.parse_function(text))
-        except onnx.parser.ParseError:  # an attribute of text that is none of its operator's
+        success, _, function = extension().parser.parse_function(text)
+        if not success:  # an attribute of text that is none of its operator's
             return node
+        self.functions.append(FunctionProto.FromString(function))
         outputs = [node.output[at] for at in wanted]
-        return onnx.helper.make_node(name, node.input, outputs, node.name, domain=_STAND_INS)
+        return make_node(name, node.input, outputs, node.name, domain=_STAND_INS)
 
 
-def is_contrib(node: onnx.NodeProto, opset: int) -> bool:
+def is_contrib(node: NodeProto, opset: int) -> bool:
     """Whether a node is one of com.microsoft's, in whatever domain it is written."""
     if node.domain in ("", "ai.onnx"):
         return opset < _IN_ONNX.get(node.op_type, 0)
     return node.domain == DOMAIN
 
 
-def has_stand_in(node: onnx.NodeProto, opset: int) -> bool:
+def has_stand_in(node: NodeProto, opset: int) -> bool:
     """Whether a function may stand in for a node: that it does depends on its attributes, too."""
     return is_contrib(node, opset) or (node.domain == ML_DOMAIN and node.op_type in _LEARNED)
 
 
-def _has_contrib(graph: onnx.GraphProto, opset: int) -> bool:
+def _has_contrib(graph: GraphProto, opset: int) -> bool:
     return any(
         has_stand_in(node, opset)
-        or any(_has_contrib(a.g, opset) for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
+        or any(_has_contrib(a.g, opset) for a in node.attribute if a.type == AttributeProto.GRAPH)
         for node in graph.node
     )
 
@@ -103,11 +104,11 @@ def _has_contrib(graph: onnx.GraphProto, opset: int) -> bool:
 class _Call:
     """What the text of a function depends on."""
 
-    def __init__(self, node: onnx.NodeProto, rank_of: RankOf, producers: dict[str, str]):
+    def __init__(self, node: NodeProto, rank_of: RankOf, producers: dict[str, str]):
         self.node = node
         self._rank_of = rank_of
         self._producers = producers
-        self._attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        self._attributes = {a.name: get_attribute_value(a) for a in node.attribute}
 
     def has(self, at: int) -> bool:
         """Whether this input is there."""
@@ -457,7 +458,7 @@ def _vector_machine(call: _Call) -> str:
     label = "l = Identity (m)"  # of a vector of features
     if call.rank(0) != 1:
         label = f"l = {'Squeeze' if call.rank(0) else 'Reshape'} (m, a)"  # the last axis; all in one
-    kind = onnx.TensorProto.STRING if call.length("classlabels_strings") else onnx.TensorProto.INT64
+    kind = TensorProto.STRING if call.length("classlabels_strings") else TensorProto.INT64
     return scores and f"{scores.replace('o0', 'o1')} {label} o0 = Cast <to = {kind}> (l)"
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import onnx
-
 from ephost._bindings import check, ep_api, ffi, member, onnx_element_type, text
 from ephost.errors import InvalidGraph
+from ephost.messages import TensorProto
 from ephost.providers import DEFAULT_PROVIDER
 
 _REQUIRED, _OPTIONAL, _VARIADIC = range(3)
@@ -85,7 +84,7 @@ class CustomOp:
 
     def type_error(self, kinds: Sequence[int]) -> str | None:
         """What is wrong with inputs of these element types (of ONNX; 0: not known); None: nothing."""
-        name = onnx.TensorProto.DataType.Name
+        name = TensorProto.DataType.Name
         first = 0
         for at, (kind, formal) in enumerate(zip(kinds, self.formals(True, len(kinds)), strict=False)):
             if not kind:

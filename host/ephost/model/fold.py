@@ -14,8 +14,9 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 import numpy as np
-import onnx
 
+from ephost.message_helpers import to_array
+from ephost.messages import TensorProto
 from ephost.model.eliminate import eliminate
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs
 from ephost.model.infer import infer_again
@@ -188,7 +189,7 @@ def _known_shape(node: Node) -> list[_Constant | None] | None:
     if dims is None or (source.is_input and source.initializer is not None):
         return None
     array = np.asarray(dims[node.attribute("start", 0) : node.attribute("end", len(dims))], dtype=np.int64)
-    return [(array, int(onnx.TensorProto.INT64))]
+    return [(array, int(TensorProto.INT64))]
 
 
 def _is_left_to_a_product(node: Node) -> bool:
@@ -220,7 +221,7 @@ def _filled(node: Node) -> list[_Constant | None] | None:
     shape = node.inputs[0].initializer if node.inputs[0] is not None else None
     if shape is None or shape.dtype != np.int64 or shape.ndim != 1 or (shape < 0).any():
         return None
-    fill, element_type = np.zeros((), np.float32), int(onnx.TensorProto.FLOAT)
+    fill, element_type = np.zeros((), np.float32), int(TensorProto.FLOAT)
     tensor = node.attribute("value")
     if tensor is not None:
         element_type = tensor.data_type
@@ -238,7 +239,7 @@ def _filled(node: Node) -> list[_Constant | None] | None:
 def _only_element(tensor: bytes) -> np.ndarray | None:
     """The element of a tensor that has one, and is no string."""
     try:
-        data = onnx.numpy_helper.to_array(onnx.TensorProto.FromString(tensor))
+        data = to_array(TensorProto.FromString(tensor))
     except (ValueError, TypeError):
         return None
     return data.reshape(()) if data.size == 1 and not data.dtype.hasobject else None

@@ -15,10 +15,11 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
+from ephost.message_helpers import get_attribute_value, make_attribute, tensor_type_proto
+from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
 from ephost.onnx_schema import onnx_schema
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Dim = int | str | None  # known, named, unknown
 
 @dataclass(slots=True, frozen=True)
 class TensorType:
-    """Element type (``onnx.TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank.
+    """Element type (``TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank.
 
     ``static_dims`` are the dimensions when all are known, else None. Thousands of values share a few types:
     :func:`tensor_type` gives the one object of each.
@@ -47,7 +48,7 @@ class TensorType:
         object.__setattr__(self, "static_dims", known if same else None)
 
     def __str__(self) -> str:
-        name = onnx.TensorProto.DataType.Name(self.element_type).lower()
+        name = TensorProto.DataType.Name(self.element_type).lower()
         if self.dims is None:
             return f"{name}[...]"
         return f"{name}[{','.join('?' if d is None else str(d) for d in self.dims)}]"
@@ -73,7 +74,7 @@ def tensor_bytes(kind: Any) -> int | None:
 def is_of_numbers(value: Value | None) -> bool:
     """Whether it is a tensor of numbers. Nothing else can be in a device's memory."""
     kind = None if value is None else value.type
-    return isinstance(kind, TensorType) and kind.element_type != onnx.TensorProto.STRING
+    return isinstance(kind, TensorType) and kind.element_type != TensorProto.STRING
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +92,7 @@ class Value:
     """A named value of a graph: an input, an initializer, or a node's output."""
 
     name: str
-    type: TensorType | onnx.TypeProto | None = None  # a TypeProto for what is no tensor
+    type: TensorType | TypeProto | None = None  # a TypeProto for what is no tensor
     producer: Node | None = None
     producer_output: int = -1
     consumers: list[Node] = field(default_factory=list)
@@ -135,7 +136,7 @@ class Node:
     """One operator of a graph. ``index`` is its id for plugins, unique within the session."""
 
     index: int
-    message: onnx.NodeProto  # as it was read; names are those of its values when :attr:`proto` gives it
+    message: NodeProto  # as it was read; names are those of its values when :attr:`proto` gives it
     op_type: str
     domain: str  # "" for ai.onnx
     name: str
@@ -154,22 +155,21 @@ class Node:
         return f"Node({self.index}, {self.label})"
 
     @property
-    def proto(self) -> onnx.NodeProto:
+    def proto(self) -> NodeProto:
         """The node as ONNX's message. Attributes are kept there; all else is the node's own."""
         message = self.message
         if self.is_edited:
-            del message.input[:], message.output[:]
-            message.input.extend("" if value is None else value.name for value in self.inputs)
-            message.output.extend("" if value is None else value.name for value in self.outputs)
+            message.input = ["" if value is None else value.name for value in self.inputs]
+            message.output = ["" if value is None else value.name for value in self.outputs]
             message.name, message.op_type, message.domain = self.name, self.op_type, self.domain
             self.is_edited = False
         return message
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute's value, as :func:`onnx.helper.get_attribute_value` gives it."""
+        """An attribute's value, a number, bytes or a message, or a list of these."""
         for attribute in self.message.attribute:
             if attribute.name == name:
-                return onnx.helper.get_attribute_value(attribute)
+                return get_attribute_value(attribute)
         return default
 
     @property
@@ -220,7 +220,7 @@ class Graph:
 
     # ---- editing: nothing else changes nodes and the links between nodes and values ----
 
-    def new_value(self, like: str, kind: TensorType | onnx.TypeProto | None = None) -> Value:
+    def new_value(self, like: str, kind: TensorType | TypeProto | None = None) -> Value:
         """A value of its own, named after another one."""
         name = like
         while name in self.values:
@@ -314,17 +314,15 @@ class Graph:
         node.name = name
         node.is_edited = True
 
-    def set_attributes(self, node: Node, attributes: Iterable[onnx.AttributeProto]) -> None:
+    def set_attributes(self, node: Node, attributes: Iterable[AttributeProto]) -> None:
         """Give a node these attributes and no others."""
-        kept = list(attributes)
-        del node.message.attribute[:]
-        node.message.attribute.extend(kept)
+        node.message.attribute = list(attributes)
 
     def set_attribute(self, node: Node, name: str, value: Any) -> None:
         """Give a node an attribute another value; None: take it away."""
         kept = [a for a in node.message.attribute if a.name != name]
         if value is not None:
-            kept.append(onnx.helper.make_attribute(name, value))
+            kept.append(make_attribute(name, value))
         self.set_attributes(node, kept)
 
     def drop(self, node: Node) -> None:
@@ -377,7 +375,7 @@ class Model:
     graph: Graph
     opsets: dict[str, int]
     ir_version: int
-    functions: dict[tuple[str, str, str], onnx.FunctionProto]  # by domain, name, overload
+    functions: dict[tuple[str, str, str], FunctionProto]  # by domain, name, overload
     path: str | None  # absolute; None for a model from memory
     metadata: Metadata
     next_index: int = 0
@@ -415,7 +413,7 @@ def permutation_of(node: Node) -> list[int] | None:
     )
 
 
-def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+def schema_of(op_type: str, domain: str, opset: int) -> Any:
     """What onnx knows of the operator of a node. What is channels last has that of ONNX's operator, but for
     the shapes.
     """
@@ -426,7 +424,7 @@ def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | Non
 def since_version(op_type: str, domain: str, opset: int) -> int:
     """The opset version in which the operator got its present meaning; ``opset`` where that is not known."""
     schema = schema_of(op_type, domain, opset)
-    return schema.since_version if schema else opset
+    return int(schema.since_version) if schema else opset
 
 
 def topological_order(nodes: list[Node]) -> list[Node]:
@@ -492,9 +490,9 @@ def _cycle(stuck: list[Node]) -> list[Node]:
 
 
 @cache
-def type_proto(element_type: int, dims: tuple[Dim, ...] | None) -> onnx.TypeProto:
-    """A tensor's TypeProto."""
-    return onnx.helper.make_tensor_type_proto(element_type, dims)
+def type_proto(element_type: int, dims: tuple[Dim, ...] | None) -> TypeProto:
+    """A tensor's TypeProto: one for all who ask, and not to be changed."""
+    return tensor_type_proto(element_type, dims)
 
 
 def captured_values(graph: Graph) -> list[Value]:

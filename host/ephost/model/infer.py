@@ -15,20 +15,31 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidGraph
+from ephost.message_helpers import from_array
+from ephost.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
 from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
 from ephost.model.graph import Graph, Model, TensorType, Value, all_graphs, tensor_type, type_proto
 from ephost.model.load import value_type
 from ephost.model.propagation import is_bounded
+from ephost.onnx_library import extension
 
 # Elements up to which a constant's value may matter to inference: shapes, axes, pads, ...; scales of Resize.
 _SMALL_INTEGERS = 1024
 _SMALL_OTHERS = 16
-_ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
-Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+_ELEMENT_TYPES = frozenset(TensorProto.DataType.values())
+Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
 def infer(model: Model) -> None:
@@ -111,21 +122,21 @@ def _tells_more(known: Any, found: Any) -> bool:
     )
 
 
-def _name_all_outputs(nodes: Iterable[onnx.NodeProto], functions: Functions) -> None:
-    """Write out the outputs that calls of functions leave out: onnx fails over them."""
-    for node in nodes:
-        function = functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
-        if function is not None:
-            node.output.extend([""] * (len(function.output) - len(node.output)))
+def _with_all_outputs(node: NodeProto, functions: Functions) -> NodeProto:
+    """The node, with the outputs written out that calls of functions leave out: onnx fails over them."""
+    function = functions.get((node.domain, node.op_type, node.overload))
+    if function is None or len(node.output) >= len(function.output):
+        return node
+    return node.with_fields(output=node.output + [""] * (len(function.output) - len(node.output)))
 
 
 def _is_undisputed(graph: Graph) -> bool:
     return not any(value.is_disputed for part in all_graphs(graph) for value in part.values.values())
 
 
-def _forget_declared(graph: onnx.GraphProto) -> None:
+def _forget_declared(graph: GraphProto) -> None:
     """Take out what a body declares of the values that its nodes make."""
-    del graph.value_info[:]
+    graph.value_info = []
     made = {name for node in graph.node for name in node.output}
     for output in graph.output:
         if output.name in made:
@@ -140,31 +151,25 @@ def _infer(model: Model, declared: bool = True) -> None:
     graph = model.graph
     if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
         return
-    proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
-    for domain, version in model.opsets.items():
-        proto.opset_import.add(domain=domain, version=version)
-    for domain in {node.domain for node in graph.nodes} - set(model.opsets):
-        proto.opset_import.add(domain=domain, version=1)  # of nodes that EPs have fused
-    proto.functions.extend(model.functions.values())
-    target = proto.graph
-    target.name = graph.name or "graph"
-    nodes = [node.proto for node in graph.nodes]
+    domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
+    functions = list(model.functions.values())
+    # Bodies are changed below; all else of the model's is only read.
+    nodes = [node.proto.copied() if node.subgraphs else node.proto for node in graph.nodes]
     opset = model.opsets.get("", 1)
     if DOMAIN in model.opsets or any(has_stand_in(node, opset) for node in nodes):
         stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
         nodes = stand_ins.replace(nodes)
-        proto.functions.extend(stand_ins.functions)
-        for domain in sorted({function.domain for function in stand_ins.functions}):
-            proto.opset_import.add(domain=domain, version=1)
-    target.node.extend(nodes)
-    _hide_axes(graph, target.node)
+        functions += stand_ins.functions
+        domains.update((function.domain, 1) for function in stand_ins.functions)
+    nodes = _without_hidden_axes(graph, nodes)
     if model.functions:
-        _name_all_outputs(target.node, model.functions)
+        nodes = [_with_all_outputs(node, model.functions) for node in nodes]
     if any(node.subgraphs for node in graph.nodes) and not (declared and _is_undisputed(graph)):
-        for proto_node in target.node:
+        for proto_node in nodes:
             for attribute in proto_node.attribute:
                 if attribute.HasField("g"):
                     _forget_declared(attribute.g)
+    target = GraphProto(name=graph.name or "graph", node=nodes)
     for value in graph.values.values():
         if value.initializer is not None and value.is_constant and _may_matter(value.initializer):
             target.initializer.append(_small_tensor(value))
@@ -172,29 +177,37 @@ def _infer(model: Model, declared: bool = True) -> None:
             target.input.append(_value_info(value))
         elif value.type is not None and not value.is_output:
             target.value_info.append(_value_info(value))
-    target.output.extend(_value_info(value) for value in graph.outputs)
+    target.output = [_value_info(value) for value in graph.outputs]
+    proto = ModelProto(
+        ir_version=max(model.ir_version, 4),
+        opset_import=[OperatorSetIdProto(domain=domain, version=at) for domain, at in domains.items()],
+        functions=functions,
+        graph=target,
+    )
+    compiled = extension()
     try:
-        inferred = onnx.shape_inference.infer_shapes(
-            proto, check_type=False, strict_mode=False, data_prop=is_bounded(model)
+        inferred = compiled.shape_inference.infer_shapes(
+            proto.SerializeToString(), False, False, is_bounded(model)
         )
-    except onnx.shape_inference.InferenceError as error:
+    except compiled.shape_inference.InferenceError as error:
         raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+    except (RuntimeError, ValueError, compiled.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
-    _take(graph, inferred.graph)
+    _take(graph, ModelProto.FromString(inferred).graph)
 
 
-def _hide_axes(graph: Graph, nodes: Iterable[onnx.NodeProto]) -> None:
+def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Leave means and factors of normalisations out where the axis may lie outside of the input: onnx's
-    inference writes beyond its list then.
+    inference writes beyond its list then. Changes the nodes of bodies, and no others.
 
     Raises:
         InvalidGraph: it does lie outside.
     """
+    made = []
     for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _hide_axes(graph, attribute.g.node)
+                attribute.g.node = _without_hidden_axes(graph, attribute.g.node)
             if attribute.name != "axis" or node.op_type != "LayerNormalization" or attribute.i == -1:
                 continue
             rank = _rank_of(graph, node.input[0]) if node.input else None
@@ -204,7 +217,9 @@ def _hide_axes(graph: Graph, nodes: Iterable[onnx.NodeProto]) -> None:
                     "of its input"
                 )
             if rank is None:
-                del node.output[1:]
+                node = node.with_fields(output=node.output[:1])
+        made.append(node)
+    return made
 
 
 def _rank_of(graph: Graph, name: str) -> int | None:
@@ -226,34 +241,29 @@ def _may_matter(array: np.ndarray) -> bool:
     return array.size <= (_SMALL_INTEGERS if array.dtype.kind == "i" else _SMALL_OTHERS)
 
 
-def _small_tensor(value: Value) -> onnx.TensorProto:
+def _small_tensor(value: Value) -> TensorProto:
     array = value.initializer
     assert array is not None and isinstance(value.type, TensorType)
     if array.dtype.kind in "if" and array.dtype == dtype_of(value.type.element_type):
-        return onnx.TensorProto(
-            name=value.name, data_type=value.type.element_type, dims=array.shape, raw_data=array.tobytes()
+        return TensorProto(
+            name=value.name,
+            data_type=value.type.element_type,
+            dims=list(array.shape),
+            raw_data=array.tobytes(),
         )
-    if value.type.element_type == onnx.TensorProto.STRING:
-        texts: list[Any] = [str(text).encode("utf-8", "surrogateescape") for text in array.ravel()]
-        return onnx.helper.make_tensor(
-            value.name,
-            onnx.TensorProto.STRING,
-            array.shape,
-            texts,
-        )
-    return onnx.numpy_helper.from_array(array, value.name)
+    return from_array(array, value.name)
 
 
-def _value_info(value: Value) -> onnx.ValueInfoProto:
-    info = onnx.ValueInfoProto(name=value.name)
+def _value_info(value: Value) -> ValueInfoProto:
+    info = ValueInfoProto(name=value.name)
     if isinstance(value.type, TensorType):
-        info.type.CopyFrom(type_proto(value.type.element_type, value.type.dims))
+        info.type = type_proto(value.type.element_type, value.type.dims)
     elif value.type is not None:
-        info.type.CopyFrom(value.type)
+        info.type = value.type
     return info
 
 
-def _take(graph: Graph, proto: onnx.GraphProto) -> None:
+def _take(graph: Graph, proto: GraphProto) -> None:
     """Take over what inference found, of the bodies inside bodies too."""
     for infos in (proto.value_info, proto.output):
         for info in infos:
@@ -277,9 +287,7 @@ def _take(graph: Graph, proto: onnx.GraphProto) -> None:
                     _take(node.subgraphs[attribute.name], attribute.g)
 
 
-def merge(
-    known: TensorType | onnx.TypeProto | None, found: TensorType | onnx.TypeProto
-) -> TensorType | onnx.TypeProto:
+def merge(known: TensorType | TypeProto | None, found: TensorType | TypeProto) -> TensorType | TypeProto:
     """The more precise of what was known and what was found; on contradiction what was known."""
     if known is found:
         return found

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import onnx
-
 from ephost.errors import InvalidGraph
+from ephost.message_helpers import make_node
+from ephost.messages import FunctionProto, GraphProto, NodeProto, TypeProto
 from ephost.model.graph import (
     Graph,
     Model,
@@ -25,6 +25,7 @@ from ephost.model.graph import (
     type_proto,
 )
 from ephost.model.load import Linker
+from ephost.onnx_schema import default_of, newest_opset
 
 _DEPTH = 32  # calls in calls
 # Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what
@@ -54,7 +55,7 @@ class Call:
 
 
 def _is_call(model: Model, node: Node) -> bool:
-    if (node.domain, node.op_type, getattr(node.proto, "overload", "")) in model.functions:
+    if (node.domain, node.op_type, node.message.overload) in model.functions:
         return True
     return node.domain == "" and node.op_type in _SHORTHAND and function_of(model, node) is not None
 
@@ -157,9 +158,9 @@ def _is_read_outside(value: Value, nodes: set[int]) -> bool:
     return value.is_output or any(c.index not in nodes for c in value.consumers)
 
 
-def function_of(model: Model, node: Node) -> onnx.FunctionProto | None:
+def function_of(model: Model, node: Node) -> FunctionProto | None:
     """The function that the node calls; None when the node is an operator of its own."""
-    overload = getattr(node.proto, "overload", "")
+    overload = node.message.overload
     found = model.functions.get((node.domain, node.op_type, overload))
     if found is not None:
         return found
@@ -170,13 +171,13 @@ def function_of(model: Model, node: Node) -> onnx.FunctionProto | None:
     if schema.has_function:
         from ephost.reference.functions import schema_function
 
-        return schema_function(schema, model.opsets.get("", onnx.defs.onnx_opset_version()))
+        return schema_function(schema, model.opsets.get("", newest_opset()))
     if schema.has_context_dependent_function:
         return _context_function(model, node, schema)
     return None
 
 
-def _context_function(model: Model, node: Node, schema: Any) -> onnx.FunctionProto | None:
+def _context_function(model: Model, node: Node, schema: Any) -> FunctionProto | None:
     version = model.opsets.get("", 1)
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     if not versions:
@@ -184,7 +185,7 @@ def _context_function(model: Model, node: Node, schema: Any) -> onnx.FunctionPro
     types = []
     for value in node.inputs:
         if value is None:
-            types.append(onnx.TypeProto().SerializeToString())
+            types.append(TypeProto().SerializeToString())
         elif isinstance(value.type, TensorType):
             types.append(type_proto(value.type.element_type, value.type.dims).SerializeToString())
         elif value.type is not None:
@@ -197,10 +198,10 @@ def _context_function(model: Model, node: Node, schema: Any) -> onnx.FunctionPro
         )
     except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidGraph(f"the function of node {node.label} cannot be written out: {error}") from error
-    return onnx.FunctionProto.FromString(text) if text else None
+    return FunctionProto.FromString(text) if text else None
 
 
-def _fits(model: Model, function: onnx.FunctionProto) -> bool:
+def _fits(model: Model, function: FunctionProto) -> bool:
     """Whether the body's operators mean the same under the model's opsets as under the function's."""
     imports = {("" if e.domain == "ai.onnx" else e.domain): e.version for e in function.opset_import}
     for node in function.node:
@@ -212,14 +213,15 @@ def _fits(model: Model, function: onnx.FunctionProto) -> bool:
     return True
 
 
-def _replace(model: Model, graph: Graph, node: Node, function: onnx.FunctionProto) -> list[Node]:
+def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) -> list[Node]:
     from ephost.reference.attributes import bind_attributes
 
     opset = model.opsets.get(node.domain, 1)
     schema: Any = schema_of(node.op_type, node.domain, opset)
     bindings = {}
     if schema is not None:
-        bindings.update({a.name: a.default_value for a in schema.attributes.values() if a.default_value.name})
+        defaults = map(default_of, schema.attributes.values())
+        bindings.update({a.name: a for a in defaults if a is not None})
     bindings.update({a.name: a for a in function.attribute_proto})
     bindings.update({a.name: a for a in node.proto.attribute})
     prefix = f"_inlfunc_{node.op_type}_{node.index}_"
@@ -238,20 +240,16 @@ def _replace(model: Model, graph: Graph, node: Node, function: onnx.FunctionProt
         names[name] = prefix + name if out is None else out.name
     protos = []
     for inner in function.node:
-        bound = onnx.NodeProto()
-        bound.CopyFrom(bind_attributes(inner, bindings))
-        protos.append(rename(bound, names, prefix))
+        protos.append(rename(bind_attributes(inner, bindings).copied(), names, prefix))
     for source, target in passed:
-        protos.append(onnx.helper.make_node("Identity", [source], [target]))
+        protos.append(make_node("Identity", [source], [target]))
     for entry in function.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         model.opsets.setdefault(domain, entry.version)
     return _splice(model, graph, node, protos, f"the body of the function of node {node.label}")
 
 
-def _splice(
-    model: Model, graph: Graph, node: Node, protos: Sequence[onnx.NodeProto], where: str
-) -> list[Node]:
+def _splice(model: Model, graph: Graph, node: Node, protos: Sequence[NodeProto], where: str) -> list[Node]:
     """Put nodes in the place of one, whose outputs they make; returns them."""
     graph.detach(node, awaiting=True)
     outer = {value.name: value for value in node.reads() if graph.values.get(value.name) is not value}
@@ -306,26 +304,24 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> None:
         names.setdefault(name, prefix + name)
     protos = []
     for inner in branch.nodes:
-        bound = onnx.NodeProto()
-        bound.CopyFrom(inner.proto)
-        protos.append(_rename_known(bound, names))
+        protos.append(_rename_known(inner.proto.copied(), names))
     for source, target in passed:
-        protos.append(onnx.helper.make_node("Identity", [source], [target]))
+        protos.append(make_node("Identity", [source], [target]))
     _splice(model, graph, node, protos, f"the branch of node {node.label}")
 
 
-def _rename_known(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+def _rename_known(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
     for at, name in enumerate(node.input):
         node.input[at] = names.get(name, name)
     for at, name in enumerate(node.output):
         node.output[at] = names.get(name, name)
     for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+        for graph in attribute.bodies():
             _rename_captured(graph, names)
     return node
 
 
-def rename(node: onnx.NodeProto, names: dict[str, str], prefix: str) -> onnx.NodeProto:
+def rename(node: NodeProto, names: dict[str, str], prefix: str) -> NodeProto:
     """Give the values of a body's node the names that they have in the caller's graph; changes the node."""
     for at, name in enumerate(node.input):
         if name:
@@ -334,12 +330,12 @@ def rename(node: onnx.NodeProto, names: dict[str, str], prefix: str) -> onnx.Nod
         if name:
             node.output[at] = names.setdefault(name, prefix + name)
     for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+        for graph in attribute.bodies():
             _rename_captured(graph, names)
     return node
 
 
-def _rename_captured(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
     own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
     visible = {name: new for name, new in names.items() if name not in own}
@@ -347,7 +343,7 @@ def _rename_captured(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
         for at, name in enumerate(node.input):
             node.input[at] = visible.get(name, name)
         for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+            for inner in attribute.bodies():
                 _rename_captured(inner, visible)
     for output in graph.output:
         output.name = visible.get(output.name, output.name)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ephost._bindings import ffi
 from ephost.execution_provider import ExecutionProvider
+from ephost.message_helpers import make_attribute, make_node
+from ephost.messages import TensorProto
 from ephost.model.graph import (
     NHWC_DOMAIN,
     Graph,
@@ -152,7 +153,7 @@ class LayoutConverter:
             picked = value.initializer[list(indices)]
             return self.graph.new_constant(f"{value.name}_nhwc", picked, value.type.element_type)
         numbers = np.asarray(indices, dtype=np.int64)
-        order = self.graph.new_constant(f"{value.name}_nhwc", numbers, onnx.TensorProto.INT64)
+        order = self.graph.new_constant(f"{value.name}_nhwc", numbers, TensorProto.INT64)
         made = self._value(value, [0])
         self._add("Gather", [value, order], made, axis=0)
         return made
@@ -168,7 +169,7 @@ class LayoutConverter:
 
     def _add(self, op_type: str, inputs: Sequence[Value], out: Value, **attributes: Any) -> Node:
         name = f"{out.name}_{op_type.lower()}"
-        proto = onnx.helper.make_node(op_type, [v.name for v in inputs], [out.name], name=name, **attributes)
+        proto = make_node(op_type, [v.name for v in inputs], [out.name], name=name, **attributes)
         version = since_version(op_type, "", self.model.opsets.get("", 1))
         node = Node(self.model.new_index(), proto, op_type, "", name, version, list(inputs), [out])
         node.from_layout = True
@@ -201,7 +202,7 @@ class LayoutConverter:
         both = [_order(first)[p] for p in _order(node)]
         if both != list(range(len(both))):
             self.graph.set_input(node, 0, origin)
-            self.graph.set_attributes(node, [onnx.helper.make_attribute("perm", both)])
+            self.graph.set_attributes(node, [make_attribute("perm", both)])
             return True
         if not out.is_replaceable:
             return self._take_over(origin, first, node)

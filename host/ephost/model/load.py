@@ -10,16 +10,26 @@ import logging
 import math
 import mmap
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
 
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.message_helpers import PACKED, to_array
+from ephost.messages import (
+    AttributeProto,
+    DecodeError,
+    Dimension,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+)
 from ephost.model.check import check_functions, check_node
 from ephost.model.graph import (
     Dim,
@@ -35,24 +45,20 @@ from ephost.model.graph import (
     tensor_type,
     topological_order,
 )
-from ephost.model.wire import INSIDE, SMALLEST_MODEL, without_large_tensors
+from ephost.onnx_library import newest_ir_version, version
+from ephost.onnx_schema import newest_opset
 
 _LOG = logging.getLogger("ephost.load")
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-_EXTERNAL = onnx.TensorProto.EXTERNAL
-_STRING = onnx.TensorProto.STRING
-# Types of which a byte holds several elements: bits of one. The raw data of the others is the array itself.
-_PACKED: dict[int, int] = {
-    onnx.TensorProto.UINT4: 4,
-    onnx.TensorProto.INT4: 4,
-    onnx.TensorProto.FLOAT4E2M1: 4,
-    onnx.TensorProto.UINT2: 2,
-    onnx.TensorProto.INT2: 2,
-}
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+_EXTERNAL = TensorProto.EXTERNAL
+_STRING = TensorProto.STRING
+_SMALLEST_MODEL = 1 << 20  # bytes; a file that is smaller is read, and nothing of it stays where it is
+_SMALLEST_TENSOR = 1 << 12
+_LARGEST_MESSAGE = (1 << 31) - 1
 
 
 def load(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto,
+    source: Any,
     *,
     external_data_folder: str | None = None,
     free_dimensions: Mapping[str, int] | None = None,
@@ -63,7 +69,7 @@ def load(
     """Read and link a model.
 
     Args:
-        source: a path, a serialised model, or a ``ModelProto``.
+        source: a path, a serialised model, or a ``ModelProto`` of onnx's.
         external_data_folder: where external data lies; by default the model's own folder, and when the model
             is a link also that of the file it leads to.
         free_dimensions: values for named dimensions of the inputs.
@@ -77,7 +83,7 @@ def load(
         InvalidProtobuf: the file or buffer holds no ONNX model.
         InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
     """
-    proto, path, inside = _parse_in_place(source)
+    proto, path, mapped = _parse(source)
     if not proto.HasField("graph"):
         raise InvalidProtobuf(
             f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short"
@@ -86,10 +92,10 @@ def load(
     for entry in proto.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         opsets[domain] = entry.version
-    if proto.ir_version > onnx.IR_VERSION:
+    if proto.ir_version > newest_ir_version(proto.ir_version):
         raise InvalidGraph(
-            f"the model is of IR version {proto.ir_version}; the installed onnx {onnx.__version__} knows up "
-            f"to {onnx.IR_VERSION}"
+            f"the model is of IR version {proto.ir_version}; the installed onnx {version()} knows up "
+            f"to {newest_ir_version(proto.ir_version)}"
         )
     if not opsets and proto.ir_version < 3:
         opsets[""] = 1  # there was nothing to say yet
@@ -97,10 +103,10 @@ def load(
         raise InvalidGraph(f"the model uses opset {wrong[0]}: they count from 1")
     if not proto.graph.output:
         raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
-    known = onnx.defs.onnx_opset_version()
+    known = newest_opset()
     if opsets.get("", 1) > known:
         raise InvalidGraph(
-            f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {onnx.__version__} knows up "
+            f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {version()} knows up "
             f"to {known}"
         )
     graph = proto.graph
@@ -109,8 +115,7 @@ def load(
         opsets=opsets,
         ir_version=proto.ir_version,
         functions={
-            ("" if f.domain == "ai.onnx" else f.domain, f.name, getattr(f, "overload", "")): f
-            for f in proto.functions
+            ("" if f.domain == "ai.onnx" else f.domain, f.name, f.overload): f for f in proto.functions
         },
         path=path,
         metadata=Metadata(
@@ -130,7 +135,7 @@ def load(
         folders = [os.path.dirname(path), os.path.dirname(os.path.realpath(path))]
     if model.functions:
         check_functions(model.functions)
-    linker = Linker(model, folders, initializers, files_in_memory, inside)
+    linker = Linker(model, folders, initializers, files_in_memory, in_file=mapped)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
     model.sparse_outputs = frozenset(
@@ -139,24 +144,24 @@ def load(
     return model
 
 
-def parse(source: Any) -> tuple[onnx.ModelProto, str | None]:
-    """The proto of a path, bytes or a ModelProto, with the absolute path; errors as :func:`load`."""
-    if isinstance(source, onnx.ModelProto):
-        return source, None
-    data, path = _read(source)
-    return _proto(data, path), path
+def parse(source: Any) -> tuple[ModelProto, str | None]:
+    """The message of a path, bytes or a ModelProto, with the absolute path; errors as :func:`load`."""
+    proto, path, _ = _parse(source)
+    return proto, path
 
 
-def _parse_in_place(source: Any) -> tuple[onnx.ModelProto, str | None, np.ndarray | None]:
-    """As :func:`parse`, but large initializers are external data, at ``wire.INSIDE``, of the bytes that the
-    array holds.
-    """
-    if isinstance(source, onnx.ModelProto):
-        return source, None, None
+def _parse(source: Any) -> tuple[ModelProto, str | None, bool]:
+    """As :func:`parse`, and whether large initializers lie in the file, mapped."""
     data, path = _read(source)
-    if len(data) >= SMALLEST_MODEL and (rest := without_large_tensors(memoryview(data))) is not None:
-        return _proto(rest, path), path, np.frombuffer(data, dtype=np.uint8)
-    return _proto(data, path), path, None
+    # The raw data of the main graph's large initializers stays where it is.
+    smallest_view = _SMALLEST_TENSOR if len(data) >= _SMALLEST_MODEL else 0
+    try:
+        proto = ModelProto.FromString(data, smallest_view)
+    except DecodeError as error:
+        raise InvalidProtobuf(
+            f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})"
+        ) from None
+    return proto, path, isinstance(data, mmap.mmap)
 
 
 def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
@@ -167,7 +172,7 @@ def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
         path = os.path.abspath(os.fspath(source))
         try:
             with open(path, "rb") as file:
-                large = os.fstat(file.fileno()).st_size >= SMALLEST_MODEL
+                large = os.fstat(file.fileno()).st_size >= _SMALLEST_MODEL
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read()
         except OSError:
             if os.path.isdir(path):
@@ -177,6 +182,8 @@ def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
             raise
     elif isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
+    elif is_onnx_model(source):
+        data = _serialized(source)
     else:
         raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(source).__name__}")
     if not data:
@@ -184,18 +191,46 @@ def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
     return data, path
 
 
-def _proto(data: bytes | mmap.mmap, path: str | None) -> onnx.ModelProto:
-    proto = onnx.ModelProto()
-    try:
-        proto.ParseFromString(data if isinstance(data, bytes) else memoryview(data))
-    except DecodeError as error:
-        raise InvalidProtobuf(
-            f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})"
-        ) from None
-    return proto
+def _serialized(model: Any) -> bytes:
+    """A ``ModelProto`` of onnx's as bytes. protobuf writes no 2 GB: what is larger is written in parts."""
+    if model.ByteSize() < _LARGEST_MESSAGE:
+        data: bytes = model.SerializeToString()
+        return data
+    rest, graph = type(model)(), type(model.graph)()
+    for target, source, apart in ((rest, model, "graph"), (graph, model.graph, "initializer")):
+        for field, value in source.ListFields():
+            if field.name == apart:
+                continue
+            if isinstance(value, (str, int)):
+                setattr(target, field.name, value)
+            else:
+                getattr(target, field.name).MergeFrom(value)
+    pieces = [graph.SerializeToString()]
+    for tensor in model.graph.initializer:
+        content = tensor.SerializeToString()
+        pieces += (_head(graph.DESCRIPTOR, "initializer", len(content)), content)
+    head = _head(model.DESCRIPTOR, "graph", sum(map(len, pieces)))
+    return b"".join((rest.SerializeToString(), head, *pieces))
 
 
-_DimensionOverride = Callable[[onnx.TensorShapeProto.Dimension], int | None]
+def _head(message: Any, field: str, length: int) -> bytes:
+    """What stands before a message in a message: its field's number, and its length."""
+    out = bytearray()
+    for number in (message.fields_by_name[field].number << 3 | 2, length):
+        while number > 0x7F:
+            out.append(number & 0x7F | 0x80)
+            number >>= 7
+        out.append(number)
+    return bytes(out)
+
+
+def is_onnx_model(source: object) -> bool:
+    """Whether it is a ``ModelProto`` of onnx's: there is none before onnx was imported."""
+    onnx = sys.modules.get("onnx")
+    return onnx is not None and isinstance(source, onnx.ModelProto)
+
+
+_DimensionOverride = Callable[[Dimension], int | None]
 
 
 def _dimension_override(
@@ -204,7 +239,7 @@ def _dimension_override(
     if not names and not denotations:
         return None
 
-    def override(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+    def override(dim: Dimension) -> int | None:
         if dim.dim_param in names:
             return names[dim.dim_param]
         return denotations.get(dim.denotation) if dim.denotation else None
@@ -212,24 +247,8 @@ def _dimension_override(
     return override
 
 
-def value_type(
-    proto: onnx.TypeProto, override: _DimensionOverride | None = None
-) -> TensorType | onnx.TypeProto | None:
+def value_type(proto: TypeProto, override: _DimensionOverride | None = None) -> TensorType | TypeProto | None:
     """The type as the pipeline keeps it; None when the proto says nothing."""
-    if override is None:
-        return _known_type(proto.SerializeToString())
-    return _type_of(proto, override)
-
-
-@lru_cache(maxsize=8192)
-def _known_type(data: bytes) -> TensorType | onnx.TypeProto | None:
-    # A model repeats a few types for all of its values, and serialising a proto is quicker than reading it.
-    return _type_of(onnx.TypeProto.FromString(data), None)
-
-
-def _type_of(
-    proto: onnx.TypeProto, override: _DimensionOverride | None
-) -> TensorType | onnx.TypeProto | None:
     kind = proto.WhichOneof("value")
     if kind is None:
         return None
@@ -297,19 +316,19 @@ class Linker:
         folders: Sequence[str],
         initializers: Mapping[str, np.ndarray] | None = None,
         files: Mapping[str, np.ndarray] | None = None,
-        inside: np.ndarray | None = None,
+        in_file: bool = False,
     ) -> None:
         self.model = model
         self.folders = folders  # where external data may lie
         self.initializers = initializers or {}
         self.files = files or {}
-        self.inside = inside  # the model's own bytes, for data that was left in them
+        self.in_file = in_file  # raw data that is a view lies in the model's file
         self.maps: dict[str, np.ndarray] = {}
         self.paths: dict[str, str] = {}  # of external data by location
 
     def graph(
         self,
-        proto: onnx.GraphProto,
+        proto: GraphProto,
         parent: Node | None,
         outer: Mapping[str, Value],
         override: _DimensionOverride | None = None,
@@ -369,7 +388,7 @@ class Linker:
 
     def nodes(
         self,
-        protos: Iterable[onnx.NodeProto],
+        protos: Iterable[NodeProto],
         values: dict[str, Value],
         outer: Mapping[str, Value],
         where: str,
@@ -392,11 +411,9 @@ class Linker:
                 self._set_initializer(constant, array, element_type, None)
                 constant.is_constant = not constant.is_input
                 continue
-            own = onnx.NodeProto()
-            own.CopyFrom(proto)  # a part of the model's proto would keep all of it in memory
             node = Node(
                 index=self.model.new_index(),
-                message=own,
+                message=proto,
                 op_type=op_type,
                 domain=domain,
                 name=proto.name,
@@ -433,9 +450,9 @@ class Linker:
                     value.consumers.append(node)
         return made
 
-    def _subgraphs(self, node: Node, attribute: onnx.AttributeProto, scope: Mapping[str, Value]) -> None:
-        protos: Iterable[onnx.GraphProto] = (
-            [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs
+    def _subgraphs(self, node: Node, attribute: AttributeProto, scope: Mapping[str, Value]) -> None:
+        protos: Iterable[GraphProto] = (
+            [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
         )
         for proto in protos:
             graph = self.graph(proto, node, scope)
@@ -456,34 +473,34 @@ class Linker:
         ):
             value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
 
-    def _constant(self, proto: onnx.NodeProto) -> tuple[np.ndarray, int]:
+    def _constant(self, proto: NodeProto) -> tuple[np.ndarray, int]:
         for attribute in proto.attribute:
-            if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
+            if attribute.type == AttributeProto.SPARSE_TENSOR:
                 return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type
             if attribute.name == "value":
                 return self.tensor(attribute.t)[0], attribute.t.data_type
             if attribute.name == "value_float":
-                return np.asarray(attribute.f, dtype=np.float32), onnx.TensorProto.FLOAT
+                return np.asarray(attribute.f, dtype=np.float32), TensorProto.FLOAT
             if attribute.name == "value_floats":
-                return np.asarray(attribute.floats, dtype=np.float32), onnx.TensorProto.FLOAT
+                return np.asarray(attribute.floats, dtype=np.float32), TensorProto.FLOAT
             if attribute.name == "value_int":
-                return np.asarray(attribute.i, dtype=np.int64), onnx.TensorProto.INT64
+                return np.asarray(attribute.i, dtype=np.int64), TensorProto.INT64
             if attribute.name == "value_ints":
-                return np.asarray(attribute.ints, dtype=np.int64), onnx.TensorProto.INT64
+                return np.asarray(attribute.ints, dtype=np.int64), TensorProto.INT64
             if attribute.name == "value_string":
                 return np.asarray(attribute.s.decode(), dtype=object), _STRING
             if attribute.name == "value_strings":
                 return np.asarray([s.decode() for s in attribute.strings], dtype=object), _STRING
         raise InvalidGraph(f"the Constant node '{proto.name}' has no value")
 
-    def tensor(self, proto: onnx.TensorProto) -> tuple[np.ndarray, External | None]:
+    def tensor(self, proto: TensorProto) -> tuple[np.ndarray, External | None]:
         """The data of an initializer: a view of its raw bytes, or of the mapped file."""
         shape = tuple(proto.dims)
         if any(d < 0 for d in shape):
             raise InvalidGraph(f"the initializer '{proto.name}' has a negative dimension: {list(shape)}")
         if proto.data_location == _EXTERNAL:
             return self._external(proto, shape)
-        if proto.HasField("raw_data") and proto.data_type not in _PACKED and proto.data_type != _STRING:
+        if proto.HasField("raw_data") and proto.data_type not in PACKED and proto.data_type != _STRING:
             dtype = dtype_of(proto.data_type)
             if dtype is None:
                 raise InvalidGraph(
@@ -496,16 +513,16 @@ class Linker:
                     f"the initializer '{proto.name}' of shape {list(shape)} has {len(raw)} bytes instead of "
                     f"{expected}"
                 )
-            return np.frombuffer(raw, dtype=dtype).reshape(shape), None
+            external = None
+            if self.in_file and isinstance(raw, memoryview):
+                external = External(self.model.path or "", proto.place, expected, in_model=True)
+            return np.frombuffer(raw, dtype=dtype).reshape(shape), external
         try:
-            array = onnx.numpy_helper.to_array(proto)
-            if proto.data_type == _STRING:
-                array = np.asarray(array, dtype=object)
-            return array.reshape(shape), None
+            return to_array(proto).reshape(shape), None
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise InvalidGraph(f"the initializer '{proto.name}' cannot be read: {error}") from error
 
-    def _replacement(self, proto: onnx.TensorProto) -> np.ndarray:
+    def _replacement(self, proto: TensorProto) -> np.ndarray:
         array = self.initializers[proto.name]
         dtype = np.dtype(object) if proto.data_type == _STRING else dtype_of(proto.data_type)
         if array.dtype != dtype or array.shape != tuple(proto.dims):
@@ -516,19 +533,17 @@ class Linker:
             )
         return array
 
-    def _external(
-        self, proto: onnx.TensorProto, shape: tuple[int, ...]
-    ) -> tuple[np.ndarray, External | None]:
+    def _external(self, proto: TensorProto, shape: tuple[int, ...]) -> tuple[np.ndarray, External | None]:
         info = {entry.key: entry.value for entry in proto.external_data}
         location = info.get("location", "")
         what = f"the external data of the initializer '{proto.name}'"
-        memory = self.inside if location == INSIDE else self.files.get(location)
+        memory = self.files.get(location)
         if "\0" in location and memory is None:
             raise InvalidGraph(f"{what} is in {location!r}, which is no path")
         if not location:
             raise InvalidGraph(f"{what} names no file")
         if memory is not None:
-            path = f"{location} (in memory)" if location != INSIDE else self.model.path or "the model itself"
+            path = f"{location} (in memory)"
         else:
             path = self.paths.get(location, "")
             if not path:
@@ -542,7 +557,7 @@ class Linker:
         if dtype is None:
             raise InvalidGraph(f"{what}: element type {proto.data_type} cannot be external")
         count = math.prod(shape)
-        bits = _PACKED.get(proto.data_type, dtype.itemsize * 8)
+        bits = PACKED.get(proto.data_type, dtype.itemsize * 8)
         expected = (count * bits + 7) // 8
         size = os.path.getsize(path) if memory is None else memory.size
         if offset < 0 or offset + expected > size or (length is not None and length < expected):
@@ -553,11 +568,10 @@ class Linker:
         if length is not None and length != expected:
             raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
         block = (self._map(path) if memory is None else memory)[offset : offset + expected]
-        in_model = location == INSIDE and self.model.path is not None
-        external = External(path, offset, expected, in_model) if in_model or memory is None else None
-        if proto.data_type in _PACKED:
-            raw = onnx.TensorProto(dims=proto.dims, data_type=proto.data_type, raw_data=block.tobytes())
-            return onnx.numpy_helper.to_array(raw), external
+        external = External(path, offset, expected) if memory is None else None
+        if proto.data_type in PACKED:
+            raw = TensorProto(dims=list(shape), data_type=proto.data_type, raw_data=block.tobytes())
+            return to_array(raw), external
         return block.view(dtype).reshape(shape), external
 
     def _map(self, path: str) -> np.ndarray:
@@ -571,7 +585,7 @@ class Linker:
         return self.maps[path]
 
 
-def _allows(declared: TensorType | onnx.TypeProto | None, element_type: int, rank: int) -> bool:
+def _allows(declared: TensorType | TypeProto | None, element_type: int, rank: int) -> bool:
     """Whether an input's declaration says no less than its default does, but for the sizes."""
     return (
         isinstance(declared, TensorType)
@@ -604,10 +618,10 @@ def _path_of_data(location: str, folders: Sequence[str], what: str) -> str:
     return found
 
 
-def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+def _dense(sparse: SparseTensorProto) -> np.ndarray:
     shape = tuple(sparse.dims)
-    values = onnx.numpy_helper.to_array(sparse.values)
-    indices = onnx.numpy_helper.to_array(sparse.indices)
+    values = to_array(sparse.values)
+    indices = to_array(sparse.indices)
     dense = np.zeros(shape, dtype=values.dtype)
     try:
         if indices.ndim == 1:

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ephost._bindings import (
     NULL,
@@ -27,7 +26,10 @@ from ephost._bindings import (
     text,
 )
 from ephost.errors import EPFail, InvalidGraph
+from ephost.message_helpers import from_array, make_attribute, to_array
+from ephost.messages import AttributeProto, NodeProto, TypeProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
+from ephost.onnx_schema import default_of
 from ephost.providers import DEFAULT_PROVIDER
 
 _editor = lib.ephost_model_editor_api
@@ -37,8 +39,7 @@ _ALIGNMENT = 16  # bytes; what malloc gives, so what plugins are used to
 # the format that ONNX Runtime and its plugins agreed on.
 CONTEXT_OP_TYPE, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
 CONTEXT_DEFAULTS = tuple(
-    onnx.helper.make_attribute(name, value)
-    for name, value in (("main_context", 1), ("embed_mode", 1), ("max_size", 0))
+    make_attribute(name, value) for name, value in (("main_context", 1), ("embed_mode", 1), ("max_size", 0))
 )
 _CONTEXT_TEXTS = (
     b"ep_cache_context",
@@ -331,17 +332,17 @@ class _Builder:
                 if default.name not in given:
                     self.attribute(pointer, node, default)
 
-    def attribute(self, node: Any, owner: Node, proto: onnx.AttributeProto) -> None:
-        kinds = onnx.AttributeProto
+    def attribute(self, node: Any, owner: Node, proto: AttributeProto) -> None:
+        kinds = AttributeProto
         name = _bytes(proto.name)
         if proto.type == kinds.INT:
             done = lib.ephost_node_add_int(node, name, proto.i)
         elif proto.type == kinds.FLOAT:
             done = lib.ephost_node_add_float(node, name, proto.f)
         elif proto.type == kinds.INTS:
-            done = lib.ephost_node_add_ints(node, name, list(proto.ints), len(proto.ints))
+            done = lib.ephost_node_add_ints(node, name, proto.ints, len(proto.ints))
         elif proto.type == kinds.FLOATS:
-            done = lib.ephost_node_add_floats(node, name, list(proto.floats), len(proto.floats))
+            done = lib.ephost_node_add_floats(node, name, proto.floats, len(proto.floats))
         elif proto.type == kinds.STRING:
             done = lib.ephost_node_add_string(node, name, proto.s, len(proto.s))
         elif proto.type == kinds.STRINGS:
@@ -349,7 +350,7 @@ class _Builder:
             lengths = [len(content) for content in proto.strings]
             done = lib.ephost_node_add_strings(node, name, texts, lengths, len(texts))
         elif proto.type == kinds.TENSOR:
-            array = onnx.numpy_helper.to_array(proto.t)
+            array = to_array(proto.t)
             value = ffi.cast("OrtValue*", call.value_from_object(array))
             done = lib.ephost_node_add_tensor(node, name, value)
             if not done:
@@ -370,7 +371,7 @@ class _Builder:
         _no_memory(done)
 
 
-def read_node(node: Any) -> onnx.NodeProto:
+def read_node(node: Any) -> NodeProto:
     """A node that a plugin has made with the model editor API, as ONNX writes it.
 
     Args:
@@ -379,7 +380,7 @@ def read_node(node: Any) -> onnx.NodeProto:
     Raises:
         EPFail: it has an attribute that is no number, text or tensor, or lists of these.
     """
-    proto = onnx.NodeProto(
+    proto = NodeProto(
         name=text(lib.ephost_node_name(node)),
         op_type=text(lib.ephost_node_op_type(node)),
         domain=text(lib.ephost_node_domain(node)),
@@ -389,30 +390,30 @@ def read_node(node: Any) -> onnx.NodeProto:
         ],
     )
     for at in range(lib.ephost_node_attribute_count(node)):
-        attribute = lib.ephost_node_attribute(node, at)
-        read_attribute(attribute, proto.attribute.add())
+        proto.attribute.append(read_attribute(lib.ephost_node_attribute(node, at)))
     return proto
 
 
-def read_attribute(attribute: Any, into: onnx.AttributeProto) -> None:
-    """Fill in an attribute from an ``OrtOpAttr*``; errors as :func:`read_node`."""
+def read_attribute(attribute: Any) -> AttributeProto:
+    """The attribute of an ``OrtOpAttr*``; errors as :func:`read_node`."""
+    into = AttributeProto()
     into.name = text(lib.ephost_attribute_name(attribute))
     count = int(lib.ephost_attribute_count(attribute))
     kind = int(lib.ephost_attribute_type(attribute))
     if kind in (lib.ORT_OP_ATTR_INT, lib.ORT_OP_ATTR_INTS):
         integers = list(ffi.unpack(lib.ephost_attribute_ints(attribute), count)) if count else []
         if kind == lib.ORT_OP_ATTR_INTS:
-            into.type = onnx.AttributeProto.INTS
-            into.ints.extend(integers)
+            into.type = AttributeProto.INTS
+            into.ints = integers
         else:
-            into.type, into.i = onnx.AttributeProto.INT, integers[0]
+            into.type, into.i = AttributeProto.INT, integers[0]
     elif kind in (lib.ORT_OP_ATTR_FLOAT, lib.ORT_OP_ATTR_FLOATS):
         floats = list(ffi.unpack(lib.ephost_attribute_floats(attribute), count)) if count else []
         if kind == lib.ORT_OP_ATTR_FLOATS:
-            into.type = onnx.AttributeProto.FLOATS
-            into.floats.extend(floats)
+            into.type = AttributeProto.FLOATS
+            into.floats = floats
         else:
-            into.type, into.f = onnx.AttributeProto.FLOAT, floats[0]
+            into.type, into.f = AttributeProto.FLOAT, floats[0]
     elif kind in (lib.ORT_OP_ATTR_STRING, lib.ORT_OP_ATTR_STRINGS):
         length = ffi.new("size_t*")
         texts = []
@@ -420,21 +421,22 @@ def read_attribute(attribute: Any, into: onnx.AttributeProto) -> None:
             content = lib.ephost_attribute_string(attribute, index, length)
             texts.append(bytes(ffi.buffer(content, length[0])))
         if kind == lib.ORT_OP_ATTR_STRINGS:
-            into.type = onnx.AttributeProto.STRINGS
-            into.strings.extend(texts)
+            into.type = AttributeProto.STRINGS
+            into.strings = texts
         else:
-            into.type, into.s = onnx.AttributeProto.STRING, texts[0]
+            into.type, into.s = AttributeProto.STRING, texts[0]
     elif kind == lib.ORT_OP_ATTR_TENSOR:
         shared = ffi.new("OrtValue**")
         check(lib.ephost_value_share(lib.ephost_attribute_tensor(attribute), shared))
         try:
             array = call.value_to_object(address(shared[0]))
-            into.type = onnx.AttributeProto.TENSOR
-            into.t.CopyFrom(onnx.numpy_helper.from_array(np.asarray(array)))
+            into.type = AttributeProto.TENSOR
+            into.t = from_array(np.asarray(array))
         finally:
             api.ReleaseValue(shared[0])
     else:
         raise EPFail(f"the attribute '{into.name}' is of type {kind}, which no node of a model file has here")
+    return into
 
 
 def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
@@ -474,7 +476,7 @@ def _captured(graph: Graph) -> Iterable[Value]:
     return captured_values(graph)
 
 
-def type_info(proto: onnx.TypeProto) -> Any:
+def type_info(proto: TypeProto) -> Any:
     """A new ``OrtTypeInfo*`` for a type that is no plain tensor; the caller owns it.
 
     Raises:
@@ -536,9 +538,7 @@ class _NodeSchema:
 
     pointer: Any  # EphostSchema*; NULL where onnx knows no such operator
     parts: tuple[Any, ...]  # what it points to
-    defaults: tuple[
-        onnx.AttributeProto, ...
-    ]  # attributes with a default: plugins see them, as in onnxruntime
+    defaults: tuple[AttributeProto, ...]  # attributes with a default: plugins see them, as in onnxruntime
 
 
 @cache
@@ -548,7 +548,8 @@ def _node_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: in
     if schema is not None:
         formals = (*_formals(schema.inputs, inputs), *_formals(schema.outputs, outputs))
         names = [name.encode() for name in schema.attributes]
-        defaults = tuple(a.default_value for a in schema.attributes.values() if a.default_value.name)
+        found = map(default_of, schema.attributes.values())
+        defaults = tuple(default for default in found if default is not None)
     elif (op_type, domain) == (CONTEXT_OP_TYPE, CONTEXT_DOMAIN):
         formals = ([b"T"] * inputs, [b"inputs"] * inputs, [b"T"] * outputs, [b"outputs"] * outputs)
         names = [*_CONTEXT_TEXTS, *(default.name.encode() for default in CONTEXT_DEFAULTS)]

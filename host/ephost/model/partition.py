@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import onnx
-
 from ephost._bindings import NULL, api, check, ffi, guarded, lib
 from ephost.context_data import READS, WRITES
 from ephost.ep_memory import DeviceMemory
@@ -27,6 +25,7 @@ from ephost.errors import (
     naming,
 )
 from ephost.execution_provider import ExecutionProvider
+from ephost.messages import NodeProto
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
 from ephost.model.infer import infer_again
@@ -69,7 +68,7 @@ class Group:
     compute_info: Any = NULL
     state: Any = NULL
     has_state: bool = False  # CreateState succeeded; the state itself may be NULL
-    context: onnx.NodeProto | None = None  # what a compiled model has in its place
+    context: NodeProto | None = None  # what a compiled model has in its place
 
 
 @dataclass(slots=True, eq=False)
@@ -376,7 +375,7 @@ class Partitioner:
         name = f"{ep_name}_{self._hash}_{self._counter}"
         fused = Node(
             index=self.model.new_index(),
-            message=onnx.NodeProto(op_type=name, domain=ep_name),
+            message=NodeProto(op_type=name, domain=ep_name),
             op_type=name,
             domain=ep_name,
             name=f"{ep_name}_{name}_{len(assignment.groups)}",
@@ -581,7 +580,7 @@ def group_values(group: Group) -> list[Value]:
     return list({v.name: v for node in group.nodes for v in node.reads() if id(v) not in own}.values())
 
 
-def read_context(label: str, group: Group, pointer: Any) -> onnx.NodeProto:
+def read_context(label: str, group: Group, pointer: Any) -> NodeProto:
     """The EPContext node that an EP gave for a group, complete, once it is known to fit in the group's place.
 
     Raises:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import onnx
 
 from ephost.errors import Fail, InvalidArgument
+from ephost.messages import Message
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, type_proto
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
@@ -31,7 +33,7 @@ def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
         model_version=about.version or None,
         doc_string=about.description or None,
         opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in model.opsets.items()],
-        functions=list(model.functions.values()),
+        functions=[as_onnx(onnx.FunctionProto, f) for f in model.functions.values()],
     )
     onnx.helper.set_model_props(proto, about.custom)
     if graph:
@@ -39,6 +41,11 @@ def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
         if about.graph_description:
             proto.graph.doc_string = about.graph_description
     return proto
+
+
+def as_onnx(kind: Any, message: Message) -> Any:
+    """A message as onnx has it; ``kind`` is its class there."""
+    return kind.FromString(message.SerializeToString())
 
 
 def graph_proto(graph: Graph) -> onnx.GraphProto:
@@ -65,8 +72,7 @@ def graph_proto(graph: Graph) -> onnx.GraphProto:
 
 def node_proto(node: Node, body: Callable[[Graph], onnx.GraphProto]) -> onnx.NodeProto:
     """A node as it is linked now; ``body`` makes the protos of its subgraphs."""
-    proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
+    proto: onnx.NodeProto = as_onnx(onnx.NodeProto, node.proto)
     del proto.input[:], proto.output[:]
     proto.input.extend(value.name if value else "" for value in node.inputs)
     proto.output.extend(value.name if value else "" for value in node.outputs)
@@ -80,9 +86,9 @@ def value_info(value: Value) -> onnx.ValueInfoProto:
     """A value's name and type."""
     info = onnx.ValueInfoProto(name=value.name)
     if isinstance(value.type, TensorType):
-        info.type.CopyFrom(type_proto(value.type.element_type, value.type.dims))
+        info.type.CopyFrom(as_onnx(onnx.TypeProto, type_proto(value.type.element_type, value.type.dims)))
     elif value.type is not None:
-        info.type.CopyFrom(value.type)
+        info.type.CopyFrom(as_onnx(onnx.TypeProto, value.type))
     return info
 
 

@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import onnx
-from onnx import helper, numpy_helper
-
+from ..message_helpers import get_attribute_value, to_array
+from ..messages import AttributeProto, GraphProto, NodeProto
 from .values import dense
 
 
-def attribute_value(attribute: onnx.AttributeProto) -> Any:
+def attribute_value(attribute: AttributeProto) -> Any:
     """Strings as `str`, tensors (sparse ones too) as arrays, graphs and types as their messages, numbers as
     numbers.
     """
-    kind = onnx.AttributeProto
-    value = helper.get_attribute_value(attribute)
+    kind = AttributeProto
+    value = get_attribute_value(attribute)
     if attribute.type == kind.STRING:
         return value.decode("utf-8")
     if attribute.type == kind.STRINGS:
         return [item.decode("utf-8") for item in value]
     if attribute.type == kind.TENSOR:
-        return numpy_helper.to_array(value)
+        return to_array(value)
     if attribute.type == kind.TENSORS:
-        return [numpy_helper.to_array(item) for item in value]
+        return [to_array(item) for item in value]
     if attribute.type == kind.SPARSE_TENSOR:
         return dense(value)
     return list(value) if attribute.type in (kind.INTS, kind.FLOATS) else value
 
 
-def bind_attributes(node: onnx.NodeProto, bindings: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+def bind_attributes(node: NodeProto, bindings: Mapping[str, AttributeProto]) -> NodeProto:
     """The node of a function body as one call of the function sees it.
 
     An attribute that refers to one of the function's is replaced by the caller's (`bindings`), or left out
@@ -39,31 +38,27 @@ def bind_attributes(node: onnx.NodeProto, bindings: Mapping[str, onnx.AttributeP
     """
     if not _refers(node):
         return node
-    bound = onnx.NodeProto()
-    bound.CopyFrom(node)
-    del bound.attribute[:]
+    bound: list[AttributeProto] = []
     for attribute in node.attribute:
-        if attribute.ref_attr_name:
-            given = bindings.get(attribute.ref_attr_name)
-            if given is not None:
-                added = bound.attribute.add()
-                added.CopyFrom(given)
-                added.name = attribute.name
-            continue
-        added = bound.attribute.add()
-        added.CopyFrom(attribute)
-        for graph in [added.g] if added.HasField("g") else list(added.graphs):
-            nodes = [bind_attributes(inner, bindings) for inner in graph.node]
-            copies = [onnx.NodeProto.FromString(inner.SerializeToString()) for inner in nodes]
-            del graph.node[:]
-            graph.node.extend(copies)
-    return bound
+        if not attribute.ref_attr_name:
+            bound.append(_with_bound_bodies(attribute, bindings))
+        elif (given := bindings.get(attribute.ref_attr_name)) is not None:
+            bound.append(given.with_fields(name=attribute.name))
+    return node.with_fields(attribute=bound)
 
 
-def _refers(node: onnx.NodeProto) -> bool:
+def _with_bound_bodies(attribute: AttributeProto, bindings: Mapping[str, AttributeProto]) -> AttributeProto:
+    def bind(graph: GraphProto) -> GraphProto:
+        return graph.with_fields(node=[bind_attributes(inner, bindings) for inner in graph.node])
+
+    if attribute.HasField("g"):
+        return attribute.with_fields(g=bind(attribute.g))
+    graphs = attribute.bodies()
+    return attribute.with_fields(graphs=[bind(graph) for graph in graphs]) if graphs else attribute
+
+
+def _refers(node: NodeProto) -> bool:
     return any(
-        attribute.ref_attr_name
-        or (attribute.HasField("g") and any(map(_refers, attribute.g.node)))
-        or any(_refers(inner) for graph in attribute.graphs for inner in graph.node)
+        attribute.ref_attr_name or any(_refers(inner) for graph in attribute.bodies() for inner in graph.node)
         for attribute in node.attribute
     )

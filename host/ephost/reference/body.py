@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-import onnx
-from onnx import numpy_helper
-
+from ..message_helpers import to_array
+from ..messages import GraphProto, NodeProto
 from .values import Value, dense
 
 
@@ -22,7 +21,7 @@ class Kernel(Protocol):
         """Run the node once."""
 
 
-MakeKernel = Callable[[onnx.NodeProto], Kernel]
+MakeKernel = Callable[[NodeProto], Kernel]
 """Makes the kernel of a node of a body, under that body's opset imports and functions."""
 RunBody = Callable[[Sequence[Value], Mapping[str, Value]], list[Value]]
 """Runs a body once: its inputs in order, the outer-scope values by name; returns its outputs in order."""
@@ -63,9 +62,9 @@ class Body:
             raise ValueError(f"the body reads {error.args[0]!r}, which nothing before it makes") from error
 
 
-def subgraph_body(graph: onnx.GraphProto, make_kernel: MakeKernel) -> Body:
+def subgraph_body(graph: GraphProto, make_kernel: MakeKernel) -> Body:
     """The body that an attribute holds. Its initializers are read here, once."""
-    constants: dict[str, Value] = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    constants: dict[str, Value] = {tensor.name: to_array(tensor) for tensor in graph.initializer}
     constants.update((tensor.values.name, dense(tensor)) for tensor in graph.sparse_initializer)
     return Body(
         map(make_kernel, graph.node),
@@ -75,7 +74,7 @@ def subgraph_body(graph: onnx.GraphProto, make_kernel: MakeKernel) -> Body:
     )
 
 
-def captured_names(graph: onnx.GraphProto) -> set[str]:
+def captured_names(graph: GraphProto) -> set[str]:
     """The names that a graph, or a graph inside it, reads from the scopes around it."""
     known = {value.name for value in graph.input}
     known.update(tensor.name for tensor in graph.initializer)
@@ -89,10 +88,10 @@ def captured_names(graph: onnx.GraphProto) -> set[str]:
     return captured
 
 
-def implicit_names(node: onnx.NodeProto) -> set[str]:
+def implicit_names(node: NodeProto) -> set[str]:
     """The outer-scope names that a node's subgraphs read."""
     names: set[str] = set()
     for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs:
+        for graph in attribute.bodies():
             names |= captured_names(graph)
     return names

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
+from ..message_helpers import numpy_dtype
+from ..messages import GraphProto, TensorProto, ValueInfoProto
 from .body import RunBody
 from .values import Value
 
@@ -18,7 +18,7 @@ from .values import Value
 class Subgraph:
     """A graph attribute: its declaration and the way to run it."""
 
-    graph: onnx.GraphProto
+    graph: GraphProto
     run: RunBody
 
 
@@ -195,7 +195,7 @@ def _per_item(node: ControlNode, name: str, count: int) -> list[int]:
     return values
 
 
-def _stack(values: Sequence[Value], declared: onnx.ValueInfoProto) -> np.ndarray:
+def _stack(values: Sequence[Value], declared: ValueInfoProto) -> np.ndarray:
     """The values of all iterations along a new first axis.
 
     With no iteration the body's declaration gives element type and dimensions; an unknown dimension counts as
@@ -204,10 +204,8 @@ def _stack(values: Sequence[Value], declared: onnx.ValueInfoProto) -> np.ndarray
     if values:
         return np.stack([_tensor(value, f"scan output {declared.name!r}") for value in values])
     kind = declared.type.tensor_type
-    if kind.elem_type == onnx.TensorProto.UNDEFINED:
+    if kind.elem_type == TensorProto.UNDEFINED:
         raise ValueError(
             f"no iteration ran and the body does not declare the type of scan output {declared.name!r}"
         )
-    return np.zeros(
-        (0, *(dim.dim_value for dim in kind.shape.dim)), helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    )
+    return np.zeros((0, *(dim.dim_value for dim in kind.shape.dim)), numpy_dtype(kind.elem_type))

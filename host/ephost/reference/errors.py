@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import onnx
+from ..messages import NodeProto
 
 
 class NodeError(RuntimeError):
@@ -13,7 +13,7 @@ class NodeError(RuntimeError):
     """
 
 
-def describe(node: onnx.NodeProto, version: int | None) -> str:
+def describe(node: NodeProto, version: int | None) -> str:
     """`node 'conv1' (Conv, opset 22)`; a domain other than ONNX's own comes before the operator's type."""
     name = f"node {node.name!r}" if node.name else f"unnamed node with outputs {list(node.output)}"
     operator = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import onnx
-
+from ..messages import AttributeProto, FunctionProto, NodeProto
 from .attributes import bind_attributes
 from .body import Body, MakeKernel
 from .values import Value, type_of
@@ -19,9 +18,9 @@ MakeKernelFor = Callable[[Mapping[str, int]], MakeKernel]
 
 
 def function_body(
-    function: onnx.FunctionProto,
-    node: onnx.NodeProto,
-    defaults: Mapping[str, onnx.AttributeProto],
+    function: FunctionProto,
+    node: NodeProto,
+    defaults: Mapping[str, AttributeProto],
     opset_imports: Mapping[str, int],
     make_kernel_for: MakeKernelFor,
 ) -> Body:
@@ -39,14 +38,12 @@ def function_body(
     return Body(kernels, function.input, function.output)
 
 
-def schema_function(schema: Any, version: int) -> onnx.FunctionProto | None:
+def schema_function(schema: Any, version: int) -> FunctionProto | None:
     """The newest function body of a schema that is valid at opset `version`, or None."""
     versions = [candidate for candidate in schema.function_opset_versions if candidate <= version]
     if not versions:
         return None
-    function = onnx.FunctionProto()
-    function.ParseFromString(schema.get_function_with_opset_version(max(versions)))
-    return function
+    return FunctionProto.FromString(schema.get_function_with_opset_version(max(versions)))
 
 
 class ContextFunction:
@@ -60,8 +57,8 @@ class ContextFunction:
         self,
         schema: Any,
         version: int,
-        node: onnx.NodeProto,
-        expand: Callable[[onnx.FunctionProto], Body],
+        node: NodeProto,
+        expand: Callable[[FunctionProto], Body],
     ) -> None:
         versions = [
             candidate
@@ -77,7 +74,7 @@ class ContextFunction:
             text = schema.get_context_dependent_function_with_opset_version(
                 max(versions), serialized, list(types)
             )
-            return expand(onnx.FunctionProto.FromString(text))
+            return expand(FunctionProto.FromString(text))
 
         self._body = body
 

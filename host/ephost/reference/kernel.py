@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import onnx
-from onnx import defs
 
-from ..onnx_schema import onnx_schema
+from ..messages import AttributeProto, FunctionProto, Message, NodeProto
+from ..onnx_schema import newest_opset, onnx_schema
 from .attributes import attribute_value
 from .body import Body, MakeKernel, implicit_names, subgraph_body
 from .control_flow import CONTROL_FLOW, ControlNode, Subgraph
@@ -20,8 +19,9 @@ from .operators import Implementation, own_operator, package_operator
 from .signature import Signature, signature_of
 from .values import Value, normalize
 
-Functions = Mapping[tuple[str, str], onnx.FunctionProto] | Mapping[tuple[str, str, str], onnx.FunctionProto]
-"""A model's functions by (domain, name) or (domain, name, overload)."""
+Functions = Mapping[Any, Any]
+"""A model's functions by (domain, name) or (domain, name, overload); onnx's own messages are taken, too."""
+_M = TypeVar("_M", bound=Message)
 RunSubgraph = Callable[[str, list[Value], Mapping[str, Value]], list[Value]]
 """Runs the body in the named attribute of a node: its inputs in order, outer-scope values by name."""
 
@@ -52,7 +52,7 @@ class ReferenceKernel:
 
     def __init__(
         self,
-        node: onnx.NodeProto,
+        node: NodeProto,
         described: str,
         run: Implementation,
         signature: Signature | None,
@@ -110,14 +110,14 @@ class ReferenceKernel:
 
 
 def create_kernel(
-    node: onnx.NodeProto,
+    node: Any,
     opset_imports: Mapping[str, int],
     functions: Functions | None = None,
     *,
     run_subgraph: RunSubgraph | None = None,
     declared: Sequence[np.dtype | None] = (),
 ) -> ReferenceKernel:
-    """Makes the kernel of `node`.
+    """Makes the kernel of `node`, a message of this project's or of onnx's.
 
     `declared` are the element types that the model gives the outputs, for those of which neither the schema
     nor the inputs say any; None where it says nothing.
@@ -129,19 +129,24 @@ def create_kernel(
     Raises NotImplementedError, naming operator and node, where there is no implementation of the node or of
     one in a body that it needs; NodeError for a node whose attributes are wrong.
     """
-    return _Maker(opset_imports, functions or {}).kernel(node, run_subgraph, declared)
+    return _Maker(opset_imports, functions or {}).kernel(_own(NodeProto, node), run_subgraph, declared)
+
+
+def _own(kind: type[_M], message: Any) -> _M:
+    """A message as this project's; ``kind`` is its class here."""
+    return message if isinstance(message, kind) else kind.FromString(message.SerializeToString())
 
 
 class _Maker:
     """Makes kernels under one set of opset imports."""
 
-    def __init__(self, opset_imports: Mapping[str, int], functions: Mapping[Any, onnx.FunctionProto]) -> None:
+    def __init__(self, opset_imports: Mapping[str, int], functions: Functions) -> None:
         self._imports = {_plain(domain): version for domain, version in opset_imports.items()}
         self._functions = functions
 
     def kernel(
         self,
-        node: onnx.NodeProto,
+        node: NodeProto,
         run_subgraph: RunSubgraph | None = None,
         declared: Sequence[np.dtype | None] = (),
     ) -> ReferenceKernel:
@@ -165,7 +170,7 @@ class _Maker:
 
     def _implementation(
         self,
-        node: onnx.NodeProto,
+        node: NodeProto,
         domain: str,
         version: int | None,
         signature: Signature | None,
@@ -186,11 +191,11 @@ class _Maker:
             self._functions.get((node.domain, node.op_type))
         )
         if function is not None:
-            return self._expand(function, node, signature)
+            return self._expand(_own(FunctionProto, function), node, signature)
         schema: Any = onnx_schema(node.op_type, domain, version) if version is not None else None
         if schema is None:
             return None
-        main = self._imports.get("", defs.onnx_opset_version())
+        main = self._imports.get("", newest_opset())
         function = schema_function(schema, main)
         if function is not None:
             return self._expand(function, node, signature)
@@ -198,10 +203,10 @@ class _Maker:
             return ContextFunction(schema, main, node, lambda body: self._expand(body, node, signature))
         return None
 
-    def _subgraphs(self, node: onnx.NodeProto, run_subgraph: RunSubgraph | None) -> dict[str, Subgraph]:
+    def _subgraphs(self, node: NodeProto, run_subgraph: RunSubgraph | None) -> dict[str, Subgraph]:
         subgraphs = {}
         for attribute in node.attribute:
-            if attribute.type != onnx.AttributeProto.GRAPH:
+            if attribute.type != AttributeProto.GRAPH:
                 continue
             subgraphs[attribute.name] = Subgraph(
                 attribute.g,
@@ -211,9 +216,7 @@ class _Maker:
             )
         return subgraphs
 
-    def _expand(
-        self, function: onnx.FunctionProto, node: onnx.NodeProto, signature: Signature | None
-    ) -> Body:
+    def _expand(self, function: FunctionProto, node: NodeProto, signature: Signature | None) -> Body:
         defaults = signature.defaults if signature is not None else {}
         return function_body(function, node, defaults, self._imports, self._under)
 

@@ -8,9 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import onnx
-from onnx import helper
-
+from ..message_helpers import make_attribute
+from ..messages import AttributeProto, GraphProto, NodeProto
 from .attributes import attribute_value
 from .control_flow import Subgraph
 from .ops import OperatorNode, find_operator
@@ -31,7 +30,7 @@ _PACKAGE_ROOMS = {
 
 
 def own_operator(
-    node: onnx.NodeProto,
+    node: NodeProto,
     domain: str,
     version: int,
     signature: Signature | None,
@@ -59,7 +58,7 @@ def own_operator(
 
 
 def package_operator(
-    node: onnx.NodeProto,
+    node: NodeProto,
     domain: str,
     version: int,
     signature: Signature | None,
@@ -70,7 +69,9 @@ def package_operator(
     operator = _package_class(domain, node.op_type, version)
     if operator is None:
         return None
-    node = _with_old_defaults(node, domain, signature)
+    from onnx import NodeProto as PackageNode
+
+    theirs = PackageNode.FromString(_with_old_defaults(node, domain, signature).SerializeToString())
     parameters = {
         "log": _no_log,
         "opsets": dict(opset_imports),
@@ -82,16 +83,15 @@ def package_operator(
         # Such an operator keeps its bodies as attributes: it is made anew for each call, around that call's
         # captures.
         def run_with_bodies(inputs: Sequence[Value], implicit: Mapping[str, Value]) -> Sequence[Any]:
-            def bound(graph: onnx.GraphProto, **_: Any) -> _BoundBody:
-                return _BoundBody(
-                    next(found for found in subgraphs.values() if found.graph == graph), implicit
-                )
+            def bound(graph: Any, **_: Any) -> _BoundBody:
+                own = GraphProto.FromString(graph.SerializeToString())
+                return _BoundBody(next(found for found in subgraphs.values() if found.graph == own), implicit)
 
-            results: Sequence[Any] = operator(node, {**parameters, "evaluator_cls": bound}).run(*inputs)
+            results: Sequence[Any] = operator(theirs, {**parameters, "evaluator_cls": bound}).run(*inputs)
             return results
 
         return run_with_bodies
-    prototype = operator(node, parameters)
+    prototype = operator(theirs, parameters)
     # Some operators put intermediate results into attributes of theirs: each call gets a copy of its own.
     return lambda inputs, implicit: copy.copy(prototype).run(*inputs)
 
@@ -128,7 +128,7 @@ def _package_class(domain: str, op_type: str, version: int) -> type | None:
     return found if isinstance(found, type) and issubclass(found, OpRun) else None
 
 
-def _with_old_defaults(node: onnx.NodeProto, domain: str, signature: Signature | None) -> onnx.NodeProto:
+def _with_old_defaults(node: NodeProto, domain: str, signature: Signature | None) -> NodeProto:
     """The node with those defaults written out that the newest opset, which the package knows, changed."""
     if signature is None:
         return node
@@ -137,14 +137,11 @@ def _with_old_defaults(node: onnx.NodeProto, domain: str, signature: Signature |
     added = [default for default in old if default.name not in given]
     if not added:
         return node
-    completed = onnx.NodeProto()
-    completed.CopyFrom(node)
-    completed.attribute.extend(added)
-    return completed
+    return node.with_fields(attribute=[*node.attribute, *added])
 
 
 @cache
-def _old_defaults(domain: str, op_type: str, since_version: int) -> tuple[onnx.AttributeProto, ...]:
+def _old_defaults(domain: str, op_type: str, since_version: int) -> tuple[AttributeProto, ...]:
     old = signature_of(op_type, domain, since_version)
     newest = signature_of(op_type, domain, _NEWEST)
     if old is None or newest is None or old.since_version == newest.since_version:
@@ -152,7 +149,7 @@ def _old_defaults(domain: str, op_type: str, since_version: int) -> tuple[onnx.A
     changed = tuple(default for name, default in old.defaults.items() if newest.defaults.get(name) != default)
     if (domain, op_type) == ("", "RoiAlign") and old.since_version < 16:
         # What opset 10 did without an attribute is since opset 16 one of two modes, and not the default.
-        changed += (helper.make_attribute("coordinate_transformation_mode", "output_half_pixel"),)
+        changed += (make_attribute("coordinate_transformation_mode", "output_half_pixel"),)
     return changed
 
 

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
-import onnx
-from onnx import defs, helper
 
-from ..onnx_schema import onnx_schema
+from ..message_helpers import numpy_dtype
+from ..messages import AttributeProto, TensorProto
+from ..onnx_schema import VARIADIC, default_of, onnx_schema
 from .values import Value
 
-_VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 _ELEMENT_TYPES = {
-    f"tensor({onnx.TensorProto.DataType.Name(code).lower()})": np.dtype(helper.tensor_dtype_to_np_dtype(code))
-    for code in onnx.TensorProto.DataType.values()
-    if code != onnx.TensorProto.UNDEFINED
+    f"tensor({TensorProto.DataType.Name(code).lower()})": code
+    for code in TensorProto.DataType.values()
+    if code != TensorProto.UNDEFINED
 }
+
+
+def _dtype_named(name: str) -> np.dtype | None:
+    """The dtype of ``tensor(float)`` and the like; None for what is no such type."""
+    return numpy_dtype(_ELEMENT_TYPES[name]) if name in _ELEMENT_TYPES else None
 
 
 @dataclass(frozen=True)
 class Signature:
     """One version of an operator, as its schema declares it."""
 
-    defaults: Mapping[str, onnx.AttributeProto]
+    defaults: Mapping[str, AttributeProto]
     """Attributes that a node may leave out, with their values."""
     required: tuple[str, ...]
     """Attributes that a node must have."""
@@ -57,34 +62,34 @@ def signature_of(op_type: str, domain: str, version: int) -> Signature | None:
     if schema is None:
         return None
     fixed = {
-        constraint.type_param_str: _ELEMENT_TYPES.get(constraint.allowed_type_strs[0])
+        constraint.type_param_str: _dtype_named(constraint.allowed_type_strs[0])
         for constraint in schema.type_constraints
         if len(constraint.allowed_type_strs) == 1
     }
     inputs = schema.inputs
     places: dict[str, list[int]] = {}
     for position, formal in enumerate(inputs):
-        if formal.option != _VARIADIC or formal.is_homogeneous:
+        if formal.option.value != VARIADIC or formal.is_homogeneous:
             places.setdefault(formal.type_str, []).append(position)
 
-    def rule(formal: defs.OpSchema.FormalParameter) -> np.dtype | tuple[int, ...] | None:
-        if formal.option == _VARIADIC and not formal.is_homogeneous:
+    def rule(formal: Any) -> np.dtype | tuple[int, ...] | None:
+        if formal.option.value == VARIADIC and not formal.is_homogeneous:
             return None
         name = formal.type_str
         if name in fixed or name in _ELEMENT_TYPES:
-            return fixed.get(name) or _ELEMENT_TYPES.get(name)
+            return fixed.get(name) or _dtype_named(name)
         return tuple(places[name]) if name in places else None
 
     outputs = schema.outputs
     return Signature(
         defaults={
-            name: attribute.default_value
+            name: default
             for name, attribute in schema.attributes.items()
-            if attribute.default_value.type != onnx.AttributeProto.UNDEFINED
+            if (default := default_of(attribute)) is not None
         },
         required=tuple(name for name, attribute in schema.attributes.items() if attribute.required),
         since_version=schema.since_version,
         _inputs=tuple(formal.type_str for formal in inputs),
         _outputs=tuple(rule(formal) for formal in outputs),
-        _variadic_output=bool(outputs) and outputs[-1].option == _VARIADIC,
+        _variadic_output=bool(outputs) and outputs[-1].option.value == VARIADIC,
     )

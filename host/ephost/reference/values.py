@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+
+from ..message_helpers import element_type_of, tensor_type_proto, to_array
+from ..messages import ElementTypeProto, SparseTensorProto, TypeProto
 
 Value = np.ndarray | list[Any] | dict[Any, Any] | None
 """A tensor, a sequence, a map, or an empty optional. An optional that is not empty is the value in it."""
@@ -34,10 +35,10 @@ def normalize(value: Any) -> Value:
     raise TypeError(f"{type(value).__name__} is no ONNX value: expected a tensor, a sequence, a map or None")
 
 
-def dense(tensor: onnx.SparseTensorProto) -> np.ndarray:
+def dense(tensor: SparseTensorProto) -> np.ndarray:
     """The dense array of a sparse tensor, whose indices are flat ([NNZ]) or coordinates ([NNZ, rank])."""
-    values = numpy_helper.to_array(tensor.values)
-    indices = numpy_helper.to_array(tensor.indices)
+    values = to_array(tensor.values)
+    indices = to_array(tensor.indices)
     result = np.zeros(tuple(tensor.dims), dtype=values.dtype)
     if indices.ndim == 1:
         result.reshape(-1)[indices] = values
@@ -46,12 +47,12 @@ def dense(tensor: onnx.SparseTensorProto) -> np.ndarray:
     return result
 
 
-def type_of(value: Value) -> onnx.TypeProto:
+def type_of(value: Value) -> TypeProto:
     """The ONNX type of a value, with its shape; an empty message for None and for what an empty sequence
     leaves open.
     """
     if isinstance(value, np.ndarray):
-        return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        return tensor_type_proto(element_type_of(value.dtype), value.shape)
     if isinstance(value, list) and value:
-        return helper.make_sequence_type_proto(type_of(value[0]))
-    return onnx.TypeProto()
+        return TypeProto(sequence_type=ElementTypeProto(elem_type=type_of(value[0])))
+    return TypeProto()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 
 from ephost import errors
 from ephost._bindings import address, call, dtype_of
 from ephost.errors import InvalidGraph
+from ephost.messages import TypeProto
 from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
 from ephost.model.planning.steps import Plan
@@ -70,7 +70,7 @@ def _create_kernel(
     from ephost.reference.errors import NodeError
 
     declared: Sequence[np.dtype | None] = ()
-    if any(isinstance(value.type, onnx.TypeProto) for value in node.inputs if value is not None):
+    if any(isinstance(value.type, TypeProto) for value in node.inputs if value is not None):
         declared = [_declared_dtype(value) for value in node.outputs]  # a map's elements may say nothing
     try:
         kernel = create_kernel(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import onnx
-
 from ephost._bindings import NULL, abi_element_type, call, check, ffi, lib, packed
 from ephost.ep_memory import DeviceMemory
+from ephost.messages import TypeProto
 from ephost.model.graph import TensorType, Value
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
@@ -55,7 +54,7 @@ def set_slots(
             check(lib.ephost_plan_set_constant(plan.pointer, index, out[0]))
 
 
-def _slot_type(kind: TensorType | onnx.TypeProto | None, memory: DeviceMemory | None) -> tuple[Any, ...]:
+def _slot_type(kind: TensorType | TypeProto | None, memory: DeviceMemory | None) -> tuple[Any, ...]:
     where = (NULL, NULL) if memory is None else (memory.info, memory.allocator)
     if not isinstance(kind, TensorType):
         return (0, -1, NULL, *where)

@@ -49,9 +49,7 @@ def _key(node: Node) -> Any:
     outputs = tuple(v is not None for v in node.outputs)
     attributes: Any = node.message.attribute
     if attributes:
-        attributes = tuple(
-            a.SerializeToString(deterministic=True) for a in sorted(attributes, key=lambda a: a.name)
-        )
+        attributes = tuple(a.SerializeToString() for a in sorted(attributes, key=lambda a: a.name))
     else:
         attributes = ()
     return node.op_type, node.domain, node.since_version, inputs, outputs, attributes

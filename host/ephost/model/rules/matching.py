@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 
+from ephost.messages import AttributeProto, TensorProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, since_version
 
 _LARGE = 1 << 30  # bytes above which weights stay as they are
-FLOATS = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE}
+FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
 
 
 class Rewriting:
@@ -71,7 +71,7 @@ class Rewriting:
         self.drop(other)
         self.graph.remove_value(old)
 
-    def retype(self, node: Node, op_type: str, *attributes: onnx.AttributeProto) -> None:
+    def retype(self, node: Node, op_type: str, *attributes: AttributeProto) -> None:
         """Make the node one of another operator of ONNX; inputs and outputs stay."""
         version = since_version(op_type, "", self.model.opsets.get("", 1))
         self.graph.set_operator(node, op_type, "", version)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import onnx
-
+from ephost.messages import TensorProto
 from ephost.model.graph import Node
 from ephost.model.rules.elementwise import bounds_of_clip
 from ephost.model.rules.matching import Rewriting, Rule, element_type_of, input_at, is_free, scalar_of
 
 _RANGES: dict[int, tuple[int, int]] = {
-    onnx.TensorProto.UINT8: (0, 255),
-    onnx.TensorProto.INT8: (-128, 127),
-    onnx.TensorProto.UINT16: (0, 65535),
-    onnx.TensorProto.INT16: (-32768, 32767),
+    TensorProto.UINT8: (0, 255),
+    TensorProto.INT8: (-128, 127),
+    TensorProto.UINT16: (0, 65535),
+    TensorProto.INT16: (-32768, 32767),
 }
 
 
@@ -64,7 +63,7 @@ def _drop_quantised_pair(r: Rewriting, node: Node) -> bool:
     mine, theirs = _quantisation(node), _quantisation(back)
     if mine is None or mine != theirs or mine[2] not in _RANGES:
         return False
-    if element_type_of(node.inputs[1]) != onnx.TensorProto.FLOAT:
+    if element_type_of(node.inputs[1]) != TensorProto.FLOAT:
         return False  # in a narrower type the numbers between are not exact
     return r.pass_on(node, back.inputs[0])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 
+from ephost.messages import TensorProto
 from ephost.model.graph import Node, TensorType, Value, permutation_of
 from ephost.model.rules.matching import (
     Rewriting,
@@ -16,7 +16,7 @@ from ephost.model.rules.matching import (
     scalar_of,
 )
 
-_INDICES = {onnx.TensorProto.INT32, onnx.TensorProto.INT64}
+_INDICES = {TensorProto.INT32, TensorProto.INT64}
 _END = (1 << 31) - 1  # a slice's end from which on it means the end of the axis
 # Merges casts in a row; off as in onnxruntime, since a narrow type on the way may be meant.
 CAST_CHAINS = "CastChainElimination"
@@ -80,7 +80,7 @@ def _constant_shape(r: Rewriting, node: Node) -> bool:
     made = [p if isinstance(p, int) else 0 if p == ("dim", at) else -1 for at, p in enumerate(parts)]
     if made.count(-1) > 1 or (-1 not in parts and -1 in made and 0 in made):
         return False  # beside a dimension of size 0, -1 is no number
-    constant = r.constant(shape.name, np.asarray(made, np.int64), onnx.TensorProto.INT64)
+    constant = r.constant(shape.name, np.asarray(made, np.int64), TensorProto.INT64)
     r.set_inputs(node, [source, constant])
     r.informs = r.informs or not isinstance(out.type, TensorType) or out.type.static_dims is None
     return True

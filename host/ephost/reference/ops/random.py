@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
+from ...message_helpers import numpy_dtype
+from ...messages import TensorProto
 from .registry import OperatorNode, operator
 
 _seeds: np.random.RandomState | None = None
@@ -35,7 +35,7 @@ def _dtype(node: OperatorNode, like: np.ndarray | None = None) -> np.dtype:
     code = node.attributes.get("dtype")
     if code is None:
         return like.dtype if like is not None else np.dtype(np.float32)
-    return np.dtype(helper.tensor_dtype_to_np_dtype(code))
+    return numpy_dtype(code)
 
 
 def _normal(node: OperatorNode, shape: Any) -> np.ndarray:
@@ -92,9 +92,9 @@ def multinomial(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
     count = node.attributes.get("sample_size", 1)
     draws = _generator(node).random_sample((len(x), count)) * edges[:, -1:]
     samples = [np.searchsorted(edge, draw, side="right") for edge, draw in zip(edges, draws, strict=True)]
-    code = node.attributes.get("dtype", onnx.TensorProto.INT32)
+    code = node.attributes.get("dtype", TensorProto.INT32)
     result = np.array(samples).reshape(len(x), count)
-    return (result.astype(helper.tensor_dtype_to_np_dtype(code)),)
+    return (result.astype(numpy_dtype(code)),)
 
 
 @operator("Dropout", since=7)
