@@ -7,14 +7,10 @@ finds, so that a plugin which takes only its own vendor's devices can be tried a
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ephost.errors import InvalidArgument
@@ -60,7 +56,7 @@ class HardwareDescription:
 
 def discover() -> list[HardwareDescription]:
     """The devices of this machine, the CPU first."""
-    return [_cpu(), *_pci_devices(Path("/sys/bus/pci/devices")), *_accel_devices(Path("/sys/class/accel"))]
+    return [_cpu(), *_pci_devices("/sys/bus/pci/devices"), *_accel_devices("/sys/class/accel")]
 
 
 def _cpu() -> HardwareDescription:
@@ -72,12 +68,20 @@ def _cpu() -> HardwareDescription:
         name = _sysctl("machdep.cpu.brand_string")
         key = _sysctl("machdep.cpu.vendor") or ("0x61" if "Apple" in name else "")
     else:
-        key, name = read_cpuinfo(Path("/proc/cpuinfo"))
-    vendor_id, vendor = _CPU_VENDORS.get(key, (0, key or platform.machine()))
+        key, name = read_cpuinfo("/proc/cpuinfo")
+    vendor_id, vendor = _CPU_VENDORS.get(key) or (0, key or _machine())
     return HardwareDescription("CPU", vendor, vendor_id, 0, {"Description": name} if name else {})
 
 
+def _machine() -> str:
+    import platform
+
+    return platform.machine()
+
+
 def _sysctl(name: str) -> str:
+    import subprocess  # macOS alone needs it, and it takes a while to import
+
     try:
         result = subprocess.run(
             ["sysctl", "-n", name], capture_output=True, text=True, check=False, timeout=5
@@ -87,70 +91,73 @@ def _sysctl(name: str) -> str:
     return result.stdout.strip()
 
 
-def read_cpuinfo(path: Path) -> tuple[str, str]:
+def read_cpuinfo(path: str | os.PathLike[str]) -> tuple[str, str]:
     """(vendor key, model name) of the first processor in a file like /proc/cpuinfo; "" where it is silent."""
     vendor = name = ""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                key, _, value = line.partition(":")
+                key, value = key.strip(), value.strip()
+                if key in ("vendor_id", "CPU implementer") and not vendor:
+                    vendor = value
+                elif key in ("model name", "Hardware") and not name:
+                    name = value
+                elif not line.strip() and vendor:
+                    break
     except OSError:
         return "", ""
-    for line in lines:
-        key, _, value = line.partition(":")
-        key, value = key.strip(), value.strip()
-        if key in ("vendor_id", "CPU implementer") and not vendor:
-            vendor = value
-        elif key in ("model name", "Hardware") and not name:
-            name = value
-        elif not line.strip() and vendor:
-            break
     return vendor, name
 
 
-def _read_hex(path: Path) -> int | None:
+def _read_hex(*path: str) -> int | None:
     try:
-        return int(path.read_text().strip(), 16)
+        with open(os.path.join(*path), encoding="utf-8") as file:
+            return int(file.read().strip(), 16)
     except (OSError, ValueError):
         return None
 
 
-def _pci_devices(root: Path) -> list[HardwareDescription]:
+def _entries(*folder: str) -> list[str]:
+    """The names in a folder, sorted; none where there is no such folder."""
+    try:
+        return sorted(os.listdir(os.path.join(*folder)))
+    except OSError:
+        return []
+
+
+def _pci_devices(root: str) -> list[HardwareDescription]:
     """Display controllers (class 03) are GPUs, processing accelerators (class 12) are NPUs."""
     found = []
-    if not root.is_dir():
-        return []
-    for entry in sorted(root.iterdir()):
-        pci_class, vendor_id, device_id = (_read_hex(entry / f) for f in ("class", "vendor", "device"))
+    for entry in _entries(root):
+        pci_class, vendor_id, device_id = (_read_hex(root, entry, f) for f in ("class", "vendor", "device"))
         if pci_class is None or vendor_id is None or device_id is None:
             continue
         kind = {0x03: "GPU", 0x12: "NPU"}.get(pci_class >> 16)
         if kind is None:
             continue
-        metadata = {"pci_bus_id": entry.name}
+        metadata = {"pci_bus_id": entry}
         if kind == "GPU":
             # Integrated GPUs sit on the root bus; discrete ones behind a bridge.
-            metadata["Discrete"] = "0" if entry.name.split(":")[1] == "00" else "1"
-        cards = sorted(p.name for p in (entry / "drm").glob("card*")) if (entry / "drm").is_dir() else []
+            metadata["Discrete"] = "0" if entry.split(":")[1] == "00" else "1"
+        cards = [name for name in _entries(root, entry, "drm") if name.startswith("card")]
         if cards:
             metadata["card_idx"] = cards[0].removeprefix("card")
         found.append(HardwareDescription(kind, VENDORS.get(vendor_id, ""), vendor_id, device_id, metadata))
     return found
 
 
-def _accel_devices(root: Path) -> list[HardwareDescription]:
+def _accel_devices(root: str) -> list[HardwareDescription]:
     """Compute accelerators of the kernel's accel class that the PCI classes do not show as such."""
     found = []
-    if not root.is_dir():
-        return []
-    for entry in sorted(root.iterdir()):
-        device = entry / "device"
-        pci_class = _read_hex(device / "class")
+    for entry in _entries(root):
+        device = os.path.join(root, entry, "device")
+        pci_class = _read_hex(device, "class")
         if pci_class is not None and pci_class >> 16 == 0x12:
             continue  # found through PCI
-        vendor_id, device_id = _read_hex(device / "vendor") or 0, _read_hex(device / "device") or 0
+        vendor_id, device_id = _read_hex(device, "vendor") or 0, _read_hex(device, "device") or 0
         found.append(
-            HardwareDescription(
-                "NPU", VENDORS.get(vendor_id, ""), vendor_id, device_id, {"accel": entry.name}
-            )
+            HardwareDescription("NPU", VENDORS.get(vendor_id, ""), vendor_id, device_id, {"accel": entry})
         )
     return found
 
@@ -168,9 +175,12 @@ def from_environment() -> list[HardwareDescription] | None:
     if not text.startswith("["):
         where = f"{ENVIRONMENT_VARIABLE} ({text})"
         try:
-            text = Path(text).read_text()
+            with open(text) as file:
+                text = file.read()
         except OSError as error:
             raise InvalidArgument(f"{where} names a file that cannot be read: {error}") from error
+    import json
+
     try:
         entries = json.loads(text)
     except json.JSONDecodeError as error:

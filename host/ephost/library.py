@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import re
 import struct
 import sys
@@ -70,6 +69,8 @@ def check_path(path: str) -> None:
         raise Fail(f"the plugin library {path} {kind}: its first bytes are {head[:8]!r}")
     kind, machine = found
     wanted = {"win32": "PE", "darwin": "Mach-O"}.get(sys.platform, "ELF")
+    import platform
+
     here = _ALIASES.get(platform.machine().lower(), platform.machine().lower())
     if kind != wanted or machine not in (here, "several machines"):
         raise Fail(

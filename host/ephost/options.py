@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -495,6 +494,8 @@ def options_of_model(proto: ModelProto, given: SessionOptions) -> SessionOptions
     made = copy.copy(given)
     made._fields = dict(given._fields)
     try:
+        import json
+
         wanted = json.loads(text)["session_options"]
         for name, value in wanted.items():
             if name in _CONFIG_FIELDS:

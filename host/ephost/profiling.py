@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -74,6 +73,8 @@ class Profile:
         path, self._path = self._path, ""
         for part in _with_bodies(self._plan):
             lib.ephost_plan_profile(part.pointer, False)
+        import json
+
         lines = [json.dumps(event) for event in self._events()]
         with open(path, "w", encoding="utf-8") as file:
             file.write("[\n" + ",\n".join(lines) + "\n]\n")

@@ -4,8 +4,8 @@ Every package has ``get_library_path()``, ``get_ep_name()`` and ``get_ep_names()
 packages have too. Nothing here loads a library: that is for ``ephost.register_execution_provider_library``.
 """
 
+import os
 import sys
-from pathlib import Path
 
 __all__ = ["cuda", "sample_compiler", "sample_kernels"]
 
@@ -25,13 +25,14 @@ def _library_in(package_file: str, name: str, condition: str = "") -> str:
         FileNotFoundError: the library was not built.
     """
     prefix, suffix = {"win32": ("", ".dll"), "darwin": ("lib", ".dylib")}.get(sys.platform, ("lib", ".so"))
-    folder = Path(package_file).resolve().parent
-    path = folder / f"{prefix}{name}{suffix}"
-    if not path.is_file():
+    folder = os.path.dirname(os.path.realpath(package_file))
+    file = f"{prefix}{name}{suffix}"
+    path = os.path.join(folder, file)
+    if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"the plugin library {path.name} is not in {folder}: it was not built. "
+            f"the plugin library {file} is not in {folder}: it was not built. "
             f"{condition + ' ' if condition else ''}In a source checkout, run "
             f"'cmake -S . -B build -G Ninja -DEPHOST_INPLACE=ON && ninja -C build'; "
             f"an installed ephost brings it along, so reinstall that one."
         )
-    return str(path)
+    return path
