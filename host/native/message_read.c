@@ -30,14 +30,12 @@ static bool corrupt(void) {
   return false;
 }
 
+/* Of the tenth byte all but one bit is beyond 64 bits, and dropped. */
 static bool read_varint(Part* part, uint64_t* out) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 70 && part->at < part->end; shift += 7) {
     uint8_t byte = *part->at++;
-    if (shift < 63 || byte < 2)
-      value |= (uint64_t)(byte & 0x7F) << shift;
-    else
-      return corrupt();
+    value |= (uint64_t)(byte & 0x7F) << shift;
     if (byte < 0x80) {
       *out = value;
       return true;
@@ -54,7 +52,7 @@ static bool read_tag(Part* part, unsigned* number, unsigned* wire) {
     return false;
   *number = (unsigned)(tag >> 3);
   *wire = (unsigned)(tag & 7);
-  return tag > UINT32_MAX || *number == 0 ? corrupt() : true;
+  return tag > UINT32_MAX ? corrupt() : true;
 }
 
 /* The bytes behind a tag of WIRE_BYTES. */
@@ -353,6 +351,7 @@ static bool read_fields(Reading* reading, Part part) {
     const uint8_t* start = part.at;
     unsigned number, wire;
     if (!read_tag(&part, &number, &wire)) return false;
+    if (number == 0) return corrupt(); /* in a group it passes, as with protobuf's own parser */
     int index = number < MESSAGE_MOST_NUMBER ? type->index[number] : -1;
     if (index >= 0 && fits(&type->fields[index], wire)) {
       if (!read_field(reading, index, &part, wire, start)) return false;

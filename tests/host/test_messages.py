@@ -146,12 +146,23 @@ def _same_as_protobuf(data: bytes) -> None:
     try:
         expected = onnx.ModelProto.FromString(data)
     except DecodeError:
-        with pytest.raises(messages.DecodeError):
-            messages.ModelProto.FromString(data)
+        try:
+            found = messages.ModelProto.FromString(data)
+        except messages.DecodeError:
+            return
+        assert _has_unknown(found)  # what is wrong lies in a message that nobody here looks into
         return
     found = messages.ModelProto.FromString(data)
     written = onnx.ModelProto.FromString(found.SerializeToString())
     assert written.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+
+
+def _has_unknown(message: Any) -> bool:
+    if isinstance(message, list):
+        return any(map(_has_unknown, message))
+    if not isinstance(message, messages.Message):
+        return False
+    return "_unknown" in message.__dict__ or any(map(_has_unknown, message.__dict__.values()))
 
 
 @pytest.mark.parametrize(
