@@ -87,14 +87,14 @@ float logistic(float score) {
   return score < 0 ? 1 - wide : wide;
 }
 
-namespace {
-
-// The inverse of the normal distribution, by Winitzki's approximation of the inverse error function.
 float probit(float score) {
+  constexpr float kPi = 3.14159265358979323846f, kRoot2 = 1.41421356237309504880f, kA = 0.147f;
   const float x = 2 * score - 1, log = std::log((1 - x) * (1 + x));
-  const float v = 2 / (3.14159f * 0.147f) + 0.5f * log, w = 1 / 0.147f * log;
-  return std::sqrt(2.0f) * (x < 0 ? -1.0f : 1.0f) * std::sqrt(-v + std::sqrt(v * v - w));
+  const float v = 2 / (kPi * kA) + 0.5f * log, w = 1 / kA * log;
+  return kRoot2 * ((x < 0 ? -1.0f : 1.0f) * std::sqrt(-v + std::sqrt(v * v - w)));
 }
+
+namespace {
 
 // A softmax in which scores of about 0 stay so.
 void softmax_zero(float* scores, int64_t n) {

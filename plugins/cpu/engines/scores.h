@@ -43,6 +43,8 @@ enum class PostTransform : uint8_t { kNone, kLogistic, kSoftmax, kSoftmaxZero, k
 PostTransform post_transform(const Node& node);
 
 float logistic(float score);
+// The inverse of the normal distribution, by Winitzki's approximation of the inverse error function.
+float probit(float score);
 // Scores [rows, classes] in place. Of a single class only the probit is taken.
 void transform(PostTransform how, float* scores, int64_t rows, int64_t classes);
 // The scores of two classes from the one of the second. `mirrored`: the first one's is that with the other

@@ -2,6 +2,7 @@
 
 #include "cpu/passes/contrib.h"
 #include "cpu/passes/fuse.h"
+#include "cpu/passes/plant_trees.h"
 #include "cpu/passes/split.h"
 #include "cpu/program/fold.h"
 #include "cpu/program/planner.h"
@@ -15,6 +16,7 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
   }
   if (folding == kFold) {
     expand_contrib(graph_.get());
+    plant_trees(graph_.get());
     split_wide_nodes(graph_.get());
     fold_constants(graph_.get(), options_.fuse ? Fold::kBeforeFusion : Fold::kAll);
     if (options_.fuse) {
