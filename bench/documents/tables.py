@@ -131,6 +131,15 @@ def cpu_mean(found: All) -> str:
     )
 
 
+def nbits_mean(found: All) -> str:
+    """The mean over the products by weights of few bits, of each machine, in a sentence."""
+    means = [
+        (geometric_mean([row["ephost"] / row["onnxruntime"] for row in results.rows]), machine(results))
+        for results in found["nbits"]
+    ]
+    return " and ".join(f"{number(value)} ({where})" for value, where in means)
+
+
 def scaling(results: Results) -> str:
     """Time for each image or token, by how many there are."""
     rows = [
@@ -273,6 +282,8 @@ TABLES: dict[str, Callable[[All], str]] = {
     "cpu-quantized": lambda found: by_machine("cpu-quantized", found, whole_models),
     "cpu-summary": cpu_summary,
     "cpu-mean": cpu_mean,
+    "nbits": lambda found: by_machine("nbits", found, timed),
+    "nbits-mean": nbits_mean,
     "scaling": lambda found: by_machine("scaling", found, scaling),
     "node_tests": lambda found: by_machine("node_tests", found, node_tests),
     "vendor_models": lambda found: by_machine("vendor_models", found, vendor_models),
