@@ -388,6 +388,14 @@ def _global_pool(call: _Call) -> str:
     return "a = Cast <to = 1> (i0) g = GlobalAveragePool (a) o0 = CastLike (g, i0)"
 
 
+def _split(call: _Call) -> str:
+    """Strings, of a shape that depends on what they are."""
+    return (
+        "e = Equal (i0, i0) z = NonZero (e) a = Constant <value_ints = [-1]> () s = Reshape (z, a) "
+        "o0 = Reshape (i0, s)"
+    )
+
+
 _BODIES: dict[str, Callable[[_Call], str]] = {
     **dict.fromkeys(
         (
@@ -432,6 +440,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "MatMulIntegerToFloat": _integer_product,
     "DynamicQuantizeMatMul": _dynamic_product,
     "QGemm": _quantized_gemm,
+    "Tokenizer": _split,
 }
 
 

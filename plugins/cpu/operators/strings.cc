@@ -1,4 +1,4 @@
-// What elementwise operators do with strings. The operators that only move elements do that themselves.
+// Operators that take strings element by element. The operators that only move elements do that themselves.
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "toolkit/text.h"
@@ -72,6 +72,23 @@ Kernel where(Prepare& p) {
   };
 }
 
+Kernel concat(Prepare& p) {
+  const Broadcast broadcast(p);
+  p.out(0, DType::kString, broadcast.dims);
+  return [broadcast](const Args& args) {
+    const Text *a = args.in<Text>(0), *b = args.in<Text>(1);
+    Text* y = args.out<Text>();
+    TextScope& texts = TextScope::current();
+    broadcast([&](int64_t i, const int64_t* at) {
+      const std::string_view head = a[at[0]].view(), tail = b[at[1]].view();
+      char* to = texts.characters(head.size() + tail.size());
+      std::copy(head.begin(), head.end(), to);
+      std::copy(tail.begin(), tail.end(), to + head.size());
+      y[i].at = new (texts.views(1)) std::string_view(to, head.size() + tail.size());
+    });
+  };
+}
+
 }  // namespace
 
 const Registration registration([](Registry* registry) {
@@ -85,6 +102,7 @@ const Registration registration([](Registry* registry) {
                  .prepare = where,
                  .types = kText | Types{DType::kBool},
                  .min_version = 9});
+  registry->add({.type = "StringConcat", .prepare = concat, .types = kText, .min_version = 20});
 });
 
 }  // namespace ephost::cpu

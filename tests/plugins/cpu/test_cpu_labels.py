@@ -30,7 +30,7 @@ def elements(kind: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.array(pool[np.random.default_rng(0).integers(0, len(pool), shape)], DTYPES[kind])
 
 
-@pytest.mark.parametrize(("keys", "values"), itertools.product(KINDS, KINDS))
+@pytest.mark.parametrize(("keys", "values"), list(itertools.product(KINDS, KINDS)))
 @pytest.mark.parametrize("ml", [2, 3, 4])
 @pytest.mark.parametrize("shape", [(), (0, 3), (9,), (40, 5)])
 def test_each_pair_of_types(cpu_plugin: Cpu, keys: str, values: str, ml: int, shape: tuple[int, ...]) -> None:
