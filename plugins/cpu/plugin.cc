@@ -275,13 +275,18 @@ OrtStatus* ORT_API_CALL end_profiling(OrtEpProfilerImpl* profiler,
   const Profiler& self = *static_cast<const Profiler*>(profiler);
   return guard(self.api, [&] {
     for (const Recorder::Event& step : self.recorder->stop()) {
-      const char* const keys[] = {"op_name", "method"};
-      const char* const values[] = {step.op.c_str(), step.method.c_str()};
+      std::vector<const char*> keys = {"op_name"}, values = {step.op.c_str()};
+      const auto tell = [&](const char* key, const std::string& value) {
+        keys.push_back(key);
+        values.push_back(value.c_str());
+      };
+      if (step.of_node) tell("node_name", step.node);
+      if (!step.method.empty()) tell("method", step.method);
       OrtProfilingEvent* event = nullptr;
       self.api.check(self.api.ep->CreateProfilingEvent(
           OrtProfilingEventCategory_KERNEL, -1, -1, step.name.c_str(), step.start_ns / 1000,
-          (step.start_ns + step.duration_ns) / 1000 - step.start_ns / 1000, keys, values,
-          step.method.empty() ? 1 : 2, &event));
+          (step.start_ns + step.duration_ns) / 1000 - step.start_ns / 1000, keys.data(), values.data(),
+          keys.size(), &event));
       OrtStatus* status = self.api.ep->ProfilingEventsContainer_AddEvents(container, &event, 1);
       self.api.ep->ReleaseProfilingEvent(event);
       self.api.check(status);

@@ -271,3 +271,46 @@ assert (y == 33).all() and (z == 2).all()
 def test_weights_that_the_plugin_has_copied_are_freed() -> None:
     done = subprocess.run([sys.executable, "-c", FREES], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", done.stdout
+
+
+PROFILED = """
+import json, sys
+import numpy as np, onnx, ephost
+from onnx import helper
+nodes = [
+    helper.make_node("CumSum", ["x", "axis"], ["a"], name="sums"),
+    helper.make_node("Shape", ["a"], ["s"], name="shape"),
+    helper.make_node("Softmax", ["a"], ["b"], name="weights"),
+    helper.make_node("Reshape", ["b", "s"], ["y"], name="reshape"),
+]
+x, y = helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("y", 1, None)
+graph = helper.make_graph(nodes, "g", [x], [y], [helper.make_tensor("axis", 7, [], [1])])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+options = ephost.SessionOptions()
+options.enable_profiling, options.profile_file_prefix = True, sys.argv[1]
+session = ephost.InferenceSession(model.SerializeToString(), options)
+for _ in range(2):
+    session.run(None, {"x": np.ones((2, 3), np.float32)})
+print(session.end_profiling())
+"""
+
+
+def test_a_profile_has_each_node_of_a_compiled_group(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROFILED, str(tmp_path / "profile")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "EPHOST_CPU_PLUGIN": "1"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    events = json.loads(Path(done.stdout.strip()).read_text())
+    nodes = [e for e in events if e["cat"] == "Node" and e["name"] != "reshape_kernel_time"]
+    assert [(e["name"], e["args"]["op_name"]) for e in nodes] == [
+        ("sums_kernel_time", "CumSum"),
+        ("weights_kernel_time", "Softmax"),
+    ] * 2
+    assert {e["args"]["provider"] for e in nodes} == {"CPUExecutionProvider"}
+    groups = [e for e in events if e["cat"] == "Group"]
+    assert len(groups) == 2
+    assert "sums" in groups[0]["args"]["nodes"]

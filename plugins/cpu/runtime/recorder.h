@@ -17,6 +17,8 @@ class Recorder {
   struct Event {
     std::string name;  // "Conv 'name'"
     std::string op;
+    bool of_node = false;  // Whether a node asked for it; its name is then in `node`, "" where it has none.
+    std::string node;
     std::string method;    // "" where the operator has but one.
     int64_t start_ns = 0;  // Of the host's clock.
     int64_t duration_ns = 0;
@@ -70,8 +72,9 @@ class Recorder {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (active_ && events_.size() < kMaxEvents) {
       events_.push_back({node == nullptr ? "layout or copy" : node->label(),
-                         node == nullptr ? "Reorder" : node->type, method == nullptr ? "" : method,
-                         start - zero_, end - start});
+                         node == nullptr ? "Reorder" : node->type, node != nullptr,
+                         node == nullptr ? "" : node->name, method == nullptr ? "" : method, start - zero_,
+                         end - start});
     }
   }
 
