@@ -30,7 +30,7 @@ def machine(results: Results) -> str:
     """A machine in a few words."""
     described = results.machine
     sets = described["instruction_sets"]
-    shown = [_SETS[name] for name in sets if not (name == "avx2" and "avx512" in sets)]
+    shown = dict.fromkeys(_SETS[name] for name in sets if not (name == "avx2" and "avx512" in sets))
     lowered = f", kernels for {described['lowered_to']}" if "lowered_to" in described else ""
     return f"{described['processor']} ({', '.join(shown)}), {described['cores']} cores{lowered}"
 
