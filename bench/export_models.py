@@ -92,6 +92,37 @@ class Gpt2Cached(nn.Module):
         return out.logits, torch.stack(layers)
 
 
+class Llama(nn.Module):
+    """A decoder of Llama's kind with 124 million weights: grouped queries, rotated by place, gated MLPs.
+
+    ``past`` is [layers, 2, batch, heads of keys, length, size of a head]; without it there is no cache.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = transformers.LlamaConfig(
+            hidden_size=768,
+            intermediate_size=2048,
+            num_hidden_layers=12,
+            num_attention_heads=12,
+            num_key_value_heads=4,
+            vocab_size=32000,
+            max_position_embeddings=2048,
+            attn_implementation="sdpa",
+        )
+        self.model = transformers.LlamaForCausalLM(self.config)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, past: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        if past is None:
+            return (self.model(input_ids, attention_mask=attention_mask, use_cache=False).logits,)
+        cache = transformers.DynamicCache([(layer[0], layer[1]) for layer in past.unbind(0)])
+        out = self.model(input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
+        layers = [torch.stack((layer.keys, layer.values)) for layer in out.past_key_values.layers]
+        return out.logits, torch.stack(layers)
+
+
 class Vit(nn.Module):
     """ViT-B/16 with its head."""
 
@@ -198,6 +229,17 @@ def _gpt2_cached(**more: Any) -> Export:
     return Export(Gpt2Cached(), inputs, ["logits", "present"], 50257, dynamic, **more)
 
 
+def _llama(new: int, past: int) -> Export:
+    inputs = {
+        "input_ids": _tokens(1, new, 32000),
+        "attention_mask": torch.ones(1, past + new, dtype=torch.int64),
+    }
+    if not past:
+        return Export(Llama(), inputs, ["logits"], 32000)
+    inputs["past"] = torch.randn(12, 2, 1, 4, past, 64)
+    return Export(Llama(), inputs, ["logits", "present"], 32000)
+
+
 def _vit(**more: Any) -> Export:
     dynamic = {"pixel_values": {0: "batch"}} if more.pop("dynamic", False) else {}
     batch = 2 if dynamic else 1
@@ -284,6 +326,8 @@ MODELS: dict[str, Callable[[], Export]] = {
     "gpt2_dynamic": lambda: _gpt2(dynamic=True),
     "gpt2_cached": _gpt2_cached,
     "gpt2_cached_dynamic": lambda: _gpt2_cached(dynamic=True),
+    "llama_token": lambda: _llama(1, 128),
+    "llama_prompt": lambda: _llama(128, 0),
     "vit_b16": _vit,
     "vit_b16_dynamic": lambda: _vit(dynamic=True),
     "whisper_tiny_encoder": _whisper_encoder,

@@ -4,9 +4,11 @@ Needs ``onnxruntime``, whose quantization tools it uses. Statically, each operat
 and DequantizeLinear, calibrated with numbers drawn at random: ``NAME_qdq.onnx`` has unsigned values and
 weights by channel, ``NAME_s8.onnx`` is what the tools do when nothing is asked for (signed values, one
 scale for each tensor). Dynamically (``NAME_int8.onnx``): inputs of matrix products are quantised in each run.
+With weights of four bits in blocks of 32 (``NAME_q4.onnx``, with ``onnx_ir``): products by constants are
+``MatMulNBits`` at accuracy level 4.
 
     python bench/quantize_models.py FOLDER [--static mobilenetv2,resnet18] [--signed mobilenetv2,resnet18]
-                                           [--dynamic bert_base]
+                                           [--dynamic bert_base] [--four-bits llama_token,llama_prompt]
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -58,6 +61,20 @@ def quantize(folder: Path, name: str, form: str) -> None:
     print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
 
 
+def quantize_weights(folder: Path, name: str) -> None:
+    """Write the model with weights of four bits and its description beside the model."""
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    target = folder / f"{name}_q4.onnx"
+    quantizer = MatMulNBitsQuantizer(
+        onnx.load(str(folder / f"{name}.onnx")), block_size=32, is_symmetric=True, accuracy_level=4
+    )
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(target))
+    shutil.copy(folder / f"{name}.json", target.with_suffix(".json"))
+    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+
+
 def main() -> None:
     """Quantise the models that are named and there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -65,10 +82,13 @@ def main() -> None:
     parser.add_argument("--static", default="mobilenetv2,resnet18")
     parser.add_argument("--signed", default="mobilenetv2,resnet18")
     parser.add_argument("--dynamic", default="bert_base")
+    parser.add_argument("--four-bits", default="llama_token,llama_prompt")
     options = parser.parse_args()
     for names, form in ((options.static, "qdq"), (options.signed, "s8"), (options.dynamic, "int8")):
         for name in filter(None, names.split(",")):
             quantize(options.folder, name, form)
+    for name in filter(None, options.four_bits.split(",")):
+        quantize_weights(options.folder, name)
 
 
 if __name__ == "__main__":
