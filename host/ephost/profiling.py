@@ -88,14 +88,14 @@ class Profile:
             start += seconds * 1e6
         for began, lasted, thread in self._runs:
             yield _event("Session", "model_run", thread, (began - self.start) / 1e3, lasted / 1e3)
+        inside = DEFAULT_PROVIDER in self.ep_profilers.running
         told = [_node_event(event) for event in self.ep_profilers.end()]
-        inside = any(event["cat"] == "Node" for event in told)
         for part in _with_bodies(self._plan):
             yield from self._steps(part, inside)
         yield from told
 
     def _steps(self, plan: Plan, inside: bool) -> Iterator[dict[str, Any]]:
-        """Those of one plan. `inside`: the nodes of the default provider's groups have their own events."""
+        """Those of one plan. `inside`: nodes of the default provider's groups are what its profiler tells."""
         count = int(lib.ephost_plan_times(plan.pointer, ffi.NULL, 0))
         times = ffi.new("EphostStepTime[]", max(count, 1))
         count = min(count, int(lib.ephost_plan_times(plan.pointer, times, count)))
@@ -209,6 +209,11 @@ class EpProfilers:
                     self._running.append((ep.name, out[0]))
             except OnnxRuntimeException as error:
                 _LOG.warning("the profiler of %s does not start: %s", ep.name, error)
+
+    @property
+    def running(self) -> list[str]:
+        """The execution providers whose profilers have started and not ended."""
+        return [name for name, _ in self._running]
 
     @property
     def pointers(self) -> list[Any]:

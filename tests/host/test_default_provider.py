@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ephost
 import numpy as np
@@ -277,13 +278,13 @@ PROFILED = """
 import json, sys
 import numpy as np, onnx, ephost
 from onnx import helper
-nodes = [
+nodes = [helper.make_node("Shape", ["x"], ["y"], name="shape")] if sys.argv[2] == "shape" else [
     helper.make_node("CumSum", ["x", "axis"], ["a"], name="sums"),
     helper.make_node("Shape", ["a"], ["s"], name="shape"),
     helper.make_node("Softmax", ["a"], ["b"], name="weights"),
     helper.make_node("Reshape", ["b", "s"], ["y"], name="reshape"),
 ]
-x, y = helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("y", 1, None)
+x, y = helper.make_tensor_value_info("x", 1, ["n", 3]), onnx.ValueInfoProto(name="y")
 graph = helper.make_graph(nodes, "g", [x], [y], [helper.make_tensor("axis", 7, [], [1])])
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 options = ephost.SessionOptions()
@@ -295,16 +296,21 @@ print(session.end_profiling())
 """
 
 
-def test_a_profile_has_each_node_of_a_compiled_group(tmp_path: Path) -> None:
+def profiled(model: str, folder: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, "-c", PROFILED, str(tmp_path / "profile")],
+        [sys.executable, "-c", PROFILED, str(folder / "profile"), model],
         capture_output=True,
         text=True,
         env={**os.environ, "EPHOST_CPU_PLUGIN": "1"},
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    events = json.loads(Path(done.stdout.strip()).read_text())
+    events: list[dict[str, Any]] = json.loads(Path(done.stdout.strip()).read_text())
+    return events
+
+
+def test_a_profile_has_each_node_of_a_compiled_group(tmp_path: Path) -> None:
+    events = profiled("sums", tmp_path)
     nodes = [e for e in events if e["cat"] == "Node" and e["name"] != "reshape_kernel_time"]
     assert [(e["name"], e["args"]["op_name"]) for e in nodes] == [
         ("sums_kernel_time", "CumSum"),
@@ -314,3 +320,9 @@ def test_a_profile_has_each_node_of_a_compiled_group(tmp_path: Path) -> None:
     groups = [e for e in events if e["cat"] == "Group"]
     assert len(groups) == 2
     assert "sums" in groups[0]["args"]["nodes"]
+
+
+def test_a_group_that_only_makes_shapes_is_no_node_of_a_profile(tmp_path: Path) -> None:
+    events = profiled("shape", tmp_path)
+    assert [e["args"]["nodes"] for e in events if e["cat"] == "Group"] == [["shape"]] * 2
+    assert [e for e in events if e["cat"] == "Node"] == []
