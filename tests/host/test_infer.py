@@ -139,23 +139,36 @@ def test_models_of_ai_onnx_ml_that_onnx_infers_nothing_of(
 
 
 @pytest.mark.parametrize(
-    ("attributes", "element", "columns"),
+    ("op", "attributes", "element", "columns"),
     [
-        ({"classlabels_ints": [1, 2, 3, 4]}, TensorProto.INT64, 4),
-        ({"classlabels_ints": [1, 2, 3, 4], "vectors_per_class": [1, 1, 1, 1]}, TensorProto.INT64, 6),
-        ({"classlabels_strings": ["a", "b"], "vectors_per_class": [1, 1]}, TensorProto.STRING, 2),
+        ("SVMClassifier", {"classlabels_ints": [1, 2, 3, 4]}, TensorProto.INT64, 4),
         (
+            "SVMClassifier",
+            {"classlabels_ints": [1, 2, 3, 4], "vectors_per_class": [1, 1, 1, 1]},
+            TensorProto.INT64,
+            6,
+        ),
+        (
+            "SVMClassifier",
+            {"classlabels_strings": ["a", "b"], "vectors_per_class": [1, 1]},
+            TensorProto.STRING,
+            2,
+        ),
+        (
+            "SVMClassifier",
             {"classlabels_strings": ["a", "b", "c"], "vectors_per_class": [1, 1, 1], "prob_a": [0.5]},
             TensorProto.STRING,
             3,
         ),
+        ("TreeEnsembleClassifier", {"classlabels_int64s": [4, 7, 9]}, TensorProto.INT64, 3),
+        ("TreeEnsembleClassifier", {"classlabels_strings": ["a", "b"]}, TensorProto.STRING, 2),
     ],
 )
 def test_labels_and_scores_of_support_vector_machines(
-    attributes: dict[str, Any], element: int, columns: int
+    op: str, attributes: dict[str, Any], element: int, columns: int
 ) -> None:
     for rank, rows in ((1, 1), (2, "n")):
-        model = learned("SVMClassifier", attributes, rank, ["label", "y"])
+        model = learned(op, attributes, rank, ["label", "y"])
         assert model.graph.values["label"].type.element_type == element
         assert (dims(model, "label"), dims(model, "y")) == ((rows,), (rows, columns))
 

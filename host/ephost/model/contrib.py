@@ -458,17 +458,27 @@ def _row_of(width: int) -> str:
     )
 
 
-def _vector_machine(call: _Call) -> str:
-    """Labels of rows, and the scores of classes, or of pairs of them where nothing couples these."""
-    classes = call.length("classlabels_strings") or call.length("classlabels_ints")
-    vectors = any(call.numbers("vectors_per_class"))
-    pairs = vectors and not call.length("prob_a") and classes > 2
-    scores = _row_of(classes * (classes - 1) // 2 if pairs else classes)
+def _labelled(call: _Call, scores: str) -> str:
+    """Labels of rows of features, strings or integers, and ``scores``, which have the rows' maxima as m."""
     label = "l = Identity (m)"  # of a vector of features
     if call.rank(0) != 1:
         label = f"l = {'Squeeze' if call.rank(0) else 'Reshape'} (m, a)"  # the last axis; all in one
     kind = TensorProto.STRING if call.length("classlabels_strings") else TensorProto.INT64
     return scores and f"{scores.replace('o0', 'o1')} {label} o0 = Cast <to = {kind}> (l)"
+
+
+def _vector_machine(call: _Call) -> str:
+    """Labels of rows, and the scores of classes, or of pairs of them where nothing couples these."""
+    classes = call.length("classlabels_strings") or call.length("classlabels_ints")
+    vectors = any(call.numbers("vectors_per_class"))
+    pairs = vectors and not call.length("prob_a") and classes > 2
+    return _labelled(call, _row_of(classes * (classes - 1) // 2 if pairs else classes))
+
+
+def _tree_classifier(call: _Call) -> str:
+    """Labels of rows, and the scores of classes."""
+    classes = call.length("classlabels_strings") or call.length("classlabels_int64s")
+    return _labelled(call, _row_of(classes))
 
 
 # Of ai.onnx.ml.
@@ -480,6 +490,7 @@ _LEARNED: dict[str, Callable[[_Call], str]] = {
     "SVMClassifier": _vector_machine,
     "SVMRegressor": lambda call: _row_of(1),
     "Scaler": _float,
+    "TreeEnsembleClassifier": _tree_classifier,
     "TreeEnsembleRegressor": lambda call: _row_of(call.number("n_targets", 1)),
 }
 

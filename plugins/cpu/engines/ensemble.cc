@@ -151,7 +151,8 @@ class EnsembleOf final : public Ensemble {
     }
     const int64_t tiles = (rows + kTile - 1) / kTile;
     const int64_t together = std::max<int64_t>(1, kInCache / (std::max(forest_.tile(), targets * kTile)));
-    const int64_t grain = std::max<int64_t>(1, kSteps / (kTile * std::max<int64_t>(1, forest_.work())));
+    const int64_t steps = forest_.work() + forest_.tile() / kTile + 4 * targets;
+    const int64_t grain = std::max<int64_t>(1, kSteps / (kTile * steps));
     parallel_for(tiles, grain, [&](int64_t tile, int64_t end) {
       for (; tile < end; tile += together) {
         const int64_t first = tile * kTile, last = std::min(rows, std::min(end, tile + together) * kTile);
@@ -265,6 +266,12 @@ class EnsembleOf final : public Ensemble {
       *y = static_cast<Y>(rules_.transform == Transform::kProbit ? probit(static_cast<float>(value)) : value);
       return;
     }
+    if (rules_.transform == Transform::kNone && targets > 2 &&
+        forest_.leaves() == Forest<T>::Leaves::kDense && rules_.classifies) {
+      const size_t best = plain_scores(sums, y);
+      if (label != nullptr) *label = this->label(best);
+      return;
+    }
     std::vector<Score<T>>& scores = room().scores;
     scores.resize(targets);
     for (size_t i = 0; i < targets; ++i) scores[i] = {sums[i], has[i] != 0};
@@ -286,6 +293,25 @@ class EnsembleOf final : public Ensemble {
     }
     std::fill_n(y, targets, Y{});
     write_scores(&scores, rules_.transform, second, y);
+  }
+
+  // Scores of several classes, each of which every leaf has a weight for, as they are; the first of the
+  // largest.
+  template <typename Y>
+  size_t plain_scores(const T* sums, Y* y) const {
+    const size_t targets = static_cast<size_t>(rules_.targets);
+    const bool based = !base_.empty();
+    size_t best = 0;
+    T most = 0;
+    for (size_t i = 0; i < targets; ++i) {
+      const T score = based ? sums[i] + base_[i] : sums[i];
+      y[i] = static_cast<Y>(score);
+      if (i == 0 || score > most) {
+        best = i;
+        most = score;
+      }
+    }
+    return best;
   }
 
   // One target, with the base value.

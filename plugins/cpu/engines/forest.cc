@@ -434,14 +434,16 @@ template <typename T>
 template <typename X>
 void Forest<T>::fill(const X* x, int64_t rows, int64_t stride, T* tile) const {
   const size_t used = used_.size(), second = second_.size();
-  for (int64_t r = 0; r < kTile; ++r) {
-    const X* const row = x + (r < rows ? r : 0) * stride;
-    T* const to = tile + r;
-    for (size_t i = 0; i < used; ++i) to[i * kTile] = static_cast<T>(row[used_[i]]);
-    for (size_t i = 0; i < second; ++i) {
-      const T value = to[second_[i] * kTile];
-      to[(used + i) * kTile] = std::isnan(value) ? missing_ : value;
-    }
+  int64_t places[kTile];
+  for (int64_t r = 0; r < kTile; ++r) places[r] = r < rows ? r * stride : 0;
+  for (size_t i = 0; i < used; ++i) {
+    const X* const column = x + used_[i];
+    for (int64_t r = 0; r < kTile; ++r) tile[i * kTile + r] = static_cast<T>(column[places[r]]);
+  }
+  for (size_t i = 0; i < second; ++i) {
+    const T* const from = tile + second_[i] * kTile;
+    T* const to = tile + (used + i) * kTile;
+    for (int64_t r = 0; r < kTile; ++r) to[r] = std::isnan(from[r]) ? missing_ : from[r];
   }
   std::fill_n(tile + (used + second) * kTile, kTile, std::numeric_limits<T>::quiet_NaN());
 }

@@ -598,3 +598,101 @@ def test_a_column_that_rows_lack_is_an_error(cpu_plugin: Cpu) -> None:
         ephost.capi.onnxruntime_pybind11_state.InvalidArgument, match="column 6 of an input with 3"
     ):
         session.run(None, {"x": np.zeros((2, 3), np.float32)})
+
+
+def converted(monkeypatch: pytest.MonkeyPatch, model: Any, x: np.ndarray) -> onnx.ModelProto:
+    """A fitted model, by skl2onnx, which gives numpy's numbers to protobuf, which takes Python's."""
+    container = pytest.importorskip("skl2onnx.common._container")
+    make_node = container.make_node
+
+    def of_plain_numbers(*parts: Any, **attributes: Any) -> Any:
+        for key, value in attributes.items():
+            if isinstance(value, list) and value and isinstance(value[0], int | np.integer | np.bool_):
+                attributes[key] = [int(each) for each in value]
+        return make_node(*parts, **attributes)
+
+    monkeypatch.setattr(container, "make_node", of_plain_numbers)
+    options = {id(model): {"zipmap": False}} if hasattr(model, "classes_") else None
+    opsets = {"": 18, "ai.onnx.ml": 3}
+    return pytest.importorskip("skl2onnx").to_onnx(model, x[:1], options=options, target_opset=opsets)
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """Rows, some of whose elements are missing, and what is to be learnt of them."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 6)).astype(np.float32)
+    return x, x[:, 0] * x[:, 1] + x[:, 2]
+
+
+def check_learnt(cpu_plugin: Cpu, model: onnx.ModelProto, x: np.ndarray) -> None:
+    """All of the model is the plugin's, and gives what onnxruntime gives."""
+    session = cpu_plugin.session(model)
+    name = model.graph.input[0].name
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    other = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    for rows in (1, 5, 300):
+        pairs = zip(session.run(None, {name: x[:rows]}), other.run(None, {name: x[:rows]}), strict=True)
+        for found, expected in pairs:
+            assert found.dtype == expected.dtype
+            if found.dtype.kind == "f":
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+            else:
+                assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "DecisionTreeClassifier",
+        "DecisionTreeRegressor",
+        "ExtraTreesClassifier",
+        "ExtraTreesRegressor",
+        "GradientBoostingClassifier",
+        "GradientBoostingRegressor",
+        "HistGradientBoostingClassifier",
+        "HistGradientBoostingRegressor",
+        "IsolationForest",
+        "RandomForestClassifier",
+        "RandomForestRegressor",
+    ],
+)
+def test_models_of_scikit_learn_answer_as_in_onnxruntime(
+    cpu_plugin: Cpu, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    tree = pytest.importorskip("sklearn.tree")
+    x, y = data()
+    make = getattr(ensemble, kind, None) or getattr(tree, kind)
+    if kind.startswith("Hist"):
+        x[::7, 1] = np.nan
+    targets: list[Any] = [y, np.stack([y, -2 * y], 1)]
+    if kind.startswith(("Gradient", "Hist", "Isolation")):
+        targets = [y]
+    if kind.endswith("Classifier"):
+        several = np.digitize(y, [-0.5, 0.5])
+        targets = [several, y > 0, np.array(["low", "middle", "high"])[several]]
+    for target in targets:
+        few = {} if "Tree" in kind and "Extra" not in kind else {"n_estimators": 12}
+        few = {"max_iter": 12} if kind.startswith("Hist") else few
+        check_learnt(cpu_plugin, converted(monkeypatch, make(random_state=0, **few).fit(x, target), x), x)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_boosted_trees_answer_as_in_onnxruntime(cpu_plugin: Cpu, library: str, classes: int) -> None:
+    onnxmltools = pytest.importorskip("onnxmltools")
+    types = pytest.importorskip("onnxmltools.convert.common.data_types")
+    boosting = pytest.importorskip(library)
+    x, y = data()
+    x[::7, 1] = np.nan
+    x[:, 5] = np.random.default_rng(1).integers(8, size=len(x))
+    kind = {"lightgbm": "LGBM", "xgboost": "XGB"}[library] + ("Classifier" if classes else "Regressor")
+    silent = {"verbose": -1} if library == "lightgbm" else {}
+    model = getattr(boosting, kind)(n_estimators=10, random_state=0, **silent)
+    fitted = {"categorical_feature": [5]} if library == "lightgbm" else {}
+    model.fit(x, {0: y, 2: (y > 0).astype(int), 3: np.digitize(y, [-0.5, 0.5])}[classes], **fitted)
+    convert = getattr(onnxmltools, f"convert_{library}")
+    zipmap = {"zipmap": False} if library == "lightgbm" else {}
+    made = convert(model, initial_types=[("x", types.FloatTensorType([None, 6]))], target_opset=15, **zipmap)
+    check_learnt(cpu_plugin, made, x)
