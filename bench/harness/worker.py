@@ -54,6 +54,15 @@ class Worker:
         self._run = lambda: session.run(None, feed)
         return [float(each) for each in session.run(None, feed)[0].ravel()]
 
+    def prepare_feed(self, model: str, feed: str) -> list[Any]:
+        """Get ready for ``run`` on the host's own provider with the arrays of a file; what a run gives."""
+        session = self._open(model, None)
+        with np.load(feed) as arrays:
+            given = {name: arrays[name] for name in arrays.files}
+        given = {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in given.items()}
+        self._run = lambda: session.run(None, given)
+        return [result.tolist() for result in session.run(None, given)]
+
     def prepare_bound(self, model: str, plugin: str) -> None:
         """Get ready for ``run`` on values that are bound: one element each."""
         session = self._open(model, plugin)
