@@ -249,7 +249,9 @@ class OrtValue:
     @classmethod
     def _allocate(cls, shape: Sequence[int], element_type: int, device: OrtDevice) -> Self:
         if element_type == TensorProto.STRING:
-            raise InvalidArgument("tensors of strings are only on the CPU")
+            raise InvalidArgument(
+                "tensors of strings are only on the CPU: other memory takes non-string numpy arrays"
+            )
         memory, registration = memory_on(device)
         out = ffi.new("OrtValue**")
         dims = [int(d) for d in shape]
@@ -614,7 +616,9 @@ def memory_on(device: OrtDevice) -> tuple[SharedMemory, environment.Registration
     """
     found = environment.find_memory(device._values)
     if found is None:
-        raise NotImplemented(f"no registered execution provider has memory for values on {device!r}")
+        raise NotImplemented(
+            f"No shared allocator found for {device!r}: no registered execution provider has memory there"
+        )
     return found
 
 
