@@ -155,6 +155,38 @@ def scaling(results: Results) -> str:
     return table(("model", "at once", "onnxruntime", "ephost", "ratio"), rows)
 
 
+def classical(results: Results) -> str:
+    """Models by rows that are asked for at once, and the means."""
+    cells: dict[str, dict[str, Row]] = {}
+    for row in results.rows:
+        name, rows = row["name"].rsplit(": ", 1)
+        cells.setdefault(name, {})[rows] = row
+    columns = list(dict.fromkeys(row["name"].rsplit(": ", 1)[1] for row in results.rows))
+    heads = [head for rows in columns for head in (f"{rows}: onnxruntime", "ephost", "ratio")]
+    lines = []
+    for name, its in cells.items():
+        pairs = [(its[rows]["onnxruntime"], its[rows]["ephost"]) for rows in columns]
+        lines.append(
+            (
+                name,
+                *(
+                    cell
+                    for one, other in pairs
+                    for cell in (seconds(one), seconds(other), number(other / one))
+                ),
+            )
+        )
+    means = [number(classical_ratio(results, rows)) for rows in columns]
+    lines.append(("**geometric mean**", *(cell for each in means for cell in ("", "", f"**{each}**"))))
+    return table(("model", *heads), lines)
+
+
+def classical_ratio(results: Results, rows: str) -> float:
+    """The geometric mean of all models for so many rows."""
+    its = [row for row in results.rows if row["name"].endswith(f": {rows}")]
+    return geometric_mean([row["ephost"] / row["onnxruntime"] for row in its])
+
+
 def ratio_range(benchmark: str, only: str = "") -> Callable[[All], str]:
     """The least and the largest ratio of a benchmark on all machines, in a sentence."""
 
@@ -284,6 +316,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "cpu-mean": cpu_mean,
     "nbits": lambda found: by_machine("nbits", found, timed),
     "nbits-mean": nbits_mean,
+    "classical": lambda found: by_machine("classical", found, classical),
     "scaling": lambda found: by_machine("scaling", found, scaling),
     "node_tests": lambda found: by_machine("node_tests", found, node_tests),
     "vendor_models": lambda found: by_machine("vendor_models", found, vendor_models),

@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
+CONVERTERS = ("sklearn", "skl2onnx", "onnxmltools", "lightgbm", "xgboost")
 BESIDE_ITSELF = ("--against", str(ROOT))
 
 
@@ -37,6 +38,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("opening.py", "--rounds", "1", "--only", "one node,registering"),
         ("opening.py", "--rounds", "1", "--only", "one node,registering", *BESIDE_ITSELF),
         ("imports.py", "--rounds", "1"),
+        pytest.param(
+            ("classical.py", "--rounds", "1", "--only", "decision tree"),
+            marks=pytest.mark.skipif(
+                any(importlib.util.find_spec(name) is None for name in CONVERTERS),
+                reason="not all of scikit-learn, its converter, LightGBM and XGBoost are installed",
+            ),
+        ),
         ("cpu.py", "--seconds", "0", "--quick", "--only", "light_squeezenet"),
         ("cpu.py", "--seconds", "0", "--quick", "--only", "light_squeezenet", *BESIDE_ITSELF),
     ],

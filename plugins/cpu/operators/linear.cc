@@ -1,5 +1,6 @@
 // Linear models of ai.onnx.ml.
 #include "cpu/engines/scores.h"
+#include "cpu/simd/simd.h"
 
 namespace ephost::cpu {
 namespace {
@@ -26,8 +27,11 @@ struct Linear {
       matrix.multiply(x, rows, bias.empty() ? nullptr : bias.data(), scores);
     };
   }
-  // Rows that are worth a thread.
-  int64_t grain() const { return 1 + 8 * kGrain / (static_cast<int64_t>(coefficients.size()) + 1); }
+  // Rows that are worth a thread. Targets are computed in panels.
+  int64_t grain() const {
+    const int64_t panel = simd().panel, computed = (targets + panel - 1) / panel * panel * features();
+    return 1 + 8 * kGrain / (computed + 1);
+  }
 };
 
 void check(const Node& node, const Linear& model) {
