@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
 from typing import Any
 
 import ephost
@@ -173,12 +175,31 @@ def test_labels_and_scores_of_support_vector_machines(
         assert (dims(model, "label"), dims(model, "y")) == ((rows,), (rows, columns))
 
 
-def learned(op: str, attributes: dict[str, Any], rank: int, outputs: list[str]) -> Model:
+@pytest.mark.parametrize("op", ["Scaler", "Imputer", "LinearRegressor", "SVMRegressor", "SVMClassifier"])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_many_features_are_not_taken_for_a_shape_of_many_dimensions(op: str, rank: int) -> None:
+    outputs = ["label", "y"] if op == "SVMClassifier" else ["y"]
+    attributes = {"classlabels_ints": [1, 2]} if op == "SVMClassifier" else {}
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), before[1]))
+    try:
+        model = learned(op, attributes, rank, outputs, many=1 << 30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert model.graph.values["y"].type.element_type == (
+        TensorProto.INT64 if op == "Imputer" else TensorProto.FLOAT
+    )
+
+
+def learned(
+    op: str, attributes: dict[str, Any], rank: int, outputs: list[str], many: int | None = None
+) -> Model:
     kind = TensorProto.INT64 if op == "Imputer" else TensorProto.FLOAT
     graph = helper.make_graph(
         [helper.make_node(op, ["x"], outputs, domain="ai.onnx.ml", **attributes)],
         "g",
-        [helper.make_tensor_value_info("x", kind, ["n", 4][2 - rank :])],
+        [helper.make_tensor_value_info("x", kind, [many or "n", many or 4][2 - rank :])],
         [onnx.ValueInfoProto(name=name) for name in outputs],
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 1)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ephost.message_helpers import get_attribute_value, make_node
-from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto
 from ephost.onnx_library import extension
 
 DOMAIN = "com.microsoft"
@@ -444,8 +444,10 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
 }
 
 
+# CastLike in place of Cast and Identity: onnx propagates data through those, and takes a vector of features
+# for a shape, of as many dimensions.
 def _float(call: _Call) -> str:
-    return "o0 = Cast <to = 1> (i0)"
+    return "t = Constant <value_float = 0.0> () o0 = CastLike (i0, t)"
 
 
 def _row_of(width: int) -> str:
@@ -453,7 +455,8 @@ def _row_of(width: int) -> str:
     if not 0 < width < 1 << 31:
         return ""
     return (
-        "a = Constant <value_ints = [-1]> () m = ReduceMax <keepdims = 1> (i0, a) f = Cast <to = 1> (m) "
+        "a = Constant <value_ints = [-1]> () m = ReduceMax <keepdims = 1> (i0, a) "
+        "t = Constant <value_float = 0.0> () f = CastLike (m, t) "
         f"s = Constant <value_ints = [1, {width}]> () o0 = Expand (f, s)"
     )
 
@@ -463,8 +466,8 @@ def _labelled(call: _Call, scores: str) -> str:
     label = "l = Identity (m)"  # of a vector of features
     if call.rank(0) != 1:
         label = f"l = {'Squeeze' if call.rank(0) else 'Reshape'} (m, a)"  # the last axis; all in one
-    kind = TensorProto.STRING if call.length("classlabels_strings") else TensorProto.INT64
-    return scores and f"{scores.replace('o0', 'o1')} {label} o0 = Cast <to = {kind}> (l)"
+    kind = 'value_string = ""' if call.length("classlabels_strings") else "value_int = 0"
+    return scores and f"{scores.replace('o0', 'o1')} {label} k = Constant <{kind}> () o0 = CastLike (l, k)"
 
 
 def _vector_machine(call: _Call) -> str:
@@ -484,7 +487,7 @@ def _tree_classifier(call: _Call) -> str:
 # Of ai.onnx.ml.
 _LEARNED: dict[str, Callable[[_Call], str]] = {
     "FeatureVectorizer": lambda call: _row_of(sum(call.numbers("inputdimensions"))),
-    "Imputer": _same,
+    "Imputer": lambda call: "o0 = CastLike (i0, i0)",
     "LinearRegressor": lambda call: _row_of(call.number("targets", 1)),
     "Normalizer": _float,
     "SVMClassifier": _vector_machine,
