@@ -247,6 +247,16 @@ def test_an_ir_version_from_the_future() -> None:
     refused(model, errors.InvalidGraph, "9999", "IR version")
 
 
+def test_without_an_opset_of_onnx_a_model_that_imports_others_has_the_newest() -> None:
+    model = one_node_model("Gelu", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=20)
+    expected = ephost.InferenceSession(model.SerializeToString()).run(None, {"x": np.ones(2, np.float32)})
+    model.opset_import[0].domain = "com.microsoft"
+    session = ephost.InferenceSession(model.SerializeToString())
+    assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == expected[0].tolist()
+    del model.opset_import[:]
+    refused(model, errors.InvalidGraph, "no opset")
+
+
 def test_an_opset_that_is_none() -> None:
     for version in (0, -1):
         model = one_node_model("Neg", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=version)

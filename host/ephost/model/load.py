@@ -104,6 +104,8 @@ def load(
     if not proto.graph.output:
         raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
     known = newest_opset()
+    if opsets and "" not in opsets:
+        opsets[""] = known  # tools write models of other domains' operators so; onnxruntime takes them
     if opsets.get("", 1) > known:
         raise InvalidGraph(
             f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {version()} knows up "
