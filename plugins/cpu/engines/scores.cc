@@ -1,6 +1,7 @@
 #include "cpu/engines/scores.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "cpu/simd/simd.h"
 
@@ -40,12 +41,32 @@ const float* Features::get(const void* input, void* room) const {
   return to;
 }
 
+namespace {
+
+// Sums of few products: of several rows at a time, as each is a chain.
+void short_dots(const float* a, int64_t m, int64_t k, const float* b, float start, float* to) {
+  constexpr int64_t kRows = 8;
+  for (; m >= kRows; m -= kRows, a += kRows * k, to += kRows) {
+    float sums[kRows];
+    std::fill_n(sums, kRows, start);
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t r = 0; r < kRows; ++r) sums[r] += a[r * k + p] * b[p];
+    }
+    std::copy_n(sums, kRows, to);
+  }
+  for (; m > 0; --m, a += k) *to++ = std::inner_product(a, a + k, b, start);
+}
+
+}  // namespace
+
 PackedMatrix::PackedMatrix(const float* from, int64_t row, int64_t column, int64_t k, int64_t n)
     : k_(k), n_(n) {
-  const int64_t panel = simd().panel, panels = (n + panel - 1) / panel;
+  const int64_t panel = n == 1 ? 1 : simd().panel, panels = (n + panel - 1) / panel;
   std::shared_ptr<void> memory = allocate(static_cast<size_t>(panels * panel * k) * sizeof(float));
   panels_ = {memory, static_cast<float*>(memory.get())};
-  if (k > 0 && n > 0) {
+  if (n == 1) {
+    for (int64_t p = 0; p < k; ++p) panels_.get()[p] = from[p * row];
+  } else if (k > 0 && n > 0) {
     simd().gemm_pack(from, row, column, k, n, panels_.get());
   }
 }
@@ -53,6 +74,27 @@ PackedMatrix::PackedMatrix(const float* from, int64_t row, int64_t column, int64
 void PackedMatrix::multiply(const float* a, int64_t m, const float* bias, float* to) const {
   const int64_t panel = simd().panel, depth = simd().depth;
   if (m == 0 || n_ == 0) {
+    return;
+  }
+  constexpr int64_t kShort = 64;
+  if (n_ == 1 && k_ < kShort) {
+    return short_dots(a, m, k_, panels_.get(), bias == nullptr ? 0 : *bias, to);
+  }
+  if (n_ == 1) {
+    GemmBlock block{};
+    block.m = m;
+    block.n = 1;
+    block.k = k_;
+    block.a = a;
+    block.a_row = k_;
+    block.a_step = 1;
+    block.b = panels_.get();
+    block.b_step = 1;
+    block.b_panel = k_;
+    block.c = to;
+    block.c_row = 1;
+    block.bias = bias;
+    simd().gemm_dots(block);
     return;
   }
   for (int64_t p = 0; p == 0 || p < k_; p += depth) {

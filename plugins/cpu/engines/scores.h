@@ -35,7 +35,7 @@ class PackedMatrix {
 
  private:
   int64_t k_ = 0, n_ = 0;
-  std::shared_ptr<float> panels_;
+  std::shared_ptr<float> panels_;  // A single column lies as it is.
 };
 
 enum class PostTransform : uint8_t { kNone, kLogistic, kSoftmax, kSoftmaxZero, kProbit };

@@ -27,9 +27,10 @@ struct Linear {
       matrix.multiply(x, rows, bias.empty() ? nullptr : bias.data(), scores);
     };
   }
-  // Rows that are worth a thread. Targets are computed in panels.
+  // Rows that are worth a thread. Several targets are computed in panels.
   int64_t grain() const {
-    const int64_t panel = simd().panel, computed = (targets + panel - 1) / panel * panel * features();
+    const int64_t panel = targets == 1 ? 1 : simd().panel,
+                  computed = (targets + panel - 1) / panel * panel * features();
     return 1 + 8 * kGrain / (computed + 1);
   }
 };

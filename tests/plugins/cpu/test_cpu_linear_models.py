@@ -296,3 +296,14 @@ def test_a_pipeline_of_scikit_learn(cpu_plugin: Cpu) -> None:
         other = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         for a, b in zip(cpu_plugin.run(model, {"X": x}), other.run(None, {"X": x}), strict=True):
             assert_close(a, b, 1e-3, 1e-4, type(estimator).__name__)
+
+
+@pytest.mark.parametrize("columns", [1, 20, 63, 64, 200])
+@pytest.mark.parametrize("rows", [1, 7, 8, 100])
+def test_a_single_target_of_few_or_many_features(cpu_plugin: Cpu, rows: int, columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    x, weights, start = features(rng, rows, columns), floats(rng, columns), floats(rng, 1)
+    node = ml_node("LinearRegressor", ["y"], coefficients=weights, intercepts=start)
+    (found,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
+    expected = x.astype(np.float64) @ np.array(weights)[:, None] + start
+    assert_close(found, expected.astype(np.float32), 1e-5, 1e-5, "y")
