@@ -1,6 +1,8 @@
-"""`import ephost` and `import onnxruntime`, each in a fresh process, in turns.
+"""What a fresh process costs: an import, and the way to a first result, in turns.
 
-Both may keep compiled modules, as installed packages have them, whatever PYTHONDONTWRITEBYTECODE says.
+The way to the first result (import, open a model of one node, run it once) is in processor time, of all
+threads, and without numpy's import. Both hosts may keep compiled modules, as installed packages have them,
+whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 from __future__ import annotations
@@ -10,22 +12,32 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from harness.report import Row, arguments, report, temporary_folder
+from harness.models import adds
+from harness.report import Row, arguments, note, report, temporary_folder, wanted
 from harness.results import begin
 from harness.sides import Side, sides
 
-_SCRIPT = """
+_IMPORT = """
 import sys, time
 start = time.perf_counter()
 import {module}
 print(time.perf_counter() - start)
 """
+_FIRST_RESULT = """
+import sys, time
+import numpy as np
+start = time.process_time()
+import {module}
+session = {module}.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session.run(None, {{value.name: np.ones(1, np.float32) for value in session.get_inputs()}})
+print(time.process_time() - start)
+"""
 
 
-def import_time(side: Side, cache: Path) -> float:
-    """Seconds that the import takes in a new interpreter, which keeps compiled modules in ``cache``."""
-    environment = {**side.environment(), "PYTHONPYCACHEPREFIX": str(cache)}
-    command = [sys.executable, "-c", _SCRIPT.format(module=side.module)]
+def seconds(script: str, side: Side, folder: Path, *arguments: str) -> float:
+    """What a script says that it took in a new interpreter, which keeps compiled modules in ``folder``."""
+    environment = {**side.environment(), "PYTHONPYCACHEPREFIX": str(folder / "modules")}
+    command = [sys.executable, "-c", script.format(module=side.module), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return float(done.stdout)
 
@@ -35,17 +47,26 @@ def main() -> int:
     options = arguments(__doc__, rounds=30)
     both = sides(options.against)
     kept = begin("imports")
-    samples: dict[str, list[float]] = {side.name: [] for side in both}
-    with temporary_folder() as cache:
-        for side in both * 3:  # the first of them compiles
-            import_time(side, cache)
-        order = list(both)
-        for _ in range(options.rounds):
-            for side in order:
-                samples[side.name].append(import_time(side, cache))
-            order.reverse()
-    times = [median(samples[side.name]) for side in both]
-    return report(kept, [Row("import, numpy's included", *times, limit=1.0)], both, options)
+    rows = []
+    with temporary_folder() as folder:
+        model = adds(folder, "one")
+        for name, script, *given in (
+            ("import, numpy's included", _IMPORT),
+            ("import, open and run one node, numpy's import not included", _FIRST_RESULT, model),
+        ):
+            if not wanted(name, options):
+                continue
+            note(f"{name} ...")
+            samples: dict[str, list[float]] = {side.name: [] for side in both}
+            for side in both * 3:  # the first of them compiles
+                seconds(script, side, folder, *given)
+            order = list(both)
+            for _ in range(options.rounds):
+                for side in order:
+                    samples[side.name].append(seconds(script, side, folder, *given))
+                order.reverse()
+            rows.append(Row(name, *(median(samples[side.name]) for side in both), limit=1.0))
+    return report(kept, rows, both, options)
 
 
 if __name__ == "__main__":
