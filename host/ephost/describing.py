@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from ephost.devices import OrtMemoryInfo
@@ -17,13 +16,13 @@ from ephost.native_session import NativeNames
 from ephost.opening import Opened
 from ephost.options import SessionOptions
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record
 from ephost.resources import Resources
 
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
-@dataclass(frozen=True)
-class NodeArg:
+class NodeArg(Record, frozen=True):
     """An input or output of a model: name, type as onnxruntime writes it, and shape (str: named)."""
 
     name: str
@@ -31,8 +30,7 @@ class NodeArg:
     shape: list[int | str | None]
 
 
-@dataclass(frozen=True)
-class ModelMetadata:
+class ModelMetadata(Record, frozen=True):
     """What a model says of itself."""
 
     producer_name: str
@@ -44,8 +42,7 @@ class ModelMetadata:
     custom_metadata_map: dict[str, str]
 
 
-@dataclass(frozen=True)
-class OrtEpAssignedNode:
+class OrtEpAssignedNode(Record, frozen=True):
     """A node of the model, as it was claimed."""
 
     name: str
@@ -53,8 +50,7 @@ class OrtEpAssignedNode:
     op_type: str
 
 
-@dataclass(frozen=True)
-class OrtEpAssignedSubgraph:
+class OrtEpAssignedSubgraph(Record, frozen=True):
     """Nodes that one execution provider runs together."""
 
     ep_name: str

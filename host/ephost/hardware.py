@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ephost.errors import InvalidArgument
+from ephost.records import Record, made_by, replaced
 
 ENVIRONMENT_VARIABLE = "EPHOST_HARDWARE_DEVICES"
 TYPES = {"CPU": 0, "GPU": 1, "NPU": 2}
@@ -43,15 +43,14 @@ _CPU_VENDORS = {
 }
 
 
-@dataclass(slots=True, frozen=True)
-class HardwareDescription:
+class HardwareDescription(Record, frozen=True):
     """One device: type (``CPU``, ``GPU`` or ``NPU``), PCI ids, vendor's name and free-form metadata."""
 
     type: str
     vendor: str = ""
     vendor_id: int = 0
     device_id: int = 0
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = made_by(default_factory=dict)
 
 
 def discover() -> list[HardwareDescription]:
@@ -219,18 +218,18 @@ def _parse_entry(entry: Any, where: str, real: Mapping[str, HardwareDescription]
             if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= 0xFFFFFFFF:
                 raise InvalidArgument(f"{where}.{name}: {number!r} is no number from 0 to 4294967295")
             fields: dict[str, Any] = {name: number}
-            device = replace(device, **fields)
+            device = replaced(device, **fields)
     if "vendor" in entry:
         if not isinstance(entry["vendor"], str):
             raise InvalidArgument(f"{where}.vendor: {entry['vendor']!r} is no text")
-        device = replace(device, vendor=entry["vendor"])
+        device = replaced(device, vendor=entry["vendor"])
     elif "vendor_id" in entry:
-        device = replace(device, vendor=VENDORS.get(device.vendor_id, ""))
+        device = replaced(device, vendor=VENDORS.get(device.vendor_id, ""))
     if "metadata" in entry:
         metadata = entry["metadata"]
         if not isinstance(metadata, Mapping) or not all(
             isinstance(k, str) and isinstance(v, str) for k, v in metadata.items()
         ):
             raise InvalidArgument(f"{where}.metadata: an object of texts is wanted")
-        device = replace(device, metadata=dict(metadata))
+        device = replaced(device, metadata=dict(metadata))
     return device

@@ -89,7 +89,10 @@ class Message:
 
     def WhichOneof(self, group: str) -> str | None:  # noqa: N802
         """Which of the fields is set of which one at most can be; no message has two such groups."""
-        return next((name for name in self._oneof if name in self.__dict__), None)
+        for name in self._oneof:
+            if name in self.__dict__:
+                return name
+        return None
 
     def copied(self) -> Self:
         """A message with the same fields, and nothing in common with this one."""

@@ -9,7 +9,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +21,7 @@ from ephost._bindings import (
     member,
     new_key_values,
 )
+from ephost.collector import RestingCollector
 from ephost.config_keys import warn_of_session_keys
 from ephost.context_data import EMBED_MODE, READS, WRITES, hand_over
 from ephost.enums import GraphOptimizationLevel
@@ -64,6 +64,7 @@ from ephost.options import (
 from ephost.profiling import Profile, ProfiledRunner
 from ephost.progress import Progress
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record, replaced
 from ephost.resources import Resources
 from ephost.selection import choose
 from ephost.sparse import SparseTensor
@@ -103,8 +104,7 @@ class Runner(Protocol):
         """Run a binding once: addresses of native values; None where all were written in place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Record, frozen=True):
     """What is open of a session. A session that opens its model anew gets another one of these, and what the
     old one owned is freed with the last run that uses it.
     """
@@ -167,8 +167,9 @@ class Opening:
         started = time.perf_counter()
         resources = Resources()
         try:
-            fed, defaulted, threads = self._claim(providers, provider_options, resources, None)
-            return self._prepare(fed, defaulted, threads, resources, started)
+            with RestingCollector():
+                fed, defaulted, threads = self._claim(providers, provider_options, resources, None)
+                return self._prepare(fed, defaulted, threads, resources, started)
         except BaseException:
             resources.close()
             raise
@@ -184,7 +185,8 @@ class Opening:
         """
         resources = Resources()
         try:
-            self._claim(None, None, resources, target)
+            with RestingCollector():
+                self._claim(None, None, resources, target)
         finally:
             resources.close()
             environment.forget_session(self)
@@ -215,7 +217,7 @@ class Opening:
             chosen = choose(options, providers, provider_options, lambda: _metadata_texts(model.metadata))
         if default := self._default(chosen, config):
             chosen = [*chosen, default]
-        chosen = [replace(entry, options=_ep_options(entry, config)) for entry in chosen]
+        chosen = [replaced(entry, options=_ep_options(entry, config)) for entry in chosen]
         warn_of_session_keys(config, map(option_prefix, environment.known_ep_names()))
         for entry in chosen:
             prefix = option_prefix(entry.ep_name)

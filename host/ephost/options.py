@@ -6,7 +6,6 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from ephost.environment import (
 )
 from ephost.errors import InvalidArgument, RuntimeException
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record
 from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ class _Option:
         options._fields[self._name] = made
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Record, frozen=True):
     """Devices of one execution provider that a session is to use, and how."""
 
     devices: tuple[OrtEpDevice, ...]

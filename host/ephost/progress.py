@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ephost.records import Record
 
 _LOG = logging.getLogger("ephost.session")
 _SILENT = 1.0  # seconds: an opening that takes no longer says nothing
 
 
-@dataclass(frozen=True)
-class OpeningProgress:
+class OpeningProgress(Record, frozen=True):
     """What an opening is about to do."""
 
     model: str  # what messages call it

@@ -26,7 +26,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
@@ -34,6 +33,7 @@ from ephost.environment import OrtEpDevice, get_available_providers, get_ep_devi
 from ephost.errors import Fail, InvalidArgument, warn_of_argument
 from ephost.options import Chosen, SessionOptions, devices_of
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record
 from ephost.suggestions import did_you_mean
 
 _LOG = logging.getLogger("ephost.selection")
@@ -52,8 +52,7 @@ POLICIES: Mapping[Policy, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Record, frozen=True):
     """What a policy knows of an EP device."""
 
     ep_name: str

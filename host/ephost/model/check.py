@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from ephost.errors import InvalidGraph
@@ -15,6 +14,7 @@ from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProt
 from ephost.model.contrib import is_contrib
 from ephost.model.graph import Graph, Node, TensorType, schema_of
 from ephost.onnx_schema import SINGLE, VARIADIC
+from ephost.records import Record
 
 MOST_NODES_OF_A_FUNCTION = 1_000_000  # with those of the functions that it calls
 Functions = Mapping[tuple[str, str, str], FunctionProto]
@@ -24,8 +24,7 @@ _TERM = rb"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(Record, frozen=True):
     inputs: tuple[int, int]
     outputs: tuple[int, int]
     needed: tuple[str, ...]  # the names of the inputs, "" for those that may be left out

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ephost._bindings import check, ep_api, ffi, member, onnx_element_type, text
 from ephost.errors import InvalidGraph
 from ephost.messages import TensorProto
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record
 
 _REQUIRED, _OPTIONAL, _VARIADIC = range(3)
 
@@ -19,8 +19,7 @@ def op_member(op: Any, name: str) -> Any:
     return member("OrtCustomOp", op, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Formal:
+class _Formal(Record, frozen=True):
     """An input or output of an operator; element type (of ONNX) 0: any."""
 
     name: str
@@ -30,8 +29,7 @@ class _Formal:
     homogeneous: bool = True
 
 
-@dataclass(slots=True, eq=False)
-class CustomOp:
+class CustomOp(Record):
     """One operator, read from its ``OrtCustomOp``."""
 
     pointer: Any

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +20,7 @@ from ephost.errors import InvalidGraph
 from ephost.message_helpers import get_attribute_value, make_attribute, tensor_type_proto
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
 from ephost.onnx_schema import onnx_schema
+from ephost.records import Record, made_by
 
 if TYPE_CHECKING:
     from ephost.model.custom_op import CustomOp
@@ -30,7 +30,6 @@ NHWC_DOMAIN = "com.ms.internal.nhwc"  # of operators that were made channels las
 Dim = int | str | None  # known, named, unknown
 
 
-@dataclass(slots=True, frozen=True)
 class TensorType:
     """Element type (``TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank.
 
@@ -38,14 +37,25 @@ class TensorType:
     :func:`tensor_type` gives the one object of each.
     """
 
-    element_type: int
-    dims: tuple[Dim, ...] | None
-    static_dims: tuple[int, ...] | None = field(init=False, repr=False, compare=False)
+    __slots__ = ("dims", "element_type", "static_dims")
 
-    def __post_init__(self) -> None:
-        known = None if self.dims is None else tuple(d for d in self.dims if isinstance(d, int))
-        same = known is not None and self.dims is not None and len(known) == len(self.dims)
-        object.__setattr__(self, "static_dims", known if same else None)
+    def __init__(self, element_type: int, dims: tuple[Dim, ...] | None) -> None:
+        self.element_type = element_type
+        self.dims = dims
+        known = None if dims is None else tuple(d for d in dims if isinstance(d, int))
+        same = known is not None and dims is not None and len(known) == len(dims)
+        self.static_dims: tuple[int, ...] | None = known if same else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorType):
+            return NotImplemented
+        return self is other or (self.element_type == other.element_type and self.dims == other.dims)
+
+    def __hash__(self) -> int:
+        return hash((self.element_type, self.dims))
+
+    def __repr__(self) -> str:
+        return f"TensorType({self.element_type}, {self.dims})"
 
     def __str__(self) -> str:
         name = TensorProto.DataType.Name(self.element_type).lower()
@@ -77,8 +87,7 @@ def is_of_numbers(value: Value | None) -> bool:
     return isinstance(kind, TensorType) and kind.element_type != TensorProto.STRING
 
 
-@dataclass(slots=True, eq=False)
-class External:
+class External(Record):
     """The file in which an initializer's data lies; ``nbytes`` is that of the elements."""
 
     path: str
@@ -87,25 +96,48 @@ class External:
     in_model: bool = False  # the model's own file: not external data in ONNX's sense
 
 
-@dataclass(slots=True, eq=False)
 class Value:
     """A named value of a graph: an input, an initializer, or a node's output."""
 
-    name: str
-    type: TensorType | TypeProto | None = None  # a TypeProto for what is no tensor
-    producer: Node | None = None
-    producer_output: int = -1
-    consumers: list[Node] = field(default_factory=list)
-    initializer: np.ndarray | None = None
-    external: External | None = None
-    is_input: bool = False
-    is_output: bool = False
-    is_constant: bool = False  # an initializer that no caller can replace
-    is_disputed: bool = (
-        False  # the model declares another shape than inference finds: some of it stays unknown
+    __slots__ = (
+        "awaits_producer",
+        "consumers",
+        "external",
+        "initializer",
+        "is_constant",
+        "is_disputed",
+        "is_input",
+        "is_listed",
+        "is_output",
+        "name",
+        "producer",
+        "producer_output",
+        "type",
     )
-    is_listed: bool = False  # the model says its type (value_info), and so does what is written of it
-    awaits_producer: bool = False  # while a call of a function is replaced by the function's body
+
+    def __init__(
+        self,
+        name: str,
+        type: TensorType | TypeProto | None = None,
+        *,
+        initializer: np.ndarray | None = None,
+        external: External | None = None,
+        is_constant: bool = False,
+    ) -> None:
+        self.name = name
+        self.type = type  # a TypeProto for what is no tensor
+        self.producer: Node | None = None
+        self.producer_output = -1
+        self.consumers: list[Node] = []
+        self.initializer = initializer
+        self.external = external
+        self.is_input = False
+        self.is_output = False
+        self.is_constant = is_constant  # an initializer that no caller can replace
+        # The model declares another shape than inference finds: some of it stays unknown.
+        self.is_disputed = False
+        self.is_listed = False  # the model says its type (value_info), and so does what is written of it
+        self.awaits_producer = False  # while a call of a function is replaced by the function's body
 
     def __repr__(self) -> str:
         return f"Value({self.name!r}, {self.type})"
@@ -131,25 +163,54 @@ class CustomOperators(Protocol):
         """Find types of what these make; whether there were any."""
 
 
-@dataclass(slots=True, eq=False)
 class Node:
     """One operator of a graph. ``index`` is its id for plugins, unique within the session."""
 
-    index: int
-    message: NodeProto  # as it was read; names are those of its values when :attr:`proto` gives it
-    op_type: str
-    domain: str  # "" for ai.onnx
-    name: str
-    since_version: int
-    inputs: list[Value | None]
-    outputs: list[Value | None]
-    implicit_inputs: list[Value] = field(default_factory=list)  # outer values that its subgraphs read
-    subgraphs: dict[str, Graph] = field(default_factory=dict)
-    ep_name: str = ""  # who claimed it
-    from_layout: bool = False  # it was put there to make an operator channels last
-    left_to_host: bool = False  # nobody claimed it while it was on offer
-    custom: CustomOp | None = None  # the operator, when a plugin or a library brought it
-    is_edited: bool = False  # its message says something else than it does
+    __slots__ = (
+        "custom",
+        "domain",
+        "ep_name",
+        "from_layout",
+        "implicit_inputs",
+        "index",
+        "inputs",
+        "is_edited",
+        "left_to_host",
+        "message",
+        "name",
+        "op_type",
+        "outputs",
+        "since_version",
+        "subgraphs",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        message: NodeProto,
+        op_type: str,
+        domain: str,
+        name: str,
+        since_version: int,
+        inputs: list[Value | None],
+        outputs: list[Value | None],
+        ep_name: str = "",
+    ) -> None:
+        self.index = index
+        self.message = message  # as it was read; names are those of its values when `proto` gives it
+        self.op_type = op_type
+        self.domain = domain  # "" for ai.onnx
+        self.name = name
+        self.since_version = since_version
+        self.inputs = inputs
+        self.outputs = outputs
+        self.implicit_inputs: list[Value] = []  # outer values that its subgraphs read
+        self.subgraphs: dict[str, Graph] = {}
+        self.ep_name = ep_name  # who claimed it
+        self.from_layout = False  # it was put there to make an operator channels last
+        self.left_to_host = False  # nobody claimed it while it was on offer
+        self.custom: CustomOp | None = None  # the operator, when a plugin or a library brought it
+        self.is_edited = False  # its message says something else than it does
 
     def __repr__(self) -> str:
         return f"Node({self.index}, {self.label})"
@@ -194,8 +255,7 @@ class Node:
         )
 
 
-@dataclass(slots=True, eq=False)
-class Graph:
+class Graph(Record):
     """A graph, in topological order."""
 
     name: str
@@ -204,7 +264,7 @@ class Graph:
     outputs: list[Value]
     values: dict[str, Value]
     parent: Node | None = None
-    dropped: set[int] = field(
+    dropped: set[int] = made_by(
         default_factory=set
     )  # indices of nodes that have gone, but are still in the list
     names_made: int = 0
@@ -368,8 +428,7 @@ class Graph:
         self.nodes = topological_order(self.nodes)
 
 
-@dataclass(slots=True, eq=False)
-class Model:
+class Model(Record):
     """A model being prepared for a session."""
 
     graph: Graph
@@ -388,8 +447,7 @@ class Model:
         return self.next_index - 1
 
 
-@dataclass(slots=True, frozen=True)
-class Metadata:
+class Metadata(Record, frozen=True):
     """What a model says of itself."""
 
     producer_name: str

@@ -7,7 +7,6 @@ anything is taken back: the reference operators run the call itself, which is qu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ephost.errors import InvalidGraph
@@ -26,6 +25,7 @@ from ephost.model.graph import (
 )
 from ephost.model.load import Linker
 from ephost.onnx_schema import default_of, newest_opset
+from ephost.records import Record
 
 _DEPTH = 32  # calls in calls
 # Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what
@@ -45,8 +45,7 @@ _SHORTHAND = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(Record):
     """A call that was replaced."""
 
     graph: Graph

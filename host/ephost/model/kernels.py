@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ephost._bindings import NULL, check, ep_api, ffi, guarded, lib
 from ephost.errors import EPFail, naming
 from ephost.model.graph import Model, Node, all_graphs
 from ephost.model.native_graph import Constants, NativeGraph
+from ephost.records import Record, made_by
 
 
-@dataclass(slots=True, eq=False)
 class Kernel:
     """A node that a kernel of an EP's registry, or of a custom operator, runs."""
 
-    node: Node
-    info: Any
-    implementation: Any
-    definition: Any  # OrtKernelDef*, lent by the registry
-    constants: list[Any] = field(default_factory=list)  # OrtValue* of each constant input, else NULL
-    packed: set[int] = field(default_factory=set)  # inputs that the kernel keeps in a form of its own
-    missing: set[int] = field(default_factory=set)  # those of them whose original is gone
-    shared: list[Any] = field(default_factory=list)  # the PackedWeights that it borrows
+    __slots__ = (
+        "constants",
+        "definition",
+        "implementation",
+        "info",
+        "missing",
+        "node",
+        "packed",
+        "shared",
+    )
+
+    def __init__(
+        self, node: Node, info: Any, implementation: Any, definition: Any, constants: list[Any]
+    ) -> None:
+        self.node = node
+        self.info = info
+        self.implementation = implementation
+        self.definition = definition  # OrtKernelDef*, lent by the registry
+        self.constants = constants  # OrtValue* of each constant input, else NULL
+        self.packed: set[int] = set()  # inputs that the kernel keeps in a form of its own
+        self.missing: set[int] = set()  # those of them whose original is gone
+        self.shared: list[Any] = []  # the PackedWeights that it borrows
 
     def release(self) -> None:
         """Release the kernel, then what it knew and borrowed."""
@@ -34,8 +47,7 @@ class Kernel:
         self.shared.clear()  # before the allocator that the weights may be from
 
 
-@dataclass(frozen=True, slots=True)
-class KernelMaker:
+class KernelMaker(Record, frozen=True):
     """Who makes kernels, and what they get to know."""
 
     label: str  # what errors call it
@@ -106,11 +118,10 @@ class KernelMaker:
             ep_api.ReleaseKernelDef(definition)  # the info has a reference
 
 
-@dataclass(slots=True, eq=False)
-class HostKernels:
+class HostKernels(Record):
     """The kernels of the custom operators that the host runs itself, in the CPU's memory."""
 
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[Kernel] = made_by(default_factory=list)
     graph: NativeGraph | None = None
 
     def make(self, model: Model, constants: Constants, logger: Any, config: Any) -> None:

@@ -7,7 +7,6 @@ call into a plugin that got it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -31,6 +30,7 @@ from ephost.messages import AttributeProto, NodeProto, TypeProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
 from ephost.onnx_schema import default_of
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record
 
 _editor = lib.ephost_model_editor_api
 _ALIGNMENT = 16  # bytes; what malloc gives, so what plugins are used to
@@ -532,8 +532,7 @@ def _formals(formals: Sequence[Any], count: int) -> tuple[list[bytes], list[byte
     return params, names
 
 
-@dataclass(slots=True, frozen=True)
-class _NodeSchema:
+class _NodeSchema(Record, frozen=True):
     """What plugins are told of an operator's schema."""
 
     pointer: Any  # EphostSchema*; NULL where onnx knows no such operator

@@ -9,7 +9,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -42,6 +41,7 @@ from ephost.model.native_graph import (
     read_node,
 )
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.records import Record, made_by
 
 try:
     from _blake2 import blake2b  # hashlib would load OpenSSL
@@ -57,8 +57,7 @@ _ASKED_FOR_WEIGHTLESS = 30  # the API version from which on EPs are asked whethe
 COMPATIBILITY_PREFIX = "ep_compatibility_info."  # of the keys of a compiled model's metadata
 
 
-@dataclass(slots=True, eq=False)
-class Group:
+class Group(Record):
     """Nodes that an EP compiles into one."""
 
     nodes: list[Node]
@@ -71,18 +70,17 @@ class Group:
     context: NodeProto | None = None  # what a compiled model has in its place
 
 
-@dataclass(slots=True, eq=False)
-class Assignment:
+class Assignment(Record):
     """What one EP got of a graph, and what it was refused."""
 
     ep: ExecutionProvider
     budget: Budget | None = None  # of its device's memory; None: no limit
     memory: DeviceMemory | None = None  # of the EP's own device; None: the CPU's
-    groups: list[Group] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
-    refused: list[tuple[list[Node], str]] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)  # that it logged while it chose nodes
-    graphs: list[NativeGraph] = field(default_factory=list)  # kernels hold on to their nodes
+    groups: list[Group] = made_by(default_factory=list)
+    kernels: list[Kernel] = made_by(default_factory=list)
+    refused: list[tuple[list[Node], str]] = made_by(default_factory=list)
+    messages: list[str] = made_by(default_factory=list)  # that it logged while it chose nodes
+    graphs: list[NativeGraph] = made_by(default_factory=list)  # kernels hold on to their nodes
 
     @property
     def nodes(self) -> list[Node]:

@@ -103,11 +103,8 @@ def _is_list(value: Value) -> bool:
 
 
 def _size_of(value: Value) -> float | None:
-    if not isinstance(value.type, TensorType) or value.type.dims is None:
-        return None
-    if any(not isinstance(dim, int) for dim in value.type.dims):
-        return None
-    return float(math.prod(dim for dim in value.type.dims if isinstance(dim, int)))
+    dims = value.type.static_dims if isinstance(value.type, TensorType) else None
+    return None if dims is None else float(math.prod(dims))
 
 
 def _product_of(array: np.ndarray | None) -> float:

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ephost.ep_memory import DeviceMemory
 from ephost.model.graph import Graph, Node, Value, is_of_numbers
 from ephost.model.planning.runners import Runner, Runners
+from ephost.records import Record
 
 
-@dataclass(slots=True)
 class SlotStep:
     """A step with the slots that it reads and writes; -1 for what is left out."""
 
-    node: Node | None  # None: a copy
-    runner: Runner | None  # None: the fallback
-    inputs: list[int]
-    outputs: list[int]
-    releases: list[int] = field(default_factory=list)
-    reuses: list[int] = field(default_factory=list)  # for each output a slot, or -1; empty: none
-    copy: str = ""  # a copy's direction, for people
+    __slots__ = ("copy", "inputs", "node", "outputs", "releases", "reuses", "runner")
+
+    def __init__(
+        self,
+        node: Node | None,
+        runner: Runner | None,
+        inputs: list[int],
+        outputs: list[int],
+        copy: str = "",
+    ) -> None:
+        self.node = node  # None: a copy
+        self.runner = runner  # None: the fallback
+        self.inputs = inputs
+        self.outputs = outputs
+        self.releases: list[int] = []
+        self.reuses: list[int] = []  # for each output a slot, or -1; empty: none
+        self.copy = copy  # a copy's direction, for people
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(Record, frozen=True):
     """The slots of what a caller feeds and gets, in order: on the CPU, and where there is one on a device."""
 
     inputs: list[int]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
 
 from ephost.model.graph import Value, tensor_bytes
 from ephost.model.planning.arena import Arena, round_up
 from ephost.model.planning.homes import Homes, SlotStep
+from ephost.records import Record
 
 # A slot, its offset in the arena, its bytes.
 Block = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(Record, frozen=True):
     """What shares the arena."""
 
     blocks: Collection[Block]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ephost._bindings import NULL, ffi, lib
@@ -15,18 +14,30 @@ from ephost.model.partition import Assignment
 COMPILED, KERNEL, PYTHON, COPY = range(4)  # what C calls the kinds of steps
 
 
-@dataclass(slots=True)
 class Runner:
     """What runs a claimed node. Memory 0 is the CPU's, memory k that of EP k - 1 of the plan."""
 
-    kind: int
-    ep: int
-    target: Any
-    state: Any
-    memory: int
-    definition: Any = NULL  # a kernel's, which says what of a node stays on the CPU
-    missing: Container[int] = ()  # inputs that a kernel has packed, and whose original is gone
-    reuses: Sequence[tuple[int, int]] = ()  # inputs and outputs that a kernel allows to share memory
+    __slots__ = ("definition", "ep", "kind", "memory", "missing", "reuses", "state", "target")
+
+    def __init__(
+        self,
+        kind: int,
+        ep: int,
+        target: Any,
+        state: Any,
+        memory: int,
+        definition: Any = NULL,
+        missing: Container[int] = (),
+        reuses: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.kind = kind
+        self.ep = ep
+        self.target = target
+        self.state = state
+        self.memory = memory
+        self.definition = definition  # a kernel's, which says what of a node stays on the CPU
+        self.missing = missing  # inputs that a kernel has packed, and whose original is gone
+        self.reuses = reuses  # inputs and outputs that a kernel allows to share memory
 
     def input_memory(self, index: int) -> int:
         """The memory in which it reads an input of numbers."""

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ephost._bindings import NULL, lib
 from ephost.ep_memory import DeviceMemory
 from ephost.model.graph import Node, Value
+from ephost.records import Record, made_by
 
 
-@dataclass(slots=True)
 class Step:
     """One step as Python sees it: which nodes of the model it runs, and on whom."""
 
-    node: Node
-    members: list[Node]
-    ep_name: str  # "" for the host
+    __slots__ = ("ep_name", "members", "node")
+
+    def __init__(self, node: Node, members: list[Node], ep_name: str) -> None:
+        self.node = node
+        self.members = members
+        self.ep_name = ep_name  # "" for the host
 
 
-@dataclass(slots=True)
-class Copy:
+class Copy(Record):
     """A step that takes values from one device to another."""
 
     way: str  # such as "CPU to WebGpuExecutionProvider"
     values: list[Value]
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Record):
     """What was handed to C, and what explains it."""
 
     pointer: Any
@@ -38,11 +38,11 @@ class Plan:
     outputs: list[Value]
     arena_bytes: int
     planned_bytes: int  # the sum of what shares the arena
-    fallback: list[Node] = field(default_factory=list)
-    bodies: list[Plan] = field(default_factory=list)  # of subgraphs of nodes on the fallback
+    fallback: list[Node] = made_by(default_factory=list)
+    bodies: list[Plan] = made_by(default_factory=list)  # of subgraphs of nodes on the fallback
     # Of each input and output where an EP has it in memory of its own; None: nowhere.
-    input_memories: list[DeviceMemory | None] = field(default_factory=list)
-    output_memories: list[DeviceMemory | None] = field(default_factory=list)
+    input_memories: list[DeviceMemory | None] = made_by(default_factory=list)
+    output_memories: list[DeviceMemory | None] = made_by(default_factory=list)
 
     @property
     def steps(self) -> list[Step]:

@@ -8,13 +8,13 @@ Nodes that an EP has, or was offered and did not want, stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ephost.messages import AttributeProto, TensorProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, since_version
+from ephost.records import Record
 
 _LARGE = 1 << 30  # bytes above which weights stay as they are
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
@@ -106,8 +106,7 @@ class Rewriting:
                 self.drop(node)
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Record, frozen=True):
     """A rewriting, by onnxruntime's name for it, and operators of which it needs at least one to be there."""
 
     name: str

@@ -1,0 +1,33 @@
+"""Python's garbage collector, which rests while a model opens.
+
+What an opening makes stays: a dozen objects for each node, none of them garbage. The collector walks over
+them again and again as they become more, which is half of the time in which a graph of 100,000 nodes opens.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+_lock = threading.Lock()
+_resting = 0  # openings
+_was_enabled = False  # before the first of them
+
+
+class RestingCollector:
+    """Within it no garbage is looked for; then, after the last one in all threads, as before."""
+
+    def __enter__(self) -> None:
+        global _resting, _was_enabled
+        with _lock:
+            if not _resting:
+                _was_enabled = gc.isenabled()
+                gc.disable()
+            _resting += 1
+
+    def __exit__(self, *_: object) -> None:
+        global _resting
+        with _lock:
+            _resting -= 1
+            if not _resting and _was_enabled:
+                gc.enable()

@@ -1,0 +1,58 @@
+"""The garbage collector rests while a model opens, and is afterwards what it was before."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import ephost
+import numpy as np
+import pytest
+from ephost.collector import RestingCollector
+from ephost.errors import OnnxRuntimeException
+from onnx import parser
+
+MODEL = parser.parse_model(
+    '<ir_version: 10, opset_import: ["" : 21]> g (float[1] x) => (float[1] y) { y = Neg(x) }'
+).SerializeToString()
+
+
+@pytest.fixture(autouse=True)
+def enabled() -> Iterator[None]:
+    before = gc.isenabled()
+    gc.enable()
+    yield
+    (gc.enable if before else gc.disable)()
+
+
+def open_watched(model: bytes) -> list[bool]:
+    """Whether the collector is enabled at each stage of an opening."""
+    seen: list[bool] = []
+    options = ephost.SessionOptions()
+    options.set_progress_function(lambda _: seen.append(gc.isenabled()))
+    session = ephost.InferenceSession(model, options)
+    assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == [-1]
+    return seen
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_it_rests_in_an_opening_and_is_then_as_before(is_enabled: bool) -> None:
+    (gc.enable if is_enabled else gc.disable)()
+    seen = open_watched(MODEL)
+    assert seen and not any(seen)
+    assert gc.isenabled() == is_enabled
+
+
+def test_an_opening_that_fails_leaves_it_as_before() -> None:
+    with pytest.raises(OnnxRuntimeException):
+        ephost.InferenceSession(MODEL[:-5])
+    assert gc.isenabled()
+
+
+def test_it_rests_until_the_last_of_several_openings_is_done() -> None:
+    first, second = RestingCollector(), RestingCollector()
+    with first:
+        with second:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
