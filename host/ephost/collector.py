@@ -7,6 +7,7 @@ them again and again as they become more, which is half of the time in which a g
 from __future__ import annotations
 
 import gc
+import os
 import threading
 
 _lock = threading.Lock()
@@ -28,6 +29,20 @@ class RestingCollector:
     def __exit__(self, *_: object) -> None:
         global _resting
         with _lock:
-            _resting -= 1
-            if not _resting and _was_enabled:
-                gc.enable()
+            if _resting:
+                _resting -= 1
+                if not _resting and _was_enabled:
+                    gc.enable()
+
+
+def _forget_openings() -> None:
+    """In a child of this process: the openings of other threads are not there."""
+    global _lock, _resting
+    _lock = threading.Lock()
+    if _resting and _was_enabled:
+        gc.enable()
+    _resting = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_openings)

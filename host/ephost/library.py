@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import sys
+from functools import cache
 from typing import Any, BinaryIO
 
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, text
@@ -45,6 +46,15 @@ def describe_binary(head: bytes) -> tuple[str, str] | None:
     return None
 
 
+@cache
+def _machine() -> str:
+    """This processor's name, as those of libraries are called here."""
+    import platform
+
+    name = platform.machine().lower()
+    return _ALIASES.get(name, name)
+
+
 def check_path(path: str) -> None:
     """Say what is wrong with a path before the system's loader says it in its own words.
 
@@ -52,16 +62,16 @@ def check_path(path: str) -> None:
         NoSuchFile: nothing is there.
         Fail: it is a folder, no shared library, or one for another system or processor.
     """
-    if not os.path.exists(path):
-        raise NoSuchFile(f"the plugin library {path} does not exist")
-    if os.path.isdir(path):
-        raise Fail(f"the plugin library {path} is a folder")
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             head = file.read(4096)
             needed = _needed_bytes(file, head) if head[:4] == b"\x7fELF" and len(head) >= 20 else 0
             size = file.seek(0, os.SEEK_END)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        if not os.path.exists(path):
+            raise NoSuchFile(f"the plugin library {path} does not exist") from None
+        if os.path.isdir(path):
+            raise Fail(f"the plugin library {path} is a folder") from None
         raise Fail(f"the plugin library {path} cannot be read: {error}") from error
     found = describe_binary(head)
     if found is None:
@@ -69,9 +79,7 @@ def check_path(path: str) -> None:
         raise Fail(f"the plugin library {path} {kind}: its first bytes are {head[:8]!r}")
     kind, machine = found
     wanted = {"win32": "PE", "darwin": "Mach-O"}.get(sys.platform, "ELF")
-    import platform
-
-    here = _ALIASES.get(platform.machine().lower(), platform.machine().lower())
+    here = _machine()
     if kind != wanted or machine not in (here, "several machines"):
         raise Fail(
             f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}"
@@ -297,6 +305,8 @@ def absolute(path: str | os.PathLike[str]) -> str:
     given = os.fspath(path)
     if not given:
         raise InvalidArgument("the path of the plugin library is empty")
+    if os.path.isabs(given) and os.path.normpath(given) == given:
+        return given
     from pathlib import Path  # takes longer to import than the rest of the package
 
     return str(Path(given).absolute())
