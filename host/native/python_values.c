@@ -354,20 +354,26 @@ static int strings_from_array(PyObject* object, OrtValue* value) {
   PyObject** items = PyArray_DATA(array);
   for (size_t i = 0; status == NULL && i < count; ++i) {
     PyObject* item = items[i] != NULL ? items[i] : Py_None; /* numpy may leave out what is None */
-    PyObject* text = PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
-                     : PyBytes_Check(item) ? Py_NewRef(item)
-                                           : NULL;
-    if (text == NULL) {
-      if (PyErr_Occurred() == NULL)
-        PyErr_Format(PyExc_TypeError, "element %zu of a tensor of strings is no str", i);
-      goto done;
-    }
-    char *bytes = NULL, *target = NULL;
     Py_ssize_t length = 0;
-    PyBytes_AsStringAndSize(text, &bytes, &length);
-    status = ephost_api.GetResizedStringTensorElementBuffer(strings, i, (size_t)length, &target);
-    if (status == NULL && length) memcpy(target, bytes, (size_t)length);
-    Py_DECREF(text);
+    const char* utf8 = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, &length) : NULL;
+    PyObject* text = NULL; /* what is no str, or one with bytes that no character stands for */
+    if (utf8 == NULL) {
+      PyErr_Clear();
+      text = PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
+             : PyBytes_Check(item) ? Py_NewRef(item)
+                                   : NULL;
+      if (text == NULL) {
+        if (PyErr_Occurred() == NULL)
+          PyErr_Format(PyExc_TypeError, "element %zu of a tensor of strings is no str", i);
+        goto done;
+      }
+      char* bytes = NULL;
+      PyBytes_AsStringAndSize(text, &bytes, &length);
+      utf8 = bytes;
+    }
+    if (!string_element_set((StringElement*)strings->data + i, utf8, (size_t)length))
+      status = status_no_memory();
+    Py_XDECREF(text);
     rest_after(i);
   }
   if (status != NULL) {
