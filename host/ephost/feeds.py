@@ -165,7 +165,8 @@ def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
         array = np.array(texts, dtype=object).reshape(array.shape)
     if array.dtype.kind == "T":
         return array.astype(object)
-    if array.dtype.kind == "O" and not all(isinstance(text, (str, bytes)) for text in array.ravel()):
+    kinds = set(map(type, array.ravel().tolist())) if array.dtype.kind == "O" else set()
+    if not all(issubclass(each, (str, bytes)) for each in kinds):
         made = array.flatten()
         for at, text in enumerate(made):
             if not (text is None or isinstance(text, (str, bytes, *_NUMBERS))):
