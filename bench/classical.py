@@ -43,7 +43,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-COLUMNS, TRAINED_ON, CLASSES = 20, 3000, 3
+COLUMNS, TRAINED_ON = 20, 3000
 CATEGORIES = ("red", "green", "blue", "black", "white", "none")
 LIMIT = 1.0  # In the mean over all models 0.7 is aimed at.
 # Calls that are timed together, by rows.
