@@ -57,8 +57,9 @@ class ClassLabels {
   ClassLabels(const Node& node, const char* integers, const char* strings);
   DType type() const { return texts_ == nullptr ? DType::kInt64 : DType::kString; }
   int64_t size() const { return size_; }
-  // Puts label `label` at place i of an output.
+  // Puts label `label` at place i of an output; nowhere, if the node leaves that out.
   void write(void* to, int64_t i, int64_t label) const {
+    if (to == nullptr) return;
     if (texts_ == nullptr) {
       static_cast<int64_t*>(to)[i] = integers_[static_cast<size_t>(label)];
     } else {

@@ -104,20 +104,22 @@ Kernel linear_classifier(Prepare& p) {
   const Features features(p);
   const auto score = of.model.scorer(p, features.columns);
   p.out(0, of.labels.type(), {features.rows});
-  p.out(1, DType::kFloat, {features.rows, of.two() ? 2 : of.model.targets});
+  const bool wanted = p.wants(1);
+  if (wanted) p.out(1, DType::kFloat, {features.rows, of.two() ? 2 : of.model.targets});
   const size_t room = (features.room() + 63) / 64 * 64;
-  p.scratch(room + (of.two() ? static_cast<size_t>(features.rows) * sizeof(float) : 0));
+  const bool apart = of.two() || !wanted;  // Whether scores are computed elsewhere than in the output.
+  p.scratch(room + (apart ? static_cast<size_t>(features.rows * of.model.targets) * sizeof(float) : 0));
   return [=, labels = of.labels, two = of.two(), targets = of.model.targets, how = of.model.how,
           grain = of.model.grain()](const Args& args) {
     const float* x = features.get(args.in(0), args.scratch());
-    float* single = reinterpret_cast<float*>(args.scratch<char>() + room);
+    float* all = apart ? reinterpret_cast<float*>(args.scratch<char>() + room) : args.out<float>(1);
     parallel_for(features.rows, grain, [&](int64_t begin, int64_t end) {
-      float* scores = two ? single + begin : args.out<float>(1) + begin * targets;
+      float* scores = all + begin * targets;
       score(x + begin * features.columns, end - begin, scores);
       for (int64_t i = begin; i < end; ++i) {
         const float* row = scores + (i - begin) * targets;
         labels.write(args.out(0), i, targets == 1 ? row[0] > 0 : largest_of(row, targets));
-        if (two) both_classes(how, false, row[0], args.out<float>(1) + 2 * i);
+        if (two && wanted) both_classes(how, false, row[0], args.out<float>(1) + 2 * i);
       }
       if (!two) transform(how, scores, end - begin, targets);
     });

@@ -404,21 +404,25 @@ Kernel svm_classifier(Prepare& p) {
   check_features(p, features, of->function.features());
   const int64_t columns = of->columns();
   p.out(0, of->labels.type(), {features.rows});
-  p.out(1, DType::kFloat, {features.rows, columns});
+  const bool wanted = p.wants(1);
+  if (wanted) p.out(1, DType::kFloat, {features.rows, columns});
   const Blocks blocks(of->function, 0);
   const int64_t each = (blocks.floats + of->room_of_row() + 15) / 16 * 16;
   Blocks with_room = blocks;
   with_room.floats = each;
   const size_t room = aligned(features.room());
-  p.scratch(room + static_cast<size_t>(p.threads() * each) * sizeof(float));
+  const int64_t threads = p.threads();
+  p.scratch(room +
+            static_cast<size_t>(threads * each + (wanted ? 0 : features.rows * columns)) * sizeof(float));
   return [=](const Args& args) {
     const float* x = features.get(args.in(0), args.scratch());
     float* own = reinterpret_cast<float*>(args.scratch<char>() + room);
+    float* all = wanted ? args.out<float>(1) : own + threads * each;
     const KernelFunction& function = of->function;
     const int64_t count = function.count();
     const int64_t work = function.work() + of->pairs * 4 + count * of->classes;
     with_room.run(features.rows, work, own, [&](int64_t begin, int64_t n, float* values) {
-      float* scores = args.out<float>(1) + begin * columns;
+      float* scores = all + begin * columns;
       float* more = values + blocks.rows * count;
       if (!of->has_vectors()) {
         function.of_rows(x + begin * features.columns, n, scores, more);

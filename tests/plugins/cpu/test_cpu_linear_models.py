@@ -258,6 +258,38 @@ def test_attributes_that_do_not_fit_are_named_when_the_session_opens(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("LinearClassifier", {"coefficients": [0.5, -1.0], "intercepts": [0.1]}),
+        ("LinearClassifier", {"coefficients": [0.5, -1.0, 1.0, 0.5], "intercepts": [0.1, 0.2]}),
+        (
+            "SVMClassifier",
+            {
+                "coefficients": [0.5, -0.5],
+                "kernel_params": [0.5, 0.0, 3.0],
+                "kernel_type": "RBF",
+                "rho": [0.1],
+                "support_vectors": [0.1, 0.2, 0.3, 0.4],
+                "vectors_per_class": [1, 1],
+            },
+        ),
+    ],
+)
+def test_labels_and_scores_may_be_left_out(cpu_plugin: Cpu, op: str, attributes: dict[str, object]) -> None:
+    x = features(np.random.default_rng(0), 40, 2)
+    runs = []
+    for outputs in (["label", "y"], ["", "y"], ["label", ""]):
+        node = ml_node(op, outputs, classlabels_ints=[3, 4], **attributes)
+        named = [name for name in outputs if name]
+        runs.append(
+            dict(zip(named, cpu_plugin.run(make_model([node], {"x": x}, named), {"x": x}), strict=True))
+        )
+    for run in runs[1:]:
+        for name, found in run.items():
+            assert_close(found, runs[0][name], None, None, name)
+
+
 def test_rows_of_other_features_than_the_model_has_are_refused(cpu_plugin: Cpu) -> None:
     node = ml_node("LinearRegressor", ["y"], coefficients=[1.0, 2.0, 3.0])
     x = np.zeros((2, 4), np.float32)
