@@ -257,6 +257,41 @@ static PyObject* tensor_to_python(const OrtValue* value, Ownership ownership) {
   return new_array(value, value->data, base, ownership == SHARE_BUFFER);
 }
 
+/* Whether `item_of` knows the tensor's elements: those that maps have. */
+static bool has_items(const OrtValue* tensor) {
+  return tensor->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 ||
+         tensor->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT ||
+         tensor->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+}
+
+/* An element as an int, a float or a str. */
+static PyObject* item_of(const OrtValue* tensor, size_t i) {
+  switch (tensor->element_type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+      return PyLong_FromLongLong(((const int64_t*)tensor->data)[i]);
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+      return PyFloat_FromDouble(((const float*)tensor->data)[i]);
+    default: {
+      const StringElement* string = (const StringElement*)tensor->data + i;
+      return PyUnicode_DecodeUTF8(string->text != NULL ? string->text : "", (Py_ssize_t)string->length,
+                                  "surrogateescape");
+    }
+  }
+}
+
+/* A map of the types that most have, without arrays in between. */
+static PyObject* dict_of(const OrtValue* keys, const OrtValue* values) {
+  PyObject* dict = PyDict_New();
+  for (size_t i = 0; dict != NULL && i < keys->element_count; ++i) {
+    PyObject* key = item_of(keys, i);
+    PyObject* item = key != NULL ? item_of(values, i) : NULL;
+    if (item == NULL || PyDict_SetItem(dict, key, item) < 0) Py_CLEAR(dict);
+    Py_XDECREF(key);
+    Py_XDECREF(item);
+  }
+  return dict;
+}
+
 PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
   switch (value->type) {
     case ONNX_TYPE_TENSOR:
@@ -273,6 +308,8 @@ PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
       return list;
     }
     case ONNX_TYPE_MAP: {
+      if (has_items(value->items[0]) && has_items(value->items[1]))
+        return dict_of(value->items[0], value->items[1]);
       PyObject* dict = NULL;
       PyObject* keys = value_to_python(value->items[0], COPY);
       PyObject* values = keys != NULL ? value_to_python(value->items[1], COPY) : NULL;
