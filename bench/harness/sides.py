@@ -44,10 +44,11 @@ class Side:
         return str(found[0])
 
     def environment(self) -> dict[str, str]:
-        """Variables of the process: this checkout's modules come before an installed ephost."""
+        """Variables of the process: this side's modules come before an installed ephost."""
         # Installed packages have their modules compiled: no process but the first is to compile ours.
         kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        paths = [str(ROOT / "bench"), str(self.root / "host")]
+        bench = ROOT / "bench"
+        paths = [str(bench / "harness" / "startup"), str(bench), str(self.root / "host")]
         return {**kept, "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [kept.get("PYTHONPATH")])])}
 
 

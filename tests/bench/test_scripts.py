@@ -70,3 +70,25 @@ def test_a_part_of_a_comparison_is_not_kept() -> None:
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
     done = run("calls.py", "--against", str(tmp_path))
     assert done.returncode == 1 and f"{tmp_path} is no checkout" in done.stderr
+
+
+def test_another_checkout_is_what_its_side_imports(tmp_path: Path) -> None:
+    package = tmp_path / "host" / "ephost"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    code = (
+        "import subprocess, sys; from harness.sides import sides; from pathlib import Path;"
+        "told = [subprocess.check_output([sys.executable, '-c', 'import ephost; print(ephost.__file__)'],"
+        " env=side.environment(), text=True) for side in sides(Path(sys.argv[1]))]; print(*told, sep='')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT / "bench",
+    )
+    assert done.stdout.split() == [
+        str(package / "__init__.py"),
+        str(ROOT / "host" / "ephost" / "__init__.py"),
+    ]
