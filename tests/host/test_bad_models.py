@@ -700,3 +700,10 @@ def test_functions_that_are_a_multitude_of_nodes_are_refused(tmp_path: Path) -> 
 def test_a_file_of_one_thing_is_refused_at_once(filler: bytes, tmp_path: Path) -> None:
     said = opened_with_limits(filler * (50 << 20 >> len(filler) - 1), tmp_path)
     assert said.startswith("InvalidProtobuf")
+
+
+@pytest.mark.parametrize("parts", [0, 1, 2, 4, 2**40])
+def test_a_split_whose_outputs_are_of_another_number(parts: int) -> None:
+    node = helper.make_node("Split", ["x"], ["y", "y2", "y3"], "split", num_outputs=parts)
+    model = graph_model([node], opset_imports=[helper.make_opsetid("", 18)])
+    refused(model, errors.InvalidGraph, "split", f"num_outputs {parts} and 3 outputs")

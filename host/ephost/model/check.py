@@ -104,6 +104,7 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
             )
         missing.discard(attribute.name)
         _check_equation(attribute, node.label)
+        _check_parts(attribute, node.proto, node.label)
         if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
             raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
     if missing:
@@ -116,9 +117,20 @@ def _check_equation(attribute: AttributeProto, label: str) -> None:
         raise InvalidGraph(f"the equation {text!r} of node {label} is none that Einsum knows")
 
 
+def _check_parts(attribute: AttributeProto, node: NodeProto, label: str) -> None:
+    # onnx's inference writes beyond its list for others.
+    if (
+        attribute.name == "num_outputs"
+        and not attribute.ref_attr_name
+        and node.op_type == "Split"
+        and attribute.i != len(node.output)
+    ):
+        raise InvalidGraph(f"node {label} has num_outputs {attribute.i} and {len(node.output)} outputs")
+
+
 def check_functions(functions: Functions) -> None:
     """Look for functions that call themselves, directly or through others, for values that nobody makes, and
-    for equations that onnx's inference never ends on.
+    for what onnx's inference never ends on or reads beyond its lists for.
 
     Raises:
         InvalidGraph: naming the functions of the circle, or the function and the value.
@@ -133,8 +145,10 @@ def check_functions(functions: Functions) -> None:
                 )
             made.update(node.output)
         for node in _all_nodes(function.node):
-            for attribute in node.attribute if node.op_type == "Einsum" else ():
-                _check_equation(attribute, f"'{node.name}' of the function {domain}.{name}")
+            for attribute in node.attribute if node.op_type in ("Einsum", "Split") else ():
+                label = f"'{node.name}' of the function {domain}.{name}"
+                _check_equation(attribute, label)
+                _check_parts(attribute, node, label)
         if lacking := [value for value in function.output if value not in made]:
             raise InvalidGraph(
                 f"the output '{lacking[0]}' of the function {domain}.{name} is made by no node"

@@ -383,6 +383,9 @@ struct Padding {
   Dims to;
 };
 
+// Of pads that copy from the tensor, each a copy of its own.
+constexpr size_t kMostStrips = size_t{1} << 24;
+
 Padding padding_of(Prepare& p, size_t size, const Dims& from, const Dims& begin, const Dims& end,
                    const std::string& mode) {
   Padding all;
@@ -420,6 +423,7 @@ Padding padding_of(Prepare& p, size_t size, const Dims& from, const Dims& begin,
     } else {
       for (int64_t k = 0; k < all.to[i]; ++k) {
         if (k >= before && k < before + kept[i]) continue;
+        p.expect(all.from_output.size() < kMostStrips, "pads of this mode are larger than any tensor's");
         const int64_t source = before + source_of(mode, k - before, kept[i]);
         Dims slab = filled;
         slab[i] = 1;
@@ -482,7 +486,9 @@ Kernel pad(Prepare& p) {
       for (const StridedCopy& copy : padding.from_value) copy(&value, args.out());
     };
   }
-  return padded(std::move(padding), inputs && p.inputs() > 2 && p.has(2) ? 2 : -1);
+  const bool has_value = inputs && p.inputs() > 2 && p.has(2);
+  p.expect(!has_value || p.type(2) == p.type(0), "the value has another type than the input");
+  return padded(std::move(padding), has_value ? 2 : -1);
 }
 
 Kernel center_crop_pad(Prepare& p) {
@@ -539,9 +545,10 @@ Kernel reverse_sequence(Prepare& p) {
 Kernel trilu(Prepare& p) {
   const Dims& dims = p.dims(0);
   p.expect(dims.size() >= 2, "the input is not a matrix");
+  const bool upper = p.node.i("upper", 1) != 0, has_k = p.inputs() > 1 && p.has(1);
+  p.expect(!has_k || (p.type(1) == DType::kInt64 && p.in(1).count() == 1), "the diagonal is no int64");
   p.out(0, p.type(0), dims);
   p.in_place(0, 0);
-  const bool upper = p.node.i("upper", 1) != 0, has_k = p.inputs() > 1 && p.has(1);
   const int64_t rows = dims[dims.size() - 2], columns = dims.back(), all = count(dims, 0, dims.size() - 1);
   const size_t size = size_of(p.type(0));
   return [=](const Args& args) {

@@ -14,6 +14,9 @@ namespace {
 
 // ---- What is asked for
 
+// Along one axis that is resized: each has an entry in tables, which would take gigabytes.
+constexpr int64_t kMostPlaces = int64_t{1} << 28;
+
 struct Axis {
   size_t axis = 0;
   int64_t in = 1, out = 1;
@@ -109,6 +112,7 @@ Request read(Prepare& p) {
     }
     r.to[axis.axis] = axis.out;
     if (axis.in != axis.out || axis.scale != 1 || axis.roi_begin != 0 || axis.roi_end != 1) {
+      p.expect(axis.out < kMostPlaces, "an axis becomes longer than the tables of places can be");
       r.axes.push_back(axis);
     }
   }

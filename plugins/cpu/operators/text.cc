@@ -397,7 +397,9 @@ class Grams {
         room[i] = numbers_->find(static_cast<int64_t>(row[i]));
       }
     }
-    for (int64_t step = 1; step <= skips_ + 1; ++step) {
+    // No two items lie further apart than the first and the last one.
+    const int64_t steps = std::min(skips_, std::max<int64_t>(n - 2, 0)) + 1;
+    for (int64_t step = 1; step <= steps; ++step) {
       // Single items have nothing between them, and are counted once.
       const int64_t least = step == 1 ? least_ : std::max<int64_t>(least_, 2);
       for (int64_t begin = 0; begin < n && least <= most_; ++begin) {
@@ -410,7 +412,6 @@ class Grams {
           const int64_t column = columns_[static_cast<size_t>(gram)];
           if (k + 1 >= least && column >= 0) ++to[column];
         }
-        if (step > n) break;
       }
     }
     if (mode_ != kTf) {
@@ -444,7 +445,7 @@ Grams::Grams(const Node& node) : pool_(node.strings("pool_strings")) {
   most_ = node.i("max_gram_length", 0);
   skips_ = node.i("max_skip_count", 0);
   expect(node, 1 <= least_ && least_ <= most_, "min_gram_length and max_gram_length are no range of lengths");
-  expect(node, 0 <= skips_ && skips_ < int64_t{1} << 31, "max_skip_count is negative or beyond all texts");
+  expect(node, 0 <= skips_, "max_skip_count is negative");
   const std::vector<int64_t> starts = node.ints("ngram_counts"), columns = node.ints("ngram_indexes"),
                              numbers = node.ints("pool_int64s");
   weights_ = node.floats("weights");

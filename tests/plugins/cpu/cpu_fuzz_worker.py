@@ -23,6 +23,7 @@ import ephost
 import ephost.opening
 import numpy as np
 import onnx
+from ephost.messages import NodeProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.plugins import cpu
 from onnx import helper, numpy_helper
@@ -203,8 +204,7 @@ class Breaker:
     def attribute(self, graph: Graph) -> None:
         random = self.random
         node = random.choice(graph.nodes)
-        proto = onnx.NodeProto()
-        proto.CopyFrom(node.proto)
+        proto = onnx.NodeProto.FromString(node.proto.SerializeToString())
         plain = [a for a in proto.attribute if not a.HasField("g")]
         known = [a.name for a in helper_attributes(node)] or ["axis"]
         match random.randrange(5):
@@ -241,7 +241,7 @@ class Breaker:
             case _:
                 name = random.choice(known)
                 _set(proto, name, random.choice([self.number(), self.number(), self.numbers()]))
-        graph.set_attributes(node, proto.attribute)
+        graph.set_attributes(node, NodeProto.FromString(proto.SerializeToString()).attribute)
 
     def number(self) -> int:
         return self.random.choice(NUMBERS)

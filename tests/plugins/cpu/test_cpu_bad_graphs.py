@@ -89,3 +89,26 @@ def test_broken_graphs_and_tensors_end_in_errors(tmp_path: Path, part: int) -> N
     ran = sum(count for how, count in ended.items() if how.startswith(("ran", "not run")))
     assert ran > TRIES // 12, ended  # most reach the plugin's kernels, or what checks their inputs
     assert ended.get("ran", 0) > 0, ended
+
+
+def test_a_diagonal_of_another_type_is_refused(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("Trilu", ["x", "k"], ["y"], domain="com.microsoft")
+    feeds = {"x": np.ones((3, 3), np.float32), "k": np.array(1, np.uint8)}
+    with pytest.raises(InvalidArgument, match="the diagonal is no int64"):
+        cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_pads_beyond_all_memory_are_refused(cpu_plugin: Cpu, mode: str) -> None:
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode=mode)
+    feeds = {"x": np.ones((2, 3), np.float32), "pads": np.array([0, 2**33, 0, 0])}
+    with pytest.raises(InvalidArgument, match="pads of this mode"):
+        cpu_plugin.run(make_model([node], feeds, ["y"], open_shapes=True), feeds)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_an_axis_that_grows_beyond_all_tables_is_refused(cpu_plugin: Cpu, mode: str) -> None:
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode)
+    feeds = {"x": np.ones((1, 1, 2, 3), np.float32), "sizes": np.array([1, 1, 2, 2**33])}
+    with pytest.raises(InvalidArgument, match="longer than the tables"):
+        cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
