@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from ephost.messages import NodeProto
 from ephost.model.contrib import StandIns
 from onnx import helper
 
@@ -32,20 +33,27 @@ def test_a_fused_product_transposes_and_scales(
     cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-5, atol=1e-6)
 
 
+def ours(node: onnx.NodeProto) -> NodeProto:
+    """The node as the host reads it."""
+    return NodeProto.FromString(node.SerializeToString())
+
+
 def inferred(
     nodes: list[onnx.NodeProto], inputs: dict[str, list[int | str]]
 ) -> dict[str, list[int | str | None]]:
     """The shapes of all values whose element type inference finds."""
     stand_ins = StandIns(lambda name: len(inputs[name]) if name in inputs else None)
+    replaced = stand_ins.replace(map(ours, nodes))
+    functions = [onnx.FunctionProto.FromString(made.SerializeToString()) for made in stand_ins.functions]
     graph = helper.make_graph(
-        stand_ins.replace(nodes),
+        [onnx.NodeProto.FromString(node.SerializeToString()) for node in replaced],
         "graph",
         [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, shape) for n, shape in inputs.items()],
         [onnx.ValueInfoProto(name=nodes[-1].output[0])],
     )
     opsets = [helper.make_opsetid("", 21)]
-    opsets += [helper.make_opsetid(domain, 1) for domain in {f.domain for f in stand_ins.functions}]
-    model = helper.make_model(graph, opset_imports=opsets, functions=stand_ins.functions, ir_version=10)
+    opsets += [helper.make_opsetid(domain, 1) for domain in {f.domain for f in functions}]
+    model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=10)
     found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     return {
         info.name: [d.dim_value or d.dim_param or None for d in info.type.tensor_type.shape.dim]
@@ -100,7 +108,7 @@ def test_nodes_in_bodies_are_replaced_and_the_model_is_not_changed() -> None:
     body = helper.make_graph(
         [helper.make_node("FastGelu", ["x"], ["b"], domain=MS)], "body", [], [onnx.ValueInfoProto(name="b")]
     )
-    node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+    node = ours(helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body))
     before = node.SerializeToString()
     stand_ins = StandIns()
     (made,) = stand_ins.replace([node])
