@@ -6,6 +6,7 @@ import inspect
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,14 @@ from api_models import add_and_relu
 from ephost.interrupts import Interrupts
 
 STRIDE = 7  # of the calls that an opening makes: places where Python looks for signals
+
+
+@pytest.fixture(autouse=True)
+def handler_of_python() -> Iterator[None]:
+    """The one that raises KeyboardInterrupt: a program that a shell starts in the background has none."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _open(devices: list[ephost.OrtEpDevice], interrupted_at: int) -> tuple[ephost.InferenceSession, int]:

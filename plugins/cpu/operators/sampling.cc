@@ -235,6 +235,7 @@ Kernel roi_align(Prepare& p) {
   const int64_t n = rois[0], batch = image[0], channels = image[1], height = image[2], width = image[3];
   const int64_t rows = p.node.i("output_height", 1), columns = p.node.i("output_width", 1);
   const int64_t ratio = p.node.i("sampling_ratio", 0);
+  p.expect(ratio < 1 << 15, "sampling_ratio is beyond all images");
   const float scale = p.node.f("spatial_scale", 1);
   const bool max = p.node.s("mode", "avg") == "max", wide = p.type(2) == DType::kInt64;
   const bool half =

@@ -23,7 +23,8 @@ Kernel reshape(Prepare& p) {
       p.expect(open < 0, "the shape has more than one -1");
       open = static_cast<ptrdiff_t>(i);
     } else {
-      known *= to[i];
+      p.expect(to[i] >= 0, "the shape has a negative dimension");
+      p.expect(!__builtin_mul_overflow(known, to[i], &known), "the shape has more elements than memory");
     }
   }
   const int64_t total = p.in(0).count();

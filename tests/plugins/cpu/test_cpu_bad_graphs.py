@@ -112,3 +112,11 @@ def test_an_axis_that_grows_beyond_all_tables_is_refused(cpu_plugin: Cpu, mode: 
     feeds = {"x": np.ones((1, 1, 2, 3), np.float32), "sizes": np.array([1, 1, 2, 2**33])}
     with pytest.raises(InvalidArgument, match="longer than the tables"):
         cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+
+
+@pytest.mark.parametrize("shape", [[-2, -12], [-(2**63), 12], [2**62, 4, 6], [-3, 2, -1]])
+def test_a_shape_of_no_tensor_is_refused(cpu_plugin: Cpu, shape: list[int]) -> None:
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    feeds = {"x": np.ones((2, 3, 4), np.float32), "shape": np.array(shape)}
+    with pytest.raises(InvalidArgument, match=r"negative dimension|more elements"):
+        cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
