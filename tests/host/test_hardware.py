@@ -177,7 +177,8 @@ def restored() -> Iterator[None]:
     ephost.set_hardware_devices(None)
 
 
-def test_set_devices_are_those_that_are_read_back(restored: None) -> None:
+@pytest.mark.usefixtures("restored")
+def test_set_devices_are_those_that_are_read_back() -> None:
     ephost.set_hardware_devices([{"type": "CPU"}, GPU])
     cpu, gpu = ephost.get_hardware_devices()
     assert cpu.type == ephost.OrtHardwareDeviceType.CPU
@@ -195,7 +196,8 @@ def test_set_devices_are_those_that_are_read_back(restored: None) -> None:
     assert [d.type.name for d in ephost.get_hardware_devices()] == [d.type for d in hardware.discover()]
 
 
-def test_a_plugin_sees_what_the_user_named(restored: None) -> None:
+@pytest.mark.usefixtures("restored")
+def test_a_plugin_sees_what_the_user_named() -> None:
     from ephost.plugins import sample_kernels
 
     ephost.set_hardware_devices([GPU, {"type": "CPU", "vendor": "Made up", "vendor_id": 5, "device_id": 6}])
