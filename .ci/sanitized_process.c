@@ -12,8 +12,9 @@ static int exit_status;
 
 static void exit_as_asked(void) { _exit(exit_status); }
 
-// Looks for leaks as libasan would at exit, whose own check ends a process with LSAN_OPTIONS=exitcode where it cannot
-// stop all threads (one ends at that moment): a test that expects another status of the process failed then.
+// Looks for leaks as libasan would at exit, whose own check ends a process with LSAN_OPTIONS=exitcode where
+// it cannot stop all threads (one ends at that moment): a test that expects another status of the process
+// failed then.
 static void look_for_leaks(int status, void* unused) {
   (void)unused;
   exit_status = status;
@@ -21,8 +22,8 @@ static void look_for_leaks(int status, void* unused) {
   __lsan_do_recoverable_leak_check();
 }
 
-// Sends the reports of GCC's libubsan where EPHOST_UBSAN_REPORTS says. Its log_path does not do that beside libasan:
-// both define the function that sets the path, and libubsan calls libasan's.
+// Sends the reports of GCC's libubsan where EPHOST_UBSAN_REPORTS says. Its log_path does not do that beside
+// libasan: both define the function that sets the path, and libubsan calls libasan's.
 static void send_reports(void) {
   const char* path = getenv("EPHOST_UBSAN_REPORTS");
   void* library = dlopen("libubsan.so.1", RTLD_NOW);

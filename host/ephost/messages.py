@@ -482,6 +482,24 @@ class ModelProto(Message):
     )
 
 
+class TypesOfGraph(Message):
+    """Of a graph, what is known of its values; all else stays bytes."""
+
+    output: list[ValueInfoProto]
+    value_info: list[ValueInfoProto]
+    FIELDS = (
+        ("output", 12, _MESSAGE, _LIST, ValueInfoProto),
+        ("value_info", 13, _MESSAGE, _LIST, ValueInfoProto),
+    )
+
+
+class TypesOfModel(Message):
+    """Of a model, what is known of the values of its main graph."""
+
+    graph: TypesOfGraph
+    FIELDS = (("graph", 7, _MESSAGE, 0, TypesOfGraph),)
+
+
 def _kinds(cls: type[Message]) -> Iterator[tuple[str, Any]]:
     for name, _, kind, flags, inner in cls.FIELDS:
         if flags & _REPEATED:

@@ -27,6 +27,8 @@ from ephost.messages import (
     OperatorSetIdProto,
     TensorProto,
     TypeProto,
+    TypesOfGraph,
+    TypesOfModel,
     ValueInfoProto,
 )
 from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
@@ -193,7 +195,9 @@ def _infer(model: Model, declared: bool = True) -> None:
         raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
     except (RuntimeError, ValueError, compiled.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
-    _take(graph, ModelProto.FromString(inferred).graph)
+    # Of the nodes that come back only their bodies tell something.
+    has_bodies = any(node.subgraphs for node in graph.nodes)
+    _take(graph, (ModelProto if has_bodies else TypesOfModel).FromString(inferred).graph)
 
 
 def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeProto]:
@@ -263,7 +267,7 @@ def _value_info(value: Value) -> ValueInfoProto:
     return info
 
 
-def _take(graph: Graph, proto: GraphProto) -> None:
+def _take(graph: Graph, proto: GraphProto | TypesOfGraph) -> None:
     """Take over what inference found, of the bodies inside bodies too."""
     for infos in (proto.value_info, proto.output):
         for info in infos:
@@ -279,7 +283,10 @@ def _take(graph: Graph, proto: GraphProto) -> None:
             if found is not None:
                 value.type = merge(value.type, found)
     with_bodies = [node for node in graph.nodes if node.subgraphs]
-    by_outputs = {tuple(node.output): node for node in proto.node} if with_bodies else {}
+    by_outputs: dict[tuple[str, ...], NodeProto] = {}
+    if with_bodies:
+        assert isinstance(proto, GraphProto)
+        by_outputs = {tuple(node.output): node for node in proto.node}
     for node in with_bodies:
         if (found_node := by_outputs.get(tuple(node.proto.output))) is not None:
             for attribute in found_node.attribute:

@@ -9,6 +9,7 @@ inference is bounded, and knows a little less.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,33 +33,56 @@ _SIZED_BY = {
 }
 _KEEP_NUMBERS = {"Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"}
 _COMBINE_NUMBERS = {"Add", "Concat", "Mul", "Sub"}
-_PROPAGATE = {"Size", *_KEEP_NUMBERS, *_COMBINE_NUMBERS}
+_NUMBERS_FROM_NUMBERS = _KEEP_NUMBERS | _COMBINE_NUMBERS
+_PROPAGATE = {"Size"} | _NUMBERS_FROM_NUMBERS
 
 
 def is_bounded(model: Model) -> bool:
     """Whether no list that onnx would propagate gets longer than LONGEST, as far as what is known tells."""
+    graphs = list(all_graphs(model.graph))
     sizes: dict[int, float] = {}  # of values: elements at most
-    products: dict[int, float] = {}  # of values: the product of their numbers at most
-    return all(_is_bounded(graph, sizes, products) for graph in all_graphs(model.graph))
+    products = _products_of_sizes(graphs)  # of values: of their numbers at most
+    return all(_is_bounded(graph, sizes, products) for graph in graphs)
+
+
+def _products_of_sizes(graphs: Sequence[Graph]) -> dict[int, float]:
+    """Of the values whose numbers come to say how large an output is, the product of them at most: of
+    constants as it is, of others, which are made of those, 1 until it is known. A model has thousands more.
+    """
+    products: dict[int, float] = {}
+    left = [
+        node.inputs[at]
+        for graph in graphs
+        for node in graph.nodes
+        for at in _SIZED_BY.get(node.op_type, ())
+        if at < len(node.inputs)
+    ]
+    while left:
+        value = left.pop()
+        if value is None or id(value) in products:
+            continue
+        products[id(value)] = _product_of(value.initializer)
+        if value.producer is not None and value.producer.op_type in _NUMBERS_FROM_NUMBERS:
+            left += value.producer.inputs
+    return products
 
 
 def _is_bounded(graph: Graph, sizes: dict[int, float], products: dict[int, float]) -> bool:
     for value in graph.values.values():
         if value.producer is None:
             sizes[id(value)] = _size_of(value) or 1
-            products[id(value)] = _product_of(value.initializer)
             if sizes[id(value)] > LONGEST and _is_list(value):
                 return False
     for node in graph.nodes:
         inputs = [value for value in node.inputs if value is not None]
         size = _made_by(node, inputs, sizes, products)
-        product = _numbers_of(node, inputs, sizes, products)
         for made in node.outputs:
             if made is None:
                 continue
             known = _size_of(made)
             sizes[id(made)] = min(size, known) if known is not None else size
-            products[id(made)] = product
+            if id(made) in products:
+                products[id(made)] = _numbers_of(node, inputs, sizes, products)
             if sizes[id(made)] > LONGEST and _is_list(made):
                 return False
     return True
