@@ -43,7 +43,7 @@ static bool read_field(PyObject* row, MessageField* field) {
     PyErr_Format(PyExc_ValueError, "the field '%s' has no such kind or number", name);
     return false;
   }
-  field->kind = kind;
+  field->kind = (FieldKind)kind;
   field->most = most;
   if (kind == FIELD_MESSAGE && (field->type = type_of(inner)) == NULL) return false;
   field->name = PyUnicode_InternFromString(name);
