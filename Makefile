@@ -25,7 +25,7 @@ export PATH := $(bin):$(PATH)
 # it is not needed for that, and some ask for another onnxruntime than the one that the tests compare with.
 VENDOR_PACKAGES := nxrt-ep-cpu==0.1.0.dev6 onnxruntime-ggml==0.2.0 rapidocr-onnxruntime==1.4.4 magika==1.0.3
 # For the build, which happens in this environment so that it can go on where it stopped.
-BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "cmake>=3.25" "ninja"
+BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "onnx>=1.18" "cmake>=3.25" "ninja"
 # oneDNN, for the CPU plugin, where there is a build of it.
 ifeq ($(shell uname -sm),Linux x86_64)
 BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
@@ -65,7 +65,7 @@ vendor-report: develop
 
 # Each of them is a script with options of its own; docs/performance.md says what each measures. MODELS is a folder that
 # bench/export_models.py has filled, if any.
-BENCH ?= imports calls io_binding opening event_loop cpu nbits scaling vendor_runs
+BENCH ?= imports calls io_binding opening event_loop cpu nbits classical operators layers scaling vendor_runs
 MODELS ?=
 models := $(if $(MODELS),--models $(MODELS))
 bench: develop $(BENCH:%=bench-%)

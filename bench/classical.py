@@ -1,7 +1,8 @@
 """Models of scikit-learn, LightGBM and XGBoost, converted to ONNX: one row, as services ask, and 1,000.
 
-On the host's own provider, all cores. Results are held to each other first. Needs skl2onnx, onnxmltools,
-lightgbm and xgboost, which no other part of the project does.
+Of numbers, categories and texts, with scores as a tensor or, by the converter's default, as maps. On the
+host's own provider, all cores. Results are held to each other first. Needs skl2onnx, onnxmltools, lightgbm
+and xgboost, which no other part of the project does.
 
     python bench/classical.py [--save]                  beside onnxruntime
     python bench/classical.py --against CHECKOUT        beside another commit of ephost
@@ -36,14 +37,16 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
 COLUMNS, TRAINED_ON = 20, 3000
+WORDS, WORDS_IN_A_TEXT = 400, 12
 CATEGORIES = ("red", "green", "blue", "black", "white", "none")
 LIMIT = 1.0  # In the mean over all models 0.7 is aimed at.
 # Calls that are timed together, by rows.
@@ -51,7 +54,7 @@ CALLS = {1: 200, 1000: 4}
 
 
 class Data:
-    """What models are trained on and asked for: numbers and categories."""
+    """What models are trained on and asked for: numbers, categories and texts."""
 
     def __init__(self) -> None:
         random = np.random.default_rng(0)
@@ -61,12 +64,15 @@ class Data:
         noisy = self.target + random.normal(scale=0.3, size=TRAINED_ON)
         self.classes = np.digitize(noisy, np.quantile(noisy, [1 / 3, 2 / 3]))
         self.categories = random.choice(CATEGORIES, size=(TRAINED_ON, 2)).astype(object)
+        self.names = np.array(["low", "middle", "high"])[self.classes]
+        words = random.integers(0, WORDS, size=(TRAINED_ON, WORDS_IN_A_TEXT))
+        self.texts = np.array([" ".join(f"w{word}" for word in text) for text in words])
 
 
-def convert(model: Any, types: list[tuple[str, Any]]) -> bytes:
-    """The fitted model in ONNX, with scores as a tensor."""
+def convert(model: Any, types: list[tuple[str, Any]], *, maps: bool = False) -> bytes:
+    """The fitted model in ONNX, with scores as a tensor, or as maps."""
     classifies = hasattr(model, "classes_")
-    options = {id(model): {"zipmap": False}} if classifies else None
+    options = {id(model): {"zipmap": False}} if classifies and not maps else None
     opsets = {"": 18, "ai.onnx.ml": 3}
     made = to_onnx(model, initial_types=types, options=options, target_opset=opsets)
     content: bytes = made.SerializeToString()
@@ -100,9 +106,19 @@ def trained(data: Data) -> dict[str, Callable[[], tuple[bytes, dict[str, np.ndar
     """By name, what trains a model, and gives its ONNX and the feed of all rows."""
     numbers = [("x", FloatTensorType([None, COLUMNS]))]
 
-    def on_numbers(model: Any, target: Any) -> tuple[bytes, dict[str, np.ndarray]]:
+    def on_numbers(model: Any, target: Any, *, maps: bool = False) -> tuple[bytes, dict[str, np.ndarray]]:
         model.fit(data.numbers, target)
-        return convert(model, numbers), {"x": data.numbers}
+        return convert(model, numbers, maps=maps), {"x": data.numbers}
+
+    def on_categories(encoder: Any) -> tuple[bytes, dict[str, np.ndarray]]:
+        encoder.fit(data.categories)
+        return convert(encoder, [("c", StringTensorType([None, 2]))]), {"c": data.categories.astype(str)}
+
+    def on_texts(longest: int) -> tuple[bytes, dict[str, np.ndarray]]:
+        # onnxruntime changes cases by a locale that few systems without a desktop have.
+        words = TfidfVectorizer(ngram_range=(1, longest), lowercase=False)
+        model = make_pipeline(words, LogisticRegression(max_iter=200)).fit(data.texts, data.classes)
+        return convert(model, [("t", StringTensorType([None, 1]))]), {"t": data.texts.reshape(-1, 1)}
 
     def on_columns() -> tuple[bytes, dict[str, np.ndarray]]:
         mixed = np.concatenate([data.numbers.astype(object), data.categories], axis=1)
@@ -137,6 +153,16 @@ def trained(data: Data) -> dict[str, Callable[[], tuple[bytes, dict[str, np.ndar
             make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)), classes
         ),
         "scaling, one-hot encoding, logistic regression": on_columns,
+        "logistic regression, maps of numbers": lambda: on_numbers(
+            LogisticRegression(max_iter=500), classes, maps=True
+        ),
+        "logistic regression, maps of names": lambda: on_numbers(
+            LogisticRegression(max_iter=500), data.names, maps=True
+        ),
+        "one-hot encoding": lambda: on_categories(OneHotEncoder(handle_unknown="ignore")),
+        "ordinal encoding": lambda: on_categories(OrdinalEncoder()),
+        "tf-idf of words, logistic regression": lambda: on_texts(1),
+        "tf-idf of pairs of words, logistic regression": lambda: on_texts(2),
     }
 
 

@@ -154,22 +154,27 @@ class Guard:
         found = []
         for at, parameter in enumerate(given):
             name = getattr(parameter, "name", None) or f"argument{at}"
-            inner = parameter.type
-            while not isinstance(inner, c_ast.TypeDecl):
-                inner = inner.type
-            inner.declname = None
+            innermost(parameter.type).declname = None
             found.append((str(c_generator.CGenerator().visit(parameter.type)), name))
         return found
 
-    def write(self) -> tuple[str, str]:
-        """Its prototype, and its definition: the struct or the function comes first, then the arguments."""
+    @property
+    def said(self) -> str:
+        """What messages call it."""
+        return f"{self.owner}::{self.member}" if self.member else ENTRIES[self.owner]
+
+    def write(self, number: int) -> tuple[str, str]:
+        """Its prototype, and its definition: the struct or the function comes first, then the arguments.
+
+        ``number`` is what a worker process notes of its calls.
+        """
         parameters = self._parameters()
         arguments = ", ".join(name for _, name in parameters)
         if not self.member:
-            callee, said = "function", ENTRIES[self.owner]
+            callee, said = "function", self.said
             parameters.insert(0, (self.owner, callee))
         else:
-            said = f"{self.owner}::{self.member}"
+            said = self.said
             if not parameters or not re.fullmatch(rf"(const )?(struct )?{self.owner} \*", parameters[0][0]):
                 parameters.insert(0, (f"const {self.owner} *", "owner"))
             callee = f"{parameters[0][1]}->{self.member}"
@@ -185,6 +190,7 @@ class Guard:
             missing = last if self.only_releases else f'{{ missing_keep("{said}"); {last} }}'
             caught = f'exception_{"log" if self.only_releases else "keep"}("{said}");'
         body = f"  if ({callee} == NULL) {missing}\n" if self.member else ""
+        body += f"  NOTE({number}u);\n"
         body += f"  GUARD_TRY {{ {'' if self.result == 'void' else 'return '}{call} }}\n"
         body += f"  GUARD_CATCH {{ {caught} }}\n  {last}\n"
         return prototype + ";", f"{prototype} {{\n{body}}}\n"
@@ -215,7 +221,21 @@ def check_calls(native: Path, guards: list[Guard]) -> None:
 
 def write_guards(guards: list[Guard]) -> tuple[str, str, str]:
     """The texts of guards.h and guards.inc, and the prototypes for cffi."""
-    written = [guard.write() for guard in guards]
+    written = [guard.write(number) for number, guard in enumerate(guards, 1)]
+    names = [
+        "",
+        *(guard.said for guard in guards),
+        "the library's static constructors",
+        "the library's static destructors",
+    ]
+    table = ",\n".join(f'    "{name}"' for name in names)
+    calls = f"""enum {{ CALL_OPEN = {len(guards) + 1}, CALL_CLOSE, CALL_COUNT }};
+static const char* const call_names[CALL_COUNT] = {{
+{table}}};
+
+const char* ephost_call_name(uint32_t number);
+const char* ephost_call_name(uint32_t number) {{ return number < CALL_COUNT ? call_names[number] : ""; }}
+"""
     prototypes = "\n".join(prototype for prototype, _ in written)
     header = f"""/* Generated from include/ephost by tools/generate.py. */
 #ifndef EPHOST_GUARDS_H_
@@ -231,7 +251,7 @@ extern "C" {{
 #endif
 #endif
 """
-    return header, "\n".join(definition for _, definition in written), prototypes
+    return header, calls + "\n".join(definition for _, definition in written), prototypes
 
 
 def collect_slots(text: str, include: Path, native: Path) -> list[Slot]:
@@ -253,11 +273,16 @@ def collect_slots(text: str, include: Path, native: Path) -> list[Slot]:
     return slots
 
 
+def innermost(declarator: c_ast.Node) -> c_ast.TypeDecl:
+    """What the pointers, arrays and functions of a declarator end in: it holds the declared name."""
+    while not isinstance(declarator, c_ast.TypeDecl):
+        declarator = declarator.type
+    return declarator
+
+
 def function_text(slot: Slot, name: str) -> str:
     """The slot's prototype under another name."""
-    result = slot.declaration.type
-    while not isinstance(result, c_ast.TypeDecl):
-        result = result.type
+    result = innermost(slot.declaration.type)
     before, result.declname = result.declname, name
     text = c_generator.CGenerator().visit(slot.declaration)
     result.declname = before

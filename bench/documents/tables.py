@@ -79,7 +79,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def by_machine(benchmark: str, found: All, show: Callable[[Results], str]) -> str:
     """What is shown of each machine, under its caption."""
-    return "\n\n".join(f"{caption(results)}\n\n{show(results)}" for results in found[benchmark])
+    shown = [f"{caption(results)}\n\n{show(results)}" for results in found.get(benchmark, ())]
+    return "\n\n".join(shown) or "Not measured yet."
 
 
 def timed(results: Results) -> str:
@@ -316,6 +317,8 @@ TABLES: dict[str, Callable[[All], str]] = {
     "cpu-mean": cpu_mean,
     "nbits": lambda found: by_machine("nbits", found, timed),
     "nbits-mean": nbits_mean,
+    "operators": lambda found: by_machine("operators", found, timed),
+    "operators-busy": lambda found: by_machine("operators-busy", found, timed),
     "classical": lambda found: by_machine("classical", found, classical),
     "scaling": lambda found: by_machine("scaling", found, scaling),
     "node_tests": lambda found: by_machine("node_tests", found, node_tests),

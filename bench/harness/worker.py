@@ -34,11 +34,13 @@ class Worker:
             return
         self.module.register_execution_provider_library(name, path)
         mine = [d for d in self.module.get_ep_devices() if d.ep_metadata.get("library_path") == path]
-        self._devices[name] = mine or [
+        mine = mine or [
             d
             for d in self.module.get_ep_devices()
             if Path(d.ep_metadata.get("library_path", "")).resolve() == Path(path).resolve()
         ]
+        # A library may have several execution providers: the first is meant.
+        self._devices[name] = [d for d in mine if d.ep_name == mine[0].ep_name]
 
     def _open(self, model: str, plugin: str | None) -> Any:
         options = self.module.SessionOptions()
@@ -61,7 +63,7 @@ class Worker:
             given = {name: arrays[name] for name in arrays.files}
         given = {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in given.items()}
         self._run = lambda: session.run(None, given)
-        return [result.tolist() for result in session.run(None, given)]
+        return [_plain(result) for result in session.run(None, given)]
 
     def prepare_bound(self, model: str, plugin: str) -> None:
         """Get ready for ``run`` on values that are bound: one element each."""
@@ -91,6 +93,14 @@ class Worker:
             self.module.unregister_execution_provider_library("again")
 
         return _timed(once, 1, samples)
+
+
+def _plain(result: Any) -> list[Any]:
+    """An array's elements; of maps, which are a row each, the values in the order of their keys."""
+    if isinstance(result, list):
+        return [[row[key] for key in sorted(row)] for row in result]
+    elements: list[Any] = result.tolist()
+    return elements
 
 
 def _timed(function: Callable[[], Any], calls: int, samples: int) -> float:

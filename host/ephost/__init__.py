@@ -15,37 +15,40 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ephost._bindings import VERSION as _VERSION
-from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
-from ephost.enums import (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
-    OrtAllocatorType,
-    OrtCompileApiFlags,
-    OrtDeviceMemoryType,
-    OrtDeviceVendorId,
-    OrtExecutionProviderDevicePolicy,
-    OrtHardwareDeviceType,
-    OrtMemoryInfoDeviceType,
-    OrtMemType,
-    OrtSparseFormat,
-)
-from ephost.environment import (
-    OrtEpDevice,
-    OrtHardwareDevice,
-    get_available_providers,
-    get_ep_devices,
-    get_hardware_devices,
-    register_execution_provider_factory,
-    register_execution_provider_library,
-    set_default_logger_severity,
-    set_global_thread_pool_sizes,
-    set_hardware_devices,
-    unregister_execution_provider_library,
-)
-from ephost.errors import FallbackWarning
-from ephost.options import RunOptions, SessionOptions
+from ephost.collector import RestingCollector
+
+with RestingCollector():
+    from ephost._bindings import VERSION as _VERSION
+    from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream
+    from ephost.enums import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        OrtAllocatorType,
+        OrtCompileApiFlags,
+        OrtDeviceMemoryType,
+        OrtDeviceVendorId,
+        OrtExecutionProviderDevicePolicy,
+        OrtHardwareDeviceType,
+        OrtMemoryInfoDeviceType,
+        OrtMemType,
+        OrtSparseFormat,
+    )
+    from ephost.environment import (
+        OrtEpDevice,
+        OrtHardwareDevice,
+        get_available_providers,
+        get_ep_devices,
+        get_hardware_devices,
+        register_execution_provider_factory,
+        register_execution_provider_library,
+        set_default_logger_severity,
+        set_global_thread_pool_sizes,
+        set_hardware_devices,
+        unregister_execution_provider_library,
+    )
+    from ephost.errors import FallbackWarning, PluginCrashed, PluginExited, PluginFault, PluginTimedOut
+    from ephost.options import RunOptions, SessionOptions
 
 if TYPE_CHECKING:
     from ephost.about import (
@@ -68,6 +71,8 @@ if TYPE_CHECKING:
     )
     from ephost.adapters import AdapterFormat, LoraAdapter
     from ephost.as_onnxruntime import install_as_onnxruntime
+    from ephost.bisection.bisecting import Bisection, bisect
+    from ephost.bisection.comparing import compare
     from ephost.compatibility import (
         get_compatibility_info_from_model,
         get_compatibility_info_from_model_bytes,
@@ -99,6 +104,7 @@ import_capi_exception: Exception | None = None
 # Imported when first asked for: most of it needs onnx, which takes longer to import than all the rest.
 _LAZY = {
     "AdapterFormat": "ephost.adapters",
+    "Bisection": "ephost.bisection.bisecting",
     "Explanation": "ephost.explanation",
     "IOBinding": "ephost.io_binding",
     "InferenceSession": "ephost.session",
@@ -117,6 +123,8 @@ _LAZY = {
     "SessionIOBinding": "ephost.io_binding",
     "SparseTensor": "ephost.sparse",
     "abi_coverage": "ephost.coverage",
+    "bisect": "ephost.bisection.bisecting",
+    "compare": "ephost.bisection.comparing",
     "copy_tensors": "ephost.values",
     "create_and_register_allocator": "ephost.about",
     "create_and_register_allocator_v2": "ephost.about",
@@ -148,7 +156,8 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        value = globals()[name] = getattr(import_module(_LAZY[name]), name)
+        with RestingCollector():
+            value = globals()[name] = getattr(import_module(_LAZY[name]), name)
         return value
     if name == "capi":  # An attribute of onnxruntime as soon as that is imported.
         return import_module("ephost.capi.onnxruntime_pybind11_state") and import_module("ephost.capi")
@@ -181,6 +190,7 @@ def get_cmake_dir() -> str:
 
 __all__ = [
     "AdapterFormat",
+    "Bisection",
     "ExecutionMode",
     "ExecutionOrder",
     "Explanation",
@@ -214,12 +224,18 @@ __all__ = [
     "OrtSparseFormat",
     "OrtSyncStream",
     "OrtValue",
+    "PluginCrashed",
+    "PluginExited",
+    "PluginFault",
+    "PluginTimedOut",
     "PrepackedWeightsContainer",
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
     "SparseTensor",
     "abi_coverage",
+    "bisect",
+    "compare",
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",

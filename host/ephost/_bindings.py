@@ -182,10 +182,17 @@ def member(structure: str, pointer: Any, name: str) -> Any:
     ``structure`` is the struct's name (``OrtEp``), ``pointer`` a pointer to it. Members newer than the API
     version that the struct says are never read: they may lie behind its end.
     """
-    field = "version" if structure in ("OrtAllocator", "OrtCustomOp") else "ort_version_supported"
-    if int(getattr(pointer, field)) < _since()[structure, name]:
+    field, since = _place(structure, name)
+    if getattr(pointer, field) < since or not getattr(pointer, name):
         return None
-    return guarded(f"{structure}_{name}") if getattr(pointer, name) else None
+    return guarded(f"{structure}_{name}")
+
+
+@cache
+def _place(structure: str, name: str) -> tuple[str, int]:
+    """The field with a struct's version, and the version in which a member of it appeared."""
+    field = "version" if structure in ("OrtAllocator", "OrtCustomOp") else "ort_version_supported"
+    return field, _since()[structure, name]
 
 
 def key_values(pairs: Any) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Python's garbage collector, which rests while a model opens.
+"""Python's garbage collector, which rests while a model opens, and while modules are imported.
 
 What an opening makes stays: a dozen objects for each node, none of them garbage. The collector walks over
-them again and again as they become more, which is half of the time in which a graph of 100,000 nodes opens.
+them again and again as they become more, which is half of the time in which a graph of 100,000 nodes opens,
+and a tenth of the time to a first result.
 """
 
 from __future__ import annotations

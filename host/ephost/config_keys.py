@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from functools import cache
 
 from ephost._bindings import lib, text
+from ephost.isolation.settings import ENTRIES
 from ephost.suggestions import closest
 
 _LOG = logging.getLogger("ephost.options")
 _SESSION, _RUN = "kOrtSessionOption", "kOrtRunOption"  # what the constants of their keys begin with
 _ALIKE = 0.85  # from there on a key that is not known is taken for another one
-_OWN = ("ephost.enable_fallback", "ephost.offer_subgraphs", "ephost.record_refusals")
+_OWN = ("ephost.enable_fallback", "ephost.offer_subgraphs", "ephost.record_refusals", *ENTRIES)
 # Keys that onnxruntime 1.31.1 and plugins for it know, and no published header of the ABI has.
 _ONNXRUNTIMES = (
     "ep.context_source_model_path",

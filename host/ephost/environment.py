@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,15 @@ from ephost._bindings import (
 from ephost.device_memory import SharedMemory, device_numbers, host_accessible_memory_of, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
 from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
-from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException, naming
+from ephost.errors import (
+    EPFail,
+    Fail,
+    InvalidArgument,
+    OnnxRuntimeException,
+    fresh,
+    naming,
+)
+from ephost.isolation.settings import Isolation, isolation_of
 from ephost.library import Library, absolute, entry_point
 from ephost.logs import LEVELS
 from ephost.providers import DEFAULT_PROVIDER
@@ -37,6 +45,8 @@ from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from ephost.hardware import HardwareDescription
+    from ephost.isolation.proxy import IsolatedLibrary
+    from ephost.layers import Layer
 
 MAX_EP_DEVICES = 32
 VIRTUAL = ".virtual"  # end of the names of libraries that may offer devices of their own making
@@ -161,11 +171,48 @@ class OrtEpDevice:
         return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
 
 
+def _open_library(
+    name: str,
+    path: str,
+    devices: list[Any],
+    logger: Any,
+    entry_points: tuple[Any, Any] | None,
+    isolation: Isolation | None,
+    layers: Iterable[str | Layer] | None,
+) -> Library | IsolatedLibrary:
+    if isolation is not None:
+        from ephost.isolation.proxy import IsolatedLibrary  # few programs want it
+
+        return IsolatedLibrary(
+            name, path, _severity, devices, isolation, _layers(layers), virtual=_virtual_allowed
+        )
+    if not (chosen := _layers(layers)):
+        return Library(name, path, logger, entry_points)
+    from ephost.layers import standing_for
+
+    with standing_for(path, name, chosen) as stand_in:
+        return Library(name, path, logger, entry_points, stand_in)
+
+
+def _layers(layers: Iterable[str | Layer] | None) -> Sequence[Layer]:
+    if layers == () or (layers is None and not os.environ.get("EPHOST_LAYERS")):
+        return ()
+    from ephost.layers import wanted  # few programs want it
+
+    return wanted(layers)
+
+
 class Registration:
     """One registered library with its EP devices. Made whole or not at all."""
 
     def __init__(
-        self, name: str, path: str, devices: list[Any], entry_points: tuple[Any, Any] | None = None
+        self,
+        name: str,
+        path: str,
+        devices: list[Any],
+        entry_points: tuple[Any, Any] | None = None,
+        isolation: Isolation | None = None,
+        layers: Iterable[str | Layer] | None = (),
     ) -> None:
         self.name = name
         self.path = path
@@ -177,7 +224,9 @@ class Registration:
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.logger = lib.ephost_logger_new(name.encode(), _severity)
         try:
-            self.library = Library(name, path, self.logger, entry_points)
+            self.library: Library | IsolatedLibrary = _open_library(
+                name, path, devices, self.logger, entry_points, isolation, layers
+            )
         except BaseException:
             lib.ephost_logger_free(self.logger)
             raise
@@ -418,7 +467,13 @@ def _release_retired() -> None:
     _retired.clear()
 
 
-def register_execution_provider_library(registration_name: str, library_path: str | os.PathLike[str]) -> None:
+def register_execution_provider_library(
+    registration_name: str,
+    library_path: str | os.PathLike[str],
+    *,
+    isolated: bool | Mapping[str, Any] | None = None,
+    layers: Iterable[str | Layer] | None = None,
+) -> None:
     """Load a plugin library and list the devices that its execution providers offer.
 
     Args:
@@ -426,17 +481,24 @@ def register_execution_provider_library(registration_name: str, library_path: st
             ".virtual" is registered, plugins are told that they may offer devices of their own making
             (``allow_virtual_devices`` of the environment), as in onnxruntime.
         library_path: path of the shared library, relative to the working directory or absolute.
+        isolated: whether it runs in a process of its own, where what ends it is a :class:`PluginFault` here;
+            or a dict of settings for that (docs/isolation.md). None: what the environment variable
+            EPHOST_ISOLATED says. A name of ephost's own.
+        layers: what stands between the host and the plugin and sees every call of both: "trace",
+            "trace=FILE", "validate", "validate=FILE", "validate=raise", an :class:`ephost.layers.Trace` or an
+            :class:`ephost.layers.Validate`; None: what EPHOST_LAYERS says, separated by commas.
 
     Raises:
-        InvalidArgument: a name or path that is empty or no text.
+        InvalidArgument: a name or path that is empty or no text; a layer that there is not.
         NoSuchFile: there is no such file.
         Fail: the name is taken; the file is no shared library of this machine, needs a library that is
             missing, or lacks one of the two symbols.
         EPFail: the plugin broke a rule of the ABI; or the plugin's own error, with its code.
+        PluginFault: an isolated one ended its process, or took too long.
         Whatever is raised, nothing is registered and the library is closed.
     """
     _check_name(registration_name)
-    _register(registration_name, absolute(library_path), None)
+    _register(registration_name, absolute(library_path), None, isolation_of(isolated), layers)
 
 
 def register_execution_provider_factory(registration_name: str, create: Any, release: Any) -> None:
@@ -466,7 +528,13 @@ def _check_name(name: Any) -> None:
         raise InvalidArgument(f"the registration name {name!r} has a NUL in it")
 
 
-def _register(name: str, path: str, entry_points: tuple[Any, Any] | None) -> None:
+def _register(
+    name: str,
+    path: str,
+    entry_points: tuple[Any, Any] | None,
+    isolation: Isolation | None = None,
+    layers: Iterable[str | Layer] | None = (),
+) -> None:
     with _lock:
         if name in _registrations or name == DEFAULT_PROVIDER:
             taken = _registrations.get(name)
@@ -476,7 +544,9 @@ def _register(name: str, path: str, entry_points: tuple[Any, Any] | None) -> Non
             )
         _allow_virtual_devices(_wants_virtual(name) or any(map(_wants_virtual, _registrations)))
         try:
-            _registrations[name] = Registration(name, path, _hardware_devices(), entry_points)
+            _registrations[name] = Registration(
+                name, path, _hardware_devices(), entry_points, isolation, layers
+            )
         except BaseException:
             _allow_virtual_devices(any(map(_wants_virtual, _registrations)))
             raise
@@ -486,9 +556,23 @@ def _wants_virtual(name: str) -> bool:
     return name.endswith(VIRTUAL)
 
 
+_virtual_for_all = False
+_virtual_allowed = False
+
+
+def allow_virtual_devices(allowed: bool) -> None:
+    """Tell plugins that are registered from now on that they may offer devices of their own making, whatever
+    libraries are called: in the process of an isolated one its host says so.
+    """
+    global _virtual_for_all
+    _virtual_for_all = allowed
+
+
 def _allow_virtual_devices(allowed: bool) -> None:
     """Set or clear what plugins look at before they offer devices that are not there."""
-    check(lib.ephost_env_config_set(b"allow_virtual_devices", b"1" if allowed else NULL))
+    global _virtual_allowed
+    _virtual_allowed = allowed or _virtual_for_all
+    check(lib.ephost_env_config_set(b"allow_virtual_devices", b"1" if _virtual_allowed else NULL))
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
@@ -496,6 +580,7 @@ def unregister_execution_provider_library(registration_name: str) -> None:
 
     Raises:
         Fail: no library has that name, or a session still uses it (the message says which).
+        PluginFault: an isolated one ended its process over it; it is unregistered in any case.
     """
     with _lock:
         registration = _registrations.get(registration_name)
@@ -512,9 +597,12 @@ def unregister_execution_provider_library(registration_name: str) -> None:
             raise Fail(f"the library '{registration_name}' is in use by {what}: delete them first")
         del _registrations[registration_name]
         registration.close()
+        fault = registration.library.fault
         _allow_virtual_devices(any(map(_wants_virtual, _registrations)))
         if not _registrations:
             _release_retired()
+    if fault is not None:
+        raise fresh(fault)
 
 
 def default_devices() -> tuple[OrtEpDevice, ...]:

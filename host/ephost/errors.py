@@ -7,6 +7,7 @@ plugin as the status it stands for.
 from __future__ import annotations
 
 import builtins
+import itertools
 import os
 import sys
 import warnings
@@ -37,6 +38,10 @@ class NoSuchFile(OnnxRuntimeException, FileNotFoundError):
     """A file that was named does not exist (ORT_NO_SUCHFILE)."""
 
     code = 3
+
+
+class NoSuchLibrary(NoSuchFile, Fail):
+    """A plugin's library that does not exist: a Fail, too, which is what onnxruntime makes of it."""
 
 
 class NoModel(OnnxRuntimeException):
@@ -109,6 +114,38 @@ class DeviceReset(OnnxRuntimeException):
     """A device was reset. Never raised: the ABI has no code for it up to API version 30."""
 
 
+class PluginFault(EPFail):
+    """The process of an isolated plugin has ended, or had to be ended. Names of ephost's own from here on.
+
+    ``library`` is the registration name, ``last_call`` the last function of the plugin that was called,
+    ``messages`` what it logged last, and ``backtrace`` where it was, as far as that could be found out.
+    """
+
+    library: str = ""
+    pid: int = 0
+    last_call: str = ""
+    messages: tuple[str, ...] = ()
+    backtrace: str = ""
+
+
+class PluginCrashed(PluginFault):
+    """A signal ended it; ``signal`` is its number."""
+
+    signal: int = 0
+
+
+class PluginExited(PluginFault):
+    """It has ended itself, as by ``exit()``; ``exit_code`` is what it left."""
+
+    exit_code: int = 0
+
+
+class PluginTimedOut(PluginFault):
+    """It did not answer within ``seconds``, and was ended."""
+
+    seconds: float = 0.0
+
+
 class FallbackWarning(RuntimeWarning):
     """A plugin failed, and the session goes on without it. A name of ephost's own."""
 
@@ -152,8 +189,39 @@ BY_CODE: dict[int, type[OnnxRuntimeException]] = {
 }
 
 
+_FIRST_FAULT = 1 << 20  # statuses with codes from there on stand for faults that are kept here
+_MOST_FAULTS = 256  # a status may be released without having become an exception
+_faults: dict[int, PluginFault] = {}
+_fault_codes = itertools.count(_FIRST_FAULT)
+
+
+def code_of_fault(fault: PluginFault) -> int:
+    """A code for a status that becomes this fault again where it is raised."""
+    code = next(_fault_codes)
+    _faults[code] = fresh(fault)
+    while len(_faults) > _MOST_FAULTS:
+        _faults.pop(next(iter(_faults)), None)
+    return code
+
+
+def fresh(fault: PluginFault) -> PluginFault:
+    """The fault to be raised once more: one that is kept must not keep the frames that it went through."""
+    other = worded(fault, str(fault))
+    assert isinstance(other, PluginFault)
+    return other
+
+
+def worded(error: OnnxRuntimeException, message: str) -> OnnxRuntimeException:
+    """The same error in other words."""
+    other = type(error)(message)
+    other.__dict__.update(error.__dict__)
+    return other
+
+
 def from_status(code: int, message: str) -> OnnxRuntimeException:
     """The exception for an ABI error code, with the message that came with it."""
+    if code >= _FIRST_FAULT and (fault := _faults.pop(code, None)) is not None:
+        return worded(fault, message)
     return BY_CODE.get(code, Fail)(message)
 
 
@@ -170,4 +238,4 @@ class naming:  # noqa: N801 - it reads as a statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OnnxRuntimeException):
-            raise type(error)(f"{self._where()}: {error}") from None
+            raise worded(error, f"{self._where()}: {error}") from None

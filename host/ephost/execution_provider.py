@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import NULL, api, check, ffi, guarded, lib, member, member_since, raise_thrown
 from ephost.environment import OrtEpDevice, Registration
 from ephost.errors import EPFail, Fail, naming
 from ephost.library import check_version
 from ephost.logs import listening
+
+if TYPE_CHECKING:
+    from ephost.model.graph import Node
 
 _CONTEXT_DATA = "GetEpContextDataCallbackSupport"
 
@@ -70,6 +73,19 @@ class ExecutionProvider:
         except BaseException:
             self.release()
             raise
+
+    @property
+    def shared_pool(self) -> Any:
+        """The memory that an isolated EP shares with this process; None for any other."""
+        return self.registration.library.pool_of(self.pointer)
+
+    def refused_elsewhere(self, nodes: Iterable[Node]) -> list[tuple[list[Node], str]]:
+        """What an isolated EP claimed of these nodes last and was refused by its worker, with the reasons."""
+        refusals = self.registration.library.refusals_of(self.pointer)
+        if not refusals:
+            return []
+        by_index = {node.index: node for node in nodes}
+        return [([by_index[index] for index in indices], reason) for indices, reason in refusals]
 
     @property
     def label(self) -> str:

@@ -126,6 +126,9 @@ def _tensor(name: str, kind: TensorType, value: Any) -> Any:
             if array.dtype.newbyteorder("=") != dtype:
                 raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
             array = array.astype(dtype)
+    if kind.dims == () and array.size == 1:
+        # onnxruntime takes any shape where a scalar is declared, and programs give it arrays of one.
+        return array.reshape(())
     _check_shape(name, kind, array.shape)
     return array
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from types import FrameType
+
+try:
+    # The functions of the module signal make enums of what these take and give.
+    from _signal import (  # type: ignore[import-not-found]
+        SIGINT,
+        default_int_handler,
+        getsignal,
+        signal,
+    )
+except ImportError:
+    from signal import SIGINT, default_int_handler, getsignal, signal
 
 
 class Interrupts:
@@ -22,12 +32,9 @@ class Interrupts:
 
     def hold(self) -> None:
         """From here on one waits."""
-        if (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):
+        if threading.current_thread() is threading.main_thread() and getsignal(SIGINT) is default_int_handler:
             try:
-                signal.signal(signal.SIGINT, self._note)
+                signal(SIGINT, self._note)
             except ValueError:  # the main thread of another interpreter
                 return
             self._is_held = True
@@ -50,7 +57,7 @@ class Interrupts:
         """
         if self._is_held:
             self._is_held = False
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal(SIGINT, default_int_handler)
         self.check()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -7,11 +7,12 @@ import os
 import re
 import struct
 import sys
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, BinaryIO
 
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, text
-from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchFile, OnnxRuntimeException
+from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchLibrary, OnnxRuntimeException, PluginFault
 
 _LOG = logging.getLogger("ephost.library")
 MAX_FACTORIES = 16
@@ -59,7 +60,7 @@ def check_path(path: str) -> None:
     """Say what is wrong with a path before the system's loader says it in its own words.
 
     Raises:
-        NoSuchFile: nothing is there.
+        NoSuchLibrary: nothing is there.
         Fail: it is a folder, no shared library, or one for another system or processor.
     """
     try:
@@ -69,7 +70,7 @@ def check_path(path: str) -> None:
             size = file.seek(0, os.SEEK_END)
     except (OSError, ValueError) as error:
         if not os.path.exists(path):
-            raise NoSuchFile(f"the plugin library {path} does not exist") from None
+            raise NoSuchLibrary(f"the plugin library {path} does not exist") from None
         if os.path.isdir(path):
             raise Fail(f"the plugin library {path} is a folder") from None
         raise Fail(f"the plugin library {path} cannot be read: {error}") from error
@@ -159,7 +160,12 @@ class Library:
     """An open plugin library and the factories that it made. A step that fails undoes the ones before it."""
 
     def __init__(
-        self, name: str, path: str, logger: Any, entry_points: tuple[Any, Any] | None = None
+        self,
+        name: str,
+        path: str,
+        logger: Any,
+        entry_points: tuple[Any, Any] | None = None,
+        stand_in: str | None = None,
     ) -> None:
         """Open the library and create its factories.
 
@@ -168,6 +174,7 @@ class Library:
             path: absolute path of the shared library; with ``entry_points`` what messages call it.
             logger: ``OrtLogger*`` for the plugin's messages; must outlive the library.
             entry_points: the two functions of a plugin that has no file, each from :func:`entry_point`.
+            stand_in: the library to open in its place, which opens it (:mod:`ephost.layers`).
 
         Raises:
             NoSuchFile, Fail: the library cannot be opened or lacks a symbol.
@@ -177,6 +184,7 @@ class Library:
         self.name = name
         self.path = path
         self.factories: list[Any] = []
+        self.fault: PluginFault | None = None  # what isolated ones can have
         self._handle = NULL
         self.is_file = entry_points is None
         self._entry_points = entry_points  # kept alive
@@ -190,7 +198,7 @@ class Library:
             return
         check_path(path)
         error = ffi.new("char[]", 4096)
-        handle = lib.ephost_library_open(os.fsencode(path), error, 4096)
+        handle = lib.ephost_library_open(os.fsencode(stand_in or path), error, 4096)
         if not handle:
             raise Fail(explain_open_error(path, text(error)))
         self._handle = handle
@@ -243,6 +251,15 @@ class Library:
                     raise EPFail(
                         f"a factory of '{self.name}' ({self.path}) lacks {name}, which every factory needs"
                     )
+
+    @staticmethod
+    def pool_of(_: Any) -> None:
+        """The memory that an EP shares with another process: none."""
+
+    @staticmethod
+    def refusals_of(_: Any) -> Sequence[tuple[list[int], str]]:
+        """What another process refused an EP: nothing."""
+        return ()
 
     def close(self) -> None:
         """Release the factories and close the library. What a factory then says is logged, not raised."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ephost import environment
 from ephost.describing import Described
-from ephost.errors import EPFail, Fail, OnnxRuntimeException, warn_of_fallback
+from ephost.errors import EPFail, Fail, OnnxRuntimeException, PluginFault, warn_of_fallback
+from ephost.isolation.settings import ON_CRASH
 from ephost.model.prepack import PrepackedWeightsContainer
 from ephost.opening import DISABLE_FALLBACK, Opened, Opening
 from ephost.options import SessionOptions
-from ephost.profiling import Profile
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.selection import check_known
+
+if TYPE_CHECKING:
+    from ephost.profiling import Profile
 
 
 class Lifecycle(Described):
@@ -112,7 +115,10 @@ class Lifecycle(Described):
             if self._fell_back and self._run is not failed:
                 return True
             names = [a.ep.name for a in self._resources.assignments if a.ep.name != DEFAULT_PROVIDER]
-            strict = self._options._config.get(DISABLE_FALLBACK) == "1"
+            config = self._options._config
+            strict = config.get(DISABLE_FALLBACK) == "1"
+            if isinstance(error, PluginFault) and config.get(ON_CRASH) != "fallback":
+                return False
             if not self._fallback or strict or not names or self._run is not failed:
                 return False
             warn_of_fallback(

@@ -33,16 +33,28 @@ def listening(registration_name: str, messages: list[str]) -> Iterator[None]:
         _listeners.pop(registration_name, None)
 
 
+def is_heard(registration_name: str) -> bool:
+    """Whether somebody listens to a plugin."""
+    return registration_name in _listeners
+
+
 def _on_log(level: int, logger: Any, message: Any, file: Any, line: int, function: Any) -> None:
-    name = text(logger)
+    deliver(level, text(logger), text(message), text(file), line, text(function))
+
+
+def deliver(level: int, name: str, message: str, file: str, line: int, function: str) -> None:
+    """Log a message of the plugin that is registered under a name, or of the host's C half, "ephost".
+
+    ``level`` is the ABI's; the rest is where the message comes from.
+    """
     if name in _listeners:
-        _listeners[name].append(text(message))
+        _listeners[name].append(message)
     target = logging.getLogger(PLUGIN_PREFIX + name if name and name != _HOST else _HOST)
     target.log(
         LEVELS.get(level, logging.INFO),
         "%s",
-        text(message),
-        extra={"plugin_file": text(file), "plugin_line": line, "plugin_function": text(function)},
+        message,
+        extra={"plugin_file": file, "plugin_line": line, "plugin_function": function},
     )
 
 

@@ -17,6 +17,8 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
+from ephost.schema_table import NEWEST_IR
+
 _NAME = "onnx.onnx_cpp2py_export"
 # By the newest opset of a release what version of the model format that release knows.
 _IR_VERSIONS = {23: 11, 24: 12, 25: 13}
@@ -100,6 +102,8 @@ def newest_ir_version(asked: int) -> int:
 
     Only onnx's messages say it.
     """
+    if asked <= NEWEST_IR:
+        return asked
     opset = extension().defs.schema_version_map()[""][1]
     if asked <= max((known for since, known in _IR_VERSIONS.items() if since <= opset), default=0):
         return asked

@@ -30,11 +30,13 @@ from ephost.errors import (
     Fail,
     ModelLoadCanceled,
     OnnxRuntimeException,
+    PluginFault,
     warn_of_fallback,
 )
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
 from ephost.interface import Interface
 from ephost.interrupts import Interrupts
+from ephost.isolation.settings import ON_CRASH
 from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
 from ephost.model.custom_ops import CustomOps, domains_of
@@ -61,7 +63,6 @@ from ephost.options import (
     options_of_model,
     thread_count,
 )
-from ephost.profiling import Profile, ProfiledRunner
 from ephost.progress import Progress
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record, replaced
@@ -71,6 +72,7 @@ from ephost.sparse import SparseTensor
 
 if TYPE_CHECKING:
     from ephost.model.context import ContextTarget
+    from ephost.profiling import Profile
 
 _LOG = logging.getLogger("ephost.session")
 _STAGES = 5  # load, infer, fold, partition; then plan, or write
@@ -350,6 +352,8 @@ class Opening:
         self._timings["total"] = time.perf_counter() - started
         profile = None
         if self._options.enable_profiling:
+            from ephost.profiling import Profile, ProfiledRunner
+
             profile = Profile(plan, [a.ep for a in resources.assignments], self._timings, self._options)
             resources.profilers.append(profile.ep_profilers)
             runner = ProfiledRunner(runner, profile)
@@ -438,6 +442,8 @@ class Opening:
     def _goes_on_without(self, ep_name: str, error: OnnxRuntimeException) -> bool:
         """Warn that an EP failed before it had anything to run; False when that is to be raised instead."""
         if not self._tolerant:
+            return False
+        if isinstance(error, PluginFault) and self._options._config.get(ON_CRASH) != "fallback":
             return False
         warn_of_fallback(
             f"{self.description} runs without {ep_name} (enable_fallback=0 would raise this): {error}"

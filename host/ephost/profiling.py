@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ephost.options import SessionOptions
 
 _LOG = logging.getLogger("ephost.profiling")
-_CATEGORIES = {0: "Session", 1: "Node", 2: "Kernel", 3: "Api"}
+CATEGORIES = {0: "Session", 1: "Node", 2: "Kernel", 3: "Api"}
 
 
 class Profile:
@@ -49,7 +49,7 @@ class Profile:
         self._runs: list[tuple[int, int, int]] = []  # start and duration in ns, thread
         self.ep_profilers = EpProfilers(eps, self.start)
         pointers = self.ep_profilers.pointers
-        for part in _with_bodies(plan):
+        for part in with_bodies(plan):
             if pointers:
                 check(lib.ephost_plan_set_profilers(part.pointer, pointers, len(pointers), self.start))
             lib.ephost_plan_profile(part.pointer, True)
@@ -71,7 +71,7 @@ class Profile:
         if not self._path:
             return ""
         path, self._path = self._path, ""
-        for part in _with_bodies(self._plan):
+        for part in with_bodies(self._plan):
             lib.ephost_plan_profile(part.pointer, False)
         import json
 
@@ -90,33 +90,40 @@ class Profile:
             yield _event("Session", "model_run", thread, (began - self.start) / 1e3, lasted / 1e3)
         inside = DEFAULT_PROVIDER in self.ep_profilers.running
         told = [_node_event(event) for event in self.ep_profilers.end()]
-        for part in _with_bodies(self._plan):
-            yield from self._steps(part, inside)
+        for part in with_bodies(self._plan):
+            yield from step_events(part, self.start, inside)
         yield from told
 
-    def _steps(self, plan: Plan, inside: bool) -> Iterator[dict[str, Any]]:
-        """Those of one plan. `inside`: nodes of the default provider's groups are what its profiler tells."""
-        count = int(lib.ephost_plan_times(plan.pointer, ffi.NULL, 0))
-        times = ffi.new("EphostStepTime[]", max(count, 1))
-        count = min(count, int(lib.ephost_plan_times(plan.pointer, times, count)))
-        for at in range(count):
-            entry = times[at]
-            step = plan.order[entry.step]
-            when = (int(entry.start_ns) - self.start) / 1e3, int(entry.duration_ns) / 1e3
-            if isinstance(step, Copy):
-                values = [value.name for value in step.values]
-                yield _event("Copy", step.way, int(entry.thread), *when, values=values)
-                continue
-            yield _event(
-                "Group" if inside and step.ep_name == DEFAULT_PROVIDER else "Node",
-                f"{step.node.name or step.node.op_type}_kernel_time",
-                int(entry.thread),
-                *when,
-                op_name=step.node.op_type,
-                provider=step.ep_name or DEFAULT_PROVIDER,
-                node_index=str(step.node.index),
-                nodes=[node.name or node.op_type for node in step.members],
-            )
+
+def step_events(plan: Plan, start: int, inside: bool = False) -> Iterator[dict[str, Any]]:
+    """What a plan has recorded of its steps, as events of a Chrome trace.
+
+    Args:
+        plan: whose.
+        start: when the profile began, on the clock of ``ephost_clock_ns``.
+        inside: nodes of the default provider's groups are what its profiler tells.
+    """
+    count = int(lib.ephost_plan_times(plan.pointer, ffi.NULL, 0))
+    times = ffi.new("EphostStepTime[]", max(count, 1))
+    count = min(count, int(lib.ephost_plan_times(plan.pointer, times, count)))
+    for at in range(count):
+        entry = times[at]
+        step = plan.order[entry.step]
+        when = (int(entry.start_ns) - start) / 1e3, int(entry.duration_ns) / 1e3
+        if isinstance(step, Copy):
+            values = [value.name for value in step.values]
+            yield _event("Copy", step.way, int(entry.thread), *when, values=values)
+            continue
+        yield _event(
+            "Group" if inside and step.ep_name == DEFAULT_PROVIDER else "Node",
+            f"{step.node.name or step.node.op_type}_kernel_time",
+            int(entry.thread),
+            *when,
+            op_name=step.node.op_type,
+            provider=step.ep_name or DEFAULT_PROVIDER,
+            node_index=str(step.node.index),
+            nodes=[node.name or node.op_type for node in step.members],
+        )
 
 
 def _node_event(event: dict[str, Any]) -> dict[str, Any]:
@@ -147,10 +154,11 @@ def _event(
     }
 
 
-def _with_bodies(plan: Plan) -> Iterator[Plan]:
+def with_bodies(plan: Plan) -> Iterator[Plan]:
+    """A plan, and those of the bodies in it."""
     yield plan
     for body in plan.bodies:
-        yield from _with_bodies(body)
+        yield from with_bodies(body)
 
 
 class ProfiledRunner:
@@ -254,7 +262,7 @@ def _events(ep_name: str, container: Any) -> Iterator[dict[str, Any]]:
         check(ep_api.ProfilingEvent_GetDurationUs(event, number))
         yield {
             "ph": "X",
-            "cat": _CATEGORIES.get(int(category[0]), "Kernel"),
+            "cat": CATEGORIES.get(int(category[0]), "Kernel"),
             "pid": process[0] if process[0] >= 0 else os.getpid(),
             "tid": thread[0] if thread[0] >= 0 else 0,
             "ts": start,

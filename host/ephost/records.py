@@ -30,6 +30,7 @@ def made_by(*, default_factory: Callable[[], Any]) -> Any:
 @dataclass_transform(eq_default=False, field_specifiers=(made_by,))
 class _RecordType(type):
     _fields: tuple[str, ...]
+    _places: tuple[Callable[[Any, Any], None], ...]  # that set the fields, past what refuses to
     _defaults: dict[str, Any]
 
     def __new__(
@@ -42,6 +43,8 @@ class _RecordType(type):
             namespace.update(__setattr__=_refused, __delattr__=_refused, __eq__=_equals, __hash__=_hash)
         cls = super().__new__(mcs, name, bases, namespace)
         above = [base for base in bases if isinstance(base, _RecordType)]
+        own_places = tuple(getattr(cls, field).__set__ for field in own)
+        cls._places = tuple(place for base in above for place in base._places) + own_places
         cls._fields = tuple(field for base in above for field in base._fields) + tuple(own)
         cls._defaults = {key: value for base in above for key, value in base._defaults.items()} | defaults
         return cls
@@ -61,8 +64,10 @@ class Record(metaclass=_RecordType):
         fields, defaults = cls._fields, cls._defaults
         if len(values) > len(fields):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, not {len(values)}")
-        for field, value in zip(fields, values, strict=False):
-            _set(self, field, value)
+        for place, value in zip(cls._places, values, strict=False):
+            place(self, value)
+        if len(values) == len(fields) and not named:
+            return
         for field in fields[len(values) :]:
             if field in named:
                 _set(self, field, named.pop(field))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import NULL, api, lib
 from ephost.model.custom_ops import CustomOps
@@ -11,7 +11,9 @@ from ephost.model.kernels import HostKernels
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 from ephost.model.planning.steps import Plan
-from ephost.profiling import EpProfilers
+
+if TYPE_CHECKING:
+    from ephost.profiling import EpProfilers
 
 
 class Resources:

@@ -371,9 +371,12 @@ class OrtValue:
         return onnx_element_type(int(self._tensor_view("element type").element_type))
 
     def _item_type(self, index: int) -> int:
-        item = ffi.new("EphostValueView*")
-        lib.ephost_value_view(lib.ephost_value_item(self._pointer, index), item)
-        return onnx_element_type(int(item.element_type))
+        item = lib.ephost_value_item(self._pointer, index)
+        if not item:
+            return 0
+        view = ffi.new("EphostValueView*")
+        lib.ephost_value_view(item, view)
+        return onnx_element_type(int(view.element_type))
 
     def data_type(self) -> str:
         """The type as onnxruntime writes it: ``tensor(float)``, ``seq(tensor(int64))``,

@@ -170,6 +170,6 @@ PyMODINIT_FUNC PyInit__call(void) {
   }
   Py_DECREF(runner);
   Py_DECREF(binding);
-  fallback_install();
+  if (!fallback_install()) Py_CLEAR(module);
   return module;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "guards.h"
 
@@ -32,6 +33,10 @@ void exception_text(char* text, size_t size) GUARD_NOEXCEPT;
 OrtStatus* outcome(OrtStatus* status) GUARD_NOEXCEPT;
 
 /* ---- in guard.cc ---- */
+
+/* From here on each call into a plugin leaves its number (ephost_call_name) there. NULL: not any more. */
+void note_calls_in(uint32_t* place);
+uint32_t noted_call(void); /* the last one; 0: none */
 
 /* fn(context, i) for each index; what it throws comes back as a status, and the rest is left out. */
 OrtStatus* guard_indices(void (*fn)(void*, size_t), void* context, size_t begin, size_t end);

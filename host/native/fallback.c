@@ -3,8 +3,11 @@
 #define _GNU_SOURCE
 #include "fallback.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
+#include "call.h"
+#include "options.h"
 #include "python_values.h"
 #include "status.h"
 
@@ -12,6 +15,107 @@
 static THREAD_LOCAL const OrtRunOptions* inherited_options;
 
 const OrtRunOptions* fallback_run_options(void) { return inherited_options; }
+
+/* ---- stopping ---- */
+
+/* A thread in a step. Python's code may go round for ever and ask nobody: it is stopped by an exception from
+ * outside. */
+typedef struct Stoppable {
+  const OrtRunOptions* options;
+  unsigned long thread;
+  bool stopped;
+  struct Stoppable* next;
+} Stoppable;
+
+static Stoppable* stoppables;      /* under the GIL */
+static atomic_int stoppable_count; /* how many there are */
+static PyObject* terminated_type;  /* what is raised: no Exception, which operators catch to go on */
+static PyObject* no_code;          /* does nothing, and so gives what is waiting a place to be raised at */
+
+static void stop_python(const OrtRunOptions* options) {
+  if (atomic_load(&stoppable_count) == 0 || python_is_leaving()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  for (Stoppable* each = stoppables; each != NULL; each = each->next) {
+    if (each->options != options || each->stopped) continue;
+    each->stopped = true;
+    PyThreadState_SetAsyncExc(each->thread, terminated_type);
+  }
+  PyGILState_Release(gil);
+}
+
+/* With an exception set where the run is to stop at once. */
+static void begin_stoppable(Stoppable* step, const OrtRunOptions* options) {
+  *step = (Stoppable){options, PyThread_get_thread_ident(), false, stoppables};
+  stoppables = step;
+  atomic_fetch_add(&stoppable_count, 1);
+  if (options != NULL && run_is_terminated(options)) PyErr_SetNone(terminated_type);
+}
+
+/* Takes the exception back that the thread was sent. PyThreadState_SetAsyncExc with NULL would leave the
+ * interpreter looking for one for good: slower, and with a profiler in a circle without end. So one is sent
+ * again, which cannot have come yet, and caught here. What else comes meanwhile stays, unless there was
+ * something before. */
+static void take_back(unsigned long thread) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyThreadState_SetAsyncExc(thread, terminated_type);
+  PyObject* globals = PyDict_New();
+  for (bool came = globals == NULL; !came;) {
+    PyObject* nothing = PyEval_EvalCode(no_code, globals, globals);
+    Py_XDECREF(nothing);
+    if (nothing != NULL) continue;
+    came = PyErr_ExceptionMatches(terminated_type) != 0;
+    if (came || type != NULL) {
+      PyErr_Clear();
+    } else {
+      PyErr_Fetch(&type, &value, &traceback);
+    }
+  }
+  Py_XDECREF(globals);
+  PyErr_Restore(type, value, traceback);
+}
+
+/* `is_inner`: there is a step around it on this thread, which has to end as well. */
+static void end_stoppable(Stoppable* step, bool is_inner) {
+  Stoppable** at = &stoppables;
+  while (*at != step) at = &(*at)->next;
+  *at = step->next;
+  atomic_fetch_sub(&stoppable_count, 1);
+  /* One that has not come yet would come later, anywhere. */
+  if (step->stopped && !is_inner) take_back(step->thread);
+}
+
+/* What ends the program rather than the node (KeyboardInterrupt, SystemExit), on its way past plans and EPs,
+ * which know statuses only. */
+static THREAD_LOCAL PyObject* passing;
+
+/* The exception that is set, as a status. */
+static OrtStatus* step_status(void) {
+  if (PyErr_ExceptionMatches(terminated_type)) {
+    PyErr_Clear();
+    return status_new(ORT_FAIL, "the run was terminated through its RunOptions");
+  }
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(passing);
+    passing = Py_XNewRef(value);
+    PyErr_Restore(type, value, traceback);
+  }
+  return status_from_exception();
+}
+
+bool fallback_raise_passing(void) {
+  PyObject* exception = passing;
+  passing = NULL;
+  if (exception == NULL) return false;
+  PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
+  Py_DECREF(exception);
+  return true;
+}
+
+/* ---- steps ---- */
 
 /* Whether the value's memory lies inside another one's. */
 static bool lies_inside(const OrtValue* value, const OrtValue* other) {
@@ -51,12 +155,22 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
     value_move(&made, &own);
     break;
   }
+  /* Others read it as what the graph says it is. */
+  ONNXTensorElementDataType expected = frame->plan->slots[slot].element_type;
+  if (made.type == ONNX_TYPE_TENSOR && expected != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED &&
+      made.element_type != expected) {
+    PyArray_Descr *is = dtype_of((int)made.element_type), *should_be = dtype_of((int)expected);
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "the operator made its output %zu of %S, where the graph says %S", index,
+                 is != NULL ? (PyObject*)is : Py_None, should_be != NULL ? (PyObject*)should_be : Py_None);
+    value_clear(&made);
+    return -1;
+  }
   OrtValue* target = &frame->storage[slot];
   uint8_t preallocated = frame->preallocated[slot];
   if (preallocated & PREALLOCATED_BOUND) {
     bool fits = made.type == ONNX_TYPE_TENSOR && made.element_type == target->element_type &&
-                made.rank == target->rank && made.nbytes == target->nbytes &&
-                (made.rank == 0 || memcmp(made.dims, target->dims, made.rank * sizeof *made.dims) == 0);
+                made.nbytes == target->nbytes && dims_equal(made.dims, made.rank, target->dims, target->rank);
     if (fits) copy_bytes(target->data, made.data, made.nbytes);
     value_clear(&made);
     if (!fits) {
@@ -73,14 +187,21 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
   return 0;
 }
 
+static THREAD_LOCAL bool is_inside; /* this thread is in a step */
+
 static OrtStatus* python_step(const Step* step, Frame* frame) {
   if (python_is_leaving()) return status_new(ORT_FAIL, "the interpreter is shutting down");
   PyGILState_STATE gil = PyGILState_Ensure();
   const OrtRunOptions* outer_options = inherited_options;
   inherited_options = frame->options;
+  bool is_inner = is_inside;
+  is_inside = true;
+  Stoppable stoppable;
   OrtStatus* status = NULL;
-  PyObject* results = NULL;
-  PyObject* inputs = PyList_New((Py_ssize_t)step->input_count);
+  PyObject *results = NULL, *inputs = NULL;
+  begin_stoppable(&stoppable, frame->options);
+  if (PyErr_Occurred() != NULL) goto done;
+  inputs = PyList_New((Py_ssize_t)step->input_count);
   for (size_t i = 0; inputs != NULL && i < step->input_count; ++i) {
     PyObject* item;
     if (step->inputs[i] < 0) {
@@ -101,9 +222,11 @@ static OrtStatus* python_step(const Step* step, Frame* frame) {
     if (store_output(frame, step, i, PyList_GetItem(results, (Py_ssize_t)i)) < 0) goto done;
   }
 done:
-  if (PyErr_Occurred() != NULL) status = status_from_exception();
+  end_stoppable(&stoppable, is_inner);
+  if (PyErr_Occurred() != NULL) status = step_status();
   Py_XDECREF(inputs);
   Py_XDECREF(results);
+  is_inside = is_inner;
   inherited_options = outer_options;
   PyGILState_Release(gil);
   return status;
@@ -116,7 +239,12 @@ static void python_release(void* object) {
   PyGILState_Release(gil);
 }
 
-void fallback_install(void) {
+bool fallback_install(void) {
+  terminated_type = PyErr_NewException("ephost._call.RunTerminated", PyExc_BaseException, NULL);
+  no_code = Py_CompileString("pass", "<ephost>", Py_file_input);
+  if (terminated_type == NULL || no_code == NULL) return false;
+  options_stop_python = stop_python;
   plan_python_step = python_step;
   plan_python_release = python_release;
+  return true;
 }

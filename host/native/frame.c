@@ -18,7 +18,11 @@ static void frame_free(Frame* frame) {
     if (frame->streams[i] != NULL) ephost_api.ReleaseSyncStream(frame->streams[i]);
   }
   host_free(frame->streams);
-  cpu_free(frame->arena);
+  if (frame->plan->pool != NULL) {
+    GUARDED(OrtAllocator, Free)(ephost_pool_allocator(frame->plan->pool), frame->arena);
+  } else {
+    cpu_free(frame->arena);
+  }
   host_free(frame->values);
   host_free(frame->preallocated);
   host_free(frame->held);
@@ -29,6 +33,8 @@ static void frame_free(Frame* frame) {
 }
 
 void ephost_plan_free_frames(Plan* plan) {
+  Frame* spare = atomic_exchange(&plan->spare_frame, NULL);
+  if (spare != NULL) frame_free(spare);
   mutex_lock(&plan->frames_lock);
   Frame* frame = plan->free_frames;
   plan->free_frames = NULL;
@@ -73,7 +79,11 @@ static Frame* frame_new(Plan* plan, OrtStatus** failed) {
   frame->preallocated = host_calloc(count, 1);
   frame->held = host_calloc(plan->input_count ? plan->input_count : 1, sizeof *frame->held);
   frame->given = host_calloc(plan->input_count ? plan->input_count : 1, sizeof *frame->given);
-  frame->arena = plan->arena_bytes ? cpu_alloc(plan->arena_bytes) : NULL;
+  if (plan->arena_bytes) {
+    frame->arena = plan->pool != NULL
+                       ? GUARDED(OrtAllocator, Alloc)(ephost_pool_allocator(plan->pool), plan->arena_bytes)
+                       : cpu_alloc(plan->arena_bytes);
+  }
   frame->streams = host_calloc(plan->ep_count ? plan->ep_count : 1, sizeof *frame->streams);
   if (frame->values == NULL || frame->preallocated == NULL || frame->held == NULL || frame->given == NULL ||
       frame->streams == NULL || (plan->arena_bytes && frame->arena == NULL) ||
@@ -89,11 +99,14 @@ static Frame* frame_new(Plan* plan, OrtStatus** failed) {
 
 Frame* frame_acquire(Plan* plan, OrtStatus** failed) {
   *failed = NULL;
-  mutex_lock(&plan->frames_lock);
-  Frame* frame = plan->free_frames;
-  if (frame != NULL) plan->free_frames = frame->link;
-  mutex_unlock(&plan->frames_lock);
-  if (frame == NULL) frame = frame_new(plan, failed);
+  Frame* frame = atomic_exchange(&plan->spare_frame, NULL);
+  if (frame == NULL) {
+    mutex_lock(&plan->frames_lock);
+    frame = plan->free_frames;
+    if (frame != NULL) plan->free_frames = frame->link;
+    mutex_unlock(&plan->frames_lock);
+    if (frame == NULL) frame = frame_new(plan, failed);
+  }
   if (frame != NULL) atomic_fetch_add(&plan->active_runs, 1);
   return frame;
 }
@@ -115,10 +128,13 @@ void frame_release(Frame* frame) {
   frame->needed = NULL;
   if (frame->given_count) memset(frame->given, 0, plan->input_count * sizeof *frame->given);
   frame->given_count = 0;
-  mutex_lock(&plan->frames_lock);
-  frame->link = plan->free_frames;
-  plan->free_frames = frame;
-  mutex_unlock(&plan->frames_lock);
+  Frame* none = NULL;
+  if (!atomic_compare_exchange_strong(&plan->spare_frame, &none, frame)) {
+    mutex_lock(&plan->frames_lock);
+    frame->link = plan->free_frames;
+    plan->free_frames = frame;
+    mutex_unlock(&plan->frames_lock);
+  }
   atomic_fetch_sub(&plan->active_runs, 1);
 }
 

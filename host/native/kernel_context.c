@@ -46,10 +46,6 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInput)(const OrtKernelCont
   return NULL;
 }
 
-static bool same_dims(const OrtValue* value, const int64_t* dims, size_t rank) {
-  return value->rank == rank && (rank == 0 || memcmp(value->dims, dims, rank * sizeof *dims) == 0);
-}
-
 static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
   return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with another shape than %s",
                     index, step->node_name, why);
@@ -93,7 +89,7 @@ static const char* dims_text(const int64_t* dims, size_t rank, char text[DIMS_TE
  * what reads the value sees the shape that it has. */
 static void check_shape(Slot* slot, const Step* step, size_t index, const int64_t* dims, size_t rank) {
   char found[DIMS_TEXT], said[DIMS_TEXT];
-  if (slot->rank == rank && (rank == 0 || memcmp(slot->dims, dims, rank * sizeof *dims) == 0)) return;
+  if (dims_equal(slot->dims, slot->rank, dims, rank)) return;
   if (atomic_exchange(&slot->was_of_other_shape, true)) return;
   host_log(ORT_LOGGING_LEVEL_WARNING, "output %zu of node '%s' (%s) has the shape %s where the model says %s",
            index, step->node_name, step->op_type, dims_text(dims, rank, found),
@@ -105,7 +101,7 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
   int32_t slot = step->outputs[index];
   OrtValue* value = &frame->storage[slot];
   if (value->type != ONNX_TYPE_UNKNOWN) {
-    if (same_dims(value, dims, rank)) {
+    if (dims_equal(value->dims, value->rank, dims, rank)) {
       frame->preallocated[slot] |= frame->preallocated[slot] ? PREALLOCATED_GIVEN : 0;
       *out = value;
       return NULL;
@@ -119,18 +115,26 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
   }
   Slot* plan = &frame->plan->slots[slot];
   if (plan->dims != NULL) check_shape(plan, step, index, dims, rank);
-  size_t nbytes;
-  if (!tensor_nbytes(element_type, dims, rank, NULL, &nbytes)) {
+  size_t count, nbytes;
+  if (!tensor_nbytes(element_type, dims, rank, &count, &nbytes)) {
     return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape",
                       index, step->node_name);
   }
   const OrtMemoryInfo* memory = plan->memory != NULL ? plan->memory : &ephost_cpu_memory_info;
-  if (element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+  void* provided = NULL;
+  if (frame->provide != NULL && memory_info_is_cpu(memory)) {
+    OrtStatus* status = frame->provide(frame, slot, element_type, dims, rank, &provided);
+    if (status != NULL) return status;
+  }
+  if (provided != NULL) {
+    if (!value_init_tensor(value, element_type, dims, rank, NULL, provided, memory))
+      return status_no_memory();
+  } else if (element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
     /* Elements own their texts: neither the arena nor another value's memory will do. Always the CPU's. */
     if (!value_alloc_tensor(value, element_type, dims, rank, NULL)) return status_no_memory();
   } else if (plan->planned && nbytes <= plan->arena_bytes) {
-    if (!value_init_tensor(value, element_type, dims, rank, NULL, frame->arena + plan->arena_offset,
-                           memory)) {
+    if (!value_init_counted(value, element_type, dims, rank, count, nbytes, NULL,
+                            frame->arena + plan->arena_offset, memory)) {
       return status_no_memory();
     }
   } else {
@@ -145,7 +149,7 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
       return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s%s", nbytes,
                         index, step->node_name, memory->name, allocator_state(plan->allocator, state));
     }
-    if (!value_init_tensor(value, element_type, dims, rank, buffer, NULL, memory)) {
+    if (!value_init_counted(value, element_type, dims, rank, count, nbytes, buffer, NULL, memory)) {
       buffer_release(buffer);
       return status_no_memory();
     }

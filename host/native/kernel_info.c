@@ -70,7 +70,7 @@ void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input) {
 
 void ephost_kernel_info_free(OrtKernelInfo* info) { SLOT(OrtApi, ReleaseKernelInfo)(info); }
 
-OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out) {
+static OrtStatus* kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out) {
   *out = NULL;
   OrtStatus* status = ephost_guard_OrtKernelCreateFunc(entry->create, entry->create_state, info, out);
   if (status != NULL) {
@@ -82,6 +82,21 @@ OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* en
     *out = NULL;
   }
   return status;
+}
+
+OrtStatus* ephost_kernels_new(OrtNode* const* nodes, const KernelEntry* const* entries, size_t count,
+                              const OrtEp* ep, const OrtLogger* logger, const OrtKeyValuePairs* config,
+                              OrtAllocator* device_allocator, const OrtValue** const* constants,
+                              OrtKernelInfo** infos, OrtKernelImpl** kernels, size_t* made) {
+  for (*made = 0; *made < count; ++*made) {
+    size_t i = *made;
+    infos[i] = ephost_kernel_info_new(nodes[i], ep, entries[i]->def, logger, config, NULL, device_allocator,
+                                      NULL, constants[i]);
+    if (infos[i] == NULL) return status_no_memory();
+    OrtStatus* status = kernel_create(infos[i], entries[i], &kernels[i]);
+    if (status != NULL) return status;
+  }
+  return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, CopyKernelInfo)(const OrtKernelInfo* info, OrtKernelInfo** info_copy) {

@@ -524,6 +524,17 @@ const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const
   return kernel_registry_find(registry, node, ep_name);
 }
 
+size_t ephost_registry_find_all(const OrtKernelRegistry* registry, OrtNode* const* nodes, size_t count,
+                                const char* ep_name, const KernelEntry** entries,
+                                const OrtKernelDef** definitions) {
+  for (size_t i = 0; i < count; ++i) {
+    entries[i] = kernel_registry_find(registry, nodes[i], ep_name);
+    if (entries[i] == NULL) return i;
+    definitions[i] = entries[i]->def;
+  }
+  return count;
+}
+
 size_t ephost_registry_size(const OrtKernelRegistry* registry) {
   size_t count = 0;
   for (size_t i = 0; i < BUCKETS; ++i) count += registry->buckets[i].count;

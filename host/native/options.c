@@ -182,6 +182,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CreateRunOptions)(OrtRunOptions** out) {
   return NULL;
 }
 
+void (*options_stop_python)(const OrtRunOptions* options);
+
 void ephost_run_options_only_fetches(OrtRunOptions* options, bool only) {
   atomic_store(&options->only_fetches, only);
 }
@@ -237,15 +239,50 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsGetRunTag)(const OrtRunOptions* o
   return NULL;
 }
 
+/* Runs in other processes that are under way. */
+static SpinLock watch_lock = ATOMIC_FLAG_INIT;
+static RunWatch* first_watch;
+
+void options_watch(RunWatch* watch, const OrtRunOptions* options, _Atomic(uint32_t)* flag) {
+  *watch = (RunWatch){.options = options, .flag = flag};
+  spin_lock(&watch_lock);
+  watch->next = first_watch;
+  if (first_watch != NULL) first_watch->previous = watch;
+  first_watch = watch;
+  atomic_store(flag, atomic_load(&options->terminate));
+  spin_unlock(&watch_lock);
+}
+
+void options_unwatch(RunWatch* watch) {
+  spin_lock(&watch_lock);
+  if (watch->next != NULL) watch->next->previous = watch->previous;
+  if (watch->previous != NULL) {
+    watch->previous->next = watch->next;
+  } else {
+    first_watch = watch->next;
+  }
+  spin_unlock(&watch_lock);
+}
+
+static void set_terminate(OrtRunOptions* options, bool value) {
+  atomic_store(&options->terminate, value);
+  spin_lock(&watch_lock);
+  for (RunWatch* watch = first_watch; watch != NULL; watch = watch->next) {
+    if (watch->options == options) atomic_store(watch->flag, value);
+  }
+  spin_unlock(&watch_lock);
+}
+
 OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsSetTerminate)(OrtRunOptions* options) {
   REQUIRE_ARG(options != NULL);
-  atomic_store(&options->terminate, true);
+  set_terminate(options, true);
+  if (options_stop_python != NULL) options_stop_python(options);
   return NULL;
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, RunOptionsUnsetTerminate)(OrtRunOptions* options) {
   REQUIRE_ARG(options != NULL);
-  atomic_store(&options->terminate, false);
+  set_terminate(options, false);
   return NULL;
 }
 
@@ -262,7 +299,7 @@ const char* ORT_API_CALL SLOT(OrtApi, GetRunConfigEntry)(const OrtRunOptions* op
                                                          const char* config_key) {
   if (options == NULL || config_key == NULL) return NULL;
   if (strcmp(config_key, "ephost.run_terminated") == 0) {
-    return atomic_load_explicit(&options->terminate, memory_order_relaxed) ? "1" : NULL;
+    return run_is_terminated(options) ? "1" : NULL;
   }
   return key_values_get(options->config, config_key);
 }

@@ -3,6 +3,7 @@
 #define EPHOST_NATIVE_OPTIONS_H_
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "abi.h"
 
@@ -34,6 +35,29 @@ struct OrtRunOptions {
   atomic_bool terminate;
   atomic_bool only_fetches;   /* run nothing but what the wanted outputs need */
   OrtSyncStream* sync_stream; /* borrowed */
+  /* In a worker: what its host sets to 1 when the run is to stop; NULL elsewhere. */
+  const _Atomic(uint32_t)* stop_elsewhere;
 };
+
+/* Whether runs with these options are to stop. */
+static inline bool run_is_terminated(const OrtRunOptions* options) {
+  return atomic_load_explicit(&options->terminate, memory_order_relaxed) ||
+         (options->stop_elsewhere != NULL &&
+          atomic_load_explicit(options->stop_elsewhere, memory_order_relaxed) != 0);
+}
+
+/* A run in another process: `flag` says there whether it is to stop, from options_watch to options_unwatch.
+ */
+typedef struct RunWatch {
+  struct RunWatch *next, *previous;
+  const OrtRunOptions* options;
+  _Atomic(uint32_t)* flag;
+} RunWatch;
+
+void options_watch(RunWatch* watch, const OrtRunOptions* options, _Atomic(uint32_t)* flag);
+void options_unwatch(RunWatch* watch);
+
+/* Stops what looks at no options while it runs: the steps that are Python's (fallback.c). */
+extern void (*options_stop_python)(const OrtRunOptions* options);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "heap.h"
+#include "isolation.h"
 #include "plan.h"
 #include "status.h"
 #include "threads.h"
@@ -57,15 +58,30 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
 
 void ephost_plan_set_body(Plan* plan) { plan->is_body = true; }
 
+void ephost_plan_set_pool(Plan* plan, SharedPool* pool) {
+  pool_retain(pool);
+  plan->pool = pool;
+}
+
 void ephost_plan_set_capture(Plan* plan, int ep) {
   plan->capture_ep = ep;
   plan->exclusive = true;
 }
 
+/* Lets go of what runs a step, where that is the plan's own. */
+static void release_runner(int kind, void* object) {
+  if (object == NULL) return;
+  if (kind == STEP_PYTHON && plan_python_release != NULL) plan_python_release(object);
+  if (kind == STEP_HOST) ephost_host_kernel_free(object);
+}
+
 static void step_free(Step* step) {
-  if (step->kind == STEP_PYTHON && step->object != NULL && plan_python_release != NULL)
-    plan_python_release(step->object);
+  release_runner((int)step->kind, step->object);
   host_free(step->inputs); /* the block of all that it has */
+}
+
+void ephost_host_kernel_free(HostKernel* kernel) {
+  if (kernel != NULL) kernel->free(kernel);
 }
 
 void ephost_plan_free(Plan* plan) {
@@ -90,6 +106,7 @@ void ephost_plan_free(Plan* plan) {
   mutex_destroy(&plan->exclusive_lock);
   mutex_destroy(&plan->frames_lock);
   mutex_destroy(&plan->profile_lock);
+  ephost_pool_release(plan->pool);
   host_free(plan);
   handle_count(HANDLE_PLAN, -1);
 }
@@ -136,7 +153,7 @@ OrtStatus* ephost_plan_set_arena(Plan* plan, const EphostArenaBlock* blocks, siz
 }
 
 OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
-                              OrtAllocator* allocator, OrtEpFactory* stream_factory) {
+                              OrtAllocator* allocator, OrtEpFactory* stream_factory, bool hears_of_runs) {
   PlanEp* grown = host_realloc(plan->eps, (plan->ep_count + 1) * sizeof *grown);
   if (grown == NULL) return status_no_memory();
   plan->eps = grown;
@@ -144,7 +161,8 @@ OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const Ort
                   .name = host_strdup(name),
                   .memory = memory,
                   .allocator = allocator,
-                  .factory = stream_factory};
+                  .factory = stream_factory,
+                  .hears_of_runs = hears_of_runs};
   if (entry.name == NULL) return status_no_memory();
   plan->eps[plan->ep_count++] = entry;
   return NULL;
@@ -156,9 +174,9 @@ static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* sl
   const int32_t* outputs = slots + from->input_count;
   const int32_t* releases = outputs + from->output_count;
   if (from->object == NULL) return bad_plan("a step has nothing to run");
-  if (from->kind < STEP_COMPILED || from->kind > STEP_COPY) return bad_plan("unknown kind of step");
+  if (from->kind < STEP_COMPILED || from->kind > STEP_HOST) return bad_plan("unknown kind of step");
   if (from->ep >= (int)plan->ep_count ||
-      (from->ep < 0 && from->kind != STEP_PYTHON && from->kind != STEP_KERNEL)) {
+      (from->ep < 0 && (from->kind == STEP_COMPILED || from->kind == STEP_COPY))) {
     return bad_plan("step of an unknown EP");
   }
   if (!slots_valid(plan, slots, from->input_count + from->output_count, true) ||
@@ -208,10 +226,7 @@ OrtStatus* ephost_plan_add_steps(Plan* plan, const EphostStep* steps, size_t cou
   for (size_t i = 0; i < count; ++i) {
     const char* op_type = names + strlen(names) + 1;
     if (status == NULL) status = add_step(plan, &steps[i], slots, names, op_type);
-    if (status != NULL && steps[i].kind == STEP_PYTHON && steps[i].object != NULL &&
-        plan_python_release != NULL) {
-      plan_python_release(steps[i].object);
-    }
+    if (status != NULL) release_runner(steps[i].kind, steps[i].object);
     slots += steps[i].input_count + steps[i].output_count + steps[i].release_count + steps[i].output_count;
     names = op_type + strlen(op_type) + 1;
   }

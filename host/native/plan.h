@@ -14,9 +14,19 @@ typedef enum StepKind {
   STEP_KERNEL,   /* object: OrtKernelImpl* */
   STEP_PYTHON,   /* object: a Python callable, for nodes on the reference fallback */
   STEP_COPY,     /* object: OrtDataTransferImpl*: inputs are copied to outputs, on another device */
+  STEP_HOST,     /* object: HostKernel*, for nodes that give what the ABI has no form for */
 } StepKind;
 
-typedef struct Step {
+typedef struct Step Step;
+typedef struct Frame Frame;
+
+/* What runs a node in the host itself, without the GIL. */
+typedef struct HostKernel {
+  OrtStatus* (*run)(const struct HostKernel* kernel, const Step* step, Frame* frame);
+  void (*free)(struct HostKernel* kernel);
+} HostKernel;
+
+struct Step {
   StepKind kind;
   int ep; /* index into Plan.eps; -1 for the fallback and for custom operators of the host */
   void* object;
@@ -31,7 +41,7 @@ typedef struct Step {
   int32_t* releases; /* slots that nobody reads after this step */
   size_t release_count;
   int32_t* reuses; /* for each output the slot of an input whose memory it may take over; -1: none */
-} Step;
+};
 
 /* One value of the graph. */
 typedef struct Slot {
@@ -53,9 +63,8 @@ typedef struct PlanEp {
   OrtAllocator* allocator;     /* for the EP's default memory; NULL: CPU */
   const OrtMemoryInfo* memory; /* its default memory; NULL: CPU */
   OrtEpFactory* factory;       /* that makes its streams, when the EP doesn't; NULL: the EP has no streams */
+  bool hears_of_runs;          /* OnRunStart and OnRunEnd are called, where it has them */
 } PlanEp;
-
-typedef struct Frame Frame;
 
 typedef struct Plan {
   Slot* slots;
@@ -71,15 +80,18 @@ typedef struct Plan {
   int32_t* device_outputs; /* the same in the EP's memory in which they are made; -1: the CPU's */
   size_t output_count;
   size_t arena_bytes;
-  ThreadPool* threads; /* borrowed */
+  struct SharedPool* pool; /* what arenas lie in, for a worker to see; NULL: the host's own memory */
+  bool is_served;          /* runs for another process, which names the EP and the node of an error itself */
+  ThreadPool* threads;     /* borrowed */
   const OrtLogger* logger;
   OrtRunOptions* default_options; /* what EPs are shown when the caller gave none */
   bool is_body;                   /* runs inside a run of another plan */
   int capture_ep;                 /* the EP that records runs and replays them; -1: none */
   bool exclusive;                 /* an EP said that runs must not overlap */
   Mutex exclusive_lock;
+  _Atomic(Frame*) spare_frame; /* taken and given back without the lock; NULL: a run has it */
   Mutex frames_lock;
-  Frame* free_frames;
+  Frame* free_frames;     /* further ones, of runs at the same time */
   atomic_int active_runs; /* frames that are in use */
   atomic_bool profiling;
   Mutex profile_lock;
@@ -136,6 +148,10 @@ struct Frame {
   int32_t* route;  /* what that was worked out for: the slots fetched, then those given on a device */
   size_t route_fetched;
   size_t route_given;
+  /* Where a run for another process has its outputs: sets `data` for the plan's outputs. NULL: nowhere. */
+  OrtStatus* (*provide)(Frame* frame, int32_t slot, ONNXTensorElementDataType element_type,
+                        const int64_t* dims, size_t rank, void** data);
+  void* provider;
   void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
   OrtValue storage[];
 };

@@ -82,9 +82,10 @@ OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const
 OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int element_type, OrtValue** out);
 OrtStatus* ephost_value_empty_optional(int element_type, OrtValue** out);
 OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out); /* a second value over the same data */
-/* The data is not aligned as plugins expect: they get a copy, made when the first one asks for it. */
+/* Where the data is not aligned as plugins expect, they get a copy, made when the first one asks for it. */
 void ephost_value_align_later(OrtValue* value, bool is_mapped);
-const OrtValue* ephost_value_item(const OrtValue* value, size_t index); /* lent; NULL beyond the last */
+/* lent; NULL beyond the last, and for a sequence of maps that has them in one tensor */
+const OrtValue* ephost_value_item(const OrtValue* value, size_t index);
 
 typedef struct EphostValueView {
   int type; /* ONNXType */
@@ -252,6 +253,10 @@ void ephost_support_info_read(const OrtEpGraphSupportInfo* info, EphostClaim* cl
 typedef struct KernelEntry KernelEntry;
 const KernelEntry* ephost_registry_find(const OrtKernelRegistry* registry, const OrtNode* node,
                                         const char* ep_name);
+/* The entries of nodes and their definitions, up to the first node that has none; how many were found. */
+size_t ephost_registry_find_all(const OrtKernelRegistry* registry, OrtNode* const* nodes, size_t count,
+                                const char* ep_name, const KernelEntry** entries,
+                                const OrtKernelDef** definitions);
 size_t ephost_registry_size(const OrtKernelRegistry* registry);
 const KernelEntry* ephost_registry_entry(const OrtKernelRegistry* registry,
                                          size_t index); /* NULL beyond the last */
@@ -272,7 +277,12 @@ OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, cons
                                       OrtAllocator* cpu_allocator, OrtAllocator* device_allocator,
                                       void* session, const OrtValue** constants);
 void ephost_kernel_info_free(OrtKernelInfo* info);
-OrtStatus* ephost_kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out);
+/* Makes infos (as above) and kernels, one after the other, up to the first that fails: `made` have both then,
+ * and the next one may have an info. constants has for each node an array, or NULL. */
+OrtStatus* ephost_kernels_new(OrtNode* const* nodes, const KernelEntry* const* entries, size_t count,
+                              const OrtEp* ep, const OrtLogger* logger, const OrtKeyValuePairs* config,
+                              OrtAllocator* device_allocator, const OrtValue** const* constants,
+                              OrtKernelInfo** infos, OrtKernelImpl** kernels, size_t* made);
 
 /* From here on neither the info nor its copies know a constant value of that input. */
 void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input);
@@ -339,6 +349,12 @@ void ephost_library_close(void* library);
 OrtNodeComputeContext* ephost_compute_context_new(const char* node_name);
 void ephost_compute_context_free(OrtNodeComputeContext* context);
 
+/* A step of the host's own: ZipMap with these labels, a tensor of rank 1. Until a plan takes it over it is
+ * freed with ephost_host_kernel_free. */
+typedef struct HostKernel EphostHostKernel;
+OrtStatus* ephost_zip_map_new(const OrtValue* labels, EphostHostKernel** out);
+void ephost_host_kernel_free(EphostHostKernel* kernel); /* NULL is fine */
+
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs,
  * allocators, memory infos, kernels and compute infos are borrowed and must outlive the plan. */
 typedef struct Plan EphostPlan;
@@ -368,13 +384,15 @@ typedef struct EphostArenaBlock {
   size_t nbytes;
 } EphostArenaBlock;
 OrtStatus* ephost_plan_set_arena(EphostPlan* plan, const EphostArenaBlock* blocks, size_t count);
-/* memory NULL: the CPU's. stream_factory: of an EP with streams, else NULL. */
+/* memory NULL: the CPU's. stream_factory: of an EP with streams, else NULL. hears_of_runs: OnRunStart and
+ * OnRunEnd are called. */
 OrtStatus* ephost_plan_add_ep(EphostPlan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
-                              OrtAllocator* allocator, OrtEpFactory* stream_factory);
+                              OrtAllocator* allocator, OrtEpFactory* stream_factory, bool hears_of_runs);
 typedef struct EphostStep {
-  int kind;     /* a StepKind of plan.h */
-  int ep;       /* in the order of ephost_plan_add_ep; -1 for the fallback */
-  void* object; /* what runs it; the plan takes a Python callable over, also when it fails */
+  int kind; /* a StepKind of plan.h */
+  int ep;   /* in the order of ephost_plan_add_ep; -1 for the fallback */
+  /* what runs it; the plan takes a Python callable or a kernel of the host over, also when it fails */
+  void* object;
   void* state;
   size_t input_count;
   size_t output_count;
@@ -412,5 +430,40 @@ OrtStatus* ephost_plan_set_profilers(EphostPlan* plan, OrtEpProfilerImpl** profi
 /* capacity 0: only counts */
 size_t ephost_plan_times(EphostPlan* plan, EphostStepTime* out, size_t capacity);
 int64_t ephost_clock_ns(void);
+
+/* ---- isolated plugins: shared_pool.c, remote.c, serve.c ---- */
+
+/* Memory that two processes map; its blocks keep it alive. NULL without memory. The file stays the caller's.
+ * The host alone gives out blocks. */
+typedef struct SharedPool EphostSharedPool;
+EphostSharedPool* ephost_pool_open(int file, uint64_t nbytes);
+void ephost_pool_release(EphostSharedPool* pool);            /* NULL is fine */
+OrtAllocator* ephost_pool_allocator(EphostSharedPool* pool); /* borrowed */
+size_t ephost_pool_in_use(EphostSharedPool* pool);           /* bytes of blocks that are given out */
+
+/* The host's half: runs of groups in a worker process. Both callbacks get the handle. The first asks the
+ * worker to serve a lane, the block at an offset of the pool, and gives the socket for it; the second says
+ * what became of a worker that does not answer (or not in time), as a status that is never NULL. */
+typedef struct Remote EphostRemote;
+typedef OrtStatus* (*EphostLaneOpener)(void* handle, uint64_t offset, int* socket);
+typedef OrtStatus* (*EphostFaultCallback)(void* handle, bool timed_out, const char* node);
+EphostRemote* ephost_remote_new(EphostSharedPool* pool, void* handle, EphostLaneOpener open_lane,
+                                EphostFaultCallback fault);
+void ephost_remote_set_timeout(EphostRemote* remote, double seconds); /* of a run; 0: none */
+void ephost_remote_free(EphostRemote* remote);                        /* after its infos; NULL is fine */
+OrtNodeComputeInfo* ephost_remote_info_new(EphostRemote* remote, uint32_t plan, const uint8_t* is_constant,
+                                           size_t input_count);
+void ephost_remote_info_free(OrtNodeComputeInfo* info);
+/* Frames of the plan take their arenas from the pool, which the plan keeps. */
+void ephost_plan_set_pool(EphostPlan* plan, EphostSharedPool* pool);
+
+/* The worker's half. */
+bool ephost_serve_plan(uint32_t number, EphostPlan* plan); /* NULL takes it off; false without memory */
+void ephost_serve_lane(EphostSharedPool* pool, uint64_t offset, int socket); /* until the socket ends */
+void ephost_worker_report(int file,
+                          uint32_t* last_call); /* crashes are described there; the last call noted */
+uint32_t* ephost_status_map(int file);          /* for the last call; NULL: it cannot be mapped */
+bool ephost_worker_watch(int socket);           /* the process ends with the socket; false: cannot */
+const char* ephost_call_name(uint32_t number);  /* of a noted call; "" for none */
 
 #endif

@@ -192,7 +192,9 @@ static PyObject* new_array(const OrtValue* value, void* data, PyObject* base, bo
   npy_intp dims[32];
   if (value->rank > 32) {
     Py_XDECREF(base);
-    PyErr_Format(PyExc_ValueError, "a tensor of rank %zu has no numpy array", value->rank);
+    raise_status(status_new(ORT_INVALID_ARGUMENT,
+                            "a tensor of rank %zu has no numpy array: the highest rank is %d", value->rank,
+                            MAX_RANK));
     return NULL;
   }
   for (size_t i = 0; i < value->rank; ++i) dims[i] = (npy_intp)value->dims[i];
@@ -292,7 +294,49 @@ static PyObject* dict_of(const OrtValue* keys, const OrtValue* values) {
   return dict;
 }
 
+/* The keys of a map in their order, as onnxruntime's maps have them, each with None. */
+static PyObject* dict_of_keys(PyObject* names) {
+  PyObject* sorted = PySequence_List(names);
+  PyObject* dict = sorted != NULL && PyList_Sort(sorted) == 0 ? PyDict_New() : NULL;
+  for (Py_ssize_t i = 0; dict != NULL && i < PyList_Size(sorted); ++i) {
+    if (PyDict_SetItem(dict, PyList_GetItem(sorted, i), Py_None) < 0) Py_CLEAR(dict);
+  }
+  Py_XDECREF(sorted);
+  return dict;
+}
+
+/* A zipped sequence of maps, each a copy of a first dict with values of its own: their keys are made once. */
+static PyObject* dicts_of(const OrtValue* sequence) {
+  const OrtValue *keys = sequence->items[0], *values = sequence->items[1];
+  const size_t rows = value_item_count(sequence), width = keys->element_count;
+  const float* scores = values->data;
+  PyObject* list = PyList_New((Py_ssize_t)rows);
+  PyObject* names = PyTuple_New((Py_ssize_t)width);
+  bool ok = list != NULL && names != NULL;
+  for (size_t i = 0; ok && i < width; ++i) {
+    PyObject* name = item_of(keys, i);
+    ok = name != NULL && PyTuple_SetItem(names, (Py_ssize_t)i, name) == 0;
+  }
+  PyObject* first = ok ? dict_of_keys(names) : NULL;
+  ok = first != NULL;
+  for (size_t row = 0; ok && row < rows; ++row) {
+    PyObject* dict = PyDict_Copy(first);
+    ok = dict != NULL && PyList_SetItem(list, (Py_ssize_t)row, dict) == 0;
+    for (size_t i = 0; ok && i < width; ++i) {
+      PyObject* score = PyFloat_FromDouble(scores[row * width + i]);
+      ok = score != NULL && PyDict_SetItem(dict, PyTuple_GetItem(names, (Py_ssize_t)i), score) == 0;
+      Py_XDECREF(score);
+    }
+    rest_after(row);
+  }
+  Py_XDECREF(names);
+  Py_XDECREF(first);
+  if (!ok) Py_CLEAR(list);
+  return list;
+}
+
 PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
+  if (value->is_zipped) return dicts_of(value);
   switch (value->type) {
     case ONNX_TYPE_TENSOR:
       return tensor_to_python(value, ownership);
@@ -376,53 +420,77 @@ static int check_rank(PyArrayObject* array) {
   return -1;
 }
 
-static int strings_from_array(PyObject* object, OrtValue* value) {
-  PyArrayObject* array =
-      (PyArrayObject*)PyArray_FROMANY(object, NPY_OBJECT, 0, 0, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_FORCECAST);
-  if (array == NULL) return -1;
-  int result = -1;
-  size_t count = (size_t)PyArray_SIZE(array);
+/* Appends the text of an element, a str or bytes. 1: done; 0: it is neither; -1: an exception is set. */
+static int append_text(StringBlock* block, PyObject* item, size_t* out_length) {
+  Py_ssize_t length = 0;
+  const char* utf8 = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, &length) : NULL;
+  PyObject* text = NULL; /* what is no str, or one with bytes that no character stands for */
+  if (utf8 == NULL) {
+    PyErr_Clear();
+    text = PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
+           : PyBytes_Check(item) ? Py_NewRef(item)
+                                 : NULL;
+    if (text == NULL) return PyErr_Occurred() != NULL ? -1 : 0;
+    char* bytes = NULL;
+    PyBytes_AsStringAndSize(text, &bytes, &length);
+    utf8 = bytes;
+  }
+  const bool appended = string_block_append(block, utf8, (size_t)length);
+  Py_XDECREF(text);
+  if (!appended) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  *out_length = (size_t)length;
+  return 1;
+}
+
+/* Makes the clear value a tensor of the array's texts. 1: done; 0: the element `other` is no text, and the
+ * value is clear; -1: an exception is set. */
+static int strings_from_objects(PyArrayObject* array, OrtValue* value, size_t* other) {
   int64_t dims[MAX_RANK];
   int rank = PyArray_NDIM(array);
   for (int i = 0; i < rank; ++i) dims[i] = PyArray_DIM(array, i);
   OrtValue* strings = NULL;
   OrtStatus* status = ephost_api.CreateTensorAsOrtValue(ephost_cpu_allocator(), dims, (size_t)rank,
                                                         ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &strings);
-  PyObject** items = PyArray_DATA(array);
-  for (size_t i = 0; status == NULL && i < count; ++i) {
-    PyObject* item = items[i] != NULL ? items[i] : Py_None; /* numpy may leave out what is None */
-    Py_ssize_t length = 0;
-    const char* utf8 = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, &length) : NULL;
-    PyObject* text = NULL; /* what is no str, or one with bytes that no character stands for */
-    if (utf8 == NULL) {
-      PyErr_Clear();
-      text = PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
-             : PyBytes_Check(item) ? Py_NewRef(item)
-                                   : NULL;
-      if (text == NULL) {
-        if (PyErr_Occurred() == NULL)
-          PyErr_Format(PyExc_TypeError, "element %zu of a tensor of strings is no str", i);
-        goto done;
-      }
-      char* bytes = NULL;
-      PyBytes_AsStringAndSize(text, &bytes, &length);
-      utf8 = bytes;
-    }
-    if (!string_element_set((StringElement*)strings->data + i, utf8, (size_t)length))
-      status = status_no_memory();
-    Py_XDECREF(text);
-    rest_after(i);
-  }
   if (status != NULL) {
     raise_status(status);
-    goto done;
+    return -1;
   }
-  value_move(value, strings);
-  result = 0;
-done:
-  if (strings != NULL) ephost_api.ReleaseValue(strings);
-  Py_DECREF(array);
+  PyObject** items = PyArray_DATA(array);
+  StringElement* elements = strings->data;
+  StringBlock block = {0};
+  int result = 1;
+  for (size_t i = 0; result > 0 && i < strings->element_count; ++i) {
+    *other = i;
+    /* numpy may leave out what is None */
+    result = append_text(&block, items[i] != NULL ? items[i] : Py_None, &elements[i].length);
+    rest_after(i);
+  }
+  if (result > 0) {
+    string_block_give(&block, strings);
+    value_move(value, strings);
+  }
+  string_block_drop(&block);
+  ephost_api.ReleaseValue(strings);
   return result;
+}
+
+int value_from_texts(PyArrayObject* array, OrtValue* value) {
+  size_t other = 0;
+  return strings_from_objects(array, value, &other);
+}
+
+static int strings_from_array(PyObject* object, OrtValue* value) {
+  PyArrayObject* array =
+      (PyArrayObject*)PyArray_FROMANY(object, NPY_OBJECT, 0, 0, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_FORCECAST);
+  if (array == NULL) return -1;
+  size_t other = 0;
+  const int result = strings_from_objects(array, value, &other);
+  if (result == 0) PyErr_Format(PyExc_TypeError, "element %zu of a tensor of strings is no str", other);
+  Py_DECREF(array);
+  return result > 0 ? 0 : -1;
 }
 
 /* Makes the (clear) value a tensor over the array's memory, which it keeps alive; packs 4-bit and 2-bit

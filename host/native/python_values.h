@@ -44,6 +44,9 @@ typedef enum Ownership {
 } Ownership;
 /* A new array, list, dict or None; NULL with an exception set. */
 PyObject* value_to_python(const OrtValue* value, Ownership ownership);
+/* Makes a clear value a tensor of strings: of an array of objects that lies as a tensor does. 1: done; 0: an
+ * element is neither str nor bytes, and the value is clear; -1: an exception is set. */
+int value_from_texts(PyArrayObject* array, OrtValue* value);
 /* Makes the clear value what an object is: an array, a list, a dict, None, an ephost.OrtValue, or what numpy
  * makes an array of. Arrays are borrowed and kept alive. -1 with an exception set. */
 int value_from_python(PyObject* object, OrtValue* value);

@@ -87,16 +87,21 @@ static OrtStatus* run_step(const Step* step, Frame* frame) {
       return plan_python_step(step, frame);
     case STEP_COPY:
       return copy_step(step, frame);
+    case STEP_HOST:
+      return ((const HostKernel*)step->object)->run(step->object, step, frame);
   }
   return status_new(ORT_FAIL, "unknown kind of step");
 }
 
 static const char* runner_of(const Plan* plan, const Step* step) {
   if (step->ep >= 0) return plan->eps[step->ep].name;
-  return step->kind == STEP_KERNEL ? "the custom operator" : "the reference fallback";
+  return step->kind == STEP_KERNEL ? "the custom operator"
+         : step->kind == STEP_HOST ? "the host"
+                                   : "the reference fallback";
 }
 
 static OrtStatus* step_failed(const Plan* plan, const Step* step, OrtStatus* cause) {
+  if (plan->is_served) return cause;
   OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", runner_of(plan, step),
                                  step->node_name, step->op_type, cause->message);
   ephost_api.ReleaseStatus(cause);
@@ -129,7 +134,8 @@ static OrtStatus* run_and_check(Frame* frame, const Step* step, bool profiling) 
   status = outcome(status);
   if (status != NULL) return step_failed(plan, step, status);
   if (profiling) record_time(plan, (size_t)(step - plan->steps), start, clock_ns());
-  return check_outputs(plan, step, frame);
+  /* Of a group that runs for another process alone that one looks, and says it in its own words. */
+  return plan->is_served && plan->step_count == 1 ? NULL : check_outputs(plan, step, frame);
 }
 
 static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
@@ -137,7 +143,7 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
   bool profiling = atomic_load_explicit(&plan->profiling, memory_order_relaxed);
   for (size_t i = 0; i < plan->step_count; ++i) {
     const Step* step = &plan->steps[i];
-    if (options != NULL && atomic_load_explicit(&options->terminate, memory_order_relaxed)) {
+    if (options != NULL && run_is_terminated(options)) {
       return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'",
                         step->node_name);
     }
@@ -182,7 +188,7 @@ static OrtStatus* run_once(Frame* frame, const OrtRunOptions* options, const Ort
   size_t told = plan->is_body ? 0 : plan->ep_count; /* EPs that hear of runs */
   for (; started < told && status == NULL; ++started) {
     OrtEp* ep = plan->eps[started].ep;
-    if (PLUGIN_MEMBER(OrtEp, ep, OnRunStart) != NULL) {
+    if (plan->eps[started].hears_of_runs && PLUGIN_MEMBER(OrtEp, ep, OnRunStart) != NULL) {
       status = named(GUARDED(OrtEp, OnRunStart)(ep, shown), plan->eps[started].name, "OnRunStart");
     }
   }
@@ -205,7 +211,7 @@ static OrtStatus* run_once(Frame* frame, const OrtRunOptions* options, const Ort
   }
   for (size_t i = 0; i < started; ++i) {
     OrtEp* ep = plan->eps[i].ep;
-    if (PLUGIN_MEMBER(OrtEp, ep, OnRunEnd) == NULL) continue;
+    if (!plan->eps[i].hears_of_runs || PLUGIN_MEMBER(OrtEp, ep, OnRunEnd) == NULL) continue;
     keep_first(&status, named(GUARDED(OrtEp, OnRunEnd)(ep, shown, synchronises(shown)), plan->eps[i].name,
                               "OnRunEnd"));
   }

@@ -151,19 +151,26 @@ static PyObject* converted(Runner* runner, size_t index, PyObject* object) {
   return PyObject_CallFunction(runner->convert, "nO", (Py_ssize_t)index, object);
 }
 
-/* Makes the input a tensor over the array's memory when it is just the array that the model wants. */
-static bool bind_array(const InputSpec* spec, OrtValue* value, PyArrayObject* array) {
+/* Whether the array is of that type of numpy's, lies as a tensor does, and has such a shape, which is given.
+ */
+static bool array_fits(const InputSpec* spec, int type_number, PyArrayObject* array, int64_t* dims) {
   int rank = PyArray_NDIM(array);
-  if (PyArray_TYPE(array) != spec->type_number || !PyArray_IS_C_CONTIGUOUS(array) ||
-      !PyArray_ISALIGNED(array) || !PyArray_ISNOTSWAPPED(array) || rank > MAX_RANK ||
-      (spec->rank >= 0 && spec->rank != rank)) {
+  if (PyArray_TYPE(array) != type_number || !PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array) ||
+      !PyArray_ISNOTSWAPPED(array) || rank > MAX_RANK || (spec->rank >= 0 && spec->rank != rank)) {
     return false;
   }
-  int64_t dims[MAX_RANK];
   for (int i = 0; i < rank; ++i) {
     dims[i] = PyArray_DIM(array, i);
     if (spec->rank >= 0 && spec->dims[i] >= 0 && spec->dims[i] != dims[i]) return false;
   }
+  return true;
+}
+
+/* Makes the input a tensor over the array's memory when it is just the array that the model wants. */
+static bool bind_array(const InputSpec* spec, OrtValue* value, PyArrayObject* array) {
+  int rank = PyArray_NDIM(array);
+  int64_t dims[MAX_RANK];
+  if (!array_fits(spec, spec->type_number, array, dims)) return false;
   return value_init_tensor(value, spec->element_type, dims, (size_t)rank, NULL, PyArray_DATA(array),
                            &ephost_cpu_memory_info);
 }
@@ -201,6 +208,16 @@ static int bind_converted(Runner* runner, Frame* frame, size_t index, PyObject* 
   return result;
 }
 
+/* Makes the input a tensor of the array's texts when they are texts, in just the shape that the model wants.
+ * 1: done; 0: it is something else; -1: an exception is set. */
+static int bind_texts(const InputSpec* spec, OrtValue* value, PyArrayObject* array) {
+  int64_t dims[MAX_RANK];
+  if (spec->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ||
+      !array_fits(spec, NPY_OBJECT, array, dims))
+    return 0;
+  return value_from_texts(array, value);
+}
+
 /* The feed for one input, without a copy and without a new object where it is just the array that the model
  * wants. */
 int runner_bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* object) {
@@ -214,6 +231,8 @@ int runner_bind_feed(Runner* runner, Frame* frame, size_t index, PyObject* objec
     frame->held[index] = Py_NewRef(object); /* another thread may change the dict while the run lasts */
     return 0;
   }
+  int texts = PyArray_Check(object) ? bind_texts(&runner->inputs[index], value, (PyArrayObject*)object) : 0;
+  if (texts != 0) return texts > 0 ? 0 : -1;
   return bind_converted(runner, frame, index, object);
 }
 
@@ -333,7 +352,7 @@ int runner_execute(Runner* runner, Frame* frame, PyObject* options, const int32_
   Py_BEGIN_ALLOW_THREADS
   status = plan_execute(frame, run_options);
   Py_END_ALLOW_THREADS
-  if (PyErr_Occurred() != NULL) {
+  if (PyErr_Occurred() != NULL || fallback_raise_passing()) {
     if (status != NULL) ephost_api.ReleaseStatus(status);
     return -1;
   }

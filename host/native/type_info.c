@@ -276,6 +276,11 @@ OrtTypeInfo* type_info_of_value(const OrtValue* value) {
       return tensor_type(ONNX_TYPE_TENSOR,
                          tensor_info_new(value->element_type, true, value->dims, NULL, value->rank));
     case ONNX_TYPE_SEQUENCE:
+      if (value->is_zipped) {
+        return wrap_type(ONNX_TYPE_SEQUENCE, 0,
+                         wrap_type(ONNX_TYPE_MAP, value->items[0]->element_type,
+                                   shapeless_tensor(value->items[1]->element_type)));
+      }
       /* an element's type says nothing about the shapes of the others */
       return wrap_type(ONNX_TYPE_SEQUENCE, 0,
                        value->item_count == 0 || value->items[0]->type == ONNX_TYPE_TENSOR

@@ -108,8 +108,9 @@ bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t r
   }
   uint64_t elements = empty ? 0 : 1;
   for (size_t i = 0; !empty && i < rank; i++) {
-    if ((uint64_t)dims[i] > limit / elements) return false;
-    elements *= (uint64_t)dims[i];
+    const uint64_t dim = (uint64_t)dims[i];
+    if ((elements | dim) >> 28 != 0 && dim > limit / elements) return false; /* below, no need to divide */
+    elements *= dim;
   }
   if (count != NULL) *count = (size_t)elements;
   if (nbytes != NULL) *nbytes = (size_t)((elements * bits + 7) / 8);
@@ -135,7 +136,13 @@ bool value_init_tensor(OrtValue* value, ONNXTensorElementDataType type, const in
                        Buffer* buffer, void* data, const OrtMemoryInfo* memory_info) {
   size_t count = 0;
   size_t nbytes = 0;
-  if (!tensor_nbytes(type, dims, rank, &count, &nbytes)) return false;
+  return tensor_nbytes(type, dims, rank, &count, &nbytes) &&
+         value_init_counted(value, type, dims, rank, count, nbytes, buffer, data, memory_info);
+}
+
+bool value_init_counted(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
+                        size_t count, size_t nbytes, Buffer* buffer, void* data,
+                        const OrtMemoryInfo* memory_info) {
   if (buffer != NULL && buffer->nbytes < nbytes) return false;
   int64_t* room = value->inline_dims;
   if (rank > VALUE_INLINE_RANK) {
@@ -173,7 +180,7 @@ bool value_alloc_tensor(OrtValue* value, ONNXTensorElementDataType type, const i
     buffer = buffer_from_cpu(nbytes);
   }
   if (buffer == NULL) return false;
-  if (!value_init_tensor(value, type, dims, rank, buffer, NULL, info)) {
+  if (!value_init_counted(value, type, dims, rank, count, nbytes, buffer, NULL, info)) {
     buffer_release(buffer);
     return false;
   }
@@ -227,8 +234,12 @@ bool value_share(OrtValue* to, const OrtValue* from) {
     return true;
   }
   if (from->items != NULL) {
-    return value_init_items(to, from->type, from->element_type, (const OrtValue* const*)from->items,
-                            from->item_count);
+    if (!value_init_items(to, from->type, from->element_type, (const OrtValue* const*)from->items,
+                          from->item_count)) {
+      return false;
+    }
+    to->is_zipped = from->is_zipped;
+    return true;
   }
   to->type = from->type;
   to->element_type = from->element_type;
@@ -421,8 +432,11 @@ static inline bool is_misaligned(const OrtValue* value) {
   return value->buffer != NULL && value->buffer->is_misaligned && value->data == value->buffer->data;
 }
 
+enum { MALLOC_ALIGNMENT = 16 }; /* what plugins are used to */
+
 void ephost_value_align_later(OrtValue* value, bool is_mapped) {
   if (value->type != ONNX_TYPE_TENSOR || value->buffer == NULL || value->data != value->buffer->data) return;
+  if ((uintptr_t)value->data % MALLOC_ALIGNMENT == 0) return;
   value->buffer->is_misaligned = true;
   value->buffer->is_mapped = is_mapped;
 }
@@ -621,7 +635,7 @@ void ephost_value_view(const OrtValue* value, EphostValueView* out) {
       .element_count = value->element_count,
       .data = value->data,
       .nbytes = value->nbytes,
-      .item_count = value->item_count,
+      .item_count = value_item_count(value),
       .memory_info = value->memory_info,
   };
 }

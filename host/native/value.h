@@ -34,6 +34,7 @@ void buffer_release(Buffer* buffer); /* NULL is fine */
 typedef struct StringElement {
   char* text;
   size_t length;
+  bool in_block; /* the text lies in a block of its tensor's, and is not freed alone */
 } StringElement;
 
 #define VALUE_INLINE_RANK 6
@@ -59,6 +60,9 @@ struct OrtValue {
   /* never NULL for sequences: the elements; and maps: two rank 1 tensors, keys and values */
   OrtValue** items;
   size_t item_count;
+  /* a sequence of maps with the same keys: items are two tensors, the keys and, a row for each map, the
+   * values */
+  bool is_zipped;
 };
 
 size_t element_type_bits(ONNXTensorElementDataType type); /* 0 for strings and undefined */
@@ -66,11 +70,23 @@ size_t element_type_bits(ONNXTensorElementDataType type); /* 0 for strings and u
  * NULL. A string counts as its StringElement. */
 bool tensor_nbytes(ONNXTensorElementDataType type, const int64_t* dims, size_t rank, size_t* count,
                    size_t* nbytes);
+/* Few as they are, a loop is quicker than a call. */
+static inline bool dims_equal(const int64_t* a, size_t rank_a, const int64_t* b, size_t rank_b) {
+  if (rank_a != rank_b) return false;
+  for (size_t i = 0; i < rank_a; ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
 /* Make an empty (zeroed) value a tensor over `buffer` (its reference is taken over) or, with buffer NULL,
  * over the borrowed `data`. On false (no memory, bad shape) the value is untouched and the reference still
  * the caller's. */
 bool value_init_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
                        Buffer* buffer, void* data, const OrtMemoryInfo* memory_info);
+/* The same for who has the numbers of elements and bytes from tensor_nbytes. */
+bool value_init_counted(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
+                        size_t count, size_t nbytes, Buffer* buffer, void* data,
+                        const OrtMemoryInfo* memory_info);
 /* The same over new memory: of the allocator, or of the CPU for NULL and for (empty) strings. */
 bool value_alloc_tensor(OrtValue* value, ONNXTensorElementDataType type, const int64_t* dims, size_t rank,
                         OrtAllocator* allocator);
@@ -97,6 +113,17 @@ typedef void (*ReleaseCallback)(void* owner);
 
 /* StringElement[count], all empty; frees the texts; NULL without memory */
 Buffer* buffer_for_strings(size_t count);
+/* Texts one after the other on their way into a new tensor, in one block of memory. Clear: zeros. */
+typedef struct StringBlock {
+  char* characters;
+  size_t used, capacity;
+} StringBlock;
+/* Appends the next text. False without memory. */
+bool string_block_append(StringBlock* block, const char* text, size_t length);
+/* The tensor of the allocator's that has these texts, whose lengths its elements hold already: from here on
+ * the block is the tensor's. */
+void string_block_give(StringBlock* block, OrtValue* value);
+void string_block_drop(StringBlock* block);
 /* copies; false without memory */
 bool string_element_set(StringElement* element, const char* text, size_t length);
 bool copy_strings(StringElement* to, const StringElement* from, size_t count);
@@ -106,5 +133,9 @@ bool copy_strings(StringElement* to, const StringElement* from, size_t count);
 /* Make a clear value a sequence or a map that shares (or copies, where they borrow) the items' data. */
 bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType element_type,
                       const OrtValue* const* items, size_t count);
+/* How many items a sequence or a map has, also a zipped one. */
+size_t value_item_count(const OrtValue* value);
+/* Makes a clear value a map that shares the keys and one row of a zipped sequence's values. */
+bool value_unzip(OrtValue* map, const OrtValue* sequence, size_t index);
 
 #endif

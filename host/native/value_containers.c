@@ -31,6 +31,22 @@ failed:
   return false;
 }
 
+size_t value_item_count(const OrtValue* value) {
+  return value->is_zipped ? (size_t)value->items[1]->dims[0] : value->item_count;
+}
+
+bool value_unzip(OrtValue* map, const OrtValue* sequence, size_t index) {
+  const OrtValue *keys = sequence->items[0], *values = sequence->items[1];
+  OrtValue row = {0};
+  const int64_t width = values->dims[1];
+  const size_t nbytes = (size_t)width * (element_type_bits(values->element_type) / 8);
+  if (!value_init_tensor(&row, values->element_type, &width, 1, values->buffer, NULL, values->memory_info))
+    return false;
+  row.data = (char*)values->data + index * nbytes;
+  const OrtValue* parts[] = {keys, &row};
+  return value_init_items(map, ONNX_TYPE_MAP, keys->element_type, parts, 2);
+}
+
 /* A sequence's elements are of one type. */
 static OrtStatus* check_sequence(const OrtValue* const* items, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -98,7 +114,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValueCount)(const OrtValue* value, size_
   *out = 0;
   REQUIRE_ARG(value != NULL);
   REQUIRE_ARG(value->type == ONNX_TYPE_SEQUENCE || value->type == ONNX_TYPE_MAP);
-  *out = value->item_count;
+  *out = value_item_count(value);
   return NULL;
 }
 
@@ -111,9 +127,17 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetValue)(const OrtValue* value, int index,
   REQUIRE_ARG(value != NULL && allocator != NULL);
   REQUIRE_ARG(allocator->Alloc != NULL && allocator->Free != NULL && allocator->Info != NULL);
   REQUIRE_ARG(value->type == ONNX_TYPE_SEQUENCE || value->type == ONNX_TYPE_MAP);
-  if (index < 0 || (size_t)index >= value->item_count) {
+  if (index < 0 || (size_t)index >= value_item_count(value)) {
     return status_new(ORT_INVALID_ARGUMENT, "GetValue: there is no item %d among %zu", index,
-                      value->item_count);
+                      value_item_count(value));
+  }
+  if (value->is_zipped) {
+    *out = value_new();
+    if (*out == NULL) return status_no_memory();
+    if (value_unzip(*out, value, (size_t)index)) return NULL;
+    SLOT(OrtApi, ReleaseValue)(*out);
+    *out = NULL;
+    return status_no_memory();
   }
   const OrtValue* item = value->items[index];
   bool on_device = item->type == ONNX_TYPE_TENSOR && !memory_info_is_cpu(item->memory_info);
@@ -139,5 +163,5 @@ OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int eleme
 }
 
 const OrtValue* ephost_value_item(const OrtValue* value, size_t index) {
-  return value != NULL && index < value->item_count ? value->items[index] : NULL;
+  return value != NULL && !value->is_zipped && index < value->item_count ? value->items[index] : NULL;
 }

@@ -1,4 +1,5 @@
-/* Tensors of strings. Each element owns its text; texts are UTF-8 by convention and may hold NULs. */
+/* Tensors of strings. Each element owns its text, or its tensor one block for all that it was made with;
+ * texts are UTF-8 by convention and may hold NULs. */
 #include <string.h>
 
 #include "abi.h"
@@ -10,7 +11,10 @@
 
 static void free_strings(Buffer* buffer) {
   StringElement* elements = buffer->data;
-  for (size_t i = 0; i < buffer->nbytes / sizeof(*elements); i++) host_free(elements[i].text);
+  for (size_t i = 0; i < buffer->nbytes / sizeof(*elements); i++) {
+    if (!elements[i].in_block) host_free(elements[i].text);
+  }
+  host_free(buffer->context); /* the block */
   cpu_free(buffer->data);
 }
 
@@ -30,9 +34,42 @@ bool string_element_set(StringElement* element, const char* text, size_t length)
   if (copy == NULL) return false;
   if (length > 0) memcpy(copy, text, length);
   copy[length] = '\0';
-  host_free(element->text);
-  *element = (StringElement){copy, length};
+  if (!element->in_block) host_free(element->text);
+  *element = (StringElement){copy, length, false};
   return true;
+}
+
+bool string_block_append(StringBlock* block, const char* text, size_t length) {
+  if (length >= block->capacity - block->used) { /* one more for the NUL */
+    size_t enough = block->used + length + 1, capacity = 2 * block->capacity;
+    if (enough <= length || capacity < block->capacity) return false;
+    if (capacity < enough) capacity = enough < 256 ? 256 : enough;
+    char* grown = host_realloc(block->characters, capacity);
+    if (grown == NULL) return false;
+    block->characters = grown;
+    block->capacity = capacity;
+  }
+  if (length > 0) memcpy(block->characters + block->used, text, length);
+  block->used += length;
+  block->characters[block->used++] = '\0';
+  return true;
+}
+
+void string_block_give(StringBlock* block, OrtValue* value) {
+  StringElement* elements = value->data;
+  char* text = block->characters;
+  for (size_t i = 0; i < value->element_count; i++) {
+    elements[i].text = text;
+    elements[i].in_block = true;
+    text += elements[i].length + 1;
+  }
+  value->buffer->context = block->characters;
+  *block = (StringBlock){0};
+}
+
+void string_block_drop(StringBlock* block) {
+  host_free(block->characters);
+  *block = (StringBlock){0};
 }
 
 bool copy_strings(StringElement* to, const StringElement* from, size_t count) {
@@ -160,11 +197,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetResizedStringTensorElementBuffer)(OrtVal
   StringElement* element = NULL;
   OrtStatus* status = element_at("GetResizedStringTensorElementBuffer", value, index, &element);
   if (status != NULL) return status;
-  char* text = length_in_bytes < SIZE_MAX ? host_realloc(element->text, length_in_bytes + 1) : NULL;
+  char* before = element->in_block ? NULL : element->text;
+  char* text = length_in_bytes < SIZE_MAX ? host_realloc(before, length_in_bytes + 1) : NULL;
   if (text == NULL) return status_no_memory();
+  if (element->in_block)
+    memcpy(text, element->text, element->length < length_in_bytes ? element->length : length_in_bytes);
   if (length_in_bytes > element->length) memset(text + element->length, 0, length_in_bytes - element->length);
   text[length_in_bytes] = '\0';
-  *element = (StringElement){text, length_in_bytes};
+  *element = (StringElement){text, length_in_bytes, false};
   *buffer = text;
   return NULL;
 }
@@ -179,6 +219,7 @@ OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const
   OrtStatus* status = tensor_shape_check("ephost_value_strings", ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, dims,
                                          rank, NULL, NULL);
   if (status != NULL) return status;
+  StringBlock block = {0};
   OrtValue* value = value_new();
   if (value == NULL) return status_no_memory();
   if (!value_alloc_tensor(value, ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, dims, rank, NULL)) goto no_memory;
@@ -189,13 +230,16 @@ OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const
           status_new(ORT_INVALID_ARGUMENT, "ephost_value_strings: offset %zu is below the one before", i + 1);
       goto failed;
     }
-    if (!string_element_set(&elements[i], packed + offsets[i], offsets[i + 1] - offsets[i])) goto no_memory;
+    elements[i].length = offsets[i + 1] - offsets[i];
+    if (!string_block_append(&block, packed + offsets[i], elements[i].length)) goto no_memory;
   }
+  string_block_give(&block, value);
   *out = value;
   return NULL;
 no_memory:
   status = status_no_memory();
 failed:
+  string_block_drop(&block);
   SLOT(OrtApi, ReleaseValue)(value);
   return status;
 }

@@ -59,7 +59,8 @@ struct Desc {
   size_t rank() const { return dims.size(); }
 };
 
-// Pointers for one call of a kernel: null for an input or output that the node leaves out.
+// Pointers for one call of a kernel: null for an input that the node leaves out, and for an output that it
+// leaves out and that `prepare` has not declared.
 class Args {
  public:
   Args(void* const* inputs, void* const* outputs, void* scratch)

@@ -84,14 +84,19 @@ std::string to_string(const Dims& dims) {
 
 int64_t count(const Dims& dims, size_t begin, size_t end) {
   // More elements than memory of any size has: their bytes can be counted, the filling of a layout included.
+  // A dimension of 0 is no excuse for the others: strides, and numbers of rows and columns, are products of
+  // those.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() >> 8;
   int64_t product = 1;
+  bool is_empty = false;
   for (size_t i = begin; i < end; ++i) {
-    if (dims[i] < 0 || __builtin_mul_overflow(product, dims[i], &product) || product > kMost) {
+    is_empty = is_empty || dims[i] == 0;
+    const int64_t size = dims[i] == 0 ? 1 : dims[i];
+    if (size < 0 || __builtin_mul_overflow(product, size, &product) || product > kMost) {
       invalid("a tensor of shape " + to_string(dims) + " cannot be");
     }
   }
-  return product;
+  return is_empty ? 0 : product;
 }
 
 int64_t count(const Dims& dims) { return count(dims, 0, dims.size()); }

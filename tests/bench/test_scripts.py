@@ -38,6 +38,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("opening.py", "--rounds", "1", "--only", "one node,registering"),
         ("opening.py", "--rounds", "1", "--only", "one node,registering", *BESIDE_ITSELF),
         ("imports.py", "--rounds", "1"),
+        ("operators.py", "--rounds", "1", "--only", "Sin,column"),
+        ("operators.py", "--rounds", "1", "--only", "Sin", "--busy"),
         pytest.param(
             ("classical.py", "--rounds", "1", "--only", "decision tree"),
             marks=pytest.mark.skipif(

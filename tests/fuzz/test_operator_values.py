@@ -12,6 +12,7 @@ import pytest
 
 from tests.fuzz import operators
 from tests.fuzz.cases import make_case
+from tests.fuzz.differences import known_differences
 from tests.fuzz.examples import Example, examples
 
 
@@ -44,6 +45,22 @@ def test_hostile_values_end_in_errors_of_the_host(
     assert operators.main(["--cases", str(tries), "--seed", "1"]) == 0, capfd.readouterr().out[-8000:]
     total = capfd.readouterr().out.splitlines()[-1]
     assert "'ran': " in total and "'error': " in total, total
+
+
+def test_known_differences_name_operators_that_there_are(found: dict[str, list[Example]]) -> None:
+    from fnmatch import filter as matching
+
+    for known in known_differences():
+        assert len(known.reason) > 20 and known.hosts and all(host in operators.HOSTS for host in known.hosts)
+        for pattern in known.operators:
+            assert matching(found, pattern), pattern
+
+
+def test_a_difference_without_a_reason_is_told() -> None:
+    known = known_differences()
+    random = ("Bernoulli", "cpu", [], "output 0 at (0,): 1.0 and 0.0 (1 of 6)")
+    assert any(each.holds(*random) for each in known)
+    assert not any(each.holds("Add", *random[1:]) for each in known)
 
 
 def test_a_fault_is_found_and_named(

@@ -16,6 +16,7 @@ import pickle
 import resource
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -27,6 +28,7 @@ NAME = "CpuFuzzed"
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 MEMORY = 4 << 30  # bytes of address space: what asks for more must fail cleanly
 TIME = 60 if SANITIZED else 20  # seconds of processor time for one case; what takes longer is a hang
+PATIENCE = 4.0  # seconds after which a run is told to stop: some cases are a loop of 2^62 trips
 
 
 class Host:
@@ -69,10 +71,15 @@ class Host:
         except self.errors as error:
             return [f"{type(error).__name__}: {error}"]
         for feeds in case.feeds:
+            run_options = self.module.RunOptions()
+            stopping = threading.Timer(PATIENCE, setattr, (run_options, "terminate", True))
+            stopping.start()
             try:
-                made.append(session.run(None, feeds))
+                made.append(session.run(None, feeds, run_options))
             except (*self.errors, MemoryError) as error:
                 made.append(f"{type(error).__name__}: {error}")
+            finally:
+                stopping.cancel()
         return made
 
 

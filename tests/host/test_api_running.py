@@ -426,6 +426,7 @@ def test_cancelling_a_task_terminates_its_run(session: ephost.InferenceSession) 
 # ---- profiling ----
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_profiling_writes_a_chrome_trace_of_the_steps(tmp_path: Any, sample_ep: str) -> None:
     options = ephost.SessionOptions()
     options.enable_profiling = True

@@ -62,6 +62,7 @@ def test_an_older_version_changes_nothing(run: Python) -> None:
     assert f"ephost serves versions 1 to {KNOWN}" in done.stderr
 
 
+@pytest.mark.in_process("this process serves no plugin")
 def test_the_version_that_plugins_read_follows_the_setting(
     python: Python, bad_plugin: Callable[..., Path]
 ) -> None:

@@ -257,6 +257,16 @@ def test_without_an_opset_of_onnx_a_model_that_imports_others_has_the_newest() -
     refused(model, errors.InvalidGraph, "no opset")
 
 
+def test_without_an_opset_of_ai_onnx_ml_its_nodes_have_the_newest() -> None:
+    lists = {"keys_floats": [3.0, 4.0], "values_floats": [30.0, 40.0]}  # since its second version
+    node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **lists)
+    session = ephost.InferenceSession(graph_model([node]).SerializeToString())
+    (y,) = session.run(None, {"x": np.resize(np.array([4, 3], np.float32), session.get_inputs()[0].shape)})
+    assert y.ravel()[:2].tolist() == [40, 30]
+    node.attribute.append(helper.make_attribute("no_such", 1))
+    refused(graph_model([node]), errors.InvalidGraph, "LabelEncoder", "no_such")
+
+
 def test_an_opset_that_is_none() -> None:
     for version in (0, -1):
         model = one_node_model("Neg", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=version)
@@ -279,6 +289,64 @@ def test_attributes_that_are_missing_wrong_or_unknown(attributes: dict, text: st
         "node",
         text,
     )
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "texts"),
+    [
+        ("Gelu", {"approximate": "sinh"}, ("approximate", "'sinh'", "none, tanh")),
+        ("LpNormalization", {"p": 3}, ("'p'", "is 3", "1, 2")),
+        ("Upsample", {"mode": "wild", "scales": [1.0, 2.0]}, ("mode", "'wild'")),
+    ],
+)
+def test_attributes_that_are_none_of_the_few_that_there_are(
+    op_type: str, attributes: dict, texts: tuple[str, ...]
+) -> None:
+    opset = 7 if op_type == "Upsample" else 22
+    model = one_node_model(op_type, {"x": (FLOAT, [2, 2])}, {"y": FLOAT}, opset=opset, **attributes)
+    refused(model, errors.InvalidGraph, "'node'", op_type, *texts)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dims", "attributes", "text"),
+    [
+        ("Flatten", [2, 3], {"axis": 7}, "axis"),
+        ("EyeLike", [5], {}, "2-dimensional"),
+        ("LpPool", [1, 1, 4, 4], {"kernel_shape": [2, 2], "strides": [1, 1, 1]}, "strides"),
+        ("Softmax", [2, 3], {"axis": 2}, "axis"),
+    ],
+)
+def test_what_inference_says_against_a_node_is_an_error(
+    op_type: str, dims: list[int], attributes: dict, text: str
+) -> None:
+    refused(
+        one_node_model(op_type, {"x": (FLOAT, dims)}, {"y": FLOAT}, opset=21, **attributes),
+        errors.Fail,
+        "'node'",
+        op_type,
+        text,
+    )
+
+
+def test_a_branch_that_could_not_run_is_no_error_until_it_is_taken() -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, [2, 3])
+    made = [onnx.ValueInfoProto(name="o")]
+    squeezed = helper.make_graph([helper.make_node("Squeeze", ["x", "first"], ["o"])], "then", [], made)
+    same = helper.make_graph([helper.make_node("Identity", ["x"], ["o"])], "else", [], made)
+    node = helper.make_node("If", ["c"], ["y"], "node", then_branch=squeezed, else_branch=same)
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [x, helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        [numpy_helper.from_array(np.array([0]), "first")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    session = ephost.InferenceSession(model.SerializeToString())
+    fed = np.ones((2, 3), np.float32)
+    assert session.run(None, {"x": fed, "c": np.array(False)})[0].shape == (2, 3)
+    with pytest.raises(Exception, match="Squeeze"):
+        session.run(None, {"x": fed, "c": np.array(True)})
 
 
 @pytest.mark.parametrize("count", [0, 3])
@@ -648,8 +716,16 @@ def doubled(times: int, op_type: str) -> list[onnx.NodeProto]:
         ),
         (doubled(40, "Concat"), []),
         (doubled(40, "Tile"), [numbers("two", 2)]),
+        (
+            [
+                helper.make_node("RandomUniform", [], ["r"], shape=[1 << 40]),
+                helper.make_node("Add", ["r", "r"], ["t"]),
+                helper.make_node("Size", ["t"], ["n"]),
+            ],
+            [],
+        ),
     ],
-    ids=["Tile", "Expand", "product", "Concats", "Tiles"],
+    ids=["Tile", "Expand", "product", "Concats", "Tiles", "random numbers"],
 )
 def test_a_small_model_with_a_list_without_end_opens_within_limits(
     nodes: list, constants: list, tmp_path: Path

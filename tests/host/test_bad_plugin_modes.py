@@ -136,8 +136,12 @@ EXPECTED: dict[str, Error | Works] = {
         "failed in CreateState for the group of 'first' (Add) (1 nodes): bad_plugin: CreateState fails"
     ),
     "run_start_fails": _run("failed in OnRunStart: bad_plugin: OnRunStart fails"),
+    "run_options_told": _run(
+        "failed in OnRunStart: tag '', severity -1, verbosity 0, entry 'none', stopped 0"
+    ),
     "run_end_fails": _run("failed in OnRunEnd: bad_plugin: OnRunEnd fails"),
     "compute_fails": _run(f"failed in {FIRST}: bad_plugin: Compute fails"),
+    "compute_reaches": _run(f"failed in {FIRST}: made * outside"),
     "compute_no_output": _run(f"reported success for {FIRST} without setting its output 0"),
     "compute_input_range": _run(f"failed in {FIRST}: * input 1000 was asked for", "InvalidArgument"),
     "compute_output_range": _run(f"failed in {FIRST}: * output 1000 was asked for", "InvalidArgument"),

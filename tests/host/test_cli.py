@@ -97,6 +97,7 @@ def test_a_library_that_cannot_be_registered_is_shown_beside_the_others_with_exi
 # ---- explain ----
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_explain_shows_partitions_and_the_reason_of_each_fallback(model: Callable[[str], Path]) -> None:
     out = ephost("explain", model(ADD_ERF), "--ep", "sample_kernels", "--dim", "n=3").stdout
     rows = [line.split() for line in out.splitlines()]
@@ -106,6 +107,7 @@ def test_explain_shows_partitions_and_the_reason_of_each_fallback(model: Callabl
     )
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_explain_as_json_is_the_explanation(model: Callable[[str], Path]) -> None:
     path = model(ADD_ERF)
     data = json.loads(ephost("explain", path, "--ep", "k=sample_kernels", "--dim", "n=3", "--json").stdout)
@@ -251,7 +253,7 @@ def test_a_missing_model_is_exit_code_1_and_is_named(command: str) -> None:
 
 def test_a_missing_library_is_exit_code_1_and_is_named(model: Callable[[str], Path]) -> None:
     done = ephost("run", model(ADD_ERF), "--ep", "v=/no/such/libvendor.so", code=1)
-    assert done.stderr.startswith("Error: NoSuchFile: ")
+    assert done.stderr.startswith("Error: NoSuchLibrary: ")
     assert "/no/such/libvendor.so" in done.stderr
 
 
@@ -404,6 +406,10 @@ def test_a_path_may_have_commas(tmp_path: Path) -> None:
     path.touch()
     plugin = parse_plugin(f"{path},option=x,other=y")
     assert (plugin.path, plugin.options) == (str(path), {"option": "x", "other": "y"})
+    (tmp_path / "backend.so").touch()
+    packaged = parse_plugin(f"sample_kernels,backend={tmp_path / 'backend.so'},other=y")
+    assert packaged.name == "sample_kernels"
+    assert packaged.options == {"backend": str(tmp_path / "backend.so"), "other": "y"}
     named = parse_plugin(f"mine={path},option=x")
     assert (named.name, named.path, named.options) == ("mine", str(path), {"option": "x"})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import ephost
@@ -68,3 +70,22 @@ def test_a_child_that_is_forked_meanwhile_has_its_collector() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_no_garbage_is_looked_for_while_modules_are_imported() -> None:
+    script = """
+import gc, sys
+import numpy
+passes = []
+gc.callbacks.append(lambda phase, info: passes.append(phase))
+gc.collect()
+del passes[:]
+import ephost
+ephost.InferenceSession
+print(len(passes), gc.isenabled())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    passes, is_enabled = done.stdout.split()
+    # A pass may begin before and behind each of the two imports; thirty would without.
+    assert int(passes) <= 8
+    assert is_enabled == "True"

@@ -207,6 +207,7 @@ def test_the_default_file_is_beside_the_model_and_may_be_replaced(path: Path, op
             ephost.ModelCompiler(options(), path).compile_to_file(wrong)
 
 
+@pytest.mark.in_process("its process has the environment of when it was registered")
 def test_a_failed_compilation_leaves_what_was_there(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_without_compiled_nodes_the_model_stays_or_a_flag_refuses(
         ephost.ModelCompiler(ephost.SessionOptions(), path, flags=flags).compile_to_file(target)
 
 
+@pytest.mark.in_process("its process has the environment of when it was registered")
 def test_what_is_compiled_and_cannot_be_stored_is_an_error(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +269,7 @@ def test_a_session_that_compiles_nothing_writes_no_compiled_model(
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.in_process("its process has the environment of when it was registered")
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
@@ -441,6 +444,7 @@ def test_a_plugin_refuses_what_was_compiled_for_another_device(
         assert run(data, strict).tolist() == EXPECTED.tolist()
 
 
+@pytest.mark.in_process("its process has the environment of when it was registered")
 def test_compatibility_can_be_asked_before_opening(
     path: Path, options: Options, devices: list[ephost.OrtEpDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -503,6 +507,7 @@ def test_large_weights_that_a_model_computes_are_constants_for_plugins(options: 
 # ---- without weights ----
 
 
+@pytest.mark.in_process("compiled models without weights")
 def test_an_ep_that_can_leaves_weights_out_of_what_it_compiles(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -520,6 +525,7 @@ def test_an_ep_that_can_leaves_weights_out_of_what_it_compiles(
     assert run(written, options()).tolist() == EXPECTED.tolist()
 
 
+@pytest.mark.in_process("compiled models without weights")
 def test_a_session_may_ask_for_it_without_compiling_ahead(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,6 +533,7 @@ def test_a_session_may_ask_for_it_without_compiling_ahead(
     assert run(path, options(ep__enable_weightless="1")).tolist() == EXPECTED.tolist()
 
 
+@pytest.mark.in_process("compiled models without weights")
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
@@ -549,6 +556,7 @@ def test_an_ep_that_cannot_is_named(
     assert run(path, options(ep__enable_weightless="0")).tolist() == EXPECTED.tolist()
 
 
+@pytest.mark.in_process("compiled models without weights")
 def test_an_ep_too_old_to_be_asked_does_as_it_likes(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

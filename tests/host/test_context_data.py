@@ -18,7 +18,10 @@ from ephost.errors import Fail, OnnxRuntimeException, RuntimeException
 from onnx import TensorProto, helper, numpy_helper
 from plugin_harness import ROOT, build_plugin
 
-pytestmark = pytest.mark.usefixtures("nothing_leaks")
+pytestmark = [
+    pytest.mark.usefixtures("nothing_leaks"),
+    pytest.mark.in_process("callbacks for the data of EPContext nodes"),
+]
 X = np.arange(4, dtype=np.float32)
 W = np.array([10, 20, 30, 40], dtype=np.float32)
 

@@ -20,6 +20,8 @@ from plugin_harness import build_plugin
 
 from tests.host.conftest import ROOT, run_python
 
+pytestmark = pytest.mark.in_process("memory of its device")
+
 node = helper.make_node
 HOSTS = ["ephost", "onnxruntime"]
 Counts = dict[str, int]

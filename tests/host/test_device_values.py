@@ -24,6 +24,8 @@ from plugin_harness import build_plugin
 
 from tests.host.conftest import ROOT
 
+pytestmark = pytest.mark.in_process("values on its device")
+
 X = np.array([[1, -5, 2], [0, 1, -1]], np.float32)
 Y = np.full((2, 3), 2, np.float32)
 OrtValue = ephost.OrtValue

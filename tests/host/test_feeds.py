@@ -228,6 +228,16 @@ def test_every_layout_of_the_same_numbers_gives_the_same(opened: Open, value: An
     assert all(type(v) is np.ndarray for v in outputs)
 
 
+def test_an_array_of_one_is_taken_for_a_scalar(opened: Open) -> None:
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [])
+    z = helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [])
+    session = opened(model_bytes([node("Neg", ["x"], ["z"])], [x], [z]))
+    for one in (np.array([3], np.float32), np.array([[3]], np.float32), [3.0]):
+        assert session.run(None, {"x": one})[0].tolist() == -3
+    with pytest.raises(errors.InvalidArgument, match="rank for input: x Got: 1 Expected: 0"):
+        session.run(None, {"x": np.ones(2, np.float32)})
+
+
 def test_empty_tensors_and_scalars_pass(opened: Open) -> None:
     session = opened(add_and_relu())
     empty = np.ones((0, 3), np.float32)

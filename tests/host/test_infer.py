@@ -204,3 +204,23 @@ def learned(
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 1)]
     return inferred(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The function that defines it computes with what it takes for lists of numbers.
+        "g (float[1099511627776] x) => (float[m] y) { y = MeanVarianceNormalization (x) }",
+        "g (int32[4611686018427387904, 2] i, float[3, 8] w, float[8] s) => (float[a, b, c] y, int32[n] l)"
+        " { y, l = com.microsoft.EmbedLayerNormalization (i, , w, , , s, s) }",
+    ],
+)
+def test_what_is_inferred_inside_of_a_function_is_bounded(text: str) -> None:
+    """A declared length of 2^40 made onnx's inference take all memory."""
+    head = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>\n'
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (16 << 30, before[1]))
+    try:
+        assert inferred(onnx.parser.parse_model(head + text)).graph.nodes
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

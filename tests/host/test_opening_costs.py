@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import ephost
 import numpy as np
 import onnx
 import pytest
 from ephost._bindings import packed
+from ephost.errors import InvalidGraph
+from ephost.messages import NodeProto
+from ephost.model import infer as infer_module
 from ephost.model.fold import fold
-from ephost.model.graph import tensor_type, topological_order
-from ephost.model.infer import infer
+from ephost.model.graph import Model, Node, tensor_type, topological_order
+from ephost.model.infer import ALIKE, FIRST_ALIKE, infer
 from ephost.model.load import load, value_type
+from ephost.model.partition import replace_by
 from ephost.plugins import cpu
 from onnx import TensorProto, helper, numpy_helper, parser
 
@@ -173,3 +178,77 @@ def test_matrices_in_the_body_of_a_function_stay_as_well() -> None:
         session.close()
     finally:
         ephost.unregister_execution_provider_library("takes transposed")
+
+
+def test_a_value_that_thousands_of_fused_nodes_read_is_looked_at_once() -> None:
+    x, shared = helper.make_tensor_value_info("x", 1, [1]), helper.make_tensor_value_info("s", 1, [1])
+    count = 40_000
+    names = ["x", *(f"v{at}" for at in range(count))]
+    nodes = [helper.make_node("Add", [names[at], "s"], [names[at + 1]]) for at in range(count)]
+    last = helper.make_tensor_value_info(names[-1], 1, [1])
+    made = load(helper.make_model(helper.make_graph(nodes, "g", [x, shared], [last])))
+    graph, started = made.graph, time.process_time()
+    given, result = graph.values["s"], graph.outputs[0]
+    fused = Node(made.new_index(), NodeProto(op_type="F"), "F", "", "", 1, [*graph.inputs], [result])
+    replace_by(graph, list(graph.nodes), fused)
+    assert given.consumers == [fused] and result.producer is fused and graph.nodes == [fused]
+    assert time.process_time() - started < 5  # once for each node: a quarter of a minute
+
+
+def versions_of(op_type: str) -> list[int]:
+    all_of_them = onnx.defs.get_all_schemas_with_history()
+    return [s.since_version for s in all_of_them if s.name == op_type and s.since_version >= FIRST_ALIKE]
+
+
+@pytest.mark.parametrize("op_type", sorted(ALIKE))
+def test_onnx_finds_what_is_found_at_once_of_elementwise_operators(op_type: str) -> None:
+    for version in versions_of(op_type):
+        kind = TensorProto.BOOL if op_type in ("And", "Or", "Xor", "Not") else TensorProto.FLOAT
+        count = {1: 1, 2: 2}.get(onnx.defs.get_schema(op_type, version, "").max_input, 3)
+        names = [f"x{at}" for at in range(count)]
+        proto = helper.make_model(
+            helper.make_graph(
+                [helper.make_node(op_type, names, ["y"])],
+                "g",
+                [helper.make_tensor_value_info(name, kind, [2, 0, 3]) for name in names],
+                [helper.make_empty_tensor_value_info("y")],
+            ),
+            opset_imports=[helper.make_opsetid("", version)],
+        )
+        inferred = onnx.shape_inference.infer_shapes(proto).graph.output[0].type
+        assert inferred == helper.make_tensor_type_proto(kind, [2, 0, 3]), version
+        made = load(proto)
+        infer(made)
+        assert made.graph.outputs[0].type == tensor_type(kind, (2, 0, 3))
+
+
+def asked_of_onnx(monkeypatch: pytest.MonkeyPatch, made: Model) -> bool:
+    """Whether types are found by onnx's inference."""
+    asked = []
+    monkeypatch.setattr(infer_module, "is_bounded", lambda model: not asked.append(model))
+    infer(made)
+    return bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("g (float[2, 3] x) => (y) { t = Relu(x) \n y = Add(t, x) }", False),
+        ("g (float[2, 3] x, float[3] z) => (y) { y = Add(x, z) }", True),
+        ("g (float[n, 3] x) => (y) { y = Relu(x) }", True),
+        ("g (float[2, 3] x) => (y) { t = Relu(x) \n y = MatMul(t, x) }", True),
+        ("g (float[2, 3] x) => (float[2, 4] y) { y = Relu(x) }", False),
+    ],
+)
+def test_onnx_infers_what_does_not_follow_at_once(
+    text: str, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asked_of_onnx(monkeypatch, load(model(text))) == asked
+
+
+def test_what_is_found_at_once_is_held_against_what_is_declared() -> None:
+    made = load(model("g (float[2, 3] x) => (float[2, 4] y) { y = Relu(x) }"))
+    infer(made)
+    assert made.graph.outputs[0].type == tensor_type(TensorProto.FLOAT, (2, None))
+    with pytest.raises(InvalidGraph, match="is declared as int64"):
+        infer(load(model("g (float[2, 3] x) => (int64[2, 3] y) { y = Relu(x) }")))

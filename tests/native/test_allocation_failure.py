@@ -117,7 +117,7 @@ def test_strings(tensors: Any) -> None:
     def make() -> Any:
         return out("OrtValue*", lib.ephost_value_strings, b"abcde", offsets, dims(2), 1)
 
-    assert walk_failures(make, api.ReleaseValue) == 5
+    assert walk_failures(make, api.ReleaseValue) == 4  # value, elements, buffer, texts
 
     def fill() -> None:
         check(api.FillStringTensorElement(tensors[0], b"other", 1))
@@ -128,6 +128,13 @@ def test_strings(tensors: Any) -> None:
         return out("char*", api.GetResizedStringTensorElementBuffer, tensors[0], 1, 900)
 
     assert walk_failures(resize, lambda _: None) == 1
+
+
+def test_zip_map(tensors: Any) -> None:
+    def make() -> Any:
+        return out("EphostHostKernel*", lib.ephost_zip_map_new, tensors[0])
+
+    assert walk_failures(make, lib.ephost_host_kernel_free) > 2
 
 
 def test_containers(tensors: Any) -> None:

@@ -464,15 +464,29 @@ def test_a_kernel_is_made_by_its_entrys_function(registry: Any, nodes: dict[str,
         return ffi.NULL
 
     add(registry, create=create, versions=(14, 14))
-    entry = lib.ephost_registry_find(registry, nodes["add"], ffi.NULL)
-    definition = lib.ephost_entry_def(entry)
-    nulls = [ffi.NULL] * 6
-    made = lib.ephost_kernel_info_new(nodes["add"], ffi.NULL, definition, *nulls)
-    out = ffi.new("OrtKernelImpl**")
-    check(lib.ephost_kernel_create(made, entry, out))
-    assert out[0] == kernel
-    for match, code in (("'add'.*no kernel", EP_FAIL), ("not today", FAIL)):
+    three = [nodes["add"]] * 3
+    entries, definitions = ffi.new("KernelEntry*[]", 3), ffi.new("OrtKernelDef*[]", 3)
+    assert lib.ephost_registry_find_all(registry, three, 3, ffi.NULL, entries, definitions) == 3
+    made = ffi.new("size_t*")
+    for count, match, code in ((3, "'add'.*no kernel", EP_FAIL), (1, "not today", FAIL)):
+        infos, kernels = ffi.new("OrtKernelInfo*[]", 3), ffi.new("OrtKernelImpl*[]", 3)
+        nulls = [ffi.NULL] * 4
         with pytest.raises(Refused, match=match) as error:
-            check(lib.ephost_kernel_create(made, entry, out))
-        assert (error.value.code, out[0]) == (code, ffi.NULL)
-    lib.ephost_kernel_info_free(made)
+            check(lib.ephost_kernels_new(three, entries, count, *nulls, [ffi.NULL] * 3, infos, kernels, made))
+        assert error.value.code == code
+        ready = 1 if count == 3 else 0
+        assert made[0] == ready
+        assert list(kernels) == [kernel] * ready + [ffi.NULL] * (3 - ready)
+        assert [bool(info) for info in infos] == [True] * (ready + 1) + [False] * (2 - ready)
+        for info in infos:
+            lib.ephost_kernel_info_free(info)
+
+
+def test_what_a_registry_lacks_is_found_at_the_first_node(registry: Any, nodes: dict[str, Any]) -> None:
+    add(registry, versions=(14, 14))
+    some = [nodes["add"], nodes["add"], nodes["cast"], nodes["add"]]
+    entries, definitions = ffi.new("KernelEntry*[]", 4), ffi.new("OrtKernelDef*[]", 4)
+    assert lib.ephost_registry_find_all(registry, some, 4, ffi.NULL, entries, definitions) == 2
+    assert (
+        [bool(each) for each in entries] == [bool(each) for each in definitions] == [True] * 2 + [False] * 2
+    )

@@ -225,6 +225,22 @@ def test_strings_keep_nuls_and_any_length() -> None:
     api.ReleaseValue(value)
 
 
+def test_texts_that_were_made_together_are_replaced_alone() -> None:
+    value = string_tensor([b"one", b"two", b"three"])
+    check(api.FillStringTensorElement(value, b"eins", 0))
+    buffer = out("char*", api.GetResizedStringTensorElementBuffer, value, 2, 5)
+    assert bytes(ffi.buffer(buffer, 6)) == b"three\0"
+    buffer = out("char*", api.GetResizedStringTensorElementBuffer, value, 2, 4)
+    assert bytes(ffi.buffer(buffer, 5)) == b"thre\0"
+    buffer = out("char*", api.GetResizedStringTensorElementBuffer, value, 1, 5)
+    assert bytes(ffi.buffer(buffer, 6)) == b"two\0\0\0"
+    ffi.memmove(buffer, b"zwei!", 5)
+    copy = out("OrtValue*", lib.ephost_value_share, value)
+    api.ReleaseValue(value)
+    assert read_strings(copy) == [b"eins", b"zwei!", b"thre"]
+    api.ReleaseValue(copy)
+
+
 def test_strings_are_filled_all_or_one_at_a_time() -> None:
     value = cpu_tensor((3,), STRING)
     assert read_strings(value) == [b"", b"", b""]
@@ -290,6 +306,17 @@ def test_a_sequence_outlives_the_values_it_was_made_of() -> None:
             out("OrtValue*", api.GetValue, sequence, index, lib.ephost_cpu_allocator())
     api.ReleaseValue(copy)
     api.ReleaseValue(sequence)
+
+
+def test_zip_map_takes_a_row_of_labels_alone() -> None:
+    labels = string_tensor([b"a", b"b"])
+    kernel = out("EphostHostKernel*", lib.ephost_zip_map_new, labels)
+    api.ReleaseValue(labels)
+    lib.ephost_host_kernel_free(kernel)
+    matrix = cpu_tensor((1, 2))
+    with pytest.raises(Refused):
+        out("EphostHostKernel*", lib.ephost_zip_map_new, matrix)
+    api.ReleaseValue(matrix)
 
 
 def test_a_sequence_copies_what_it_cannot_share() -> None:

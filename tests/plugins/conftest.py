@@ -67,6 +67,19 @@ def bad_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return build
 
 
+@pytest.fixture
+def bad(bad_plugin: Callable[..., Path]) -> Path:
+    """tests/plugins/bad_plugin as it is, whose faults EPHOST_FAULT chooses."""
+    return bad_plugin()
+
+
+@pytest.fixture(scope="session")
+def device_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/plugins/device_plugin, built once."""
+    source = ROOT / "tests" / "plugins" / "device_plugin"
+    return build_plugin(source, tmp_path_factory.mktemp("device_plugin"), "-pthread")
+
+
 @pytest.fixture(scope="session")
 def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library of a make-believe CUDA driver, in which our kernels run on the CPU."""

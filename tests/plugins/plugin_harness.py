@@ -154,7 +154,12 @@ class Tracer:
             timeout=300,
             check=False,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": python_path(), "TRACE_PLUGIN": mode},
+            env={
+                **os.environ,
+                "PYTHONPATH": python_path(),
+                "TRACE_PLUGIN": mode,
+                "TRACE_PLUGIN_LINES": str(folder / "lines.txt"),
+            },
         )
         assert done.returncode == 0, f"{host} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return [Done(**entry) for entry in json.loads((folder / "result.json").read_text())]

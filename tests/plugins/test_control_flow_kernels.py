@@ -88,6 +88,7 @@ CASES = {
 }
 
 
+@pytest.mark.in_process("kernels for nodes with bodies")
 @pytest.mark.parametrize("case", CASES)
 def test_the_host_runs_the_node_and_the_ep_what_it_claims_of_the_bodies(
     host: str, traced: Tracer, case: str
@@ -105,6 +106,7 @@ def test_the_host_runs_the_node_and_the_ep_what_it_claims_of_the_bodies(
     assert closed.only("Release of the helper") == [f"Release of the helper of {op}"] * released
 
 
+@pytest.mark.in_process("its profiler hears of its own steps alone")
 def test_profilers_hear_of_the_steps_of_bodies(host: str, traced: Tracer, tmp_path: Path) -> None:
     _, model, feeds, _, _ = CASES["loop"]
     profiled = (OPEN[0], {**OPEN[1], "enable_profiling": True, "profile_file_prefix": str(tmp_path / "p")})

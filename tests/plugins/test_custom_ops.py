@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 from plugin_harness import Files, Tracer
 
+pytestmark = pytest.mark.in_process("custom operators of a factory")
+
 DOMAIN = "test.trace"
 FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 STRING = TensorProto.STRING

@@ -7,6 +7,8 @@ import pytest
 from plugin_harness import Files, Tracer
 from plugin_models import model, node
 
+pytestmark = pytest.mark.in_process("recorded runs")
+
 SHAPE = [2, 3]
 X = np.arange(6, dtype=np.float32).reshape(SHAPE)
 W = np.full(SHAPE, 10, np.float32)

@@ -24,6 +24,7 @@ def opened(name: str = "m.onnx", **more: Any) -> tuple[str, dict[str, Any]]:
 # ---- profilers ----
 
 
+@pytest.mark.in_process("its profiler hears of its own steps alone")
 def test_profilers_hear_of_runs_and_steps(host: str, traced: Tracer, tmp_path: Path) -> None:
     profiled = opened(enable_profiling=True, profile_file_prefix=str(tmp_path / "profile"))
     actions = ["register", profiled, RUN, "profile", RUN, ("close", {}), "unregister"]
@@ -158,6 +159,7 @@ def test_settings_of_another_form_are_refused(host: str, text: str, traced: Trac
 # ---- external memory ----
 
 
+@pytest.mark.in_process("the library is called in this process")
 def test_memory_is_imported_by_the_plugin(host: str, traced: Tracer) -> None:
     _, used, done = traced(host, ["register", "interop", "unregister"], "interop")
     assert used.lines == [
@@ -179,11 +181,13 @@ def test_memory_is_imported_by_the_plugin(host: str, traced: Tracer) -> None:
     assert not done.error
 
 
+@pytest.mark.in_process("the library is called in this process")
 def test_a_plugin_without_an_importer_has_none(host: str, traced: Tracer) -> None:
     _, used = traced(host, ["register", "interop"])
     assert "importer is NULL" in used.lines and not [line for line in used.lines if "error" in line]
 
 
+@pytest.mark.in_process("the library is called in this process")
 def test_a_plugin_without_interop_says_so(host: str, traced: Tracer) -> None:
     _, used = traced(host, ["register", "interop"], "no_interop")
     assert used.lines == ["init: error 9", "importer is NULL", "deinit: error 9"]

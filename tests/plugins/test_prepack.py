@@ -9,6 +9,8 @@ from onnx import TensorProto, helper
 from plugin_harness import Files, Tracer
 from plugin_models import model, node
 
+pytestmark = pytest.mark.in_process("packed weights")
+
 SHAPE = [2, 3]
 X = np.arange(6, dtype=np.float32).reshape(SHAPE)
 W, V = np.full(SHAPE, 10, np.float32), np.full(SHAPE, 3, np.float32)

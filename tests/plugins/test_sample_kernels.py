@@ -160,6 +160,7 @@ def test_other_types_versions_and_unknown_ranks_are_left_alone(runner: Callable[
         assert outcome.operators(EP) == []
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_values_with_several_consumers_that_are_outputs_too_stay_intact(
     runner: Callable[[str], Runner],
 ) -> None:

@@ -30,12 +30,6 @@ def throwing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_plugin(SOURCE, tmp_path_factory.mktemp("throwing_plugin"))
 
 
-@pytest.fixture(scope="module")
-def device_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = ROOT / "tests" / "plugins" / "device_plugin"
-    return build_plugin(source, tmp_path_factory.mktemp("device_plugin"), "-pthread")
-
-
 @dataclass
 class Use:
     """throwing_plugin around another plugin, used in a process of its own."""

@@ -10,6 +10,7 @@ import ctypes
 import gc
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -198,16 +199,16 @@ def main(host_name: str, library: str, folder: Path) -> None:
     """See the module's docstring."""
     host = importlib.import_module(host_name)
     host.set_default_logger_severity(3)
-    take = ctypes.CDLL(library).trace_plugin_take
-    take.restype = ctypes.c_char_p
-    actions, results = Actions(host, library, folder), []
+    lines = Path(os.environ["TRACE_PLUGIN_LINES"])
+    actions, results, told = Actions(host, library, folder), [], 0
     for name, arguments in json.loads((folder / "actions.json").read_text()):
         result: dict[str, Any] = {}
         try:
             result["value"] = getattr(actions, name)(**arguments)
         except Exception as error:
             result["error"], result["message"] = type(error).__name__, str(error)
-        result["lines"] = take().decode().splitlines()
+        written = lines.read_bytes() if lines.exists() else b""
+        result["lines"], told = written[told:].decode().splitlines(), len(written)
         results.append(result)
     (folder / "result.json").write_text(json.dumps(results))
 

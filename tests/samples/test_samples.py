@@ -31,6 +31,11 @@ PROMISES = {
         r"no plugin\n  CPUExecutionProvider: MatMul, Mul, Add, Relu",
     ],
     "asyncio_server": [r"64 requests at once, 64 right replies, \d+ ms"],
+    "isolated_plugin": [
+        r"it runs: +\[2\. 4\.\]",
+        r"it crashed: +SIGSEGV in \w+::Compute",
+        r"the next one: +\[2\. 4\.\]",
+    ],
     "errors": [
         r"no library: .*libno_such_ep\.so",
         r"no model: ",
@@ -40,6 +45,13 @@ PROMISES = {
     ],
     "threads": [r"16 runs on 4 threads gave what 16 runs in a row give", r"stopped: "],
     "logs": [r"INFO +ephost\.session: sample_kernels claims 1 "],
+    "find_a_fault": [
+        r"against ephost's CPU plugin: 1 fault",
+        r"who: +ConstantOfShape '\w+' on cpu_ep: wrong numbers; bias\[0, 0\] is 0\.0, not 0\.5",
+        r"least: +ConstantOfShape in ephost, onnxruntime",
+        r"files: +expected\.npz, inputs\.npz, repro\.onnx, repro\.py",
+        r"repro: +the fault shows",
+    ],
     "recognize_text": [
         r"cpu_ep +by nxrt, version [\d.]+, on the CPU \(",
         r"sample_kernels +by ephost",
@@ -49,7 +61,10 @@ PROMISES = {
         r"Recognised: 'Plugins run here: 2026'",
     ],
 }
-NEEDS = {"recognize_text": ("PIL", "nxrt_ep_cpu", "rapidocr_onnxruntime")}
+NEEDS = {
+    "find_a_fault": ("nxrt_ep_cpu", "onnxruntime"),
+    "recognize_text": ("PIL", "nxrt_ep_cpu", "rapidocr_onnxruntime"),
+}
 
 
 def run_sample(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -42,7 +42,7 @@ else:
 
 HOST = Path(__file__).parents[2] / "host"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-_SHAPES = {  # for dimensions that a model leaves open
+SHAPES = {  # for dimensions that a model leaves open
     "det": (1, 3, 320, 320),
     "rec": (1, 3, 48, 320),
     "cls": (1, 3, 48, 192),
@@ -139,7 +139,7 @@ def feeds_for(name: str, session: Any) -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     made = {}
     for value in session.get_inputs():
-        given = _SHAPES.get(name, (1, *value.shape[1:]))
+        given = SHAPES.get(name, (1, *value.shape[1:]))
         shape = [d if isinstance(d, int) else given[at] for at, d in enumerate(value.shape)]
         if value.type != "tensor(float)":
             made[value.name] = random.integers(0, 256, shape).astype(np.int32)

@@ -41,6 +41,7 @@ class Vendor:
     lost_bytes: int = 0
     lost_handles: Mapping[str, int] = field(default_factory=dict)
     lost_files: int = 0
+    breaks: tuple[str, ...] = ()  # rules of the layer `validate`, in any session
 
     @property
     def folder(self) -> Path | None:
@@ -109,6 +110,7 @@ VENDORS = {
             1e-4,
             lost_bytes=10 << 10,  # the names in its kernel registry
             lost_handles={"3": 1},  # a memory info
+            breaks=("EPV-OWN-008",),  # the same
         ),
         Vendor(
             "ggml",

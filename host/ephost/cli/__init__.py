@@ -13,9 +13,13 @@ import click
 
 from ephost import __version__
 from ephost.cli.abi import abi
+from ephost.cli.bisect import bisect
+from ephost.cli.check import check
+from ephost.cli.compare import compare
 from ephost.cli.compile import compile_model
 from ephost.cli.devices import devices
 from ephost.cli.explain import explain
+from ephost.cli.layers import layer, trace
 from ephost.cli.run import run
 from ephost.environment import set_default_logger_severity
 
@@ -43,5 +47,5 @@ def main(log: str) -> None:
     set_default_logger_severity(severity)
 
 
-for command in (devices, run, explain, compile_model, abi):
+for command in (devices, run, explain, compile_model, bisect, compare, check, abi, layer, trace):
     main.add_command(command)

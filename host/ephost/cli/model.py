@@ -60,16 +60,19 @@ def model_options(function: _F) -> _F:
     return source_options(no_optimize(function))
 
 
+config_option = click.option(
+    "--config",
+    multiple=True,
+    callback=pairs,
+    metavar="KEY=VALUE",
+    help="An entry of the session's options, such as session.disable_cpu_ep_fallback=1.",
+)
+
+
 def source_options(function: _F) -> _F:
     """MODEL, ``--ep``, ``--dim`` and ``--config``."""
     for decorate in (
-        click.option(
-            "--config",
-            multiple=True,
-            callback=pairs,
-            metavar="KEY=VALUE",
-            help="An entry of the session's options, such as session.disable_cpu_ep_fallback=1.",
-        ),
+        config_option,
         click.option(
             "--dim",
             "dimensions",

@@ -7,7 +7,7 @@ import importlib.util
 import os
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +16,13 @@ import click
 from ephost import plugins
 from ephost.environment import get_ep_devices, register_execution_provider_library
 from ephost.errors import Fail
+from ephost.isolation.settings import VARIABLE
 from ephost.options import SessionOptions
 from ephost.suggestions import did_you_mean
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _BUNDLED = "ephost.plugins."
+_LAYERS = "ephost.layers"  # in a context's meta: what --layer says
 _SUFFIXES = {".so", ".dll", ".dylib"}
 
 
@@ -31,10 +33,11 @@ class Plugin:
     name: str
     path: str
     options: dict[str, str]
+    layers: tuple[str, ...] | None = None
 
     def register(self) -> None:
         """Register the library; raises as :func:`ephost.register_execution_provider_library`."""
-        register_execution_provider_library(self.name, self.path)
+        register_execution_provider_library(self.name, self.path, layers=self.layers)
 
 
 def parse_plugin(text: str) -> Plugin:
@@ -70,13 +73,15 @@ def _parts(text: str) -> list[str]:
     parts = text.split(",")
     for count in range(len(parts), 1, -1):
         where = ",".join(parts[:count])
-        if os.path.exists(where) or os.path.exists(where.partition("=")[2]):
+        name, _, path = where.partition("=")
+        # A name has no comma: what stands behind one is an option, whose value may be a path, too.
+        if os.path.exists(where) or ("," not in name and os.path.exists(path)):
             return [where, *parts[count:]]
     return parts
 
 
 def _of_package(where: str) -> str:
-    module = where.replace("-", "_")
+    module, without = where.replace("-", "_"), []
     for candidate in (_BUNDLED + module, module) if "." not in module else (module,):
         try:
             if importlib.util.find_spec(candidate) is None:
@@ -84,8 +89,13 @@ def _of_package(where: str) -> str:
             get_path = getattr(importlib.import_module(candidate), "get_library_path", None)
             if get_path is not None:
                 return str(get_path())
+            without.append(candidate)
         except (ImportError, FileNotFoundError, ValueError) as error:
             raise click.BadParameter(f"the package {where!r} gives no library: {error}") from None
+    if without:
+        raise click.BadParameter(
+            f"the package {without[-1]!r} has no get_library_path(): give its library's path"
+        )
     raise click.BadParameter(
         f"{where!r} is neither a file nor an installed Python package with get_library_path()"
         f"{did_you_mean(where, _packages())}"
@@ -103,8 +113,27 @@ def _is_path(where: str) -> bool:
 
 
 def plugin_option(function: _F) -> _F:
-    """The option ``--ep``, as the argument ``plugins``."""
-    return click.option(
+    """The options ``--ep``, as the argument ``plugins``, ``--layer`` and ``--isolated``."""
+    isolated = click.option(
+        "--isolated",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_isolate,
+        help="Load the libraries into processes of their own, where a crash is an error.",
+    )
+    layer = click.option(
+        "--layer",
+        "layers",
+        multiple=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_layers,
+        metavar="LAYER[=FILE]",
+        help="A layer between the host and each plugin library: trace writes every call down for `ephost "
+        "trace`.",
+    )
+    plugin = click.option(
         "--ep",
         "plugins",
         multiple=True,
@@ -113,11 +142,22 @@ def plugin_option(function: _F) -> _F:
         help="A plugin library: its path, or an installed Python package that has get_library_path(), such "
         "as nxrt_ep_cpu or the bundled sample_kernels. NAME is what it is registered as. Several are asked "
         "in the order given; the options go to its execution providers.",
-    )(function)
+    )
+    return plugin(layer(isolated(function)))
+
+
+def _isolate(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        os.environ[VARIABLE] = "1"
+
+
+def _keep_layers(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> None:
+    ctx.meta[_LAYERS] = tuple(value) or None
 
 
 def _parse(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> list[Plugin]:
-    plugins = [parse_plugin(text) for text in value]
+    layers = ctx.meta.get(_LAYERS)
+    plugins = [replace(parse_plugin(text), layers=layers) for text in value]
     names = [plugin.name for plugin in plugins]
     for name in names:
         if names.count(name) > 1:

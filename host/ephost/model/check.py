@@ -11,6 +11,7 @@ from functools import cache
 
 from ephost.errors import InvalidGraph
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto
+from ephost.model.choices import CHOICES, Choices
 from ephost.model.contrib import is_contrib
 from ephost.model.graph import Graph, Node, TensorType, schema_of
 from ephost.onnx_schema import SINGLE, VARIADIC
@@ -88,6 +89,7 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
 
 def _check_attributes(node: Node, rules: _Rules) -> None:
     missing = set(rules.required)
+    choices = CHOICES.get(node.domain, {})
     for attribute in node.proto.attribute:
         kind = rules.attributes.get(attribute.name)
         if kind is None:
@@ -103,12 +105,46 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
                 f"{names.Name(attribute.type)} instead of {names.Name(kind)}"
             )
         missing.discard(attribute.name)
+        if kind == AttributeProto.STRINGS and any(b"\0" in text for text in attribute.strings):
+            node.is_hosts = True  # plugins get each text of a list with a zero byte for its end
+        if (allowed := choices.get((node.op_type, attribute.name))) is not None:
+            _check_choice(attribute, allowed, node.label)
         _check_equation(attribute, node.label)
         _check_parts(attribute, node.proto, node.label)
         if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
             raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
     if missing:
         raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
+    if node.op_type == "TfIdfVectorizer" and not node.domain:
+        _check_grams(node)
+
+
+def _check_grams(node: Node) -> None:
+    # onnx's reference operator goes through as many as there would be.
+    given = {a.name: a for a in node.proto.attribute}
+    if any(a.ref_attr_name for a in given.values()):
+        return
+    pools = [given[name] for name in ("pool_int64s", "pool_strings") if name in given]
+    size = sum(len(pool.ints) + len(pool.strings) for pool in pools)
+    counts = list(given["ngram_counts"].ints)
+    if counts != sorted(counts) or any(not 0 <= count <= size for count in counts):
+        raise InvalidGraph(
+            f"the ngram_counts {counts} of node {node.label} do not cut its pool of {size} items"
+        )
+    if given["max_skip_count"].i < 0:
+        raise InvalidGraph(f"the max_skip_count of node {node.label} is {given['max_skip_count'].i}")
+
+
+def _check_choice(attribute: AttributeProto, allowed: Choices, label: str) -> None:
+    if attribute.ref_attr_name:
+        return
+    value = attribute.s if attribute.type == AttributeProto.STRING else attribute.i
+    if value not in allowed:
+        known = ", ".join(c.decode() if isinstance(c, bytes) else str(c) for c in sorted(allowed) if c != b"")
+        shown = repr(value.decode("utf-8", "replace")) if isinstance(value, bytes) else value
+        raise InvalidGraph(
+            f"the attribute '{attribute.name}' of node {label} is {shown}: its operator knows {known}"
+        )
 
 
 def _check_equation(attribute: AttributeProto, label: str) -> None:

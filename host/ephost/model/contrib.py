@@ -244,7 +244,9 @@ def _multi_head(call: _Call) -> str:
             if call.has(past)
             else f"o{output} = Identity (n{output}) "
         )
-    return body
+    # The products: queries by all keys, of each head.
+    body += _split_heads("i0", heads, "heads")
+    return body + "turned = Transpose <perm = [0, 1, 3, 2]> (o1) o3 = MatMul (heads, turned) "
 
 
 def _decoder_masked(call: _Call) -> str:

@@ -150,16 +150,18 @@ def _result_bytes(node: Node) -> float:
     by = data[0 if node.op_type in ("ConstantOfShape", "Range") else 1 if len(data) > 1 else 0]
     if node.domain or by is None or node.op_type not in _SIZED or by.dtype.kind not in "iuf":
         return 0
+    held = data[0]
+    size = held.size if held is not None and node.op_type in ("Tile", "OneHot") else 1
+    if by.dtype.kind != "f" and by.size <= _FEW and node.op_type != "Range":
+        return math.prod([abs(float(number)) for number in by.ravel().tolist()]) * size
     with np.errstate(all="ignore"):
         if node.op_type == "Range":
             first, limit, step = (float(a) if a is not None and a.size == 1 else 1.0 for a in data[:3])
             return abs((limit - first) / step) * 4 if step else math.inf
-        numbers = float(np.prod(np.abs(by.astype(np.float64))))
-    held = data[0]
-    size = held.size if held is not None and node.op_type in ("Tile", "OneHot") else 1
-    return numbers * size
+        return float(np.prod(np.abs(by.astype(np.float64)))) * size
 
 
+_FEW = 16  # numbers that Python multiplies sooner than numpy
 _SIZED = {"ConstantOfShape", "Expand", "OneHot", "Range", "Tile"}
 
 
@@ -219,7 +221,10 @@ def _filled(node: Node) -> list[_Constant | None] | None:
     if node.domain or node.op_type != "ConstantOfShape" or len(node.inputs) != 1 or len(node.outputs) != 1:
         return None
     shape = node.inputs[0].initializer if node.inputs[0] is not None else None
-    if shape is None or shape.dtype != np.int64 or shape.ndim != 1 or (shape < 0).any():
+    if shape is None or shape.dtype != np.int64 or shape.ndim != 1:
+        return None
+    dims = shape.tolist()
+    if min(dims, default=0) < 0:
         return None
     fill, element_type = np.zeros((), np.float32), int(TensorProto.FLOAT)
     tensor = node.attribute("value")
@@ -229,7 +234,6 @@ def _filled(node: Node) -> list[_Constant | None] | None:
         if found is None:
             return None
         fill = found
-    dims = shape.tolist()
     if math.prod(dims) * fill.itemsize > _LARGE:
         return None
     return [(np.full(dims, fill, fill.dtype), element_type)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -175,6 +174,7 @@ class Node:
         "index",
         "inputs",
         "is_edited",
+        "is_hosts",
         "left_to_host",
         "message",
         "name",
@@ -208,6 +208,7 @@ class Node:
         self.subgraphs: dict[str, Graph] = {}
         self.ep_name = ep_name  # who claimed it
         self.from_layout = False  # it was put there to make an operator channels last
+        self.is_hosts = False  # no plugin is offered it: the ABI cannot tell its attributes
         self.left_to_host = False  # nobody claimed it while it was on offer
         self.custom: CustomOp | None = None  # the operator, when a plugin or a library brought it
         self.is_edited = False  # its message says something else than it does
@@ -244,8 +245,10 @@ class Node:
         return [*self.inputs, *self.implicit_inputs] if self.implicit_inputs else self.inputs
 
     def reads(self) -> Sequence[Value]:
-        """Every value that it needs, those of its subgraphs included."""
-        return [value for value in self.inputs if value is not None] + self.implicit_inputs
+        """Every value that it needs, those of its subgraphs included; not to be changed."""
+        if None in self.inputs or self.implicit_inputs:
+            return [value for value in self.inputs if value is not None] + self.implicit_inputs
+        return self.inputs  # type: ignore[return-value]
 
     @property
     def has_claims(self) -> bool:
@@ -321,6 +324,16 @@ class Graph(Record):
         for out in node.outputs:
             if out is not None and out.producer is node:
                 out.producer, out.producer_output, out.awaits_producer = None, -1, awaiting
+
+    def detach_all(self, nodes: Sequence[Node]) -> None:
+        """Unlink nodes from their values: each value is looked at once, however many of them read it."""
+        going = {id(node) for node in nodes}
+        for value in {id(value): value for node in nodes for value in node.reads()}.values():
+            value.consumers = [consumer for consumer in value.consumers if id(consumer) not in going]
+        for node in nodes:
+            for out in node.outputs:
+                if out is not None and out.producer is node:
+                    out.producer, out.producer_output, out.awaits_producer = None, -1, False
 
     def append(self, node: Node) -> None:
         """Add a node at the end: :meth:`sort` finds its place."""
@@ -502,6 +515,8 @@ def topological_order(nodes: list[Node]) -> list[Node]:
         break
     if not pending:
         return nodes
+    from heapq import heapify, heappop, heappush
+
     position = {id(node): at for at, node in enumerate(nodes)}
     producers = {
         id(node): {
@@ -569,6 +584,7 @@ def captured_values(graph: Graph) -> list[Value]:
 def all_graphs(graph: Graph) -> Iterator[Graph]:
     """The graph's subgraphs, innermost first, then the graph."""
     for node in graph.nodes:
-        for name in sorted(node.subgraphs):
-            yield from all_graphs(node.subgraphs[name])
+        if node.subgraphs:
+            for name in sorted(node.subgraphs):
+                yield from all_graphs(node.subgraphs[name])
     yield graph

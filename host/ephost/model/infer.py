@@ -11,13 +11,14 @@ several times.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ephost._bindings import dtype_of
-from ephost.errors import InvalidGraph
+from ephost.errors import Fail, InvalidGraph
 from ephost.message_helpers import from_array
 from ephost.messages import (
     FunctionProto,
@@ -41,6 +42,36 @@ from ephost.onnx_library import extension
 _SMALL_INTEGERS = 1024
 _SMALL_OTHERS = 16
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values())
+# Operators of ONNX that make of inputs of one type and shape an output of the same; those that are older than
+# the version below have no inference in onnx.
+ALIKE = frozenset(
+    (
+        *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh"),
+        *("Div", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "Identity", "LeakyRelu", "Log", "Max", "Mean"),
+        *("Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign"),
+        *(
+            "Sin",
+            "Sinh",
+            "Softplus",
+            "Softsign",
+            "Sqrt",
+            "Sub",
+            "Sum",
+            "Tan",
+            "Tanh",
+            "ThresholdedRelu",
+            "Xor",
+        ),
+    )
+)
+FIRST_ALIKE = 6
+_STANDARD = frozenset(("", "ai.onnx", "ai.onnx.ml"))
+# How onnx words what is wrong with a node, line by line; what is wrong in a body comes after the body's node.
+_REFUSED = re.compile(r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError\] (.*)")
+_IN_A_BODY = re.compile(
+    r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
+)
+_UNTOLD = re.compile(r"existing|instead is null|Inference error\(s\)")
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
@@ -49,6 +80,7 @@ def infer(model: Model) -> None:
 
     Raises:
         InvalidGraph: an operator makes another element type than the model declares.
+        Fail: a node cannot have such inputs or attributes.
     """
     declared = [
         (value, value.type)
@@ -59,7 +91,7 @@ def infer(model: Model) -> None:
     if declared:
         for value, _ in declared:
             value.type = None
-        _infer(model, declared=False)
+        _infer(model, declared=False, loaded=True)
         more = False
         for value, kind in declared:
             found = value.type
@@ -69,7 +101,8 @@ def infer(model: Model) -> None:
         if not more:
             _infer_custom(model)
             return
-    infer_again(model)
+    _infer(model, loaded=not declared)
+    _infer_custom(model)
 
 
 def infer_again(model: Model) -> None:
@@ -149,9 +182,48 @@ def _forget_declared(graph: GraphProto) -> None:
                 _forget_declared(attribute.g)
 
 
-def _infer(model: Model, declared: bool = True) -> None:
+def _infer_alike(model: Model) -> bool:
+    """Find the types where they follow at once: all nodes are elementwise, of operands that are alike.
+
+    Returns:
+        Whether all types are found, so that onnx's inference, whose way there and back is the longer one,
+        would find no more. Otherwise nothing has changed.
+    """
+    if model.functions:
+        return False  # what is wrong with them is for onnx's inference to say
+    found: dict[int, TensorType] = {}
+    for node in model.graph.nodes:
+        if node.op_type not in ALIKE or node.domain or node.custom is not None:
+            return False
+        if node.since_version < FIRST_ALIKE or not node.inputs or len(node.outputs) != 1:
+            return False
+        first, made = node.inputs[0], node.outputs[0]
+        if first is None or made is None:
+            return False
+        kind = found.get(id(first), first.type)
+        if (
+            not isinstance(kind, TensorType)
+            or kind.static_dims is None
+            or not kind.element_type
+            or kind.element_type not in _ELEMENT_TYPES
+        ):
+            return False
+        for value in node.inputs:
+            if value is not first and (value is None or found.get(id(value), value.type) != kind):
+                return False
+        found[id(made)] = kind
+    for node in model.graph.nodes:
+        value = node.outputs[0]
+        if value is not None and not value.is_disputed:
+            value.type = merge(value.type, found[id(value)])
+    return True
+
+
+def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
     graph = model.graph
     if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
+        return
+    if _infer_alike(model):
         return
     domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
     functions = list(model.functions.values())
@@ -187,17 +259,46 @@ def _infer(model: Model, declared: bool = True) -> None:
         graph=target,
     )
     compiled = extension()
+    serialized, with_contents = proto.SerializeToString(), is_bounded(model)
+    inferred = None
+    if loaded:
+        try:
+            inferred = compiled.shape_inference.infer_shapes(serialized, False, True, with_contents)
+        except compiled.shape_inference.InferenceError as error:
+            _refuse_impossible(graph, str(error))
+        except (MemoryError, RuntimeError, ValueError, compiled.checker.ValidationError):
+            pass  # what more is wrong comes again below
     try:
-        inferred = compiled.shape_inference.infer_shapes(
-            proto.SerializeToString(), False, False, is_bounded(model)
-        )
+        if inferred is None:
+            inferred = compiled.shape_inference.infer_shapes(serialized, False, False, with_contents)
     except compiled.shape_inference.InferenceError as error:
         raise InvalidGraph(f"shape inference of '{graph.name}' failed: {error}") from error
+    except MemoryError as error:
+        raise InvalidGraph(f"shape inference of '{graph.name}' takes more memory than there is") from error
     except (RuntimeError, ValueError, compiled.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
     # Of the nodes that come back only their bodies tell something.
     has_bodies = any(node.subgraphs for node in graph.nodes)
     _take(graph, (ModelProto if has_bodies else TypesOfModel).FromString(inferred).graph)
+
+
+def _refuse_impossible(graph: Graph, said: str) -> None:
+    """Raise what an operator of ONNX says against its inputs and attributes, among all that inference says.
+
+    The rest is let pass: what the model declares (the caller weighs that against what follows from the
+    operators), bodies (a branch that nobody takes may be of shapes that it could not run with), and what
+    is not known for an error before.
+
+    Raises:
+        Fail: a node cannot have such inputs or attributes.
+    """
+    if _IN_A_BODY.search(said):
+        return
+    nodes = {(n.op_type, n.name): n for n in graph.nodes if n.domain in _STANDARD and not n.subgraphs}
+    for kind, name, message in _REFUSED.findall(said):
+        node = nodes.get((kind, name))
+        if node is not None and not _UNTOLD.search(message):
+            raise Fail(f"node {node.label}: {message}")
 
 
 def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeProto]:

@@ -252,7 +252,7 @@ def _splice(model: Model, graph: Graph, node: Node, protos: Sequence[NodeProto],
     """Put nodes in the place of one, whose outputs they make; returns them."""
     graph.detach(node, awaiting=True)
     outer = {value.name: value for value in node.reads() if graph.values.get(value.name) is not value}
-    made = Linker(model, ()).nodes(protos, graph.values, outer, where)
+    made = Linker(model, None).nodes(protos, graph.values, outer, where)
     graph.substitute({node.index}, made)
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from ephost._bindings import NULL, check, ep_api, ffi, guarded, lib
@@ -10,6 +10,8 @@ from ephost.errors import EPFail, naming
 from ephost.model.graph import Model, Node, all_graphs
 from ephost.model.native_graph import Constants, NativeGraph
 from ephost.records import Record, made_by
+
+NOTHING: frozenset[int] = frozenset()  # what most kernels pack: one for all of them
 
 
 class Kernel:
@@ -27,16 +29,16 @@ class Kernel:
     )
 
     def __init__(
-        self, node: Node, info: Any, implementation: Any, definition: Any, constants: list[Any]
+        self, node: Node, info: Any, implementation: Any, definition: Any, constants: Sequence[Any]
     ) -> None:
         self.node = node
         self.info = info
         self.implementation = implementation
         self.definition = definition  # OrtKernelDef*, lent by the registry
-        self.constants = constants  # OrtValue* of each constant input, else NULL
-        self.packed: set[int] = set()  # inputs that the kernel keeps in a form of its own
-        self.missing: set[int] = set()  # those of them whose original is gone
-        self.shared: list[Any] = []  # the PackedWeights that it borrows
+        self.constants = constants  # OrtValue* of each constant input, else NULL; none: nothing
+        self.packed: Set[int] = NOTHING  # inputs that the kernel keeps in a form of its own
+        self.missing: Set[int] = NOTHING  # those of them whose original is gone
+        self.shared: tuple[Any, ...] = ()  # the PackedWeights that it borrows
 
     def release(self) -> None:
         """Release the kernel, then what it knew and borrowed."""
@@ -44,7 +46,22 @@ class Kernel:
             guarded("OrtKernelImpl_Release")(self.implementation)
         if self.info:
             lib.ephost_kernel_info_free(self.info)
-        self.shared.clear()  # before the allocator that the weights may be from
+        self.shared = ()  # before the allocator that the weights may be from
+
+
+class Registered:
+    """What an EP's registry has for nodes, up to the first for which it has nothing."""
+
+    __slots__ = ("count", "definitions", "entries")
+
+    def __init__(self, registry: Any, pointers: Sequence[Any], ep_name: bytes) -> None:
+        self.entries = ffi.new("KernelEntry*[]", len(pointers))
+        self.definitions = ffi.new("OrtKernelDef*[]", len(pointers))
+        self.count = 0
+        if registry:
+            self.count = lib.ephost_registry_find_all(
+                registry, pointers, len(pointers), ep_name, self.entries, self.definitions
+            )
 
 
 class KernelMaker(Record, frozen=True):
@@ -56,64 +73,90 @@ class KernelMaker(Record, frozen=True):
     config: Any
     allocator: Any  # OrtAllocator* of the EP's device, or NULL
 
-    def make(
+    def make_all(
         self,
-        node: Node,
-        pointer: Any,
-        definition: Any,
-        constants: list[Any],
-        create: Callable[[Any, Any], Any],
+        nodes: Sequence[Node],
+        pointers: Sequence[Any],
+        found: Registered,
+        constants: Callable[[Node, Any], Sequence[Any]],
         kernels: list[Kernel],
     ) -> None:
-        """Make the kernel of one node.
+        """Make the kernels of nodes, in order.
 
         Args:
-            node: which one.
-            pointer: its ``OrtNode*``, in a graph that outlives the kernel.
-            definition: ``OrtKernelDef*``; the kernel's info keeps it.
-            constants: ``OrtValue*`` of each constant input, NULL for the others.
-            create: makes the ``OrtKernelImpl*`` from an info and an address for it; gives a status.
-            kernels: gets the kernel, also when making it fails.
+            nodes: which ones.
+            pointers: their ``OrtNode*``, in a graph that outlives the kernels.
+            found: what the registry has for them; the kernels' infos keep the definitions.
+            constants: gives ``OrtValue*`` of each constant input of a node, NULL for the others; nothing if
+                there is none.
+            kernels: gets the kernels, also that on which making them fails.
 
         Raises:
             The maker's error, with the node named.
         """
-        values = constants or NULL
-        info = lib.ephost_kernel_info_new(
-            pointer, self.ep, definition, self.logger, self.config, NULL, self.allocator, NULL, values
+        count = len(nodes)
+        held = [constants(node, found.definitions[at]) for at, node in enumerate(nodes)]
+        values = [ffi.new("OrtValue*[]", each) if each else NULL for each in held]
+        infos, made = ffi.new("OrtKernelInfo*[]", count), ffi.new("size_t*")
+        implementations = ffi.new("OrtKernelImpl*[]", count)
+        status = lib.ephost_kernels_new(
+            pointers,
+            found.entries,
+            count,
+            self.ep,
+            self.logger,
+            self.config,
+            self.allocator,
+            values,
+            infos,
+            implementations,
+            made,
         )
-        if not info:
-            raise MemoryError("no memory for a kernel info")
-        kernel = Kernel(node, info, NULL, definition, constants)
-        kernels.append(kernel)
-        out = ffi.new("OrtKernelImpl**")
-        with naming(lambda: f"the kernel of {self.label} for {node.label} cannot be created"):
-            check(create(info, out))
-        kernel.implementation = out[0]
-        if not kernel.implementation or not kernel.implementation.Compute:
-            raise EPFail(f"the kernel of {self.label} for {node.label} has no Compute")
+        for row in zip(nodes, infos, implementations, found.definitions, held, strict=False):
+            if not row[1]:
+                break
+            kernels.append(Kernel(*row))
+        if status:
+            failed = nodes[made[0]]
+            with naming(lambda: f"the kernel of {self.label} for {failed.label} cannot be created"):
+                check(status)
 
     def make_custom(
         self,
         node: Node,
         pointer: Any,
-        constants: Callable[[Any], list[Any]],
+        constants: Callable[[Any], Sequence[Any]],
         kernels: list[Kernel],
     ) -> None:
-        """The same from the node's custom operator; ``constants`` gets the definition that this makes."""
+        """The kernel of one node from its custom operator; ``constants`` gets the definition that this makes.
+        Errors as :meth:`make_all`.
+        """
         op = node.custom
         assert op is not None
         definition = op.kernel_definition(len(node.inputs))
         try:
             values = constants(definition)
-            self.make(
-                node,
+            info = lib.ephost_kernel_info_new(
                 pointer,
+                self.ep,
                 definition,
-                values,
-                lambda info, out: lib.ephost_custom_kernel_new(op.pointer, info, out),
-                kernels,
+                self.logger,
+                self.config,
+                NULL,
+                self.allocator,
+                NULL,
+                values or NULL,
             )
+            if not info:
+                raise MemoryError("no memory for a kernel info")
+            kernel = Kernel(node, info, NULL, definition, values)
+            kernels.append(kernel)
+            out = ffi.new("OrtKernelImpl**")
+            with naming(lambda: f"the kernel of {self.label} for {node.label} cannot be created"):
+                check(lib.ephost_custom_kernel_new(op.pointer, info, out))
+            kernel.implementation = out[0]
+            if not kernel.implementation or not kernel.implementation.Compute:
+                raise EPFail(f"the kernel of {self.label} for {node.label} has no Compute")
         finally:
             ep_api.ReleaseKernelDef(definition)  # the info has a reference
 

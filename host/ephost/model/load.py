@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
-import mmap
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from ephost import schema_table
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ephost.message_helpers import PACKED, to_array
@@ -48,6 +48,9 @@ from ephost.model.graph import (
 from ephost.onnx_library import newest_ir_version, version
 from ephost.onnx_schema import newest_opset
 
+if TYPE_CHECKING:
+    from mmap import mmap
+
 _LOG = logging.getLogger("ephost.load")
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _EXTERNAL = TensorProto.EXTERNAL
@@ -55,6 +58,7 @@ _STRING = TensorProto.STRING
 _SMALLEST_MODEL = 1 << 20  # bytes; a file that is smaller is read, and nothing of it stays where it is
 _SMALLEST_TENSOR = 1 << 12
 _LARGEST_MESSAGE = (1 << 31) - 1
+_ML = "ai.onnx.ml"
 
 
 def load(
@@ -103,10 +107,11 @@ def load(
         raise InvalidGraph(f"the model uses opset {wrong[0]}: they count from 1")
     if not proto.graph.output:
         raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
-    known = newest_opset()
     if opsets and "" not in opsets:
-        opsets[""] = known  # tools write models of other domains' operators so; onnxruntime takes them
-    if opsets.get("", 1) > known:
+        opsets[""] = newest_opset()  # models of other domains' operators: onnxruntime takes them
+    if _ML not in opsets and any(node.domain == _ML for node in proto.graph.node):
+        opsets[_ML] = newest_opset(_ML)  # as there
+    if not schema_table.has("", opsets.get("", 1)) and opsets[""] > (known := newest_opset()):
         raise InvalidGraph(
             f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {version()} knows up "
             f"to {known}"
@@ -131,13 +136,9 @@ def load(
             custom={entry.key: entry.value for entry in proto.metadata_props},
         ),
     )
-    if external_data_folder or not path:
-        folders = [external_data_folder or os.getcwd()]
-    else:  # a cache of downloads has the model as a link, to a folder where its data is too
-        folders = [os.path.dirname(path), os.path.dirname(os.path.realpath(path))]
     if model.functions:
         check_functions(model.functions)
-    linker = Linker(model, folders, initializers, files_in_memory, in_file=mapped)
+    linker = Linker(model, external_data_folder, initializers, files_in_memory, in_file=mapped)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, {}, overrides)
     model.sparse_outputs = frozenset(
@@ -163,19 +164,19 @@ def _parse(source: Any) -> tuple[ModelProto, str | None, bool]:
         raise InvalidProtobuf(
             f"{path or 'the buffer'} is no ONNX model, or it is cut short ({error})"
         ) from None
-    return proto, path, isinstance(data, mmap.mmap)
+    return proto, path, not isinstance(data, bytes)
 
 
-def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
+def _read(source: Any) -> tuple[bytes | mmap, str | None]:
     """The bytes of a model, those of a large file mapped; and its absolute path."""
     path: str | None = None
-    data: bytes | mmap.mmap
+    data: bytes | mmap
     if isinstance(source, (str, os.PathLike)):
         path = os.path.abspath(os.fspath(source))
         try:
             with open(path, "rb") as file:
                 large = os.fstat(file.fileno()).st_size >= _SMALLEST_MODEL
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read()
+                data = mapped(file) if large else file.read()
         except OSError:
             if os.path.isdir(path):
                 raise InvalidProtobuf(f"{path} is a folder, not an ONNX model") from None
@@ -191,6 +192,13 @@ def _read(source: Any) -> tuple[bytes | mmap.mmap, str | None]:
     if not data:
         raise InvalidProtobuf(f"{path or 'the buffer'} is empty: it holds no ONNX model")
     return data, path
+
+
+def mapped(file: IO[bytes]) -> mmap:
+    """A file's content, mapped."""
+    import mmap  # what small models without external data do without
+
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _serialized(model: Any) -> bytes:
@@ -264,8 +272,7 @@ def value_type(proto: TypeProto, override: _DimensionOverride | None = None) -> 
         if override is not None and (value := override(dim)) is not None:
             dims.append(value)
             continue
-        which = dim.WhichOneof("value")
-        if which == "dim_value":
+        if dim.HasField("dim_value"):
             dims.append(dim.dim_value if dim.dim_value >= 0 else None)
         else:
             dims.append(dim.dim_param or None)
@@ -315,13 +322,13 @@ class Linker:
     def __init__(
         self,
         model: Model,
-        folders: Sequence[str],
+        folder: str | None,
         initializers: Mapping[str, np.ndarray] | None = None,
         files: Mapping[str, np.ndarray] | None = None,
         in_file: bool = False,
     ) -> None:
         self.model = model
-        self.folders = folders  # where external data may lie
+        self.folder = folder  # where external data lies; None: beside the model
         self.initializers = initializers or {}
         self.files = files or {}
         self.in_file = in_file  # raw data that is a view lies in the model's file
@@ -549,7 +556,7 @@ class Linker:
         else:
             path = self.paths.get(location, "")
             if not path:
-                path = self.paths[location] = _path_of_data(location, self.folders, what)
+                path = self.paths[location] = _path_of_data(location, self._folders(), what)
         try:
             offset = int(info.get("offset", "0"))
             length = int(info["length"]) if "length" in info else None
@@ -576,14 +583,21 @@ class Linker:
             return to_array(raw), external
         return block.view(dtype).reshape(shape), external
 
+    def _folders(self) -> list[str]:
+        """Where external data may lie."""
+        path = self.model.path
+        if self.folder or not path:
+            return [self.folder or os.getcwd()]
+        # A cache of downloads has the model as a link, to a folder where its data is too.
+        return [os.path.dirname(path), os.path.dirname(os.path.realpath(path))]
+
     def _map(self, path: str) -> np.ndarray:
         if path not in self.maps:
             if os.path.getsize(path) == 0:
                 self.maps[path] = np.zeros(0, dtype=np.uint8)
             else:
                 with open(path, "rb") as file:
-                    view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                self.maps[path] = np.frombuffer(view, dtype=np.uint8)
+                    self.maps[path] = np.frombuffer(mapped(file), dtype=np.uint8)
         return self.maps[path]
 
 

@@ -6,6 +6,7 @@ call into a plugin that got it.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -24,7 +25,7 @@ from ephost._bindings import (
     packed,
     text,
 )
-from ephost.errors import EPFail, InvalidGraph
+from ephost.errors import EPFail, InvalidGraph, NotImplemented
 from ephost.message_helpers import from_array, make_attribute, to_array
 from ephost.messages import AttributeProto, NodeProto, TypeProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
@@ -33,7 +34,6 @@ from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
 
 _editor = lib.ephost_model_editor_api
-_ALIGNMENT = 16  # bytes; what malloc gives, so what plugins are used to
 
 # The operator that stands for what a plugin has compiled. It is no part of ONNX; its attributes are those of
 # the format that ONNX Runtime and its plugins agreed on.
@@ -87,7 +87,7 @@ class Constants:
     def _made(value: Value) -> Any:
         assert value.initializer is not None
         pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
-        if not value.initializer.dtype.hasobject and value.initializer.ctypes.data % _ALIGNMENT:
+        if not value.initializer.dtype.hasobject:
             lib.ephost_value_align_later(pointer, value.external is not None)
         return pointer
 
@@ -117,6 +117,15 @@ def _is_in_model(value: Value) -> bool:
     return external is not None and external.in_model and array is not None and not array.flags.owndata
 
 
+class View(Record, frozen=True):
+    """A group of nodes that is shown as a graph of its own, for Compile."""
+
+    name: str
+    nodes: Sequence[Node]
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+
+
 class NativeValues:
     """The ``OrtValueInfo*`` of a graph's values."""
 
@@ -144,17 +153,21 @@ class NativeGraph:
             reads_files: the EP would rather read large constants from the model's file: they are shown to it
                 as external data there.
         """
+        self.model = model
+        self.graph = graph
         self.reads_files = reads_files
         self.nodes: dict[int, Node] = {}
         self.node_pointers: dict[int, Any] = {}
         self.graphs: dict[int, tuple[Any, NativeValues]] = {}  # id of a Graph -> its OrtGraph*, its values
         self._views: list[Any] = []
+        self.shown: dict[int, tuple[Graph, View | None]] = {}  # by the address of an OrtGraph
         self.pointer = _root(model, graph)
         try:
             _Builder(model, constants, self).fill(self.pointer, graph)
         except BaseException:
             self.release()
             raise
+        _living.add(self)
 
     def view(
         self,
@@ -166,9 +179,10 @@ class NativeGraph:
     ) -> Any:
         """The ``OrtGraph`` of a group of nodes of the graph or of one of its subgraphs, for Compile."""
         pointer, values = self.graphs[id(graph)]
-        node_list = [self.node_pointers[node.index] for node in nodes]
-        input_list = [values[value] for value in inputs]
-        output_list = [values[value] for value in outputs]
+        view = View(name, list(nodes), list(inputs), list(outputs))
+        node_list = [self.node_pointers[node.index] for node in view.nodes]
+        input_list = [values[value] for value in view.inputs]
+        output_list = [values[value] for value in view.outputs]
         out = ffi.new("OrtGraph**")
         check(
             lib.ephost_graph_view(
@@ -184,11 +198,13 @@ class NativeGraph:
             )
         )
         self._views.append(out[0])
+        self.shown[address(out[0])] = (graph, view)
         return out[0]
 
     def release_views(self) -> None:
         """Free the views; a plugin may use one only while the call lasts that got it."""
         for view in reversed(self._views):
+            self.shown.pop(address(view), None)
             lib.ephost_graph_free(view)
         self._views.clear()
 
@@ -201,9 +217,22 @@ class NativeGraph:
     def release(self) -> None:
         """Free the graph and its views."""
         self.release_views()
+        _living.discard(self)
         if self.pointer:
             lib.ephost_graph_free(self.pointer)
             self.pointer = NULL
+
+
+_living: weakref.WeakSet[NativeGraph] = weakref.WeakSet()
+
+
+def shown_graph(pointer: Any) -> tuple[NativeGraph, Graph, View | None]:
+    """What an ``OrtGraph*`` that a plugin was given shows: a graph, or of that a group of nodes."""
+    key = address(pointer)
+    for native in list(_living):
+        if (found := native.shown.get(key)) is not None:
+            return native, *found
+    raise EPFail("a graph that the host has not shown")
 
 
 def _bytes(text: str) -> bytes:
@@ -254,6 +283,7 @@ class _Builder:
             if value.initializer is not None:
                 self.initializer(values[value], value)
         self.into.graphs[id(graph)] = (pointer, values)
+        self.into.shown[address(pointer)] = (graph, None)
         for value in graph.inputs:
             _no_memory(lib.ephost_graph_add_input(pointer, values[value]))
         for value in graph.outputs:
@@ -324,8 +354,10 @@ class _Builder:
             self.into.node_pointers[node.index] = pointer
             for value in node.implicit_inputs:
                 _no_memory(lib.ephost_node_add_implicit_input(pointer, values[value]))
+            if not (described or node.message.attribute):
+                continue
             given = set()
-            for attribute in node.proto.attribute:
+            for attribute in node.message.attribute:
                 given.add(attribute.name)
                 self.attribute(pointer, node, attribute)
             for default in described:
@@ -394,6 +426,59 @@ def read_node(node: Any) -> NodeProto:
     return proto
 
 
+def new_node(proto: NodeProto) -> Any:
+    """A new ``OrtNode*`` as a plugin makes one; it is the caller's to release, or to hand on.
+
+    Raises:
+        NotImplemented: it has an attribute that is no number or text, or list of numbers.
+    """
+    made = ffi.new("OrtOpAttr*[]", max(len(proto.attribute), 1))
+    out = ffi.new("OrtNode**")
+    try:
+        for at, attribute in enumerate(proto.attribute):
+            kind, data, count = _attribute_data(attribute)
+            check(api.CreateOpAttr(_bytes(attribute.name), data, count, kind, made + at))
+        inputs, outputs = (
+            _strings([_bytes(name) for name in proto.input]),
+            _strings([_bytes(name) for name in proto.output]),
+        )
+        check(
+            _editor.CreateNode(
+                _bytes(proto.op_type),
+                _bytes(proto.domain),
+                _bytes(proto.name),
+                inputs[0],
+                len(proto.input),
+                outputs[0],
+                len(proto.output),
+                made,
+                len(proto.attribute),
+                out,
+            )
+        )
+    finally:
+        for attribute in made:
+            if attribute:
+                api.ReleaseOpAttr(attribute)
+    return out[0]
+
+
+def _attribute_data(attribute: AttributeProto) -> tuple[int, Any, int]:
+    """The kind of an attribute for the ABI, its data, and how many elements that has."""
+    kinds = AttributeProto
+    if attribute.type == kinds.INT:
+        return lib.ORT_OP_ATTR_INT, ffi.new("int64_t*", attribute.i), 1
+    if attribute.type == kinds.FLOAT:
+        return lib.ORT_OP_ATTR_FLOAT, ffi.new("float*", attribute.f), 1
+    if attribute.type == kinds.STRING:
+        return lib.ORT_OP_ATTR_STRING, ffi.from_buffer(attribute.s) if attribute.s else b"", len(attribute.s)
+    if attribute.type == kinds.INTS:
+        return lib.ORT_OP_ATTR_INTS, ffi.new("int64_t[]", list(attribute.ints)), len(attribute.ints)
+    if attribute.type == kinds.FLOATS:
+        return lib.ORT_OP_ATTR_FLOATS, ffi.new("float[]", list(attribute.floats)), len(attribute.floats)
+    raise NotImplemented(f"the attribute '{attribute.name}' of type {attribute.type} in a node of a plugin's")
+
+
 def read_attribute(attribute: Any) -> AttributeProto:
     """The attribute of an ``OrtOpAttr*``; errors as :func:`read_node`."""
     into = AttributeProto()
@@ -446,27 +531,27 @@ def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
     which walks the graph the same way: from the last node that nobody reads, up its inputs, the newest
     producer first.
     """
-    own = {node.index for node in nodes}
+    own = {node.index: node for node in nodes}
     stack = [
-        (node, False)
-        for node in sorted(nodes, key=lambda n: n.index)
-        if not any(c.index in own for v in node.outputs if v is not None for c in v.consumers)
+        index
+        for index in sorted(own)
+        if not any(c.index in own for v in own[index].outputs if v is not None for c in v.consumers)
     ]
     visited: set[int] = set()
     ordered: list[Node] = []
     while stack:
-        node, leave = stack.pop()
-        if leave:
-            ordered.append(node)
+        index = stack.pop()
+        if index < 0:
+            ordered.append(own[~index])  # all that it needs is there
             continue
-        if node.index in visited:
+        if index in visited:
             continue
-        visited.add(node.index)
-        stack.append((node, True))
-        producers = {v.producer.index: v.producer for v in node.reads() if v.producer is not None}
-        for index in sorted(producers):
-            if index in own and index not in visited:
-                stack.append((producers[index], False))
+        visited.add(index)
+        stack.append(~index)
+        producers = {v.producer.index for v in own[index].reads() if v.producer is not None}
+        for producer in sorted(producers) if len(producers) > 1 else producers:
+            if producer in own and producer not in visited:
+                stack.append(producer)
     return ordered
 
 

@@ -9,7 +9,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from functools import partial
+from itertools import groupby, islice
 from typing import Any
 
 from ephost._bindings import NULL, api, check, ffi, guarded, lib
@@ -29,7 +30,7 @@ from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
 from ephost.model.infer import infer_again
 from ephost.model.inline import Call, inline_calls, restore
-from ephost.model.kernels import Kernel, KernelMaker
+from ephost.model.kernels import Kernel, KernelMaker, Registered
 from ephost.model.layout import LayoutConverter, prefers_nhwc, wants_converted
 from ephost.model.limits import Budget
 from ephost.model.native_graph import (
@@ -166,13 +167,16 @@ class Partitioner:
         """
         if not self.assignments:
             return
+        for part in all_graphs(self.model.graph):
+            for node in part.nodes:
+                node.left_to_host = node.is_hosts
         *others, last = self.assignments
         if others and last.ep.name == DEFAULT_PROVIDER:
             # It takes most operators, calls of functions too: others see first what these hold.
             self._share_out(others)
             for part in all_graphs(self.model.graph):
                 for node in part.nodes:
-                    node.left_to_host = False
+                    node.left_to_host = node.is_hosts
             self._share_out([last])
         else:
             self._share_out(self.assignments)
@@ -191,7 +195,8 @@ class Partitioner:
             offered = {node.index for call in replaced for node in call.body}
             for part in all_graphs(graph):
                 for node in part.nodes:
-                    node.left_to_host = not node.ep_name and node.index not in offered
+                    is_offered = node.index in offered and not node.is_hosts
+                    node.left_to_host = not node.ep_name and not is_offered
             infer_again(self.model)
             if self.unwanted is not None:
                 simplify(self.model, self.unwanted, leave_transposed=self.leave_transposed)
@@ -208,8 +213,8 @@ class Partitioner:
 
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
-        for node in list(graph.nodes):
-            if not node.ep_name and self.offer_subgraphs:
+        for node in list(graph.nodes) if self.offer_subgraphs else ():
+            if node.subgraphs and not node.ep_name:
                 for name in sorted(node.subgraphs):
                     self._ask_all(assignment, node.subgraphs[name])
         if assignment.ep.name in self._incapable:
@@ -238,8 +243,9 @@ class Partitioner:
         if native is None:
             native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
             assignment.graphs.append(native)
-        claims = self._ask(assignment, native, graph, registry)
+        claims = self.ask(assignment, native, graph, registry)
         if not claims:
+            assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
             self._unchanged = native
             return
         converted: list[Node] = []
@@ -251,14 +257,14 @@ class Partitioner:
             native.release()
             native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
             assignment.graphs.append(native)
-            claims = self._ask(assignment, native, graph, registry)
+            claims = self.ask(assignment, native, graph, registry)
         kernels = len(assignment.kernels)
-        singles, candidates = self._sort_claims(assignment, claims)
+        singles, candidates = self.sort_claims(assignment, claims)
+        assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
         groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, graph, nodes, drops))]
         if groups:
             self._compile(assignment, native, graph, groups)
-        for node in singles:
-            self._create_kernel(assignment, native, registry, node)
+        self.create_kernels(assignment, native, registry, singles)
         if len(assignment.kernels) == kernels:
             assignment.graphs.remove(native)
             native.release()
@@ -279,7 +285,7 @@ class Partitioner:
             drop_unused_initializers(graph)
         return converted
 
-    def _ask(
+    def ask(
         self, assignment: Assignment, native: NativeGraph, graph: Graph, registry: Any
     ) -> list[tuple[list[Node], bool, bool]]:
         """(nodes, is single, drops constants) of each claim."""
@@ -306,20 +312,30 @@ class Partitioner:
         finally:
             lib.ephost_support_info_free(info)
 
-    def _sort_claims(
+    def sort_claims(
         self, assignment: Assignment, claims: list[tuple[list[Node], bool, bool]]
     ) -> tuple[list[Node], list[tuple[list[Node], bool]]]:
+        """The single nodes that the EP gets of its claims, and the groups, each with whether it drops its
+        constants; what it is refused goes to the assignment.
+
+        Raises:
+            EPFail: claims that no EP may make.
+        """
         taken: set[int] = set()
         singles: list[Node] = []
         groups: list[tuple[list[Node], bool]] = []
+        ep_name = assignment.ep.name
         for nodes, single, drops in claims:
+            owned: list[Node] = []
             for node in nodes:
                 if node.index in taken:
                     raise EPFail(f"{assignment.ep.label} claims the node {node.label} twice")
                 taken.add(node.index)
-            if all(node.ep_name == assignment.ep.name for node in nodes):
+                if node.ep_name or node.left_to_host:
+                    owned.append(node)
+            if len(owned) == len(nodes) and all(node.ep_name == ep_name for node in nodes):
                 continue  # it has them since it was asked before
-            if owned := [n for n in nodes if n.ep_name or n.left_to_host]:
+            if owned:
                 owner = owned[0].ep_name or "the host, since nobody claimed it when it was first on offer"
                 reason = f"{owned[0].label} belongs to {owner}"
                 assignment.refused.append((nodes, reason))
@@ -331,7 +347,7 @@ class Partitioner:
                     len(nodes),
                     reason,
                 )
-            elif single and (reason := _untyped(n for node in nodes for n in node.outputs)):
+            elif single and (reason := _untyped([n for node in nodes for n in node.outputs])):
                 assignment.refused.append((nodes, reason))
             elif assignment.budget is not None and not assignment.budget.take(nodes):
                 assignment.refused.append((nodes, "it is beyond the memory that the EP may plan for"))
@@ -406,7 +422,7 @@ class Partitioner:
     def _compile(
         self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]
     ) -> None:
-        ep, count = assignment.ep, len(groups)
+        ep = assignment.ep
         if not self.compiling:
             for group in groups:
                 if wanting := [node for node in group.nodes if not is_context(node)]:
@@ -419,103 +435,146 @@ class Partitioner:
             check_weightless(ep)
         if self.context_callbacks:
             self._check_context_data(ep, groups)
-        # The fused nodes are shown in a graph of their own, with the values that go in and out.
-        interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
-        fused_graph = NativeGraph(
-            self.model, Graph(graph.name, [g.fused for g in groups], [], [], interface), self.constants
-        )
-        infos = ffi.new("OrtNodeComputeInfo*[]", count)
-        context_nodes = ffi.new("OrtNode*[]", count)
-        try:
-            views = [native.view(graph, g.fused.op_type, g.nodes, g.inputs, g.outputs) for g in groups]
-            fused = [fused_graph.node_pointers[g.fused.index] for g in groups]
-            try:
-                ep.call("Compile", views, fused, count, infos, context_nodes)
-            finally:
-                for at, group in enumerate(groups):
-                    group.compute_info = infos[at]
-            for at, group in enumerate(groups):
-                if context_nodes[at]:
-                    group.context = read_context(ep.label, group, context_nodes[at])
-            for group in groups:
-                if self.storing and group.context is None and not all(map(is_context, group.nodes)):
-                    raise Fail(
-                        f"{ep.label} gave no EPContext node from Compile for the group of "
-                        f"{group.nodes[0].label} ({len(group.nodes)} nodes): what it compiles cannot be "
-                        "stored"
-                    )
-                if not group.compute_info:
-                    raise EPFail(
-                        f"{ep.label} gave no compute info for the group of {group.nodes[0].label} "
-                        f"({len(group.nodes)} nodes) from Compile"
-                    )
-                for name in ("CreateState", "Compute", "ReleaseState"):
-                    if not getattr(group.compute_info, name):
-                        raise EPFail(
-                            f"{ep.label} gave a compute info without {name} for the group of "
-                            f"{group.nodes[0].label}"
-                        )
-        finally:
-            for node in context_nodes:
-                if node:
-                    api.ReleaseNode(node)
-            native.release_views()
-            fused_graph.release()
-        for group in groups:
-            self._create_state(ep, group)
+        compile_groups(ep, self.model, native, graph, groups, self.constants, storing=self.storing)
 
-    def _create_state(self, ep: ExecutionProvider, group: Group) -> None:
-        context = lib.ephost_compute_context_new(group.fused.name.encode("utf-8", "surrogateescape"))
-        if not context:
-            raise MemoryError("no memory for a compute context")
-        state = ffi.new("void**")
-        where = f"the group of {group.nodes[0].label} ({len(group.nodes)} nodes)"
-        try:
-            with naming(lambda: f"{ep.label} failed in CreateState for {where}"):
-                check(guarded("OrtNodeComputeInfo_CreateState")(group.compute_info, context, state))
-        finally:
-            lib.ephost_compute_context_free(context)
-        group.state, group.has_state = state[0], True
+    def create_kernels(
+        self, assignment: Assignment, native: NativeGraph, registry: Any, nodes: Sequence[Node]
+    ) -> None:
+        """Make what runs single nodes that an EP claimed.
 
-    def _create_kernel(self, assignment: Assignment, native: NativeGraph, registry: Any, node: Node) -> None:
+        Raises:
+            EPFail: its registry has no kernel for one. Or its own error.
+        """
         ep, memory = assignment.ep, assignment.memory
-        pointer = native.node_pointers[node.index]
         allocator = NULL if memory is None else memory.allocator
         maker = KernelMaker(ep.label, ep.pointer, self.logger, self.config, allocator)
 
-        def constants(definition: Any) -> list[Any]:
+        def constants(node: Node, definition: Any) -> Sequence[Any]:
+            if not any(map(_is_constant, node.inputs)):
+                return ()
             return [self._constant(assignment, definition, i, v) for i, v in enumerate(node.inputs)]
 
         # As in onnxruntime, an operator that the plugin brings for its EP comes before the EP's registry.
-        if node.custom is not None and node.custom.ep_name == ep.name:
-            maker.make_custom(node, pointer, constants, assignment.kernels)
-            node.ep_name = ep.name
-            return
-        entry = lib.ephost_registry_find(registry, pointer, ep.encoded_name) if registry else NULL
-        if not entry:
-            raise EPFail(
-                f"{ep.label} claims the node {node.label}, but its kernel registry has no kernel for it "
-                f"(version {node.since_version}, inputs {[str(v.type) if v else None for v in node.inputs]})"
-            )
-        definition = lib.ephost_entry_def(entry)
-        maker.make(
-            node,
-            pointer,
-            definition,
-            constants(definition),
-            lambda info, out: lib.ephost_kernel_create(info, entry, out),
-            assignment.kernels,
-        )
-        node.ep_name = ep.name
+        for is_own, each in groupby(nodes, lambda n: n.custom is not None and n.custom.ep_name == ep.name):
+            some = list(each)
+            pointers = [native.node_pointers[node.index] for node in some]
+            if is_own:
+                for node, pointer in zip(some, pointers, strict=True):
+                    maker.make_custom(node, pointer, partial(constants, node), assignment.kernels)
+                    node.ep_name = ep.name
+                continue
+            found = Registered(registry, pointers, ep.encoded_name)
+            maker.make_all(some[: found.count], pointers, found, constants, assignment.kernels)
+            for node in some[: found.count]:
+                node.ep_name = ep.name
+            if found.count < len(some):
+                node = some[found.count]
+                kinds = [str(v.type) if v else None for v in node.inputs]
+                raise EPFail(
+                    f"{ep.label} claims the node {node.label}, but its kernel registry has no kernel for it "
+                    f"(version {node.since_version}, inputs {kinds})"
+                )
 
     def _constant(self, assignment: Assignment, definition: Any, index: int, value: Value | None) -> Any:
         """What a kernel gets as a constant input: on the EP's device, unless it wants it on the CPU."""
-        if value is None or not value.is_constant or value.initializer is None:
+        if value is None or not _is_constant(value):
             return NULL
         on_cpu = lib.ephost_def_input_mem_type(definition, index) < 0 or not is_of_numbers(value)
         if assignment.memory is None or on_cpu:
             return self.constants.get(value)
         return assignment.memory.upload(value, self.constants.get(value, in_file=True))
+
+
+def _is_constant(value: Value | None) -> bool:
+    return value is not None and value.is_constant and value.initializer is not None
+
+
+def compile_groups(
+    ep: ExecutionProvider,
+    model: Model,
+    native: NativeGraph,
+    graph: Graph,
+    groups: Sequence[Group],
+    constants: Constants,
+    *,
+    storing: bool = False,
+) -> None:
+    """Have an EP compile groups of a graph that it has been shown, and make their states.
+
+    What it makes is in the groups, also when something raises.
+
+    Args:
+        ep: who claimed them.
+        model: what the graph belongs to.
+        native: the graph as the EP was shown it.
+        graph: the same, of which the groups are.
+        groups: with their fused nodes.
+        constants: the values of initializers.
+        storing: each group needs an EPContext node.
+
+    Raises:
+        EPFail: it gives too little. Or its own error.
+    """
+    # The fused nodes are shown in a graph of their own, with the values that go in and out.
+    interface = {v.name: v for g in groups for v in (*g.inputs, *g.outputs)}
+    fused_graph = NativeGraph(
+        model, Graph(graph.name, [g.fused for g in groups], [], [], interface), constants
+    )
+    count = len(groups)
+    infos = ffi.new("OrtNodeComputeInfo*[]", count)
+    context_nodes = ffi.new("OrtNode*[]", count)
+    try:
+        views = [native.view(graph, g.fused.op_type, g.nodes, g.inputs, g.outputs) for g in groups]
+        fused = [fused_graph.node_pointers[g.fused.index] for g in groups]
+        try:
+            ep.call("Compile", views, fused, count, infos, context_nodes)
+        finally:
+            for at, group in enumerate(groups):
+                group.compute_info = infos[at]
+        for at, group in enumerate(groups):
+            if context_nodes[at]:
+                group.context = read_context(ep.label, group, context_nodes[at])
+        for group in groups:
+            if storing and group.context is None and not all(map(is_context, group.nodes)):
+                raise Fail(
+                    f"{ep.label} gave no EPContext node from Compile for the group of "
+                    f"{group.nodes[0].label} ({len(group.nodes)} nodes): what it compiles cannot be "
+                    "stored"
+                )
+            if not group.compute_info:
+                raise EPFail(
+                    f"{ep.label} gave no compute info for the group of {group.nodes[0].label} "
+                    f"({len(group.nodes)} nodes) from Compile"
+                )
+            for name in ("CreateState", "Compute", "ReleaseState"):
+                if not getattr(group.compute_info, name):
+                    raise EPFail(
+                        f"{ep.label} gave a compute info without {name} for the group of "
+                        f"{group.nodes[0].label}"
+                    )
+    finally:
+        for node in context_nodes:
+            if node:
+                api.ReleaseNode(node)
+        native.release_views()
+        fused_graph.release()
+    for group in groups:
+        create_state(ep, group)
+
+
+def create_state(ep: ExecutionProvider, group: Group) -> None:
+    """Have a compiled group make what its runs need."""
+    context = lib.ephost_compute_context_new(group.fused.name.encode("utf-8", "surrogateescape"))
+    if not context:
+        raise MemoryError("no memory for a compute context")
+    state = ffi.new("void**")
+    where = f"the group of {group.nodes[0].label} ({len(group.nodes)} nodes)"
+    try:
+        with naming(lambda: f"{ep.label} failed in CreateState for {where}"):
+            check(guarded("OrtNodeComputeInfo_CreateState")(group.compute_info, context, state))
+    finally:
+        lib.ephost_compute_context_free(context)
+    group.state, group.has_state = state[0], True
 
 
 def forget_dropped(model: Model, assignments: Sequence[Assignment], constants: Constants) -> None:
@@ -604,13 +663,11 @@ def _model_hash(model: Model) -> int:
     nodes.
     """
     digest = blake2b(digest_size=8)
-    digest.update((model.path or "").encode("utf-8", "surrogateescape"))
     graph = model.graph
-    digest.update(graph.name.encode("utf-8", "surrogateescape"))
-    for value in (*graph.inputs, *graph.outputs):
-        digest.update(value.name.encode("utf-8", "surrogateescape"))
-    for node in graph.nodes:
-        digest.update(node.op_type.encode("utf-8", "surrogateescape"))
+    texts = [model.path or "", graph.name]
+    texts += [value.name for value in (*graph.inputs, *graph.outputs)]
+    texts += [node.op_type for node in graph.nodes]
+    digest.update("".join(texts).encode("utf-8", "surrogateescape"))
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -618,6 +675,8 @@ def group_order(nodes: Sequence[Node]) -> list[Node]:
     """The nodes of a group in the order in which its inputs and outputs are found: Kahn's algorithm with a
     queue, the sources and each node's consumers by index, as onnxruntime does it.
     """
+    if len(nodes) == 1:
+        return list(nodes)
     inside = {node.index: node for node in nodes}
     waiting: dict[int, int] = {}
     consumers: dict[int, list[int]] = {}
@@ -642,8 +701,10 @@ def group_order(nodes: Sequence[Node]) -> list[Node]:
 
 def _untyped(made: Iterable[Value | None]) -> str:
     """Why nobody may claim what makes these values: a kernel that asks for an output could get no memory."""
-    name = next((value.name for value in made if value is not None and value.type is None), None)
-    return "" if name is None else f"the type of its output '{name}' is not known"
+    for value in made:
+        if value is not None and value.type is None:
+            return f"the type of its output '{value.name}' is not known"
+    return ""
 
 
 def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[Value], list[Value]]:
@@ -708,8 +769,8 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
     """Put one node in the place of several, and forget the values that were only theirs."""
     inside = {node.index for node in nodes}
     kept = {id(v) for v in (*fused.inputs, *fused.outputs)}
+    graph.detach_all(nodes)
     for node in nodes:
-        graph.detach(node)
         for value in node.outputs:
             if value is not None and id(value) not in kept:
                 graph.remove_value(value)

@@ -16,10 +16,10 @@ from ephost.model.kernels import Kernel
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 from ephost.model.planning import fallback, handover
-from ephost.model.planning.homes import Homes, SlotStep
+from ephost.model.planning.homes import Homes
 from ephost.model.planning.lifetimes import share_memory
 from ephost.model.planning.runners import Runners
-from ephost.model.planning.steps import Copy, Plan, Step
+from ephost.model.planning.steps import Copy, Plan
 
 
 def make_plan(
@@ -70,12 +70,18 @@ def make_plan(
     pointer = lib.ephost_plan_new(len(homes.values), threads, logger, exclusive)
     if not pointer:
         raise MemoryError("no memory for the plan")
-    plan = Plan(pointer, _explained(homes, runners), list(inputs), list(whole.outputs), 0, 0)
+    ran = [
+        step.node or Copy(step.copy, [homes.values[slot][0] for slot in step.inputs]) for step in homes.steps
+    ]
+    plan = Plan(pointer, ran, runners.members, list(inputs), list(whole.outputs), 0, 0)
     try:
         if graph is not None:
             lib.ephost_plan_set_body(pointer)
         handover.add_eps(plan, assignments)
-        handover.set_slots(plan, homes.values, constants, runners)
+        pools = _shared_memory(homes, assignments)
+        handover.set_slots(plan, homes.values, constants, runners, pools)
+        if pools:
+            lib.ephost_plan_set_pool(pointer, next(iter(pools.values())))
         unclaimed = [step.node if step.runner is None else None for step in homes.steps]
         plan.fallback = [node for node in unclaimed if node is not None]
         kernels = fallback.create_kernels(model, unclaimed, plan, plan_body)
@@ -92,12 +98,18 @@ def make_plan(
     return plan
 
 
-def _explained(homes: Homes, runners: Runners) -> list[Step | Copy]:
-    """The steps as people ask for them."""
-
-    def explain(step: SlotStep) -> Step | Copy:
-        if step.node is None:
-            return Copy(step.copy, [homes.values[slot][0] for slot in step.inputs])
-        return Step(step.node, runners.members_of(step.node), step.node.ep_name)
-
-    return [explain(step) for step in homes.steps]
+def _shared_memory(homes: Homes, assignments: Sequence[Assignment]) -> dict[int, Any]:
+    """Of each slot that an isolated plugin reads or writes, the memory that its worker sees."""
+    pools = [assignment.ep.shared_pool for assignment in assignments]
+    if not any(pools):
+        return {}
+    found: dict[int, Any] = {}
+    for step in homes.steps:
+        if step.runner is None or step.runner.ep < 0 or (pool := pools[step.runner.ep]) is None:
+            continue
+        for slot in step.outputs:
+            found[slot] = pool
+        for slot in step.inputs:
+            found.setdefault(slot, pool)
+    found.pop(-1, None)
+    return found

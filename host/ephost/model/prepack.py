@@ -108,6 +108,8 @@ def prepack(assignments: Sequence[Assignment], container: PrepackedWeightsContai
     """
     for assignment in assignments:
         for kernel in assignment.kernels:
+            if not kernel.constants:
+                continue
             pack = member("OrtKernelImpl", kernel.implementation, "PrePackWeight")
             if pack is None:
                 continue
@@ -144,10 +146,10 @@ def _pack(
             ep, node = assignment.ep, kernel.node
             key = (ep.registration.path, ep.name, node.domain, node.op_type, node.since_version)
             weight = container.keep(key, weight)
-        kernel.shared.append(weight)
+        kernel.shared = (*kernel.shared, weight)
         checked("SetSharedPrePackedWeight", lend(implementation, *weight.buffers(), index))
     if packed[0]:
-        kernel.packed.add(index)
+        kernel.packed |= {index}
 
 
 def free_originals(graph: Graph, assignments: Sequence[Assignment], constants: Constants) -> int:
@@ -173,9 +175,9 @@ def free_originals(graph: Graph, assignments: Sequence[Assignment], constants: C
             assert found is not None
             assignment, kernel = found
             for at in _places(kernel.node, value):
-                kernel.missing.add(at)
+                kernel.missing |= {at}
                 lib.ephost_kernel_info_drop_constant(kernel.info, at)
-                kernel.constants[at] = NULL
+                kernel.constants = [NULL if i == at else c for i, c in enumerate(kernel.constants)]
             if assignment.memory is not None:
                 assignment.memory.forget(value)
         for assignment in assignments:
@@ -191,4 +193,4 @@ def _places(node: Node, value: Value) -> list[int]:
 
 
 def _has_packed(kernel: Kernel, value: Value) -> bool:
-    return value not in kernel.node.implicit_inputs and kernel.packed.issuperset(_places(kernel.node, value))
+    return value not in kernel.node.implicit_inputs and kernel.packed >= set(_places(kernel.node, value))

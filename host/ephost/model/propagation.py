@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, schema_of
 
 LONGEST = (
     1 << 20
 )  # elements of a list; shapes have a few, and what else is computed with shapes some thousands
+_FEW = 16  # numbers that Python multiplies sooner than numpy
 _KNOWN_CONSTANTS = 1024  # elements up to which the data of a constant is looked at
 # Operators whose output is as large as numbers in an input say: which inputs.
 _SIZED_BY = {
@@ -35,14 +37,20 @@ _KEEP_NUMBERS = {"Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"}
 _COMBINE_NUMBERS = {"Add", "Concat", "Mul", "Sub"}
 _NUMBERS_FROM_NUMBERS = _KEEP_NUMBERS | _COMBINE_NUMBERS
 _PROPAGATE = {"Size"} | _NUMBERS_FROM_NUMBERS
+# Operators that make one dimension of several, or one as large as numbers say.
+_REARRANGE = {"Flatten", *_SIZED_BY}
 
 
 def is_bounded(model: Model) -> bool:
     """Whether no list that onnx would propagate gets longer than LONGEST, as far as what is known tells."""
     graphs = list(all_graphs(model.graph))
     sizes: dict[int, float] = {}  # of values: elements at most
+    extents: dict[int, float] = {}  # of values: the largest dimension at most
     products = _products_of_sizes(graphs)  # of values: of their numbers at most
-    return all(_is_bounded(graph, sizes, products) for graph in graphs)
+    return all(
+        _is_bounded(graph, sizes, products) and _bodies_are_bounded(graph, model, sizes, extents)
+        for graph in graphs
+    )
 
 
 def _products_of_sizes(graphs: Sequence[Graph]) -> dict[int, float]:
@@ -88,6 +96,38 @@ def _is_bounded(graph: Graph, sizes: dict[int, float], products: dict[int, float
     return True
 
 
+def _bodies_are_bounded(
+    graph: Graph, model: Model, sizes: dict[int, float], extents: dict[int, float]
+) -> bool:
+    """The same for what happens inside of nodes that onnx infers by a function.
+
+    Nobody here sees its values. A list among them is hardly longer than the longest dimension that goes in.
+    """
+    for value in graph.values.values():
+        if value.producer is None:
+            extents[id(value)] = _extent_of(value) or 1
+    for node in graph.nodes:
+        given = [value for value in node.inputs if value is not None]
+        largest = max((extents.get(id(value), 1) for value in given), default=1.0)
+        if largest > LONGEST and _has_body(node, model):
+            return False
+        if node.op_type == "Concat":
+            largest = sum(extents.get(id(value), 1) for value in given)
+        for made in node.outputs:
+            if made is not None:
+                known = _extent_of(made)
+                most = sizes.get(id(made), 1) if node.op_type in _REARRANGE else largest
+                extents[id(made)] = most if known is None else min(most, known)
+    return True
+
+
+def _has_body(node: Node, model: Model) -> bool:
+    if node.domain:
+        return True  # a function of the model's, or one that stands in for com.microsoft's operator
+    schema: Any = schema_of(node.op_type, "", model.opsets.get("", 1))
+    return bool(schema and (schema.has_function or schema.has_context_dependent_function))
+
+
 def _made_by(node: Node, inputs: list[Value], sizes: dict[int, float], products: dict[int, float]) -> float:
     """How many elements an output of a node has at most."""
     given = [sizes.get(id(value), 1) for value in inputs]
@@ -95,6 +135,8 @@ def _made_by(node: Node, inputs: list[Value], sizes: dict[int, float], products:
         return sum(given)
     if node.op_type == "Shape":
         return 64
+    if node.op_type in ("RandomNormal", "RandomUniform"):
+        return math.prod(float(size) for size in node.attribute("shape", ()))
     size = max(given, default=1.0)
     if node.op_type in _SIZED_BY:
         for at in _SIZED_BY[node.op_type]:
@@ -131,9 +173,17 @@ def _size_of(value: Value) -> float | None:
     return None if dims is None else float(math.prod(dims))
 
 
+def _extent_of(value: Value) -> float | None:
+    dims = value.type.static_dims if isinstance(value.type, TensorType) else None
+    return None if dims is None else float(max(dims, default=1))
+
+
 def _product_of(array: np.ndarray | None) -> float:
     if array is None or array.dtype.kind not in "iuf" or not 0 < array.size <= _KNOWN_CONSTANTS:
         return 1
+    if array.dtype.kind != "f" and array.size <= _FEW:
+        product = math.prod([max(abs(float(number)), 1.0) for number in array.ravel().tolist()])
+        return product if product < 1e300 else 1e300
     with np.errstate(all="ignore"):
         product = float(np.prod(np.maximum(np.abs(array.astype(np.float64)), 1)))
     return product if product < 1e300 else 1e300

@@ -84,7 +84,11 @@ Id pow(const Context& c) {
   return c.e.apply(Op::kPow, {x, c.e.cast(c.in(1), base)});
 }
 
-Id mod(const Context& c) { return c.two(c.node.i("fmod", 0) != 0 ? Op::kFmod : Op::kMod); }
+Id mod(const Context& c) {
+  const int64_t fmod = c.node.i("fmod", 0);
+  if ((fmod | 1) != 1) invalid("fmod is neither 0 nor 1");
+  return c.two(fmod != 0 ? Op::kFmod : Op::kMod);
+}
 
 Id shift(const Context& c) {
   const std::string direction = c.node.s("direction", "");

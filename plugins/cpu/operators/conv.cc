@@ -11,7 +11,7 @@ namespace {
 Kernel conv(Prepare& p, const ConvProblem& c) {
   p.expect(p.type(1) == p.type(0), "input and weights have different types");
   p.expect(!c.biased || p.in(2).count() == c.target[1], "the bias has not one element for each channel");
-  if (count(c.target) == 0 || c.source[1] == 0) {
+  if (count(c.target) == 0) {
     p.out(0, p.type(0), c.target);
     return [](const Args&) {};
   }
@@ -34,11 +34,13 @@ bool packs(const Node& node, size_t i) {
 void pack(const Node& node) {
   const TensorPtr& w = node.in(1)->constant;
   const bool transposed = node.type == "ConvTranspose";
+  const int64_t groups = node.i("group", 1);
+  if (groups < 1 || w->dims[0] % groups != 0) return;  // The run will say what is wrong.
   // Images of a usual size, where nothing is known of them.
   const Value& x = *node.inputs[0];
   Dims source = w->dims;
   source[0] = 1;
-  source[1] = transposed ? w->dims[0] : w->dims[1] * node.i("group", 1);
+  source[1] = transposed ? w->dims[0] : w->dims[1] * groups;
   for (size_t i = 2; i < source.size(); ++i) {
     const bool known = x.has_shape && x.dims.size() == source.size() && x.dims[i] > 0;
     source[i] = known ? x.dims[i] : 56 + 4 * w->dims[i];

@@ -106,11 +106,11 @@ Kernel decoder_masked(Prepare& p) {
   const bool added = has(4), padded = has(3);
   if (added) set_mask(p, 4, {batch, heads, 1, columns}, false, &core);
   const AttentionCore bias = core;
-  const int64_t seen = padded ? p.dims(3).back() : 0;
+  p.expect(!padded || p.dims(3).size() == 2, "a padding mask that does not fit the keys");
+  const int64_t seen = padded ? p.dims(3)[1] : 0;
   int64_t joined = -1;
   if (padded) {
-    p.expect(p.dims(3).size() == 2 && p.dims(3)[0] == batch && seen <= columns &&
-                 (!added || core.mask_columns >= seen),
+    p.expect(p.dims(3)[0] == batch && seen <= columns && (!added || core.mask_columns >= seen),
              "a padding mask that does not fit the keys");
     core.mask = AttentionCore::kFloatMask;
     core.mask_columns = seen;

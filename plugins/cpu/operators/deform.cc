@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cpu/engines/as_float.h"
+#include "cpu/engines/conv/window.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 
@@ -92,7 +93,7 @@ Kernel deform_conv(Prepare& p) {
   d.outputs = w[0];
   d.groups = p.node.i("group", 1);
   d.offset_groups = p.node.i("offset_group", 1);
-  p.expect(d.groups > 0 && d.offset_groups > 0 && d.channels == w[1] * d.groups &&
+  p.expect(is_group_count(d.groups) && is_group_count(d.offset_groups) && d.channels == w[1] * d.groups &&
                d.outputs % d.groups == 0 && d.channels % d.offset_groups == 0,
            "groups that the channels cannot be divided into");
   const std::vector<int64_t> kernel = p.node.ints("kernel_shape", {w[2], w[3]}),
@@ -105,6 +106,10 @@ Kernel deform_conv(Prepare& p) {
   int64_t sizes[2];
   for (size_t i = 0; i < 2; ++i) {
     p.expect(kernel[i] > 0 && strides[i] > 0 && dilations[i] > 0, "a size that is not positive");
+    for (int64_t size : {x[2 + i], kernel[i], strides[i], dilations[i], pads[i], pads[2 + i]}) {
+      p.expect(-kMostInWindow <= size && size <= kMostInWindow,
+               "sizes, strides, dilations and pads are below 2^31");
+    }
     d.kernel[i] = kernel[i];
     d.strides[i] = strides[i];
     d.dilations[i] = dilations[i];

@@ -363,10 +363,11 @@ Kernel tensor_scatter(Prepare& p) {
       std::memcpy(args.out(), args.in(0), out.bytes());
     }
     for (int64_t b = 0; b < batch; ++b) {
-      const int64_t first = has_indices ? args.in<int64_t>(2)[b] : 0;
-      if (first < 0 || (!ring && first + steps > room)) {
+      int64_t first = has_indices ? args.in<int64_t>(2)[b] : 0;
+      if (first < 0 || (!ring && first > room - steps)) {
         beyond(label);
       }
+      if (room > 0) first %= room;
       for (int64_t m = 0; m < middle; ++m) {
         for (int64_t s = 0; s < steps; ++s) {
           std::memcpy(args.out<char>() + ((b * middle + m) * room + (first + s) % room) * bytes,

@@ -285,7 +285,8 @@ Kernel qgemm(Prepare& p) {
         [&](int64_t element, int64_t, int64_t column, int64_t count, int32_t* sums) {
           for (int64_t i = 0; i < count && spread; ++i) {
             const int64_t row = bias_rows == 1 ? 0 : element / n, at = bias_columns == 1 ? 0 : column + i;
-            sums[i] += bias[row * bias_columns + at];
+            sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) +
+                                           static_cast<uint32_t>(bias[row * bias_columns + at]));
           }
           if (quantized) {
             simd().quantized.to_bytes(sums, 0, 1, count,

@@ -18,7 +18,8 @@ struct Linear {
   // The scores [rows, targets] of rows of features, some rows at a time.
   std::function<void(const float* x, int64_t rows, float* scores)> scorer(const Prepare& p,
                                                                           int64_t columns) const {
-    if (columns != features()) {
+    // onnxruntime takes the first coefficients where there are more than features.
+    if (columns > features()) {
       p.invalid("rows of " + std::to_string(columns) + " features for " + std::to_string(features()) +
                 " coefficients of each target");
     }

@@ -232,8 +232,20 @@ constexpr ProductWay kWays[] = {
 // A block of b stays in the second cache while rows pass by.
 constexpr int64_t kBlockColumns = 256, kBlockRows = 192;
 
+// A column on the right as a row on the left: the same numbers, where b's one column would fill a tile's
+// first lane alone.
+Product turned(Product product) {
+  std::swap(product.m, product.n);
+  std::swap(product.a_batch, product.b_batch);
+  product.trans_a = false;
+  product.trans_b = true;
+  return product;
+}
+
 // Input 2 is a bias where `biased`.
-Kernel float_product(Prepare& p, const Product& product, const std::vector<PostOp>& post_ops, bool biased) {
+Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>& post_ops, bool biased) {
+  const bool turns = given.n == 1 && given.m > 1 && !given.trans_a && !biased && p.constant(1) == nullptr;
+  const Product product = turns ? turned(given) : given;
   std::vector<Dims> operand_dims;
   bool same_shape = true;
   for (int i = kOperands; i < p.inputs(); ++i) {
@@ -275,7 +287,8 @@ Kernel float_product(Prepare& p, const Product& product, const std::vector<PostO
   const RowEpilogue epilogue = fused ? RowEpilogue(post_ops) : RowEpilogue();
   return [=, trans_a = product.trans_a, trans_b = product.trans_b, out_dims = product.out,
           inputs = p.inputs()](const Args& args) {
-    const float *a = args.in<float>(0), *b = args.in<float>(1), *bias = biased ? args.in<float>(2) : nullptr;
+    const float *a = args.in<float>(turns ? 1 : 0), *b = args.in<float>(turns ? 0 : 1),
+                *bias = biased ? args.in<float>(2) : nullptr;
     char* scratch = args.scratch<char>();
     float* y = args.out<float>(0);
     float* out = in_scratch ? reinterpret_cast<float*>(scratch + packing) : y;

@@ -351,7 +351,8 @@ Kernel tile(Prepare& p) {
   const Dims own = strides_of(from);
   for (size_t i = 0; i < from.size(); ++i) {
     p.expect(repeats[i] >= 0, "repeats has a negative entry");
-    to.push_back(from[i] * repeats[i]);
+    p.expect(!__builtin_mul_overflow(from[i], repeats[i], &to.emplace_back()),
+             "repeats asks for more elements than memory");
     split.insert(split.end(), {repeats[i], from[i]});
     strides.insert(strides.end(), {0, own[i]});
   }
@@ -384,7 +385,7 @@ struct Padding {
 };
 
 // Of pads that copy from the tensor, each a copy of its own.
-constexpr size_t kMostStrips = size_t{1} << 24;
+constexpr int64_t kMostStrips = int64_t{1} << 24;
 
 Padding padding_of(Prepare& p, size_t size, const Dims& from, const Dims& begin, const Dims& end,
                    const std::string& mode) {
@@ -404,6 +405,9 @@ Padding padding_of(Prepare& p, size_t size, const Dims& from, const Dims& begin,
     in_offset += std::max<int64_t>(-begin[i], 0) * in_strides[i];
   }
   if (count(all.to) == 0) return all;
+  int64_t strips = 0;
+  for (size_t i = 0; i < from.size(); ++i) strips += all.to[i] - kept[i];
+  p.expect(mode == "constant" || strips < kMostStrips, "pads of this mode are larger than any tensor's");
   const Dims strides = strides_of(all.to), zeros(from.size(), 0);
   for (size_t i = 0; i < from.size(); ++i) {
     out_offset += place[i] * strides[i];
@@ -423,7 +427,6 @@ Padding padding_of(Prepare& p, size_t size, const Dims& from, const Dims& begin,
     } else {
       for (int64_t k = 0; k < all.to[i]; ++k) {
         if (k >= before && k < before + kept[i]) continue;
-        p.expect(all.from_output.size() < kMostStrips, "pads of this mode are larger than any tensor's");
         const int64_t source = before + source_of(mode, k - before, kept[i]);
         Dims slab = filled;
         slab[i] = 1;
@@ -467,8 +470,7 @@ Kernel pad(Prepare& p) {
     const size_t axis = p.axis(axes[i], from.size());
     begin[axis] = pads[i];
     end[axis] = pads[i + axes.size()];
-    p.expect(std::min<int64_t>(begin[axis], 0) + std::min<int64_t>(end[axis], 0) >= -from[axis] &&
-                 begin[axis] >= -from[axis],
+    p.expect(begin[axis] >= -from[axis] && end[axis] >= -from[axis] - std::min<int64_t>(begin[axis], 0),
              "pads take more away than an axis has");
   }
   const size_t size = size_of(p.type(0));
@@ -488,6 +490,7 @@ Kernel pad(Prepare& p) {
   }
   const bool has_value = inputs && p.inputs() > 2 && p.has(2);
   p.expect(!has_value || p.type(2) == p.type(0), "the value has another type than the input");
+  p.expect(!has_value || p.in(2).count() == 1, "the value is not one element");
   return padded(std::move(padding), has_value ? 2 : -1);
 }
 

@@ -148,11 +148,12 @@ Kernel lrn(Prepare& p) {
   p.require(0, Layout::kPlain);
   p.out(0, in.type, in.dims);
   const int64_t channels = in.dims[1], inner = count(in.dims, 2, in.dims.size());
-  const int64_t before = (size - 1) / 2, after = size - 1 - before;
+  // No more than there are channels, so that sums and products of them do not overflow.
+  const int64_t before = std::min(channels, (size - 1) / 2), after = std::min(channels, size / 2);
   return [=, batch = in.dims[0]](const Args& args) {
     const float* x = args.in<float>(0);
     float* y = args.out<float>(0);
-    parallel_for(batch * channels, std::max<int64_t>(1, kGrain / 16 / (inner * size + 1)),
+    parallel_for(batch * channels, std::max<int64_t>(1, kGrain / 16 / (inner * (before + 1 + after) + 1)),
                  [&](int64_t i, int64_t end) {
                    for (; i < end; ++i) {
                      const int64_t c = i % channels, n = i / channels;

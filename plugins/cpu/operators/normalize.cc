@@ -198,6 +198,10 @@ Kernel row_norm(Prepare& p, const RowNorm& norm) {
              "a scale or bias does not have the size of what is normalised");
   }
   const DType scale_type = norm.scale >= 0 ? p.type(norm.scale) : type;
+  p.expect(norm.bias < 0 || p.type(norm.bias) == scale_type, "scale and bias are of different types");
+  for (int i : {norm.skip, norm.skip_bias}) {
+    p.expect(i < 0 || p.type(i) == type, "what is added is of another type than the input");
+  }
   if (norm.skip < 0) p.in_place(0, 0);
   return by_type(type, [&](auto zero) -> Kernel {
     using T = decltype(zero);
@@ -378,6 +382,9 @@ Kernel group_norm(Prepare& p) {
 
 // ---- Along any axes: gathered into rows, one at a time.
 
+// Of a row, or rows: 2 GiB of them.
+constexpr int64_t kMostPlaces = int64_t{1} << 28;
+
 // The distances of the elements of a row from its first one, and of the rows' first ones.
 struct Gathered {
   std::vector<int64_t> rows, elements;
@@ -391,6 +398,9 @@ struct Gathered {
     }
     for (size_t d = 0; d < dims.size(); ++d) {
       std::vector<int64_t>& list = inside[d] ? elements : rows;
+      if (static_cast<int64_t>(list.size()) > kMostPlaces / std::max<int64_t>(1, dims[d])) {
+        invalid("a tensor of shape " + to_string(dims) + " is too large for a norm over these axes");
+      }
       std::vector<int64_t> longer;
       longer.reserve(list.size() * static_cast<size_t>(dims[d]));
       for (int64_t start : list) {

@@ -196,9 +196,8 @@ struct Line {
 std::vector<Line> lines_of(const Window& w, bool with_pads) {
   const size_t last = w.rank() - 1;
   std::vector<Line> lines(1, {{0}, 1});
-  int64_t step = count(w.in);
   for (size_t d = 0; d < last; ++d) {
-    step /= w.in[d];
+    const int64_t step = count(w.in, d + 1, w.in.size());
     std::vector<Line> next;
     for (const Line& line : lines) {
       for (const Taps& at : taps_of(w, d)) {
@@ -335,9 +334,10 @@ Kernel on_onednn(Prepare& p, const Dims& dims, const Window& w, const Dims& out,
   Dims dilations = w.dilations, end;
   for (size_t i = 0; i < w.rank(); ++i) {
     --dilations[i];
-    end.push_back(reach(w, i));
+    // Where the last window ends before the input does, oneDNN leaves the rest out by itself.
+    end.push_back(std::max<int64_t>(0, reach(w, i)));
     // oneDNN wants pads smaller than the kernel: a window has an element of the input.
-    if (w.begin[i] >= w.span(i) || end[i] >= w.span(i) || end[i] < 0) {
+    if (w.begin[i] >= w.span(i) || end[i] >= w.span(i)) {
       return nullptr;
     }
   }

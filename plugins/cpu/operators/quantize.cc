@@ -59,7 +59,7 @@ Scales scales_of(const Prepare& p) {
     return out;
   }
   Dims expected = dims;
-  expected[axis] = (n + block - 1) / block;
+  expected[axis] = n / block + (n % block != 0);  // A block may be of any size.
   p.expect(scale == expected, "there is not one scale for each block");
   if (inner == 1) {
     // Rows of one block each do not fit a shorter last block: one element at a time then.
@@ -207,6 +207,7 @@ Kernel dequantize(Prepare& p) {
     const ScaleValues scale(scale_type, args.in<void>(1), all_scales);
     with_quantized(from, [&](auto zero_value) {
       using T = decltype(zero_value);
+      using Wide = std::conditional_t<sizeof(T) < sizeof(int32_t), int32_t, int64_t>;  // For a difference.
       const T *x = args.in<T>(0), *zeros = has_zero ? args.in<T>(2) : nullptr;
       const int64_t chunk = std::min<int64_t>(scales.length, 4096),
                     chunks = (scales.length + chunk - 1) / std::max<int64_t>(1, chunk);
@@ -220,15 +221,15 @@ Kernel dequantize(Prepare& p) {
               const int64_t first = scales.first[static_cast<size_t>(row)];
               if (scales.step == 0) {
                 const float one = scale.get()[first];
-                const int32_t zero = zeros == nullptr ? 0 : static_cast<int32_t>(zeros[first]);
+                const Wide zero = zeros == nullptr ? 0 : static_cast<Wide>(zeros[first]);
                 for (int64_t i = 0; i < n; ++i) {
-                  y[i] = static_cast<float>(static_cast<int32_t>(x[at + i]) - zero) * one;
+                  y[i] = static_cast<float>(static_cast<Wide>(x[at + i]) - zero) * one;
                 }
               } else {
                 for (int64_t i = 0; i < n; ++i) {
                   const int64_t s = first + begin + i;
-                  const int32_t zero = zeros == nullptr ? 0 : static_cast<int32_t>(zeros[s]);
-                  y[i] = static_cast<float>(static_cast<int32_t>(x[at + i]) - zero) * scale.get()[s];
+                  const Wide zero = zeros == nullptr ? 0 : static_cast<Wide>(zeros[s]);
+                  y[i] = static_cast<float>(static_cast<Wide>(x[at + i]) - zero) * scale.get()[s];
                 }
               }
               if (to != DType::kFloat) from_float(to, y, args.out<uint16_t>(0) + at, n);

@@ -317,7 +317,7 @@ Kernel reduce(Prepare& p) {
   } else if (p.inputs() > 1 && p.has(1)) {
     axes = p.ints(1);
   }
-  if (axes.empty() && axes_are_input && p.node.i("noop_with_empty_axes", 0) != 0) {
+  if (axes.empty() && axes_are_input && p.node.i("noop_with_empty_axes", 0) == 1) {
     p.out(0, p.type(0), dims);
     p.alias(0, 0);
     return nullptr;
@@ -330,7 +330,7 @@ Kernel reduce(Prepare& p) {
     if (!reduced[d]) {
       to.push_back(dims[d]);
       kept *= dims[d];
-    } else if (p.node.i("keepdims", 1) != 0) {
+    } else if (p.node.i("keepdims", 1) == 1) {
       to.push_back(1);
     }
   }
@@ -435,7 +435,7 @@ Kernel arg_extreme(Prepare& p) {
   p.expect(a.size > 0 || a.outer * a.inner == 0, "the extreme of no elements");
   Dims to = dims;
   to[axis] = 1;
-  if (p.node.i("keepdims", 1) == 0) to.erase(to.begin() + static_cast<ptrdiff_t>(axis));
+  if (p.node.i("keepdims", 1) != 1) to.erase(to.begin() + static_cast<ptrdiff_t>(axis));
   p.out(0, DType::kInt64, to);
   const bool greatest = p.node.type == "ArgMax", last = p.node.i("select_last_index", 0) != 0;
   const auto make = [&](auto zero) -> Kernel {
@@ -512,7 +512,8 @@ Kernel cumulate(Prepare& p) {
   const DType type = p.type(0);
   p.expect(p.in(1).count() == 1, "the axis is not one number");
   const Around a(dims, p.axis(p.integer(1), dims.size()));
-  const bool exclusive = p.node.i("exclusive", 0) != 0, reverse = p.node.i("reverse", 0) != 0;
+  const int64_t exclusive = p.node.i("exclusive", 0), reverse = p.node.i("reverse", 0);
+  p.expect((exclusive | 1) == 1 && (reverse | 1) == 1, "exclusive and reverse are 0 or 1");
   const bool product = p.node.type == "CumProd";
   p.out(0, type, dims);
   p.in_place(0, 0);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cpu/engines/conv/window.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "toolkit/dispatch.h"
@@ -35,6 +36,12 @@ struct Place {
   double weight[4];
 };
 
+// For numbers that fit into 64 bits; the library's is a call.
+double floor_of(double x) {
+  const double whole = static_cast<double>(static_cast<int64_t>(x));
+  return whole > x ? whole - 1 : whole;
+}
+
 struct Sampler {
   int64_t width = 2;  // 1: nearest, 2: linear, 4: cubic.
   Around around = Around::kZeros;
@@ -55,7 +62,7 @@ struct Sampler {
                                           : x;
     }
     Place place{};
-    const double floor = width == 1 ? std::nearbyint(x) : std::floor(x), t = x - floor;
+    const double floor = width == 1 ? std::nearbyint(x) : floor_of(x), t = x - floor;
     if (width == 1) {
       place.weight[0] = 1;
     } else if (width == 2) {
@@ -94,10 +101,12 @@ int64_t width_of(const Node& node) {
                                                   : 0;
 }
 
+constexpr size_t kMostAxes = 3;
+
 Kernel grid_sample(Prepare& p) {
   const Dims &image = p.dims(0), &grid = p.dims(1);
   const size_t rank = image.size();
-  const bool fits = rank >= 3 && rank <= 5 && grid.size() == rank && grid[0] == image[0] &&
+  const bool fits = rank >= 3 && rank <= 2 + kMostAxes && grid.size() == rank && grid[0] == image[0] &&
                     grid.back() == static_cast<int64_t>(rank) - 2;
   p.expect(fits, "the input and the grid do not fit together");
   const size_t axes = rank - 2;
@@ -122,9 +131,11 @@ Kernel grid_sample(Prepare& p) {
     with_float(type, [&](auto zero) {
       using T = decltype(zero);
       using A = arithmetic_t<T>;
-      const auto coordinate = [&](int64_t i) -> double {
-        return with_float(grid_type, [&](auto kind) -> double {
-          return static_cast<arithmetic_t<decltype(kind)>>(args.in<decltype(kind)>(1)[i]);
+      const auto read = [&](int64_t i, int64_t n, double* to) {
+        with_float(grid_type, [&](auto kind) {
+          using G = decltype(kind);
+          const G* from = args.in<G>(1) + i;
+          for (int64_t k = 0; k < n; ++k) to[k] = static_cast<arithmetic_t<G>>(from[k]);
         });
       };
       parallel_for(batch * points, 1 + kGrain / (channels * most * 2 + 32), [&](int64_t i, int64_t end) {
@@ -139,6 +150,8 @@ Kernel grid_sample(Prepare& p) {
         for (int64_t now; i < end; i += now) {
           const int64_t b = i / points, point = i % points;
           now = std::min({kTogether, end - i, points - point});
+          double coordinates[kTogether * kMostAxes];
+          read(i * static_cast<int64_t>(axes), now * static_cast<int64_t>(axes), coordinates);
           for (int64_t k = 0; k < now; ++k) {
             int64_t* const at = offsets.data() + k;
             A* const weight = weights.data() + k;
@@ -147,8 +160,7 @@ Kernel grid_sample(Prepare& p) {
             weight[0] = 1;
             for (size_t d = 0; d < axes; ++d) {
               // The grid names the innermost axis first.
-              const double normal =
-                  coordinate((i + k) * static_cast<int64_t>(axes) + static_cast<int64_t>(axes - 1 - d));
+              const double normal = coordinates[static_cast<size_t>(k) * axes + axes - 1 - d];
               const Place place = sampler.at(normal, spatial[d]);
               // Each tap so far becomes `width` of them; from the last one on, so that none is overwritten
               // early.
@@ -242,20 +254,24 @@ Kernel roi_align(Prepare& p) {
       p.node.version >= 16 && p.node.s("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   p.require(0, Layout::kChannelsLast);
   p.out(0, p.type(0), {n, channels, rows, columns});
+  const int64_t bins = count({rows, columns});
   return [=, label = p.node.label()](const Args& args) {
     for (int64_t r = 0; r < n; ++r) {
       const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
       if (b < 0 || b >= batch) invalid(label + ": a region is of an image that is not there");
     }
-    // A region at a time, its bins in turn, all channels side by side: where a sample is, is found out once.
+    // A bin at a time, all channels side by side: where a sample is, is found out once.
+    const int64_t samples_of_bin = ratio > 0 ? ratio * ratio : 4;
     parallel_for(
-        n, std::max<int64_t>(1, kGrain / (channels * rows * columns * 16 + 1)), [&](int64_t r, int64_t end) {
+        n * bins, std::max<int64_t>(1, kGrain / (channels * samples_of_bin * 4 + 1)),
+        [&](int64_t bin, int64_t end) {
           std::vector<float> values(static_cast<size_t>(channels));
-          for (; r < end; ++r) {
+          for (; bin < end; ++bin) {
+            const int64_t r = bin / bins, i = bin % bins;
             const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
             const float* roi = args.in<float>(1) + r * 4;
             const float* x = args.in<float>(0) + b * height * width * channels;
-            float* y = args.out<float>() + r * channels * rows * columns;
+            float* y = args.out<float>() + r * channels * bins;
             const float shift = half ? 0.5f : 0.0f;
             const float left = roi[0] * scale - shift, top = roi[1] * scale - shift;
             float w = roi[2] * scale - shift - left, h = roi[3] * scale - shift - top;
@@ -264,54 +280,49 @@ Kernel roi_align(Prepare& p) {
               h = std::max(h, 1.0f);
             }
             const float bin_h = h / static_cast<float>(rows), bin_w = w / static_cast<float>(columns);
-            const auto samples = [&](float bin) {
+            const auto samples = [&](float size) {
               // Bounded, so that a huge region ends in time.
-              return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(bin), 0.0f, 4096.0f));
+              return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(size), 0.0f, 4096.0f));
             };
             const int64_t grid_h = samples(bin_h), grid_w = samples(bin_w), all = grid_h * grid_w;
-            for (int64_t i = 0; i < rows * columns; ++i) {
-              std::fill(values.begin(), values.end(),
-                        max && all > 0 ? -std::numeric_limits<float>::infinity() : 0.0f);
-              for (int64_t u = 0; u < grid_h; ++u) {
-                for (int64_t v = 0; v < grid_w; ++v) {
-                  const auto at = [](float start, float bin, int64_t k, int64_t s, int64_t grid) {
-                    return start + static_cast<float>(k) * bin +
-                           (static_cast<float>(s) + 0.5f) * bin / static_cast<float>(grid);
-                  };
-                  float py = at(top, bin_h, i / columns, u, grid_h),
-                        px = at(left, bin_w, i % columns, v, grid_w);
-                  if (!(py >= -1 && py <= static_cast<float>(height) && px >= -1 &&
-                        px <= static_cast<float>(width))) {
-                    for (float& value : values) value = max ? std::max(value, 0.0f) : value;
-                    continue;
+            std::fill(values.begin(), values.end(),
+                      max && all > 0 ? -std::numeric_limits<float>::infinity() : 0.0f);
+            for (int64_t u = 0; u < grid_h; ++u) {
+              for (int64_t v = 0; v < grid_w; ++v) {
+                const auto at = [](float start, float size, int64_t k, int64_t s, int64_t grid) {
+                  return start + static_cast<float>(k) * size +
+                         (static_cast<float>(s) + 0.5f) * size / static_cast<float>(grid);
+                };
+                float py = at(top, bin_h, i / columns, u, grid_h),
+                      px = at(left, bin_w, i % columns, v, grid_w);
+                if (!(py >= -1 && py <= static_cast<float>(height) && px >= -1 &&
+                      px <= static_cast<float>(width))) {
+                  for (float& value : values) value = max ? std::max(value, 0.0f) : value;
+                  continue;
+                }
+                py = std::clamp(py, 0.0f, static_cast<float>(height - 1));
+                px = std::clamp(px, 0.0f, static_cast<float>(width - 1));
+                const int64_t y0 = static_cast<int64_t>(py), x0 = static_cast<int64_t>(px);
+                const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
+                const float dy = py - static_cast<float>(y0), dx = px - static_cast<float>(x0);
+                const float *p00 = x + (y0 * width + x0) * channels, *p01 = x + (y0 * width + x1) * channels,
+                            *p10 = x + (y1 * width + x0) * channels, *p11 = x + (y1 * width + x1) * channels;
+                const float w00 = (1 - dy) * (1 - dx), w01 = (1 - dy) * dx, w10 = dy * (1 - dx),
+                            w11 = dy * dx;
+                float* const to = values.data();
+                if (max) {
+                  for (int64_t c = 0; c < channels; ++c) {
+                    to[c] = std::max({to[c], w00 * p00[c], w01 * p01[c], w10 * p10[c], w11 * p11[c]});
                   }
-                  py = std::clamp(py, 0.0f, static_cast<float>(height - 1));
-                  px = std::clamp(px, 0.0f, static_cast<float>(width - 1));
-                  const int64_t y0 = static_cast<int64_t>(py), x0 = static_cast<int64_t>(px);
-                  const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-                  const float dy = py - static_cast<float>(y0), dx = px - static_cast<float>(x0);
-                  const float *p00 = x + (y0 * width + x0) * channels,
-                              *p01 = x + (y0 * width + x1) * channels,
-                              *p10 = x + (y1 * width + x0) * channels,
-                              *p11 = x + (y1 * width + x1) * channels;
-                  const float w00 = (1 - dy) * (1 - dx), w01 = (1 - dy) * dx, w10 = dy * (1 - dx),
-                              w11 = dy * dx;
-                  float* const to = values.data();
-                  if (max) {
-                    for (int64_t c = 0; c < channels; ++c) {
-                      to[c] = std::max({to[c], w00 * p00[c], w01 * p01[c], w10 * p10[c], w11 * p11[c]});
-                    }
-                  } else {
-                    for (int64_t c = 0; c < channels; ++c) {
-                      to[c] += w00 * p00[c] + w01 * p01[c] + w10 * p10[c] + w11 * p11[c];
-                    }
+                } else {
+                  for (int64_t c = 0; c < channels; ++c) {
+                    to[c] += w00 * p00[c] + w01 * p01[c] + w10 * p10[c] + w11 * p11[c];
                   }
                 }
               }
-              const float by = max || all == 0 ? 1 : 1 / static_cast<float>(all);
-              for (int64_t c = 0; c < channels; ++c)
-                y[c * rows * columns + i] = values[static_cast<size_t>(c)] * by;
             }
+            const float by = max || all == 0 ? 1 : 1 / static_cast<float>(all);
+            for (int64_t c = 0; c < channels; ++c) y[c * bins + i] = values[static_cast<size_t>(c)] * by;
           }
         });
   };
@@ -379,8 +390,15 @@ Kernel max_unpool(Prepare& p) {
   const std::vector<int64_t> pads = p.node.ints("pads", std::vector<int64_t>(2 * axes, 0));
   p.expect(kernel.size() == axes && strides.size() == axes && pads.size() == 2 * axes,
            "kernel_shape, strides or pads do not fit the input");
+  for (const auto* sizes : {&kernel, &strides, &pads}) {
+    for (int64_t size : *sizes) {
+      p.expect(-kMostInWindow <= size && size <= kMostInWindow,
+               "kernel sizes, strides and pads are below 2^31");
+    }
+  }
   Dims natural(from.begin(), from.begin() + 2);
   for (size_t d = 0; d < axes; ++d) {
+    p.expect(from[d + 2] <= kMostInWindow, "the input has more than 2^31 elements along an axis");
     natural.push_back((from[d + 2] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + axes]);
   }
   Dims to = natural;
@@ -413,6 +431,9 @@ Kernel max_unpool(Prepare& p) {
   };
 }
 
+// Along an axis: sums and products of two do not overflow.
+constexpr int64_t kMostPixels = int64_t{1} << 30;
+
 Kernel col2im(Prepare& p) {
   const Dims& from = p.dims(0);
   const std::vector<int64_t> image = p.ints(1), block = p.ints(2);
@@ -423,6 +444,11 @@ Kernel col2im(Prepare& p) {
   p.expect(from.size() == 3 && axes > 0 && block.size() == axes && dilations.size() == axes &&
                strides.size() == axes && pads.size() == 2 * axes,
            "its inputs and attributes do not fit together");
+  for (const auto* given : {&image, &block, &dilations, &strides, &pads}) {
+    for (int64_t value : *given) {
+      p.expect(-kMostPixels <= value && value <= kMostPixels, "its image, block or attributes are too large");
+    }
+  }
   const int64_t patch = count(block);
   p.expect(patch > 0 && from[1] % patch == 0, "the channels are not a multiple of the block");
   Dims steps(axes);  // Of the block, along each axis.

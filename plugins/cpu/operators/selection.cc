@@ -156,7 +156,7 @@ Kernel top_k(Prepare& p) {
   if (k < 0 || k > n) {
     p.invalid("k is " + std::to_string(k) + " for an axis of " + std::to_string(n));
   }
-  const bool largest = p.node.i("largest", 1) != 0, sorted = p.node.i("sorted", 1) != 0;
+  const bool largest = p.node.i("largest", 1) == 1, sorted = p.node.i("sorted", 1) == 1;
   Dims to = from;
   to[axis] = k;
   const DType type = p.type(0);
@@ -217,7 +217,7 @@ void unique(Run& run) {
       group[static_cast<size_t>(order[i])] = static_cast<int64_t>(first.size()) - 1;
     }
   });
-  if (run.node.i("sorted", 1) == 0) {  // In the order of their first items.
+  if (run.node.i("sorted", 1) != 1) {  // In the order of their first items.
     std::vector<int64_t> place(first.size()), rank(first.size());
     std::iota(place.begin(), place.end(), 0);
     std::sort(place.begin(), place.end(), [&](int64_t a, int64_t b) {
@@ -292,7 +292,8 @@ void non_max_suppression(Run& run) {
   const float threshold = option(3) ? run.as<float>(3)[0] : 0;
   const bool has_least = option(4);
   const float least = has_least ? run.as<float>(4)[0] : 0;
-  const bool center = run.node.i("center_point_box", 0) != 0;
+  const int64_t center = run.node.i("center_point_box", 0);
+  if ((center | 1) != 1) run.invalid("center_point_box is " + std::to_string(center) + ", and not 0 or 1");
   std::vector<int64_t> chosen;
   std::vector<Box> all(static_cast<size_t>(n)), kept;
   std::vector<int64_t> order;

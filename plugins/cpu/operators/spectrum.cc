@@ -44,6 +44,8 @@ Complex<R> root(int64_t i, int64_t n) {
   return {static_cast<R>(std::cos(angle)), static_cast<R>(std::sin(angle))};
 }
 
+// Of a transform, which takes up to seven times as many complex numbers.
+constexpr int64_t kLongest = int64_t{1} << 28;
 constexpr int64_t kLargest = 61;  // Of the factors that are worked on directly.
 
 // The factors of n, the first ones first to be worked on; the last one is greater than kLargest where they
@@ -293,6 +295,7 @@ Kernel dft(Prepare& p) {
   t.in_step = inner * from.back();
   t.out_step = inner * to.back();
   const int64_t axis_size = from[axis], in_last = from.back(), out_last = to.back();
+  p.expect(t.n <= kLongest, "the transform is too long");
   const Either fourier(t.n, type);
   return [=](const Args& args) {
     with_float(type, [&](auto zero) {
@@ -329,6 +332,7 @@ Kernel stft(Prepare& p) {
   t.out_step = 2;
   const int64_t frames = (from[1] - t.n) / step + 1;
   p.out(0, type, {from[0], frames, t.made, 2});
+  p.expect(t.n <= kLongest, "the transform is too long");
   const Either fourier(t.n, type);
   return [=](const Args& args) {
     with_float(type, [&](auto zero) {

@@ -40,6 +40,8 @@ Kernel linear_attention(Prepare& p) {
   p.expect(gated == has(4) && delta == has(5), "a rule that does not fit the inputs");
   const Dims state_dims = {batch, kv_heads, depth, width};
   p.expect(!has(3) || p.dims(3) == state_dims, "a state that does not fit");
+  p.expect((!gated || !p.dims(4).empty()) && (!delta || !p.dims(5).empty()),
+           "a decay or a rate that is a single number");
   const int64_t gates = gated ? p.dims(4).back() : 0, rates = delta ? p.dims(5).back() : 0;
   p.expect(!gated || (p.in(4).count() == batch * length * gates &&
                       (gates == kv_heads || gates == kv_heads * depth)),

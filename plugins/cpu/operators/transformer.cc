@@ -59,7 +59,7 @@ Kernel attention(Prepare& p) {
   constexpr int64_t kFar = int64_t{1} << 40;
   core.before = std::min(p.node.i("left_window_size", -1), kFar);
   core.after = std::min(p.node.i("right_window_size", -1), kFar);
-  if (p.node.i("is_causal", 0) != 0) core.after = 0;
+  if (p.node.i("is_causal", 0) == 1) core.after = 0;
   core.offset = keys.cache.past;
   core.clear_empty = true;
   if (p.inputs() > 3 && p.has(3)) set_mask(p, 3, {batch, heads, rows, columns}, true, &core);
@@ -107,7 +107,6 @@ Kernel attention(Prepare& p) {
 std::string supports_multi_head(const Node& node) {
   if (node.i("num_heads", 0) <= 0) return "the number of heads is not given";
   if (has_input(node, 8) || has_input(node, 9)) return "a cache of beams, or one that is shared";
-  if (node.out(3) != nullptr) return "its products are an output";
   for (size_t i : {0, 1, 2}) {
     if (node.in(i) != nullptr && !node.in(i)->has_shape) return "ranks of its inputs that are not known";
   }
@@ -207,7 +206,7 @@ Kernel multi_head(Prepare& p) {
   const float scale = p.node.f("scale", 0);
   core.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(depth));
   core.offset = keys.cache.past;
-  if (p.node.i("unidirectional", 0) != 0) core.after = 0;
+  if (p.node.i("unidirectional", 0) == 1) core.after = 0;
 
   // The bias of each input that is not ready: keys and values of four dimensions have it.
   const bool biased = has(3);
@@ -256,11 +255,19 @@ Kernel multi_head(Prepare& p) {
       step *= together[d];
     }
   }
+  // The products as they go into the softmax, as onnxruntime gives them.
+  const bool scores = p.outputs() > 3 && p.wants(3);
+  if (scores) {
+    p.out(3, p.type(0), {batch, heads, rows, columns});
+    core.scores = AttentionCore::kMasked;
+  }
   const int64_t memory = pieces.take(core.plan(p));
   p.scratch(static_cast<size_t>(pieces.size) * sizeof(float));
-  const int64_t q_rows = batch * rows, k_rows = batch * keys.cache.rows();
+  const auto rows_of = [](const HeadsView& view) { return view.sizes[0] * view.sizes[2]; };
+  const int64_t biased_rows[3] = {batch * rows, rows_of(keys.cache.now), rows_of(values.cache.now)};
   return [=, together = std::vector<int64_t>(together, together + 4),
           padding = std::vector<int64_t>(padding, padding + 4),
+          biased_rows = std::vector<int64_t>(biased_rows, biased_rows + 3),
           sizes = std::vector<int64_t>(sizes, sizes + 3),
           places = std::vector<int64_t>(places, places + 3)](const Args& args) {
     float* scratch = args.scratch<float>();
@@ -274,7 +281,7 @@ Kernel multi_head(Prepare& p) {
                                                                      : values.input)
                                            : args.in<float>(0);
       if (biased && sizes[k] != 0) {
-        add_bias(inputs[i], args.in<float>(3) + at, i == 0 ? q_rows : k_rows, sizes[k], scratch + places[k]);
+        add_bias(inputs[i], args.in<float>(3) + at, biased_rows[k], sizes[k], scratch + places[k]);
         inputs[i] = scratch + places[k];
       }
       at += i < 2 ? heads * depth : 0;
@@ -309,6 +316,7 @@ Kernel multi_head(Prepare& p) {
       }
       o.mask = sum;
     }
+    if (scores) o.scores = args.out<float>(3);
     core.run(o, scratch + memory);
   };
 }
@@ -325,7 +333,7 @@ std::string supports_group_query(const Node& node) {
   if (node.out(3) != nullptr && shown != 1 && shown != 2) return "a qk_output that is not known";
   if (has_input(node, 12) || has_input(node, 13)) return "a quantised cache";
   if (!has_input(node, 5) || !has_input(node, 6)) return "lengths that are left out";
-  if (node.i("do_rotary", 0) != 0 && (!has_input(node, 7) || !has_input(node, 8))) {
+  if (node.i("do_rotary", 0) == 1 && (!has_input(node, 7) || !has_input(node, 8))) {
     return "a rotation without its cosines and sines";
   }
   return one_float_type(node, {0, 1, 2, 3, 4, 7, 8, 10, 11});
@@ -376,10 +384,11 @@ Kernel group_query(Prepare& p) {
     }
   }
   const HeadsView q_in = core.q;
-  const bool rotary = p.node.i("do_rotary", 0) != 0, interleaved = p.node.i("rotary_interleaved", 0) != 0;
-  const int64_t half = rotary ? p.dims(7).back() : 0, angles = rotary ? p.dims(7)[0] : 0;
-  p.expect(!rotary || (p.dims(7).size() == 2 && p.dims(8) == p.dims(7) && 2 * half <= d),
-           "cosines and sines that do not fit the channels");
+  const bool rotary = p.node.i("do_rotary", 0) == 1, interleaved = p.node.i("rotary_interleaved", 0) == 1;
+  const char* const unfit = "cosines and sines that do not fit the channels";
+  p.expect(!rotary || (p.dims(7).size() == 2 && p.dims(8) == p.dims(7)), unfit);
+  const int64_t half = rotary ? p.dims(7)[1] : 0, angles = rotary ? p.dims(7)[0] : 0;
+  p.expect(2 * half <= d, unfit);
   const bool placed = rotary && has(9);
   p.expect(!placed || (p.type(9) == DType::kInt64 && p.in(9).count() == batch * rows),
            "positions are one int64 for each query");
@@ -512,7 +521,7 @@ Kernel rotary_embedding(Prepare& p) {
   } else {
     p.expect(table.size() == 3 && table[0] == batch && table[1] == rows, "cosines that do not fit the input");
   }
-  const bool interleaved = p.node.i("interleaved", 0) != 0,
+  const bool interleaved = p.node.i("interleaved", 0) == 1,
              first_only = places_given == 1 && batch * rows != 1;
   const int64_t angles = placed ? table[0] : batch * rows;
   const std::string label = p.node.label();

@@ -393,7 +393,9 @@ const Registration registration([](Registry* registry) {
   add("Attention", supports_packed_attention, kHalvesToo);
   add("FusedMatMul", supports_moved_batch, {DType::kFloat, DType::kFloat16, DType::kBFloat16});
   add("QAttention", supports_packed_attention, kBytesToo);
-  add("EmbedLayerNormalization", nullptr, kHalvesToo);
+  add(
+      "EmbedLayerNormalization",
+      [](const Node& node) { return node.out() == nullptr ? "its output is left out" : ""; }, kHalvesToo);
   add("DynamicQuantizeLSTM", supports_quantized_lstm, kBytesToo);
   add("FusedConv",
       [](const Node& node) {

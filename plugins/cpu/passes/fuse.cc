@@ -30,7 +30,7 @@ void make_pools_of_means(Graph* graph) {
   for (Node* node : graph->nodes) {
     const Value* x = node->in(0);
     if (!node->is("ReduceMean") || !x->has_shape || x->dims.size() < 4 || x->type != DType::kFloat ||
-        node->i("keepdims", 1) == 0) {
+        node->i("keepdims", 1) != 1) {
       continue;
     }
     std::vector<int64_t> axes = node->ints("axes");

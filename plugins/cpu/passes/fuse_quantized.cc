@@ -399,7 +399,7 @@ Node* on_bytes(Graph* graph, Node* node, const char* type) {
 bool is_global_average(const Node& node) {
   const Value* x = node.in(0);
   std::vector<int64_t> axes = node.ints("axes");
-  if (!node.is("ReduceMean") || node.i("keepdims", 1) == 0 || !x->has_shape || x->dims.size() < 3 ||
+  if (!node.is("ReduceMean") || node.i("keepdims", 1) != 1 || !x->has_shape || x->dims.size() < 3 ||
       (axes.empty() && !integers(node.in(1), &axes))) {
     return false;
   }

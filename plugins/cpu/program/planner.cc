@@ -162,8 +162,8 @@ bool Planner::plan_node(size_t n) {
     RunNode run(&program_, node, std::move(inputs), {});
     op.run(run);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      if (node.outputs[o] != nullptr) {
-        Known& known = known_[node.outputs[o]->index];
+      if (node.out(o) != nullptr) {
+        Known& known = known_[node.out(o)->index];
         if (run.results[o] == nullptr) {
           fail(node.label() + " did not give its output " + std::to_string(o));
         }
@@ -197,7 +197,8 @@ bool Planner::plan_node(size_t n) {
   bool given = true;
   size_t total = 0;
   for (size_t o = 0; o < outs.size(); ++o) {
-    if (node.outputs[o] == nullptr) {
+    if (node.out(o) == nullptr) {
+      total += outs[o].declared ? outs[o].desc.bytes() : 0;
       continue;
     }
     if (!outs[o].declared) {
@@ -208,8 +209,8 @@ bool Planner::plan_node(size_t n) {
   }
   if (given) {
     for (size_t o = 0; o < outs.size(); ++o) {
-      if (node.outputs[o] != nullptr) {
-        known_[node.outputs[o]->index] = {outs[o].desc, outs[o].content, {}};
+      if (node.out(o) != nullptr) {
+        known_[node.out(o)->index] = {outs[o].desc, outs[o].content, {}};
       }
     }
     return true;
@@ -233,13 +234,13 @@ bool Planner::plan_node(size_t n) {
       const TextScope texts;
       std::vector<TensorPtr> results(outs.size());
       for (size_t o = 0; o < outs.size(); ++o) {
-        if (node.outputs[o] != nullptr && outs[o].alias >= 0) {
+        if (node.out(o) != nullptr && outs[o].alias >= 0) {
           const TensorPtr& from = known_[node.inputs[static_cast<size_t>(outs[o].alias)]->index].content;
           results[o] = make_tensor(outs[o].desc.type, outs[o].desc.dims);
           if (results[o]->bytes() > 0) {
             std::memcpy(mutable_data(results[o]), from->as<char>() + outs[o].offset, results[o]->bytes());
           }
-        } else if (node.outputs[o] != nullptr) {
+        } else if (node.out(o) != nullptr || outs[o].declared) {
           results[o] = make_tensor(outs[o].desc.type, outs[o].desc.dims);
         }
         out.push_back(results[o] == nullptr ? nullptr : mutable_data(results[o]));
@@ -249,8 +250,8 @@ bool Planner::plan_node(size_t n) {
         kernel(Args(in.data(), out.data(), scratch.get()));
       }
       for (size_t o = 0; o < outs.size(); ++o) {
-        if (node.outputs[o] != nullptr) {
-          known_[node.outputs[o]->index] = {outs[o].desc, own_texts(results[o]), {}};
+        if (node.out(o) != nullptr) {
+          known_[node.out(o)->index] = {outs[o].desc, own_texts(results[o]), {}};
         }
       }
       return true;
@@ -262,9 +263,13 @@ bool Planner::plan_node(size_t n) {
     in.push_back(node.inputs[i] == nullptr ? 0 : storage_of(node.inputs[i], prepare.descs()[i].layout));
   }
   for (size_t o = 0; o < outs.size(); ++o) {
-    const Value* value = node.outputs[o];
+    const Value* value = node.out(o);
     if (value == nullptr) {
-      out.push_back(0);
+      // Nobody reads it, but the kernel writes what its operator declared.
+      Storage storage;
+      storage.place = Storage::kArena;
+      storage.bytes = outs[o].desc.bytes();
+      out.push_back(outs[o].declared && kernel != nullptr ? add(storage) : 0);
       continue;
     }
     Known& known = known_[value->index];
@@ -314,7 +319,7 @@ bool Planner::plan_node(size_t n) {
     plan_->steps.back().method = prepare.method_name();
   } else {
     for (size_t o = 0; o < outs.size(); ++o) {
-      if (node.outputs[o] != nullptr && outs[o].alias < 0 && outs[o].content == nullptr) {
+      if (node.out(o) != nullptr && outs[o].alias < 0 && outs[o].content == nullptr) {
         fail(node.label() + " has neither a kernel nor an alias for its output " + std::to_string(o));
       }
     }

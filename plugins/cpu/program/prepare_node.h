@@ -2,9 +2,15 @@
 #ifndef EPHOST_CPU_PROGRAM_PREPARE_NODE_H_
 #define EPHOST_CPU_PROGRAM_PREPARE_NODE_H_
 
+#include <algorithm>
+
 #include "cpu/program/planner.h"
 
 namespace ephost::cpu {
+
+// A model may leave out the last ones of a node's outputs, which a kernel asks for all the same: more than
+// any operator has, of those that have a number of them.
+constexpr size_t kOutputs = 8;
 
 class PrepareNode final : public Prepare {
  public:
@@ -18,7 +24,7 @@ class PrepareNode final : public Prepare {
   };
 
   PrepareNode(Planner* planner, const Node& of, const Operator& op)
-      : Prepare(of), planner_(*planner), outs_(of.outputs.size()) {
+      : Prepare(of), planner_(*planner), outs_(std::max(of.outputs.size(), kOutputs)) {
     descs_.resize(of.inputs.size());
     for (size_t i = 0; i < of.inputs.size(); ++i) {
       if (of.inputs[i] != nullptr) {
@@ -49,8 +55,7 @@ class PrepareNode final : public Prepare {
     return node.inputs[static_cast<size_t>(i)]->constant;
   }
   Desc& out(int o, DType type, const Dims& dims, Layout layout) override {
-    expect(o >= 0 && o < outputs(), "an output that the operator always has is missing in the model");
-    Output& output = outs_[static_cast<size_t>(o)];
+    Output& output = outs_.at(static_cast<size_t>(o));
     output.desc = {type, dims, layout};
     output.declared = true;
     ephost::count(dims);  // Throws for what cannot be.

@@ -118,6 +118,7 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
   std::vector<Desc> inputs;
   for (size_t i = 0; i < n; ++i) {
     inputs.push_back(io.input(i));
+    count(inputs.back().dims);  // Refuses what kernels could not count.
   }
   Planner planner(this, nullptr, Planner::start(this, inputs), 0);
   planner.bind_inputs();

@@ -22,6 +22,7 @@
   void fill_bytes(Bytewise* table);               \
   void fill_depthwise(Simd* table);               \
   void fill_depthwise_float(Simd* table);         \
+  void fill_planes_float(Simd* table);            \
   void fill_quantized(Quantized* table);          \
   void fill_quantized_products(Quantized* table); \
   void fill_winograd8(Winograd8* table);          \
@@ -74,6 +75,7 @@ Simd choose() {
      space::fill_bytes(&table->bytes);                  \
      space::fill_depthwise(table);                      \
      space::fill_depthwise_float(table);                \
+     space::fill_planes_float(table);                   \
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
      space::fill_winograd8(&table->winograd8);          \

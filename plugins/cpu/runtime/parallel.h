@@ -27,7 +27,13 @@ void parallel_for(int64_t n, int64_t grain, const Body& body) {
   const int64_t most = std::max<int64_t>(1, n / std::max<int64_t>(1, grain));
   const int threads = in_region() ? 1 : static_cast<int>(std::min<int64_t>({most, max_threads(), kMost}));
   if (threads == 1) {
-    body(int64_t{0}, n);
+    // Long work in parts all the same, to ask between them.
+    constexpr int64_t kLong = 4096;  // Times the grain: some milliseconds at least.
+    const int64_t parts = in_region() ? 1 : std::clamp<int64_t>(most / kLong, 1, 16);
+    for (int64_t part = 0; part < parts; ++part) {
+      if (part > 0) check_stop();
+      body(n * part / parts, n * (part + 1) / parts);
+    }
     return;
   }
   struct Loop {

@@ -192,6 +192,24 @@ EPHOST_LIBM(asinh, asinh)
 EPHOST_LIBM(acosh, acosh)
 EPHOST_LIBM(atanh, atanh)
 #undef EPHOST_LIBM
+
+// Up to here an angle's quarters have few enough digits that a double holds what is left exactly enough.
+constexpr float kMostAngle = 1e6f;
+
+// sin(x + quarters * pi / 2) for |x| <= kMostAngle.
+static inline float sin_of_small(float x, int32_t quarters) {
+  constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer.
+  const double wide = static_cast<double>(x), n = (wide * 0.63661977236758134 + kMagic) - kMagic;
+  // pi / 2 in two parts; the product with the first is exact.
+  const float r = static_cast<float>((wide - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11);
+  const uint32_t quarter = static_cast<uint32_t>(static_cast<int32_t>(n) + quarters);
+  const float z = r * r;
+  const float sine = r + r * z * ((-1.9515218e-4f * z + 8.3321603e-3f) * z - 1.66666552e-1f);
+  const float cosine = z * z * ((2.4433082e-5f * z - 1.38873153e-3f) * z + 4.16666456e-2f) - 0.5f * z + 1.0f;
+  const float one = (quarter & 1u) != 0 ? cosine : sine;
+  return from_bits(to_bits(one) ^ (quarter & 2u) << 30);
+}
+
 static inline float pow_of(float x, float y) { return __builtin_powf(x, y); }
 static inline double pow_of(double x, double y) { return __builtin_pow(x, y); }
 static inline float fmod_of(float x, float y) { return __builtin_fmodf(x, y); }
@@ -310,6 +328,32 @@ static void unary_tile(const void* const* in, void* out, int64_t n, const float*
   const T a = static_cast<T>(params[0]), b = static_cast<T>(params[1]);
   EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], a, b);
+}
+
+// Sines, whose formula knows angles up to a limit: a tile with larger ones is the library's.
+template <typename F>
+static void angle_tile(const float* x, float* y, int64_t n, int32_t quarters) {
+  bool small = true;
+  for (int64_t i = 0; i < n; ++i) small &= __builtin_fabsf(x[i]) <= kMostAngle;
+  if (!small) {
+    for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], 0.0f, 0.0f);
+    return;
+  }
+  EPHOST_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const float sine = sin_of_small(x[i], quarters);
+    y[i] = sine == 0.0f ? x[i] : sine;  // -0 stays: there is no other zero for these angles.
+  }
+}
+template <>
+[[maybe_unused]] void unary_tile<Sin, float, float>(const void* const* in, void* out, int64_t n,
+                                                    const float*) {
+  angle_tile<Sin>(static_cast<const float*>(in[0]), static_cast<float*>(out), n, 0);
+}
+template <>
+[[maybe_unused]] void unary_tile<Cos, float, float>(const void* const* in, void* out, int64_t n,
+                                                    const float*) {
+  angle_tile<Cos>(static_cast<const float*>(in[0]), static_cast<float*>(out), n, 1);
 }
 
 template <typename F, typename T, typename Result>

@@ -131,6 +131,20 @@ struct FloatDepthwiseLine {
   float* y;  // The line.
 };
 
+// A row of a convolution of float32 on plain images, in all output channels of a group.
+inline constexpr int64_t kPlaneWidth = 16;  // At least.
+struct PlaneRow {
+  // The input's rows under each line of the kernel, of each input channel, with pads; null outside of the
+  // image.
+  const float* const* from;
+  int64_t lines, taps, dilation;  // Lines of all input channels together, taps in each.
+  const float* weights;           // [channels][lines][taps]
+  const float* bias;              // One for each channel, or null.
+  int64_t channels, width;
+  float* y;
+  int64_t plane;  // From a channel of the output to the next one.
+};
+
 enum Pooling : uint8_t { kPoolMax, kPoolMean };
 
 // A row of the output of pooling, once the rows that lie under its windows are combined.
@@ -178,6 +192,7 @@ struct Simd {
   void (*pool_windows[2])(const PoolRow& row) = {};
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
+  void (*plane_row)(const PlaneRow& row) = nullptr;
   Bytewise bytes = {};
   Quantized quantized = {};
   NBits nbits = {};

@@ -142,7 +142,8 @@ void fold_affine(Graph* graph, Node* conv) {
   const int64_t groups = conv->i("group", 1);
   const bool transposed = conv->type == "ConvTranspose";
   const size_t rank = weights->dims.size();
-  if (groups < 1 || conv->has("post") || (conv->in(2) != nullptr && !float_constant(conv->in(2)))) {
+  if (rank < 3 || groups < 1 || weights->dims[0] % groups != 0 || conv->has("post") ||
+      (conv->in(2) != nullptr && !float_constant(conv->in(2)))) {
     return;
   }
   const int64_t channels = transposed ? weights->dims[1] * groups : weights->dims[0];

@@ -8,7 +8,7 @@ namespace {
 // The input of a mean over the last dimension, which it keeps; null if the value is none.
 Value* mean_of(const Value* value) {
   const Node* node = value == nullptr ? nullptr : value->producer;
-  if (node == nullptr || !node->is("ReduceMean") || node->i("keepdims", 1) == 0 || !node->in(0)->has_shape) {
+  if (node == nullptr || !node->is("ReduceMean") || node->i("keepdims", 1) != 1 || !node->in(0)->has_shape) {
     return nullptr;
   }
   std::vector<int64_t> axes = node->ints("axes");

@@ -4,12 +4,17 @@
  * two calls. Without a mode the plugin is a good one: it claims every float32 Add as a group of its own and
  * adds tensors of the same shape.
  *
+ * EPHOST_FAULT has one of its functions end the process (../faults.h).
+ *
  * The tests read the table of modes from this file: for each, its name and what it does. Two more faults are
  * builds of their own: -DCreateEpFactories=Other and -DReleaseEpFactory=Other make libraries without one of
  * the two symbols. */
+#define _GNU_SOURCE /* for ../reaches.h */
 #include <stdio.h>
 
 #include "../../../plugins/common/factory.h"
+#include "../faults.h"
+#include "../reaches.h"
 
 #define MODES(MODE)                                                                                         \
   /* Registration. */                                                                                       \
@@ -78,8 +83,11 @@
   MODE(create_state_fails, "CreateState returns an error")                                                  \
   /* Running. */                                                                                            \
   MODE(run_start_fails, "OnRunStart returns an error")                                                      \
+  MODE(run_options_told, "OnRunStart returns an error that says what the run's options say")                \
   MODE(run_end_fails, "OnRunEnd returns an error")                                                          \
   MODE(compute_fails, "Compute returns an error with a message")                                            \
+  MODE(compute_reaches,                                                                                     \
+       "Compute tries what ../reaches.h has, and returns an error that says what came of it")               \
   MODE(compute_no_output, "Compute succeeds without asking for its output")                                 \
   MODE(compute_input_range, "Compute asks for input 1000 and passes on what it is told")                    \
   MODE(compute_output_range, "Compute asks for output 1000 and passes on what it is told")                  \
@@ -122,6 +130,7 @@ typedef struct Info {
 static OrtStatus* fail(const OrtApi* api, const char* text) { return api->CreateStatus(ORT_EP_FAIL, text); }
 
 static void log_stage(const OrtApi* api, const OrtLogger* logger, const char* stage) {
+  fault(stage);
   if (bad(logs)) {
     OrtStatus* status =
         api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_WARNING, stage, "bad_plugin.c", __LINE__, stage);
@@ -168,6 +177,11 @@ static OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* this_ptr, void* state
   ONNXTensorElementDataType type;
   (void)state;
   log_stage(api, ep->logger, "Compute");
+  if (bad(compute_reaches)) {
+    char text[512];
+    reach(text, sizeof text);
+    return fail(api, text);
+  }
   if (bad(compute_fails)) {
     return fail(api, "bad_plugin: Compute fails");
   }
@@ -215,8 +229,20 @@ static OrtStatus* ORT_API_CALL compute(OrtNodeComputeInfo* this_ptr, void* state
 
 static OrtStatus* ORT_API_CALL run_start(OrtEp* this_ptr, const OrtRunOptions* options) {
   const Ep* ep = (const Ep*)this_ptr;
-  (void)options;
   log_stage(ep->factory->api, ep->logger, "OnRunStart");
+  if (bad(run_options_told)) {
+    const OrtApi* api = ep->factory->api;
+    const char *tag = "", *entry = api->GetRunConfigEntry(options, "some.entry");
+    const char* stopped = api->GetRunConfigEntry(options, "ephost.run_terminated");
+    char text[256];
+    int severity = 0, verbosity = 0;
+    OrtStatus* status = api->RunOptionsGetRunTag(options, &tag);
+    if (status == NULL) status = api->RunOptionsGetRunLogSeverityLevel(options, &severity);
+    if (status == NULL) status = api->RunOptionsGetRunLogVerbosityLevel(options, &verbosity);
+    (void)snprintf(text, sizeof text, "tag '%s', severity %d, verbosity %d, entry '%s', stopped %s", tag,
+                   severity, verbosity, entry != NULL ? entry : "none", stopped != NULL ? "1" : "0");
+    return status != NULL ? status : fail(api, text);
+  }
   return bad(run_start_fails) ? fail(ep->factory->api, "bad_plugin: OnRunStart fails") : NULL;
 }
 
@@ -334,6 +360,7 @@ static OrtStatus* ORT_API_CALL get_capability(OrtEp* this_ptr, const OrtGraph* g
   size_t count = 0, num_adds = 0;
   OrtStatus* status = NULL;
   log_stage(api, ep->logger, "GetCapability");
+  if (getenv("EPHOST_BABBLE") != NULL) babble();
   if (bad(capability_fails)) {
     return fail(api, "bad_plugin: GetCapability fails");
   }
@@ -443,6 +470,7 @@ static void ORT_API_CALL release_ep(OrtEpFactory* this_ptr, OrtEp* ep) {
 
 static const char* ORT_API_CALL bad_name(const OrtEpFactory* this_ptr) {
   (void)this_ptr;
+  fault("GetName");
   return bad(factory_name_null) ? NULL : bad(factory_name_empty) ? "" : kEpName;
 }
 
@@ -458,6 +486,7 @@ static OrtStatus* ORT_API_CALL bad_devices(OrtEpFactory* this_ptr, const OrtHard
                                            size_t num_devices, OrtEpDevice** ep_devices,
                                            size_t max_ep_devices, size_t* num_ep_devices) {
   *num_ep_devices = 0;
+  fault("GetSupportedDevices");
   if (bad(devices_fail)) {
     return fail(((const Factory*)this_ptr)->api, "bad_plugin: GetSupportedDevices fails");
   }
@@ -480,8 +509,13 @@ static OrtStatus* ORT_API_CALL bad_devices(OrtEpFactory* this_ptr, const OrtHard
   return NULL;
 }
 
+__attribute__((constructor)) static void on_load(void) { fault("load"); }
+
+__attribute__((destructor)) static void on_unload(void) { fault("unload"); }
+
 EPHOST_PLUGIN_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   const OrtApi* api = ((const Factory*)factory)->api;
+  fault("ReleaseEpFactory");
   free(factory);
   return bad(factory_release_fails) ? fail(api, "bad_plugin: ReleaseEpFactory fails") : NULL;
 }

@@ -202,3 +202,20 @@ def test_transformed_weights_serve_shapes_that_the_method_does_not_fit(
         feeds["q"] = random(*shape)
         found, expected = session.run(None, feeds)[0], plain.run(None, feeds)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_no_channels_make_the_bias(cpu_plugin: Cpu, operator: str, biased: bool, dtype: type) -> None:
+    feeds = {"x": np.ones((1, 0, 6, 6), dtype), "w": np.ones((4, 0, 3, 3), dtype)}
+    if operator == "ConvTranspose":
+        feeds["w"] = np.ones((0, 4, 3, 3), dtype)
+    if biased:
+        feeds["b"] = np.arange(1, 5, dtype=dtype)
+    node = helper.make_node(operator, list(feeds), ["c"])
+    model = make_model([node, helper.make_node("Relu", ["c"], ["y"])], feeds, ["y"])
+    for _ in range(2):
+        (found,) = cpu_plugin.run(model, feeds)
+        expected = np.arange(1, 5).reshape(1, 4, 1, 1) if biased else 0
+        np.testing.assert_array_equal(found, np.broadcast_to(expected, found.shape))

@@ -35,6 +35,33 @@ def test_functions_of_one_input_agree_with_the_reference(cpu_plugin: Cpu, op: st
     cpu_plugin.check(helper.make_node(op, ["x"], ["y"]), {"x": x}, rtol=2e-6, atol=atol)
 
 
+def result_of(cpu_plugin: Cpu, op: str, x: np.ndarray) -> np.ndarray:
+    return cpu_plugin.run(make_model([helper.make_node(op, ["x"], ["y"])], {"x": x}, ["y"]), {"x": x})[0]
+
+
+@pytest.mark.parametrize("op", ["Sin", "Cos"])
+@pytest.mark.parametrize("largest", [1.0, 50.0, 1e4, 1e6, 1e7, 3e38])
+def test_angles_of_any_size_are_exact_to_the_last_digits(cpu_plugin: Cpu, op: str, largest: float) -> None:
+    x = np.random.default_rng(0).uniform(-largest, largest, 3000).astype(np.float32)
+    if largest < 1e7:  # Where they are near zero a result's own digits count.
+        x[:999] = (np.arange(999) * (largest / 999 // (np.pi / 2)) * np.pi / 2).astype(np.float32)
+    got = result_of(cpu_plugin, op, x)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, getattr(np, op.lower())(x.astype(np.float64)), rtol=3e-7, atol=1e-38)
+
+
+def test_sines_of_zeros_and_of_no_angles(cpu_plugin: Cpu) -> None:
+    x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0])
+    for feed in (x, x[:2]):
+        got = result_of(cpu_plugin, "Sin", feed)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_max_ulp(got, np.sin(feed), 1)
+        assert np.signbit(got[:2]).tolist() == [False, True]
+    with np.errstate(all="ignore"):
+        cos = result_of(cpu_plugin, "Cos", x)
+        np.testing.assert_array_max_ulp(cos, np.cos(x), 1)
+
+
 @pytest.mark.parametrize("op", POSITIVE)
 def test_functions_of_positive_numbers_agree_with_the_reference(cpu_plugin: Cpu, op: str) -> None:
     x = np.concatenate([np.abs(some((1500,))), np.float32([1e-40, 1e-20, 1, 1.0001, 3e38])])

@@ -45,6 +45,27 @@ def test_products_of_matrices(
         cpu_plugin.check(node, feeds | right, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("k", [1, 7, 64, 300])
+@pytest.mark.parametrize(
+    ("a", "b"), [((40,), (1,)), ((3, 40), (3,)), ((3, 40), (1,)), ((2, 1, 5), (3,)), ((2, 3, 13), (3,))]
+)
+def test_products_by_a_column_that_is_fed(
+    cpu_plugin: Cpu, a: tuple[int, ...], b: tuple[int, ...], k: int
+) -> None:
+    x, z = random(*a, k), random(*(b if len(a) > 1 else ()), k, 1)
+    residual = random(*np.matmul(x, z).shape, seed=1)
+    nodes = [
+        helper.make_node("MatMul", ["x", "z"], ["p"]),
+        helper.make_node("Add", ["p", "r"], ["s"]),
+        helper.make_node("Relu", ["s"], ["y"]),
+    ]
+    cpu_plugin.check(nodes, {"x": x, "z": z, "r": residual}, rtol=1e-4, atol=1e-4)
+    column = z.reshape(-1)[:k]
+    cpu_plugin.check(
+        helper.make_node("MatMul", ["x", "z"], ["y"]), {"x": x, "z": column}, rtol=1e-4, atol=1e-4
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int64, np.uint32, np.uint64, np.float16])
 def test_products_of_other_types(cpu_plugin: Cpu, dtype: type) -> None:
     node = helper.make_node("MatMul", ["a", "b"], ["y"])

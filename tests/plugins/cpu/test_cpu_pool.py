@@ -1,5 +1,6 @@
 """Pooling, batch normalisation and LRN on the CPU plugin."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu, make_model, steps_of
 
 
 def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
@@ -98,6 +99,36 @@ def test_layouts_of_pools_between_convolutions(cpu_plugin: Cpu) -> None:
         cpu_plugin.check_beside_onnxruntime(
             nodes, {"x": random(2, 3, 12, 12)}, ["g", "h"], constants, opset=15, rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("channels", [16, 13])
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("MaxPool", {"kernel_shape": [1, 4], "strides": [1, 4]}),
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [4, 5], "pads": [1, 1, 1, 1]}),
+        ("MaxPool", {"kernel_shape": [3, 3], "strides": [3, 3], "dilations": [1, 2]}),
+        ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("AveragePool", {"kernel_shape": [3, 3], "strides": [4, 4], "pads": [1, 1, 1, 1]}),
+        (
+            "AveragePool",
+            {"kernel_shape": [3, 3], "strides": [4, 4], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+        ),
+    ],
+)
+def test_pixels_that_no_window_reaches_change_no_layout(
+    cpu_plugin: Cpu, tmp_path: Path, kind: str, attributes: dict[str, Any], channels: int
+) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node(kind, ["a"], ["b"], **attributes),
+        helper.make_node("GlobalAveragePool", ["b"], ["y"]),
+    ]
+    feeds, constants = {"x": random(2, 3, 23, 25)}, {"w": random(channels, 3, 3, 3)}
+    cpu_plugin.check_beside_onnxruntime(nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-4)
+    steps = steps_of(cpu_plugin, make_model(nodes, feeds, ["y"], constants), feeds, tmp_path)
+    assert steps[:2] == ["Conv", kind]
 
 
 @pytest.mark.parametrize("size", [3, 4, 5])

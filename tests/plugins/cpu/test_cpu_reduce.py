@@ -1,6 +1,7 @@
 """Reductions, running sums and the places of extremes."""
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,29 @@ def test_every_kind_over_every_set_of_axes_agrees(cpu_plugin: Cpu, kind: str, ax
     x = some((3, 37, 41)) / (1 if kind != "ReduceProd" else 2)
     node = helper.make_node(kind, ["x", "axes"], ["y"], keepdims=len(axes) % 2)
     cpu_plugin.check(node, {"x": x}, constants={"axes": np.int64(axes)}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("flag", [2, -1, 1 << 32])
+def test_a_flag_that_is_neither_0_nor_1_is_unset_as_in_onnxruntime(cpu_plugin: Cpu, flag: int) -> None:
+    x = some((3, 4))
+    for node, constants in (
+        (helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=flag), {"a": np.int64([1])}),
+        (helper.make_node("ReduceMax", ["x"], ["y"], noop_with_empty_axes=flag), {}),
+        (helper.make_node("ArgMin", ["x"], ["y"], keepdims=flag), {}),
+        (helper.make_node("TopK", ["x", "k"], ["y", "i"], largest=flag), {"k": np.int64([2])}),
+        (helper.make_node("Unique", ["x"], ["y"], sorted=flag), {}),
+        (helper.make_node("Attention", ["q", "q", "q"], ["y"], is_causal=flag), {}),
+    ):
+        feeds = {"x": x} if "x" in node.input else {"q": some((1, 2, 3, 4))}
+        unset = onnx.NodeProto()
+        unset.CopyFrom(node)
+        unset.attribute[0].i = 0
+        found, expected = (
+            cpu_plugin.run(make_model([each], feeds, node.output, constants, opset=23), feeds)
+            for each in (node, unset)
+        )
+        for mine, other in zip(found, expected, strict=True):
+            assert mine.shape == other.shape and mine.tolist() == other.tolist(), node.op_type
 
 
 @given(st.data())

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from ephost.capi.onnxruntime_pybind11_state import InvalidArgument
+from ephost.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, assert_close, make_model
@@ -193,11 +193,11 @@ TOKENS: dict[str, object] = {"mark": 0, "mincharnum": 1, "pad_value": "", "separ
         ("TfIdfVectorizer", TFIDF | {"min_gram_length": 0}, "min_gram_length"),
         ("TfIdfVectorizer", TFIDF | {"max_gram_length": 1 << 40}, "ngram_counts"),
         ("TfIdfVectorizer", TFIDF | {"max_skip_count": -1}, "max_skip_count"),
-        ("TfIdfVectorizer", TFIDF | {"ngram_counts": [0, 9]}, "grams of 1"),
+        ("TfIdfVectorizer", TFIDF | {"ngram_counts": [0, 9]}, "ngram_counts"),
         ("TfIdfVectorizer", TFIDF | {"ngram_counts": [0, 1]}, "grams of 2"),
-        ("TfIdfVectorizer", TFIDF | {"ngram_counts": [-2, 2]}, "grams of 1"),
+        ("TfIdfVectorizer", TFIDF | {"ngram_counts": [-2, 2]}, "ngram_counts"),
         ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1]}, "ngram_indexes"),
-        ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1, -1]}, "the column -1"),
+        ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1, -1]}, "negative values"),
         ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1, 1 << 50]}, "the column"),
         ("TfIdfVectorizer", TFIDF | {"weights": [1.0]}, "1 weights"),
         ("TfIdfVectorizer", TFIDF | {"pool_strings": ["a"]}, "pool_strings"),
@@ -219,7 +219,7 @@ def test_attributes_that_do_not_fit_are_named_when_the_session_opens(
             "y", onnx.TensorProto.FLOAT if op == "TfIdfVectorizer" else onnx.TensorProto.STRING, None
         )
     )
-    with pytest.raises(InvalidArgument, match="faulty") as caught:
+    with pytest.raises((Fail, InvalidArgument, InvalidGraph), match="faulty") as caught:
         cpu_plugin.session(model)
     assert words in str(caught.value)
 

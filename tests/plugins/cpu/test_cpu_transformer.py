@@ -355,6 +355,39 @@ def test_group_query_attention_puts_keys_behind_those_of_each_batch(cpu_plugin: 
         )
 
 
+@pytest.mark.parametrize("past", [0, 2])
+@pytest.mark.parametrize("more", [{}, {"unidirectional": 1}, {"scale": 0.3}])
+def test_multi_head_attention_shows_its_scores(cpu_plugin: Cpu, past: int, more: dict[str, object]) -> None:
+    heads, depth, rows, keys = 2, 4, 3, 5
+    feeds = {
+        "q": some(2, rows, heads * depth),
+        "k": some(2, keys, heads * depth, seed=1),
+        "v": some(2, keys, heads * depth, seed=2),
+        "add": some(1, heads, rows, past + keys, seed=3),
+    }
+    if past:
+        feeds |= {name: some(2, heads, past, depth, seed=4) for name in ("pk", "pv")}
+    inputs = ["q", "k", "v", "", "", "add", *(["pk", "pv"] if past else [])]
+    outputs = ["y", *(["ck", "cv"] if past else ["", ""]), "s"]
+    node = helper.make_node("MultiHeadAttention", inputs, outputs, domain=MS, num_heads=heads, **more)
+    named = [name for name in outputs if name]
+    made = dict(zip(named, cpu_plugin.run(make_model([node], feeds, named), feeds), strict=True))
+
+    def split(x: np.ndarray) -> np.ndarray:
+        return x.reshape(2, -1, heads, depth).transpose(0, 2, 1, 3).astype(np.float64)
+
+    k, v = (np.concatenate([feeds[f"p{n}"], split(feeds[n])], 2) if past else split(feeds[n]) for n in "kv")
+    scores = (
+        np.einsum("bhrd,bhcd->bhrc", split(feeds["q"]), k) * more.get("scale", depth**-0.5) + feeds["add"]
+    )
+    if "unidirectional" in more:
+        scores[:, :, np.triu(np.ones((rows, past + keys), bool), past + 1)] = -np.inf
+    np.testing.assert_allclose(made["s"], scores, rtol=1e-5, atol=1e-5)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    y = np.einsum("bhrc,bhcd->brhd", weights / weights.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(made["y"], y.reshape(2, rows, -1), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("rows, past, total", [(5, 0, 5), (1, 9, 7), (1, 6, 7)])
 @pytest.mark.parametrize("shown", [1, 2])
 @pytest.mark.parametrize("sink", [None, "smooth", "heads"])

@@ -549,8 +549,8 @@ BAD = {
     "a column beyond the input": ({"nodes_featureids": [1000000000, 0, 0, 0]}, "column 1000000000"),
     "a mode that is none": ({"nodes_modes": ["BRANCH_X", "LEAF", "LEAF", "LEAF"]}, "called 'BRANCH_X'"),
     "base values of other targets": ({"base_values": [1.0, 2.0]}, "2 base values for 1 targets"),
-    "an aggregate that is none": ({"aggregate_function": "MEDIAN"}, "called 'MEDIAN'"),
-    "a transformation that is none": ({"post_transform": "TANH"}, "called 'TANH'"),
+    "an aggregate that is none": ({"aggregate_function": "MEDIAN"}, "is 'MEDIAN'"),
+    "a transformation that is none": ({"post_transform": "TANH"}, "is 'TANH'"),
 }
 
 
@@ -578,7 +578,7 @@ BAD_5 = {
     ),
     "an aggregate that is none": ({"aggregate_function": 4}, "aggregate has the number 4"),
     "a transformation that is none": ({"post_transform": -1}, "transformation has the number -1"),
-    "lists of different lengths": ({"nodes_trueleafs": [1]}, "'nodes_trueleafs' has 1"),
+    "lists of different lengths": ({"nodes_trueleafs": [1]}, "nodes_trueleafs"),
     "a target that is not there": ({"leaf_targetids": [0, 1, 0]}, "'leaf_targetids' has 1 at 1"),
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "../../../plugins/common/registry.h"
+#include "../faults.h"
 
 /* ---- What is counted ----------------------------------------------------------------------------------- */
 
@@ -235,6 +236,7 @@ typedef struct Allocator {
 } Allocator;
 
 static void* ORT_API_CALL alloc_block(OrtAllocator* this_ptr, size_t size) {
+  fault("Alloc");
   Block** blocks = ((Allocator*)this_ptr)->blocks;
   Block* block = mode("full") ? NULL : (Block*)malloc(sizeof *block);
   if (block == NULL || (block->data = (unsigned char*)malloc(size + 1)) == NULL) {
@@ -264,6 +266,7 @@ static void* ORT_API_CALL alloc_on_stream(OrtAllocator* this_ptr, size_t size, O
 
 /* Freeing waits for the work that may use the block, as an allocator that knows no streams has to. */
 static void ORT_API_CALL free_block(OrtAllocator* this_ptr, void* data) {
+  fault("Free");
   if (data == NULL) {
     return;
   }
@@ -311,6 +314,7 @@ static void remember_options(const OrtApi* api, const OrtKeyValuePairs* options)
 
 static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const OrtMemoryInfo* memory_info,
                                                 const OrtKeyValuePairs* options, OrtAllocator** out) {
+  fault("CreateAllocator");
   DeviceFactory* factory = (DeviceFactory*)this_ptr;
   const OrtEpApi* ep_api = factory->factory.ep_api;
   OrtAllocatorType type = OrtInvalidAllocator;
@@ -349,6 +353,7 @@ static OrtStatus* ORT_API_CALL create_allocator(OrtEpFactory* this_ptr, const Or
 }
 
 static void ORT_API_CALL release_allocator(OrtEpFactory* this_ptr, OrtAllocator* allocator) {
+  fault("ReleaseAllocator");
   (void)this_ptr;
   count(N_allocators_released, allocator != NULL);
   free(allocator);
@@ -372,6 +377,7 @@ static bool is_cpu(const DeviceFactory* factory, const OrtMemoryDevice* device) 
 
 static bool ORT_API_CALL can_copy(const OrtDataTransferImpl* this_ptr, const OrtMemoryDevice* from,
                                   const OrtMemoryDevice* to) {
+  fault("CanCopy");
   const DeviceFactory* factory = ((const Transfer*)this_ptr)->factory;
   return !mode("cannot_copy") &&
          ((is_cpu(factory, from) && is_ours(factory, to)) || (is_ours(factory, from) && is_cpu(factory, to)));
@@ -412,6 +418,7 @@ static OrtStatus* copy_one(const DeviceFactory* factory, const OrtValue* source,
 
 static OrtStatus* ORT_API_CALL copy_tensors(OrtDataTransferImpl* this_ptr, const OrtValue** sources,
                                             OrtValue** targets, OrtSyncStream** streams, size_t num) {
+  fault("CopyTensors");
   const DeviceFactory* factory = ((const Transfer*)this_ptr)->factory;
   if (mode("copy_fails")) {
     return factory->factory.api->CreateStatus(ORT_EP_FAIL, "the cable is out");
@@ -427,11 +434,13 @@ static OrtStatus* ORT_API_CALL copy_tensors(OrtDataTransferImpl* this_ptr, const
 }
 
 static void ORT_API_CALL release_transfer(OrtDataTransferImpl* this_ptr) {
+  fault("ReleaseTransfer");
   count(N_transfers_released, 1);
   free(this_ptr);
 }
 
 static OrtStatus* ORT_API_CALL create_transfer(OrtEpFactory* this_ptr, OrtDataTransferImpl** out) {
+  fault("CreateDataTransfer");
   const DeviceFactory* factory = (const DeviceFactory*)this_ptr;
   *out = NULL;
   if (mode("null_transfer")) {
@@ -482,6 +491,7 @@ typedef struct Stream {
 } Stream;
 
 static void ORT_API_CALL release_stream(OrtSyncStreamImpl* this_ptr) {
+  fault("ReleaseStream");
   drain_locked();
   count(N_streams_released, 1);
   free(this_ptr);
@@ -506,23 +516,27 @@ static OrtStatus* ORT_API_CALL create_notification(OrtSyncStreamImpl* this_ptr,
 }
 
 static OrtStatus* ORT_API_CALL flush(OrtSyncStreamImpl* this_ptr) {
+  fault("Flush");
   (void)this_ptr;
   drain_locked();
   return NULL;
 }
 
 static OrtStatus* ORT_API_CALL run_ended(OrtSyncStreamImpl* this_ptr) {
+  fault("OnSessionRunEnd");
   (void)this_ptr;
   return NULL;
 }
 
 static bool ORT_API_CALL is_stream_aware(const OrtEpFactory* this_ptr) {
+  fault("IsStreamAware");
   (void)this_ptr;
   return mode("streams");
 }
 
 static OrtStatus* ORT_API_CALL create_stream(OrtEpFactory* this_ptr, const OrtMemoryDevice* device,
                                              const OrtKeyValuePairs* options, OrtSyncStreamImpl** out) {
+  fault("CreateSyncStreamForDevice");
   const OrtApi* api = ((const DeviceFactory*)this_ptr)->factory.api;
   (void)device, (void)options;
   Stream* stream = (Stream*)calloc(1, sizeof *stream);
@@ -613,6 +627,7 @@ static OrtStatus* concat_strings(const OrtApi* api, OrtKernelContext* context) {
 }
 
 static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext* context) {
+  fault("Compute");
   const KernelState* state = ((const Kernel*)this_ptr)->state;
   const DeviceFactory* factory = state->factory;
   const OrtApi* api = factory->factory.api;
@@ -651,11 +666,13 @@ static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext
 }
 
 static void ORT_API_CALL release_kernel(OrtKernelImpl* this_ptr) {
+  fault("ReleaseKernel");
   count(N_kernels_released, 1);
   free(this_ptr);
 }
 
 static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* info, OrtKernelImpl** out) {
+  fault("CreateKernel");
   (void)info;
   Kernel* kernel = (Kernel*)calloc(1, sizeof *kernel);
   if (kernel == NULL) {

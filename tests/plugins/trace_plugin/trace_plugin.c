@@ -36,43 +36,27 @@
 
 /* ---- The list ------------------------------------------------------------------------------------------ */
 
+/* What the plugin does goes into the file that TRACE_PLUGIN_LINES names, a line each: it may be in a process
+ * of its own. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char* lines;
-static size_t lines_length;
 
 void trace(const char* format, ...) {
+  const char* path = getenv("TRACE_PLUGIN_LINES");
   char line[512];
   va_list arguments;
   va_start(arguments, format);
-  const int length = vsnprintf(line, sizeof line - 1, format, arguments);
+  const int length = vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  if (length < 0) {
+  if (length < 0 || path == NULL) {
     return;
   }
-  const size_t n = strlen(line);
-  line[n] = '\n';
   pthread_mutex_lock(&lock);
-  char* grown = (char*)realloc(lines, lines_length + n + 2);
-  if (grown != NULL) {
-    lines = grown;
-    memcpy(lines + lines_length, line, n + 1);
-    lines_length += n + 1;
-    lines[lines_length] = '\0';
+  FILE* file = fopen(path, "a");
+  if (file != NULL) {
+    (void)fprintf(file, "%s\n", line);
+    (void)fclose(file);
   }
   pthread_mutex_unlock(&lock);
-}
-
-/* What was written down since the last call, a line each; valid until the next call. */
-EPHOST_PLUGIN_EXPORT const char* trace_plugin_take(void);
-EPHOST_PLUGIN_EXPORT const char* trace_plugin_take(void) {
-  static char* taken;
-  pthread_mutex_lock(&lock);
-  free(taken);
-  taken = lines;
-  lines = NULL;
-  lines_length = 0;
-  pthread_mutex_unlock(&lock);
-  return taken != NULL ? taken : "";
 }
 
 /* ---- Modes --------------------------------------------------------------------------------------------- */

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
-
 _ALIGNMENT = 64
 
 
@@ -25,6 +23,8 @@ class Arena:
         if best >= 0:
             offset, size = self._free.pop(best)
             if size > nbytes:
+                from bisect import insort
+
                 insort(self._free, (offset + nbytes, size - nbytes))
             return offset
         if self._free and sum(self._free[-1]) == self.size:  # grow the block at the end

@@ -10,9 +10,9 @@ import numpy as np
 from ephost import errors
 from ephost._bindings import address, call, dtype_of
 from ephost.errors import InvalidGraph
-from ephost.messages import TypeProto
 from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
+from ephost.model.planning.host_kernels import host_kernel
 from ephost.model.planning.steps import Plan
 
 # Plans a body, given what is fed to it.
@@ -28,7 +28,9 @@ def create_kernels(
         InvalidGraph, NotImplemented: a node that nobody can run.
     """
     return [
-        None if node is None else _create_kernel(model, node, _body_runner(node, plan, plan_body))
+        None
+        if node is None
+        else host_kernel(node) or _create_kernel(model, node, _body_runner(node, plan, plan_body))
         for node in nodes
     ]
 
@@ -69,9 +71,7 @@ def _create_kernel(
     from ephost.reference import create_kernel
     from ephost.reference.errors import NodeError
 
-    declared: Sequence[np.dtype | None] = ()
-    if any(isinstance(value.type, TypeProto) for value in node.inputs if value is not None):
-        declared = [_declared_dtype(value) for value in node.outputs]  # a map's elements may say nothing
+    declared = [_declared_dtype(value) for value in node.outputs]
     try:
         kernel = create_kernel(
             node.proto, model.opsets, model.functions, run_subgraph=run_subgraph, declared=declared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, abi_element_type, call, check, ffi, lib, packed
@@ -12,26 +12,37 @@ from ephost.model.graph import TensorType, Value
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 from ephost.model.planning.homes import Interface, SlotStep
+from ephost.model.planning.host_kernels import HostKernel
 from ephost.model.planning.lifetimes import Block
-from ephost.model.planning.runners import PYTHON, Runners
+from ephost.model.planning.runners import HOST, PYTHON, Runners
 from ephost.model.planning.steps import Plan
+from ephost.providers import DEFAULT_PROVIDER
 
 
 def add_eps(plan: Plan, assignments: Sequence[Assignment]) -> None:
-    """Tell the plan of its EPs, in order."""
+    """Tell the plan of its EPs, in order.
+
+    Each hears of runs, but for the CPU EP where nothing was left for it.
+    """
     for assignment in assignments:
         ep, memory = assignment.ep, assignment.memory
         where = (NULL, NULL, NULL)
         if memory is not None:
             where = (memory.info, memory.allocator, memory.stream_factory)
-        check(lib.ephost_plan_add_ep(plan.pointer, ep.pointer, ep.name.encode(), *where))
+        hears = ep.name != DEFAULT_PROVIDER or bool(assignment.groups or assignment.kernels)
+        check(lib.ephost_plan_add_ep(plan.pointer, ep.pointer, ep.name.encode(), *where, hears))
 
 
 def set_slots(
-    plan: Plan, values: Sequence[tuple[Value, int]], constants: Constants, runners: Runners
+    plan: Plan,
+    values: Sequence[tuple[Value, int]],
+    constants: Constants,
+    runners: Runners,
+    pools: Mapping[int, Any],
 ) -> None:
     """Tell the plan what each slot holds and in which memory, and give it the constants, uploaded where that
-    is a device's.
+    is a device's. ``pools``: of slots of the CPU's memory, what is shared with a worker that reads or writes
+    them.
     """
     rows: list[tuple[Any, ...]] = []
     by_type: dict[tuple[int, int], tuple[Any, ...]] = {}
@@ -40,6 +51,8 @@ def set_slots(
         if row is None:
             row = _slot_type(value.type, runners.memory(memory))
             by_type[id(value.type), memory] = row
+        if not memory and (pool := pools.get(len(rows))) is not None:
+            row = (*row[:3], NULL, lib.ephost_pool_allocator(pool))
         rows.append(row)
     check(lib.ephost_plan_set_slots(plan.pointer, rows))
     replaceable = {id(value) for value in plan.inputs}
@@ -71,14 +84,16 @@ def set_arena(plan: Plan, blocks: Collection[Block]) -> None:
 
 
 def add_steps(plan: Plan, steps: Sequence[SlotStep], runners: Runners, kernels: Sequence[Any]) -> None:
-    """Hand the steps over in their order; ``kernels`` has for each what the fallback runs, or None."""
+    """Hand the steps over in their order; ``kernels`` has for each what the host runs, or None."""
     rows: list[tuple[Any, ...]] = []
     slots: list[int] = []
     names: list[str] = []
     for step, kernel in zip(steps, kernels, strict=True):
         runner = step.runner
-        if runner is None:
-            what: tuple[Any, ...] = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL)
+        if isinstance(kernel, HostKernel):
+            what: tuple[Any, ...] = (HOST, -1, kernel.give(), NULL)
+        elif runner is None:
+            what = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL)
         else:
             what = (runner.kind, runner.ep, runner.target, runner.state)
         rows.append((*what, len(step.inputs), len(step.outputs), len(step.releases)))
@@ -89,7 +104,10 @@ def add_steps(plan: Plan, steps: Sequence[SlotStep], runners: Runners, kernels: 
         if step.node is None:
             names += (step.copy, "copy")
             continue
-        members = runners.members_of(step.node)
+        members = runners.members.get(step.node.index)
+        if members is None:
+            names += (step.node.name or f"#{step.node.index}", step.node.op_type)
+            continue
         names += (_listed([m.name or f"#{m.index}" for m in members]), _listed([m.op_type for m in members]))
     check(lib.ephost_plan_add_steps(plan.pointer, rows, len(rows), slots, packed(names)))
 

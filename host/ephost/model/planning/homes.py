@@ -50,13 +50,14 @@ class Homes:
     def __init__(self, runners: Runners, graph: Graph, inputs: Sequence[Value]) -> None:
         """Lay out a graph of which a caller may feed ``inputs``."""
         self._runners = runners
-        self._slots: dict[tuple[int, int], int] = {}
+        self._slots: dict[int, dict[int, int]] = {0: {}}  # by memory: id of a value -> its slot
         self._home: dict[int, int] = {}  # id of a value -> the memory in which it is made
         self.values: list[tuple[Value, int]] = []
         self.steps: list[SlotStep] = []
         fed = [self._start(value) for value in inputs]
+        add = self._add if runners.has_memories else self._add_on_cpu
         for node in graph.nodes:
-            self._add(node)
+            add(node)
         self.interface = Interface(
             fed,
             self._finish(graph.outputs),
@@ -69,10 +70,10 @@ class Homes:
         return [self._runners.memory(self.values[slot][1]) if slot >= 0 else None for slot in slots]
 
     def _slot(self, value: Value, memory: int) -> int:
-        key = (id(value), memory)
-        at = self._slots.get(key)
+        slots = self._slots.setdefault(memory, {})
+        at = slots.get(id(value))
         if at is None:
-            at = self._slots[key] = len(self.values)
+            at = slots[id(value)] = len(self.values)
             self.values.append((value, memory))
         return at
 
@@ -80,6 +81,29 @@ class Homes:
         """The slot of a value that is there when a run begins, on the CPU."""
         self._home[id(value)] = 0
         return self._slot(value, 0)
+
+    def _add_on_cpu(self, node: Node) -> None:
+        """The step of a node where there is no other memory."""
+        runner = self._runners.of(node)
+        slots, values = self._slots[0], self.values
+        wanted: Sequence[Value | None] = node.reads_all()
+        if runner is not None and runner.missing:
+            wanted = [None if at in runner.missing else value for at, value in enumerate(wanted)]
+        found = []
+        for some in (wanted, node.outputs):
+            ways = []
+            for value in some:
+                if value is None:
+                    ways.append(-1)
+                    continue
+                at = slots.get(id(value))
+                if at is None:
+                    at = slots[id(value)] = len(values)
+                    values.append((value, 0))
+                ways.append(at)
+            found.append(ways)
+        inputs, outputs = found
+        self.steps.append(SlotStep(node, runner, inputs, outputs))
 
     def _add(self, node: Node) -> None:
         """The step of a node, behind the copies that it needs."""
@@ -116,13 +140,13 @@ class Homes:
         """The slot of an input where the first EP with memory of its own reads it; -1 when none does."""
         if value.initializer is not None:
             return -1
-        found = (slot for (key, memory), slot in self._slots.items() if memory and key == id(value))
-        return next(found, -1)
+        found = [slots[id(value)] for memory, slots in self._slots.items() if memory and id(value) in slots]
+        return min(found, default=-1)
 
     def _made_on_device(self, value: Value) -> int:
         """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's."""
         memory = self._home.get(id(value), 0)
-        return self._slots[id(value), memory] if memory else -1
+        return self._slots[memory][id(value)] if memory else -1
 
     def _bring(self, wanted: Sequence[tuple[Value, int]]) -> None:
         """Copy what is not where it is wanted; from one device to another by way of the CPU."""
@@ -132,9 +156,9 @@ class Homes:
             home = self._home.get(id(value), memory)
             # A default that a run may replace is copied as what the run was given.
             fixed = value.initializer is not None and id(value) not in self._home
-            if fixed or (id(value), memory) in self._slots or home == memory:
+            if fixed or home == memory or id(value) in self._slots.get(memory, ()):
                 continue
-            if home and (id(value), 0) not in self._slots and value not in down.get(home, ()):
+            if home and id(value) not in self._slots[0] and value not in down.get(home, ()):
                 down.setdefault(home, []).append(value)
             if memory and value not in up.get(memory, ()):
                 up.setdefault(memory, []).append(value)

@@ -35,6 +35,13 @@ def share_memory(homes: Homes) -> Sharing:
     blocks: dict[int, Block] = {}
     handed_on: set[int] = set()  # slots whose block is another one's from some step on
     sizes: dict[int, int | None] = {}  # of a type, by its id
+
+    def bytes_of(index: int) -> int | None:
+        kind = values[index][0].type
+        if id(kind) not in sizes:
+            sizes[id(kind)] = tensor_bytes(kind)
+        return sizes[id(kind)]
+
     for at, step in enumerate(homes.steps):
         last_used = last_use.get(at, ())
         if step.runner is not None:
@@ -43,12 +50,9 @@ def share_memory(homes: Homes) -> Sharing:
             for position, index in enumerate(step.outputs):
                 if index < 0 or index in kept or index in blocks or values[index][1]:
                     continue
-                kind = values[index][0].type
-                if id(kind) not in sizes:
-                    sizes[id(kind)] = tensor_bytes(kind)
-                nbytes = sizes[id(kind)]
+                nbytes = bytes_of(index)
                 source = step.reuses[position] if step.reuses else -1
-                if source in blocks and nbytes == tensor_bytes(values[source][0].type):
+                if source in blocks and nbytes == bytes_of(source):
                     blocks[index] = (index, *blocks[source][1:])
                     handed_on.add(source)
                 elif nbytes is not None:

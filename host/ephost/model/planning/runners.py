@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, ffi, lib
@@ -11,7 +11,7 @@ from ephost.model.graph import Node
 from ephost.model.kernels import Kernel
 from ephost.model.partition import Assignment
 
-COMPILED, KERNEL, PYTHON, COPY = range(4)  # what C calls the kinds of steps
+COMPILED, KERNEL, PYTHON, COPY, HOST = range(5)  # what C calls the kinds of steps
 
 
 class Runner:
@@ -61,6 +61,8 @@ class Runners:
             kernel.node.index: Runner(KERNEL, -1, kernel.implementation, NULL, 0) for kernel in host_kernels
         }
         self._members: dict[int, list[Node]] = {}
+        self.has_memories = any(assignment.memory is not None for assignment in assignments)
+        shareable: dict[Any, Sequence[tuple[int, int]]] = {}  # by definition: many kernels have one
         for number, assignment in enumerate(assignments):
             memory = 0 if assignment.memory is None else number + 1
             for group in assignment.groups:
@@ -71,24 +73,22 @@ class Runners:
             for kernel in assignment.kernels:
                 if lib.ephost_is_control_kernel(kernel.implementation):
                     continue  # the host's own: it runs the node, and the EP what it claimed of the bodies
+                definition = kernel.definition
+                pairs = shareable.get(definition)
+                if pairs is None:
+                    pairs = shareable[definition] = _shareable(definition)
                 self._by_node[kernel.node.index] = Runner(
-                    KERNEL,
-                    number,
-                    kernel.implementation,
-                    NULL,
-                    memory,
-                    kernel.definition,
-                    kernel.missing,
-                    _shareable(kernel.definition),
+                    KERNEL, number, kernel.implementation, NULL, memory, definition, kernel.missing, pairs
                 )
 
     def of(self, node: Node) -> Runner | None:
         """What runs a node; None: the fallback."""
         return self._by_node.get(node.index)
 
-    def members_of(self, node: Node) -> list[Node]:
-        """The model's nodes that a node stands for: those that were fused to it, or itself."""
-        return self._members.get(node.index) or [node]
+    @property
+    def members(self) -> Mapping[int, list[Node]]:
+        """The model's nodes that were fused to one, by its index; other nodes stand for themselves."""
+        return self._members
 
     def memory(self, number: int) -> DeviceMemory | None:
         """The memory with that number; None for the CPU's."""

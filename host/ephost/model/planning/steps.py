@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ephost._bindings import NULL, lib
@@ -33,7 +33,8 @@ class Plan(Record):
     """What was handed to C, and what explains it."""
 
     pointer: Any
-    order: list[Step | Copy]  # as C runs them
+    ran: list[Node | Copy]  # as C runs them
+    members: Mapping[int, list[Node]]  # the model's nodes in those that were fused, by index
     inputs: list[Value]
     outputs: list[Value]
     arena_bytes: int
@@ -43,6 +44,17 @@ class Plan(Record):
     # Of each input and output where an EP has it in memory of its own; None: nowhere.
     input_memories: list[DeviceMemory | None] = made_by(default_factory=list)
     output_memories: list[DeviceMemory | None] = made_by(default_factory=list)
+    explained: list[Step | Copy] | None = None
+
+    @property
+    def order(self) -> list[Step | Copy]:
+        """The steps as people ask for them, as C runs them."""
+        if self.explained is None:
+            self.explained = [
+                Step(ran, self.members.get(ran.index) or [ran], ran.ep_name) if isinstance(ran, Node) else ran
+                for ran in self.ran
+            ]
+        return self.explained
 
     @property
     def steps(self) -> list[Step]:

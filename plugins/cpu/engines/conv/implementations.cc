@@ -2,6 +2,7 @@
 
 #include "cpu/engines/conv/depthwise.h"
 #include "cpu/engines/conv/loops.h"
+#include "cpu/engines/conv/planes.h"
 #include "cpu/engines/conv/transposed.h"
 #include "cpu/engines/conv/winograd.h"
 
@@ -112,6 +113,29 @@ Kernel make_winograd(ConvTask& task) {
   return winograd(task.p, c, tile, *layout, c.biased, task.post_ops, kOperands);
 }
 
+// ---- Few input channels, where oneDNN copies windows
+
+bool fits_planes(const ConvProblem& c, const std::vector<PostOp>&) { return is_planes(c); }
+
+bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
+  const ConvProblem c = turned(given);
+  if (!has_plane_weights(weights)) {
+    if (has_onednn_weights(weights, c) || !is_by_matrices(ask_onednn(c))) return false;
+    plane_weights(weights);
+  }
+  return true;
+}
+
+Kernel make_planes(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  const ConvProblem& c = task.problem;
+  if (weights == nullptr || c.window.out.back() < kPlaneWidth || !is_by_matrices(task.onednn().found) ||
+      (weights->data == nullptr && !has_plane_weights(weights)) || !operands_fill(task)) {
+    return nullptr;
+  }
+  return planes(task.p, c, task.post_ops, kOperands);
+}
+
 // ---- oneDNN
 
 bool fits_onednn(const ConvProblem& c, const std::vector<PostOp>&) { return c.source.size() <= 5; }
@@ -159,10 +183,15 @@ Kernel make_loops(ConvTask& task) {
   };
 }
 
+// Where there are no channels to sum, results are the bias alone: only loops are sure to write them.
+bool fits_no_channels(const ConvProblem& c, const std::vector<PostOp>&) { return c.source[1] == 0; }
+
 constexpr ConvImplementation kImplementations[] = {
+    {"loops", fits_no_channels, pack_nothing, make_loops},
     {"lines", fits_depthwise, pack_depthwise, make_depthwise},
     {"products", fits_products, pack_products, make_products},
     {"winograd", fits_winograd, pack_winograd, make_winograd},
+    {"planes", fits_planes, pack_planes, make_planes},
     {"onednn", fits_onednn, pack_onednn, make_onednn},
     {"loops", fits_loops, pack_nothing, make_loops},
 };

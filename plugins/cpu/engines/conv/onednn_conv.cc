@@ -1,6 +1,7 @@
 #include "cpu/engines/conv/onednn_conv.h"
 
 #include "cpu/engines/conv/depthwise.h"
+#include "cpu/engines/conv/planes.h"
 #include "cpu/engines/conv/transposed.h"
 #include "cpu/engines/conv/winograd.h"
 
@@ -69,6 +70,8 @@ std::shared_ptr<dnn::Packed> pack_direct(const ConvProblem& c, const TensorPtr& 
       from = winograd_original(constant, tile);
     } else if (has_depthwise_weights(constant)) {
       from = depthwise_original(constant);
+    } else if (has_plane_weights(constant)) {
+      from = plane_original(constant);
     } else if (has_deconv_weights(constant, c.window.strides)) {
       from = deconv_original(constant, c.window.strides);
     }
@@ -135,6 +138,10 @@ bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
   return made.has_value() && made->implementation.rfind("ref", 0) != 0 &&
          dnn::layout_of(made->source, c.source).has_value() &&
          dnn::layout_of(made->target, c.target).has_value();
+}
+
+bool is_by_matrices(const std::optional<OnednnConv>& made) {
+  return made.has_value() && made->implementation.find("gemm") != std::string::npos;
 }
 
 size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {

@@ -34,6 +34,8 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& problem, const std:
 std::optional<OnednnConv> ask_onednn(const ConvProblem& problem);
 // Whether the planner knows its layouts, and it is not the reference implementation.
 bool is_good(const std::optional<OnednnConv>& found, const ConvProblem& problem);
+// Whether it multiplies matrices of copied windows: its way where it has no kernel of its own.
+bool is_by_matrices(const std::optional<OnednnConv>& made);
 
 // The weights as oneDNN's primitives read them; `constant` need not have its content if they are there
 // already.

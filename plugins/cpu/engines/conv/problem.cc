@@ -12,7 +12,8 @@ ConvProblem convolution(const Node& node, const Dims& source, const Dims& weight
   c.biased = node.in(2) != nullptr;
   expect(node, c.weights.size() >= 3 && c.source.size() == c.weights.size(),
          "input and weights have the same rank, at least 3");
-  expect(node, c.groups > 0 && c.source[1] == c.weights[1] * c.groups && c.weights[0] % c.groups == 0,
+  expect(node,
+         is_group_count(c.groups) && c.source[1] == c.weights[1] * c.groups && c.weights[0] % c.groups == 0,
          "the channels of input, weights and groups do not fit each other");
   c.window = window_of(node, c.source, Dims(c.weights.begin() + 2, c.weights.end()));
   c.target = {c.source[0], c.weights[0]};
@@ -29,7 +30,7 @@ ConvProblem transposed_convolution(const Node& node, const Dims& source, const D
   c.biased = node.in(2) != nullptr;
   expect(node, c.weights.size() >= 3 && c.source.size() == c.weights.size(),
          "input and weights have the same rank, at least 3");
-  expect(node, c.groups > 0 && c.source[1] == c.weights[0] && c.weights[0] % c.groups == 0,
+  expect(node, is_group_count(c.groups) && c.source[1] == c.weights[0] && c.weights[0] % c.groups == 0,
          "the channels of input, weights and groups do not fit each other");
   const size_t rank = c.weights.size() - 2;
   Window& w = c.window;
@@ -48,6 +49,11 @@ ConvProblem transposed_convolution(const Node& node, const Dims& source, const D
   for (size_t i = 0; i < rank; ++i) {
     expect(node, w.strides[i] > 0 && w.dilations[i] > 0 && w.kernel[i] > 0,
            "strides, dilations and kernel sizes are positive");
+    for (int64_t size : {w.in[i], w.kernel[i], w.strides[i], w.dilations[i], w.span(i), extra[i], pads[i],
+                         pads[rank + i], shape.empty() ? 0 : shape[shape.size() - rank + i]}) {
+      expect(node, -kMostInWindow <= size && size <= kMostInWindow,
+             "sizes, strides, dilations and pads are below 2^31");
+    }
     const int64_t full = (w.in[i] - 1) * w.strides[i] + w.span(i) + extra[i];
     int64_t begin = pads[i], out = full - pads[i] - pads[rank + i];
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";

@@ -5,7 +5,7 @@ namespace ephost::cpu {
 namespace {
 
 // Of one dimension's numbers: sums and products of two of them fit into 64 bits.
-constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+constexpr int64_t kMost = kMostInWindow;
 
 }  // namespace
 

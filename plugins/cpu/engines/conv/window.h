@@ -7,6 +7,9 @@
 
 namespace ephost::cpu {
 
+// Of a size, a stride or a pad: products of two do not overflow.
+constexpr int64_t kMostInWindow = (int64_t{1} << 31) - 1;
+
 struct Window {
   Dims in, out, kernel, strides, dilations, begin, end;  // Of the spatial dimensions.
 
@@ -17,6 +20,8 @@ struct Window {
 
 // Error(ORT_INVALID_ARGUMENT) that names the node.
 void expect(const Node& node, bool condition, const char* message);
+// Whether there may be so many groups: times a number of channels they do not overflow.
+inline bool is_group_count(int64_t groups) { return 0 < groups && groups <= kMostInWindow; }
 // The window of a node over an input of shape [N, C, spatial...]. `end` is what was asked for, less or more
 // where `ceil_mode` makes the last windows reach further: see `reach`. Where a kernel may be `larger` than
 // the padded input, by less than a stride, it is cut as such windows are: so onnxruntime pools.

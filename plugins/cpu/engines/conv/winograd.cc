@@ -70,7 +70,10 @@ bool winograd_worth(const ConvProblem& problem, int tile) {
     used *= static_cast<double>(side);
   }
   const double tiles = whole / (tile * tile) * static_cast<double>(problem.source[0]);
-  return tiles >= (tile == 4 ? 9 : 20) && used / whole > 0.6;
+  // The transformed weights are four times as many: for few tiles the other way, where that has wide
+  // registers, is done before they are read.
+  const double least = tile == 2 ? 20 : simd().panel > 16 ? 17 : 9;
+  return tiles >= least && used / whole > 0.6;
 }
 
 bool has_winograd_weights(const TensorPtr& constant, int tile) {

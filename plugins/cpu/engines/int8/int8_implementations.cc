@@ -12,7 +12,8 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
            "input and weights have the same rank, at least 3");
   p.expect(weights.size() <= 10, "there are more than eight spatial dimensions");
   p.expect(count(from) < INT32_MAX && count(weights) < INT32_MAX, "the input or the weights are too large");
-  p.expect(c.groups > 0 && from[1] == weights[1] * c.groups && weights[0] % c.groups == 0,
+  p.expect(c.groups > 0 && from[1] % c.groups == 0 && from[1] / c.groups == weights[1] &&
+               weights[0] % c.groups == 0,
            "the channels of input, weights and groups do not fit each other");
   c.window = window_of(p.node, from, Dims(weights.begin() + 2, weights.end()));
   c.batch = from[0];
@@ -20,6 +21,7 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
   c.outputs = weights[0];
   c.taps = count(c.window.kernel);
   c.k = count(weights, 1, weights.size());
+  p.expect(c.k > 0, "there are no channels or no taps to sum");
   c.in_size = count(c.window.in);
   c.out_size = count(c.window.out);
   c.out = {c.batch, c.outputs};

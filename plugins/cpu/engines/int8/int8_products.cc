@@ -72,7 +72,8 @@ Plan plan_of(Prepare& p, const Convolution& of, std::shared_ptr<Weights> weights
   plan.pixels = std::clamp<int64_t>(kElements / stride / kRows * kRows, kRows, 8 * kRows);
   const int64_t tasks = c.batch * c.groups * ((c.out_size + plan.pixels - 1) / plan.pixels);
   const int64_t panels = (c.group_out() + kColumns - 1) / kColumns;
-  plan.parts = std::clamp<int64_t>((4 * p.threads() + tasks - 1) / std::max<int64_t>(1, tasks), 1, panels);
+  plan.parts = std::clamp<int64_t>((4 * p.threads() + tasks - 1) / std::max<int64_t>(1, tasks), 1,
+                                   std::max<int64_t>(1, panels));
   if (p.threads() == 1) plan.parts = 1;
   plan.scratch = static_cast<size_t>(
       plan.pixels * (stride * static_cast<int64_t>(sizeof(int16_t)) + static_cast<int64_t>(sizeof(int32_t))));
@@ -186,7 +187,10 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
     const int64_t group = o / group_out, column = o % group_out;
     const size_t at = static_cast<size_t>(group * panels * kColumns + column);
     const Panels& mine = weights[static_cast<size_t>(group)];
-    start[at] = (bias == nullptr ? 0 : bias[o]) - zero * mine.sums[static_cast<size_t>(column)];
+    // Sums of 32 bits go round.
+    start[at] = static_cast<int32_t>((bias == nullptr ? 0 : static_cast<uint32_t>(bias[o])) -
+                                     static_cast<uint32_t>(zero) *
+                                         static_cast<uint32_t>(mine.sums[static_cast<size_t>(column)]));
     zeros[at] = zero_of(c.w_type, w_zero, c.w_zeros == 1 ? 0 : o) - shift_of(c.w_type);
     subtract = subtract || zeros[at] != 0;
   }

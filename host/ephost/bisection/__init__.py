@@ -1,0 +1,1 @@
+"""From a model that goes wrong on an execution provider to the smallest thing that still does."""

@@ -1,0 +1,209 @@
+"""What a vendor is sent: a model, its inputs, and a program that shows the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ephost.bisection.judging import Symptom
+from ephost.bisection.measuring import Tolerance
+from ephost.bisection.packing import save
+from ephost.bisection.shrinking import Case
+
+_OWN_TYPES = 256  # numpy's own types have numbers below it
+_PROGRAM = '''"""{headline}
+
+    python repro.py [--host ephost|onnxruntime] [--library PATH]
+
+Ends with status 1, or not at all, where the fault shows, and with 0 where it does not. Seen in: {hosts}.
+"""
+
+import argparse
+import importlib
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+LIBRARIES = {libraries!r}  # name, path, options
+ENTRIES = {entries!r}
+HARDWARE = {hardware!r}  # what the machine has to be taken to have
+OPTIMIZE, REPEATS, THREADS, RUNS = {optimize!r}, {repeats}, {threads}, {runs}
+SECONDS = {seconds!r}  # that a run may take, where it is too slow; half way to what it takes elsewhere
+TOLERANCES = {tolerances!r}  # output: of an element, of the largest one, whole steps
+HERE = Path(__file__).parent
+
+
+def load(path):
+    """Arrays by name; a type that numpy lacks is said behind a bar."""
+    found = {{}}
+    with np.load(path, allow_pickle=False) as held:
+        for key in held.files:
+            name, _, kind = key.partition("|")
+            array = held[key]
+            if kind == "text":
+                array = array.astype(object)
+            elif kind:
+                import ml_dtypes
+
+                array = array.view(getattr(ml_dtypes, kind))
+            found[name] = array
+    return found
+
+
+def open_session(host, library):
+    options = host.SessionOptions()
+    for key, value in ENTRIES.items():
+        options.add_session_config_entry(key, value)
+    if not OPTIMIZE:
+        options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for name, path, given in LIBRARIES:
+        before = {{device.ep_name for device in host.get_ep_devices()}}
+        host.register_execution_provider_library(name, library or path)
+        devices = [device for device in host.get_ep_devices() if device.ep_name not in before]
+        for ep_name in dict.fromkeys(device.ep_name for device in devices):
+            options.add_provider_for_devices([d for d in devices if d.ep_name == ep_name], given)
+    return host.InferenceSession(str(HERE / "repro.onnx"), options, enable_fallback=0)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def wrong(got, expected):
+    """What is wrong with the outputs of a run; "" for nothing."""
+    for name, value in got.items():
+        if name not in expected:
+            continue
+        want = expected[name]
+        if value.shape != want.shape or value.dtype != want.dtype:
+            return f"{{name}} is {{value.dtype}} of {{value.shape}}, not {{want.dtype}} of {{want.shape}}"
+        if want.dtype.kind in "OSU":
+            if (value != want).any():
+                return f"{{name}} is not what it should be"
+            continue
+        relative, scaled, steps = TOLERANCES.get(name, (0, 0, 0))
+        a, b = value.astype(np.float64), want.astype(np.float64)
+        with np.errstate(all="ignore"):
+            largest = np.abs(b[np.isfinite(b)]).max(initial=0)
+            off = ~(np.abs(a - b) <= relative * np.abs(b) + scaled * largest + steps)
+            off &= ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        if off.any():
+            at = tuple(np.argwhere(off)[0])
+            where = list(map(int, at))
+            wrong = f"{{off.sum()}} of {{off.size}} are wrong"
+            return f"{{name}}{{where}} is {{value[at]}}, not {{want[at]}}; {{wrong}}"
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default={host!r})
+    parser.add_argument("--library")
+    given = parser.parse_args()
+    host = importlib.import_module(given.host)
+    if HARDWARE and hasattr(host, "set_hardware_devices"):
+        host.set_hardware_devices(HARDWARE)
+    feeds = [load(path) for path in sorted(HERE.glob("inputs*.npz"))]
+    expected = [load(path) for path in sorted(HERE.glob("expected*.npz"))]
+    print("opening", flush=True)
+    session = open_session(host, given.library)
+    names = [output.name for output in session.get_outputs()]
+    found, took = [], []
+
+    def run(which, times):
+        for _ in range(times):
+            began = time.perf_counter()
+            got = dict(zip(names, session.run(None, feeds[which])))
+            took.append(time.perf_counter() - began)
+            if expected and (text := wrong(got, expected[which])):
+                found.append(text)
+
+    print("running", flush=True)
+    run(0, REPEATS)
+    if THREADS > 1:
+        threads = [threading.Thread(target=run, args=(n % len(feeds), 100)) for n in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if RUNS:
+        run(0, 50)
+        before = resident()
+        run(0, RUNS)
+        grown = (resident() - before) / RUNS
+        print(f"{{grown:.0f}} bytes a run")
+        if grown >= 16:
+            found.append("memory is not given back")
+    if SECONDS:
+        run(0, 5)
+        print(f"{{min(took):.3g}} s a run")
+        if min(took) > SECONDS:
+            found.append(f"a run should take less than {{SECONDS:.3g}} s")
+    for text in found[:3]:
+        print("WRONG:", text)
+    print("the fault shows" if found else "nothing wrong")
+    raise SystemExit(1 if found else 0)
+
+
+main()
+'''
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Arrays in numpy's format; of a type that it lacks the bytes."""
+    held = {}
+    for name, value in arrays.items():
+        if not isinstance(value, np.ndarray):
+            continue
+        if value.dtype.kind in "OSU":
+            held[f"{name}|text"] = value.astype(str)
+        elif value.dtype.num < _OWN_TYPES:
+            held[name] = value
+        else:
+            held[f"{name}|{value.dtype.name}"] = np.ascontiguousarray(value).view(
+                np.dtype(f"u{value.dtype.itemsize}")
+            )
+    np.savez(path, allow_pickle=False, **held)
+
+
+def write_repro(
+    folder: Path,
+    case: Case,
+    symptom: Symptom,
+    headline: str,
+    hosts: tuple[str, ...],
+    feeds: list[Mapping[str, Any]],
+    expected: list[Mapping[str, Any]],
+    tolerances: Mapping[str, Tolerance],
+    hardware: Any,
+    seconds: float = 0.0,
+) -> None:
+    """Write ``repro.onnx``, ``inputs.npz``, ``expected.npz`` and ``repro.py``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save(case.model, folder / "repro.onnx")
+    for number, (feed, outputs) in enumerate(zip(feeds, expected, strict=True)):
+        end = "" if number == 0 else str(number + 1)
+        write_arrays(folder / f"inputs{end}.npz", feed)
+        write_arrays(folder / f"expected{end}.npz", outputs)
+    said = headline.replace("\\", "\\\\").replace('"""', "'''")
+    text = _PROGRAM.format(
+        headline=said,
+        hosts=", ".join(hosts) or "none but in the search itself",
+        host=hosts[0] if hosts else "ephost",
+        libraries=[(each.name, each.path, dict(each.options)) for each in case.target.libraries],
+        entries=dict(case.target.config),
+        hardware=hardware,
+        optimize=case.mode.optimize,
+        repeats=case.mode.repeats,
+        threads=case.mode.threads,
+        seconds=seconds,
+        runs=2000 if symptom.kind == "leak" else 0,
+        tolerances={name: (each.relative, each.scaled, each.steps) for name, each in tolerances.items()},
+    )
+    (folder / "repro.py").write_text(text, encoding="utf-8")

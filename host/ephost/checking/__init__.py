@@ -1,0 +1,1 @@
+"""A conformance suite for plugin execution providers: ``ephost check``."""

@@ -1,0 +1,204 @@
+"""What is not given back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from ephost._bindings import lib
+from ephost.bisection.worker import held_memory
+from ephost.checking import process_state as state
+from ephost.checking.registry import check
+from ephost.checking.subject import Subject
+from ephost.checking.verdicts import Failure
+from ephost.tables import bytes_text
+
+_WINDOWS = 3
+_KINDS = range(64)  # of the host's handles
+
+
+def _growth(act: Callable[[], object], rounds: int, warm: int) -> float:
+    """Bytes by which memory grows in a round: the least of several windows, as caches fill once."""
+    for _ in range(warm):
+        act()
+    least = float("inf")
+    for _ in range(_WINDOWS):
+        gc.collect()
+        before = held_memory()[0]
+        for _ in range(rounds):
+            act()
+        gc.collect()
+        least = min(least, (held_memory()[0] - before) / rounds)
+    return least
+
+
+def _require_steady(
+    subject: Subject, act: Callable[[Any], object], size: int | str, rounds: int, least: float, what: str
+) -> None:
+    """Do something with a session again and again; what the host keeps without the plugin does not count."""
+    with subject.opened(size) as session:
+        subject.stage(f"measuring each {what}")
+        grown = _growth(lambda: act(session), rounds, rounds // 2)
+    if grown > least:
+        alone = subject.host.InferenceSession(subject.sample.build(size))
+        hosts = _growth(lambda: act(alone), rounds, rounds // 2)
+        subject.numbers["without the plugin"] = hosts
+        grown -= max(hosts, 0)
+    subject.numbers["bytes"] = grown
+    if grown > least:
+        raise Failure(f"each {what} keeps {bytes_text(int(grown))}", bytes=grown)
+
+
+@check("memory.runs", 4, needs="model")
+def _runs(subject: Subject) -> None:
+    """Runs give back what they allocate."""
+    feeds = subject.sample.feed(4)
+    _require_steady(subject, lambda session: session.run(None, feeds), 4, 60, 64, "run")
+
+
+@check("memory.runs-of-many-sizes", 6, needs="model")
+def _runs_of_many_sizes(subject: Subject) -> None:
+    """Runs of open sizes that come again give back what they allocate."""
+    feeds = [subject.sample.feed(n) for n in (1, 4, 9, 16)]
+
+    def rounds(session: Any) -> None:
+        for each in feeds:
+            session.run(None, each)
+
+    _require_steady(subject, rounds, "n", 20, 256, "round of four sizes")
+
+
+@check("memory.failed-runs", 5, needs="model")
+def _failed_runs(subject: Subject) -> None:
+    """Runs that are refused for their inputs give back what they allocate."""
+    feeds = subject.sample.feed(4)
+    bad = {name: array[:, :1] for name, array in feeds.items()}
+
+    def fail(session: Any) -> None:
+        try:
+            session.run(None, bad)
+        except Exception:
+            return
+        raise Failure("a run with a wrong shape succeeds")
+
+    _require_steady(subject, fail, "n", 30, 1024, "run that fails")
+
+
+@check("memory.sessions", 5, needs="model")
+def _sessions(subject: Subject) -> None:
+    """Sessions give back what they allocate."""
+    model, feeds = subject.sample.build(4), subject.sample.feed(4)
+    options = subject.session_options()
+
+    def round_() -> None:
+        session = subject.host.InferenceSession(model, options, enable_fallback=0)
+        session.run(None, feeds)
+
+    subject.stage("opening and closing sessions")
+    grown = _growth(round_, 8, 6)
+    if grown > 1 << 10:
+
+        def alone() -> None:
+            subject.host.InferenceSession(model).run(None, feeds)
+
+        hosts = _growth(alone, 8, 6)
+        subject.numbers["without the plugin"] = hosts
+        grown -= max(hosts, 0)
+    subject.numbers["bytes"] = grown
+    if grown > 1 << 14:
+        raise Failure(f"each session keeps {bytes_text(int(grown))}", bytes=grown)
+    if grown > 1 << 10:
+        subject.warn(f"each session keeps {bytes_text(int(grown))}")
+
+
+@check("memory.registrations", 6)
+def _registrations(subject: Subject) -> None:
+    """Registering and unregistering gives back what it allocates."""
+
+    def round_() -> None:
+        subject.register()
+        subject.unregister()
+
+    grown = _growth(round_, 4, 4)
+    subject.numbers["bytes"] = grown
+    if grown > 1 << 20:
+        raise Failure(f"each registration keeps {bytes_text(int(grown))}", bytes=grown)
+    if grown > 1 << 12:
+        subject.warn(f"each registration keeps {bytes_text(int(grown))}")
+
+
+def _use(subject: Subject) -> None:
+    if subject.devices and subject.facts.get("samples"):
+        _open_and_run(subject)
+    subject.unregister()
+
+
+def _open_and_run(subject: Subject) -> None:
+    with subject.opened() as session:
+        subject.run_sample(session)
+
+
+@check("memory.descriptors", 5, needs="devices")
+def _descriptors(subject: Subject) -> None:
+    """Files that it opens are closed again."""
+    _use(subject)
+    before = state.descriptors()
+    for _ in range(3):
+        _use(subject)
+    after = state.descriptors()
+    left = [after[key] for key in after if key not in before]
+    if len(left) >= 3:
+        raise Failure(f"each use leaves files open: {', '.join(sorted(set(left))[:5])}")
+    if left:
+        subject.warn(f"it leaves {len(left)} files open: {', '.join(sorted(set(left))[:5])}")
+
+
+@check("memory.threads", 5, needs="devices")
+def _threads(subject: Subject) -> None:
+    """Threads do not grow in number from one use to the next."""
+    _use(subject)
+    before = state.native_threads()
+    for _ in range(3):
+        _use(subject)
+    more = state.native_threads() - before
+    if more >= 3:
+        raise Failure(
+            f"three more uses leave {more} more threads: {', '.join(sorted(set(state.thread_names())))}"
+        )
+
+
+@check("memory.handles", 5, needs="devices", hosts=["ephost"])
+def _handles(subject: Subject) -> None:
+    """The host's objects that it made or was given are released in the end."""
+
+    def live() -> dict[int, int]:
+        gc.collect()
+        return {kind: int(lib.ephost_live_handles(kind)) for kind in _KINDS}
+
+    _use(subject)
+    before = live()
+    for _ in range(3):
+        _use(subject)
+    after = live()
+    left = {kind: after[kind] - before[kind] for kind in _KINDS if after[kind] > before[kind]}
+    if left:
+        told = ", ".join(f"{number} of kind {kind}" for kind, number in left.items())
+        subject.warn(f"three uses leave {sum(left.values())} of the host's objects unreleased ({told})")
+
+
+@check("memory.given-back", 7, needs="model")
+def _given_back(subject: Subject) -> None:
+    """A session that ran a large size once does not hold several times its memory."""
+    n = 4096
+    feeds = subject.sample.feed(n)
+    size = sum(array.nbytes for array in feeds.values())
+    with subject.opened("n") as session:
+        subject.run(session, subject.sample.feed(4))
+        before = held_memory()[0]
+        subject.run(session, feeds)
+        gc.collect()
+        held = held_memory()[0] - before
+    subject.numbers["bytes"] = held
+    if held > 40 * size + (64 << 20):
+        subject.warn(f"after a run on {bytes_text(size)} it holds {bytes_text(held)}")

@@ -1,0 +1,123 @@
+"""What a plugin shares with its process, and should leave alone."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import locale
+import os
+import resource
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def descriptors() -> dict[int, str]:
+    """Open file descriptors, and what they are."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+def native_threads() -> int:
+    """Threads of the process, whoever started them."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def thread_names() -> list[str]:
+    """What the threads call themselves, but for Python's own."""
+    own = {str(thread.native_id) for thread in threading.enumerate()}
+    found = []
+    for name in os.listdir("/proc/self/task"):
+        if name not in own:
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/self/task/{name}/comm").read_text().strip())
+    return sorted(found)
+
+
+def mapped(path: str) -> bool:
+    """Whether a file is mapped into the process."""
+    return os.path.realpath(path) in Path("/proc/self/maps").read_text(errors="replace")
+
+
+def signals() -> dict[str, str]:
+    """The signals that have handlers, are blocked, or ignored."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return {
+        name: value.strip() for name, _, value in (line.partition(":") for line in lines) if name[:3] == "Sig"
+    }
+
+
+def signal_names(mask: str) -> list[str]:
+    """The signals of a mask of /proc."""
+    bits = int(mask, 16)
+    names = []
+    for number in range(1, 65):
+        if bits >> (number - 1) & 1:
+            with contextlib.suppress(ValueError):  # those that the C library keeps for its threads
+                names.append(signal.Signals(number).name)
+    return names
+
+
+def environment() -> dict[str, str]:
+    """The process' variables as C has them, which Python's own copy does not follow."""
+    pointer = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    found = {}
+    at = 0
+    while pointer and pointer[at]:
+        key, _, value = (pointer[at] or b"").decode("utf-8", "replace").partition("=")
+        found[key] = value
+        at += 1
+    return found
+
+
+def limits() -> dict[str, tuple[int, int]]:
+    """The process' limits."""
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {name: resource.getrlimit(getattr(resource, name)) for name in names}
+
+
+def floating_point() -> dict[str, bool]:
+    """Whether arithmetic has denormal numbers, and rounds to nearest."""
+    tiny = ctypes.c_double(5e-324)
+    third = ctypes.c_double(1.0)
+    return {"denormals": tiny.value * 1.0 != 0.0, "nearest": third.value + 2.0**-53 == 1.0}
+
+
+def locale_text() -> str:
+    """The process' locale, as C has it."""
+    return locale.setlocale(locale.LC_ALL)
+
+
+@contextlib.contextmanager
+def printed(into: list[str]) -> Iterator[None]:
+    """What is written to the standard streams meanwhile, by whomever."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        kept = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in kept:
+                os.dup2(file.fileno(), number)
+            yield
+            ctypes.CDLL(None).fflush(None)
+        finally:
+            for number, copy in kept:
+                os.dup2(copy, number)
+                os.close(copy)
+        file.seek(0)
+        into.extend(file.read().decode("utf-8", "replace").splitlines())
+
+
+def differences(before: dict[Any, Any], after: dict[Any, Any]) -> list[str]:
+    """What changed, in words."""
+    keys = [*before, *(key for key in after if key not in before)]
+    return [
+        f"{key}: {before.get(key, 'nothing')} -> {after.get(key, 'nothing')}"
+        for key in keys
+        if before.get(key) != after.get(key)
+    ]

@@ -1,0 +1,198 @@
+"""Doing checks in processes of their own, with time limits, several at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ephost.checking.registry import Check
+from ephost.checking.subject import Given
+from ephost.checking.verdicts import CRASHED, FAILED, TIMED_OUT, Outcome
+from ephost.errors import Fail
+
+_STARTING = 120.0  # seconds in which a server has to answer at all
+_LEAVING = 15.0  # in which a process has to end that has told its verdict
+_DYING = 10.0
+_LOG = 20_000  # characters of what a check prints, of the end
+
+
+class Server:
+    """A process that starts checks of one plugin in one host. Used by one thread."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LEAVING)
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+        self._process = self._socket = None
+
+    def _start(self) -> socket.socket:
+        if self._socket is not None:
+            return self._socket
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
+        root = str(Path(__file__).parents[2])
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH", ""))))
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ephost.checking.server", str(theirs.fileno()), self.host],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is the caller's to take
+            )
+        self._socket = mine
+        return mine
+
+    def probe(self, given: Given, limit: float) -> dict[str, Any]:
+        """What there is to know of the plugin; ``ended`` says how its process ended, if not well."""
+        facts: dict[str, Any] = {"devices": [], "samples": [], "refused": {}, "wrong": {}}
+        answer = self._ask("", given, {}, limit, 0, "")
+        for fact in answer["facts"]:
+            for key in ("refused", "wrong"):
+                facts[key] |= fact.pop(key, {})
+            facts |= fact
+        facts["wrong"] = {name: why for name, why in facts["wrong"].items() if why}
+        if answer["hung"]:
+            facts["ended"] = f"not done within {limit:.3g} s while {answer['stage']}"
+        elif answer["code"]:
+            facts["ended"] = f"{_how(answer['code'])} while {answer['stage']}"
+        facts["log"] = answer["log"]
+        return facts
+
+    def perform(
+        self, made: Check, given: Given, facts: Mapping[str, Any], limit: float, seed: int, cases: str
+    ) -> Outcome:
+        """Do a check."""
+        answer = self._ask(made.name, given, facts, limit, seed, cases)
+        outcome = Outcome(made.name, given.host, FAILED, seed=seed, stage=answer["stage"], log=answer["log"])
+        outcome.seconds = answer["seconds"]
+        verdict = answer["verdict"]
+        if verdict is not None:
+            seconds = verdict.pop("seconds")
+            for key, value in verdict.items():
+                setattr(outcome, key, value)
+            outcome.seconds = seconds
+        if answer["hung"]:
+            outcome.status = TIMED_OUT
+            outcome.message = f"not done within {limit:.3g} s while {answer['stage']}"
+        elif answer["code"] and (verdict is None or made.exits):
+            outcome.status = CRASHED
+            outcome.message = f"{_how(answer['code'])} while {answer['stage']}"
+        elif verdict is None:
+            outcome.status = CRASHED
+            outcome.message = f"the process ended, with no error, while {answer['stage']}"
+        return outcome
+
+    def _ask(
+        self, name: str, given: Given, facts: Mapping[str, Any], limit: float, seed: int, cases: str
+    ) -> dict[str, Any]:
+        connection = self._start()
+        known = {key: value for key, value in facts.items() if key != "log"}
+        request = json.dumps(
+            {"check": name, "given": given.to_dict(), "facts": known, "seed": seed, "cases": cases}
+        ).encode()
+        answer: dict[str, Any] = {"stage": "starting", "verdict": None, "hung": False, "facts": [], "code": 0}
+        mine, theirs = socket.socketpair()
+        began = time.monotonic()
+        with tempfile.TemporaryFile() as log, Connection(mine.detach()) as told:
+            try:
+                socket.send_fds(connection, [request], [theirs.fileno(), log.fileno()])
+            except OSError as error:
+                raise Fail(f"the process that starts checks has ended: {error}") from error
+            theirs.close()
+            pid = self._listen(told, answer, began, limit)
+            if pid is not None and answer["hung"]:
+                _kill(pid)
+            ended = self._ended(connection, pid, _DYING if answer["hung"] else _LEAVING, answer)
+            answer["code"] = ended
+            answer["seconds"] = time.monotonic() - began
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - _LOG))
+            answer["log"] = log.read().decode("utf-8", "replace").strip()
+        if pid is not None:
+            _kill(pid)  # what it started itself
+        return answer
+
+    def _listen(self, told: Connection, answer: dict[str, Any], began: float, limit: float) -> int | None:
+        """Hear a check out; its process' number."""
+        pid: int | None = None
+        try:
+            if not told.poll(_STARTING):
+                answer["hung"] = True
+                return None
+            began = time.monotonic()  # the server's start is not the check's
+            while True:
+                left = limit - (time.monotonic() - began)
+                if left <= 0 or not told.poll(left):
+                    answer["hung"] = True
+                    return pid
+                kind, value = told.recv()
+                if kind == "pid":
+                    pid = value
+                elif kind == "fact":
+                    answer["facts"].append(value)
+                else:
+                    answer[kind] = value
+        except (EOFError, ConnectionResetError, OSError):
+            return pid
+
+    def _ended(
+        self, connection: socket.socket, pid: int | None, patience: float, answer: dict[str, Any]
+    ) -> int:
+        connection.settimeout(patience)
+        try:
+            data = connection.recv(1 << 12)
+        except TimeoutError:
+            answer["hung"] = True
+            if pid is None:
+                self.close()
+                return 0
+            _kill(pid)
+            connection.settimeout(None)
+            data = connection.recv(1 << 12)
+        connection.settimeout(None)
+        if not data:
+            raise Fail("the process that starts checks has ended")
+        return int(json.loads(data)["code"])
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"the process ended with exit code {code}"
+    try:
+        return f"the process ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"the process ended by signal {-code}"

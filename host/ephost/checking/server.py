@@ -1,0 +1,159 @@
+"""The process from which checks are started: ``python -m ephost.checking.server FD HOST``.
+
+It imports what checks need, and never loads the plugin: for each check it forks a process, which has all
+that ready and shares nothing with other checks. A packet on the socket at that file descriptor is a request,
+with two more descriptors: where the check talks to, and where what it prints goes.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ephost.checking.probing import probe
+from ephost.checking.registry import Check, all_checks
+from ephost.checking.subject import Given, Subject
+from ephost.checking.verdicts import FAILED, PASS, SKIPPED, WARNING, Failure, Skip
+
+LARGEST = 1 << 16  # bytes of a request
+
+
+def perform(made: Check, subject: Subject) -> dict[str, Any]:
+    """Do a check, and say what became of it."""
+    from ephost.errors import OnnxRuntimeException
+
+    began = time.perf_counter()
+    status, message = PASS, ""
+    numbers: dict[str, Any] = {}
+    try:
+        made.function(subject)
+    except Skip as reason:
+        status, message = SKIPPED, str(reason)
+    except Failure as failure:
+        status, message, numbers = FAILED, str(failure), failure.numbers
+    except MemoryError as error:
+        status, message = FAILED, f"the process has no memory left: {error}"
+    except Exception as error:
+        status, message = FAILED, f"{type(error).__name__}: {error}"
+        if not isinstance(error, OnnxRuntimeException) and type(error).__module__ != _native_errors():
+            message = f"unexpected {message}"
+            traceback.print_exc()
+    if status == PASS and subject.notes:
+        status, message = WARNING, subject.notes[0]
+    return {
+        "status": status,
+        "message": message,
+        "seconds": time.perf_counter() - began,
+        "numbers": {**subject.numbers, **numbers},
+        "notes": list(subject.notes),
+    }
+
+
+def _native_errors() -> str:
+    return "onnxruntime.capi.onnxruntime_pybind11_state"
+
+
+def settle(host: str) -> None:
+    """What holds for every check: no plugin but the one that is checked, and only what it says is shown."""
+    os.environ["EPHOST_CPU_PLUGIN"] = "0"  # what the plugin leaves is the reference's
+    warnings.simplefilter("ignore")
+    module = importlib.import_module(host)
+    module.set_default_logger_severity(2)
+    form = "%(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=form)
+
+
+def subject_of(request: dict[str, Any], stage: Any) -> Subject:
+    """The plugin that a request is about."""
+    given = Given(**request["given"])
+    return Subject(given, request["facts"], request["seed"], stage, request["cases"])
+
+
+def _child(request: dict[str, Any], channel: int, log: int) -> bool:
+    """Do what is asked for; whether the process is to end as a program does."""
+    os.setsid()
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    faulthandler.enable(2, all_threads=False)
+    os.environ.pop("OPENBLAS_NUM_THREADS", None)
+    os.environ.update(request["given"]["environment"])
+    told = Connection(channel)
+    told.send(("pid", os.getpid()))
+    if request["check"] == "":
+        settle(request["given"]["host"])
+        probe(subject_of(request, lambda text: told.send(("stage", text))), told.send)
+        return False
+    made = all_checks()[request["check"]]
+    os.environ.update(made.environment)
+    settle(request["given"]["host"])
+    subject = subject_of(request, lambda text: told.send(("stage", text)))
+    answer = perform(made, subject)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    told.send(("verdict", answer))
+    if made.exits:
+        told.send(("stage", "ending the process"))
+    return made.exits
+
+
+def _ends_while_asked(process: int, connection: socket.socket) -> bool:
+    """Wait for a process to end; False when whoever asked for the check ends first."""
+    end = os.pidfd_open(process)
+    try:
+        ready, _, _ = select.select([end, connection.fileno()], [], [])
+        return end in ready
+    finally:
+        os.close(end)
+
+
+def _serve(connection: socket.socket) -> None:
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, 2)
+        if not data:
+            return
+        channel, log = descriptors
+        process = os.fork()
+        if process == 0:
+            connection.close()
+            if _child(json.loads(data), channel, log):
+                return  # to the end of the interpreter
+            os._exit(0)
+        os.close(channel)
+        os.close(log)
+        if not _ends_while_asked(process, connection):
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return
+        _, status = os.waitpid(process, 0)
+        connection.send(json.dumps({"pid": process, "code": os.waitstatus_to_exitcode(status)}).encode())
+
+
+def main() -> None:
+    """Serve one connection until it ends."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    all_checks()
+    for name in ("onnx.numpy_helper", "onnx.reference", "ephost.bisection.measuring", sys.argv[2]):
+        importlib.import_module(name)
+    import ephost
+
+    # These import their modules when they are first asked for.
+    _ = ephost.InferenceSession, ephost.SessionOptions, ephost.GraphOptimizationLevel, ephost.get_ep_devices
+    _serve(connection)
+
+
+if __name__ == "__main__":
+    main()

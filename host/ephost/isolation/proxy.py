@@ -1,0 +1,656 @@
+"""What stands in the host in the place of an isolated plugin: its factories and its EPs, as the ABI has them,
+which ask a worker process. The rest of the host does not know the difference.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ephost._bindings import NULL, address, api, check, ep_api, ffi, key_values, lib, new_key_values, text
+from ephost.errors import EPFail, Fail, OnnxRuntimeException, PluginFault, code_of_fault, worded
+from ephost.hardware import TYPES, HardwareDescription
+from ephost.isolation.process import Worker, check_supported
+from ephost.isolation.settings import Isolation, with_entries
+from ephost.isolation.snapshot import Sender, path_to
+from ephost.library import check_path
+from ephost.logs import is_heard
+from ephost.messages import NodeProto
+from ephost.model.native_graph import NativeGraph, new_node, shown_graph
+
+if TYPE_CHECKING:
+    from ephost.layers import Layer
+
+_LOG = logging.getLogger("ephost.isolation")
+_TYPE_NAMES = {number: name for name, number in TYPES.items()}
+_LONGEST_PAUSE = 30.0  # seconds between two attempts to start a worker at once
+
+
+class IsolatedLibrary:
+    """A plugin library in worker processes: one for each session that has an EP of it, and one that waits."""
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        severity: int,
+        hardware: Sequence[Any],
+        settings: Isolation,
+        layers: Sequence[Layer] = (),
+        *,
+        virtual: bool = False,
+    ) -> None:
+        """Start a worker and load the library there, behind its layers.
+
+        Args:
+            name: the registration name.
+            path: absolute path of the library.
+            severity: of the plugin's logger.
+            hardware: ``OrtHardwareDevice*`` of each that the plugin is offered.
+            settings: how it is isolated.
+            layers: what stands between host and plugin.
+            virtual: the plugin may offer devices of its own making.
+
+        Raises:
+            NotImplemented: this system cannot isolate plugins yet.
+            PluginFault: the library ended the worker, or took too long.
+            What loading it in this process raises.
+        """
+        check_supported(settings)
+        check_path(path)
+        self.name = name
+        self.path = path
+        self.is_file = True
+        self.settings = settings
+        self.factories: list[Any] = []
+        self.fault: PluginFault | None = None  # of the last worker that had one
+        self._severity = severity
+        self._virtual = virtual
+        self._layers = [layer.in_folder(os.getcwd()) for layer in layers]
+        self._hardware = [address(pointer) for pointer in hardware]
+        self._descriptions = [_description(pointer) for pointer in hardware]
+        self._lock = threading.RLock()
+        self._closed = False
+        self._failures = 0
+        self._spare: Worker | None = None
+        worker, self._offer = self._start()
+        self._spare = worker
+        self._made = [_new_hardware(row) for row in self._offer["devices"]]
+        self._hardware += map(address, self._made)
+        self._kept = [_Factory(self, at, row) for at, row in enumerate(self._offer["factories"])]
+        self.factories = [factory.pointer for factory in self._kept]
+
+    def _start(self, settings: Isolation | None = None) -> tuple[Worker, dict[str, Any]]:
+        worker = Worker(self.name, self.path, settings or self.settings)
+        try:
+            answer = worker.ask(
+                "register",
+                {
+                    "name": self.name,
+                    "path": self.path,
+                    "hardware": self._descriptions,
+                    "severity": self._severity,
+                    "virtual": self._virtual,
+                    # The worker in which it was registered writes the file that was named, each later one one
+                    # of its own beside it.
+                    "layers": [
+                        layer.of_process(worker.process.pid) if self.factories else layer
+                        for layer in self._layers
+                    ],
+                },
+                timeout=self.settings.register_timeout_seconds,
+            )
+        except BaseException:
+            with suppress(PluginFault):
+                worker.stop()
+            raise
+        worker.on_fault = self._on_fault
+        return worker, answer
+
+    def take(self, settings: Isolation | None = None) -> Worker:
+        """A worker with the library in it, for one EP.
+
+        Args:
+            settings: a session's, where they may differ from the library's.
+
+        Raises:
+            NotImplemented, InvalidArgument: the settings cannot be.
+            PluginFault: the library ended a fresh one; or an earlier one, where there is to be no other.
+            Fail: the library offers something else than when it was registered.
+        """
+        if differs := settings is not None and settings.of_process != self.settings.of_process:
+            check_supported(settings)
+        else:
+            with self._lock:
+                spare, self._spare = self._spare, None
+            if spare is not None and spare.is_alive:
+                return spare
+        if self.fault is not None and self.settings.restart == "never":
+            raise worded(self.fault, f"{self.fault}; it is not to be started again (restart='never')")
+        worker, offer = self._start(settings if differs else None)
+        if offer != self._offer:
+            with suppress(PluginFault):
+                worker.stop()
+            raise Fail(f"the isolated plugin '{self.name}' ({self.path}) offers other devices than at first")
+        return worker
+
+    def give(self, worker: Worker) -> None:
+        """Take a worker back whose EP was released."""
+        with self._lock:
+            self._failures = 0
+            is_usual = worker.settings.of_process == self.settings.of_process
+            if worker.is_alive and is_usual and self._spare is None and not self._closed:
+                self._spare = worker
+                return
+        try:
+            worker.stop()
+        except PluginFault as fault:
+            self.fault = worker.fault
+            _LOG.error("%s", fault)
+
+    @staticmethod
+    def pool_of(ep: Any) -> Any:
+        """The memory that an ``OrtEp*`` of here shares with its worker."""
+        return _eps[address(ep)].worker.pool
+
+    @staticmethod
+    def refusals_of(ep: Any) -> Sequence[tuple[list[int], str]]:
+        """What the worker of an ``OrtEp*`` refused it of the graph that it was shown last."""
+        return _eps[address(ep)].refused
+
+    def _on_fault(self, fault: PluginFault) -> None:
+        self.fault = fault
+        if self.settings.restart != "always" or self._closed:
+            return
+        with self._lock:
+            pause = min(_LONGEST_PAUSE, 0.1 * 2**self._failures)
+            self._failures += 1
+        timer = threading.Timer(pause, self._start_again)
+        timer.daemon = True
+        timer.start()
+
+    def _start_again(self) -> None:
+        with self._lock:
+            if self._closed or (self._spare is not None and self._spare.is_alive):
+                return
+            try:
+                worker, offer = self._start()
+            except Exception as error:
+                _LOG.warning("the isolated plugin '%s' cannot be started again: %s", self.name, error)
+                return
+            self._spare = worker if offer == self._offer else None
+
+    def close(self) -> None:
+        """Unload the library; what ends a worker meanwhile is kept as :attr:`fault`."""
+        with self._lock:
+            self._closed = True
+            spare, self._spare = self._spare, None
+        self.fault = None
+        if spare is not None:
+            with suppress(PluginFault):
+                spare.stop()
+            self.fault = spare.fault
+        for factory in self._kept:
+            _factories.pop(address(factory.pointer), None)
+        for pointer in self._made:
+            ep_api.ReleaseHardwareDevice(pointer)
+        self._made.clear()
+
+
+def _description(pointer: Any) -> HardwareDescription:
+    return HardwareDescription(
+        _TYPE_NAMES[int(api.HardwareDevice_Type(pointer))],
+        text(api.HardwareDevice_Vendor(pointer)),
+        int(api.HardwareDevice_VendorId(pointer)),
+        int(api.HardwareDevice_DeviceId(pointer)),
+        key_values(api.HardwareDevice_Metadata(pointer)),
+    )
+
+
+def _new_hardware(row: dict[str, Any]) -> Any:
+    """A device that the plugin has made, once more for this process."""
+    out = ffi.new("OrtHardwareDevice**")
+    metadata = new_key_values(row["metadata"])
+    try:
+        numbers = TYPES[row["type"]], row["vendor_id"], row["device_id"]
+        check(ep_api.CreateHardwareDevice(*numbers, row["vendor"].encode(), metadata, out))
+    finally:
+        api.ReleaseKeyValuePairs(metadata)
+    return out[0]
+
+
+# ---- what the tables of a plugin are filled with ----
+
+
+def _status(error: BaseException) -> Any:
+    code = code_of_fault(error) if isinstance(error, PluginFault) else getattr(error, "code", 1)
+    said = str(error) if isinstance(error, OnnxRuntimeException) else f"{type(error).__name__}: {error}"
+    return api.CreateStatus(code, said.encode("utf-8", "backslashreplace"))
+
+
+def _giving_status(function: Callable[..., None]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        try:
+            function(*arguments)
+        except Exception as error:
+            return _status(error)
+        return NULL
+
+    return call
+
+
+_versions = int(lib.ephost_api_version())
+
+
+class _Factory:
+    """An ``OrtEpFactory``."""
+
+    def __init__(self, library: IsolatedLibrary, index: int, row: dict[str, Any]) -> None:
+        self.library = library
+        self.index = index
+        self.row = row
+        self.texts = {key: ffi.new("char[]", row[key].encode()) for key in ("ep_name", "vendor", "version")}
+        self.pointer = ffi.new("OrtEpFactory*")
+        self.pointer.ort_version_supported = _versions
+        for name, function in _FACTORY_FUNCTIONS.items():
+            if name not in _ONLY_WITH or row[_ONLY_WITH[name]]:
+                setattr(self.pointer, name, function)
+        _factories[address(self.pointer)] = self
+
+    def devices(self, devices: Any, count: int, room: Any, most: int, made: Any) -> None:
+        """``GetSupportedDevices``."""
+        made[0] = 0
+        known = {address(devices[at]): devices[at] for at in range(count)}
+        known.update((address(pointer), pointer) for pointer in self.library._made)
+        for row in self.row["devices"]:
+            if made[0] == most:
+                raise EPFail(f"the isolated plugin '{self.library.name}' offers more than {most} devices")
+            device = known[self.library._hardware[row["hardware"]]]
+            metadata, options = new_key_values(row["metadata"]), new_key_values(row["options"])
+            try:
+                out = ffi.new("OrtEpDevice**")
+                check(ep_api.CreateEpDevice(self.pointer, device, metadata, options, out))
+                room[made[0]] = out[0]
+                made[0] += 1
+            finally:
+                api.ReleaseKeyValuePairs(metadata)
+                api.ReleaseKeyValuePairs(options)
+
+    def _number_of(self, device: Any) -> int:
+        """The number that a device has on both sides."""
+        if (pointer := address(device)) not in self.library._hardware:
+            raise EPFail(
+                f"the isolated plugin '{self.library.name}' was registered before it could be told of this "
+                "device"
+            )
+        return self.library._hardware.index(pointer)
+
+    def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
+        """Ask what concerns no EP."""
+        library = self.library
+        worker = library.take()
+        limit = library.settings.register_timeout_seconds
+        try:
+            return worker.ask(operation, {"factory": self.index, **request}, timeout=limit)
+        finally:
+            library.give(worker)
+
+    def validate(self, devices: Any, count: int, info: Any, out: Any) -> None:
+        """``ValidateCompiledModelCompatibilityInfo``."""
+        numbers = [self._number_of(devices[at]) for at in range(count)]
+        out[0] = self._ask("validate", hardware=numbers, info=text(info))["compatibility"]
+
+    def misfit(self, device: Any, details: Any) -> None:
+        """``GetHardwareDeviceIncompatibilityDetails``."""
+        told = self._ask("misfit", hardware=self._number_of(device))
+        notes = told["notes"]
+        check(
+            ep_api.DeviceEpIncompatibilityDetails_SetDetails(
+                details,
+                int(told["reasons_bitmask"]),
+                int(told["error_code"]),
+                NULL if notes is None else str(notes).encode(),
+            )
+        )
+
+    def create(self, devices: Any, metadata: Any, count: int, options: Any, logger: Any, out: Any) -> None:
+        """``CreateEp``."""
+        out[0] = NULL
+        found = ffi.new("OrtKeyValuePairs**")
+        check(api.GetSessionOptionsConfigEntries(options, found))
+        try:
+            entries = key_values(found[0])
+        finally:
+            api.ReleaseKeyValuePairs(found[0])
+        settings = with_entries(self.library.settings, entries)
+        severity = ffi.new("OrtLoggingLevel*")
+        check(api.Logger_GetLoggingSeverityLevel(logger, severity))
+        request = {
+            "factory": self.index,
+            "devices": [
+                (self.library._hardware.index(address(devices[at])), key_values(metadata[at]))
+                for at in range(count)
+            ],
+            "entries": entries,
+            "severity": int(severity[0]),
+            "threads": 0,
+        }
+        worker = self.library.take(settings)
+        try:
+            answer = worker.ask("create_ep", request, timeout=settings.compile_timeout_seconds)
+            ep = _Ep(self, worker, answer, settings, entries)
+        except BaseException:
+            self.library.give(worker)
+            raise
+        out[0] = ep.pointer
+
+
+class _Ep:
+    """An ``OrtEp``: one EP in one worker."""
+
+    def __init__(
+        self,
+        factory: _Factory,
+        worker: Worker,
+        answer: dict[str, Any],
+        settings: Isolation,
+        entries: dict[str, str],
+    ) -> None:
+        self.factory = factory
+        self.worker = worker
+        self.settings = settings
+        self.storing = entries.get("ep.context_enable") == "1"
+        self.sender = Sender()
+        self.numbers: dict[int, tuple[Any, int]] = {}  # of the graphs that the worker was shown
+        self.compatibility: Any = NULL
+        self.refused: list[tuple[list[int], str]] = []
+        self.handle = ffi.new_handle(self)
+        self.remote = lib.ephost_remote_new(worker.map_pool(), self.handle, _open_lane, _fault)
+        if not self.remote:
+            raise MemoryError("no memory for an isolated plugin")
+        lib.ephost_remote_set_timeout(self.remote, settings.run_timeout_seconds)
+        self.pointer = ffi.new("OrtEp*")
+        self.pointer.ort_version_supported = _versions  # whatever the plugin's: what that lacks is NULL here
+        for name in (*_ALWAYS, *answer["members"]):
+            setattr(self.pointer, name, _EP_FUNCTIONS[name])
+        _eps[address(self.pointer)] = self
+
+    def ask(self, operation: str, request: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Ask its worker, in the time that a session's opening may take."""
+        return self.worker.ask(operation, request, timeout=self.settings.compile_timeout_seconds, **more)
+
+    def _shown(self, native: NativeGraph, graph: Any, operation: str, **request: Any) -> dict[str, Any]:
+        """Ask about a graph, which goes along where the worker does not have it."""
+        held = self.numbers.get(id(native))
+        request["path"] = path_to(native.graph, graph)
+        if held is not None and held[0] is native:
+            return self.ask(operation, {"number": held[1], **request})
+        number = len(self.numbers)
+        while any(number == used for _, used in self.numbers.values()):
+            number += 1
+        data, file = self.sender.pack(native.model)
+        try:
+            answer = self.ask(
+                operation,
+                {"number": number, **request},
+                data=data,
+                descriptors=() if file is None else (file,),
+            )
+        finally:
+            if file is not None:
+                os.close(file)
+        self.numbers[id(native)] = (native, number)
+        return answer
+
+    def capability(self, graph: Any, info: Any) -> None:
+        """``GetCapability``."""
+        native, own, _ = shown_graph(graph)
+        record = is_heard(self.factory.library.name)
+        options = ffi.new("OrtNodeFusionOptions*")
+        options.ort_version_supported = _versions
+        told = self._shown(native, own, "capability", record=record, storing=self.storing)
+        self.refused = [([int(at) for at in nodes], str(reason)) for nodes, reason in told["refused"]]
+        for indices, drops in told["groups"]:
+            options.drop_constant_initializers = drops
+            nodes = [native.node_pointers[index] for index in indices]
+            check(ep_api.EpGraphSupportInfo_AddNodesToFuse(info, nodes, len(nodes), options))
+
+    def compile(self, graphs: Any, fused: Any, count: int, infos: Any, contexts: Any) -> None:
+        """``Compile``."""
+        views = [shown_graph(graphs[at]) for at in range(count)]
+        native, graph, _ = views[0]
+        rows = []
+        for at, (_, _, view) in enumerate(views):
+            assert view is not None
+            rows.append(
+                {
+                    "op_type": view.name,
+                    "name": text(lib.ephost_node_name(fused[at])),
+                    "index": _fused_index(fused[at]),
+                    "nodes": [node.index for node in view.nodes],
+                    "inputs": [value.name for value in view.inputs],
+                    "outputs": [value.name for value in view.outputs],
+                }
+            )
+        request = {
+            "number": self.numbers[id(native)][1],
+            "path": path_to(native.graph, graph),
+            "groups": rows,
+            "storing": self.storing,
+        }
+        made = self.ask("compile", request)["groups"]
+        if len(made) != count:
+            raise EPFail(f"{self.worker.label} compiled {len(made)} of {count} groups")
+        for at, row in enumerate(made):
+            infos[at] = lib.ephost_remote_info_new(
+                self.remote, row["plan"], bytes(row["known"]), len(row["known"])
+            )
+            if not infos[at]:
+                raise MemoryError("no memory for a compiled group")
+            if row["context"] is not None and contexts:
+                contexts[at] = new_node(NodeProto.FromString(base64.b64decode(row["context"])))
+
+    def sync(self) -> None:
+        """``Sync``."""
+        self.worker.ask("sync", timeout=self.settings.run_timeout_seconds)
+
+    def create_profiler(self, out: Any) -> None:
+        """``CreateProfiler``."""
+        out[0] = _Profiler(self).pointer
+
+    def release(self) -> None:
+        """``ReleaseEp``: the worker is free for another one, or goes."""
+        _eps.pop(address(self.pointer), None)
+        lib.ephost_remote_free(self.remote)
+        self.remote = NULL
+        self.numbers.clear()
+        if self.worker.is_alive:
+            try:
+                self.worker.ask("release_ep", timeout=self.settings.release_timeout_seconds)
+            except PluginFault as fault:
+                _LOG.error("%s", fault)
+                return
+            except Exception as error:
+                _LOG.error("%s cannot release its EP: %s", self.worker.label, error)
+        self.factory.library.give(self.worker)
+
+
+class _Profiler:
+    """An ``OrtEpProfilerImpl``. The worker tells the plugin's own of what happens there, and records the
+    steps of groups that kernels run; this one fetches both.
+    """
+
+    def __init__(self, ep: _Ep) -> None:
+        self.ep = ep
+        self.pointer = ffi.new("OrtEpProfilerImpl*")
+        self.pointer.ort_version_supported = _versions
+        for name, function in _PROFILER_FUNCTIONS.items():
+            setattr(self.pointer, name, function)
+        _profilers[address(self.pointer)] = self
+
+    def start(self, passed: int) -> None:
+        """``StartProfiling``."""
+        self.ep.ask("start_profiler", {"start": int(lib.ephost_clock_ns()) - int(passed)})
+
+    def end(self, container: Any) -> None:
+        """``EndProfiling``."""
+        for row in self.ep.ask("end_profiler")["events"]:
+            arguments = {
+                str(key): " ".join(map(str, value)) if isinstance(value, list) else str(value)
+                for key, value in row["args"].items()
+            }
+            keys = [ffi.new("char[]", key.encode()) for key in arguments]
+            values = [ffi.new("char[]", value.encode()) for value in arguments.values()]
+            event = ffi.new("OrtProfilingEvent**")
+            check(
+                ep_api.CreateProfilingEvent(
+                    int(row["category"]),
+                    int(row["pid"]),
+                    int(row["tid"]) & 0x7FFFFFFF,
+                    str(row["name"]).encode(),
+                    int(row["ts"]),
+                    int(row["dur"]),
+                    ffi.new("char*[]", keys),
+                    ffi.new("char*[]", values),
+                    len(keys),
+                    event,
+                )
+            )
+            try:
+                check(ep_api.ProfilingEventsContainer_AddEvents(container, event, 1))
+            finally:
+                ep_api.ReleaseProfilingEvent(event[0])
+
+    def release(self) -> None:
+        """``Release``."""
+        _profilers.pop(address(self.pointer), None)
+        if self.ep.worker.is_alive:
+            try:
+                self.ep.ask("release_profiler")
+            except Exception as error:
+                _LOG.error("%s cannot release its profiler: %s", self.ep.worker.label, error)
+
+
+_factories: dict[int, _Factory] = {}
+_profilers: dict[int, _Profiler] = {}
+_eps: dict[int, _Ep] = {}
+
+
+def _factory(pointer: Any) -> _Factory:
+    return _factories[address(pointer)]
+
+
+def _ep(pointer: Any) -> _Ep:
+    return _eps[address(pointer)]
+
+
+def _fused_index(node: Any) -> int:
+    out = ffi.new("size_t*")
+    check(api.Node_GetId(node, out))
+    return int(out[0])
+
+
+def _release_infos(_: Any, infos: Any, count: int) -> None:
+    for at in range(count):
+        lib.ephost_remote_info_free(infos[at])
+
+
+def _get_layout(ep: Any, out: Any) -> None:
+    out[0] = _ep(ep).ask("layout")["layout"]
+
+
+def _converts(ep: Any, domain: Any, op_type: Any, layout: int, out: Any) -> None:
+    request = {"domain": text(domain), "op_type": text(op_type), "layout": int(layout)}
+    out[0] = _ep(ep).ask("converts", request)["converts"]
+
+
+def _concurrent(ep: Any, out: Any) -> None:
+    out[0] = _ep(ep).ask("concurrent")["concurrent"]
+
+
+def _dynamic_options(ep: Any, keys: Any, values: Any, count: int) -> None:
+    options = {text(keys[at]): text(values[at]) for at in range(count)}
+    _ep(ep).ask("dynamic_options", {"options": options})
+
+
+def _compatibility(pointer: Any, graph: Any) -> Any:
+    ep = _ep(pointer)
+    try:
+        native, own, _ = shown_graph(graph)
+        said = ep._shown(native, own, "compatibility")["info"]
+    except Exception as error:
+        _LOG.error("%s cannot say what a compiled model needs: %s", ep.worker.label, error)
+        return NULL
+    ep.compatibility = ffi.new("char[]", said.encode()) if said else NULL
+    return ep.compatibility
+
+
+def _lane(handle: Any, offset: int, socket: Any) -> None:
+    socket[0] = ffi.from_handle(handle).worker.open_lane(offset)
+
+
+def _on_fault(handle: Any, timed_out: bool, node: Any) -> Any:
+    ep = ffi.from_handle(handle)
+    limit = ep.settings.run_timeout_seconds if timed_out else 0.0
+    return _status(ep.worker.fail("run", timed_out=limit))
+
+
+def _functions(structure: str, functions: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    fields = dict(ffi.typeof(structure).fields)
+    made = {}
+    for name, function in functions.items():
+        kind = fields[name].type
+        if kind.result.cname.endswith("OrtStatus *"):
+            function = _giving_status(function)
+        made[name] = ffi.callback(kind, function)
+    return made
+
+
+_ONLY_WITH = {"GetVersion": "version", "ValidateCompiledModelCompatibilityInfo": "validates"}  # by row
+_FACTORY_FUNCTIONS = _functions(
+    "OrtEpFactory",
+    {
+        "GetName": lambda this: _factory(this).texts["ep_name"],
+        "GetVendor": lambda this: _factory(this).texts["vendor"],
+        "GetVersion": lambda this: _factory(this).texts["version"],
+        "GetVendorId": lambda this: _factory(this).row["vendor_id"],
+        "GetSupportedDevices": lambda this, *rest: _factory(this).devices(*rest),
+        "CreateEp": lambda this, *rest: _factory(this).create(*rest),
+        "ValidateCompiledModelCompatibilityInfo": lambda this, *rest: _factory(this).validate(*rest),
+        "GetHardwareDeviceIncompatibilityDetails": lambda this, *rest: _factory(this).misfit(*rest),
+        "ReleaseEp": lambda _, ep: _ep(ep).release(),
+    },
+)
+_ALWAYS = ("GetName", "GetCapability", "Compile", "ReleaseNodeComputeInfos", "CreateProfiler")
+_EP_FUNCTIONS = _functions(
+    "OrtEp",
+    {
+        "GetName": lambda this: _ep(this).factory.texts["ep_name"],
+        "GetCapability": lambda this, *rest: _ep(this).capability(*rest),
+        "Compile": lambda this, *rest: _ep(this).compile(*rest),
+        "ReleaseNodeComputeInfos": _release_infos,
+        "GetPreferredDataLayout": _get_layout,
+        "ShouldConvertDataLayoutForOp": _converts,
+        "SetDynamicOptions": _dynamic_options,
+        "IsConcurrentRunSupported": _concurrent,
+        "OnSessionInitializationEnd": lambda this: _ep(this).ask("initialized"),
+        "GetCompiledModelCompatibilityInfo": _compatibility,
+        "Sync": lambda this: _ep(this).sync(),
+        "CreateProfiler": lambda this, *rest: _ep(this).create_profiler(*rest),
+    },
+)
+_PROFILER_FUNCTIONS = _functions(
+    "OrtEpProfilerImpl",
+    {
+        "StartProfiling": lambda this, passed: _profilers[address(this)].start(passed),
+        "EndProfiling": lambda this, container: _profilers[address(this)].end(container),
+        "Release": lambda this: _profilers[address(this)].release(),
+    },
+)
+_open_lane = ffi.callback("EphostLaneOpener", _giving_status(_lane))
+_fault = ffi.callback("EphostFaultCallback", _on_fault)

@@ -1,0 +1,567 @@
+"""What a worker does for its host: one library, at most one EP of it, and the groups that this compiled."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ephost import environment
+from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, new_key_values, text
+from ephost.ep_memory import DeviceMemory, own_memory
+from ephost.errors import naming
+from ephost.execution_provider import ExecutionProvider, native_session_options
+from ephost.isolation.snapshot import graph_at, unpack
+from ephost.messages import NodeProto
+from ephost.model.graph import Graph, Model, Node, Value, is_of_numbers
+from ephost.model.limits import SETTINGS, Budget, budget_of
+from ephost.model.native_graph import Constants, NativeGraph
+from ephost.model.partition import (
+    READS_FILES,
+    Assignment,
+    Group,
+    Partitioner,
+    compile_groups,
+    group_interface,
+    group_order,
+)
+from ephost.model.plan import make_plan
+from ephost.model.planning.steps import Plan
+
+if TYPE_CHECKING:
+    from ephost.profiling import EpProfilers
+
+_VALIDATE = "ValidateCompiledModelCompatibilityInfo"
+_NO_TENSORS = "it takes or gives what is no tensor of numbers, which an isolated plugin cannot"
+_HAS_BODIES = "it has bodies, whose nodes the host runs: an isolated plugin cannot have the node itself"
+# What the host's stand-in for an EP has where the EP has it.
+PASSED_ON = (
+    "GetPreferredDataLayout",
+    "ShouldConvertDataLayoutForOp",
+    "SetDynamicOptions",
+    "IsConcurrentRunSupported",
+    "OnSessionInitializationEnd",
+    "GetCompiledModelCompatibilityInfo",
+    "Sync",
+)
+
+
+class _Shown:
+    """A model that the EP has been asked about."""
+
+    def __init__(self, model: Model, native: NativeGraph) -> None:
+        self.model = model
+        self.native = native
+        self.singles: set[int] = set()  # indices of nodes that it claimed for kernels
+        self.is_kept = False  # kernels hold on to its nodes
+
+    def release(self) -> None:
+        self.native.release()
+
+
+class _Ep:
+    """The one EP, and all that it made."""
+
+    def __init__(
+        self, devices: Sequence[environment.OrtEpDevice], entries: dict[str, str], severity: int, threads: int
+    ) -> None:
+        self.options = native_session_options(entries)
+        self.config = new_key_values(entries)
+        self.logger = lib.ephost_logger_new(b"session", severity)
+        self.threads = lib.ephost_thread_pool_new(threads) if threads > 1 else NULL
+        self.constants = Constants()
+        self.arrays: dict[int, np.ndarray] = {}
+        self.shown: dict[int, _Shown] = {}
+        self.plans: dict[int, Plan] = {}
+        self.kernel_plans: set[int] = set()  # the numbers of those of several steps
+        self._counted: list[Any] | None = None  # the graph whose claims were counted last
+        self._budget_before: Budget | None = None
+        self.profilers: EpProfilers | None = None
+        self.profile_start = 0
+        self.assignment: Assignment | None = None
+        try:
+            self.ep = ExecutionProvider(devices, self.options, {}, severity)
+            self.assignment = Assignment(self.ep)
+            self.assignment.budget = budget_of(self.ep, entries.get(SETTINGS))
+            if info := own_memory(self.ep):
+                self.assignment.memory = DeviceMemory(self.ep, info)
+        except BaseException:
+            self.release()
+            raise
+
+    def partitioner(self, model: Model) -> Partitioner:
+        assert self.assignment is not None
+        return Partitioner(model, self.constants, [self.assignment], logger=self.logger, config=self.config)
+
+    def count_again(self, path: list[Any]) -> None:
+        """Begin to count what the claims of a graph cost; asked about again, it is not counted twice."""
+        assert self.assignment is not None
+        if path == self._counted:
+            self.assignment.budget = self._budget_before
+        self._counted, self._budget_before = path, deepcopy(self.assignment.budget)
+
+    def forget_unused(self, number: int) -> None:
+        """Free what the EP was shown before, and has no kernels of."""
+        for other in [key for key, shown in self.shown.items() if key != number and not shown.is_kept]:
+            self.shown.pop(other).release()
+
+    def release_profiler(self) -> None:
+        """Release the EP's profiler, when it has one."""
+        if self.profilers is not None:
+            self.profilers.release()
+            self.profilers = None
+
+    def release(self) -> None:
+        self.release_profiler()
+        for number, plan in self.plans.items():
+            lib.ephost_serve_plan(number, NULL)
+            plan.release()
+        self.plans.clear()
+        if self.assignment is not None:
+            self.assignment.release()
+        for shown in self.shown.values():
+            shown.release()
+        self.shown.clear()
+        if self.assignment is not None:
+            self.assignment = None
+            self.ep.release()
+        self.constants.release()
+        api.ReleaseSessionOptions(self.options)
+        api.ReleaseKeyValuePairs(self.config)
+        lib.ephost_logger_free(self.logger)
+        if self.threads:
+            lib.ephost_thread_pool_free(self.threads)
+
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+
+
+class Serving:
+    """The operations that the host may ask for; each gets a request, bytes and descriptors."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self._name = ""
+        self._hardware: list[int] = []  # addresses of the devices that both sides count in the same way
+        self._ep: _Ep | None = None
+        self._numbers = 0
+        self.operations: dict[str, Callable[[Request, bytes, Sequence[int]], Answer | None]] = {
+            "register": self._register,
+            "misfit": self._misfit,
+            "validate": self._validate,
+            "close": self._close,
+            "create_ep": self._create_ep,
+            "release_ep": self._release_ep,
+            "layout": self._layout,
+            "converts": self._converts,
+            "concurrent": self._concurrent,
+            "dynamic_options": self._dynamic_options,
+            "initialized": self._initialized,
+            "sync": self._sync,
+            "compatibility": self._compatibility,
+            "capability": self._capability,
+            "compile": self._compile,
+            "start_profiler": self._start_profiler,
+            "end_profiler": self._end_profiler,
+            "release_profiler": self._release_profiler,
+            "open_lane": self._open_lane,
+        }
+
+    # ---- the library ----
+
+    def _register(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """Load the library; what its factories and their devices are."""
+        environment.set_default_logger_severity(request["severity"])
+        environment.set_hardware_devices(request["hardware"])
+        environment.allow_virtual_devices(request["virtual"])
+        self._name = request["name"]
+        environment.register_execution_provider_library(
+            self._name, request["path"], isolated=False, layers=request["layers"]
+        )
+        registration = environment.registrations()[self._name]
+        self._hardware = [address(d._pointer) for d in environment.get_hardware_devices()]
+        own_devices: list[Answer] = []
+        factories: list[Answer] = []
+        for factory, name in zip(registration.library.factories, registration.ep_names, strict=True):
+            devices = []
+            for device in registration.ep_devices:
+                if device._factory != factory:
+                    continue
+                pointer = address(device.device._pointer)
+                if pointer not in self._hardware:
+                    self._hardware.append(pointer)
+                    own_devices.append(_description(device.device))
+                devices.append(
+                    {
+                        "hardware": self._hardware.index(pointer),
+                        "metadata": device.ep_metadata,
+                        "options": device.ep_options,
+                    }
+                )
+            with naming(lambda: f"a factory of '{self._name}' failed"):
+                vendor_id = member("OrtEpFactory", factory, "GetVendorId")
+                version = member("OrtEpFactory", factory, "GetVersion")
+                factories.append(
+                    {
+                        "ep_name": name,
+                        "vendor": text(guarded("OrtEpFactory_GetVendor")(factory)),
+                        "vendor_id": 0 if vendor_id is None else int(vendor_id(factory)),
+                        "version": "" if version is None else text(version(factory)),
+                        "validates": member("OrtEpFactory", factory, _VALIDATE) is not None,
+                        "devices": devices,
+                    }
+                )
+        return {"factories": factories, "devices": own_devices}
+
+    def _misfit(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """What a factory says against a device."""
+        from ephost.compatibility import incompatibility
+
+        factory = environment.registrations()[self._name].library.factories[request["factory"]]
+        return incompatibility(factory, environment.get_hardware_devices()[request["hardware"]])
+
+    def _validate(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """Whether a factory's devices run what was compiled."""
+        registration = environment.registrations()[self._name]
+        factory = registration.library.factories[request["factory"]]
+        known = {address(d.device._pointer): d.device._pointer for d in registration.ep_devices}
+        devices = ffi.new("OrtHardwareDevice*[]", [known[self._hardware[at]] for at in request["hardware"]])
+        out = ffi.new("OrtCompiledModelCompatibility*")
+        with naming(lambda: f"a factory of '{self._name}' failed in {_VALIDATE}"):
+            validate = member("OrtEpFactory", factory, _VALIDATE)
+            check(validate(factory, devices, len(devices), request["info"].encode(), out))
+        return {"compatibility": int(out[0])}
+
+    def _close(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
+        """Unload the library."""
+        if self._ep is not None:
+            self._ep.release()
+            self._ep = None
+        if self._name in environment.registrations():
+            environment.unregister_execution_provider_library(self._name)
+
+    # ---- an EP ----
+
+    def _create_ep(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """Make an EP; what it is, and which functions it has."""
+        registration = environment.registrations()[self._name]
+        factory = registration.library.factories[request["factory"]]
+        devices = []
+        for at, metadata in request["devices"]:
+            found = [
+                d
+                for d in registration.ep_devices
+                if d._factory == factory and address(d.device._pointer) == self._hardware[at]
+            ]
+            devices.append(next((d for d in found if d.ep_metadata == metadata), found[0]))
+        threads = request["threads"] or environment.processor_count()
+        made = self._ep = _Ep(devices, request["entries"], request["severity"], threads)
+        return {"members": [name for name in PASSED_ON if made.ep.member(name) is not None]}
+
+    def _release_ep(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
+        """Release it, after all that it made."""
+        if self._ep is not None:
+            ep, self._ep = self._ep, None
+            ep.release()
+
+    def _layout(self, _: Request, __: bytes, ___: Sequence[int]) -> Answer:
+        """What ``GetPreferredDataLayout`` says."""
+        out = ffi.new("OrtEpDataLayout*")
+        self._own().ep.call("GetPreferredDataLayout", out)
+        return {"layout": int(out[0])}
+
+    def _converts(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """What ``ShouldConvertDataLayoutForOp`` says."""
+        out = ffi.new("int*")
+        names = request["domain"].encode(), request["op_type"].encode()
+        self._own().ep.call("ShouldConvertDataLayoutForOp", *names, request["layout"], out)
+        return {"converts": int(out[0])}
+
+    def _concurrent(self, _: Request, __: bytes, ___: Sequence[int]) -> Answer:
+        """What ``IsConcurrentRunSupported`` says."""
+        return {"concurrent": self._own().ep.runs_may_overlap()}
+
+    def _dynamic_options(self, request: Request, _: bytes, __: Sequence[int]) -> None:
+        """``SetDynamicOptions``."""
+        keys = [ffi.new("char[]", key.encode()) for key in request["options"]]
+        values = [ffi.new("char[]", value.encode()) for value in request["options"].values()]
+        arrays = ffi.new("char*[]", keys), ffi.new("char*[]", values)
+        self._own().ep.call("SetDynamicOptions", *arrays, len(keys))
+
+    def _initialized(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
+        """``OnSessionInitializationEnd``."""
+        self._own().ep.call("OnSessionInitializationEnd")
+
+    def _sync(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
+        """``Sync``."""
+        self._own().ep.call("Sync")
+
+    def _compatibility(self, request: Request, data: bytes, files: Sequence[int]) -> Answer:
+        """What ``GetCompiledModelCompatibilityInfo`` says of a graph."""
+        own = self._own()
+        shown = self._show(request, data, files)
+        pointer, _ = shown.native.graphs[id(shown.model.graph)]
+        return {"info": text(own.ep.ask("GetCompiledModelCompatibilityInfo", pointer))}
+
+    def _own(self) -> _Ep:
+        if self._ep is None:
+            raise RuntimeError("there is no execution provider")
+        return self._ep
+
+    # ---- claims ----
+
+    def _show(self, request: Request, data: bytes, files: Sequence[int]) -> _Shown:
+        own, number = self._own(), request["number"]
+        shown = own.shown.get(number)
+        if shown is None:
+            own.forget_unused(number)
+            model = unpack(data, files[0] if files else None, own.arrays)
+            reads = any(device.ep_metadata.get(READS_FILES) == "1" for device in own.ep.devices)
+            native = NativeGraph(model, model.graph, own.constants, reads_files=reads)
+            shown = own.shown[number] = _Shown(model, native)
+        return shown
+
+    def _capability(self, request: Request, data: bytes, files: Sequence[int]) -> Answer:
+        """Which groups the EP claims of a graph, each with whether it drops its constants."""
+        own = self._own()
+        shown = self._show(request, data, files)
+        graph = graph_at(shown.model.graph, request["path"])
+        partitioner = own.partitioner(shown.model)
+        partitioner.record_messages = request["record"]
+        assert own.assignment is not None
+        registry = own.ep.kernel_registry()
+        claims = partitioner.ask(own.assignment, shown.native, graph, registry)
+        own.count_again(request["path"])
+        before = len(own.assignment.refused)
+        singles, fused = partitioner.sort_claims(own.assignment, claims)
+        refused = own.assignment.refused[before:]
+        groups: list[tuple[list[int], bool]] = []
+        for nodes, drops in fused:
+            if _can_cross(nodes, drops=drops):
+                groups.append(([node.index for node in nodes], drops))
+            else:
+                refused.append((nodes, _NO_TENSORS))
+        kernels: list[Node] = []
+        # What kernels run stays as it is in a model that is to be stored.
+        for node in () if request["storing"] else singles:
+            if node.subgraphs:
+                refused.append(([node], _HAS_BODIES))
+            elif not _can_cross([node], drops=False):
+                refused.append(([node], _NO_TENSORS))
+            else:
+                kernels.append(node)
+        shown.singles.update(node.index for node in kernels)
+        groups += [([node.index for node in nodes], False) for nodes in convex_groups(graph, kernels)]
+        return {
+            "groups": groups,
+            "refused": [([node.index for node in nodes], reason) for nodes, reason in refused],
+        }
+
+    # ---- compiling ----
+
+    def _compile(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """Compile groups that were claimed; for each the number of what runs it, which of its inputs are
+        known here, and its EPContext node.
+        """
+        own = self._own()
+        shown = own.shown[request["number"]]
+        graph = graph_at(shown.model.graph, request["path"])
+        assert own.assignment is not None
+        by_index = {node.index: node for node in graph.nodes}
+        groups = [_group(row, graph, by_index, own.ep.name) for row in request["groups"]]
+        kernels = [group for group in groups if all(node.index in shown.singles for node in group.nodes)]
+        fused = [group for group in groups if group not in kernels]
+        if fused:
+            own.assignment.groups.extend(fused)
+            compile_groups(
+                own.ep,
+                shown.model,
+                shown.native,
+                graph,
+                fused,
+                own.constants,
+                storing=request["storing"],
+            )
+        registry = own.ep.kernel_registry() if kernels else NULL
+        partitioner = own.partitioner(shown.model)
+        for group in kernels:
+            shown.is_kept = True
+            partitioner.create_kernels(own.assignment, shown.native, registry, group.nodes)
+        is_body = bool(request["path"])
+        return {
+            "groups": [self._plan(own, shown.model, group, group in kernels, is_body) for group in groups]
+        }
+
+    def _plan(self, own: _Ep, model: Model, group: Group, is_of_kernels: bool, is_body: bool) -> Answer:
+        nodes = _in_order(group.nodes) if is_of_kernels else [group.fused]
+        known = [value.is_constant and value.initializer is not None for value in group.inputs]
+        fed = [value for value, here in zip(group.inputs, known, strict=True) if not here]
+        values = {v.name: v for node in nodes for v in (*node.reads(), *node.outputs) if v is not None}
+        values.update({v.name: v for v in (*fed, *group.outputs)})
+        part = Graph(group.fused.name, nodes, fed, list(group.outputs), values)
+        assert own.assignment is not None
+        plan = make_plan(
+            Model(part, model.opsets, model.ir_version, {}, model.path, model.metadata),
+            [own.assignment],
+            own.constants,
+            threads=own.threads,
+            logger=own.logger,
+            exclusive=not own.ep.runs_may_overlap(),
+            inputs=fed,
+        )
+        number, self._numbers = self._numbers, self._numbers + 1
+        if is_body:
+            lib.ephost_plan_set_body(plan.pointer)
+        own.plans[number] = plan
+        if is_of_kernels:
+            own.kernel_plans.add(number)
+        if not lib.ephost_serve_plan(number, plan.pointer):
+            raise MemoryError("no memory for a plan")
+        context = (
+            None if group.context is None else base64.b64encode(group.context.SerializeToString()).decode()
+        )
+        return {"plan": number, "known": known, "context": context}
+
+    # ---- profiles ----
+
+    def _start_profiler(self, request: Request, _: bytes, __: Sequence[int]) -> None:
+        """Record what runs do from now on, and have the EP's profiler hear of it."""
+        from ephost.profiling import EpProfilers, with_bodies
+
+        own = self._own()
+        own.profile_start = int(request["start"])
+        own.profilers = EpProfilers([own.ep], own.profile_start)
+        pointers = own.profilers.pointers
+        for plan in own.plans.values():
+            for part in with_bodies(plan):
+                if pointers:
+                    check(
+                        lib.ephost_plan_set_profilers(
+                            part.pointer, pointers, len(pointers), own.profile_start
+                        )
+                    )
+                lib.ephost_plan_profile(part.pointer, True)
+
+    def _end_profiler(self, _: Request, __: bytes, ___: Sequence[int]) -> Answer:
+        """What was recorded; of groups that are one step the host itself knows the times."""
+        from ephost.profiling import CATEGORIES, step_events, with_bodies
+
+        own = self._own()
+        events: list[dict[str, Any]] = []
+        for number, plan in own.plans.items():
+            for part in with_bodies(plan):
+                lib.ephost_plan_profile(part.pointer, False)
+                if number in own.kernel_plans:
+                    events.extend(step_events(part, own.profile_start))
+        if own.profilers is not None:
+            events.extend(own.profilers.end())
+        numbers = {name: number for number, name in CATEGORIES.items()}
+        for event in events:
+            event["category"] = numbers.get(event.pop("cat"), numbers["Kernel"])
+        return {"events": events}
+
+    def _release_profiler(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
+        self._own().release_profiler()
+
+    # ---- runs ----
+
+    def _open_lane(self, request: Request, _: bytes, files: Sequence[int]) -> None:
+        """Serve runs on a lane, on a thread of its own."""
+        socket = os.dup(files[0])
+        os.close(files[0])
+        threading.Thread(
+            target=lib.ephost_serve_lane,
+            args=(self._pool, request["offset"], socket),
+            name="ephost-lane",
+            daemon=True,
+        ).start()
+
+
+def _description(device: environment.OrtHardwareDevice) -> Answer:
+    return {
+        "type": device.type.name,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": device.metadata,
+    }
+
+
+def _can_cross(nodes: Sequence[Node], *, drops: bool) -> bool:
+    """Whether all that a group takes and gives is tensors of numbers, which alone go to another process."""
+    inputs, outputs = group_interface(group_order(nodes), drops)
+    fed = [v for v in inputs if not (v.is_constant and v.initializer is not None)]
+    return all(v.type is None or is_of_numbers(v) for v in fed) and all(
+        v.type is None or is_of_numbers(v) for v in outputs
+    )
+
+
+def convex_groups(graph: Graph, nodes: Iterable[Node]) -> list[list[Node]]:
+    """Nodes that kernels run, in as few groups as can run whole: group k is what needs somebody else's node
+    between it and group k - 1.
+    """
+    chosen = {node.index for node in nodes}
+    ranks: dict[int, int] = {}
+    groups: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        rank = 0
+        for value in node.reads():
+            producer = value.producer
+            if producer is not None and producer.index in ranks:
+                before = ranks[producer.index]
+                crosses = producer.index in chosen and node.index not in chosen
+                rank = max(rank, before + crosses)
+        ranks[node.index] = rank
+        if node.index in chosen:
+            groups.setdefault(rank, []).append(node)
+    return [groups[rank] for rank in sorted(groups)]
+
+
+def _in_order(nodes: Sequence[Node]) -> list[Node]:
+    inside = {node.index: node for node in nodes}
+    ordered: list[Node] = []
+    done: set[int] = set()
+    stack = [(node, False) for node in reversed(nodes)]
+    while stack:
+        node, leave = stack.pop()
+        if leave:
+            ordered.append(node)
+        elif node.index not in done:
+            done.add(node.index)
+            stack.append((node, True))
+            for value in node.reads():
+                producer = value.producer
+                if producer is not None and producer.index in inside and producer.index not in done:
+                    stack.append((producer, False))
+    return ordered
+
+
+def _group(row: dict[str, Any], graph: Graph, by_index: dict[int, Node], ep_name: str) -> Group:
+    visible = _visible(graph)
+    inputs = [visible[name] for name in row["inputs"]]
+    outputs = [visible[name] for name in row["outputs"]]
+    fused = Node(
+        row["index"],
+        NodeProto(op_type=row["op_type"], domain=ep_name),
+        row["op_type"],
+        ep_name,
+        row["name"],
+        1,
+        list(inputs),
+        list(outputs),
+        ep_name,
+    )
+    return Group([by_index[index] for index in row["nodes"]], inputs, outputs, fused)
+
+
+def _visible(graph: Graph) -> dict[str, Value]:
+    """The values that nodes of a graph may read, by name: its own, and what it captures."""
+    found = {value.name: value for node in graph.nodes for value in node.reads()}
+    found.update(graph.values)
+    return found

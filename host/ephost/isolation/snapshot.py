@@ -1,0 +1,223 @@
+"""A model on its way to a worker: the graph as it is now, after the host's rewriting and other EPs' claims,
+so that the plugin is shown there what it would be shown here.
+
+Values and nodes go as rows, links as numbers of rows. The data of large initializers goes once for an EP, in
+a file in memory that the worker maps.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ephost.messages import AttributeProto, NodeProto
+from ephost.model.graph import External, Graph, Model, Node, TensorType, Value, tensor_type
+
+_SMALL = 4096  # bytes; what is not larger goes with the message
+_ALIGNMENT = 64
+
+
+class Sender:
+    """What one EP's worker has been sent of initializers."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, tuple[np.ndarray, int]] = {}  # by the id of an array, which is kept
+
+    def pack(self, model: Model) -> tuple[bytes, int | None]:
+        """The model, and the descriptor of a file with the data that the worker lacks, for the caller to
+        close.
+        """
+        fresh: list[tuple[int, np.ndarray]] = []
+        rows: list[Any] = []
+        numbers: dict[int, int] = {}
+
+        def number(value: Value | None) -> int:
+            if value is None:
+                return -1
+            at = numbers.get(id(value))
+            if at is None:
+                at = numbers[id(value)] = len(rows)
+                rows.append(None)
+                rows[at] = self._value(value, fresh)
+            return at
+
+        graph = _pack_graph(model.graph, number)
+        layout, file = _write(fresh)
+        about = (model.opsets, model.ir_version, model.path, model.metadata)
+        return pickle.dumps((about, rows, graph, layout), protocol=5), file
+
+    def _value(self, value: Value, fresh: list[tuple[int, np.ndarray]]) -> tuple[Any, ...]:
+        kind: Any = value.type
+        if isinstance(kind, TensorType):
+            kind = (kind.element_type, kind.dims)
+        key = -1
+        if (array := value.initializer) is not None:
+            held = self._sent.get(id(array))
+            if held is None:
+                held = self._sent[id(array)] = (array, len(self._sent))
+                fresh.append((held[1], array))
+            key = held[1]
+        external = value.external
+        return (
+            value.name,
+            kind,
+            key,
+            value.is_constant,
+            None
+            if external is None
+            else (external.path, external.offset, external.nbytes, external.in_model),
+            value.is_input,
+            value.is_output,
+            value.is_disputed,
+        )
+
+
+def _pack_graph(graph: Graph, number: Any) -> tuple[Any, ...]:
+    return (
+        graph.name,
+        [number(value) for value in graph.values.values()],
+        [number(value) for value in graph.inputs],
+        [number(value) for value in graph.outputs],
+        [_pack_node(node, number) for node in graph.nodes],
+    )
+
+
+def _pack_node(node: Node, number: Any) -> tuple[Any, ...]:
+    proto = node.proto
+    if node.subgraphs:
+        bare = NodeProto(name=proto.name, op_type=proto.op_type, domain=proto.domain)
+        bare.input, bare.output = proto.input, proto.output
+        for attribute in proto.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                empty = AttributeProto()
+                empty.name, empty.type = attribute.name, attribute.type
+                attribute = empty  # the body goes as a graph of its own
+            bare.attribute.append(attribute)
+        proto = bare
+    return (
+        node.index,
+        proto,
+        node.op_type,
+        node.domain,
+        node.name,
+        node.since_version,
+        [number(value) for value in node.inputs],
+        [number(value) for value in node.outputs],
+        [number(value) for value in node.implicit_inputs],
+        node.ep_name,
+        node.left_to_host,
+        {name: _pack_graph(body, number) for name, body in node.subgraphs.items()},
+    )
+
+
+def _write(fresh: list[tuple[int, np.ndarray]]) -> tuple[list[Any], int | None]:
+    """Where the data of each array is: in the list itself, or in a file in memory."""
+    layout: list[Any] = []
+    file: int | None = None
+    end = 0
+    for key, array in fresh:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        if array.dtype.hasobject or array.nbytes <= _SMALL:
+            layout.append((key, np.array(array), None, 0))
+            continue
+        if file is None:
+            file = os.memfd_create("ephost-weights", os.MFD_CLOEXEC)
+        data = array.reshape(-1).view(np.uint8).data
+        written = 0
+        while written < array.nbytes:
+            written += os.pwrite(file, data[written:], end + written)
+        layout.append((key, array.dtype, array.shape, end))
+        end += (array.nbytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+    return layout, file
+
+
+def unpack(data: bytes | bytearray, file: int | None, arrays: dict[int, np.ndarray]) -> Model:
+    """The model again; ``arrays`` has what came before, and gets what came with it. The file is closed."""
+    (opsets, ir_version, path, metadata), rows, packed, layout = pickle.loads(data)
+    mapped: Any = None
+    if file is not None:
+        mapped = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+        os.close(file)
+    for key, kind, shape, offset in layout:
+        if shape is None:
+            arrays[key] = kind
+        else:
+            count = int(np.prod(shape, dtype=np.int64))
+            arrays[key] = np.frombuffer(mapped, kind, count, offset).reshape(shape)
+    values = [_value(row, arrays) for row in rows]
+    model = Model(_graph(packed, values, None), opsets, ir_version, {}, path, metadata)
+    model.next_index = 1 + max((node.index for node in _all_nodes(model.graph)), default=-1)
+    return model
+
+
+def _value(row: tuple[Any, ...], arrays: Mapping[int, np.ndarray]) -> Value:
+    name, kind, key, is_constant, external, is_input, is_output, is_disputed = row
+    value = Value(
+        name,
+        tensor_type(*kind) if isinstance(kind, tuple) else kind,
+        initializer=None if key < 0 else arrays[key],
+        external=None if external is None else External(*external),
+        is_constant=is_constant,
+    )
+    value.is_input, value.is_output, value.is_disputed = is_input, is_output, is_disputed
+    return value
+
+
+def _graph(packed: tuple[Any, ...], values: list[Value], parent: Node | None) -> Graph:
+    name, own, inputs, outputs, nodes = packed
+    graph = Graph(
+        name,
+        [],
+        [values[at] for at in inputs],
+        [values[at] for at in outputs],
+        {values[at].name: values[at] for at in own},
+        parent,
+    )
+    for row in nodes:
+        index, proto, op_type, domain, label, since, reads, makes, implicit, ep_name, left, bodies = row
+        node = Node(
+            index,
+            proto,
+            op_type,
+            domain,
+            label,
+            since,
+            [None if at < 0 else values[at] for at in reads],
+            [None if at < 0 else values[at] for at in makes],
+            ep_name,
+        )
+        node.left_to_host = left
+        node.implicit_inputs = [values[at] for at in implicit]
+        node.subgraphs = {key: _graph(body, values, node) for key, body in bodies.items()}
+        graph.append(node)
+    return graph
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for body in node.subgraphs.values():
+            yield from _all_nodes(body)
+
+
+def path_to(graph: Graph, wanted: Graph) -> list[tuple[int, str]] | None:
+    """How to come from a graph to one inside it: nodes' indices, and the names of their attributes."""
+    if graph is wanted:
+        return []
+    for node in graph.nodes:
+        for name, body in node.subgraphs.items():
+            if (rest := path_to(body, wanted)) is not None:
+                return [(node.index, name), *rest]
+    return None
+
+
+def graph_at(graph: Graph, path: list[tuple[int, str]]) -> Graph:
+    """The graph at the end of such a path."""
+    for index, name in path:
+        graph = next(node for node in graph.nodes if node.index == index).subgraphs[name]
+    return graph

@@ -1,0 +1,42 @@
+"""Nodes that nobody claimed and the host runs in C: what the ABI has no form for, and is worth the speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ephost._bindings import NULL, api, call, check, ffi, lib
+from ephost.model.graph import Node
+
+
+class HostKernel:
+    """What runs such a node; freed with this object unless a plan has it."""
+
+    def __init__(self, pointer: Any) -> None:
+        self._pointer = pointer
+
+    def give(self) -> Any:
+        """The kernel, which from here on is a plan's."""
+        pointer, self._pointer = self._pointer, NULL
+        return pointer
+
+    def __del__(self) -> None:
+        lib.ephost_host_kernel_free(self._pointer)
+
+
+def host_kernel(node: Node) -> HostKernel | None:
+    """The host's own kernel for a node, or None where the reference operators run it."""
+    if (node.domain, node.op_type) != ("ai.onnx.ml", "ZipMap"):
+        return None
+    texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
+    if not texts and not numbers:
+        return None  # the reference operator says what is missing
+    labels = np.array(texts, dtype=object) if texts else np.array(numbers, dtype=np.int64)
+    value = ffi.cast("OrtValue*", call.value_from_object(labels))
+    out = ffi.new("EphostHostKernel**")
+    try:
+        check(lib.ephost_zip_map_new(value, out))
+    finally:
+        api.ReleaseValue(value)
+    return HostKernel(out[0])

@@ -1,0 +1,1 @@
+"""What every page has: its look, and how it behaves."""

@@ -1,0 +1,555 @@
+/* A group of nodes that a worker process computes, as the host's plan runs it: one message a run, by a lane.
+ */
+#define _GNU_SOURCE
+#include "isolation.h"
+
+#ifndef _WIN32
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "heap.h"
+#include "key_values.h"
+#include "memory.h"
+#include "status.h"
+#include "value.h"
+
+enum { SPIN_NS = 60000, YIELD_NS = 8000 }; /* how long to look, and from when on others go first */
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+static _Atomic(int) spin_ns = -1;
+
+static int64_t spin_time(void) {
+  int found = atomic_load_explicit(&spin_ns, memory_order_relaxed);
+  if (found < 0) {
+    found = processor_count() > 1 ? SPIN_NS : 0; /* alone, who looks keeps the other from working */
+    atomic_store_explicit(&spin_ns, found, memory_order_relaxed);
+  }
+  return found;
+}
+
+static bool is_turn(LaneBlock* lane, LaneTurn mine) {
+  return atomic_load_explicit(&lane->turn, memory_order_acquire) == (uint32_t)mine;
+}
+
+Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns) {
+  _Atomic uint32_t* sleeps = mine == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
+  int64_t start = clock_ns(), spin = spin_time();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (is_turn(lane, mine)) return WAITED_TURN;
+      relax();
+    }
+    /* The plugin's own threads may want this processor. */
+    if (clock_ns() - start > YIELD_NS) (void)sched_yield();
+  } while (clock_ns() - start < spin);
+  for (;;) {
+    char drained[64];
+    int64_t left = timeout_ns < 0 ? -1 : timeout_ns - (clock_ns() - start);
+    atomic_store(sleeps, 1);
+    if (is_turn(lane, mine)) break;
+    if (timeout_ns >= 0 && left <= 0) {
+      atomic_store(sleeps, 0);
+      return WAITED_TIMEOUT;
+    }
+    struct pollfd polled = {.fd = socket, .events = POLLIN};
+    int64_t wait_ms = left < 0 ? -1 : left / 1000000 + 1;
+    (void)poll(&polled, 1, wait_ms > 60000 ? 60000 : (int)wait_ms);
+    ssize_t count = recv(socket, drained, sizeof drained, MSG_DONTWAIT);
+    if (is_turn(lane, mine)) break;
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+      return WAITED_CLOSED;
+    }
+  }
+  atomic_store(sleeps, 0);
+  return WAITED_TURN;
+}
+
+void lane_pass(LaneBlock* lane, LaneTurn to, int socket) {
+  _Atomic uint32_t* sleeps = to == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
+  atomic_store(&lane->turn, (uint32_t)to);
+  /* A byte that does not fit is none that anybody waits for, and a closed socket is found out by the wait. */
+  if (atomic_load(sleeps)) (void)!send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* ---- the host's lanes to one worker ---- */
+
+typedef struct Lane {
+  struct Lane* next;
+  LaneBlock* block;
+  uint64_t* body;
+  size_t body_words;
+  int socket;
+} Lane;
+
+struct Remote {
+  SharedPool* pool;
+  void* handle; /* Python's */
+  EphostLaneOpener open_lane;
+  EphostFaultCallback fault;
+  int64_t timeout_ns;
+  pid_t owner; /* a forked child may not touch what is its parent's */
+  Mutex lock;
+  Lane* free_lanes;
+};
+
+typedef struct RemoteInfo {
+  OrtNodeComputeInfo base;
+  Remote* remote;
+  uint32_t plan;
+  size_t input_count;
+  uint8_t is_constant[]; /* of each input: the worker has it */
+} RemoteInfo;
+
+static void lane_free(Remote* remote, Lane* lane) {
+  if (lane->socket >= 0) (void)close(lane->socket);
+  pool_free(remote->pool, lane->body);
+  pool_free(remote->pool, lane->block);
+  host_free(lane);
+}
+
+static OrtStatus* lane_open(Remote* remote, Lane** out) {
+  Lane* lane = host_calloc(1, sizeof *lane);
+  if (lane == NULL) return status_no_memory();
+  lane->socket = -1;
+  lane->block = pool_alloc(remote->pool, sizeof *lane->block);
+  lane->body_words = 512;
+  lane->body = pool_alloc(remote->pool, lane->body_words * sizeof *lane->body);
+  if (lane->block == NULL || lane->body == NULL) {
+    lane_free(remote, lane);
+    return status_no_memory();
+  }
+  memset(lane->block, 0, sizeof *lane->block);
+  uint64_t offset = 0;
+  (void)pool_offset(remote->pool, lane->block, sizeof *lane->block, &offset);
+  OrtStatus* status = remote->open_lane(remote->handle, offset, &lane->socket);
+  if (status != NULL) {
+    lane_free(remote, lane);
+    return status;
+  }
+  *out = lane;
+  return NULL;
+}
+
+static OrtStatus* lane_take(Remote* remote, Lane** out) {
+  mutex_lock(&remote->lock);
+  Lane* lane = remote->free_lanes;
+  if (lane != NULL) remote->free_lanes = lane->next;
+  mutex_unlock(&remote->lock);
+  if (lane == NULL) return lane_open(remote, out);
+  *out = lane;
+  return NULL;
+}
+
+static void lane_give(Remote* remote, Lane* lane) {
+  mutex_lock(&remote->lock);
+  lane->next = remote->free_lanes;
+  remote->free_lanes = lane;
+  mutex_unlock(&remote->lock);
+}
+
+/* ---- a run ---- */
+
+/* What a run holds until it has ended: copies of what does not lie in the pool. */
+typedef struct Loan {
+  void* block;  /* in the pool */
+  void* target; /* where an output's bytes go in the end; NULL for an input */
+  size_t nbytes;
+} Loan;
+
+/* An output whose memory was offered. */
+typedef struct Offer {
+  size_t taken_word; /* of the body: the worker sets it; 0: there was no offer */
+  bool is_guess;     /* the memory is what the graph says, and was not there before */
+} Offer;
+
+enum { STACK_OFFERS = 16 };
+
+typedef struct Run {
+  Remote* remote;
+  Lane* lane;
+  OrtKernelContext* context;
+  bool is_lost; /* nobody will answer on the lane any more */
+  size_t words;
+  Loan* loans;
+  size_t loan_count, loan_room;
+  Offer* offers; /* of each output */
+  Offer stack_offers[STACK_OFFERS];
+} Run;
+
+static bool put(Run* run, uint64_t word) {
+  Lane* lane = run->lane;
+  if (run->words == lane->body_words) {
+    uint64_t* larger = pool_alloc(run->remote->pool, lane->body_words * 2 * sizeof *larger);
+    if (larger == NULL) return false;
+    memcpy(larger, lane->body, lane->body_words * sizeof *larger);
+    pool_free(run->remote->pool, lane->body);
+    lane->body = larger;
+    lane->body_words *= 2;
+  }
+  lane->body[run->words++] = word;
+  return true;
+}
+
+static void* borrow(Run* run, void* target, size_t nbytes) {
+  if (run->loan_count == run->loan_room) {
+    size_t room = run->loan_room ? run->loan_room * 2 : 8;
+    Loan* loans = host_realloc(run->loans, room * sizeof *loans);
+    if (loans == NULL) return NULL;
+    run->loans = loans;
+    run->loan_room = room;
+  }
+  void* block = pool_alloc(run->remote->pool, nbytes);
+  if (block != NULL) run->loans[run->loan_count++] = (Loan){block, target, nbytes};
+  return block;
+}
+
+static bool put_tensor(Run* run, const OrtValue* value, uint64_t offset) {
+  bool done = put(run, (uint64_t)value->element_type) && put(run, offset) && put(run, value->nbytes) &&
+              put(run, value->rank);
+  for (size_t i = 0; done && i < value->rank; ++i) done = put(run, (uint64_t)value->dims[i]);
+  return done;
+}
+
+/* Where the worker writes a value: its own memory, or memory that is copied from in the end. */
+static bool place_output(Run* run, const OrtValue* value, uint64_t* offset) {
+  SharedPool* pool = run->remote->pool;
+  if (value->nbytes == 0) return *offset = 0, true;
+  if (pool_offset(pool, value->data, value->nbytes, offset)) return true;
+  void* block = borrow(run, value->data, value->nbytes);
+  return block != NULL && pool_offset(pool, block, value->nbytes, offset);
+}
+
+static OrtStatus* no_tensor(const Step* step, const char* which, size_t index) {
+  return status_new(ORT_NOT_IMPLEMENTED,
+                    "%s %zu of node '%s' is no tensor of numbers, which an isolated plugin cannot get", which,
+                    index, step->node_name);
+}
+
+static bool put_text(Run* run, const char* text) {
+  size_t nbytes = strlen(text);
+  if (!put(run, nbytes)) return false;
+  for (size_t at = 0; at < nbytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    memcpy(&word, text + at, nbytes - at < sizeof word ? nbytes - at : sizeof word);
+    if (!put(run, word)) return false;
+  }
+  return true;
+}
+
+/* What the caller says of the run, for the plugin to be shown it there. */
+static bool put_options(Run* run, const OrtRunOptions* options) {
+  size_t count_at = run->words;
+  if (!put(run, 0)) return false;
+  if (options == NULL) return true;
+  const OrtKeyValuePairs* config = options->config;
+  bool done = put(run, (uint64_t)(int64_t)options->log_severity) &&
+              put(run, (uint64_t)(int64_t)options->log_verbosity) && put(run, 1 + 2 * config->count) &&
+              put_text(run, options->tag);
+  for (size_t i = 0; done && i < config->count; ++i) {
+    done = put_text(run, config->keys[i]) && put_text(run, config->values[i]);
+  }
+  run->lane->body[count_at] = run->words - count_at - 1;
+  return done;
+}
+
+static OrtStatus* put_inputs(Run* run, const RemoteInfo* info) {
+  const Step* step = run->context->step;
+  SharedPool* pool = run->remote->pool;
+  for (size_t i = 0; i < step->input_count; ++i) {
+    if (i < info->input_count && info->is_constant[i]) continue;
+    const OrtValue* value = step->inputs[i] < 0 ? NULL : run->context->frame->values[step->inputs[i]];
+    uint64_t offset = 0;
+    if (value == NULL || value->type == ONNX_TYPE_UNKNOWN) {
+      if (!put(run, VALUE_ABSENT)) return status_no_memory();
+      continue;
+    }
+    if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+      return no_tensor(step, "input", i);
+    }
+    if (value->nbytes && !pool_offset(pool, value->data, value->nbytes, &offset)) {
+      void* block = borrow(run, NULL, value->nbytes);
+      if (block == NULL) return status_no_memory();
+      memcpy(block, value->data, value->nbytes);
+      (void)pool_offset(pool, block, value->nbytes, &offset);
+    }
+    if (!put(run, VALUE_TENSOR) || !put_tensor(run, value, offset)) return status_no_memory();
+  }
+  return NULL;
+}
+
+/* Memory for outputs whose shape is known is offered at once: the worker need not ask. */
+static OrtStatus* put_outputs(Run* run) {
+  const Step* step = run->context->step;
+  Frame* frame = run->context->frame;
+  for (size_t i = 0; i < step->output_count; ++i) {
+    int32_t at = step->outputs[i];
+    uint64_t offset = 0;
+    if (at < 0) {
+      if (!put(run, VALUE_ABSENT)) return status_no_memory();
+      continue;
+    }
+    const Slot* slot = &frame->plan->slots[at];
+    OrtValue* value = &frame->storage[at];
+    if (slot->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return no_tensor(step, "output", i);
+    if (value->type == ONNX_TYPE_UNKNOWN && slot->dims != NULL &&
+        slot->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
+      OrtStatus* status = frame_output(frame, step, i, slot->element_type, slot->dims, slot->rank, &value);
+      if (status != NULL) return status;
+      frame->preallocated[at] = PREALLOCATED_GUESS; /* given up when it is asked for in another shape */
+      run->offers[i].is_guess = true;
+    }
+    if (value->type != ONNX_TYPE_TENSOR) {
+      if (!put(run, VALUE_OPEN)) return status_no_memory();
+      continue;
+    }
+    if (!place_output(run, value, &offset)) return status_no_memory();
+    if (!put(run, VALUE_TENSOR)) return status_no_memory();
+    run->offers[i].taken_word = run->words;
+    if (!put(run, 0) || !put_tensor(run, value, offset)) return status_no_memory();
+  }
+  return NULL;
+}
+
+/* The worker asks for the memory of an output. Its error is the answer, and comes back as the run's. */
+static void answer_output(Run* run) {
+  LaneBlock* block = run->lane->block;
+  const Step* step = run->context->step;
+  int64_t dims[LANE_RANK];
+  size_t index = *(volatile uint32_t*)&block->index, rank = *(volatile uint32_t*)&block->rank;
+  ONNXTensorElementDataType type = (ONNXTensorElementDataType)(int)*(volatile uint32_t*)&block->element_type;
+  OrtStatus* status = NULL;
+  OrtValue* value = NULL;
+  uint64_t offset = 0;
+  if (index >= step->output_count || step->outputs[index] < 0 || rank > LANE_RANK ||
+      type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || type <= ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
+    status =
+        status_new(ORT_EP_FAIL, "a worker asks for an output that node '%s' does not have", step->node_name);
+  } else {
+    memcpy(dims, block->dims, rank * sizeof *dims);
+    /* A copy of what was offered in another shape must not be taken for the output in the end. */
+    Frame* frame = run->context->frame;
+    const void* before = frame->storage[step->outputs[index]].data;
+    status = frame_output(frame, step, index, type, dims, rank, &value);
+    for (size_t i = 0; status == NULL && before != NULL && i < run->loan_count; ++i) {
+      if (run->loans[i].target == before && value->data != before) run->loans[i].target = NULL;
+    }
+    if (status == NULL && !place_output(run, value, &offset)) status = status_no_memory();
+  }
+  block->memory = offset;
+  block->memory_code = 0;
+  if (status == NULL) return;
+  block->memory_code = (uint32_t)status->code;
+  (void)snprintf(block->message, sizeof block->message, "%s", status->message);
+  ephost_api.ReleaseStatus(status);
+}
+
+/* Tells the frame which of the offered outputs were taken, and copies those that lie elsewhere. */
+static OrtStatus* take_outputs(Run* run) {
+  const Step* step = run->context->step;
+  Frame* frame = run->context->frame;
+  for (size_t i = 0; i < step->output_count; ++i) {
+    const Offer* offer = &run->offers[i];
+    int32_t at = step->outputs[i];
+    if (offer->taken_word == 0 || *(volatile uint64_t*)&run->lane->body[offer->taken_word] != 1) continue;
+    OrtValue* value = &frame->storage[at];
+    int64_t dims[LANE_RANK];
+    if (value->type != ONNX_TYPE_TENSOR || value->rank > LANE_RANK) continue;
+    memcpy(dims, value->dims, value->rank * sizeof *dims);
+    OrtStatus* status = frame_output(frame, step, i, value->element_type, dims, value->rank, &value);
+    if (status != NULL) return status;
+  }
+  for (size_t i = 0; i < run->loan_count; ++i) {
+    if (run->loans[i].target != NULL) memcpy(run->loans[i].target, run->loans[i].block, run->loans[i].nbytes);
+  }
+  return NULL;
+}
+
+/* What was offered by the graph's word, and not taken, is no value: the plan says so. */
+static void withdraw_guesses(Run* run) {
+  const Step* step = run->context->step;
+  Frame* frame = run->context->frame;
+  for (size_t i = 0; i < step->output_count; ++i) {
+    if (!run->offers[i].is_guess) continue;
+    int32_t at = step->outputs[i];
+    if (frame->preallocated[at] == PREALLOCATED_GUESS) drop_value(&frame->storage[at]);
+    frame->preallocated[at] = 0;
+  }
+}
+
+static OrtStatus* converse(Run* run, const RemoteInfo* info);
+
+/* A whole run, which the run's options can stop on its way. */
+static OrtStatus* talk(Run* run, const RemoteInfo* info) {
+  const OrtRunOptions* options = run->context->frame->options;
+  RunWatch watch;
+  if (options == NULL) return converse(run, info);
+  options_watch(&watch, options, &run->lane->block->stop);
+  OrtStatus* status = converse(run, info);
+  options_unwatch(&watch);
+  return status;
+}
+
+static OrtStatus* converse(Run* run, const RemoteInfo* info) {
+  Remote* remote = run->remote;
+  Lane* lane = run->lane;
+  LaneBlock* block = lane->block;
+  const Step* step = run->context->step;
+  size_t constants = 0;
+  for (size_t i = 0; i < info->input_count; ++i) constants += info->is_constant[i];
+  if (!put(run, step->input_count - constants) || !put(run, step->output_count) ||
+      !put_options(run, run->context->frame->options)) {
+    return status_no_memory();
+  }
+  OrtStatus* status = put_inputs(run, info);
+  if (status == NULL) status = put_outputs(run);
+  if (status != NULL) return status;
+  (void)pool_offset(remote->pool, lane->body, run->words * sizeof *lane->body, &block->body);
+  block->body_words = run->words;
+  block->plan = info->plan;
+  int64_t started = clock_ns(), limit = remote->timeout_ns;
+  for (;;) {
+    lane_pass(block, TURN_WORKER, lane->socket);
+    int64_t left = limit < 0 ? -1 : limit - (clock_ns() - started);
+    Waited waited = lane_wait(block, TURN_HOST, lane->socket, limit >= 0 && left < 0 ? 0 : left);
+    if (waited != WAITED_TURN) {
+      run->is_lost = true;
+      return remote->fault(remote->handle, waited == WAITED_TIMEOUT, step->node_name);
+    }
+    uint32_t answer = *(volatile uint32_t*)&block->answer;
+    if (answer == ANSWER_DONE) break;
+    if (answer != ANSWER_OUTPUT) {
+      run->is_lost = true;
+      return status_new(ORT_EP_FAIL, "the worker of node '%s' answers %u, which is no answer",
+                        step->node_name, answer);
+    }
+    answer_output(run);
+  }
+  int32_t code = *(volatile int32_t*)&block->code;
+  if (code == 0) return take_outputs(run);
+  char message[LANE_MESSAGE];
+  memcpy(message, block->message, sizeof message - 1);
+  message[sizeof message - 1] = '\0';
+  return status_new(code > 0 && code < 100 ? (OrtErrorCode)code : ORT_EP_FAIL, "%s", message);
+}
+
+static OrtStatus* ORT_API_CALL remote_compute(OrtNodeComputeInfo* this_ptr, void* state,
+                                              OrtKernelContext* context) {
+  const RemoteInfo* info = (const RemoteInfo*)(const void*)this_ptr;
+  Run run = {.remote = info->remote, .context = context};
+  (void)state;
+  if (run.remote->owner != getpid()) {
+    return status_new(ORT_EP_FAIL,
+                      "the session was opened before fork(): its worker is the parent's; open it again");
+  }
+  size_t outputs = context->step->output_count;
+  run.offers = outputs <= STACK_OFFERS ? run.stack_offers : host_calloc(outputs, sizeof *run.offers);
+  if (run.offers == NULL) return status_no_memory();
+  OrtStatus* status = lane_take(run.remote, &run.lane);
+  if (status == NULL) {
+    status = talk(&run, info);
+    withdraw_guesses(&run);
+  }
+  if (run.offers != run.stack_offers) host_free(run.offers);
+  for (size_t i = 0; i < run.loan_count; ++i) pool_free(run.remote->pool, run.loans[i].block);
+  host_free(run.loans);
+  if (run.is_lost) {
+    lane_free(run.remote, run.lane);
+  } else if (run.lane != NULL) {
+    lane_give(run.remote, run.lane);
+  }
+  return status;
+}
+
+static OrtStatus* ORT_API_CALL remote_create_state(OrtNodeComputeInfo* this_ptr,
+                                                   OrtNodeComputeContext* context, void** state) {
+  (void)this_ptr, (void)context;
+  *state = NULL; /* the worker made one when it compiled */
+  return NULL;
+}
+
+static void ORT_API_CALL remote_release_state(OrtNodeComputeInfo* this_ptr, void* state) {
+  (void)this_ptr, (void)state;
+}
+
+Remote* ephost_remote_new(SharedPool* pool, void* handle, EphostLaneOpener open_lane,
+                          EphostFaultCallback fault) {
+  Remote* remote = host_calloc(1, sizeof *remote);
+  if (remote == NULL) return NULL;
+  remote->pool = pool;
+  pool_retain(pool);
+  remote->handle = handle;
+  remote->open_lane = open_lane;
+  remote->fault = fault;
+  remote->timeout_ns = -1;
+  remote->owner = getpid();
+  mutex_init(&remote->lock);
+  handle_count(HANDLE_OTHER, +1);
+  return remote;
+}
+
+void ephost_remote_set_timeout(Remote* remote, double seconds) {
+  remote->timeout_ns = seconds <= 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);
+}
+
+void ephost_remote_free(Remote* remote) {
+  if (remote == NULL) return;
+  while (remote->free_lanes != NULL) {
+    Lane* lane = remote->free_lanes;
+    remote->free_lanes = lane->next;
+    lane_free(remote, lane);
+  }
+  ephost_pool_release(remote->pool);
+  mutex_destroy(&remote->lock);
+  handle_count(HANDLE_OTHER, -1);
+  host_free(remote);
+}
+
+OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan, const uint8_t* is_constant,
+                                           size_t input_count) {
+  RemoteInfo* info = host_calloc(1, sizeof *info + input_count);
+  if (info == NULL) return NULL;
+  info->base.ort_version_supported = EPHOST_API_VERSION_SERVED;
+  info->base.CreateState = remote_create_state;
+  info->base.Compute = remote_compute;
+  info->base.ReleaseState = remote_release_state;
+  info->remote = remote;
+  info->plan = plan;
+  info->input_count = input_count;
+  if (input_count) memcpy(info->is_constant, is_constant, input_count);
+  handle_count(HANDLE_OTHER, +1);
+  return &info->base;
+}
+
+void ephost_remote_info_free(OrtNodeComputeInfo* info) {
+  if (info == NULL) return;
+  handle_count(HANDLE_OTHER, -1);
+  host_free(info);
+}
+#else
+Remote* ephost_remote_new(SharedPool* pool, void* handle, EphostLaneOpener open_lane,
+                          EphostFaultCallback fault) {
+  (void)pool, (void)handle, (void)open_lane, (void)fault;
+  return NULL;
+}
+void ephost_remote_set_timeout(Remote* remote, double seconds) { (void)remote, (void)seconds; }
+void ephost_remote_free(Remote* remote) { (void)remote; }
+OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan, const uint8_t* is_constant,
+                                           size_t input_count) {
+  (void)remote, (void)plan, (void)is_constant, (void)input_count;
+  return NULL;
+}
+void ephost_remote_info_free(OrtNodeComputeInfo* info) { (void)info; }
+#endif

@@ -1,0 +1,399 @@
+/* The worker's half of runs: lanes on which the host asks for them, each served by a thread of its own; and
+ * what the process does about its end. */
+#define _GNU_SOURCE
+#include "isolation.h"
+
+#ifndef _WIN32
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+#if defined(__GLIBC__) || defined(__APPLE__)
+#define HAS_BACKTRACE
+#include <execinfo.h>
+#endif
+
+#include "abi.h"
+#include "exceptions.h"
+#include "heap.h"
+#include "memory.h"
+#include "options.h"
+#include "status.h"
+#include "value.h"
+
+/* ---- runs ---- */
+
+static struct {
+  Mutex lock;
+  Plan** plans; /* by number */
+  size_t count;
+} served = {.lock = MUTEX_INIT};
+
+bool ephost_serve_plan(uint32_t number, Plan* plan) {
+  bool done = true;
+  mutex_lock(&served.lock);
+  if (number >= served.count) {
+    size_t count = (size_t)number + 16;
+    Plan** plans = host_realloc(served.plans, count * sizeof(Plan*));
+    done = plans != NULL;
+    for (size_t i = served.count; done && i < count; ++i) plans[i] = NULL;
+    if (done) {
+      served.plans = plans;
+      served.count = count;
+    }
+  }
+  if (done) served.plans[number] = plan;
+  if (plan != NULL) plan->is_served = true;
+  mutex_unlock(&served.lock);
+  return done;
+}
+
+static Plan* served_plan(uint32_t number) {
+  mutex_lock(&served.lock);
+  Plan* plan = number < served.count ? served.plans[number] : NULL;
+  mutex_unlock(&served.lock);
+  return plan;
+}
+
+typedef struct Serving {
+  SharedPool* pool;
+  LaneBlock* lane;
+  int socket;
+  bool closed;      /* the host has gone, or given up */
+  uint64_t* offers; /* the part of the body that describes outputs */
+  const uint64_t* end;
+  bool* given; /* of each output: it has memory that the host knows */
+  size_t given_room;
+} Serving;
+
+/* The words that describe output `index`: its kind first; NULL when the body is shorter. */
+static uint64_t* offer_of(const Serving* serving, size_t index) {
+  uint64_t* at = serving->offers;
+  for (size_t i = 0; at < serving->end; ++i) {
+    uint64_t* next = at + (*at == VALUE_TENSOR ? 6 + (at + 5 < serving->end ? at[5] : 0) : 1);
+    if (next > serving->end) return NULL;
+    if (i == index) return at;
+    at = next;
+  }
+  return NULL;
+}
+
+/* What one thread wrote in the shared memory, another may be given by the host later. The host orders the
+ * two, in its own process; here it is said again, for the memory model of this one, and for sanitizers. */
+static atomic_uint turns;
+
+static void begin_turn(void) { (void)atomic_load_explicit(&turns, memory_order_acquire); }
+static void end_turn(void) { (void)atomic_fetch_add_explicit(&turns, 1, memory_order_release); }
+
+static OrtStatus* provide(Frame* frame, int32_t slot, ONNXTensorElementDataType element_type,
+                          const int64_t* dims, size_t rank, void** data) {
+  Serving* serving = frame->provider;
+  const Plan* plan = frame->plan;
+  LaneBlock* lane = serving->lane;
+  size_t index = 0, nbytes = 0;
+  while (index < plan->output_count && plan->outputs[index] != slot) ++index;
+  if (index == plan->output_count || element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return NULL;
+  if (!tensor_nbytes(element_type, dims, rank, NULL, &nbytes)) return NULL;
+  uint64_t* offer = offer_of(serving, index);
+  if (offer != NULL && offer[0] == VALUE_TENSOR && offer[2] == (uint64_t)element_type &&
+      dims_equal((const int64_t*)offer + 6, offer[5], dims, rank)) {
+    offer[1] = 1;
+    serving->given[index] = true;
+    *data = nbytes ? pool_at(serving->pool, offer[3], nbytes) : NULL;
+    return NULL;
+  }
+  if (rank > LANE_RANK) return status_new(ORT_INVALID_ARGUMENT, "an output of rank %zu", rank);
+  lane->answer = ANSWER_OUTPUT;
+  lane->index = (uint32_t)index;
+  lane->element_type = (uint32_t)element_type;
+  lane->rank = (uint32_t)rank;
+  if (rank) memcpy(lane->dims, dims, rank * sizeof *dims);
+  end_turn();
+  lane_pass(lane, TURN_HOST, serving->socket);
+  if (lane_wait(lane, TURN_WORKER, serving->socket, -1) != WAITED_TURN) {
+    serving->closed = true;
+    return status_new(ORT_FAIL, "the host has gone");
+  }
+  begin_turn();
+  if (lane->memory_code != 0) return status_new((OrtErrorCode)(int)lane->memory_code, "%s", lane->message);
+  serving->given[index] = true;
+  *data = nbytes ? pool_at(serving->pool, lane->memory, nbytes) : NULL;
+  return NULL;
+}
+
+static OrtStatus* bad_body(void) {
+  return status_new(ORT_FAIL, "a message for an isolated plugin is damaged");
+}
+
+/* The next of the texts that say a run's options, and where it ends; NULL when it does not end in time. */
+static char* next_text(uint64_t** at, const uint64_t* end) {
+  if (*at >= end || **at > (uint64_t)(end - *at - 1) * sizeof **at) return NULL;
+  size_t nbytes = (size_t) * *at;
+  char* text = host_malloc(nbytes + 1);
+  if (text == NULL) return NULL;
+  memcpy(text, *at + 1, nbytes);
+  text[nbytes] = '\0';
+  *at += 1 + (nbytes + sizeof **at - 1) / sizeof **at;
+  return text;
+}
+
+/* What the caller says of the run; `out` stays NULL where that is nothing. */
+static OrtStatus* take_options(const Serving* serving, OrtRunOptions** out) {
+  LaneBlock* lane = serving->lane;
+  uint64_t* at = pool_at(serving->pool, lane->body, lane->body_words * sizeof *at);
+  if (at == NULL || lane->body_words < 3 || at[2] > lane->body_words - 3) return bad_body();
+  uint64_t* end = at + 3 + at[2];
+  if (at[2] == 0) return NULL;
+  at += 3;
+  if (end - at < 3) return bad_body();
+  OrtStatus* status = ephost_api.CreateRunOptions(out);
+  if (status != NULL) return status;
+  (*out)->log_severity = (int)(int64_t)at[0];
+  (*out)->log_verbosity = (int)(int64_t)at[1];
+  (*out)->stop_elsewhere = &lane->stop;
+  uint64_t count = at[2];
+  at += 3;
+  char* tag = next_text(&at, end);
+  status = tag == NULL ? bad_body() : ephost_api.RunOptionsSetRunTag(*out, tag);
+  host_free(tag);
+  for (uint64_t i = 1; status == NULL && i < count; i += 2) {
+    char* key = next_text(&at, end);
+    char* value = next_text(&at, end);
+    status = key == NULL || value == NULL ? bad_body() : ephost_api.AddRunConfigEntry(*out, key, value);
+    host_free(key);
+    host_free(value);
+  }
+  if (status != NULL) {
+    ephost_api.ReleaseRunOptions(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+/* Puts the inputs into the frame; what the host offers for outputs lies behind them. */
+static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
+  const Plan* plan = frame->plan;
+  LaneBlock* lane = serving->lane;
+  uint64_t* at = pool_at(serving->pool, lane->body, lane->body_words * sizeof *at);
+  if (at == NULL) return bad_body();
+  serving->end = at + lane->body_words;
+  if (at + 3 > serving->end || at[0] != plan->input_count || at[1] != plan->output_count) return bad_body();
+  if (at[2] > (uint64_t)(serving->end - at - 3)) return bad_body();
+  at += 3 + at[2];
+  for (size_t i = 0; i < plan->input_count; ++i) {
+    if (at >= serving->end) return bad_body();
+    if (*at++ == VALUE_ABSENT) continue;
+    if (at + 4 > serving->end || at + 4 + at[3] > serving->end) return bad_body();
+    OrtValue* value = &frame->storage[plan->inputs[i]];
+    void* data = pool_at(serving->pool, at[1], at[2]); /* somewhere also without a byte */
+    if (data == NULL) return bad_body();
+    frame->values[plan->inputs[i]] = value;
+    if (!value_init_tensor(value, (ONNXTensorElementDataType)(int)at[0], (const int64_t*)(at + 4),
+                           (size_t)at[3], NULL, data, &ephost_cpu_memory_info)) {
+      return status_no_memory();
+    }
+    at += 4 + at[3];
+  }
+  serving->offers = at;
+  return NULL;
+}
+
+/* An output that lies elsewhere, since nobody asked for its memory: a constant, or an input as it is. */
+static OrtStatus* put_output(Frame* frame, size_t index) {
+  int32_t slot = frame->plan->outputs[index];
+  const OrtValue* value = frame->values[slot];
+  const Serving* serving = frame->provider;
+  void* target = NULL;
+  if (value->type == ONNX_TYPE_UNKNOWN) return NULL; /* the host says that it is missing */
+  if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+    return status_new(ORT_NOT_IMPLEMENTED,
+                      "output %zu is no tensor of numbers, which no isolated plugin can give", index);
+  }
+  if (serving->given[index] && (value->nbytes == 0 || value->buffer == NULL)) return NULL;
+  OrtStatus* status = provide(frame, slot, value->element_type, value->dims, value->rank, &target);
+  if (status == NULL && target != NULL) memmove(target, value->data, value->nbytes);
+  return status;
+}
+
+static void answer(LaneBlock* lane, OrtStatus* status) {
+  lane->code = 0;
+  if (status != NULL) {
+    lane->code = (int32_t)status->code > 0 ? (int32_t)status->code : ORT_FAIL;
+    (void)snprintf(lane->message, sizeof lane->message, "%s", status->message);
+    ephost_api.ReleaseStatus(status);
+  }
+  lane->answer = ANSWER_DONE;
+}
+
+/* The thread that began a run last; 0 once it is over. */
+static _Atomic(pid_t) running_thread;
+
+static pid_t this_thread(void) {
+#ifdef __linux__
+  static THREAD_LOCAL pid_t id;
+  if (id == 0) id = (pid_t)syscall(SYS_gettid);
+  return id;
+#else
+  return 0;
+#endif
+}
+
+static void serve_once(Serving* serving) {
+  Plan* plan = served_plan(serving->lane->plan);
+  OrtStatus* status = NULL;
+  if (plan == NULL) {
+    answer(serving->lane, status_new(ORT_FAIL, "there is no such group any more"));
+    return;
+  }
+  Frame* frame = frame_acquire(plan, &status);
+  if (frame == NULL) {
+    answer(serving->lane, status != NULL ? status : status_no_memory());
+    return;
+  }
+  if (plan->output_count > serving->given_room) {
+    bool* given = host_realloc(serving->given, plan->output_count * sizeof *given);
+    if (given == NULL) {
+      frame_release(frame);
+      answer(serving->lane, status_no_memory());
+      return;
+    }
+    serving->given = given;
+    serving->given_room = plan->output_count;
+  }
+  if (plan->output_count) memset(serving->given, 0, plan->output_count * sizeof *serving->given);
+  frame->provide = provide;
+  frame->provider = serving;
+  OrtRunOptions* options = NULL;
+  status = take_options(serving, &options);
+  if (status == NULL) status = take_inputs(serving, frame);
+  atomic_store(&running_thread, this_thread());
+  if (status == NULL) status = plan_execute(frame, options);
+  pid_t own = this_thread();
+  (void)atomic_compare_exchange_strong(&running_thread, &own, 0);
+  for (size_t i = 0; status == NULL && i < plan->output_count; ++i) status = put_output(frame, i);
+  frame->provide = NULL;
+  frame_release(frame);
+  if (options != NULL) ephost_api.ReleaseRunOptions(options);
+  answer(serving->lane, status);
+}
+
+static void use_own_stack_for_signals(void* memory, size_t nbytes) {
+  stack_t stack = {.ss_sp = memory, .ss_size = nbytes};
+  (void)sigaltstack(&stack, NULL);
+}
+
+enum { SIGNAL_STACK = 65536 };
+
+void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
+  Serving serving = {.pool = pool, .lane = pool_at(pool, offset, sizeof(LaneBlock)), .socket = socket};
+  begin_turn();
+  void* stack = malloc(SIGNAL_STACK);
+  if (stack != NULL) use_own_stack_for_signals(stack, SIGNAL_STACK);
+  while (serving.lane != NULL && !serving.closed &&
+         lane_wait(serving.lane, TURN_WORKER, socket, -1) == WAITED_TURN) {
+    begin_turn();
+    serve_once(&serving);
+    end_turn();
+    if (!serving.closed) lane_pass(serving.lane, TURN_HOST, socket);
+  }
+  (void)close(socket);
+  host_free(serving.given);
+  if (stack == NULL) return;
+  stack_t none = {.ss_flags = SS_DISABLE};
+  (void)sigaltstack(&none, NULL);
+  free(stack);
+}
+
+/* ---- the end of the process ---- */
+
+static int report_file = -1;
+
+static void say(const char* text) { (void)!write(report_file, text, strlen(text)); }
+
+/* Writes what the process was at, then lets the signal do what it does to processes. */
+static void on_fatal_signal(int number, siginfo_t* info, void* context) {
+  (void)context;
+#ifdef __linux__
+  /* The host sends one when a call takes too long: it concerns the thread that is in it. */
+  pid_t running = atomic_load(&running_thread);
+  if (number == SIGABRT && info->si_code == SI_USER && running != 0 && running != this_thread()) {
+    (void)syscall(SYS_tgkill, getpid(), running, SIGABRT);
+    return;
+  }
+#else
+  (void)info;
+#endif
+  (void)signal(number, SIG_DFL);
+  say("last call: ");
+  say(ephost_call_name(noted_call()));
+  say("\n");
+#ifdef HAS_BACKTRACE
+  void* frames[64];
+  int count = backtrace(frames, 64);
+  backtrace_symbols_fd(frames, count, report_file);
+#endif
+  (void)raise(number);
+}
+
+void ephost_worker_report(int file, uint32_t* last_call) {
+  static char stack[SIGNAL_STACK];
+  static const int kFatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+  report_file = file;
+  note_calls_in(last_call);
+#ifdef HAS_BACKTRACE
+  void* frames[1];
+  (void)backtrace(frames, 1); /* loads what it needs, which a signal's handler could not */
+#endif
+  use_own_stack_for_signals(stack, sizeof stack);
+  struct sigaction action = {.sa_sigaction = on_fatal_signal,
+                             .sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO};
+  (void)sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < sizeof kFatal / sizeof kFatal[0]; ++i) (void)sigaction(kFatal[i], &action, NULL);
+}
+
+uint32_t* ephost_status_map(int file) {
+  void* place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return place == MAP_FAILED ? NULL : place;
+}
+
+static THREAD_RESULT watch(void* argument) {
+  struct pollfd polled = {.fd = (int)(intptr_t)argument, .events = POLLIN};
+  char byte;
+  for (;;) {
+    if (poll(&polled, 1, -1) > 0 && recv(polled.fd, &byte, 1, MSG_DONTWAIT) == 0) _exit(0);
+    if (polled.revents & (POLLERR | POLLNVAL)) _exit(0);
+  }
+  THREAD_RETURN;
+}
+
+bool ephost_worker_watch(int socket) {
+  Thread thread;
+  if (thread_start(&thread, watch, (void*)(intptr_t)socket) != 0) return false;
+  (void)pthread_detach(thread);
+  return true;
+}
+#else
+bool ephost_serve_plan(uint32_t number, Plan* plan) {
+  (void)number, (void)plan;
+  return false;
+}
+void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
+  (void)pool, (void)offset, (void)socket;
+}
+void ephost_worker_report(int file, uint32_t* last_call) { (void)file, (void)last_call; }
+uint32_t* ephost_status_map(int file) {
+  (void)file;
+  return NULL;
+}
+bool ephost_worker_watch(int socket) {
+  (void)socket;
+  return false;
+}
+#endif

@@ -1,0 +1,161 @@
+"""The search for faults: what it says, how it stops and goes on, and what it leaves for a vendor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from ephost.bisection.measuring import Tolerance, compare, tolerance
+from ephost.bisection.targets import Library, Target
+from plugin_harness import python_path
+from searched_models import chain_model, saved, target_of
+
+pytestmark = [pytest.mark.usefixtures("cpu_plugin_as_default")]
+
+
+def run_repro(folder: Path, host: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(folder / "repro.py"), "--host", host],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": python_path()},
+    )
+
+
+def test_a_fault_is_reduced_to_what_a_vendor_can_run(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "scaled@n18")
+    output = tmp_path / "found"
+    result = ephost.bisect(
+        saved(tmp_path, chain_model(30)),
+        target_of(faulty_plugin, needless="1"),
+        output=output,
+        probes=False,
+        everything=True,
+    )
+    assert [fault.nodes for fault in result.faults] == [("n18",)]
+    assert result.first == "n18 (MatMul)"
+    repro = result.faults[0].repro
+    assert repro is not None and repro.folder == output / "fault1"
+    assert repro.operators == ("MatMul",)
+    assert repro.hosts == ("ephost", "onnxruntime")
+    assert repro.left_options == ()
+    sizes = [list(t.dims) for t in onnx.load(repro.folder / "repro.onnx").graph.initializer]
+    assert all(np.prod(size) <= 2 for size in sizes), sizes
+    for host in repro.hosts:
+        done = run_repro(repro.folder, host)
+        assert done.returncode == 1 and "WRONG" in done.stdout, done.stdout + done.stderr
+    monkeypatch.delenv("EPHOST_FAULT")
+    done = run_repro(repro.folder, "ephost")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads((output / "result.json").read_text())
+    assert told["faults"][0]["nodes"] == ["n18"]
+
+
+def test_all_faults_are_told_apart(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "matmul_of_odd_sizes")
+    model = saved(tmp_path, chain_model(9, rows=3))
+    result = ephost.bisect(model, target_of(faulty_plugin), probes=False, everything=True, shrink=False)
+    assert [fault.nodes for fault in result.faults] == [("n0", "n3", "n6")]
+
+
+def test_a_long_model_takes_few_runs(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "scaled@n771")
+    result = ephost.bisect(
+        saved(tmp_path, chain_model(1000, 16)), target_of(faulty_plugin), probes=False, shrink=False
+    )
+    assert [fault.nodes for fault in result.faults] == [("n771",)]
+    assert result.first == "n771 (MatMul)"
+    assert result.whole_runs <= 20
+
+
+def test_values_beyond_the_memory_are_looked_at_in_pieces(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "shifted@n12")
+    result = ephost.bisect(
+        saved(tmp_path, chain_model(30)), target_of(faulty_plugin), probes=False, shrink=False, memory=4000
+    )
+    assert [fault.nodes for fault in result.faults] == [("n12",)]
+    assert any("larger than the memory" in note for note in result.notes)
+
+
+def test_an_interrupted_search_goes_on_where_it_was(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "crash@n200")
+    model, output = saved(tmp_path, chain_model(300, 8)), tmp_path / "found"
+    # A shell that puts this in the background lets it ignore Ctrl-C.
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from ephost.cli import main; main()"
+    )
+    arguments = ["bisect", str(model), "--ep", f"faulty={faulty_plugin}", "-o", str(output)]
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        state = output / "state" / "judged.jsonl"
+        until = time.monotonic() + 120
+        while time.monotonic() < until and not (state.exists() and len(state.read_text().splitlines()) >= 6):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "--resume goes on there" in said
+    known = len(state.read_text().splitlines())
+    assert known >= 6
+    result = ephost.bisect(model, target_of(faulty_plugin), output=output, resume=True, shrink=False)
+    assert [fault.nodes for fault in result.faults] == [("n200",)]
+    whole = ephost.bisect(model, target_of(faulty_plugin), shrink=False)
+    assert result.tries <= whole.tries - 4
+
+
+def test_what_is_not_there_is_said(faulty_plugin: Path, tmp_path: Path) -> None:
+    model = saved(tmp_path, chain_model(3))
+    with pytest.raises(ephost.errors.InvalidArgument, match="did you mean 'crash'"):
+        ephost.bisect(model, target_of(faulty_plugin), symptom="crush")
+    with pytest.raises(ephost.errors.Fail, match="what shows is nothing wrong"):
+        ephost.bisect(model, target_of(faulty_plugin), symptom="crash", probes=False)
+    with pytest.raises(ephost.errors.InvalidArgument, match="no input 'y'"):
+        ephost.bisect(model, target_of(faulty_plugin), inputs=[{"y": np.zeros(1)}])
+    with pytest.raises(ephost.errors.Fail, match="cannot be used"):
+        ephost.bisect(model, Target("none", libraries=(Library("none", str(model)),)))
+
+
+def test_tolerances_follow_type_and_operator() -> None:
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+    moved = tolerance({"Transpose"}, single, 1, 2**-24)
+    summed = tolerance({"MatMul"}, single, 1024, 2**-24)
+    assert (moved.relative, moved.scaled) == (0, 0)
+    assert summed.scaled > tolerance({"MatMul"}, single, 16, 2**-24).scaled
+    assert tolerance({"Add"}, double, 1, 2**-24).relative < 1e-14
+    assert tolerance({"Add"}, single, 1, 2**-24).relative < tolerance({"Tanh"}, single, 1, 2**-24).relative
+    assert tolerance({"QuantizeLinear"}, np.dtype(np.uint8), 1, 2**-24).steps == 1
+
+
+def test_what_is_not_finite_is_told_apart() -> None:
+    want = np.array([1.0, np.nan, np.inf, 2.0], np.float32)
+    loose = Tolerance(1.0, 1.0, 0, "anything goes")
+    assert compare("v", want.copy(), want, loose).kind == "right"
+    for place, value in ((0, np.nan), (1, 1.0), (2, -np.inf), (3, np.inf)):
+        got = want.copy()
+        got[place] = value
+        measure = compare("v", got, want, loose)
+        assert (measure.kind, measure.where, measure.wrong) == ("not finite", (place,), 1)

@@ -1,0 +1,46 @@
+"""What is known to be different between the two hosts in cases of the fuzzer, each with the reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+KNOWN = Path(__file__).with_name("known_differences.toml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """Cases that may differ: those of the operators, where what differs and what was changed match."""
+
+    operators: tuple[str, ...]  # patterns of names
+    reason: str
+    differs: str = ""  # expressions that are found somewhere in the text
+    changed: str = ""
+    hosts: tuple[str, ...] = ("cpu", "reference")
+
+    def holds(self, operator: str, host: str, changes: list[str], difference: str) -> bool:
+        """Whether this is the reason for a difference."""
+        return (
+            host in self.hosts
+            and any(fnmatchcase(operator, pattern) for pattern in self.operators)
+            and re.search(self.differs, difference, re.DOTALL) is not None
+            and re.search(self.changed, "; ".join(changes)) is not None
+        )
+
+
+def known_differences() -> list[Difference]:
+    """Those of the list."""
+    tables = tomllib.loads(KNOWN.read_text(encoding="utf-8"))["difference"]
+    return [
+        Difference(
+            tuple(table["operators"]),
+            table["reason"],
+            table.get("differs", ""),
+            table.get("changed", ""),
+            tuple(table.get("hosts", Difference.hosts)),
+        )
+        for table in tables
+    ]

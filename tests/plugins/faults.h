@@ -1,0 +1,35 @@
+/* Faults on request, for plugins of the tests: EPHOST_FAULT="segv:Compute" in the environment has the
+ * function Compute end its process. After a colon more, as in "exit:Compute:3", it is the third call that
+ * does. */
+#ifndef EPHOST_TESTS_FAULTS_H_
+#define EPHOST_TESTS_FAULTS_H_
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static inline int overflow_stack(int depth) {
+  volatile char here[4096];
+  here[0] = (char)depth;
+  return depth < 1 << 30 ? overflow_stack(depth + 1) + here[0] : 0;
+}
+
+static inline void fault(const char* where) {
+  static int calls;
+  char kind[16] = "", function[64] = "";
+  int call = 1;
+  const char* wanted = getenv("EPHOST_FAULT");
+  if (wanted == NULL || sscanf(wanted, "%15[^:]:%63[^:]:%d", kind, function, &call) < 2) return;
+  if (strcmp(function, where) != 0 || ++calls < call) return;
+  if (strcmp(kind, "segv") == 0) *(volatile int*)(size_t)(calls > 0 ? 8 : 0) = 1;
+  if (strcmp(kind, "abort") == 0) abort();
+  if (strcmp(kind, "ill") == 0) __builtin_trap();
+  if (strcmp(kind, "exit") == 0) exit(7);
+  if (strcmp(kind, "kill") == 0) (void)raise(9);
+  if (strcmp(kind, "overflow") == 0) (void)overflow_stack(0);
+  while (strcmp(kind, "hang") == 0) (void)pause();
+}
+
+#endif

@@ -1,0 +1,342 @@
+"""Whatever ends an isolated plugin's process, and wherever: it is a typed exception, in time, and the next
+session works.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import ephost
+import numpy as np
+import pytest
+from ephost import environment
+from ephost.errors import EPFail
+from plugin_models import model, node
+
+NAME = "isolated"
+# Sanitizers make everything slow, and look for other things than what each function's end is called.
+SANITIZED = "-fsanitize" in os.environ.get("EPHOST_TEST_CFLAGS", "")
+LIMIT = 20.0 if SANITIZED else 3.0  # seconds, of each step; a hang takes so long to be found out
+PATIENCE = 100.0  # seconds that no step takes on the busiest machine, but for one that hangs
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+ADD = model([node("Add", "x x2", "y")], {"x": [2, 3], "x2": [2, 3]}, ["y"])
+FEED = {"x": X, "x2": X}
+KINDS = {
+    "segv": (ephost.PluginCrashed, signal.SIGSEGV),
+    "abort": (ephost.PluginCrashed, signal.SIGABRT),
+    "exit": (ephost.PluginExited, 7),
+    "hang": (ephost.PluginTimedOut, LIMIT),
+}
+MORE_KINDS = {
+    "ill": (ephost.PluginCrashed, signal.SIGILL),
+    "kill": (ephost.PluginCrashed, signal.SIGKILL),
+    "overflow": (ephost.PluginCrashed, signal.SIGSEGV),
+}
+EVERYWHERE = ["segv"] if SANITIZED else list(KINDS)
+# What is called, and how the fault names it.
+CALLBACKS = {
+    "load": "static constructors",
+    "CreateEpFactories": "CreateEpFactories",
+    "GetName": "GetName",
+    "GetSupportedDevices": "GetSupportedDevices",
+    "CreateEp": "CreateEp",
+    "GetCapability": "GetCapability",
+    "Compile": "Compile",
+    "CreateState": "CreateState",
+    "OnRunStart": "OnRunStart",
+    "Compute": "Compute",
+    "OnRunEnd": "OnRunEnd",
+    "ReleaseState": "ReleaseState",
+    "ReleaseNodeComputeInfos": "ReleaseNodeComputeInfos",
+    "ReleaseEp": "ReleaseEp",
+    "ReleaseEpFactory": "ReleaseEpFactory",
+    "unload": "static destructors",
+}
+DEVICE_CALLBACKS = {
+    "CreateAllocator": "CreateAllocator",
+    "CreateDataTransfer": "CreateDataTransfer",
+    "CanCopy": "CanCopy",
+    "IsStreamAware": "IsStreamAware",
+    "CreateKernel": "KernelCreate",
+    "CreateSyncStreamForDevice": "CreateSyncStreamForDevice",
+    "Alloc": "Alloc",
+    "CopyTensors": "CopyTensors",
+    "Compute": "Compute",
+    "Flush": "Flush",
+    "OnSessionRunEnd": "OnSessionRunEnd",
+    "Free": "Free",
+    "ReleaseKernel": "Release",
+    "ReleaseStream": "Release",
+    "ReleaseAllocator": "ReleaseAllocator",
+    "ReleaseTransfer": "Release",
+}
+
+
+@pytest.fixture(autouse=True)
+def _unregistered(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    caplog.set_level(logging.ERROR)
+    yield
+    gc.collect()
+    if NAME in environment.registrations():
+        ephost.unregister_execution_provider_library(NAME)
+
+
+def register(library: Path, **settings: object) -> None:
+    hangs = os.environ.get("EPHOST_FAULT", "").startswith("hang")
+    limit = LIMIT if hangs else PATIENCE
+    limits = {f"{step}_timeout_seconds": limit for step in ("run", "register", "compile", "release")}
+    ephost.register_execution_provider_library(NAME, library, isolated={**limits, **settings})
+
+
+def open_session(**entries: str) -> ephost.InferenceSession:
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    for key, value in entries.items():
+        options.add_session_config_entry(f"ephost.isolation.{key}", value)
+    options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == NAME], {})
+    return ephost.InferenceSession(ADD.SerializeToString(), options, enable_fallback=0)
+
+
+def go_through(library: Path) -> ephost.PluginFault | None:
+    """Everything from registering to unregistering; the first fault of it, raised or kept for who looks."""
+    kept = None
+    try:
+        register(library)
+        kept = environment.registrations()[NAME].library
+        session = open_session()
+        session.run(None, FEED)
+        session.close()
+        fault = kept.fault
+        ephost.unregister_execution_provider_library(NAME)
+        return fault
+    except ephost.PluginFault as error:
+        return error
+
+
+def check_next_session(library: Path) -> None:
+    gc.collect()
+    if NAME not in environment.registrations():
+        register(library)
+    np.testing.assert_array_equal(open_session().run(None, FEED)[0], X + X)
+
+
+def inject(monkeypatch: pytest.MonkeyPatch, library: Path, kind: str, function: str) -> ephost.PluginFault:
+    monkeypatch.setenv("EPHOST_FAULT", f"{kind}:{function}")
+    start = time.monotonic()
+    fault = go_through(library)
+    assert fault is not None, "nothing happened"
+    assert time.monotonic() - start < LIMIT + PATIENCE
+    monkeypatch.delenv("EPHOST_FAULT")
+    return fault
+
+
+def check_fault(fault: ephost.PluginFault, kind: str, last_call: str) -> None:
+    expected, detail = {**KINDS, **MORE_KINDS}[kind]
+    assert type(fault) is expected, fault
+    told = {"PluginCrashed": "signal", "PluginExited": "exit_code", "PluginTimedOut": "seconds"}
+    assert getattr(fault, told[expected.__name__]) == detail
+    assert fault.library == NAME
+    assert last_call in fault.last_call, fault
+
+
+@pytest.mark.parametrize("function", CALLBACKS)
+@pytest.mark.parametrize("kind", EVERYWHERE)
+def test_a_fault_in_any_function_of_a_compiling_plugin_is_an_exception(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, kind: str, function: str
+) -> None:
+    fault = inject(monkeypatch, bad, kind, function)
+    check_fault(fault, kind, CALLBACKS[function])
+    check_next_session(bad)
+
+
+@pytest.mark.parametrize("function", DEVICE_CALLBACKS)
+@pytest.mark.parametrize("kind", EVERYWHERE)
+def test_a_fault_in_any_function_of_a_plugin_with_kernels_and_a_device_is_an_exception(
+    monkeypatch: pytest.MonkeyPatch, device_library: Path, kind: str, function: str
+) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "streams")
+    fault = inject(monkeypatch, device_library, kind, function)
+    check_fault(fault, kind, DEVICE_CALLBACKS[function])
+    check_next_session(device_library)
+
+
+@pytest.mark.parametrize("kind", MORE_KINDS)
+def test_so_are_other_ways_to_end(monkeypatch: pytest.MonkeyPatch, bad: Path, kind: str) -> None:
+    check_fault(inject(monkeypatch, bad, kind, "Compute"), kind, "Compute")
+    check_next_session(bad)
+
+
+@pytest.mark.parametrize("kind", ["segv", "abort", "hang"])
+def test_a_fault_says_where_the_plugin_was(monkeypatch: pytest.MonkeyPatch, bad: Path, kind: str) -> None:
+    fault = inject(monkeypatch, bad, kind, "Compute")
+    assert "last call: OrtNodeComputeInfo::Compute" in fault.backtrace
+    assert bad.name in fault.backtrace
+
+
+def test_a_fault_has_the_last_messages(monkeypatch: pytest.MonkeyPatch, bad: Path) -> None:
+    monkeypatch.setenv("EPHOST_BAD", "logs")
+    fault = inject(monkeypatch, bad, "segv", "Compute")
+    assert fault.messages[-1] == "OnRunStart"
+
+
+def _message(text: str) -> bytes:
+    return struct.pack("<QI", len(text), 0) + text.encode()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        struct.pack("<QI", 1 << 60, 0),
+        _message("no JSON"),
+        _message("[]"),
+        _message('{"log": 3}'),
+        _message('{"log": ["a", "b", 1, 2, 3, 4]}'),
+        _message("[" * 30000),
+        _message('{"groups": [[[0], false]], "refused": []}'),
+    ],
+    ids=["size", "text", "list", "log", "kinds", "depth", "unasked"],
+)
+def test_a_worker_that_answers_nonsense_is_ended(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, said: bytes
+) -> None:
+    """Whatever a plugin writes where its worker speaks to the host."""
+    monkeypatch.setenv("EPHOST_BABBLE", said.hex())
+    register(bad)
+    with pytest.raises(ephost.PluginFault, match="answered what is none"):
+        open_session()
+    monkeypatch.delenv("EPHOST_BABBLE")
+    check_next_session(bad)
+
+
+def test_other_sessions_of_the_same_plugin_go_on(monkeypatch: pytest.MonkeyPatch, bad: Path) -> None:
+    register(bad)
+    healthy = open_session()
+    monkeypatch.setenv("EPHOST_FAULT", "segv:Compute")
+    failing = open_session()
+    monkeypatch.delenv("EPHOST_FAULT")
+    with pytest.raises(ephost.PluginCrashed):
+        failing.run(None, FEED)
+    np.testing.assert_array_equal(healthy.run(None, FEED)[0], X + X)
+    with pytest.raises(ephost.PluginCrashed):  # it stays as it is
+        failing.run(None, FEED)
+    np.testing.assert_array_equal(open_session().run(None, FEED)[0], X + X)
+
+
+def test_a_worker_that_is_never_to_be_started_again_is_not(
+    monkeypatch: pytest.MonkeyPatch, bad: Path
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "segv:Compute")
+    register(bad, restart="never")
+    with pytest.raises(ephost.PluginCrashed):
+        open_session().run(None, FEED)
+    with pytest.raises(ephost.PluginCrashed, match="not to be started again"):
+        open_session()
+
+
+def test_a_worker_that_is_always_to_be_started_again_waits_for_the_next_session(
+    monkeypatch: pytest.MonkeyPatch, bad: Path
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "segv:Compute")
+    register(bad, restart="always")
+    session = open_session()
+    monkeypatch.delenv("EPHOST_FAULT")
+    with pytest.raises(ephost.PluginCrashed):
+        session.run(None, FEED)
+    library = environment.registrations()[NAME].library
+    deadline = time.monotonic() + 30
+    while library._spare is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    spare = library._spare
+    assert spare is not None
+    again = open_session()
+    assert again._opened.resources.assignments[0].ep.shared_pool == spare.pool
+    np.testing.assert_array_equal(again.run(None, FEED)[0], X + X)
+
+
+def test_a_crash_may_be_repeated_without_plugins(monkeypatch: pytest.MonkeyPatch, bad: Path) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "segv:Compute")
+    register(bad)
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("ephost.isolation.on_crash", "fallback")
+    options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == NAME], {})
+    session = ephost.InferenceSession(ADD.SerializeToString(), options)
+    with pytest.warns(ephost.FallbackWarning, match="SIGSEGV"):
+        (result,) = session.run(None, FEED)
+    np.testing.assert_array_equal(result, X + X)
+
+
+def test_without_that_a_crash_is_raised_whatever_happens_to_errors(
+    monkeypatch: pytest.MonkeyPatch, bad: Path
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "segv:Compute")
+    register(bad)
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == NAME], {})
+    session = ephost.InferenceSession(ADD.SerializeToString(), options)
+    with pytest.raises(ephost.PluginCrashed):
+        session.run(None, FEED)
+
+
+def test_the_worker_dies_with_its_host(bad: Path) -> None:
+    register(bad)
+    session = open_session()
+    session.run(None, FEED)
+    pids = [worker.process.pid for worker in _workers()]
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # another host, which is killed
+        os.close(reader)
+        try:
+            ephost.unregister_execution_provider_library  # noqa: B018 - the parent's stay as they are
+            register_again = environment.registrations()[NAME].library.take()
+            os.write(writer, str(register_again.process.pid).encode())
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.close(writer)
+    grandchild = int(os.read(reader, 64))
+    os.close(reader)
+    os.waitpid(child, 0)
+    deadline = time.monotonic() + 20
+    while _is_running(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _is_running(grandchild)
+    assert all(map(_is_running, pids))
+    np.testing.assert_array_equal(session.run(None, FEED)[0], X + X)
+
+
+def test_a_forked_child_has_workers_of_its_own(bad: Path) -> None:
+    register(bad)
+    old = open_session()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            np.testing.assert_array_equal(open_session().run(None, FEED)[0], X + X)
+            with pytest.raises(EPFail, match="before fork"):
+                old.run(None, FEED)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(old.run(None, FEED)[0], X + X)
+
+
+def _workers() -> list[object]:
+    from ephost.isolation.process import Worker
+
+    return [worker for worker in Worker._living if worker.is_alive]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
