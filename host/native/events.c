@@ -90,9 +90,14 @@ void record_time(Plan* plan, size_t step, int64_t start, int64_t end) {
 
 void ephost_plan_profile(Plan* plan, bool enabled) { atomic_store(&plan->profiling, enabled); }
 
+static _Thread_local int64_t profiler_began;
+
 OrtStatus* ephost_profiler_start(OrtEpProfilerImpl* profiler, int64_t began) {
+  profiler_began = began;
   return GUARDED(OrtEpProfilerImpl, StartProfiling)(profiler, clock_ns() - began);
 }
+
+int64_t ephost_profiler_began(void) { return profiler_began; }
 
 OrtStatus* ephost_plan_set_profilers(Plan* plan, OrtEpProfilerImpl** profilers, size_t count,
                                      int64_t profile_start) {

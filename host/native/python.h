@@ -423,6 +423,9 @@ void ephost_plan_profile(EphostPlan* plan, bool enabled);
 /* Tells a profiler how long ago the host's profile began, at that moment of ephost_clock_ns: a call from
  * Python would take longer than what is profiled. */
 OrtStatus* ephost_profiler_start(OrtEpProfilerImpl* profiler, int64_t began);
+/* What this thread's last call of it was given: by the time that a profiler written in Python is entered, how
+ * long ago that was is no longer true. */
+int64_t ephost_profiler_began(void);
 /* Lets EPs' profilers, which must outlive the plan, hear of runs and steps while it is profiled. To be called
  * once, before the first profiled run. */
 OrtStatus* ephost_plan_set_profilers(EphostPlan* plan, OrtEpProfilerImpl** profilers, size_t count,

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 from ephost import environment
 from ephost.errors import InvalidArgument
 from ephost.explanation import explain
+from ephost.isolation import proxy
 from ephost.layers.trace import TraceFile
 from ephost.plugins import cpu, sample_compiler, sample_kernels
 from plugin_harness import ROOT
@@ -307,6 +309,20 @@ def test_a_profile_has_the_nodes_that_kernels_run(library: object, tmp_path: Pat
     )
     around = [e for e in events if e["cat"] == "Session" and e["name"] == "model_run"]
     assert all(any(r["ts"] <= e["ts"] <= r["ts"] + r["dur"] for r in around) for e in told)
+
+
+def test_a_worker_that_is_slow_to_start_its_profile_has_the_same_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How late the call that starts the profile comes through makes no event earlier or later."""
+    start = proxy._Profiler.start
+
+    def late(profiler: proxy._Profiler) -> None:
+        time.sleep(0.5)
+        start(profiler)
+
+    monkeypatch.setattr(proxy._Profiler, "start", late)
+    test_a_profile_has_the_nodes_that_kernels_run(sample_kernels, tmp_path)
 
 
 def test_layers_stand_between_plugin_and_worker(bad: Path, tmp_path: Path) -> None:

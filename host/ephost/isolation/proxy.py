@@ -493,9 +493,9 @@ class _Profiler:
             setattr(self.pointer, name, function)
         _profilers[address(self.pointer)] = self
 
-    def start(self, passed: int) -> None:
-        """``StartProfiling``."""
-        self.ep.ask("start_profiler", {"start": int(lib.ephost_clock_ns()) - int(passed)})
+    def start(self) -> None:
+        """``StartProfiling``; the worker has the same clock."""
+        self.ep.ask("start_profiler", {"start": int(lib.ephost_profiler_began())})
 
     def end(self, container: Any) -> None:
         """``EndProfiling``."""
@@ -647,7 +647,7 @@ _EP_FUNCTIONS = _functions(
 _PROFILER_FUNCTIONS = _functions(
     "OrtEpProfilerImpl",
     {
-        "StartProfiling": lambda this, passed: _profilers[address(this)].start(passed),
+        "StartProfiling": lambda this, passed: _profilers[address(this)].start(),
         "EndProfiling": lambda this, container: _profilers[address(this)].end(container),
         "Release": lambda this: _profilers[address(this)].release(),
     },
