@@ -55,7 +55,7 @@ from ephost.model.partition import (
 )
 from ephost.model.plan import make_plan
 from ephost.model.planning.steps import Plan
-from ephost.model.prepack import PrepackedWeightsContainer, free_originals, prepack
+from ephost.model.prepack import DISABLE_PREPACKING, PrepackedWeightsContainer, free_originals, prepack
 from ephost.options import (
     CONFIG_FROM_MODEL,
     Chosen,
@@ -83,7 +83,6 @@ RECORD_MESSAGES = (
     "ephost.record_refusals"  # "1": for explain, keep what EPs say of nodes that they do not claim
 )
 RESERVE_WEIGHTS = "session.use_device_allocator_for_initializers"
-DISABLE_PREPACKING = "session.disable_prepacking"
 OFFER_SUBGRAPHS = "ephost.offer_subgraphs"  # "0": bodies of If, Loop and Scan are not offered to EPs
 
 

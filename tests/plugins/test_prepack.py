@@ -9,8 +9,6 @@ from onnx import TensorProto, helper
 from plugin_harness import Files, Tracer
 from plugin_models import model, node
 
-pytestmark = pytest.mark.in_process("packed weights")
-
 SHAPE = [2, 3]
 X = np.arange(6, dtype=np.float32).reshape(SHAPE)
 W, V = np.full(SHAPE, 10, np.float32), np.full(SHAPE, 3, np.float32)
@@ -106,6 +104,7 @@ def test_failing_to_pack_fails_the_session(host: str, mode: str, error: str, tra
         assert "the kernel of" in opened.message and "'mul' (Mul)" in opened.message
 
 
+@pytest.mark.in_process("packed weights are shared inside of a process")
 def test_sessions_with_a_container_share_equal_weights(traced: Tracer) -> None:
     shared = ("open", {"model": "m.onnx", "shared": True})
     actions = [
@@ -120,11 +119,13 @@ def test_sessions_with_a_container_share_equal_weights(traced: Tracer) -> None:
     assert not [done.message for done in results if done.error]
 
 
+@pytest.mark.in_process("packed weights are shared inside of a process")
 def test_without_a_container_nothing_is_shared(traced: Tracer) -> None:
     results = traced("ephost", ["register", OPEN, OPEN, "packed_weights"], "pack share", FILES)
     assert results[3].value == [0, 0, 2]
 
 
+@pytest.mark.in_process("packed weights are shared inside of a process")
 def test_a_container_tells_weights_apart(traced: Tracer) -> None:
     other = model(
         [node("Mul", "x w", "a", name="mul"), node("Add", "a v", "y", name="add")],

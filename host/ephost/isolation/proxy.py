@@ -626,7 +626,14 @@ _FACTORY_FUNCTIONS = _functions(
         "ReleaseEp": lambda _, ep: _ep(ep).release(),
     },
 )
-_ALWAYS = ("GetName", "GetCapability", "Compile", "ReleaseNodeComputeInfos", "CreateProfiler")
+_ALWAYS = (
+    "GetName",
+    "GetCapability",
+    "Compile",
+    "ReleaseNodeComputeInfos",
+    "CreateProfiler",
+    "OnSessionInitializationEnd",
+)
 _EP_FUNCTIONS = _functions(
     "OrtEp",
     {

@@ -14,11 +14,11 @@ import numpy as np
 from ephost import environment
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, new_key_values, text
 from ephost.ep_memory import DeviceMemory, own_memory
-from ephost.errors import naming
+from ephost.errors import NotImplemented, naming
 from ephost.execution_provider import ExecutionProvider, native_session_options
 from ephost.isolation.snapshot import graph_at, unpack
 from ephost.messages import NodeProto
-from ephost.model.graph import Graph, Model, Node, Value, is_of_numbers
+from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
 from ephost.model.limits import SETTINGS, Budget, budget_of
 from ephost.model.native_graph import Constants, NativeGraph
 from ephost.model.partition import (
@@ -32,6 +32,8 @@ from ephost.model.partition import (
 )
 from ephost.model.plan import make_plan
 from ephost.model.planning.steps import Plan
+from ephost.model.prepack import DISABLE_PREPACKING, free_originals, prepack
+from ephost.records import Record
 
 if TYPE_CHECKING:
     from ephost.profiling import EpProfilers
@@ -45,7 +47,6 @@ PASSED_ON = (
     "ShouldConvertDataLayoutForOp",
     "SetDynamicOptions",
     "IsConcurrentRunSupported",
-    "OnSessionInitializationEnd",
     "GetCompiledModelCompatibilityInfo",
     "Sync",
 )
@@ -64,6 +65,16 @@ class _Shown:
         self.native.release()
 
 
+class _Compiled(Record, frozen=True):
+    """A group that was compiled, of which a plan is made when the session is open."""
+
+    model: Model
+    group: Group
+    nodes: list[Node]  # in the order in which they run
+    fed: list[Value]
+    is_body: bool
+
+
 class _Ep:
     """The one EP, and all that it made."""
 
@@ -72,11 +83,13 @@ class _Ep:
     ) -> None:
         self.options = native_session_options(entries)
         self.config = new_key_values(entries)
+        self.entries = entries
         self.logger = lib.ephost_logger_new(b"session", severity)
         self.threads = lib.ephost_thread_pool_new(threads) if threads > 1 else NULL
         self.constants = Constants()
         self.arrays: dict[int, np.ndarray] = {}
         self.shown: dict[int, _Shown] = {}
+        self.groups: dict[int, _Compiled] = {}  # by the number of their plan, until that is made
         self.plans: dict[int, Plan] = {}
         self.kernel_plans: set[int] = set()  # the numbers of those of several steps
         self._counted: list[Any] | None = None  # the graph whose claims were counted last
@@ -295,8 +308,21 @@ class Serving:
         self._own().ep.call("SetDynamicOptions", *arrays, len(keys))
 
     def _initialized(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
-        """``OnSessionInitializationEnd``."""
-        self._own().ep.call("OnSessionInitializationEnd")
+        """The session is open but for this: kernels pack their weights, groups become plans, and the EP hears
+        of it. As in one process, all kernels have been made before the first is offered a weight.
+        """
+        own = self._own()
+        assert own.assignment is not None
+        _refuse_recording(own.ep, [kept.nodes for kept in own.groups.values()])
+        if own.entries.get(DISABLE_PREPACKING) != "1":
+            prepack([own.assignment], None)
+        for shown in own.shown.values():
+            for graph in all_graphs(shown.model.graph):
+                free_originals(graph, [own.assignment], own.constants)
+        for number in list(own.groups):
+            self._plan(own, number, own.groups.pop(number))
+        if own.ep.member("OnSessionInitializationEnd") is not None:
+            own.ep.call("OnSessionInitializationEnd")
 
     def _sync(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
         """``Sync``."""
@@ -391,42 +417,49 @@ class Serving:
         registry = own.ep.kernel_registry() if kernels else NULL
         partitioner = own.partitioner(shown.model)
         for group in kernels:
-            shown.is_kept = True
+            if not shown.is_kept:
+                shown.is_kept = True
+                own.assignment.graphs.append(shown.native)
             partitioner.create_kernels(own.assignment, shown.native, registry, group.nodes)
         is_body = bool(request["path"])
         return {
-            "groups": [self._plan(own, shown.model, group, group in kernels, is_body) for group in groups]
+            "groups": [self._keep(own, shown.model, group, group in kernels, is_body) for group in groups]
         }
 
-    def _plan(self, own: _Ep, model: Model, group: Group, is_of_kernels: bool, is_body: bool) -> Answer:
+    def _keep(self, own: _Ep, model: Model, group: Group, is_of_kernels: bool, is_body: bool) -> Answer:
+        """What the host has to know of a group that was compiled; its plan has its number from here on."""
         nodes = _in_order(group.nodes) if is_of_kernels else [group.fused]
         known = [value.is_constant and value.initializer is not None for value in group.inputs]
         fed = [value for value, here in zip(group.inputs, known, strict=True) if not here]
+        number, self._numbers = self._numbers, self._numbers + 1
+        own.groups[number] = _Compiled(model, group, nodes, fed, is_body)
+        if is_of_kernels:
+            own.kernel_plans.add(number)
+        context = (
+            None if group.context is None else base64.b64encode(group.context.SerializeToString()).decode()
+        )
+        return {"plan": number, "known": known, "context": context}
+
+    @staticmethod
+    def _plan(own: _Ep, number: int, kept: _Compiled) -> None:
+        model, group, nodes = kept.model, kept.group, kept.nodes
         values = {v.name: v for node in nodes for v in (*node.reads(), *node.outputs) if v is not None}
-        values.update({v.name: v for v in (*fed, *group.outputs)})
-        part = Graph(group.fused.name, nodes, fed, list(group.outputs), values)
+        values.update({v.name: v for v in (*kept.fed, *group.outputs)})
+        part = Graph(group.fused.name, nodes, kept.fed, list(group.outputs), values)
         assert own.assignment is not None
-        plan = make_plan(
+        plan = own.plans[number] = make_plan(
             Model(part, model.opsets, model.ir_version, {}, model.path, model.metadata),
             [own.assignment],
             own.constants,
             threads=own.threads,
             logger=own.logger,
             exclusive=not own.ep.runs_may_overlap(),
-            inputs=fed,
+            inputs=kept.fed,
         )
-        number, self._numbers = self._numbers, self._numbers + 1
-        if is_body:
+        if kept.is_body:
             lib.ephost_plan_set_body(plan.pointer)
-        own.plans[number] = plan
-        if is_of_kernels:
-            own.kernel_plans.add(number)
         if not lib.ephost_serve_plan(number, plan.pointer):
             raise MemoryError("no memory for a plan")
-        context = (
-            None if group.context is None else base64.b64encode(group.context.SerializeToString()).decode()
-        )
-        return {"plan": number, "known": known, "context": context}
 
     # ---- profiles ----
 
@@ -491,6 +524,20 @@ def _description(device: environment.OrtHardwareDevice) -> Answer:
         "device_id": device.device_id,
         "metadata": device.metadata,
     }
+
+
+def _refuse_recording(ep: ExecutionProvider, steps: Sequence[list[Node]]) -> None:
+    """Raise where an EP records runs: it would repeat one on the memory that this had, and each run of an
+    isolated plugin has other memory.
+    """
+    wanted = ("IsGraphCaptureEnabled", "IsGraphCaptured", "ReplayGraph")
+    if not steps or any(ep.member(name) is None for name in wanted) or not ep.ask(wanted[0]):
+        return
+    raise NotImplemented(
+        f"{ep.label} records runs (graph capture), which an isolated plugin cannot: "
+        f"{steps[0][0].label} and all that it claims would be repeated on memory of an earlier run. Turn it "
+        "off in its options, or register the library without isolation"
+    )
 
 
 def _can_cross(nodes: Sequence[Node], *, drops: bool) -> bool:

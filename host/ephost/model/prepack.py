@@ -17,6 +17,8 @@ from ephost.model.kernels import Kernel
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 
+DISABLE_PREPACKING = "session.disable_prepacking"  # "1": nothing is offered
+
 
 class PackedWeight:
     """The buffers of one packed weight. They are freed with the last reference to this object."""
