@@ -109,10 +109,18 @@ OrtStatus* ORT_API_CALL SLOT(OrtEpApi, CreateEpDevice)(OrtEpFactory* ep_factory,
   device->options = key_values_copy(ep_options);
   bool complete = device->ep_name != NULL && device->ep_vendor != NULL && device->metadata != NULL &&
                   device->options != NULL;
-  if (complete && key_values_get(device->metadata, "version") == NULL) {
-    const char* version = ASK_FACTORY(ep_factory, GetVersion);
-    if (version != NULL) complete = key_values_set(device->metadata, "version", version);
+  const char* version = complete ? ASK_FACTORY(ep_factory, GetVersion) : NULL;
+  if (version != NULL && key_values_get(device->metadata, "version") != NULL) {
+    /* onnxruntime refuses it, too: the factory alone says the version. */
+    OrtStatus* status = outcome(
+        status_new(ORT_INVALID_ARGUMENT,
+                   "CreateEpDevice: the metadata of %s has the key \"version\", which the host sets to "
+                   "what the factory's GetVersion says: leave it out",
+                   name));
+    SLOT(OrtEpApi, ReleaseEpDevice)(device);
+    return status;
   }
+  if (version != NULL) complete = key_values_set(device->metadata, "version", version);
   if (!complete) {
     SLOT(OrtEpApi, ReleaseEpDevice)(device);
     return status_no_memory();

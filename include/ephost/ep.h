@@ -311,8 +311,8 @@ struct OrtEpApi {
   EPHOST_SINCE(22)
 
   /* Says that the factory's EP runs on a device; metadata and default options (each may be NULL) are copied,
-     the device is borrowed from the host. GetSupportedDevices hands it to the host; release it only if that
-     fails. */
+     the device is borrowed from the host. The metadata has no key "version": the host sets it to what the
+     factory's GetVersion says. GetSupportedDevices hands it to the host; release it only if that fails. */
   OrtStatus* (ORT_API_CALL* CreateEpDevice)(OrtEpFactory* ep_factory,
       const OrtHardwareDevice* hardware_device, const OrtKeyValuePairs* ep_metadata,
       const OrtKeyValuePairs* ep_options, OrtEpDevice** ep_device);

@@ -23,7 +23,6 @@ std::string capability_text(int capability) {
 }
 
 void describe(const Factory& factory, const Device& device, KeyValuePairs* metadata) {
-  metadata->add("version", EPHOST_VERSION);
   metadata->add("cuda_device", std::to_string(device.ordinal()));
   metadata->add("name", device.name());
   metadata->add("pci_bus_id", device.pci_bus_id());

@@ -404,12 +404,14 @@ def test_an_ep_device_takes_its_names_and_version_from_the_factory(hardware: Any
     ep_api.ReleaseEpDevice(device)
 
 
-def test_the_plugins_own_version_metadata_stays_and_an_old_factory_is_not_asked(hardware: Any) -> None:
+def test_a_version_in_the_metadata_is_refused_where_the_factory_says_one(hardware: Any) -> None:
     own = new_pairs({"version": "mine"})
     new = Factory(23, GetName=b"A", GetVendor=b"B", GetVersion=b"1.2.3")
-    old = Factory(22, GetName=b"A", GetVendor=b"B", GetVersion=b"1.2.3")
-    for factory, metadata, expected in ((new, own, {"version": "mine"}), (old, ffi.NULL, {})):
-        device = out("OrtEpDevice*", ep_api.CreateEpDevice, factory.handle, hardware, metadata, ffi.NULL)
+    with pytest.raises(Refused, match='of A has the key "version"'):
+        out("OrtEpDevice*", ep_api.CreateEpDevice, new.handle, hardware, own, ffi.NULL)
+    old = Factory(22, GetName=b"A", GetVendor=b"B", GetVersion=b"1.2.3")  # has no such member yet
+    for metadata, expected in ((own, {"version": "mine"}), (ffi.NULL, {})):
+        device = out("OrtEpDevice*", ep_api.CreateEpDevice, old.handle, hardware, metadata, ffi.NULL)
         assert pairs_of(api.EpDevice_EpMetadata(device)) == expected
         ep_api.ReleaseEpDevice(device)
     api.ReleaseKeyValuePairs(own)

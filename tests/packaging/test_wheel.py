@@ -178,6 +178,11 @@ def test_the_wheel_has_headers_cmake_files_types_and_plugins(wheel: Path) -> Non
         assert f"ephost/cmake/{name}" in names
     for name in ("sample_kernels", "sample_compiler"):
         assert f"ephost/plugins/{name}/lib{name}.so" in names
+    template = ROOT / "host" / "ephost" / "vendor_project" / "template"
+    parts = {path.relative_to(template).as_posix() for path in template.rglob("*") if path.is_file()}
+    parts = {part for part in parts if "__pycache__" not in part}
+    assert {"CMakeLists.txt", "dot_gitignore", "src/plugin.cc"} <= parts
+    assert {f"ephost/vendor_project/template/{part}" for part in parts} <= names
     assert {"ephost/py.typed", "ephost/_native.pyi", "ephost/_native.abi3.so"} <= names
 
 

@@ -20,6 +20,7 @@ from ephost.cli.compile import compile_model
 from ephost.cli.devices import devices
 from ephost.cli.explain import explain
 from ephost.cli.layers import layer, trace
+from ephost.cli.new import new
 from ephost.cli.run import run
 from ephost.environment import set_default_logger_severity
 
@@ -47,5 +48,5 @@ def main(log: str) -> None:
     set_default_logger_severity(severity)
 
 
-for command in (devices, run, explain, compile_model, bisect, compare, check, abi, layer, trace):
+for command in (devices, run, explain, compile_model, bisect, compare, check, new, abi, layer, trace):
     main.add_command(command)
