@@ -341,6 +341,18 @@ def test_a_browser_filters_and_opens_the_checks_of_the_page(tmp_path: Path) -> N
     assert re.search('data-next="file.whole', found[0])
 
 
+def test_a_process_with_onnxruntime_ends_as_it_does_without_a_fork() -> None:
+    pytest.importorskip("onnxruntime")
+    names = ["exit.unregistered", "exit.session-open", "exit.with-code"]
+    report = check_plugin(Plan(given(), ["onnxruntime"], only=names, timeout=100))
+    assert {outcome.check: outcome.status for outcome in report.outcomes} == dict.fromkeys(names, "pass")
+
+
+def test_what_onnxruntime_has_no_arrays_for_is_not_asked_there() -> None:
+    names = {made.name for made in chosen(5, host="onnxruntime")}
+    assert "types.float16-cast" in names and "types.bfloat16-cast" not in names
+
+
 def test_the_command_that_repeats_a_check_has_the_name_of_the_registration() -> None:
     named = Given("/a b/libplugin.so", "Name", "ephost", "gpu", {"key": "value"})
     command = repeating(named, Outcome("file.opens", "onnxruntime", "failed"))

@@ -98,6 +98,23 @@ def _child(request: dict[str, Any], channel: int, log: int) -> bool:
         return False
     made = all_checks()[request["check"]]
     os.environ.update(made.environment)
+    if made.exits and request["given"]["host"] != "ephost":
+        _begin_anew(request, channel)
+    return _told(made, request, told)
+
+
+def _begin_anew(request: dict[str, Any], channel: int) -> None:
+    """Go on in this process with an interpreter that starts from nothing.
+
+    onnxruntime starts threads when it is imported; a fork has none of them, and waits for them as it ends.
+    """
+    os.set_inheritable(channel, True)
+    arguments = [sys.executable, "-m", "ephost.checking.server", str(channel), request["given"]["host"]]
+    os.execv(sys.executable, [*arguments, json.dumps(request)])
+
+
+def _told(made: Check, request: dict[str, Any], told: Connection) -> bool:
+    """Do a check and tell what became of it; whether the process is to end as a program does."""
     settle(request["given"]["host"])
     subject = subject_of(request, lambda text: told.send(("stage", text)))
     answer = perform(made, subject)
@@ -141,8 +158,17 @@ def _serve(connection: socket.socket) -> None:
         connection.send(json.dumps({"pid": process, "code": os.waitstatus_to_exitcode(status)}).encode())
 
 
+def _alone(channel: int, request: dict[str, Any]) -> None:
+    """Do the one check for which this interpreter was started, and come to its end."""
+    faulthandler.enable(2, all_threads=False)
+    _told(all_checks()[request["check"]], request, Connection(channel))
+
+
 def main() -> None:
-    """Serve one connection until it ends."""
+    """Serve one connection until it ends; or, where a request is given, do what it asks for."""
+    if len(sys.argv) > 3:
+        _alone(int(sys.argv[1]), json.loads(sys.argv[3]))
+        return
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     all_checks()
