@@ -57,6 +57,9 @@ def measure(vendor_name: str, name: str) -> dict[str, Any]:
         model = Path(adds(Path(folder), "one", shape=(4, 4))).read_bytes() if path is None else str(path)
     here = opened(vendor_name, model, isolated=False)
     apart = opened(vendor_name, model, isolated=True)
+    taken = sum(len(a.nodes) for a in apart._resources.assignments if a.ep.shared_pool is not None)
+    if not taken:
+        raise SystemExit("the plugin takes none of the model's nodes here")
     if path is None:
         feeds = {given.name: np.ones((4, 4), np.float32) for given in here.get_inputs()}
     else:
@@ -78,7 +81,6 @@ def measure(vendor_name: str, name: str) -> dict[str, Any]:
         else tuple(reversed((timed(apart.run, count), timed(here.run, count))))
         for at in range(_ROUNDS)
     ]
-    taken = sum(len(a.nodes) for a in apart._resources.assignments if a.ep.shared_pool is not None)
     return {
         "here": median(a for a, _ in pairs),
         "apart": median(b for _, b in pairs),

@@ -216,6 +216,34 @@ static void* borrow(Run* run, void* target, size_t nbytes) {
   return block;
 }
 
+/* ---- copies of what does not lie in the pool ---- */
+
+enum { COPY_PIECE = 1 << 18, COPY_TOGETHER = 1 << 20 }; /* bytes; what is less takes one thread less time */
+
+typedef struct CopyJob {
+  char* target;
+  const char* source;
+  size_t nbytes;
+} CopyJob;
+
+static void copy_piece(void* context, size_t index) {
+  const CopyJob* job = context;
+  size_t at = index * COPY_PIECE, left = job->nbytes - at;
+  memcpy(job->target + at, job->source + at, left < COPY_PIECE ? left : COPY_PIECE);
+}
+
+/* A large tensor takes all threads of the session: nothing else can go on meanwhile. */
+static OrtStatus* copy_tensor(const Run* run, void* target, const void* source, size_t nbytes) {
+  ThreadPool* threads = run->context->frame->plan->threads;
+  if (threads == NULL || nbytes < COPY_TOGETHER) {
+    memcpy(target, source, nbytes);
+    return NULL;
+  }
+  size_t pieces = (nbytes + COPY_PIECE - 1) / COPY_PIECE;
+  CopyJob job = {target, source, nbytes};
+  return thread_pool_parallel_for(threads, copy_piece, pieces, pieces, &job);
+}
+
 static bool put_tensor(Run* run, const OrtValue* value, uint64_t offset) {
   bool done = put(run, (uint64_t)value->element_type) && put(run, offset) && put(run, value->nbytes) &&
               put(run, value->rank);
@@ -282,7 +310,8 @@ static OrtStatus* put_inputs(Run* run, const RemoteInfo* info) {
     if (value->nbytes && !pool_offset(pool, value->data, value->nbytes, &offset)) {
       void* block = borrow(run, NULL, value->nbytes);
       if (block == NULL) return status_no_memory();
-      memcpy(block, value->data, value->nbytes);
+      OrtStatus* status = copy_tensor(run, block, value->data, value->nbytes);
+      if (status != NULL) return status;
       (void)pool_offset(pool, block, value->nbytes, &offset);
     }
     if (!put(run, VALUE_TENSOR) || !put_tensor(run, value, offset)) return status_no_memory();
@@ -372,7 +401,10 @@ static OrtStatus* take_outputs(Run* run) {
     if (status != NULL) return status;
   }
   for (size_t i = 0; i < run->loan_count; ++i) {
-    if (run->loans[i].target != NULL) memcpy(run->loans[i].target, run->loans[i].block, run->loans[i].nbytes);
+    const Loan* loan = &run->loans[i];
+    if (loan->target == NULL) continue;
+    OrtStatus* status = copy_tensor(run, loan->target, loan->block, loan->nbytes);
+    if (status != NULL) return status;
   }
   return NULL;
 }

@@ -344,6 +344,26 @@ def test_layers_stand_between_plugin_and_worker(bad: Path, tmp_path: Path) -> No
         assert called.count("OrtNodeComputeInfo.Compute") == 1
 
 
+@pytest.mark.parametrize("extra", [-1, 0, 1], ids=lambda n: f"{n:+}")
+def test_large_tensors_are_copied_whole_by_several_threads(extra: int) -> None:
+    length = 3 * (1 << 18) + extra  # three MiB, in pieces of a quarter
+    made = model([node("Relu", "x", "y")], {"x": [length]}, ["y"])
+    ephost.register_execution_provider_library("apart", sample_compiler.get_library_path(), isolated=True)
+    options = ephost.SessionOptions()
+    options.intra_op_num_threads = 3
+    options.add_provider_for_devices(
+        [d for d in ephost.get_ep_devices() if d.registration_name == "apart"], {}
+    )
+    session = ephost.InferenceSession(made.SerializeToString(), options, enable_fallback=0)
+    x, y = RNG.standard_normal(length).astype(np.float32), np.zeros(length, np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_ortvalue_output("y", ephost.OrtValue.ortvalue_from_numpy(y))
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], np.maximum(x, 0))
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.maximum(x, 0))
+
+
 def test_what_cannot_go_to_another_process_is_refused_with_the_reason() -> None:
     made = onnx.parser.parse_model("""
     <ir_version: 10, opset_import: ["" : 21]>

@@ -202,6 +202,7 @@ ephost.register_execution_provider_library("bad", sys.argv[1], layers=["trace=" 
 """
 
 
+@pytest.mark.in_process("it is the worker that ends")
 def test_the_call_in_which_a_process_crashes_is_named(tmp_path: Path) -> None:
     library = build_plugin(ROOT / "tests" / "plugins" / "crashing_plugin", tmp_path)
     file = tmp_path / "crash.trace"
@@ -368,6 +369,7 @@ def test_an_isolated_library_has_its_layer_in_its_process(
     assert read.process != os.getpid()
 
 
+@pytest.mark.in_process("kernels for nodes with bodies")
 def test_kernels_for_control_flow_stay_the_hosts(trace_library: Path, tmp_path: Path, host: str) -> None:
     (tmp_path / host).mkdir()
     wrapped = tmp_path / "libcontrol.so"

@@ -116,6 +116,7 @@ def test_a_broken_rule_is_found(mode: str, broken: Callable[..., list[layers.Fin
         assert each.message
 
 
+@pytest.mark.in_process("the process that is named is the worker")
 def test_a_finding_tells_where_and_what_became_of_the_handle(
     broken: Callable[..., list[layers.Finding]],
 ) -> None:
@@ -185,6 +186,7 @@ def test_many_of_one_kind_are_told_a_few_times(
     assert found[-1].message.endswith("(more of these are not told)")
 
 
+@pytest.mark.in_process("it is the worker that ends")
 def test_a_struct_that_is_called_after_its_release_ends_the_process(breaker: Path, tmp_path: Path) -> None:
     file, wrapped = tmp_path / "end.jsonl", tmp_path / "libend.so"
     layers.wrap(breaker, wrapped, [layers.Validate(file)])
@@ -270,6 +272,7 @@ def test_the_rules_hold_in_onnxruntime(breaker: Path, tmp_path: Path) -> None:
     assert found == expected
 
 
+@pytest.mark.in_process("the library is kept in this process")
 def test_what_a_plugin_keeps_that_stays_is_no_error(
     breaker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
