@@ -7,14 +7,21 @@ asks about pays nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ephost._bindings import check, ep_api, ffi, lib, onnx_element_type, text
 from ephost.errors import Fail
 from ephost.execution_provider import ExecutionProvider
-from ephost.feeds import type_text
+from ephost.explained_graph import (
+    ExplainedGraph,
+    ExplainedNode,
+    constant_bytes,
+    explained_graphs,
+    explained_node,
+    value_type,
+)
 from ephost.messages import TensorProto
 from ephost.model.graph import Model, Node, TensorType, Value, schema_of, tensor_bytes
 from ephost.model.partition import Assignment
@@ -24,26 +31,6 @@ from ephost.session import InferenceSession
 from ephost.tables import Table, bytes_text, shorten, time_text
 
 _NO_END = 2**31 - 1  # the last version of a kernel that names none
-
-
-@dataclass(frozen=True)
-class ExplainedNode:
-    """A node of the model, with the index that plugins know it by."""
-
-    index: int
-    name: str
-    domain: str  # "" for ai.onnx
-    op_type: str
-
-    @property
-    def operator(self) -> str:
-        """The operator with its domain, if that is not ONNX's own."""
-        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
-
-    @property
-    def label(self) -> str:
-        """Its name, or its index when it has none."""
-        return self.name or f"#{self.index}"
 
 
 @dataclass(frozen=True)
@@ -66,6 +53,7 @@ class Partition:
     outputs: tuple[Flow, ...]  # what other partitions read or the caller gets
     constant_bytes: int  # of the initializers that its nodes read
     in_body: bool  # of an If, Loop or Scan on the fallback: runs as often as that says
+    seconds: float | None = None  # that a run spends in it, mean of the profiled runs; None: there are none
 
     @property
     def op_counts(self) -> dict[str, int]:
@@ -165,6 +153,11 @@ class Explanation:
     planned_bytes: int  # what these values would take without sharing it
     copies: tuple[DeviceCopy, ...] = ()
     layout_transposes: int = 0  # left over from giving EPs channels last
+    graphs: tuple[ExplainedGraph, ...] = ()  # the model's own first
+    # Index of a node -> why the EPs that were asked before the one that took it did not.
+    refusals: dict[int, tuple[Refusal, ...]] = field(default_factory=dict)
+    profiled_runs: int = 0
+    node_seconds: dict[int, float] = field(default_factory=dict)  # index -> a run's, of what is a step alone
 
     @property
     def node_count(self) -> int:
@@ -179,6 +172,12 @@ class Explanation:
             entry["op_counts"] = partition.op_counts
             entry["bytes_in"], entry["bytes_out"] = partition.bytes_in, partition.bytes_out
         return data
+
+    def to_html(self) -> str:
+        """A page for a browser, in one file that fetches nothing: the graph by partition, and the tables."""
+        from ephost.explanation_page import page_of
+
+        return page_of(self).html()
 
     def tables(self, limit: int | None = None) -> list[Table]:
         """What ``str()`` prints and the command line shows; with a limit, at most so many partitions."""
@@ -239,7 +238,8 @@ class Explanation:
         return table
 
     def _partitions(self, limit: int | None) -> Table:
-        numbers = ("#", "nodes", "in", "bytes in", "out", "bytes out", "weights")
+        timed = ("a run",) if self.profiled_runs else ()
+        numbers = ("#", "nodes", "in", "bytes in", "out", "bytes out", "weights", *timed)
         title = "Partitions, in the order of execution"
         if limit is not None and limit < len(self.partitions):
             title += f" (the first {limit} of {len(self.partitions)})"
@@ -262,6 +262,7 @@ class Explanation:
                     str(len(p.outputs)),
                     _flow_text(p.outputs),
                     bytes_text(p.constant_bytes),
+                    *(["-" if p.seconds is None else time_text(p.seconds)] if self.profiled_runs else []),
                 )
             )
         return table
@@ -307,15 +308,18 @@ def explain(session: InferenceSession) -> Explanation:
     if opened.resources.closed:
         raise Fail(f"the session of {session.description} is closed: there is nothing left to explain")
     plan, assignments = opened.plan, opened.resources.assignments
+    runs, times = _measured(plan)
+    partitions, places = _all_partitions(plan, times, runs)
     kernels = {a.ep: _registered_kernels(a.ep) for a in assignments}
     left = [step.node for step in plan.all_steps() if not step.ep_name]
+    asked = [_Asked(assignment) for assignment in assignments]
     return Explanation(
         model=session.description,
         providers=tuple(_provider(a, kernels[a.ep]) for a in assignments),
-        partitions=tuple(_all_partitions(plan)),
-        fallback=tuple(_fallback_node(opened.model, node, assignments, kernels) for node in left),
+        partitions=partitions,
+        fallback=tuple(_fallback_node(opened.model, node, asked, kernels) for node in left),
         refused=tuple(
-            RefusedClaim(a.ep.name, tuple(map(_node, nodes)), reason)
+            RefusedClaim(a.ep.name, tuple(map(explained_node, nodes)), reason)
             for a in assignments
             for nodes, reason in a.refused
         ),
@@ -328,6 +332,19 @@ def explain(session: InferenceSession) -> Explanation:
             for step in plan.all_steps()
             for node in step.members
         ),
+        graphs=tuple(explained_graphs(plan, places)),
+        refusals={
+            node.index: _refusals(opened.model, node, asked[:at], kernels)
+            for at, assignment in enumerate(assignments)
+            if at
+            for node in assignment.nodes
+        },
+        profiled_runs=runs,
+        node_seconds={
+            step.members[0].index: times[step.node.index] / runs
+            for step in plan.all_steps()
+            if len(step.members) == 1 and step.node.index in times
+        },
     )
 
 
@@ -339,8 +356,36 @@ def _copy(copy: Copy) -> DeviceCopy:
 
 
 def start_profile(session: InferenceSession) -> None:
-    """From now on, measure every step of every run of the session; see :func:`step_times`."""
-    lib.ephost_plan_profile(session._opened.plan.pointer, True)
+    """From now on, measure every step of every run of the session.
+
+    :func:`step_times` tells the times of the model's own steps, :func:`explain` those of partitions and
+    nodes, the bodies of control flow included.
+    """
+    for plan in _plans(session._opened.plan):
+        lib.ephost_plan_profile(plan.pointer, True)
+
+
+def _measured(plan: Plan) -> tuple[int, dict[int, float]]:
+    """How many runs were profiled, and the seconds of all of them in each step, by its node's index."""
+    runs, times = 0, Counter[int]()
+    for each in _plans(plan):
+        calls = Counter[int]()
+        for number, nanoseconds in _records(each):
+            calls[number] += 1
+            step = each.order[number]
+            if isinstance(step, Step):
+                times[step.node.index] += nanoseconds
+        if each is plan:
+            runs = max(calls.values(), default=0)
+    return runs, {index: nanoseconds / 1e9 for index, nanoseconds in times.items()} if runs else {}
+
+
+def _records(plan: Plan) -> list[tuple[int, int]]:
+    """What a plan has recorded of its steps: number, and nanoseconds."""
+    count = lib.ephost_plan_times(plan.pointer, ffi.NULL, 0)
+    records = ffi.new("EphostStepTime[]", max(count, 1))
+    count = min(count, lib.ephost_plan_times(plan.pointer, records, count))
+    return [(int(records[at].step), int(records[at].duration_ns)) for at in range(count)]
 
 
 def step_times(session: InferenceSession) -> list[StepTime]:
@@ -348,13 +393,10 @@ def step_times(session: InferenceSession) -> list[StepTime]:
     plan = session._opened.plan
     if session._resources.closed:
         raise Fail(f"the session of {session.description} is closed: its profile is gone")
-    count = lib.ephost_plan_times(plan.pointer, ffi.NULL, 0)
-    records = ffi.new("EphostStepTime[]", max(count, 1))
-    count = min(count, lib.ephost_plan_times(plan.pointer, records, count))
     calls, total = Counter[int](), Counter[int]()
-    for at in range(count):
-        calls[records[at].step] += 1
-        total[records[at].step] += records[at].duration_ns
+    for number, nanoseconds in _records(plan):
+        calls[number] += 1
+        total[number] += nanoseconds
     found = []
     for number, nanoseconds in total.most_common():
         step = plan.order[number]
@@ -364,7 +406,7 @@ def step_times(session: InferenceSession) -> list[StepTime]:
         found.append(
             StepTime(
                 ep_name=step.ep_name or DEFAULT_PROVIDER,
-                name=shorten([_node(node).label for node in step.members], 1),
+                name=shorten([explained_node(node).label for node in step.members], 1),
                 op_type=shorten(list(dict.fromkeys(node.op_type for node in step.members)), 4),
                 nodes=len(step.members),
                 calls=calls[number],
@@ -375,10 +417,6 @@ def step_times(session: InferenceSession) -> list[StepTime]:
 
 
 # ---- partitions ----
-
-
-def _node(node: Node) -> ExplainedNode:
-    return ExplainedNode(node.index, node.name, node.domain, node.op_type)
 
 
 def _total(flows: Iterable[Flow]) -> int | None:
@@ -427,52 +465,52 @@ def _plans(plan: Plan) -> Iterator[Plan]:
         yield from _plans(body)
 
 
-def _all_partitions(plan: Plan) -> Iterator[Partition]:
+def _all_partitions(
+    plan: Plan, times: Mapping[int, float], runs: int
+) -> tuple[tuple[Partition, ...], dict[int, range]]:
+    """The partitions of a plan and of its bodies, and which of them are whose, by the plan's ``id``."""
+    found: list[Partition] = []
+    places = {}
     for each in _plans(plan):
-        yield from _partitions(each.steps, in_body=each is not plan)
+        first = len(found)
+        for kind, members in _runs(each.steps):
+            found.append(_partition(kind, members, each is not plan, times, runs))
+        places[id(each)] = range(first, len(found))
+    return tuple(found), places
 
 
-def _partitions(steps: Sequence[Step], in_body: bool) -> Iterator[Partition]:
-    for kind, members in _runs(steps):
-        inside = {step.node.index for step in members}
-        inputs: dict[int, Value] = {}
-        outputs: dict[int, Value] = {}
-        constants: dict[int, Value] = {}
-        for step in members:
-            for value in step.node.reads():
-                if value.producer is None or value.producer.index not in inside:
-                    (constants if value.is_constant else inputs).setdefault(id(value), value)
-            # A fused node that drops its constants does not read them: its members do.
-            for member in step.members:
-                constants.update((id(value), value) for value in member.reads() if value.is_constant)
-            for made in step.node.outputs:
-                if made is not None and (
-                    made.is_output or any(c.index not in inside for c in made.consumers)
-                ):
-                    outputs.setdefault(id(made), made)
-        yield Partition(
-            ep_name=members[0].ep_name or DEFAULT_PROVIDER,
-            kind=kind,
-            nodes=tuple(_node(node) for step in members for node in step.members),
-            inputs=tuple(map(_flow, inputs.values())),
-            outputs=tuple(map(_flow, outputs.values())),
-            constant_bytes=sum(_constant_bytes(value) for value in constants.values()),
-            in_body=in_body,
-        )
-
-
-def _type(value: Value) -> str:
-    return str(value.type) if isinstance(value.type, TensorType) else type_text(value.type)
+def _partition(
+    kind: str, members: Sequence[Step], in_body: bool, times: Mapping[int, float], runs: int
+) -> Partition:
+    inside = {step.node.index for step in members}
+    inputs: dict[int, Value] = {}
+    outputs: dict[int, Value] = {}
+    constants: dict[int, Value] = {}
+    for step in members:
+        for value in step.node.reads():
+            if value.producer is None or value.producer.index not in inside:
+                (constants if value.is_constant else inputs).setdefault(id(value), value)
+        # A fused node that drops its constants does not read them: its members do.
+        for member in step.members:
+            constants.update((id(value), value) for value in member.reads() if value.is_constant)
+        for made in step.node.outputs:
+            if made is not None and (made.is_output or any(c.index not in inside for c in made.consumers)):
+                outputs.setdefault(id(made), made)
+    measured = [times[step.node.index] for step in members if step.node.index in times]
+    return Partition(
+        ep_name=members[0].ep_name or DEFAULT_PROVIDER,
+        kind=kind,
+        nodes=tuple(explained_node(node) for step in members for node in step.members),
+        inputs=tuple(map(_flow, inputs.values())),
+        outputs=tuple(map(_flow, outputs.values())),
+        constant_bytes=sum(constant_bytes(value) or 0 for value in constants.values()),
+        in_body=in_body,
+        seconds=sum(measured) / runs if measured else None,
+    )
 
 
 def _flow(value: Value) -> Flow:
-    return Flow(value.name, _type(value), tensor_bytes(value.type))
-
-
-def _constant_bytes(value: Value) -> int:
-    if value.initializer is None:  # freed, since kernels have it in a form of their own
-        return tensor_bytes(value.type) or 0
-    return int(value.initializer.nbytes)
+    return Flow(value.name, value_type(value), tensor_bytes(value.type))
 
 
 def _provider(assignment: Assignment, kernels: Sequence[_Kernel] | None) -> Provider:
@@ -546,28 +584,68 @@ def _registered_kernels(ep: ExecutionProvider) -> list[_Kernel] | None:
     return found
 
 
+class _Asked:
+    """What an EP did when it was shown the model, by node: each node is looked up, not searched for."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.ep = assignment.ep
+        self._messages = assignment.messages
+        self._refused: dict[int, str] = {}
+        for nodes, reason in assignment.refused:
+            for claimed in nodes:
+                self._refused.setdefault(claimed.index, reason)
+        # Names stand between quotes; every second quote may be an apostrophe, so all pieces count.
+        self._said: dict[str, str] = {}
+        for message in assignment.messages:
+            self._said.update((piece, message) for piece in message.split("'")[1:-1])
+
+    def refused(self, node: Node) -> str | None:
+        """Why it did not get the node, which it claimed; None: it did not claim it."""
+        return self._refused.get(node.index)
+
+    def said(self, node: Node) -> str:
+        """What it told its logger last that names the node."""
+        for name in (node.name, *(v.name for v in node.outputs if v is not None)):
+            if "'" in name:
+                quoted = f"'{name}'"
+                found = next((m for m in reversed(self._messages) if quoted in m), None)
+            else:
+                found = self._said.get(name) if name else None
+            if found is not None:
+                return f"; it says: {found}"
+        return ""
+
+
 def _fallback_node(
     model: Model,
     node: Node,
-    assignments: Sequence[Assignment],
+    asked: Sequence[_Asked],
     kernels: dict[ExecutionProvider, list[_Kernel] | None],
 ) -> FallbackNode:
     return FallbackNode(
-        _node(node),
+        explained_node(node),
         node.since_version,
-        tuple("-" if v is None else _type(v) for v in node.inputs),
-        tuple(Refusal(a.ep.name, _reason(model, node, a, kernels[a.ep])) for a in assignments),
+        tuple("-" if v is None else value_type(v) for v in node.inputs),
+        _refusals(model, node, asked, kernels),
     )
 
 
-def _reason(model: Model, node: Node, assignment: Assignment, kernels: list[_Kernel] | None) -> str:
-    for nodes, reason in assignment.refused:
-        if any(claimed.index == node.index for claimed in nodes):
-            return f"it claimed the node, which was refused: {reason}"
+def _refusals(
+    model: Model,
+    node: Node,
+    asked: Sequence[_Asked],
+    kernels: dict[ExecutionProvider, list[_Kernel] | None],
+) -> tuple[Refusal, ...]:
+    return tuple(Refusal(a.ep.name, _reason(model, node, a, kernels[a.ep])) for a in asked)
+
+
+def _reason(model: Model, node: Node, asked: _Asked, kernels: list[_Kernel] | None) -> str:
+    if (refused := asked.refused(node)) is not None:
+        return f"it claimed the node, which was refused: {refused}"
     # What an EP compiles it may claim whatever its registry says; the registry decides where that is all
     # there is.
-    if not kernels or assignment.ep.member("Compile") is not None:
-        return "it did not claim the node" + _said(node, assignment.messages)
+    if not kernels or asked.ep.member("Compile") is not None:
+        return "it did not claim the node" + asked.said(node)
     mine = [k for k in kernels if k.op_type == node.op_type and k.domain == node.domain]
     if not mine:
         return f"its registry has no kernel for {node.op_type}"
@@ -590,13 +668,6 @@ def _reason(model: Model, node: Node, assignment: Assignment, kernels: list[_Ker
             f"not {_element(actual[name])}"
         )
     return f"it has a kernel for {node.op_type}, but did not claim the node"
-
-
-def _said(node: Node, messages: Sequence[str]) -> str:
-    """What an EP told its logger that names the node."""
-    names = [f"'{name}'" for name in (node.name, *(v.name for v in node.outputs if v is not None)) if name]
-    found = [message for message in messages if any(name in message for name in names)]
-    return f"; it says: {found[-1]}" if found else ""
 
 
 def _fits(kernel: _Kernel, actual: dict[str, int]) -> bool:

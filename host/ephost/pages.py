@@ -1,6 +1,6 @@
 """Pages to look at in a browser: one file each, which fetches nothing, light and dark, usable by keyboard.
 
-A page is made of parts: texts, tables that can be searched and sorted, plots, graphs around a node,
+A page is made of parts: texts, tables that can be searched and sorted, plots, graphs, whole or around a node,
 timelines, and entries that open. What they show travels in the page as JSON; names of models and plugins are
 only ever put in as text.
 """
@@ -28,7 +28,8 @@ class Text:
 class Grid:
     """A table. ``numbers`` are the columns to align and sort as numbers; ``marked`` the rows to point out.
 
-    ``opens`` says which entry of the page's graph a row shows.
+    ``opens`` says which entry of the page's graph a row shows, -1 for none; ``units`` which columns are of
+    ``bytes`` or ``seconds``.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Grid:
     numbers: Sequence[str] = ()
     marked: Sequence[int] = ()
     opens: Sequence[int] | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,59 @@ class Entries:
     details: Sequence[Sequence[tuple[str, str]]]
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """One of a graph's drawings: those of its nodes, boxes and edges from ``first`` on, up to the next one's.
+
+    ``owner`` is the node that opens it, None for the first; width and height are those of the drawing.
+    """
+
+    title: str
+    owner: int | None
+    first_node: int
+    first_box: int
+    first_edge: int
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in boxes, with the values between them, to zoom, search, filter and walk through by keyboard.
+
+    Nodes, boxes and edges are columns: each field holds a value for each. Kinds say whom a node belongs to,
+    and give it its colour; ``texts`` are what several nodes say. A node's entry is its place, a box's is its
+    place behind all nodes.
+    """
+
+    title: str
+    kinds: Sequence[str]
+    colours: Sequence[
+        int
+    ]  # of the kinds, places in the page's palette: 0 for what is nobody's, 1 for the rest
+    sheets: Sequence[Sheet]
+    labels: Sequence[str]
+    operators: Sequence[str]  # "" for what is no node of the model: its inputs and outputs
+    node_kinds: Sequence[int]
+    node_boxes: Sequence[int]
+    places: Sequence[tuple[float, float]]  # left upper corners; a node is NODE_SIZE wide and high
+    notes: Sequence[Sequence[int]]  # places in ``texts``
+    seconds: Sequence[float | None]
+    reads: Sequence[Sequence[int]]  # values
+    makes: Sequence[Sequence[int]]
+    values: Sequence[tuple[str, str, int | None]]  # name, type, bytes
+    edges: Sequence[tuple[int, int, int]]  # from a node to a node, a value
+    bends: Mapping[int, Sequence[tuple[float, float]]]  # of some edges, points on their way
+    box_titles: Sequence[str]
+    box_kinds: Sequence[int]
+    box_places: Sequence[tuple[float, float, float, float]]  # left, top, width, height
+    box_details: Sequence[Sequence[str]]
+    texts: Sequence[str]
+
+
+NODE_SIZE = (160.0, 38.0)
 KINDS = ("one", "two", "bad")  # colours of a timeline: of one side, of the other, of what failed
-Part = Text | Grid | Plot | Network | Timeline | Entries
+Part = Text | Grid | Plot | Network | Timeline | Entries | Graph
 
 
 @dataclass
@@ -115,9 +168,13 @@ class Page:
         return _FRAME.format(
             title=html.escape(self.title),
             style=(folder / "page.css").read_text(encoding="utf-8"),
-            script=(folder / "page.js").read_text(encoding="utf-8"),
+            script="\n".join((folder / name).read_text(encoding="utf-8") for name in self._scripts()),
             data=text,
         )
+
+    def _scripts(self) -> list[str]:
+        """The graph's script only where there is one: most pages are mailed without."""
+        return ["graph.js", "page.js"] if any(isinstance(part, Graph) for part in self.parts) else ["page.js"]
 
 
 def _plain(value: Any) -> Any:
@@ -128,6 +185,8 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, Sheet):
+        return vars(value)
     return value
 
 

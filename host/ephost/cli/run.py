@@ -11,27 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ephost.cli.model import Dimensions, model_options, open_session, pairs
+from ephost.cli.feeding import feed_options, guessed, make_feed
+from ephost.cli.model import Dimensions, model_options, open_session
 from ephost.cli.output import reports_failures, show, show_json
 from ephost.errors import OnnxRuntimeException
-from ephost.suggestions import did_you_mean
 from ephost.tables import Table, time_text
 
 if TYPE_CHECKING:
-    from ephost.session import InferenceSession
+    pass
 
 
 @click.command()
 @model_options
-@click.option(
-    "--input",
-    "files",
-    multiple=True,
-    callback=pairs,
-    metavar="NAME=FILE",
-    help="A .npy file, or a .pb file with a TensorProto, for an input. The others get random values.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="For the random inputs.")
+@feed_options
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs that are measured."
 )
@@ -65,7 +57,7 @@ def run(
     session = open_session(dimensions=dimensions, **model)
     if wrong := check_axes(session, dimensions.axes):
         raise click.BadParameter(wrong, param_hint="--dim")
-    feed, sources = _feed(session, files, dimensions, seed)
+    feed, sources = make_feed(session, files, dimensions, seed)
     times = []
     outputs: list[Any] = []
     try:
@@ -78,7 +70,7 @@ def run(
             outputs = session.run(None, feed)
             times.append(time.perf_counter() - started)
     except OnnxRuntimeException as error:
-        if not (hint := _guessed(session, sources, dimensions)):
+        if not (hint := guessed(session, sources, dimensions)):
             raise
         raise type(error)(f"{error}\n{hint}") from error
     steps = step_times(session) if profile else []
@@ -116,54 +108,6 @@ def run(
     if profile:
         parts.append(_profile(steps, repeat))
     show(parts)
-
-
-def _feed(
-    session: InferenceSession, files: Sequence[tuple[str, str]], dimensions: Dimensions, seed: int
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of the inputs by name, and where each comes from."""
-    import numpy as np
-
-    from ephost.cli.inputs import random_value, read_value
-
-    required = {argument.name: argument for argument in session.get_inputs()}
-    known = {**required, **{argument.name: argument for argument in session.get_overridable_initializers()}}
-    given = dict(files)
-    for name in given:
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise click.BadParameter(
-                f"there is no input {name!r}{did_you_mean(name, known)}; the model's inputs are: {listed}",
-                param_hint="--input",
-            )
-    random = np.random.default_rng(seed)
-    feed: dict[str, Any] = {}
-    sources = {}
-    for name, argument in known.items():
-        if name in given:
-            feed[name], sources[name] = read_value(given[name], argument.type), given[name]
-        elif name in required:
-            axes = {axis: size for (owner, axis), size in dimensions.axes.items() if owner == name}
-            feed[name], sources[name] = random_value(argument, axes, random), "random"
-    return feed, sources
-
-
-def _guessed(session: InferenceSession, sources: dict[str, str], dimensions: Dimensions) -> str:
-    """What to say of the sizes that nobody gave; "" where all are the model's or the user's."""
-    found = []
-    for argument in session.get_inputs():
-        if sources[argument.name] != "random":
-            continue
-        for axis, size in enumerate(argument.shape):
-            if not isinstance(size, int) and (argument.name, axis) not in dimensions.axes:
-                found.append((argument.name, axis, size))
-    if not found:
-        return ""
-    names = dict.fromkeys(size for _, _, size in found if size)
-    unnamed = [f"{name}:{axis}" for name, axis, size in found if not size]
-    listed = ", ".join([*(f"{name}" for name in names), *unnamed])
-    example = " ".join(f"--dim {key}=..." for key in [*names, *unnamed][:3])
-    return f"These dimensions were guessed to be 1: {listed}. Try others with {example}"
 
 
 def _statistics(times: Sequence[float]) -> dict[str, float]:

@@ -22,7 +22,16 @@
   const shorten = (text, length) => (text.length > length ? "…" + text.slice(1 - length) : text);
   const number = (value, digits) =>
     value && Math.abs(value) < 1e-3 ? String(value.toExponential(digits - 1)) : String(Number(value.toPrecision(digits)));
-  const shown = (value) => (value === null ? "-" : typeof value === "number" ? number(value, 3) : value);
+  const inTime = (ns) =>
+    ns >= 1e9 ? `${(ns / 1e9).toPrecision(4)} s` : ns >= 1e6 ? `${(ns / 1e6).toPrecision(4)} ms`
+    : ns >= 1e3 ? `${(ns / 1e3).toPrecision(4)} us` : `${Math.round(ns)} ns`;
+  const inBytes = (bytes) =>
+    bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : bytes >= 2 ** 20 ? `${(bytes / 2 ** 20).toFixed(1)} MiB`
+    : bytes >= 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${bytes} B`;
+  const UNITS = { bytes: inBytes, seconds: (seconds) => inTime(seconds * 1e9) };
+  const shown = (value, unit) =>
+    value === null ? "-" : typeof value !== "number" ? value : unit ? UNITS[unit](value)
+    : Number.isInteger(value) ? String(value) : number(value, 3);
 
   document.getElementById("theme").addEventListener("click", () => {
     const root = document.documentElement;
@@ -60,10 +69,10 @@
         const row = make("tr");
         if (marked.has(at)) row.classList.add("marked");
         part.rows[at].forEach((value, place) => {
-          const cell = make("td", numbers.has(part.columns[place]) ? { class: "number" } : {}, shown(value));
+          const cell = make("td", numbers.has(part.columns[place]) ? { class: "number" } : {}, shown(value, part.units[part.columns[place]]));
           row.append(cell);
         });
-        if (part.opens) {
+        if (part.opens && part.opens[at] >= 0) {
           row.tabIndex = 0;
           row.addEventListener("click", () => open(row, part.opens[at]));
         }
@@ -303,9 +312,6 @@
   function timeline(part) {
     const ROW = 18, GAP = 22, TOP = 24;
     const COLOUR = ["--one", "--two", "--mark"];
-    const inTime = (ns) =>
-      ns >= 1e9 ? `${(ns / 1e9).toPrecision(4)} s` : ns >= 1e6 ? `${(ns / 1e6).toPrecision(4)} ms`
-      : ns >= 1e3 ? `${(ns / 1e3).toPrecision(4)} us` : `${Math.round(ns)} ns`;
     const all = part.spans.reduce((end, span) => Math.max(end, span[2] + span[3]), 1);
     const deepest = part.lanes.map(() => 0);
     for (const span of part.spans) deepest[span[0]] = Math.max(deepest[span[0]], span[1]);
@@ -466,5 +472,9 @@
   }
 
   const renderers = { Text: text, Grid: grid, Plot: plot, Network: network, Timeline: timeline, Entries: entries };
-  for (const part of parts) renderers[part.part](part);
+  const shared = { make, main, inTime, inBytes };
+  for (const part of parts) {
+    if (renderers[part.part]) renderers[part.part](part);
+    else showNode = globalThis.pageParts[part.part](part, shared);
+  }
 })();
