@@ -1,4 +1,12 @@
-"""Which nodes each plugin took, and why one fell back to the host's reference operators."""
+"""Which nodes each plugin took, and why one fell back to the host's reference operators.
+
+    python samples/explain_partitions.py [PAGE.html]
+
+With a path, writes a page for a browser as well: the graph by partition.
+"""
+
+import sys
+from pathlib import Path
 
 import ephost as ort
 from ephost.plugins import sample_kernels
@@ -27,3 +35,7 @@ print("\nThe same from Python:")
 for entry in explanation.fallback:
     for refusal in entry.reasons:
         print(f"  {entry.node.op_type}{list(entry.input_types)}: {refusal.ep_name}: {refusal.reason}")
+
+if len(sys.argv) > 1:
+    Path(sys.argv[1]).write_text(explanation.to_html(), encoding="utf-8")
+    print(f"\nThe graph by partition: {sys.argv[1]}")

@@ -163,6 +163,11 @@ class Described(NativeNames):
     def __repr__(self) -> str:
         return f"InferenceSession({self.description!r}, providers={self.get_providers()})"
 
+    def _repr_html_(self) -> str:
+        from ephost.notebooks import session_html
+
+        return session_html(self)
+
 
 def _node_arg(value: Value) -> NodeArg:
     dims = value.type.dims if isinstance(value.type, TensorType) and value.type.dims is not None else ()

@@ -170,6 +170,11 @@ class OrtEpDevice:
     def __repr__(self) -> str:
         return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
 
+    def _repr_html_(self) -> str:
+        from ephost.notebooks import device_html
+
+        return device_html(self)
+
 
 def _open_library(
     name: str,

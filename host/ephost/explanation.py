@@ -179,6 +179,11 @@ class Explanation:
 
         return page_of(self).html()
 
+    def _repr_html_(self) -> str:
+        from ephost.notebooks import explanation_html
+
+        return explanation_html(self)
+
     def tables(self, limit: int | None = None) -> list[Table]:
         """What ``str()`` prints and the command line shows; with a limit, at most so many partitions."""
         found = [self._summary(), self._partitions(limit)]
