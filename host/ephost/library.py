@@ -261,6 +261,10 @@ class Library:
         """What another process refused an EP: nothing."""
         return ()
 
+    @staticmethod
+    def operators_of(_: Any) -> None:
+        """The operators that a factory in another process brings: there is none."""
+
     def close(self) -> None:
         """Release the factories and close the library. What a factory then says is logged, not raised."""
         for factory in reversed(self.factories):

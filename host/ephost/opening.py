@@ -39,7 +39,7 @@ from ephost.interrupts import Interrupts
 from ephost.isolation.settings import ON_CRASH
 from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
-from ephost.model.custom_ops import CustomOps, domains_of
+from ephost.model.custom_ops import CustomOps, domains_of, operators_of
 from ephost.model.fold import TAKES_TRANSPOSED, drop_unused_initializers, simplify, unwanted
 from ephost.model.graph import Metadata, Model, Node, Value, all_graphs
 from ephost.model.infer import infer
@@ -290,12 +290,17 @@ class Opening:
     def _custom_ops(self, chosen: Sequence[Chosen]) -> CustomOps:
         """The operators of the options' libraries, then those that the EPs' factories bring."""
         libraries = self._options._custom_op_libraries
-        domains = [domain for library in libraries for domain in library.domains]
+        found = [op for library in libraries for op in operators_of(library.domains)]
         first = {entry.devices[0]._factory: entry.devices[0] for entry in chosen}
         for factory, device in first.items():
             label = f"the execution provider {device.ep_name} ({device.registration_name})"
-            domains += domains_of(factory, partial(member, "OrtEpFactory", factory), label)
-        return CustomOps(domains, libraries)
+            registration = environment.registrations().get(device.registration_name)
+            apart = None if registration is None else registration.library.operators_of(factory)
+            if apart is None:
+                found += operators_of(domains_of(factory, partial(member, "OrtEpFactory", factory), label))
+            else:
+                found += apart
+        return CustomOps(found, libraries)
 
     def _target(self, config: Mapping[str, str], given: ContextTarget | None) -> ContextTarget | None:
         """Where the compiled model goes, if the session's options ask for one."""

@@ -12,8 +12,6 @@ import pytest
 from onnx import TensorProto, helper
 from plugin_harness import Files, Tracer
 
-pytestmark = pytest.mark.in_process("custom operators of a factory")
-
 DOMAIN = "test.trace"
 FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 STRING = TensorProto.STRING
@@ -64,6 +62,7 @@ def opened(model: str = "m.onnx", **more: Any) -> tuple[str, dict[str, Any]]:
     return ("open", {"model": model, **more})
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_an_operator_of_the_ep_runs_by_its_own_kernel(host: str, traced: Tracer) -> None:
     actions = ["register", opened("twice.onnx"), "shapes", RUN, ("close", {}), "unregister"]
     _, session, shapes, ran, closed, _ = traced(host, actions, "custom_ops", FILES)
@@ -91,6 +90,7 @@ def test_an_operator_of_the_host_may_still_be_the_eps(host: str, traced: Tracer)
     assert ran.value == [(4 * X).tolist()]
 
 
+@pytest.mark.in_process("its process runs them, and they count as its EP's")
 def test_what_the_ep_leaves_of_the_hosts_operators_runs_on_the_cpu(host: str, traced: Tracer) -> None:
     _, session, ran = traced(host, ["register", opened("on_cpu.onnx"), RUN], "custom_ops ops_on_cpu", FILES)
     assert ["CPUExecutionProvider", ["Twice"]] in session.value
@@ -253,6 +253,7 @@ def test_a_library_of_operators_runs_on_the_cpu(host: str, traced: Tracer) -> No
     assert closed.only("Twice") == ["Twice: KernelDestroy"]
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_an_ep_may_claim_what_a_library_brings(host: str, traced: Tracer) -> None:
     _, session, ran = traced(host, ["register", opened("twice.onnx", custom=True), RUN], "", FILES)
     assert session.value == [["trace", ["Twice"]], ["trace", ["Add"]]]
@@ -332,7 +333,16 @@ SHOUTED = [
 
 
 @pytest.mark.parametrize("dims", [[4], ["n"]])
-@pytest.mark.parametrize("runner", ["the library", "the EP", "the EP in place"])
+@pytest.mark.parametrize(
+    "runner",
+    [
+        "the library",
+        *(
+            pytest.param(runner, marks=pytest.mark.in_process("tensors of strings"))
+            for runner in ("the EP", "the EP in place")
+        ),
+    ],
+)
 def test_strings_go_through_every_kind_of_step(
     host: str, runner: str, dims: list[Any], traced: Tracer
 ) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import onnx
 import pytest
 from plugin_harness import Files, Tracer
 from plugin_models import model, node
@@ -44,4 +47,51 @@ def test_recorded_runs_are_refused_by_name(traced: Tracer) -> None:
     _, opened, closed = traced("ephost", ["register", OPEN, "unregister"], "capture=1", FILES)
     assert opened.error == "NotImplemented"
     assert "graph capture" in opened.message and "'mul' (Mul)" in opened.message
+    assert not closed.error
+
+
+DOMAIN = "test.trace"
+
+
+def blended(nodes: str, *, then: str = "") -> onnx.ModelProto:
+    return onnx.parser.parse_model(f"""
+    <ir_version: 8, opset_import: ["" : 17, "{DOMAIN}" : 3]>
+    g (float[n, 3] x) => (float[a, b] y) {{ {nodes} {then} }}
+    """)
+
+
+def test_operators_that_a_plugin_brings_for_its_ep_run_in_the_worker(traced: Tracer) -> None:
+    files = {"m.onnx": blended(f"a = {DOMAIN}.Twice (x)  y = Add (a, a)"), "x.npz": {"x": X}}
+    _, opened, shapes, ran, closed = traced(
+        "ephost", ["register", OPEN, "shapes", RUN, ("close", {})], "custom_ops", files
+    )
+    assert sorted(t for ep, types in opened.value if ep == "trace" for t in types) == ["Add", "Twice"]
+    assert opened.only("Twice") == ["Twice: InferOutputShapeFn", "Twice: CreateKernel for ''"]
+    assert shapes.value == [["y", "tensor(float)", ["a", 3]]]
+    assert ran.only("Twice", "Compute") == ["Twice: KernelCompute", "Compute ''"]
+    assert ran.value == [(4 * X).tolist()]
+    assert closed.only("Twice") == ["Twice: KernelDestroy"]
+
+
+def test_operators_that_a_plugin_brings_for_the_host_run_in_the_worker(traced: Tracer) -> None:
+    made = blended(f"a = {DOMAIN}.Blend <weight: float = 0.5> (x, x, x)", then="y = Erf (a)")
+    actions = ["register", OPEN, "shapes", RUN, ("close", {})]
+    _, opened, shapes, ran, closed = traced(
+        "ephost", actions, "custom_ops", {"m.onnx": made, "x.npz": {"x": X}}
+    )
+    assert not opened.error, opened.message
+    assert shapes.value == [["y", "tensor(float)", ["a", 3]]]
+    assert ran.only("Blend") == ["Blend: KernelComputeV2 with 3 inputs and 1 outputs"]
+    np.testing.assert_allclose(ran.value[0], [[math.erf(each) for each in row] for row in 1.5 * X], rtol=1e-6)
+    assert closed.only("Blend") == ["Blend: KernelDestroy"]
+
+
+def test_a_node_of_such_an_operator_that_cannot_run_there_is_named(traced: Tracer) -> None:
+    made = onnx.parser.parse_model(f"""
+    <ir_version: 8, opset_import: ["" : 17, "{DOMAIN}" : 3]>
+    g (string[n] x) => (string[n] y) {{ y, lengths = {DOMAIN}.Shout (x) }}
+    """)
+    made.graph.node[0].name = "loud"
+    _, opened, closed = traced("ephost", ["register", OPEN, "unregister"], "custom_ops", {"m.onnx": made})
+    assert opened.error == "NotImplemented" and "loud" in opened.message
     assert not closed.error

@@ -21,7 +21,10 @@ from ephost.isolation.snapshot import Sender, path_to
 from ephost.library import check_path
 from ephost.logs import is_heard
 from ephost.messages import NodeProto
+from ephost.model.custom_op import CustomOp, described
+from ephost.model.graph import Model, Node, TensorType, tensor_type
 from ephost.model.native_graph import NativeGraph, new_node, shown_graph
+from ephost.records import Record
 
 if TYPE_CHECKING:
     from ephost.layers import Layer
@@ -154,6 +157,15 @@ class IsolatedLibrary:
             _LOG.error("%s", fault)
 
     @staticmethod
+    def operators_of(factory: Any) -> list[CustomOp]:
+        """The custom operators that an ``OrtEpFactory*`` of here brings.
+
+        Raises:
+            The plugin's error, or its fault.
+        """
+        return _factory(factory).operators()
+
+    @staticmethod
     def pool_of(ep: Any) -> Any:
         """The memory that an ``OrtEp*`` of here shares with its worker."""
         return _eps[address(ep)].worker.pool
@@ -261,6 +273,20 @@ class _Factory:
             if name not in _ONLY_WITH or row[_ONLY_WITH[name]]:
                 setattr(self.pointer, name, function)
         _factories[address(self.pointer)] = self
+        self._operators: list[CustomOp] | None = None if row["brings"] else []
+
+    def operators(self) -> list[CustomOp]:
+        """What it brings of operators; the plugin is asked once."""
+        if self._operators is None:
+            label = f"the isolated plugin '{self.library.name}' ({self.library.path})"
+            rows = self._ask("operators")["operators"]
+            self._operators = [described(row, _Operator(self, at, label)) for at, row in enumerate(rows)]
+        return self._operators
+
+    def number_of(self, op: CustomOp) -> int:
+        """The number by which the worker knows an operator; -1: it is not this factory's."""
+        where = op.elsewhere
+        return where.number if isinstance(where, _Operator) and where.factory is self else -1
 
     def devices(self, devices: Any, count: int, room: Any, most: int, made: Any) -> None:
         """``GetSupportedDevices``."""
@@ -271,7 +297,10 @@ class _Factory:
             if made[0] == most:
                 raise EPFail(f"the isolated plugin '{self.library.name}' offers more than {most} devices")
             device = known[self.library._hardware[row["hardware"]]]
-            metadata, options = new_key_values(row["metadata"]), new_key_values(row["options"])
+            about = dict(row["metadata"])
+            if self.row["version"]:
+                about.pop("version", None)  # which the host takes from GetVersion, here as there
+            metadata, options = new_key_values(about), new_key_values(row["options"])
             try:
                 out = ffi.new("OrtEpDevice**")
                 check(ep_api.CreateEpDevice(self.pointer, device, metadata, options, out))
@@ -289,6 +318,23 @@ class _Factory:
                 "device"
             )
         return self.library._hardware.index(pointer)
+
+    def infer(
+        self, operator: int, model: Model, node: Node, kinds: Sequence[TensorType | None]
+    ) -> list[TensorType | None]:
+        """What an operator's ``InferOutputShapeFn`` says of each output of a node."""
+        made = len(node.outputs)
+        rows = self._ask(
+            "infer",
+            operator=operator,
+            node=(node.index, node.proto, node.op_type, node.domain, node.name, node.since_version, made),
+            kinds=[None if kind is None else (kind.element_type, kind.dims) for kind in kinds],
+            about=(model.opsets, model.ir_version, model.metadata),
+        )["kinds"]
+        found = [None if row is None else _type_of(*row) for row in rows]
+        if len(found) != made:
+            raise EPFail(f"the worker of '{self.library.name}' infers {len(found)} of {made} outputs")
+        return found
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
         """Ask what concerns no EP."""
@@ -350,6 +396,24 @@ class _Factory:
         out[0] = ep.pointer
 
 
+class _Operator(Record, frozen=True):
+    """Where the functions of a custom operator are: in the factory's workers, under a number."""
+
+    factory: _Factory
+    number: int
+    label: str
+
+    def infer(self, model: Model, node: Node, kinds: Sequence[TensorType | None]) -> list[TensorType | None]:
+        """What its ``InferOutputShapeFn`` says of each output."""
+        return self.factory.infer(self.number, model, node, kinds)
+
+
+def _type_of(element_type: Any, dims: Any) -> TensorType:
+    if dims is not None:
+        dims = tuple(dim if dim is None or isinstance(dim, str) else int(dim) for dim in dims)
+    return tensor_type(int(element_type), dims)
+
+
 class _Ep:
     """An ``OrtEp``: one EP in one worker."""
 
@@ -365,7 +429,7 @@ class _Ep:
         self.worker = worker
         self.settings = settings
         self.storing = entries.get("ep.context_enable") == "1"
-        self.sender = Sender()
+        self.sender = Sender(factory.number_of)
         self.numbers: dict[int, tuple[Any, int]] = {}  # of the graphs that the worker was shown
         self.compatibility: Any = NULL
         self.refused: list[tuple[list[int], str]] = []

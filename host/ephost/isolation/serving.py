@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,10 @@ from ephost.errors import NotImplemented, naming
 from ephost.execution_provider import ExecutionProvider, native_session_options
 from ephost.isolation.snapshot import graph_at, unpack
 from ephost.messages import NodeProto
-from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
+from ephost.model.custom_op import CustomOp, description
+from ephost.model.custom_ops import domains_of, infer_outputs, operators_of
+from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers, tensor_type
+from ephost.model.kernels import HostKernels
 from ephost.model.limits import SETTINGS, Budget, budget_of
 from ephost.model.native_graph import Constants, NativeGraph
 from ephost.model.partition import (
@@ -58,7 +62,8 @@ class _Shown:
     def __init__(self, model: Model, native: NativeGraph) -> None:
         self.model = model
         self.native = native
-        self.singles: set[int] = set()  # indices of nodes that it claimed for kernels
+        self.singles: set[int] = set()  # indices of nodes that it claimed for kernels, and of those hosted
+        self.hosted: set[int] = set()  # of nodes of operators that it brings for the host to run
         self.is_kept = False  # kernels hold on to its nodes
 
     def release(self) -> None:
@@ -81,6 +86,8 @@ class _Ep:
     def __init__(
         self, devices: Sequence[environment.OrtEpDevice], entries: dict[str, str], severity: int, threads: int
     ) -> None:
+        self.operators: list[CustomOp] = []  # custom ones of the EP's factory
+        self.host_kernels = HostKernels()  # of those of them that are the host's
         self.options = native_session_options(entries)
         self.config = new_key_values(entries)
         self.entries = entries
@@ -135,6 +142,7 @@ class _Ep:
             lib.ephost_serve_plan(number, NULL)
             plan.release()
         self.plans.clear()
+        self.host_kernels.release()
         if self.assignment is not None:
             self.assignment.release()
         for shown in self.shown.values():
@@ -164,10 +172,13 @@ class Serving:
         self._hardware: list[int] = []  # addresses of the devices that both sides count in the same way
         self._ep: _Ep | None = None
         self._numbers = 0
+        self._operators: dict[int, list[CustomOp]] = {}  # custom ones, by the number of their factory
         self.operations: dict[str, Callable[[Request, bytes, Sequence[int]], Answer | None]] = {
             "register": self._register,
             "misfit": self._misfit,
             "validate": self._validate,
+            "operators": self._give_operators,
+            "infer": self._infer,
             "close": self._close,
             "create_ep": self._create_ep,
             "release_ep": self._release_ep,
@@ -227,10 +238,36 @@ class Serving:
                         "vendor_id": 0 if vendor_id is None else int(vendor_id(factory)),
                         "version": "" if version is None else text(version(factory)),
                         "validates": member("OrtEpFactory", factory, _VALIDATE) is not None,
+                        "brings": member("OrtEpFactory", factory, "GetNumCustomOpDomains") is not None,
                         "devices": devices,
                     }
                 )
         return {"factories": factories, "devices": own_devices}
+
+    def _operators_of(self, number: int) -> list[CustomOp]:
+        """The custom operators that a factory brings; it is asked once."""
+        if number not in self._operators:
+            factory = environment.registrations()[self._name].library.factories[number]
+            label = f"a factory of '{self._name}'"
+            domains = domains_of(factory, partial(member, "OrtEpFactory", factory), label)
+            self._operators[number] = list(operators_of(domains))
+        return self._operators[number]
+
+    def _give_operators(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """What the custom operators of a factory are."""
+        return {"operators": [description(op) for op in self._operators_of(request["factory"])]}
+
+    def _infer(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """The types of the outputs of a node of such an operator."""
+        kinds = [None if row is None else tensor_type(*row) for row in request["kinds"]]
+        index, proto, op_type, domain, label, since, made = request["node"]
+        nothing: list[Value | None] = [None]
+        node = Node(index, proto, op_type, domain, label, since, nothing * len(kinds), nothing * made)
+        node.custom = self._operators_of(request["factory"])[request["operator"]]
+        opsets, ir_version, metadata = request["about"]
+        model = Model(Graph("", [], [], [], {}), opsets, ir_version, {}, None, metadata)
+        found = infer_outputs(model, node, kinds)
+        return {"kinds": [None if kind is None else (kind.element_type, kind.dims) for kind in found]}
 
     def _misfit(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
         """What a factory says against a device."""
@@ -275,6 +312,8 @@ class Serving:
             devices.append(next((d for d in found if d.ep_metadata == metadata), found[0]))
         threads = request["threads"] or environment.processor_count()
         made = self._ep = _Ep(devices, request["entries"], request["severity"], threads)
+        if member("OrtEpFactory", factory, "GetNumCustomOpDomains") is not None:
+            made.operators = self._operators_of(request["factory"])
         return {"members": [name for name in PASSED_ON if made.ep.member(name) is not None]}
 
     def _release_ep(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
@@ -347,7 +386,7 @@ class Serving:
         shown = own.shown.get(number)
         if shown is None:
             own.forget_unused(number)
-            model = unpack(data, files[0] if files else None, own.arrays)
+            model = unpack(data, files[0] if files else None, own.arrays, own.operators)
             reads = any(device.ep_metadata.get(READS_FILES) == "1" for device in own.ep.devices)
             native = NativeGraph(model, model.graph, own.constants, reads_files=reads)
             shown = own.shown[number] = _Shown(model, native)
@@ -382,6 +421,20 @@ class Serving:
                 refused.append(([node], _NO_TENSORS))
             else:
                 kernels.append(node)
+        # An operator that the plugin brings for the host is in nobody else's process.
+        taken = {node.index for nodes, *_ in claims for node in nodes}
+        hosted = [
+            node
+            for node in (() if request["storing"] else graph.nodes)
+            if node.custom is not None
+            and node.custom.is_hosts
+            and not node.ep_name
+            and node.index not in taken
+            and _can_cross([node], drops=False)
+        ]
+        shown.hosted.difference_update(node.index for node in graph.nodes)
+        shown.hosted.update(node.index for node in hosted)
+        kernels += hosted
         shown.singles.update(node.index for node in kernels)
         groups += [([node.index for node in nodes], False) for nodes in convex_groups(graph, kernels)]
         return {
@@ -420,7 +473,10 @@ class Serving:
             if not shown.is_kept:
                 shown.is_kept = True
                 own.assignment.graphs.append(shown.native)
-            partitioner.create_kernels(own.assignment, shown.native, registry, group.nodes)
+            claimed = [node for node in group.nodes if node.index not in shown.hosted]
+            hosted = [node for node in group.nodes if node.index in shown.hosted]
+            partitioner.create_kernels(own.assignment, shown.native, registry, claimed)
+            own.host_kernels.add(hosted, shown.native, own.constants, own.logger, own.config)
         is_body = bool(request["path"])
         return {
             "groups": [self._keep(own, shown.model, group, group in kernels, is_body) for group in groups]
@@ -455,6 +511,7 @@ class Serving:
             logger=own.logger,
             exclusive=not own.ep.runs_may_overlap(),
             inputs=kept.fed,
+            host_kernels=own.host_kernels.kernels,
         )
         if kept.is_body:
             lib.ephost_plan_set_body(plan.pointer)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ephost.messages import AttributeProto, NodeProto
+from ephost.model.custom_op import CustomOp
 from ephost.model.graph import External, Graph, Model, Node, TensorType, Value, tensor_type
 
 _SMALL = 4096  # bytes; what is not larger goes with the message
@@ -25,7 +26,13 @@ _ALIGNMENT = 64
 class Sender:
     """What one EP's worker has been sent of initializers."""
 
-    def __init__(self) -> None:
+    def __init__(self, number_of: Callable[[CustomOp], int]) -> None:
+        """Send nothing yet.
+
+        Args:
+            number_of: the number by which the worker knows an operator; -1: it does not.
+        """
+        self._number_of = number_of
         self._sent: dict[int, tuple[np.ndarray, int]] = {}  # by the id of an array, which is kept
 
     def pack(self, model: Model) -> tuple[bytes, int | None]:
@@ -46,7 +53,7 @@ class Sender:
                 rows[at] = self._value(value, fresh)
             return at
 
-        graph = _pack_graph(model.graph, number)
+        graph = _pack_graph(model.graph, number, self._number_of)
         layout, file = _write(fresh)
         about = (model.opsets, model.ir_version, model.path, model.metadata)
         return pickle.dumps((about, rows, graph, layout), protocol=5), file
@@ -77,17 +84,17 @@ class Sender:
         )
 
 
-def _pack_graph(graph: Graph, number: Any) -> tuple[Any, ...]:
+def _pack_graph(graph: Graph, number: Any, number_of: Callable[[CustomOp], int]) -> tuple[Any, ...]:
     return (
         graph.name,
         [number(value) for value in graph.values.values()],
         [number(value) for value in graph.inputs],
         [number(value) for value in graph.outputs],
-        [_pack_node(node, number) for node in graph.nodes],
+        [_pack_node(node, number, number_of) for node in graph.nodes],
     )
 
 
-def _pack_node(node: Node, number: Any) -> tuple[Any, ...]:
+def _pack_node(node: Node, number: Any, number_of: Callable[[CustomOp], int]) -> tuple[Any, ...]:
     proto = node.proto
     if node.subgraphs:
         bare = NodeProto(name=proto.name, op_type=proto.op_type, domain=proto.domain)
@@ -111,7 +118,8 @@ def _pack_node(node: Node, number: Any) -> tuple[Any, ...]:
         [number(value) for value in node.implicit_inputs],
         node.ep_name,
         node.left_to_host,
-        {name: _pack_graph(body, number) for name, body in node.subgraphs.items()},
+        -1 if node.custom is None else number_of(node.custom),
+        {name: _pack_graph(body, number, number_of) for name, body in node.subgraphs.items()},
     )
 
 
@@ -136,8 +144,15 @@ def _write(fresh: list[tuple[int, np.ndarray]]) -> tuple[list[Any], int | None]:
     return layout, file
 
 
-def unpack(data: bytes | bytearray, file: int | None, arrays: dict[int, np.ndarray]) -> Model:
-    """The model again; ``arrays`` has what came before, and gets what came with it. The file is closed."""
+def unpack(
+    data: bytes | bytearray,
+    file: int | None,
+    arrays: dict[int, np.ndarray],
+    operators: Sequence[CustomOp] = (),
+) -> Model:
+    """The model again; ``arrays`` has what came before, and gets what came with it. The file is closed.
+    ``operators`` are the custom ones of the EP's factory, by number.
+    """
     (opsets, ir_version, path, metadata), rows, packed, layout = pickle.loads(data)
     mapped: Any = None
     if file is not None:
@@ -150,7 +165,7 @@ def unpack(data: bytes | bytearray, file: int | None, arrays: dict[int, np.ndarr
             count = int(np.prod(shape, dtype=np.int64))
             arrays[key] = np.frombuffer(mapped, kind, count, offset).reshape(shape)
     values = [_value(row, arrays) for row in rows]
-    model = Model(_graph(packed, values, None), opsets, ir_version, {}, path, metadata)
+    model = Model(_graph(packed, values, None, operators), opsets, ir_version, {}, path, metadata)
     model.next_index = 1 + max((node.index for node in _all_nodes(model.graph)), default=-1)
     return model
 
@@ -168,7 +183,9 @@ def _value(row: tuple[Any, ...], arrays: Mapping[int, np.ndarray]) -> Value:
     return value
 
 
-def _graph(packed: tuple[Any, ...], values: list[Value], parent: Node | None) -> Graph:
+def _graph(
+    packed: tuple[Any, ...], values: list[Value], parent: Node | None, operators: Sequence[CustomOp]
+) -> Graph:
     name, own, inputs, outputs, nodes = packed
     graph = Graph(
         name,
@@ -179,7 +196,9 @@ def _graph(packed: tuple[Any, ...], values: list[Value], parent: Node | None) ->
         parent,
     )
     for row in nodes:
-        index, proto, op_type, domain, label, since, reads, makes, implicit, ep_name, left, bodies = row
+        index, proto, op_type, domain, label, since, reads, makes, implicit, ep_name, left, custom, bodies = (
+            row
+        )
         node = Node(
             index,
             proto,
@@ -192,8 +211,9 @@ def _graph(packed: tuple[Any, ...], values: list[Value], parent: Node | None) ->
             ep_name,
         )
         node.left_to_host = left
+        node.custom = operators[custom] if custom >= 0 else None
         node.implicit_inputs = [values[at] for at in implicit]
-        node.subgraphs = {key: _graph(body, values, node) for key, body in bodies.items()}
+        node.subgraphs = {key: _graph(body, values, node, operators) for key, body in bodies.items()}
         graph.append(node)
     return graph
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from ephost._bindings import check, ep_api, ffi, member, onnx_element_type, text
+from ephost._bindings import NULL, check, ep_api, ffi, member, onnx_element_type, text
 from ephost.errors import InvalidGraph
 from ephost.messages import TensorProto
 from ephost.providers import DEFAULT_PROVIDER
@@ -29,10 +29,21 @@ class _Formal(Record, frozen=True):
     homogeneous: bool = True
 
 
+class Elsewhere(Protocol):
+    """Where an operator's functions are, when that is another process."""
+
+    @property
+    def label(self) -> str:
+        """What messages call whoever has them."""
+
+    def infer(self, model: Any, node: Any, kinds: Sequence[Any]) -> list[Any]:
+        """What the operator's own function says of each output of a node: a ``TensorType``, or None."""
+
+
 class CustomOp(Record):
     """One operator, read from its ``OrtCustomOp``."""
 
-    pointer: Any
+    pointer: Any  # NULL: see elsewhere
     domain: str
     name: str
     ep_name: str  # "": the host's
@@ -40,6 +51,7 @@ class CustomOp(Record):
     end_version: int
     inputs: tuple[_Formal, ...]
     outputs: tuple[_Formal, ...]
+    elsewhere: Elsewhere | None = None
 
     @property
     def label(self) -> str:
@@ -152,4 +164,43 @@ def read_operator(domain: str, op: Any) -> CustomOp:
         end_version=int(end(op)) if end is not None else 2**31 - 1,
         inputs=_formals(op, "Input"),
         outputs=_formals(op, "Output"),
+    )
+
+
+_SAID = ("domain", "name", "ep_name", "since_version", "end_version")
+
+
+def description(op: CustomOp) -> dict[str, Any]:
+    """What an operator's struct says, for another process: names, numbers and lists of them."""
+
+    def formals(some: Sequence[_Formal]) -> list[list[Any]]:
+        return [[f.name, f.element_type, f.option, f.least, f.homogeneous] for f in some]
+
+    said = {name: getattr(op, name) for name in _SAID}
+    return {**said, "inputs": formals(op.inputs), "outputs": formals(op.outputs)}
+
+
+def described(row: dict[str, Any], elsewhere: Elsewhere) -> CustomOp:
+    """The operator of such a description, whose functions are elsewhere.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+
+    def formals(rows: Any) -> tuple[_Formal, ...]:
+        return tuple(
+            _Formal(str(name), int(element_type), int(option), int(least), bool(homogeneous))
+            for name, element_type, option, least, homogeneous in rows
+        )
+
+    return CustomOp(
+        NULL,
+        str(row["domain"]),
+        str(row["name"]),
+        str(row["ep_name"]),
+        int(row["since_version"]),
+        int(row["end_version"]),
+        formals(row["inputs"]),
+        formals(row["outputs"]),
+        elsewhere,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, api, check, ffi, guarded, lib, onnx_element_type, text
@@ -92,25 +92,34 @@ def domains_of(factory: Any, member: Any, label: str) -> list[Any]:
     return given
 
 
+def operators_of(domains: Iterable[Any]) -> Iterator[CustomOp]:
+    """The operators in domains, in order.
+
+    Args:
+        domains: ``OrtCustomOpDomain*`` of each.
+    """
+    for domain in domains:
+        name = text(lib.ephost_domain_name(domain))
+        ops = ffi.new("OrtCustomOp* const**")
+        for at in range(lib.ephost_domain_ops(domain, ops)):
+            yield read_operator("" if name == "ai.onnx" else name, ops[0][at])
+
+
 class CustomOps:
     """The custom operators that a session knows."""
 
-    def __init__(self, domains: Iterable[Any], libraries: Sequence[CustomOpLibrary] = ()) -> None:
-        """Read the operators.
+    def __init__(self, operators: Iterable[CustomOp], libraries: Sequence[CustomOpLibrary] = ()) -> None:
+        """Know these.
 
         Args:
-            domains: ``OrtCustomOpDomain*`` of each; of two operators of a name and version the first counts.
-            libraries: what keeps some of the domains.
+            operators: of two of a name and version the first counts.
+            libraries: what keeps some of them.
         """
         self._libraries = tuple(libraries)
         self._ops: dict[tuple[str, str], list[CustomOp]] = {}
         self._asked: dict[int, tuple[Any, ...]] = {}
-        for domain in domains:
-            name = text(lib.ephost_domain_name(domain))
-            ops = ffi.new("OrtCustomOp* const**")
-            for at in range(lib.ephost_domain_ops(domain, ops)):
-                op = read_operator("" if name == "ai.onnx" else name, ops[0][at])
-                self._ops.setdefault((op.domain, op.name), []).append(op)
+        for op in operators:
+            self._ops.setdefault((op.domain, op.name), []).append(op)
 
     def __bool__(self) -> bool:
         return bool(self._ops)
@@ -156,7 +165,8 @@ class CustomOps:
         if any(v is not None and v.type is None for v in node.inputs) or self._asked.get(node.index) == kinds:
             return False
         self._asked[node.index] = kinds
-        told = self._ask(model, node, op, kinds)
+        ask = op.elsewhere.infer if op.elsewhere is not None else infer_outputs
+        told = ask(model, node, kinds)
         changed = False
         formals = op.formals(True, len(kinds))
         free = [k.element_type for k, f in zip(kinds, formals, strict=True) if k and not f.element_type]
@@ -168,40 +178,48 @@ class CustomOps:
                 changed = _refine(value, tensor_type(element_type, kind.dims if kind else None)) or changed
         return changed
 
-    def _ask(
-        self, model: Model, node: Node, op: CustomOp, kinds: Sequence[TensorType | None]
-    ) -> list[TensorType | None]:
-        """What the operator's own function says of each output."""
-        infer = op_member(op.pointer, "InferOutputShapeFn")
-        nothing: list[TensorType | None] = [None] * len(node.outputs)
-        if infer is None:
-            return nothing
-        # The node alone, for its attributes.
-        bare = Node(node.index, node.proto, node.op_type, node.domain, node.name, node.since_version, [], [])
-        constants = Constants()
-        native = NativeGraph(model, Graph("", [bare], [], [], {}), constants)
-        context = lib.ephost_infer_context_new(
-            native.node_pointers[node.index], len(node.inputs), len(node.outputs)
-        )
+
+def infer_outputs(model: Model, node: Node, kinds: Sequence[TensorType | None]) -> list[TensorType | None]:
+    """What the own function of a node's operator says of each output.
+
+    Args:
+        model: whose node it is; only its versions are looked at.
+        node: of a custom operator.
+        kinds: the types of its inputs; None: left out, or no tensor.
+
+    Raises:
+        InvalidGraph: the function fails.
+    """
+    op = node.custom
+    assert op is not None
+    infer = op_member(op.pointer, "InferOutputShapeFn")
+    nothing: list[TensorType | None] = [None] * len(node.outputs)
+    if infer is None:
+        return nothing
+    # The node alone, for its attributes.
+    bare = Node(node.index, node.proto, node.op_type, node.domain, node.name, node.since_version, [], [])
+    constants = Constants()
+    native = NativeGraph(model, Graph("", [bare], [], [], {}), constants)
+    context = lib.ephost_infer_context_new(
+        native.node_pointers[node.index], len(node.inputs), len(node.outputs)
+    )
+    try:
+        if not context:
+            raise MemoryError("no memory for shape inference")
+        for at, kind in enumerate(kinds):
+            if kind is not None:
+                described = native_tensor_type(kind)
+                if not lib.ephost_infer_context_set_input(context, at, described[0]):
+                    raise MemoryError("no memory for shape inference")
         try:
-            if not context:
-                raise MemoryError("no memory for shape inference")
-            for at, kind in enumerate(kinds):
-                if kind is not None:
-                    described = native_tensor_type(kind)
-                    if not lib.ephost_infer_context_set_input(context, at, described[0]):
-                        raise MemoryError("no memory for shape inference")
-            try:
-                check(infer(op.pointer, context))
-            except OnnxRuntimeException as error:
-                raise InvalidGraph(
-                    f"{op.label} cannot infer the outputs of node {node.label}: {error}"
-                ) from None
-            return [_type_of(lib.ephost_infer_context_output(context, at)) for at in range(len(nothing))]
-        finally:
-            lib.ephost_infer_context_free(context)
-            native.release()
-            constants.release()
+            check(infer(op.pointer, context))
+        except OnnxRuntimeException as error:
+            raise InvalidGraph(f"{op.label} cannot infer the outputs of node {node.label}: {error}") from None
+        return [_type_of(lib.ephost_infer_context_output(context, at)) for at in range(len(nothing))]
+    finally:
+        lib.ephost_infer_context_free(context)
+        native.release()
+        constants.release()
 
 
 def _type_of(info: Any) -> TensorType | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from ephost._bindings import NULL, check, ep_api, ffi, guarded, lib
-from ephost.errors import EPFail, naming
+from ephost.errors import EPFail, NotImplemented, naming
 from ephost.model.graph import Model, Node, all_graphs
 from ephost.model.native_graph import Constants, NativeGraph
 from ephost.records import Record, made_by
@@ -172,6 +172,7 @@ class HostKernels(Record):
 
         Raises:
             The operator's error, with the node named.
+            NotImplemented: the operator is an isolated plugin's.
         """
         nodes = [
             node
@@ -181,7 +182,24 @@ class HostKernels(Record):
         ]
         if not nodes:
             return
-        native = self.graph = NativeGraph(model, model.graph, constants)
+        for node in nodes:
+            if node.custom is not None and node.custom.elsewhere is not None:
+                raise NotImplemented(
+                    f"the node {node.label} is of an operator that {node.custom.elsewhere.label} brings, and "
+                    "whose functions are in the plugin's process, where this node cannot run: "
+                    "register the library without isolation"
+                )
+        self.graph = NativeGraph(model, model.graph, constants)
+        self.add(nodes, self.graph, constants, logger, config)
+
+    def add(
+        self, nodes: Sequence[Node], native: NativeGraph, constants: Constants, logger: Any, config: Any
+    ) -> None:
+        """Make the kernels of some nodes of a graph that outlives them.
+
+        Raises:
+            The operator's error, with the node named.
+        """
 
         def held(node: Node) -> list[Any]:
             return [
