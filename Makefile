@@ -24,6 +24,9 @@ export PATH := $(bin):$(PATH)
 # Vendors' plugins, and packages whose model files tests and the demo open. What they depend on is left out:
 # it is not needed for that, and some ask for another onnxruntime than the one that the tests compare with.
 VENDOR_PACKAGES := nxrt-ep-cpu==0.1.0.dev6 onnxruntime-ggml==0.2.0 rapidocr-onnxruntime==1.4.4 magika==1.0.3
+# A client of model servers, for the tests of `ephost serve`. What it asks for of protobuf and ml-dtypes is older than what
+# onnx is used with here, but it works with that, too; what else it needs is in the extra [test].
+CLIENT_PACKAGES := tritonclient==2.73.0
 # For the build, which happens in this environment so that it can go on where it stopped.
 BUILD_PACKAGES := "scikit-build-core>=0.10" "cffi>=1.17" "pycparser>=2.21" "numpy>=2.0" "onnx>=1.18" "cmake>=3.25" "ninja"
 # oneDNN, for the CPU plugin, where there is a build of it.
@@ -46,7 +49,7 @@ $(VENV)/.installed: pyproject.toml Makefile
 	python -m pip install --quiet $(BUILD_PACKAGES)
 	python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
 	  --config-settings=editable.mode=inplace --config-settings=wheel.cmake=false --config-settings=wheel.py-api=py3
-	python -m pip install --quiet --no-deps $(VENDOR_PACKAGES)
+	python -m pip install --quiet --no-deps $(VENDOR_PACKAGES) $(CLIENT_PACKAGES)
 	touch $@
 
 demo: develop

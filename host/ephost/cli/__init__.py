@@ -22,6 +22,7 @@ from ephost.cli.explain import explain
 from ephost.cli.layers import layer, trace
 from ephost.cli.new import new
 from ephost.cli.run import run
+from ephost.cli.serve import serve
 from ephost.environment import set_default_logger_severity
 
 _SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
@@ -48,5 +49,5 @@ def main(log: str) -> None:
     set_default_logger_severity(severity)
 
 
-for command in (devices, run, explain, compile_model, bisect, compare, check, new, abi, layer, trace):
+for command in (devices, run, explain, compile_model, bisect, compare, check, new, serve, abi, layer, trace):
     main.add_command(command)

@@ -174,6 +174,16 @@ def add_providers(options: SessionOptions, plugins: Sequence[Plugin]) -> None:
     """
     for plugin in plugins:
         plugin.register()
+    add_registered(options, plugins)
+
+
+def add_registered(options: SessionOptions, plugins: Sequence[Plugin]) -> None:
+    """Give a session every execution provider that registered libraries offer, in order.
+
+    Raises:
+        Fail: a library offers no device here.
+    """
+    for plugin in plugins:
         offered = [device for device in get_ep_devices() if device.registration_name == plugin.name]
         if not offered:
             raise Fail(

@@ -1,0 +1,145 @@
+"""What both protocols ask of the server, in neither's words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ephost.serving.batching import Job
+from ephost.serving.errors import Closed, DeadlineExceeded, Unavailable
+from ephost.serving.metrics import Metrics
+from ephost.serving.repository import Repository, Version
+
+NAME = "ephost"
+PLATFORM = "onnx_onnxv1"
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a request."""
+
+    name: str
+    datatype: str
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a request gives."""
+
+    model: str
+    version: str
+    outputs: Sequence[Output]
+
+
+class Core:
+    """The models behind the protocols."""
+
+    def __init__(self, repository: Repository, metrics: Metrics, *, repository_control: bool = True) -> None:
+        """Serve a repository.
+
+        Args:
+            repository: the models.
+            metrics: is told of requests.
+            repository_control: whether clients may load and unload models.
+        """
+        self.repository = repository
+        self.metrics = metrics
+        self.repository_control = repository_control
+        self.is_draining = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every model that was loaded can be run, and the server is not about to end."""
+        return not self.is_draining and self.repository.is_ready()
+
+    @property
+    def extensions(self) -> list[str]:
+        """The extensions of the protocol that the server has."""
+        found = ["binary_tensor_data"]
+        return [*found, "model_repository"] if self.repository_control else found
+
+    def model_is_ready(self, name: str, version: str) -> bool:
+        """Whether a version of a model can be run.
+
+        Raises:
+            UnknownModel: there is none.
+        """
+        try:
+            return not self.is_draining and self.repository.get(name, version).scheduler.is_ready
+        except Unavailable:
+            return False
+
+    async def infer(
+        self,
+        version: Version,
+        inputs: Mapping[str, np.ndarray],
+        outputs: Sequence[str],
+        deadline: float | None,
+    ) -> Result:
+        """Run a request whose inputs were held against the version's signature.
+
+        Args:
+            version: the model's.
+            inputs: a tensor for each input.
+            outputs: names, in the order wanted; none: all.
+            deadline: on the clock of ``time.monotonic``.
+
+        Raises:
+            ServingError: what the request is answered with.
+        """
+        started = time.monotonic()
+        outcome = "failed"
+        try:
+            for _ in range(3):
+                names = tuple(outputs) or tuple(version.signature.outputs)
+                job = Job(dict(inputs), names, deadline)
+                try:
+                    version.scheduler.submit(job)
+                    break
+                except Closed:  # replaced since: the one that is loaded now, if it takes the same
+                    following = self.repository.get(version.model)
+                    if following.signature != version.signature:
+                        raise Unavailable(f"model '{version.model}' was replaced by another") from None
+                    version = following
+            else:
+                raise Unavailable(f"model '{version.model}' is being replaced")
+            arrays = await _within(deadline, job)
+            outcome = "succeeded"
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self.metrics.requested(version.model, version.version, outcome, time.monotonic() - started)
+        specs = version.signature.outputs
+        made = [Output(name, specs[name].datatype, array) for name, array in zip(names, arrays, strict=True)]
+        return Result(version.model, version.version, made)
+
+
+async def _within(deadline: float | None, job: Job) -> list[np.ndarray]:
+    """A request's outputs. When its time is over it is waited for no more, and not run any more."""
+    future = asyncio.wrap_future(job.future)
+    if deadline is None:
+        return await future
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            return await future
+    except TimeoutError:
+        raise DeadlineExceeded("the request's time is over") from None
+
+
+def described(repository: Repository, version: Version) -> dict[str, Any]:
+    """The protocol's metadata of a model."""
+    signature = version.signature
+    return {
+        "name": version.model,
+        "versions": repository.versions(version.model),
+        "platform": PLATFORM,
+        "inputs": [each.described() for each in signature.inputs.values() if each.required],
+        "outputs": [each.described() for each in signature.outputs.values()],
+    }

@@ -1,0 +1,161 @@
+"""The server: models, both protocols, signals, and an end that loses no request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from ephost.errors import InvalidArgument
+from ephost.serving.core import Core
+from ephost.serving.grpc_service import make_server
+from ephost.serving.metrics import Metrics
+from ephost.serving.repository import Repository
+from ephost.serving.rest import make_application
+from ephost.serving.sessions import DefaultProviders
+
+_LOG = logging.getLogger("ephost.serving")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``ephost serve`` may be told."""
+
+    host: str = "127.0.0.1"
+    http_port: int | None = 8000  # 0: any that is free; None: not at all
+    grpc_port: int | None = 8001  # likewise
+    max_request_bytes: int = 64 << 20
+    drain_seconds: float = 30.0
+    repository_control: bool = True
+    token: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+class _Http(uvicorn.Server):
+    """uvicorn's, whose signals are the whole server's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Server:
+    """A model server for a folder."""
+
+    def __init__(self, folder: Path, settings: Settings, add_default: DefaultProviders) -> None:
+        """Load the folder's models. What cannot be loaded is logged, and is not ready.
+
+        Args:
+            folder: with the models.
+            settings: of the server.
+            add_default: gives execution providers to models whose configuration names none.
+
+        Raises:
+            NoSuchFile: there is no such folder.
+            InvalidArgument: settings that exclude each other.
+        """
+        if settings.http_port is None and settings.grpc_port is None:
+            raise InvalidArgument("there is nothing to serve without a port")
+        if (settings.certificate is None) != (settings.key is None):
+            raise InvalidArgument("TLS needs both a certificate and a key")
+        self._settings = settings
+        metrics = Metrics()
+        self._repository = Repository(folder, add_default, metrics.observer)
+        self._core = Core(self._repository, metrics, repository_control=settings.repository_control)
+        self._stop = asyncio.Event()
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; then answer what was accepted, and return.
+
+        Raises:
+            OSError: a port cannot be had.
+        """
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        settings = self._settings
+        async with contextlib.AsyncExitStack() as stack:  # the ports go first, the models last
+            stack.push_async_callback(asyncio.to_thread, self._repository.close)
+            # Ports before models: what cannot be had is known at once.
+            listening = rpc = None
+            ports: dict[str, int] = {}
+            if settings.http_port is not None:
+                listening = _listen(settings.host, settings.http_port)
+                stack.callback(listening.close)
+                ports["http"] = listening.getsockname()[1]
+            if settings.grpc_port is not None:
+                rpc, ports["grpc"] = self._make_rpc(settings.grpc_port)
+            await asyncio.to_thread(self._repository.load_all)
+            if rpc is not None:
+                await rpc.start()
+                stack.push_async_callback(rpc.stop, settings.drain_seconds)
+            if listening is not None:
+                http = _Http(self._http_config())
+                serving = asyncio.ensure_future(http.serve(sockets=[listening]))
+                stack.push_async_callback(_end, http, serving)
+                while not http.started and not serving.done():
+                    await asyncio.sleep(0.01)
+            shown = ", ".join(f"{name} on port {port}" for name, port in ports.items())
+            fields = {f"{name}_port": port for name, port in ports.items()}
+            _LOG.info("ready: %s", shown, extra={"event": "ready", **fields})
+            await self._stop.wait()
+            self._core.is_draining = True
+            _LOG.info("draining", extra={"event": "draining"})
+        _LOG.info("ended", extra={"event": "ended"})
+
+    def _make_rpc(self, port: int) -> tuple[Any, int]:
+        settings = self._settings
+        pair = None
+        if settings.certificate is not None and settings.key is not None:
+            pair = settings.key.read_bytes(), settings.certificate.read_bytes()
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        return make_server(
+            self._core,
+            max_request_bytes=settings.max_request_bytes,
+            token=settings.token,
+            certificate=pair,
+            address=f"{host}:{port}",
+        )
+
+    def _http_config(self) -> uvicorn.Config:
+        settings = self._settings
+        return uvicorn.Config(
+            make_application(self._core, max_request_bytes=settings.max_request_bytes, token=settings.token),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=int(settings.drain_seconds) or None,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
+        )
+
+
+async def _end(http: _Http, serving: asyncio.Future[None]) -> None:
+    http.should_exit = True
+    await serving
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"port {port} of {host} cannot be had: {error.strerror}") from None
+    listening.set_inheritable(False)
+    return listening
