@@ -34,27 +34,62 @@ def _growth(act: Callable[[], object], rounds: int, warm: int) -> float:
 
 
 def _require_steady(
-    subject: Subject, act: Callable[[Any], object], size: int | str, rounds: int, least: float, what: str
+    subject: Subject,
+    what: str,
+    act: Callable[[], object],
+    rounds: int,
+    warm: int,
+    most: int,
+    unwise: int | None = None,
+    alone: Callable[[], Callable[[], object]] | None = None,
 ) -> None:
-    """Do something with a session again and again; what the host keeps without the plugin does not count."""
-    with subject.opened(size) as session:
-        subject.stage(f"measuring each {what}")
-        grown = _growth(lambda: act(session), rounds, rounds // 2)
-    if grown > least:
-        alone = subject.host.InferenceSession(subject.sample.build(size))
-        hosts = _growth(lambda: act(alone), rounds, rounds // 2)
+    """Do something again and again, and look what is kept each time.
+
+    Args:
+        subject: what is checked.
+        what: what is done, for messages.
+        act: does it.
+        rounds: of a measurement.
+        warm: rounds before it.
+        most: bytes that may be kept each time.
+        unwise: bytes from which on that is a warning.
+        alone: makes what does the same without the plugin; what that keeps is the host's, and does not count.
+
+    Raises:
+        Failure: more is kept.
+    """
+    subject.stage(f"measuring each {what}")
+    grown = _growth(act, rounds, warm)
+    if alone is not None and grown > (most if unwise is None else unwise):
+        hosts = _growth(alone(), rounds, warm)
         subject.numbers["without the plugin"] = hosts
         grown -= max(hosts, 0)
     subject.numbers["bytes"] = grown
-    if grown > least:
-        raise Failure(f"each {what} keeps {bytes_text(int(grown))}", bytes=grown)
+    told = f"each {what} keeps {bytes_text(int(grown))}"
+    if grown > most:
+        raise Failure(told, bytes=grown)
+    if unwise is not None and grown > unwise:
+        subject.warn(told)
+
+
+def _require_steady_session(
+    subject: Subject, act: Callable[[Any], object], size: int | str, rounds: int, most: int, what: str
+) -> None:
+    """The same of what is done with a session of the sample."""
+
+    def alone() -> Callable[[], object]:
+        other = subject.host.InferenceSession(subject.sample.build(size))
+        return lambda: act(other)
+
+    with subject.opened(size) as session:
+        _require_steady(subject, what, lambda: act(session), rounds, rounds // 2, most, alone=alone)
 
 
 @check("memory.runs", 4, needs="model")
 def _runs(subject: Subject) -> None:
     """Runs give back what they allocate."""
     feeds = subject.sample.feed(4)
-    _require_steady(subject, lambda session: session.run(None, feeds), 4, 60, 64, "run")
+    _require_steady_session(subject, lambda session: session.run(None, feeds), 4, 60, 64, "run")
 
 
 @check("memory.runs-of-many-sizes", 6, needs="model")
@@ -66,7 +101,7 @@ def _runs_of_many_sizes(subject: Subject) -> None:
         for each in feeds:
             session.run(None, each)
 
-    _require_steady(subject, rounds, "n", 20, 256, "round of four sizes")
+    _require_steady_session(subject, rounds, "n", 20, 256, "round of four sizes")
 
 
 @check("memory.failed-runs", 5, needs="model")
@@ -82,7 +117,7 @@ def _failed_runs(subject: Subject) -> None:
             return
         raise Failure("a run with a wrong shape succeeds")
 
-    _require_steady(subject, fail, "n", 30, 1024, "run that fails")
+    _require_steady_session(subject, fail, "n", 30, 1024, "run that fails")
 
 
 @check("memory.sessions", 5, needs="model")
@@ -95,21 +130,10 @@ def _sessions(subject: Subject) -> None:
         session = subject.host.InferenceSession(model, options, enable_fallback=0)
         session.run(None, feeds)
 
-    subject.stage("opening and closing sessions")
-    grown = _growth(round_, 8, 6)
-    if grown > 1 << 10:
+    def alone() -> None:
+        subject.host.InferenceSession(model).run(None, feeds)
 
-        def alone() -> None:
-            subject.host.InferenceSession(model).run(None, feeds)
-
-        hosts = _growth(alone, 8, 6)
-        subject.numbers["without the plugin"] = hosts
-        grown -= max(hosts, 0)
-    subject.numbers["bytes"] = grown
-    if grown > 1 << 14:
-        raise Failure(f"each session keeps {bytes_text(int(grown))}", bytes=grown)
-    if grown > 1 << 10:
-        subject.warn(f"each session keeps {bytes_text(int(grown))}")
+    _require_steady(subject, "session", round_, 8, 6, 1 << 14, 1 << 10, lambda: alone)
 
 
 @check("memory.registrations", 6)
@@ -120,12 +144,7 @@ def _registrations(subject: Subject) -> None:
         subject.register()
         subject.unregister()
 
-    grown = _growth(round_, 4, 4)
-    subject.numbers["bytes"] = grown
-    if grown > 1 << 20:
-        raise Failure(f"each registration keeps {bytes_text(int(grown))}", bytes=grown)
-    if grown > 1 << 12:
-        subject.warn(f"each registration keeps {bytes_text(int(grown))}")
+    _require_steady(subject, "registration", round_, 4, 4, 1 << 20, 1 << 12)
 
 
 def _use(subject: Subject) -> None:
