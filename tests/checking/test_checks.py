@@ -101,10 +101,24 @@ def test_a_configuration_expects_failures_for_reasons(tmp_path: Path) -> None:
     assert settings.timeout_of("sessions.run", 30) == 2 and settings.timeout_of("sessions.two", 30) == 30
 
 
+def test_a_configuration_expects_failures_in_one_host(tmp_path: Path) -> None:
+    path = tmp_path / "check.toml"
+    there = '[expected.onnxruntime]\n"file.opens" = "there"\n"sessions.run" = "why"\n'
+    path.write_text(f'[expected]\n"file.*" = "known"\n{there}')
+    settings = read_settings(str(path), all_checks())
+    assert settings.judged(Outcome("sessions.run", "onnxruntime", "failed")).expected == "why"
+    assert settings.judged(Outcome("sessions.run", "ephost", "failed")).is_wrong
+    assert settings.judged(Outcome("sessions.run", "ephost", "pass")).status == "pass"
+    assert settings.judged(Outcome("file.opens", "onnxruntime", "failed")).expected == "there"
+    assert settings.judged(Outcome("file.opens", "ephost", "failed")).expected == "known"
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ("[expected]\n'no.such' = 'x'", "names no check"),
+        ("[expected.onnxruntime]\n'no.such' = 'x'", r"\[expected.onnxruntime\] 'no.such' names no check"),
+        ("[expected.onnxruntim]\n'file.opens' = 'x'", "did you mean 'onnxruntime'"),
         ("[expected]\n'file.opens' = ''", "needs a reason"),
         ("[timeout]\n'file.opens' = 0", "a number of seconds"),
         ("[other]\n", "no section"),
@@ -127,6 +141,15 @@ def test_hosts_that_differ_are_told() -> None:
     ((name, by_host),) = report.differences()
     assert name == "sessions.run" and by_host["onnxruntime"].status == "failed"
     assert "onnxruntime: why" in "\n".join(table.plain() for table in report.tables())
+
+
+@pytest.mark.parametrize("missing", ["fork", "pidfd_open"])
+def test_a_system_that_cannot_fork_is_told_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, missing)
+    monkeypatch.delattr(os, "sched_getaffinity")  # which the same systems have not
+    done = click.testing.CliRunner().invoke(main, ["check", "sample_kernels", "--only", "file"])
+    assert done.exit_code == 1, done.output
+    assert f"which needs Linux: {sys.platform} has no os.{missing}" in done.output
 
 
 def test_an_outcome_expected_to_fail_is_not_wrong() -> None:

@@ -27,6 +27,21 @@ _DYING = 10.0
 _LOG = 20_000  # characters of what a check prints, of the end
 
 
+def require_processes() -> None:
+    """Look whether this system has what checks are started with.
+
+    Raises:
+        Fail: it has not; the message names what is missing.
+    """
+    needed = ((os, "fork"), (os, "pidfd_open"), (socket, "send_fds"), (socket, "SOCK_SEQPACKET"))
+    missing = [f"{module.__name__}.{name}" for module, name in needed if not hasattr(module, name)]
+    if missing:
+        raise Fail(
+            f"ephost check forks a process for each check, which needs Linux: {sys.platform} has no "
+            f"{' and no '.join(missing)}"
+        )
+
+
 class Server:
     """A process that starts checks of one plugin in one host. Used by one thread."""
 
@@ -56,6 +71,7 @@ class Server:
     def _start(self) -> socket.socket:
         if self._socket is not None:
             return self._socket
+        require_processes()
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
         root = str(Path(__file__).parents[2])

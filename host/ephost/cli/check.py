@@ -171,6 +171,7 @@ def check(
     from ephost.checking.running import Plan, check_plugin
     from ephost.checking.settings import Settings, read_settings
     from ephost.checking.subject import Given
+    from ephost.environment import processor_count
 
     try:
         if list_only:
@@ -190,7 +191,7 @@ def check(
             level,
             only,
             exclude,
-            jobs or len(os.sched_getaffinity(0)),
+            jobs or processor_count(),
             timeout,
             seed,
             read_settings(config, all_checks()) if config else Settings(),
