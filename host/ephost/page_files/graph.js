@@ -1,7 +1,7 @@
 "use strict";
 // A graph in boxes on a canvas: only what is in sight is painted, and only as far as it can be made out.
 globalThis.pageParts = globalThis.pageParts ?? {};
-globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes }) => {
+globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes, filterButton }) => {
   const WIDE = 160, TALL = 38, MOST = 2.5, OPERATORS = 14, ROW = 26;
   const PALETTE = ["--soft", "--two", "--one", "--three", "--four", "--five", "--six"];
   const count = part.labels.length, boxes = part.box_titles.length;
@@ -61,7 +61,8 @@ globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes }) => {
     const line = make("div", { class: "filters", role: "group", "aria-label": `filter by ${name}` }, make("span", {}, name));
     const hidden = [];
     values.forEach(([key, label, total], place) => {
-      const one = make("button", { type: "button", "aria-pressed": "false" }, ...(sign ? [sign(key)] : []), `${label} ${total}`);
+      const one = filterButton(label, total);
+      if (sign) one.prepend(sign(key));
       one.addEventListener("click", () => {
         const on = !chosen.delete(key);
         if (on) chosen.add(key);

@@ -46,6 +46,18 @@
     }
   });
 
+  // In a search: Escape empties it, and the arrow downwards goes to what was found.
+  const searching = (event, fill, first) => {
+    if (event.key === "Escape" && event.target.value) {
+      event.target.value = "";
+      fill();
+    } else if (event.key === "ArrowDown") first()?.focus();
+    else return;
+    event.preventDefault();
+  };
+  const filterButton = (value, total) =>
+    make("button", { type: "button", "aria-pressed": "false" }, `${value} `, make("span", { class: "count" }, String(total)));
+
   function text(part) {
     for (const line of part.lines) main.append(make("p", { class: part.kind }, line));
   }
@@ -55,7 +67,7 @@
     const search = make("input", { type: "search", placeholder: "search", "aria-label": `search ${part.title}` });
     const count = make("span", { role: "status" });
     const head = make("tr"), body = make("tbody");
-    const scroll = make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body));
+    const scroll = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": part.title }, make("table", {}, make("thead", {}, head), body));
     let order = part.rows.map((_, at) => at), column = -1, upward = true, end = 0;
     const weight = (value) =>
       value === null ? -Infinity : typeof value === "number" ? value : value === "inf" ? Infinity : Number.NaN;
@@ -107,9 +119,11 @@
       head.append(make("th", numbers.has(name) ? { class: "number" } : {}, button));
     });
     body.addEventListener("keydown", (event) => {
-      const row = event.target.closest("tr");
+      const row = event.target.closest("tr"), { firstElementChild: top, lastElementChild: last } = body;
       if (event.key === "Enter") row.click();
-      const next = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
+      const next = {
+        ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling ?? search, Home: top, End: last,
+      }[event.key];
       if (next) {
         event.preventDefault();
         next.focus();
@@ -119,6 +133,7 @@
       if (end < order.length && scroll.scrollTop + scroll.clientHeight > scroll.scrollHeight - 600) more();
     });
     search.addEventListener("input", fill);
+    search.addEventListener("keydown", (event) => searching(event, fill, () => body.querySelector("tr[tabindex]") ?? scroll));
     main.append(make("h2", {}, part.title));
     if (part.rows.length > 8) main.append(make("div", { class: "tools" }, search, count));
     main.append(scroll);
@@ -142,6 +157,8 @@
     if (part.logarithmic) {
       low = Math.floor(low);
       high = Math.ceil(high);
+      // Room above the line for what is beyond all numbers.
+      if (part.level !== null) high = Math.max(high, Math.ceil(scale(part.level)) + 1);
     }
     if (low === high) high = low + 1;
     const x = (at) => L + ((W - L - R) * at) / (length - 1);
@@ -228,7 +245,7 @@
         const kind = ["node", marked.has(node) ? "marked" : "", node === middle ? "middle" : ""].join(" ");
         const group = draw("g", { class: kind, tabindex: 0, role: "button", "aria-label": part.labels[node] });
         group.append(draw("rect", { x: cx - WIDE / 2, y: cy - TALL / 2, width: WIDE, height: TALL, rx: 5 }));
-        group.append(draw("text", { x: cx, y: cy + 4, "text-anchor": "middle" }, shorten(part.labels[node], 27)));
+        group.append(draw("text", { x: cx, y: cy + 4, "text-anchor": "middle" }, shorten(part.labels[node], 24)));
         group.append(draw("title", {}, `${part.labels[node]}\n${part.details[node]}`));
         const go = () => showNode(node, true);
         group.addEventListener("click", go);
@@ -259,8 +276,9 @@
       const totals = new Map();
       for (const value of values) totals.set(value, (totals.get(value) ?? 0) + 1);
       const bar = make("div", { class: "filters", role: "group", "aria-label": name }, make("span", {}, name));
-      for (const [value, total] of totals) {
-        const button = make("button", { type: "button", "aria-pressed": "false" }, `${value} ${total}`);
+      const numbered = [...totals.keys()].every((value) => value !== "" && Number.isFinite(Number(value)));
+      for (const [value, total] of numbered ? [...totals].sort((a, b) => a[0] - b[0]) : totals) {
+        const button = filterButton(value, total);
         button.addEventListener("click", () => {
           const on = !chosen.get(name).delete(value);
           if (on) chosen.get(name).add(value);
@@ -298,13 +316,22 @@
     };
     list.addEventListener("keydown", (event) => {
       const heads = [...list.querySelectorAll(".entry")];
-      const next = heads[heads.indexOf(event.target) + ({ ArrowDown: 1, ArrowUp: -1 }[event.key] ?? NaN)];
-      if (next) {
+      if (event.key === "Escape") {
+        const head = event.target.closest(".entry") ?? event.target.closest(".opened")?.previousElementSibling;
+        if (head?.getAttribute("aria-expanded") === "true") {
+          head.click();
+          head.focus();
+        }
+      }
+      const place = heads.indexOf(event.target) + ({ ArrowDown: 1, ArrowUp: -1 }[event.key] ?? NaN);
+      const next = place < 0 ? search : { Home: heads[0], End: heads.at(-1) }[event.key] ?? heads[place];
+      if (next && heads.includes(event.target)) {
         event.preventDefault();
         next.focus();
       }
     });
     search.addEventListener("input", fill);
+    search.addEventListener("keydown", (event) => searching(event, fill, () => list.querySelector(".entry")));
     main.append(make("h2", {}, part.title), tools, ...made, list);
     fill();
   }
@@ -329,7 +356,7 @@
       made.addEventListener("click", act);
       return made;
     };
-    const canvas = make("canvas", { tabindex: 0, role: "img", "aria-label": `${part.title}: arrows move, + and - zoom` });
+    const canvas = make("canvas", { tabindex: 0, role: "img", "aria-label": `${part.title}: left and right move, up and down go from call to call, + and - zoom` });
     const zoom = (factor, middle = (from + to) / 2) => {
       const span = Math.min(Math.max((to - from) * factor, 50), all);
       const share = (middle - from) / (to - from);
@@ -365,9 +392,23 @@
       const place = found.indexOf(chosen);
       open(found[(place + way + (place < 0 && way < 0 ? 1 : 0) + found.length) % found.length], true);
     };
+    const order = part.spans.map((_, at) => at).sort((a, b) => part.spans[a][2] - part.spans[b][2] || part.spans[a][1] - part.spans[b][1]);
+    const follow = (way) => { // the next call in time, or the first that is in sight
+      if (!order.length) return;
+      const inSight = order.findIndex((at) => part.spans[at][2] + part.spans[at][3] >= from);
+      const place = chosen < 0 ? inSight : Math.min(Math.max(order.indexOf(chosen) + way, 0), order.length - 1);
+      const [, , start, lasts] = part.spans[order[Math.max(place, 0)]];
+      open(order[Math.max(place, 0)], start < from || start + lasts > to);
+    };
+    const close = () => {
+      if (chosen < 0) return whole();
+      chosen = -1;
+      details.hidden = true;
+      paint();
+    };
     const paint = () => {
-      const style = getComputedStyle(document.documentElement);
-      const colour = (name) => style.getPropertyValue(name).trim();
+      const style = getComputedStyle(document.documentElement), known = new Map();
+      const colour = (name) => known.get(name) ?? known.set(name, style.getPropertyValue(name).trim()).get(name);
       const ratio = devicePixelRatio || 1, width = canvas.clientWidth || 1000;
       canvas.width = width * ratio;
       canvas.height = height * ratio;
@@ -446,21 +487,26 @@
     });
     canvas.addEventListener("keydown", (event) => {
       const act = {
-        ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), "+": () => zoom(0.5), "-": () => zoom(2), Home: whole,
+        ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), ArrowDown: () => follow(1), ArrowUp: () => follow(-1),
+        "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), Home: whole, 0: whole, Escape: close,
       }[event.key];
       if (!act) return;
       event.preventDefault();
       act();
     });
-    search.addEventListener("input", () => {
+    const find = () => {
       const wanted = search.value.toLowerCase();
       const named = part.names.map((name) => wanted !== "" && name.toLowerCase().includes(wanted));
       found = [];
       part.spans.forEach((span, at) => named[span[4]] && found.push(at));
       count.textContent = wanted ? `${found.length} found` : "";
       paint();
+    };
+    search.addEventListener("input", find);
+    search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
+      else searching(event, find, () => canvas);
     });
-    search.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
     main.append(make("h2", {}, part.title), make("div", { class: "tools" }, search,
       button("‹", "previous found", () => step(-1)), button("›", "next found", () => step(1)),
       button("+", "zoom in", () => zoom(0.5)), button("−", "zoom out", () => zoom(2)), button("all", "show all", whole),
@@ -472,7 +518,7 @@
   }
 
   const renderers = { Text: text, Grid: grid, Plot: plot, Network: network, Timeline: timeline, Entries: entries };
-  const shared = { make, main, inTime, inBytes };
+  const shared = { make, main, inTime, inBytes, filterButton };
   for (const part of parts) {
     if (renderers[part.part]) renderers[part.part](part);
     else showNode = globalThis.pageParts[part.part](part, shared);
