@@ -224,3 +224,19 @@ def test_what_is_inferred_inside_of_a_function_is_bounded(text: str) -> None:
         assert inferred(onnx.parser.parse_model(head + text)).graph.nodes
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+SCORES = """<ir_version: 13, opset_import: ["": 26, "ai.onnx.preview": 1]>
+g (float[1, 2, 4, 8] q, float[1, 2, 4, 8] k, float[1, 2, 4, 8] v) => (float[1, 2, 4, 8] y) {
+  y = ai.onnx.preview.FlexAttention <score_mod: graph = b (float[B, H, L, S] s) => (float[B, H, L, S] out) {
+    m = IsNaN(s)
+    out = Where(m, s, s)
+  }> (q, k, v)
+}"""
+
+
+def test_bodies_that_onnx_does_not_look_into_have_types() -> None:
+    model = inferred(onnx.parser.parse_model(SCORES))
+    (body,) = model.graph.nodes[0].subgraphs.values()
+    made: Any = body.values["m"].type
+    assert (made.element_type, len(made.dims)) == (TensorProto.BOOL, 4)

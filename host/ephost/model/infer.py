@@ -66,6 +66,8 @@ ALIKE = frozenset(
 )
 FIRST_ALIKE = 6
 _STANDARD = frozenset(("", "ai.onnx", "ai.onnx.ml"))
+# The operators of which onnx looks into the bodies. In others we start from what the bodies' inputs declare.
+_WITH_INFERRED_BODIES = frozenset(("If", "Loop", "Scan"))
 # How onnx words what is wrong with a node, line by line; what is wrong in a body comes after the body's node.
 _REFUSED = re.compile(r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError\] (.*)")
 _IN_A_BODY = re.compile(
@@ -280,6 +282,15 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
     # Of the nodes that come back only their bodies tell something.
     has_bodies = any(node.subgraphs for node in graph.nodes)
     _take(graph, (ModelProto if has_bodies else TypesOfModel).FromString(inferred).graph)
+    for node in graph.nodes:
+        if node.subgraphs and (node.domain or node.op_type not in _WITH_INFERRED_BODIES):
+            for body in node.subgraphs.values():
+                _infer(_of_body(model, body), declared)
+
+
+def _of_body(model: Model, body: Graph) -> Model:
+    """A model of a body alone, in the model's opsets."""
+    return Model(body, model.opsets, model.ir_version, model.functions, model.path, model.metadata)
 
 
 def _refuse_impossible(graph: Graph, said: str) -> None:
