@@ -79,6 +79,13 @@ class ExecutionProvider:
         """The memory that an isolated EP shares with this process; None for any other."""
         return self.registration.library.pool_of(self.pointer)
 
+    @property
+    def elsewhere(self) -> Any:
+        """What an isolated EP is in its worker: ``compiles``, whether it has a Compile of its own, and
+        ``kernels``, rows of what its registry has, or None where it has none. None for any other EP.
+        """
+        return self.registration.library.ep_of(self.pointer)
+
     def refused_elsewhere(self, nodes: Iterable[Node]) -> list[tuple[list[Node], str]]:
         """What an isolated EP claimed of these nodes last and was refused by its worker, with the reasons."""
         refusals = self.registration.library.refusals_of(self.pointer)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ephost._bindings import check, ep_api, ffi, lib, onnx_element_type, text
+from ephost._bindings import ffi, lib
 from ephost.errors import Fail
 from ephost.execution_provider import ExecutionProvider
 from ephost.explained_graph import (
@@ -24,6 +24,7 @@ from ephost.explained_graph import (
 )
 from ephost.messages import TensorProto
 from ephost.model.graph import Model, Node, TensorType, Value, schema_of, tensor_bytes
+from ephost.model.kernels import registry_rows
 from ephost.model.partition import Assignment
 from ephost.model.planning.steps import Copy, Plan, Step
 from ephost.providers import DEFAULT_PROVIDER
@@ -559,34 +560,22 @@ class _Kernel:
 
 def _registered_kernels(ep: ExecutionProvider) -> list[_Kernel] | None:
     """The kernels of an EP's registry, or None when it has no registry."""
-    registry = ep.kernel_registry()
-    if not registry:
+    if ep.elsewhere is not None:
+        rows = ep.elsewhere.kernels
+    else:
+        registry = ep.kernel_registry()
+        rows = registry_rows(registry) if registry else None
+    if rows is None:
         return None
-    found = []
-    first, last, types, count = (
-        ffi.new("int*"),
-        ffi.new("int*"),
-        ffi.new("ONNXTensorElementDataType**"),
-        ffi.new("size_t*"),
-    )
-    for index in range(lib.ephost_registry_size(registry)):
-        definition = lib.ephost_entry_def(lib.ephost_registry_entry(registry, index))
-        check(ep_api.KernelDef_GetSinceVersion(definition, first, last))
-        constraints = {}
-        for at in range(lib.ephost_def_constraint_count(definition)):
-            name = text(lib.ephost_def_constraint(definition, at, types, count))
-            constraints[name] = frozenset(onnx_element_type(int(types[0][i])) for i in range(count[0]))
-        domain = text(ep_api.KernelDef_GetDomain(definition))
-        found.append(
-            _Kernel(
-                text(ep_api.KernelDef_GetOperatorType(definition)),
-                "" if domain == "ai.onnx" else domain,
-                int(first[0]),
-                int(last[0]),
-                constraints,
-            )
-        )
-    return found
+    return [
+        _Kernel(op_type, domain, first, last, {name: frozenset(some) for name, some in types.items()})
+        for op_type, domain, first, last, types in rows
+    ]
+
+
+def _compiles(ep: ExecutionProvider) -> bool:
+    """Whether it may take nodes that its registry has nothing for."""
+    return ep.member("Compile") is not None if ep.elsewhere is None else ep.elsewhere.compiles
 
 
 class _Asked:
@@ -594,6 +583,7 @@ class _Asked:
 
     def __init__(self, assignment: Assignment) -> None:
         self.ep = assignment.ep
+        self.compiles = _compiles(assignment.ep)
         self._messages = assignment.messages
         self._refused: dict[int, str] = {}
         for nodes, reason in assignment.refused:
@@ -649,7 +639,7 @@ def _reason(model: Model, node: Node, asked: _Asked, kernels: list[_Kernel] | No
         return f"it claimed the node, which was refused: {refused}"
     # What an EP compiles it may claim whatever its registry says; the registry decides where that is all
     # there is.
-    if not kernels or asked.ep.member("Compile") is not None:
+    if not kernels or asked.compiles:
         return "it did not claim the node" + asked.said(node)
     mine = [k for k in kernels if k.op_type == node.op_type and k.domain == node.domain]
     if not mine:

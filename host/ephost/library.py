@@ -262,6 +262,10 @@ class Library:
         return ()
 
     @staticmethod
+    def ep_of(_: Any) -> None:
+        """What an EP is in another process: it is in none."""
+
+    @staticmethod
     def operators_of(_: Any) -> None:
         """The operators that a factory in another process brings: there is none."""
 

@@ -44,6 +44,7 @@ MIXED = """g (float[2, 3] x, float[3, 4] w) => (float[2, 4] y) <float[4] bias = 
 }"""
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_partitions_are_runs_of_nodes_on_one_ep_with_the_bytes_across_their_borders() -> None:
     found = explained(MIXED, "kernels")
     assert [(p.ep_name, p.kind, [n.op_type for n in p.nodes]) for p in found.partitions] == [
@@ -186,6 +187,7 @@ def test_the_headline_gives_the_memory_that_values_share_where_there_are_any() -
     assert "a run plans" not in explained(chain).headline()
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_the_text_aligns_its_columns() -> None:
     lines = str(explained(MIXED, "kernels")).splitlines()
     header = next(line for line in lines if line.lstrip().startswith("#  EP"))

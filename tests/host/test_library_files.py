@@ -208,6 +208,7 @@ def test_devices_of_a_library_that_is_gone_are_refused() -> None:
         ephost.InferenceSession(adds_model().SerializeToString(), options)
 
 
+@pytest.mark.in_process("the library is in the worker alone")
 def test_one_library_under_two_names_is_two_registrations_and_closes_with_the_last() -> None:
     path = sample_compiler.get_library_path()
     register(path, "a")
@@ -239,6 +240,7 @@ def test_a_failed_registration_leaves_the_name_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks symbols up as Linux' loader does")
+@pytest.mark.in_process("the library is in the worker alone")
 def test_plugins_find_this_process_own_cpp_runtime_first(python: Callable) -> None:
     # A plugin may bring another C++ runtime for everybody; the next one must not be bound to that.
     program = """

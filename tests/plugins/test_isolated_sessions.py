@@ -51,7 +51,7 @@ def both(
     library: str | Path, made: onnx.ModelProto
 ) -> tuple[ephost.InferenceSession, ephost.InferenceSession]:
     """The model on the plugin in this process, and in a worker."""
-    ephost.register_execution_provider_library("here", library)
+    ephost.register_execution_provider_library("here", library, isolated=False)
     ephost.register_execution_provider_library("apart", library, isolated=True)
     return open_session("here", made), open_session("apart", made)
 
@@ -149,6 +149,14 @@ def test_outputs_may_be_bound_to_memory_of_the_callers() -> None:
 
 
 @pytest.mark.threads
+def test_why_a_node_was_left_is_told_as_in_one_process() -> None:
+    here, apart = both(sample_kernels.get_library_path(), chain([4, 3]))
+    expected, found = explain(here), explain(apart)
+    assert [e.reasons for e in found.fallback] == [e.reasons for e in expected.fallback] != []
+    assert found.fallback[0].reasons[0].reason == "its registry has no kernel for Erf"
+    assert found.providers[0].registered_kernels == expected.providers[0].registered_kernels
+
+
 def test_several_threads_run_at_once() -> None:
     here, apart = both(sample_compiler.get_library_path(), chain(["n", 3]))
     failures: list[BaseException] = []

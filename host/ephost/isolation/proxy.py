@@ -23,6 +23,7 @@ from ephost.logs import is_heard
 from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, described
 from ephost.model.graph import Model, Node, TensorType, tensor_type
+from ephost.model.kernels import KernelRow
 from ephost.model.native_graph import NativeGraph, new_node, shown_graph
 from ephost.records import Record
 
@@ -164,6 +165,11 @@ class IsolatedLibrary:
             The plugin's error, or its fault.
         """
         return _factory(factory).operators()
+
+    @staticmethod
+    def ep_of(ep: Any) -> _Elsewhere:
+        """What an ``OrtEp*`` of here is in its worker."""
+        return _eps[address(ep)].elsewhere()
 
     @staticmethod
     def pool_of(ep: Any) -> Any:
@@ -414,6 +420,18 @@ def _type_of(element_type: Any, dims: Any) -> TensorType:
     return tensor_type(int(element_type), dims)
 
 
+class _Elsewhere(Record, frozen=True):
+    """What the plugin's own EP is."""
+
+    compiles: bool
+    kernels: list[KernelRow] | None
+
+
+def _kernel_row(op_type: Any, domain: Any, first: Any, last: Any, types: Any) -> KernelRow:
+    named = {str(name): [int(each) for each in some] for name, some in types.items()}
+    return str(op_type), str(domain), int(first), int(last), named
+
+
 class _Ep:
     """An ``OrtEp``: one EP in one worker."""
 
@@ -433,6 +451,7 @@ class _Ep:
         self.numbers: dict[int, tuple[Any, int]] = {}  # of the graphs that the worker was shown
         self.compatibility: Any = NULL
         self.refused: list[tuple[list[int], str]] = []
+        self._elsewhere: _Elsewhere | None = None
         self.handle = ffi.new_handle(self)
         self.remote = lib.ephost_remote_new(worker.map_pool(), self.handle, _open_lane, _fault)
         if not self.remote:
@@ -518,6 +537,17 @@ class _Ep:
                 raise MemoryError("no memory for a compiled group")
             if row["context"] is not None and contexts:
                 contexts[at] = new_node(NodeProto.FromString(base64.b64decode(row["context"])))
+
+    def elsewhere(self) -> _Elsewhere:
+        """What it is in its worker, which is asked once; nothing is known of one that has ended."""
+        if self._elsewhere is None:
+            if not self.worker.is_alive:
+                return _Elsewhere(compiles=True, kernels=None)
+            told = self.ask("kernels")
+            rows = told["kernels"]
+            kernels = None if rows is None else [_kernel_row(*row) for row in rows]
+            self._elsewhere = _Elsewhere(bool(told["compiles"]), kernels)
+        return self._elsewhere
 
     def sync(self) -> None:
         """``Sync``."""

@@ -22,7 +22,7 @@ from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, description
 from ephost.model.custom_ops import domains_of, infer_outputs, operators_of
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers, tensor_type
-from ephost.model.kernels import HostKernels
+from ephost.model.kernels import HostKernels, registry_rows
 from ephost.model.limits import SETTINGS, Budget, budget_of
 from ephost.model.native_graph import Constants, NativeGraph
 from ephost.model.partition import (
@@ -184,6 +184,7 @@ class Serving:
             "release_ep": self._release_ep,
             "layout": self._layout,
             "converts": self._converts,
+            "kernels": self._kernels,
             "concurrent": self._concurrent,
             "dynamic_options": self._dynamic_options,
             "initialized": self._initialized,
@@ -327,6 +328,15 @@ class Serving:
         out = ffi.new("OrtEpDataLayout*")
         self._own().ep.call("GetPreferredDataLayout", out)
         return {"layout": int(out[0])}
+
+    def _kernels(self, _: Request, __: bytes, ___: Sequence[int]) -> Answer:
+        """What the EP's registry has, for who explains why a node was left."""
+        ep = self._own().ep
+        registry = ep.kernel_registry()
+        return {
+            "compiles": ep.member("Compile") is not None,
+            "kernels": registry_rows(registry) if registry else None,
+        }
 
     def _converts(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
         """What ``ShouldConvertDataLayoutForOp`` says."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from ephost._bindings import NULL, check, ep_api, ffi, guarded, lib
+from ephost._bindings import NULL, check, ep_api, ffi, guarded, lib, onnx_element_type, text
 from ephost.errors import EPFail, NotImplemented, naming
 from ephost.model.graph import Model, Node, all_graphs
 from ephost.model.native_graph import Constants, NativeGraph
@@ -62,6 +62,30 @@ class Registered:
             self.count = lib.ephost_registry_find_all(
                 registry, pointers, len(pointers), ep_name, self.entries, self.definitions
             )
+
+
+KernelRow = tuple[str, str, int, int, dict[str, list[int]]]
+
+
+def registry_rows(registry: Any) -> list[KernelRow]:
+    """What the kernels of an ``OrtKernelRegistry*`` are for: operator, domain, first and last version, and by
+    name of a type parameter or of an input the element types (of ONNX) that it may be.
+    """
+    found: list[KernelRow] = []
+    first, last = ffi.new("int*"), ffi.new("int*")
+    types, count = ffi.new("ONNXTensorElementDataType**"), ffi.new("size_t*")
+    for index in range(lib.ephost_registry_size(registry)):
+        definition = lib.ephost_entry_def(lib.ephost_registry_entry(registry, index))
+        check(ep_api.KernelDef_GetSinceVersion(definition, first, last))
+        constraints = {}
+        for at in range(lib.ephost_def_constraint_count(definition)):
+            name = text(lib.ephost_def_constraint(definition, at, types, count))
+            constraints[name] = [onnx_element_type(int(types[0][i])) for i in range(count[0])]
+        domain = text(ep_api.KernelDef_GetDomain(definition))
+        op_type = text(ep_api.KernelDef_GetOperatorType(definition))
+        domain = "" if domain == "ai.onnx" else domain
+        found.append((op_type, domain, int(first[0]), int(last[0]), constraints))
+    return found
 
 
 class KernelMaker(Record, frozen=True):
