@@ -64,6 +64,20 @@ def test_a_benchmark_measures_both_sides(arguments: tuple[str, ...], tmp_path: P
         assert len(pair) == 2 and min(pair) > 0
 
 
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("grpc", "uvicorn", "rapidocr_onnxruntime")),
+    reason="the extra ephost[serve] or rapidocr_onnxruntime is not installed",
+)
+def test_the_model_server_is_measured_with_batches_without_and_on_onnxruntime(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    done = run("serving.py", "--seconds", "0.3", "--rounds", "1", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    rows = {row.pop("name"): row for row in json.loads(path.read_text())["rows"]}
+    for variant in ("batches", "no batches", "onnxruntime, batches"):
+        assert rows[f"16 clients, {variant}"]["requests_per_second"] > 0
+    assert rows["one client, batches"]["milliseconds"] > rows["one client, session.run"]["milliseconds"] > 0
+
+
 def test_a_part_of_a_comparison_is_not_kept() -> None:
     done = run("calls.py", "--save", "--only", "one node")
     assert done.returncode == 2 and "whole comparison" in done.stderr

@@ -36,6 +36,12 @@ PROMISES = {
         r"it crashed: +SIGSEGV in \w+::Compute",
         r"the next one: +\[2\. 4\.\]",
     ],
+    "model_server": [
+        r"scale takes x FP32 \[-1, 4\]",
+        r"over REST, as JSON: +\[2\.0, 4\.0, 6\.0, 8\.0\]",
+        r"over gRPC, as bytes: +\[2\.0, 4\.0, 6\.0, 8\.0\]",
+        r"a wrong request: +400 input 'x' is FP32, not INT64",
+    ],
     "errors": [
         r"no library: .*libno_such_ep\.so",
         r"no model: ",

@@ -18,8 +18,10 @@ from ephost.serving.grpc_bodies import parse, read_request, write_response
 from ephost.serving.grpc_messages import MESSAGES, SERVICE
 
 _LOG = logging.getLogger("ephost.serving.grpc")
-# Requests from so many bytes on are read and written by other threads, so that the event loop goes on.
-LARGE = 64 << 10
+# Messages from so many bytes on are parsed by other threads, so that the event loop goes on.
+_LARGE = 1 << 20
+# Likewise, of a request's lists of numbers, whose elements are looked at one by one.
+_LARGE_LISTS = 64 << 10
 # What questions of health need no token for.
 _OPEN = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 
@@ -103,7 +105,7 @@ def _answering(name: str, method: Method, token: str | None) -> Callable[[bytes,
         try:
             if token is not None:
                 _check_token(context, token)
-            if len(data) < LARGE:
+            if len(data) < _LARGE:
                 message = parse(kind, data)
             else:
                 message = await asyncio.to_thread(parse, kind, data)
@@ -178,14 +180,15 @@ class _Service:
     async def model_infer(self, request: Any, context: Any) -> Any:
         started = time.monotonic()
         version = self._core.repository.get(request.model_name, request.model_version)
-        if request.ByteSize() < LARGE:
-            read = read_request(request, version.signature)
+        signature = version.signature
+        if request.ByteSize() < (signature.bytes_at_once if request.raw_input_contents else _LARGE_LISTS):
+            read = read_request(request, signature)
         else:
-            read = await asyncio.to_thread(read_request, request, version.signature)
+            read = await asyncio.to_thread(read_request, request, signature)
         limits = [each for each in (read.timeout, context.time_remaining()) if each is not None]
         deadline = started + min(limits) if limits else None
         result = await self._core.infer(version, read.inputs, read.outputs, deadline)
-        if sum(output.array.nbytes for output in result.outputs) < LARGE:
+        if sum(output.array.nbytes for output in result.outputs) < signature.bytes_at_once:
             return write_response(request.id, result)
         return await asyncio.to_thread(write_response, request.id, result)
 

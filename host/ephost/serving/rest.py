@@ -22,8 +22,8 @@ from ephost.serving.metrics import CONTENT_TYPE
 from ephost.serving.rest_bodies import HEADER_LENGTH, parse_json, parse_request, write_response
 
 _LOG = logging.getLogger("ephost.serving.rest")
-# Bodies from so many bytes on are read and written by other threads, so that the event loop goes on.
-LARGE = 64 << 10
+# JSON from so many bytes on is read and written by other threads, so that the event loop goes on.
+_LARGE = 64 << 10
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -156,15 +156,16 @@ class _Rest:
             raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
         body = await self._body(request)
         header_length = request.headers.get(HEADER_LENGTH)
-        if len(body) < LARGE:
-            parsed = parse_request(body, header_length, version.signature)
+        signature = version.signature
+        if len(body) < (_LARGE if header_length is None else signature.bytes_at_once):
+            parsed = parse_request(body, header_length, signature)
         else:
-            parsed = await asyncio.to_thread(parse_request, body, header_length, version.signature)
+            parsed = await asyncio.to_thread(parse_request, body, header_length, signature)
         deadline = None if parsed.timeout is None else started + parsed.timeout
         work = self._core.infer(version, parsed.inputs, parsed.outputs, deadline)
         result = await _while_connected(request, work)
         size = sum(output.array.nbytes for output in result.outputs)
-        if size < LARGE:
+        if size < _LARGE:
             data, length = write_response(parsed, result)
         else:
             data, length = await asyncio.to_thread(write_response, parsed, result)

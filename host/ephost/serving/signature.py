@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +102,12 @@ class Signature:
             if name in names[:at]:
                 raise BadRequest(f"output '{name}' is asked for twice")
 
+    @cached_property
+    def bytes_at_once(self) -> int:
+        """How many bytes of a request's tensors hold nobody up while they are converted."""
+        specs = (*self.inputs.values(), *self.outputs.values())
+        return _TEXTS_AT_ONCE if any(spec.datatype == "BYTES" for spec in specs) else _AT_ONCE
+
     @property
     def unbatchable(self) -> str:
         """Why requests cannot be run as one along the first axis, as far as shapes tell; "" if they can."""
@@ -109,6 +116,10 @@ class Signature:
                 if spec.required and (not spec.shape or spec.shape[0] != -1):
                     return f"the first axis of {kind} '{spec.name}' {list(spec.shape)} is not open"
         return ""
+
+
+# Bytes of tensors that the event loop reads or writes itself: numbers take a copy, texts a step each.
+_AT_ONCE, _TEXTS_AT_ONCE = 1 << 20, 64 << 10
 
 
 def _spec(kind: str, argument: NodeArg, *, required: bool = True) -> TensorSpec:
