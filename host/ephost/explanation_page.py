@@ -168,6 +168,7 @@ class _Content:
     kind: int
     details: list[str]
     short: str = "outside"  # what it is called where there is little room
+    seconds: float | None = None
     nodes: list[int] = field(default_factory=list)
 
 
@@ -230,6 +231,7 @@ class _Drawing:
             box_kinds=[box.kind for box in self.boxes],
             box_places=self.box_places,
             box_details=[box.details for box in self.boxes],
+            box_seconds=[box.seconds for box in self.boxes],
             texts=list(self.texts),
         )
 
@@ -284,7 +286,9 @@ class _Drawing:
         if partition.seconds is not None:
             title += f" · {time_text(partition.seconds)}"
             details.append(f"{time_text(partition.seconds)} of a run")
-        box = self.box_of[at] = self._open_box(_Content(title, kind, details, f"{at} · {_who(partition)}"))
+        box = self.box_of[at] = self._open_box(
+            _Content(title, kind, details, f"{at} · {_who(partition)}", partition.seconds)
+        )
         how = {"compiled": "compiled it with its partition", "kernels": "runs it by a kernel of its own"}
         for node in partition.nodes:
             notes = [f"{_who(partition)} {how.get(partition.kind, 'runs it')}"]

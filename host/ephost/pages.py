@@ -143,6 +143,7 @@ class Graph:
     box_kinds: Sequence[int]
     box_places: Sequence[tuple[float, float, float, float]]  # left, top, width, height
     box_details: Sequence[Sequence[str]]
+    box_seconds: Sequence[float | None]
     texts: Sequence[str]
 
 

@@ -17,7 +17,7 @@ from ephost.cli import main
 from ephost.explanation import Explanation, start_profile
 from ephost.explanation_page import page_of
 from ephost.pages import Graph, Grid
-from ephost.plugins import sample_compiler, sample_kernels
+from ephost.plugins import cpu, sample_compiler, sample_kernels
 from onnx import TensorProto, helper, parser
 
 PLUGINS = {"compiler": sample_compiler, "kernels": sample_kernels}
@@ -147,6 +147,20 @@ def test_nodes_lie_in_the_boxes_of_their_partitions() -> None:
         assert left < x and x + 160 < left + width and top < y and y + 38 < top + height
     assert len(graph.box_titles) == len(told.partitions) + 2  # and what comes from and goes outside
     assert [graph.labels[at] for at, name in enumerate(graph.operators) if not name] == ["x", "w", "y", "z"]
+
+
+def test_a_body_that_runs_with_its_node_is_shown_as_that_nodes() -> None:
+    ort.register_execution_provider_library("compiled", cpu.get_library_path())
+    try:
+        told = ort.explain(opened(BODIES, "compiled"))
+    finally:
+        ort.unregister_execution_provider_library("compiled")
+    assert [graph.partitions for graph in told.graphs] == [(0,), (), ()]
+    graph = drawn(told)
+    assert "runs as a part of choice" in said(graph, "deep")
+    box = graph.node_boxes[list(graph.labels).index("deep")]
+    assert graph.box_titles[box].endswith("with the whole of choice")
+    assert [sheet.title for sheet in graph.sheets[1:]] == ["then_branch of choice", "else_branch of choice"]
 
 
 def test_what_crosses_borders_is_listed_with_its_bytes() -> None:
@@ -336,6 +350,38 @@ def test_a_body_is_opened_and_left(tmp_path: Path) -> None:
         assert browser.js("document.querySelector('.views select').value") == "2"
         browser.click(".views button", "↑")
         assert browser.text(".pane h3") == "If choice"
+
+
+def test_colours_show_the_time_of_a_profiled_run(tmp_path: Path) -> None:
+    with Browser(written(mixed(), tmp_path), tmp_path) as browser:
+        assert browser.js("document.querySelector('select[aria-label=colours]')") is None
+    with Browser(written(mixed(runs=2), tmp_path), tmp_path) as browser:
+        browser.press("/")
+        browser.type("words")
+        browser.press("Enter", "ArrowDown", "Escape")  # the slowest, and its box around it
+        browser.js("document.querySelector('canvas').scrollIntoView({ block: 'center' })")
+        x, y = middle(browser)
+        before = pixel(browser, x + 40, y + 12)
+        browser.js(
+            """(() => {
+                const colours = document.querySelector("select[aria-label=colours]");
+                colours.value = "time";
+                colours.dispatchEvent(new Event("change"));
+            })()"""
+        )
+        browser.painted()
+        red, green, blue = pixel(browser, x + 40, y + 12)[:3]
+        assert red > 1.5 * max(green, blue) and before[:3] != [red, green, blue]
+
+
+def test_a_double_click_opens_a_body(tmp_path: Path) -> None:
+    with Browser(written(ort.explain(opened(BODIES, "kernels")), tmp_path), tmp_path) as browser:
+        browser.press("/")
+        browser.type("choice")
+        browser.press("Enter", "ArrowDown", "Escape")
+        browser.js("document.querySelector('canvas').scrollIntoView({ block: 'center' })")
+        browser.click_at(*middle(browser), count=2)
+        assert browser.text(".pane h3") == "then_branch of choice"
 
 
 def test_a_row_of_a_table_shows_its_node_in_the_graph(tmp_path: Path) -> None:

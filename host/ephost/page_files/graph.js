@@ -18,7 +18,8 @@ globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes, filterButton 
   const end = (at, first, all) => (at + 1 < part.sheets.length ? part.sheets[at + 1][first] : all);
   const sheetOf = (node) => part.sheets.findLastIndex((sheet) => sheet.first_node <= node);
   const sheetOfBox = (box) => part.sheets.findLastIndex((sheet) => sheet.first_box <= box);
-  const slowest = part.seconds.reduce((most, each) => Math.max(most, each ?? 0), 0);
+  const most = (times) => times.reduce((most, each) => Math.max(most, each ?? 0), 0);
+  const slowest = most(part.seconds), slowestBox = most(part.box_seconds);
   const texts = part.labels.map((label, at) =>
     [label, part.operators[at], ...part.makes[at].map((value) => part.values[value][0])].join("\n").toLowerCase());
   const upper = part.labels.map((label, at) => shorten(part.operators[at] || label, 21));
@@ -51,7 +52,7 @@ globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes, filterButton 
     make("option", { value: "kind" }, "colours: who runs it"), make("option", { value: "time" }, "colours: time"));
   const up = button("↑ out of the body", "out of the body", () => leave());
   if (part.sheets.length > 1) views.append(which, up);
-  if (slowest > 0) views.append(colouring);
+  if (slowestBox > 0) views.append(colouring);
   tools.append(views);
 
   // ---- filters ----
@@ -329,8 +330,9 @@ globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes, filterButton 
       const [x, y, w, h] = part.box_places[box];
       if (x > x1 || y > y1 || x + w < x0 || y + h < y0) continue;
       seen.push(box);
-      context.fillStyle = context.strokeStyle = colours[colourName(part.box_kinds[box])];
-      context.globalAlpha = 0.1;
+      context.strokeStyle = colours[colourName(part.box_kinds[box])];
+      context.fillStyle = byTime ? colours["--mark"] : context.strokeStyle;
+      context.globalAlpha = byTime ? 0.02 + 0.5 * Math.sqrt((part.box_seconds[box] ?? 0) / slowestBox) : 0.1;
       context.fillRect(x, y, w, h);
       context.globalAlpha = chosen === count + box ? 1 : 0.55;
       context.lineWidth = (chosen === count + box ? 3 : 1) * pixel;
@@ -415,7 +417,8 @@ globalThis.pageParts.Graph = (part, { make, main, inTime, inBytes, filterButton 
       if (told.has(place) || x > x1 || y > y1 || x + WIDE < x0 || y + TALL < y0) continue;
       told.add(place);
       const all = before[to].filter((edge) => crosses[edge]), bytes = part.values[of][2];
-      const label = all.length > 1 ? `${all.length} values` : bytes === null ? part.values[of][1] : inBytes(bytes);
+      const whole = all.length > 1 ? `${all.length} values` : bytes === null ? part.values[of][1] : inBytes(bytes);
+      const label = whole.length > 24 ? `${whole.slice(0, 23)}…` : whole;
       const wide = context.measureText(label).width;
       context.fillStyle = colours["--back"];
       context.fillRect(x + WIDE / 2 + 3, y - 15, wide + 6, 13);
