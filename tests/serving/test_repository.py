@@ -1,5 +1,6 @@
 """Loading, unloading and replacing the models of a folder, and the server's own beginning and end."""
 
+import asyncio
 import json
 import logging
 import threading
@@ -305,3 +306,49 @@ def test_an_input_with_a_default_may_be_left_out(tmp_path: Path) -> None:
         factor = {"name": "factor", "shape": [1], "datatype": "FP32", "data": [9]}
         status, body, _ = server.ask("/v2/models/m/infer", {"inputs": [*FEED["inputs"], factor]})
         assert status == 200 and body["outputs"][0]["data"][0] == 9
+
+
+def test_a_request_for_a_version_is_never_anothers(tmp_path: Path) -> None:
+    from ephost.serving.core import Core
+    from ephost.serving.metrics import Metrics
+
+    save(tmp_path, "m", scaled(2), 1)
+    models = repository(tmp_path)
+    models.load("m")
+    core = Core(models, Metrics())
+    feed = {"x": np.ones((1, 4), np.float32)}
+    old = models.get("m", "1")
+    save(tmp_path, "m", scaled(3), 2)
+    models.load("m")  # and version 1 is gone
+    result = asyncio.run(core.infer(old, feed, (), None))
+    assert result.version == "2" and result.outputs[0].array.tolist() == [[3] * 4]
+    with pytest.raises(UnknownModel, match="no version '1'"):
+        asyncio.run(core.infer(old, feed, (), None, wanted="1"))
+    models.close()
+
+
+def test_a_server_is_ready_from_its_loading_to_its_end(tmp_path: Path) -> None:
+    from ephost.serving.core import Core
+    from ephost.serving.metrics import Metrics
+
+    core = Core(repository(tmp_path), Metrics())
+    assert not core.is_ready
+    core.is_loaded = True
+    assert core.is_ready
+    core.is_draining = True
+    assert not core.is_ready
+
+
+def test_both_protocols_end_at_once() -> None:
+    from ephost.serving.server import _end_all
+
+    async def end_both() -> None:
+        # Each waits until the other has begun to end.
+        barrier = asyncio.Barrier(2)
+
+        async def end() -> None:
+            await barrier.wait()
+
+        await asyncio.wait_for(_end_all([end, end]), 60)
+
+    asyncio.run(end_both())

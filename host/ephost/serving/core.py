@@ -51,12 +51,13 @@ class Core:
         self.repository = repository
         self.metrics = metrics
         self.repository_control = repository_control
+        self.is_loaded = False  # whether what the folder had at the start was loaded, or could not be
         self.is_draining = False
 
     @property
     def is_ready(self) -> bool:
         """Whether every model that was loaded can be run, and the server is not about to end."""
-        return not self.is_draining and self.repository.is_ready()
+        return self.is_loaded and not self.is_draining and self.repository.is_ready()
 
     @property
     def extensions(self) -> list[str]:
@@ -81,6 +82,8 @@ class Core:
         inputs: Mapping[str, np.ndarray],
         outputs: Sequence[str],
         deadline: float | None,
+        *,
+        wanted: str = "",
     ) -> Result:
         """Run a request whose inputs were held against the version's signature.
 
@@ -89,6 +92,7 @@ class Core:
             inputs: a tensor for each input.
             outputs: names, in the order wanted; none: all.
             deadline: on the clock of ``time.monotonic``.
+            wanted: the version that the request names, if it names one.
 
         Raises:
             ServingError: what the request is answered with.
@@ -103,7 +107,7 @@ class Core:
                     version.scheduler.submit(job)
                     break
                 except Closed:  # replaced since: the one that is loaded now, if it takes the same
-                    following = self.repository.get(version.model)
+                    following = self.repository.get(version.model, wanted)
                     if following.signature != version.signature:
                         raise Unavailable(f"model '{version.model}' was replaced by another") from None
                     version = following

@@ -187,7 +187,9 @@ class _Service:
             read = await asyncio.to_thread(read_request, request, signature)
         limits = [each for each in (read.timeout, context.time_remaining()) if each is not None]
         deadline = started + min(limits) if limits else None
-        result = await self._core.infer(version, read.inputs, read.outputs, deadline)
+        result = await self._core.infer(
+            version, read.inputs, read.outputs, deadline, wanted=request.model_version
+        )
         if sum(output.array.nbytes for output in result.outputs) < signature.bytes_at_once:
             return write_response(request.id, result)
         return await asyncio.to_thread(write_response, request.id, result)

@@ -150,7 +150,8 @@ class _Rest:
 
     async def infer(self, request: Request) -> Response:
         started = time.monotonic()
-        version = self._core.repository.get(*_version_of(request))
+        name, wanted = _version_of(request)
+        version = self._core.repository.get(name, wanted)
         encoding = request.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
@@ -162,7 +163,7 @@ class _Rest:
         else:
             parsed = await asyncio.to_thread(parse_request, body, header_length, signature)
         deadline = None if parsed.timeout is None else started + parsed.timeout
-        work = self._core.infer(version, parsed.inputs, parsed.outputs, deadline)
+        work = self._core.infer(version, parsed.inputs, parsed.outputs, deadline, wanted=wanted)
         result = await _while_connected(request, work)
         size = sum(output.array.nbytes for output in result.outputs)
         if size < _LARGE:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,16 +99,21 @@ class Server:
                 ports["http"] = listening.getsockname()[1]
             if settings.grpc_port is not None:
                 rpc, ports["grpc"] = self._make_rpc(settings.grpc_port)
-            await asyncio.to_thread(self._repository.load_all)
+            ends: list[Callable[[], Awaitable[None]]] = []
             if rpc is not None:
                 await rpc.start()
-                stack.push_async_callback(rpc.stop, settings.drain_seconds)
+                ends.append(partial(rpc.stop, settings.drain_seconds))
             if listening is not None:
                 http = _Http(self._http_config())
                 serving = asyncio.ensure_future(http.serve(sockets=[listening]))
-                stack.push_async_callback(_end, http, serving)
+                ends.append(partial(_end, http, serving))
                 while not http.started and not serving.done():
                     await asyncio.sleep(0.01)
+            # Both protocols end at once: neither accepts requests while the other answers its last.
+            stack.push_async_callback(_end_all, ends)
+            # The server lives, but is not ready, while it loads.
+            await asyncio.to_thread(self._repository.load_all)
+            self._core.is_loaded = True
             shown = ", ".join(f"{name} on port {port}" for name, port in ports.items())
             fields = {f"{name}_port": port for name, port in ports.items()}
             _LOG.info("ready: %s", shown, extra={"event": "ready", **fields})
@@ -137,7 +144,7 @@ class Server:
             access_log=False,
             lifespan="off",
             server_header=False,
-            timeout_graceful_shutdown=int(settings.drain_seconds) or None,
+            timeout_graceful_shutdown=max(1, math.ceil(settings.drain_seconds)),
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
         )
@@ -146,6 +153,10 @@ class Server:
 async def _end(http: _Http, serving: asyncio.Future[None]) -> None:
     http.should_exit = True
     await serving
+
+
+async def _end_all(ends: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    await asyncio.gather(*(end() for end in ends))
 
 
 def _listen(host: str, port: int) -> socket.socket:
