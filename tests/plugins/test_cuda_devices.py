@@ -14,7 +14,10 @@ from cuda_harness import PLUGIN, gpu, run_on_fake
 from plugin_harness import ROOT
 
 Run = Callable[..., str]
-pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc")
+pytestmark = [
+    pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc"),
+    pytest.mark.in_process("the make-believe driver is asked in this process, and values are on its device"),
+]
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from cuda_harness import PLUGIN, run_on_fake
 
-pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc")
+pytestmark = [
+    pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc"),
+    pytest.mark.in_process("values on its device"),
+]
 
 FOREIGN = """
 class Foreign:

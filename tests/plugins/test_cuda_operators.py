@@ -13,7 +13,10 @@ import pytest
 from cuda_harness import PLUGIN, run_on_fake
 
 Run = Callable[..., str]
-pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc")
+pytestmark = [
+    pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc"),
+    pytest.mark.in_process("the make-believe driver is asked in this process"),
+]
 
 PRELUDE = """
 rng = np.random.default_rng(7)
