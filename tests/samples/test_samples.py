@@ -116,6 +116,13 @@ def test_a_sample_does_what_it_promises(name: str) -> None:
         at = found.end()
 
 
+def test_the_sample_of_partitions_writes_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = run_sample("explain_partitions", str(page))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The graph by partition" in page.read_text(encoding="utf-8")
+
+
 def test_other_texts_are_recognised_too() -> None:
     done = run_sample("recognize_text", "Hello World 42")
     assert done.returncode == 0, done.stderr
