@@ -94,7 +94,8 @@ def serve(
     try:
         from ephost.serving.server import Server, Settings
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error.name} is not installed: pip install 'ephost[serve]'") from None
+        missing = (error.name or str(error)).partition(".")[0]
+        raise click.ClickException(f"{missing} is not installed: pip install 'ephost[serve]'") from None
     # What the server does is said without --log info, which is about plugins and sessions.
     logging.getLogger("ephost.serving").setLevel(logging.INFO)
     if log_format == "json":
