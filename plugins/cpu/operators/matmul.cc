@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "cpu/engines/as_float.h"
+#include "cpu/engines/epilogue_loops.h"
 #include "cpu/engines/epilogue_rows.h"
-#include "cpu/engines/onednn_epilogue.h"
 #include "cpu/operator.h"
 #include "toolkit/dispatch.h"
 

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "cpu/engines/as_float.h"
-#include "cpu/engines/onednn.h"
-#include "cpu/engines/onednn_epilogue.h"
+#include "cpu/engines/onednn_operators.h"
 #include "cpu/operator.h"
+#include "toolkit/passes/epilogue.h"
 
 namespace ephost::cpu {
 namespace {
@@ -125,25 +125,8 @@ Kernel lrn(Prepare& p) {
   const int64_t size = p.node.i("size", 1);
   const float alpha = p.node.f("alpha", 1e-4f), beta = p.node.f("beta", 0.75f), bias = p.node.f("bias", 1.0f);
   p.expect(size > 0, "the size is positive");
-  if (in.count() > 0 && in.dims.size() == 4 && size % 2 == 1) {
-    try {
-      const dnn::Md md = dnn::describe(in);
-      const dnnl::lrn_forward::primitive_desc pd(dnn::engine(), dnnl::prop_kind::forward_inference,
-                                                 dnnl::algorithm::lrn_across_channels, md, md, size, alpha,
-                                                 beta, bias, dnn::attributes());
-      const auto primitive = std::make_shared<dnn::Primitive>(
-          dnnl::lrn_forward(pd),
-          std::vector<dnn::Primitive::Argument>{
-              {DNNL_ARG_SRC, md}, {DNNL_ARG_DST, md}, {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-      p.out(0, in.type, in.dims, in.layout);
-      p.scratch(pd.scratchpad_desc().get_size());
-      return [primitive](const Args& args) {
-        void* pointers[] = {const_cast<void*>(args.in<void>(0)), args.out<void>(0), args.scratch<void>()};
-        primitive->run(pointers);
-      };
-    } catch (const dnnl::error&) {
-      // By the loop below.
-    }
+  if (Kernel kernel = onednn_lrn(p, size, alpha, beta, bias)) {
+    return kernel;
   }
   p.require(0, Layout::kPlain);
   p.out(0, in.type, in.dims);

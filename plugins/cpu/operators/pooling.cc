@@ -7,7 +7,7 @@
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/conv/window.h"
 #include "cpu/engines/int8/int8.h"
-#include "cpu/engines/onednn.h"
+#include "cpu/engines/onednn_operators.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 #include "toolkit/dispatch.h"
@@ -326,41 +326,6 @@ Kernel norm_loops(const Dims& dims, const Window& w, T power) {
   };
 }
 
-Kernel on_onednn(Prepare& p, const Dims& dims, const Window& w, const Dims& out, dnnl::algorithm algorithm) {
-  const Layout layout = p.in(0).layout;
-  if (layout == Layout::kPlain) {
-    return nullptr;
-  }
-  Dims dilations = w.dilations, end;
-  for (size_t i = 0; i < w.rank(); ++i) {
-    --dilations[i];
-    // Where the last window ends before the input does, oneDNN leaves the rest out by itself.
-    end.push_back(std::max<int64_t>(0, reach(w, i)));
-    // oneDNN wants pads smaller than the kernel: a window has an element of the input.
-    if (w.begin[i] >= w.span(i) || end[i] >= w.span(i)) {
-      return nullptr;
-    }
-  }
-  try {
-    const dnn::Md source = dnn::describe(dims, layout), target = dnn::describe(out, layout);
-    const dnnl::pooling_forward::primitive_desc pd(dnn::engine(), dnnl::prop_kind::forward_inference,
-                                                   algorithm, source, target, w.strides, w.kernel, dilations,
-                                                   w.begin, end, dnn::attributes());
-    const auto primitive = std::make_shared<dnn::Primitive>(
-        dnnl::pooling_forward(pd),
-        std::vector<dnn::Primitive::Argument>{
-            {DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}, {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-    p.out(0, DType::kFloat, out, layout);
-    p.scratch(pd.scratchpad_desc().get_size());
-    return [primitive](const Args& args) {
-      void* pointers[] = {const_cast<void*>(args.in<void>(0)), args.out<void>(0), args.scratch<void>()};
-      primitive->run(pointers);
-    };
-  } catch (const dnnl::error&) {
-    return nullptr;
-  }
-}
-
 struct Pool {
   Dims in, out;
   Window window;
@@ -419,7 +384,7 @@ Kernel max_pool(Prepare& p) {
         p.type(0), [&](auto zero) { return max_loops<decltype(zero)>(pool.in, pool.window, columns); });
   }
   if (fits_onednn(p, pool)) {
-    if (Kernel kernel = on_onednn(p, pool.in, pool.window, pool.out, dnnl::algorithm::pooling_max)) {
+    if (Kernel kernel = onednn_pool(p, pool.window, pool.out, OnednnPooling::kMax)) {
       return kernel;
     }
   }
@@ -435,9 +400,8 @@ Kernel average_pool(Prepare& p) {
     exact = exact && reach(pool.window, i) <= pool.window.end[i];
   }
   if (fits_onednn(p, pool) && (exact || !with_pads)) {
-    const auto algorithm = with_pads ? dnnl::algorithm::pooling_avg_include_padding
-                                     : dnnl::algorithm::pooling_avg_exclude_padding;
-    if (Kernel kernel = on_onednn(p, pool.in, pool.window, pool.out, algorithm)) {
+    const auto of = with_pads ? OnednnPooling::kMeanWithPads : OnednnPooling::kMean;
+    if (Kernel kernel = onednn_pool(p, pool.window, pool.out, of)) {
       return kernel;
     }
   }

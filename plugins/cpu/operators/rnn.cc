@@ -1,9 +1,9 @@
-// RNN, GRU and LSTM: one matrix product for all inputs, on oneDNN's sgemm, then one for the state in each
+// RNN, GRU and LSTM: one matrix product for all inputs, then one for the state in each
 // step, with packed weights if they are constant; what the cells do with it is here.
 #include <cstring>
 
 #include "cpu/engines/as_float.h"
-#include "cpu/engines/onednn.h"
+#include "cpu/engines/onednn_operators.h"
 #include "cpu/engines/tiles.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
@@ -11,14 +11,44 @@
 namespace ephost::cpu {
 namespace {
 
-// c[m, n] = beta * c + a[m, k] * b[n, k]^T
+// c[m, n] = beta * c + a[m, k] * b[n, k]^T; beta is 0 or 1.
 void add_product(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float beta, float* c,
                  int64_t ldc) {
   if (m == 0 || n == 0 || k == 0) {
     for (int64_t i = 0; beta == 0 && i < m; ++i) std::fill(c + i * ldc, c + i * ldc + n, 0.0f);
     return;
   }
-  dnnl_sgemm('N', 'T', m, n, k, 1.0f, a, k, b, k, beta, c, ldc);
+  if (onednn_product(m, n, k, a, b, beta, c, ldc)) {
+    return;
+  }
+  // Some columns at a time, whose part of b a thread packs.
+  constexpr int64_t kColumns = 64;
+  const int64_t parts = (n + kColumns - 1) / kColumns, width = simd().panel, depth = simd().depth;
+  const size_t own = static_cast<size_t>((kColumns + width - 1) / width * width * std::min(k, depth));
+  const std::shared_ptr<void> rooms = allocate(own * static_cast<size_t>(max_threads()) * sizeof(float));
+  parallel_for(parts, std::max<int64_t>(1, kGrain * 8 / (m * k * kColumns + 1)), [&](int64_t i, int64_t end) {
+    float* const room = static_cast<float*>(rooms.get()) + own * static_cast<size_t>(thread_rank());
+    for (; i < end; ++i) {
+      const int64_t first = i * kColumns;
+      for (int64_t p0 = 0; p0 < k; p0 += depth) {
+        GemmBlock g{};
+        g.m = m;
+        g.n = std::min(kColumns, n - first);
+        g.k = std::min(depth, k - p0);
+        g.a = a + p0;
+        g.a_row = k;
+        g.a_step = 1;
+        simd().gemm_pack(b + first * k + p0, 1, k, g.k, g.n, room);
+        g.b = room;
+        g.b_step = width;
+        g.b_panel = width * g.k;
+        g.c = c + first;
+        g.c_row = ldc;
+        g.accumulate = beta != 0 || p0 > 0;
+        simd().gemm(g);
+      }
+    }
+  });
 }
 
 // ---- Activations

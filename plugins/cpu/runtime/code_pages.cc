@@ -1,7 +1,6 @@
 #include "cpu/runtime/code_pages.h"
 
 #if defined(__linux__)
-#include <dnnl.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,6 +8,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#ifdef EPHOST_ONEDNN
+#include <dnnl.h>
+#endif
 #endif
 
 namespace ephost::cpu {
@@ -28,8 +30,12 @@ bool has_text_relocations(const dl_phdr_info& library, const ElfW(Phdr) & dynami
 }
 
 int let_go_of_library(dl_phdr_info* library, size_t /*size*/, void* /*unused*/) {
-  const uintptr_t ours[] = {reinterpret_cast<uintptr_t>(&let_go_of_code),
-                            reinterpret_cast<uintptr_t>(&dnnl_version)};
+  const uintptr_t ours[] = {
+      reinterpret_cast<uintptr_t>(&let_go_of_code),
+#ifdef EPHOST_ONEDNN
+      reinterpret_cast<uintptr_t>(&dnnl_version),
+#endif
+  };
   const ElfW(Phdr)* const begin = library->dlpi_phdr;
   const ElfW(Phdr)* const end = begin + library->dlpi_phnum;
   // The program itself has no name: one that has linked us in is not ours to judge.

@@ -15,6 +15,11 @@ from onnx.reference import ReferenceEvaluator
 NAME = "CpuUnderTest"
 
 
+# Whether the plugin is built with oneDNN; what takes a convolution that no special method fits.
+WITH_ONEDNN = b"libdnnl.so" in Path(cpu.get_library_path()).read_bytes()
+GENERAL_METHOD = "onednn" if WITH_ONEDNN else "matrices"
+
+
 def make_model(
     nodes: Sequence[onnx.NodeProto],
     feeds: dict[str, np.ndarray],

@@ -1,5 +1,6 @@
 """Conv and ConvTranspose on the CPU plugin."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu, make_model, traced
 
 
 def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
@@ -40,6 +41,44 @@ def test_convolution(
     if weights == "input":
         feeds, constants = feeds | constants, {}
     cpu_plugin.check(node, feeds, constants=constants, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("weights", ["constant", "input"])
+@pytest.mark.parametrize("operand", [None, (2, 6, 1, 1, 1, 1), (2, 6, 5, 4, 5, 4)])
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_images_of_four_dimensions_are_products_of_matrices(
+    cpu_plugin: Cpu,
+    tmp_path: Path,
+    transposed: bool,
+    groups: int,
+    operand: tuple[int, ...] | None,
+    weights: str,
+) -> None:
+    """oneDNN has nothing for these; by the plain loops of float64 they come out the same."""
+    x = random(2, 6, 2, 3, 2, 3) if transposed else random(2, 6, 6, 5, 6, 5)
+    w = random(6, 6 // groups, 2, 2, 2, 2, seed=1)
+    attributes = {"strides": [3, 1, 3, 1]} if transposed else {"dilations": [1] * 4}
+    nodes = [
+        helper.make_node(
+            "ConvTranspose" if transposed else "Conv", ["x", "w", "b"], ["c"], group=groups, **attributes
+        )
+    ]
+    last = "c"
+    feeds, constants = {"x": x}, {"w": w, "b": random(6, seed=2)}
+    if operand is not None:
+        nodes.append(helper.make_node("Add", ["c", "z"], ["d"]))
+        feeds["z"], last = random(*operand, seed=3), "d"
+    nodes.append(helper.make_node("Relu", [last], ["y"]))
+    if weights == "input":
+        feeds, constants = feeds | constants, {}
+    model = make_model(nodes, feeds, ["y"], constants)
+    (found,) = cpu_plugin.run(model, feeds)
+    steps = [a for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
+    assert [a.get("method") for a in steps] == ["matrices"]
+    wide = [{name: value.astype(np.float64) for name, value in each.items()} for each in (feeds, constants)]
+    (expected,) = cpu_plugin.run(make_model(nodes, wide[0], ["y"], wide[1]), wide[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @given(data=st.data())

@@ -2,8 +2,10 @@
 
 #include "cpu/engines/conv/depthwise.h"
 #include "cpu/engines/conv/loops.h"
+#include "cpu/engines/conv/matrices.h"
 #include "cpu/engines/conv/planes.h"
 #include "cpu/engines/conv/transposed.h"
+#include "cpu/engines/conv/weights.h"
 #include "cpu/engines/conv/winograd.h"
 
 namespace ephost::cpu {
@@ -19,12 +21,49 @@ bool operands_fill(const ConvTask& task) {
   return true;
 }
 
-// ---- Depthwise: each channel on its own, or small groups. oneDNN is quicker with 3x3 taps of single
-// channels, unless a function follows that takes exponentials.
+// ---- What takes everything: oneDNN where the plugin is built with it, else products of matrices
+
+#ifdef EPHOST_ONEDNN
+OtherWay other_way(const ConvProblem& c) { return ask_onednn(c); }
+OtherWay other_way(const ConvTask& task) {
+  return ask_onednn(task.p, task.problem, task.post_ops, kOperands);
+}
+bool has_other_weights(const TensorPtr& weights, const ConvProblem& c) {
+  return has_onednn_weights(weights, c);
+}
+// Its kernels for 3x3 taps of single channels, unless a function follows that takes exponentials.
+bool is_quicker_by_channels(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
+  return c.weights[1] == 1 && count(c.window.kernel) <= 9 && first_slow(post_ops, c) == post_ops.size();
+}
+#else
+OtherWay other_way(const ConvProblem& c) {
+  OtherWay way;
+  way.problem = c;
+  return way;
+}
+OtherWay other_way(const ConvTask& task) {
+  OtherWay way;
+  way.problem = turned(task.problem);
+  way.fused = operands_fill(task);
+  return way;
+}
+bool has_other_weights(const TensorPtr& weights, const ConvProblem& c) {
+  return has_matrix_weights(weights, c);
+}
+bool is_quicker_by_channels(const ConvProblem&, const std::vector<PostOp>&) { return false; }
+#endif
+
+// The layout that it would have, so that those of neighbours fit: if Winograd's method has it.
+std::optional<Layout> winograd_layout(const OtherWay& other) {
+  const std::optional<Layout> from = other.source;
+  const bool fits = from == other.target && (from == Layout::kBlock8 || from == Layout::kChannelsLast);
+  return fits ? from : std::nullopt;
+}
+
+// ---- Depthwise: each channel on its own, or small groups
 
 bool fits_depthwise(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
-  return !c.transposed && is_depthwise(c.weights, c.groups) &&
-         (c.weights[1] > 1 || count(c.window.kernel) > 9 || first_slow(post_ops, c) != post_ops.size());
+  return !c.transposed && is_depthwise(c.weights, c.groups) && !is_quicker_by_channels(c, post_ops);
 }
 
 bool pack_depthwise(const TensorPtr& weights, const ConvProblem&) {
@@ -64,18 +103,7 @@ Kernel make_products(ConvTask& task) {
   return deconv(task.p, c.window, c.target, c.biased, task.post_ops, kOperands);
 }
 
-// ---- Winograd's method, where it can take the place of what oneDNN would have done
-
-// The layout that oneDNN would have chosen, so that those of neighbours fit: if the method has it.
-std::optional<Layout> winograd_layout(const std::optional<OnednnConv>& other, const ConvProblem& c) {
-  if (!other.has_value()) {
-    return std::nullopt;
-  }
-  const std::optional<Layout> from = dnn::layout_of(other->source, c.source);
-  const bool fits = from == dnn::layout_of(other->target, c.target) &&
-                    (from == Layout::kBlock8 || from == Layout::kChannelsLast);
-  return fits ? from : std::nullopt;
-}
+// ---- Winograd's method, where it can take the place of what would have been done
 
 bool fits_winograd(const ConvProblem& c, const std::vector<PostOp>&) {
   return !c.transposed && c.source.size() <= 5 && winograd_tile(turned(c)) != 0;
@@ -87,7 +115,7 @@ bool pack_winograd(const TensorPtr& weights, const ConvProblem& given) {
   if (has_winograd_weights(weights, tile)) {
     return true;
   }
-  if (has_onednn_weights(weights, c) || !winograd_layout(ask_onednn(c), c).has_value()) {
+  if (has_other_weights(weights, c) || !winograd_layout(other_way(c)).has_value()) {
     return false;
   }
   winograd_weights(weights, tile);
@@ -96,13 +124,13 @@ bool pack_winograd(const TensorPtr& weights, const ConvProblem& given) {
 
 Kernel make_winograd(ConvTask& task) {
   const TensorPtr weights = task.p.constant(1);
-  const OnednnChoice& other = task.onednn();
+  const OtherWay& other = task.other();
   const ConvProblem& c = other.problem;
-  if (weights == nullptr || !other.fused || !is_good(other.found, c)) {
+  if (weights == nullptr || !other.fused || !other.good) {
     return nullptr;
   }
   const int tile = winograd_tile(c);
-  const std::optional<Layout> layout = winograd_layout(other.found, c);
+  const std::optional<Layout> layout = winograd_layout(other);
   if (!layout.has_value() ||
       !(has_winograd_weights(weights, tile) || (weights->data != nullptr && winograd_worth(c, tile)))) {
     return nullptr;
@@ -113,14 +141,14 @@ Kernel make_winograd(ConvTask& task) {
   return winograd(task.p, c, tile, *layout, c.biased, task.post_ops, kOperands);
 }
 
-// ---- Few input channels, where oneDNN copies windows
+// ---- Few input channels, where windows would be copied
 
 bool fits_planes(const ConvProblem& c, const std::vector<PostOp>&) { return is_planes(c); }
 
 bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
   const ConvProblem c = turned(given);
   if (!has_plane_weights(weights)) {
-    if (has_onednn_weights(weights, c) || !is_by_matrices(ask_onednn(c))) return false;
+    if (has_other_weights(weights, c) || !other_way(c).by_matrices) return false;
     plane_weights(weights);
   }
   return true;
@@ -129,13 +157,14 @@ bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
 Kernel make_planes(ConvTask& task) {
   const TensorPtr weights = task.p.constant(1);
   const ConvProblem& c = task.problem;
-  if (weights == nullptr || c.window.out.back() < kPlaneWidth || !is_by_matrices(task.onednn().found) ||
+  if (weights == nullptr || c.window.out.back() < kPlaneWidth || !task.other().by_matrices ||
       (weights->data == nullptr && !has_plane_weights(weights)) || !operands_fill(task)) {
     return nullptr;
   }
   return planes(task.p, c, task.post_ops, kOperands);
 }
 
+#ifdef EPHOST_ONEDNN
 // ---- oneDNN
 
 bool fits_onednn(const ConvProblem& c, const std::vector<PostOp>&) { return c.source.size() <= 5; }
@@ -149,12 +178,25 @@ bool pack_onednn(const TensorPtr& weights, const ConvProblem& given) {
 }
 
 Kernel make_onednn(ConvTask& task) {
-  return onednn_conv(task.p, task.problem, task.post_ops, task.onednn(), kOperands);
+  return onednn_conv(task.p, task.problem, task.post_ops, task.other(), kOperands);
 }
+#endif
+
+// ---- Products of matrices, of copied windows
+
+bool fits_matrices(const ConvProblem&, const std::vector<PostOp>&) { return true; }
+
+bool pack_matrices(const TensorPtr& weights, const ConvProblem& c) {
+  matrix_weights(weights, c);
+  return true;
+}
+
+Kernel make_matrices(ConvTask& task) { return matrices(task.p, task.problem, task.post_ops, kOperands); }
 
 // ---- Plain loops
 
-bool fits_loops(const ConvProblem&, const std::vector<PostOp>&) { return true; }
+// Where there are no channels to sum, results are the bias alone.
+bool fits_loops(const ConvProblem& c, const std::vector<PostOp>&) { return c.source[1] == 0; }
 
 bool pack_nothing(const TensorPtr&, const ConvProblem&) { return true; }
 
@@ -169,7 +211,7 @@ Kernel make_loops(ConvTask& task) {
   p.out(0, DType::kFloat, c.target);
   p.expect(posted(operand_dims, c.target) == c.target, "an operand is larger than the output");
   // As they are in the model, which may be gone.
-  std::shared_ptr<void> weights;
+  TensorPtr weights;
   if (p.constant(1) != nullptr) {
     weights = original_conv_weights(p.constant(1), c);
   }
@@ -183,26 +225,25 @@ Kernel make_loops(ConvTask& task) {
   };
 }
 
-// Where there are no channels to sum, results are the bias alone: only loops are sure to write them.
-bool fits_no_channels(const ConvProblem& c, const std::vector<PostOp>&) { return c.source[1] == 0; }
-
 constexpr ConvImplementation kImplementations[] = {
-    {"loops", fits_no_channels, pack_nothing, make_loops},
+    {"loops", fits_loops, pack_nothing, make_loops},
     {"lines", fits_depthwise, pack_depthwise, make_depthwise},
     {"products", fits_products, pack_products, make_products},
     {"winograd", fits_winograd, pack_winograd, make_winograd},
     {"planes", fits_planes, pack_planes, make_planes},
+#ifdef EPHOST_ONEDNN
     {"onednn", fits_onednn, pack_onednn, make_onednn},
-    {"loops", fits_loops, pack_nothing, make_loops},
+#endif
+    {"matrices", fits_matrices, pack_matrices, make_matrices},
 };
 
 }  // namespace
 
-const OnednnChoice& ConvTask::onednn() {
-  if (!onednn_.has_value()) {
-    onednn_ = ask_onednn(p, problem, post_ops, kOperands);
+const OtherWay& ConvTask::other() {
+  if (!other_.has_value()) {
+    other_ = other_way(*this);
   }
-  return *onednn_;
+  return *other_;
 }
 
 Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops) {

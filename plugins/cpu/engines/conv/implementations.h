@@ -8,21 +8,33 @@
 
 namespace ephost::cpu {
 
+// What is done where no special method fits, in the words in which the methods compare themselves with it.
+#ifdef EPHOST_ONEDNN
+using OtherWay = OnednnChoice;
+#else
+struct OtherWay {
+  ConvProblem problem;  // Turned.
+  bool fused = true;    // Whether it does the epilogue pixel by pixel.
+  static constexpr bool good = true, by_matrices = true;
+  static constexpr std::optional<Layout> source = Layout::kChannelsLast, target = Layout::kChannelsLast;
+};
+#endif
+
 // A convolution that is about to be planned. Inputs: x, weights, bias, operands of the epilogue.
 class ConvTask {
  public:
   static constexpr int kOperands = 3;
   ConvTask(Prepare* of, const ConvProblem& asked, const std::vector<PostOp>& after)
       : p(*of), problem(asked), post_ops(after) {}
-  // What oneDNN says to it, asked once.
-  const OnednnChoice& onednn();
+  // Asked once.
+  const OtherWay& other();
 
   Prepare& p;
   const ConvProblem& problem;
   const std::vector<PostOp>& post_ops;
 
  private:
-  std::optional<OnednnChoice> onednn_;
+  std::optional<OtherWay> other_;
 };
 
 struct ConvImplementation {
@@ -35,7 +47,7 @@ struct ConvImplementation {
   Kernel (*make)(ConvTask& task);
 };
 
-// The first one that fits makes the kernel; the last one fits always.
+// The first one that fits makes the kernel; the last one always does.
 Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops);
 // Brings the weights into the form in which the first one that fits wants them. What the problem says of
 // inputs' shapes is a guess.

@@ -3,11 +3,11 @@
 namespace ephost::cpu {
 
 template <typename T>
-Kernel conv_loops(const ConvProblem& c, const std::shared_ptr<void>& packed) {
-  return [c, packed](const Args& args) {
+Kernel conv_loops(const ConvProblem& c, const TensorPtr& original) {
+  return [c, original](const Args& args) {
     const Window& w = c.window;
     const T* x = args.in<T>(0);
-    const T* weights = packed != nullptr ? static_cast<const T*>(packed.get()) : args.in<T>(1);
+    const T* weights = original != nullptr ? original->as<T>() : args.in<T>(1);
     const T* bias = c.biased ? args.in<T>(2) : nullptr;
     T* y = args.out<T>(0);
     const size_t rank = w.rank();
@@ -55,7 +55,7 @@ Kernel conv_loops(const ConvProblem& c, const std::shared_ptr<void>& packed) {
   };
 }
 
-template Kernel conv_loops<float>(const ConvProblem&, const std::shared_ptr<void>&);
-template Kernel conv_loops<double>(const ConvProblem&, const std::shared_ptr<void>&);
+template Kernel conv_loops<float>(const ConvProblem&, const TensorPtr&);
+template Kernel conv_loops<double>(const ConvProblem&, const TensorPtr&);
 
 }  // namespace ephost::cpu

@@ -9,7 +9,7 @@ namespace ephost::cpu {
 // Reads input 0, weights 1, and bias 2 if there is one, all of them plain. The weights come from `weights`,
 // as the model has them, if it is not null. For float and double.
 template <typename T>
-Kernel conv_loops(const ConvProblem& problem, const std::shared_ptr<void>& weights);
+Kernel conv_loops(const ConvProblem& problem, const TensorPtr& weights);
 
 }  // namespace ephost::cpu
 

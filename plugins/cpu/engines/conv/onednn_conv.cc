@@ -1,14 +1,20 @@
 #include "cpu/engines/conv/onednn_conv.h"
 
-#include "cpu/engines/conv/depthwise.h"
-#include "cpu/engines/conv/planes.h"
-#include "cpu/engines/conv/transposed.h"
-#include "cpu/engines/conv/winograd.h"
+#include "cpu/engines/conv/weights.h"
+#include "cpu/engines/epilogue_rows.h"
+#include "cpu/engines/onednn_epilogue.h"
 
 namespace ephost::cpu {
-namespace {
 
 using dnn::Md;
+
+struct OnednnConv {
+  dnnl::primitive primitive;  // Empty where it was only looked for: making it costs compilation.
+  Md source, weights, bias, target, scratch;
+  std::string implementation;
+};
+
+namespace {
 
 struct Mds {
   Md source, weights, bias, target;
@@ -57,25 +63,8 @@ std::string key_of(const ConvProblem& c) {
 
 // Packs weights for oneDNN, from whatever form is left of them.
 std::shared_ptr<dnn::Packed> pack_direct(const ConvProblem& c, const TensorPtr& constant, const Md& to) {
-  TensorPtr from = constant;
-  if (constant->data == nullptr && !dnn::packed_form(constant, key_of(c)).has_value()) {
-    // An earlier shape had it in another form.
-    ConvProblem other = c;
-    other.turned = !c.turned;
-    if (dnn::packed_form(constant, key_of(other)).has_value()) {
-      if (c.weights.size() == 4) std::swap(other.weights[2], other.weights[3]);
-      from = make_tensor(DType::kFloat, constant->dims);
-      dnn::unpack(constant, key_of(other), weight_md(other), mutable_data(from));
-    } else if (const int tile = c.transposed ? 0 : winograd_tile(c); tile != 0) {
-      from = winograd_original(constant, tile);
-    } else if (has_depthwise_weights(constant)) {
-      from = depthwise_original(constant);
-    } else if (has_plane_weights(constant)) {
-      from = plane_original(constant);
-    } else if (has_deconv_weights(constant, c.window.strides)) {
-      from = deconv_original(constant, c.window.strides);
-    }
-  }
+  const bool here = constant->data != nullptr || dnn::packed_form(constant, key_of(c)).has_value();
+  const TensorPtr from = here ? constant : original_conv_weights(constant, c);
   return dnn::packed(constant, key_of(c), weight_md(c), from->data, to);
 }
 
@@ -132,17 +121,23 @@ Mds open_mds(const ConvProblem& c, bool constant) {
   return mds;
 }
 
-}  // namespace
-
 bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
   return made.has_value() && made->implementation.rfind("ref", 0) != 0 &&
          dnn::layout_of(made->source, c.source).has_value() &&
          dnn::layout_of(made->target, c.target).has_value();
 }
 
-bool is_by_matrices(const std::optional<OnednnConv>& made) {
-  return made.has_value() && made->implementation.find("gemm") != std::string::npos;
+// Says of the choice what was found.
+void note(OnednnChoice* choice, std::optional<OnednnConv> found) {
+  choice->good = is_good(found, choice->problem);
+  if (!found.has_value()) return;
+  choice->by_matrices = found->implementation.find("gemm") != std::string::npos;
+  choice->source = dnn::layout_of(found->source, choice->problem.source);
+  choice->target = dnn::layout_of(found->target, choice->problem.target);
+  choice->found = std::make_shared<OnednnConv>(*std::move(found));
 }
+
+}  // namespace
 
 size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {
   size_t first = post_ops.size();
@@ -173,21 +168,25 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
   if (none) {
     add_post_ops(choice.post_ops, {}, &attr);
   }
-  choice.found = make(c, mds, attr, true);
-  if (!is_good(choice.found, c)) {
+  std::optional<OnednnConv> found = make(c, mds, attr, true);
+  if (!is_good(found, c)) {
     mds.source = dnn::plain(c.source);
     mds.target = dnn::plain(c.target);
-    choice.found = make(c, mds, attr, true);
+    found = make(c, mds, attr, true);
     choice.plain = true;
-    if (!is_good(choice.found, c) && !choice.post_ops.empty()) {
+    if (!is_good(found, c) && !choice.post_ops.empty()) {
       choice.fused = false;
     }
   }
+  note(&choice, std::move(found));
   return choice;
 }
 
-std::optional<OnednnConv> ask_onednn(const ConvProblem& c) {
-  return make(c, open_mds(c, true), dnn::attributes(), true);
+OnednnChoice ask_onednn(const ConvProblem& c) {
+  OnednnChoice choice;
+  choice.problem = c;
+  note(&choice, make(c, open_mds(c, true), dnn::attributes(), true));
+  return choice;
 }
 
 bool has_onednn_weights(const TensorPtr& constant, const ConvProblem& c) {
@@ -195,20 +194,32 @@ bool has_onednn_weights(const TensorPtr& constant, const ConvProblem& c) {
 }
 
 void pack_onednn_weights(const TensorPtr& constant, const ConvProblem& c) {
-  const std::optional<OnednnConv> found = ask_onednn(c);
+  const OnednnChoice choice = ask_onednn(c);
   dnn::packed(constant, key_of(c), weight_md(c), constant->data,
-              found.has_value() ? found->weights : weight_md(c));
+              choice.found != nullptr ? choice.found->weights : weight_md(c));
 }
 
-std::shared_ptr<void> original_conv_weights(const TensorPtr& constant, const ConvProblem& c) {
-  return pack_direct(c, constant, weight_md(c))->memory;
+TensorPtr onednn_original(const TensorPtr& constant, const ConvProblem& c) {
+  // An earlier shape may have had it turned, or not.
+  ConvProblem other = c;
+  other.turned = !c.turned;
+  if (c.weights.size() == 4) std::swap(other.weights[2], other.weights[3]);
+  for (const ConvProblem& each : {c, other}) {
+    if (has_onednn_weights(constant, each)) {
+      const TensorPtr made = make_tensor(DType::kFloat, constant->dims);
+      dnn::unpack(constant, key_of(each), weight_md(each), mutable_data(made));
+      return made;
+    }
+  }
+  return nullptr;
 }
 
 Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops_of_all,
                    OnednnChoice choice, int first_operand) {
   const ConvProblem& c = choice.problem;
   std::vector<PostOp>&post_ops = choice.post_ops, &later = choice.later;
-  std::optional<OnednnConv>& made = choice.found;
+  std::optional<OnednnConv> made;
+  if (choice.found != nullptr) made = *choice.found;
   bool fused = choice.fused;
   std::vector<Dims> operand_dims;
   for (int i = first_operand; i < p.inputs(); ++i) operand_dims.push_back(p.dims(i));
