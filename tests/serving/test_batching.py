@@ -120,7 +120,8 @@ def answer(of: Job) -> Any:
 def held(bench: Bench, scheduler: Scheduler) -> Job:
     """A request that the instance is busy with until ``bench.session.go`` is set."""
     bench.session.go.clear()
-    first = submitted(scheduler, job(0))[0]
+    # With a deadline of its own: a queue's must not pass before the instance has taken it.
+    first = submitted(scheduler, job(0, deadline=time.monotonic() + 1e6))[0]
     assert bench.session.entered.acquire(timeout=LONG)
     return first
 
