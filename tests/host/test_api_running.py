@@ -577,7 +577,9 @@ def names_run(session: ephost.InferenceSession) -> list[str]:
     return [e["name"].removesuffix("_kernel_time") for e in events if e["cat"] == "Node"]
 
 
-@pytest.mark.parametrize("plugin", [False, True])
+@pytest.mark.parametrize(
+    "plugin", [False, pytest.param(True, marks=pytest.mark.in_process("kernels run in groups"))]
+)
 def test_steps_that_the_wanted_outputs_do_not_need_do_not_run(
     plugin: bool, sample_ep: str, tmp_path: Path
 ) -> None:
