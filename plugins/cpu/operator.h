@@ -59,19 +59,23 @@ struct Desc {
   size_t rank() const { return dims.size(); }
 };
 
-// Pointers for one call of a kernel: null for an input that the node leaves out, and for an output that it
-// leaves out and that `prepare` has not declared.
+// Pointers for one call of a kernel: null for an input that the node leaves out, by an empty name or by a
+// list that ends before it, and for an output that it leaves out and that `prepare` has not declared.
 class Args {
  public:
-  Args(void* const* inputs, void* const* outputs, void* scratch)
-      : inputs_(inputs), outputs_(outputs), scratch_(scratch) {}
+  Args(void* const* inputs, size_t num_inputs, void* const* outputs, size_t num_outputs, void* scratch)
+      : inputs_(inputs),
+        outputs_(outputs),
+        scratch_(scratch),
+        num_inputs_(static_cast<uint32_t>(num_inputs)),
+        num_outputs_(static_cast<uint32_t>(num_outputs)) {}
   template <typename T = void>
   const T* in(int i) const {
-    return static_cast<const T*>(inputs_[i]);
+    return static_cast<uint32_t>(i) < num_inputs_ ? static_cast<const T*>(inputs_[i]) : nullptr;
   }
   template <typename T = void>
   T* out(int i = 0) const {
-    return static_cast<T*>(outputs_[i]);
+    return static_cast<uint32_t>(i) < num_outputs_ ? static_cast<T*>(outputs_[i]) : nullptr;
   }
   template <typename T = void>
   T* scratch() const {
@@ -82,6 +86,7 @@ class Args {
   void* const* inputs_;
   void* const* outputs_;
   void* scratch_;
+  uint32_t num_inputs_, num_outputs_;
 };
 
 // Null is allowed: for an operator that only renames memory (Prepare::alias) or gives constants.

@@ -25,6 +25,7 @@ _TRANSFORMS = _texts("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _ONNX = dict(
     (
         *_of("AveragePool Conv ConvInteger ConvTranspose LpPool MaxPool QLinearConv", "auto_pad", _PADS),
+        *_of("BatchNormalization", "training_mode", _FLAG),
         *_of("BitShift", "direction", _texts("LEFT", "RIGHT")),
         *_of("CumProd CumSum", "exclusive", _FLAG),
         *_of("CumProd CumSum", "reverse", _FLAG),
@@ -34,6 +35,7 @@ _ONNX = dict(
         *_of("GridSample", "mode", _texts("linear", "bilinear", "nearest", "cubic", "bicubic")),
         *_of("GridSample", "padding_mode", _texts("zeros", "border", "reflection")),
         *_of("LpNormalization", "p", frozenset((1, 2))),
+        *_of("MaxPool", "storage_order", _FLAG),
         *_of("Mod", "fmod", _FLAG),
         *_of("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "reduction", _LOSSES),
         *_of("NonMaxSuppression", "center_point_box", _FLAG),

@@ -108,7 +108,7 @@ class Wide final : public Prepare {
         sources[static_cast<size_t>(c.index)] = wide;
       }
       for (const Convert& c : out) targets[static_cast<size_t>(c.index)] = memory + c.offset;
-      kernel(Args(sources.data(), targets.data(), memory));
+      kernel(Args(sources.data(), inputs, targets.data(), outputs, memory));
       for (const Convert& c : out) {
         from_float(narrow, reinterpret_cast<const float*>(memory + c.offset), args.out<void>(c.index),
                    c.count);

@@ -87,6 +87,7 @@ Id pow(const Context& c) {
 Id mod(const Context& c) {
   const int64_t fmod = c.node.i("fmod", 0);
   if ((fmod | 1) != 1) invalid("fmod is neither 0 nor 1");
+  if (fmod == 0 && c.floats(0)) invalid("fmod has to be 1 for floating-point numbers");
   return c.two(fmod != 0 ? Op::kFmod : Op::kMod);
 }
 
@@ -265,6 +266,8 @@ const Entry* find(const Node& node) {
 }  // namespace
 
 bool is_elementwise(const Node& node) { return find(node) != nullptr; }
+
+bool has_bias(const Node& node) { return node.is(kMs, "BiasGelu") || node.is(kMs, "FastGelu"); }
 
 const std::vector<LowerRule>& lower_rules() {
   static const std::vector<LowerRule> rules = [] {

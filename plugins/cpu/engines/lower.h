@@ -9,6 +9,9 @@ namespace ephost::cpu {
 // Whether there is a rule for this operator (of this version); its element types may still not do.
 bool is_elementwise(const Node& node);
 
+// Whether it adds a bias, whose shape is held to more than broadcasting asks for.
+bool has_bias(const Node& node);
+
 // Adds what `node` computes for its output 0, of operands that were added before: -1 for an input that it
 // leaves out. Throws Error where that cannot be done.
 Expression::Id lower(const Node& node, const std::vector<Expression::Id>& operands, Expression* expression);

@@ -85,7 +85,8 @@ Kernel constant_of_shape(Prepare& p) {
 
 void range(Run& run) {
   for (int i = 0; i < 3; ++i) {
-    if (run.in(i).count() != 1) run.invalid("start, limit and step have to be single numbers");
+    if (run.in(i).rank() > 1 || run.in(i).count() != 1)
+      run.invalid("start, limit and step have to be single numbers");
   }
   with_type(run.in(0).type, [&](auto zero) {
     using T = decltype(zero);
@@ -183,6 +184,7 @@ Kernel one_hot(Prepare& p) {
 
 // Windows of signals: a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n).
 Kernel window(Prepare& p, double a0, double a1, double a2) {
+  p.expect(p.in(0).count() == 1, "the size is not one number");
   const int64_t n = p.integer(0);
   p.expect(n >= 0, "the size is negative");
   const DType type = type_attribute(p.node, "output_datatype", DType::kFloat);

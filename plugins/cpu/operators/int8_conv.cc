@@ -20,8 +20,8 @@ Kernel qlinear_conv(Prepare& p) {
   const DType to = p.type(7);
   const int64_t w_scales = p.in(4).count(), outputs = c.outputs;
   const bool biased = p.inputs() > 8 && p.has(8);
-  p.expect(p.in(1).count() == 1 && p.in(6).count() == 1 && p.in(7).count() == 1 &&
-               (w_scales == 1 || w_scales == outputs) && (!biased || p.in(8).count() == outputs),
+  p.expect(is_single(p, 1) && is_single(p, 6) && is_single(p, 7) && (w_scales == 1 || w_scales == outputs) &&
+               (!biased || p.in(8).count() == outputs),
            "scales or bias do not fit the channels");
   p.out(0, to, c.out, Layout::kChannelsLast);
   // Sums to bytes; the vector is where the scales lie.

@@ -95,6 +95,20 @@ struct Factors {
   std::shared_ptr<Panels> panels;  // Of b, if that is a constant.
 };
 
+// Whether input i, a scale or zero points, has one number for each column of b, or one in all.
+bool fits_columns(const Prepare& p, const Factors& f, int i) {
+  const Dims &dims = p.dims(i), &b = p.dims(f.b);
+  return is_single(p, i) || (f.product.stacks.size() == 1 && p.in(i).count() == f.product.n &&
+                             (dims.size() == 1 || (dims.size() == b.size() && dims[dims.size() - 2] == 1)));
+}
+
+// Whether input i has one number for each row of a, or one in all.
+bool fits_rows(const Prepare& p, const Factors& f, int i) {
+  const Dims& dims = p.dims(i);
+  return is_single(p, i) || (f.product.stacks.size() == 1 && p.in(i).count() == f.product.m &&
+                             (dims.size() == 1 || (dims.size() == p.dims(f.a).size() && dims.back() == 1)));
+}
+
 Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_b = false) {
   Factors f;
   f.product = product_of(p, a, b, trans_b);
@@ -106,13 +120,11 @@ Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_
   f.trans_b = trans_b;
   if (f.a_zero >= 0) {
     f.a_zeros = p.in(f.a_zero).count();
-    p.expect(f.a_zeros == 1 || (f.product.stacks.size() == 1 && f.a_zeros == f.product.m),
-             "there is not one zero point of a, or one for each row");
+    p.expect(fits_rows(p, f, f.a_zero), "there is not one zero point of a, or one for each row");
   }
   if (f.b_zero >= 0) {
     f.b_zeros = p.in(f.b_zero).count();
-    p.expect(f.b_zeros == 1 || (f.product.stacks.size() == 1 && f.b_zeros == f.product.n),
-             "there is not one zero point of b, or one for each column");
+    p.expect(fits_columns(p, f, f.b_zero), "there is not one zero point of b, or one for each column");
   }
   if (const TensorPtr constant = p.constant(b); constant != nullptr && f.product.stacks.size() == 1) {
     f.panels = packed_panels(constant, f.product.k, f.product.n, trans_b);
@@ -185,10 +197,8 @@ Kernel qlinear_matmul(Prepare& p) {
   const Factors f = factors_of(p, 0, 3, 2, 5);
   const DType to = p.type(7);
   const int64_t b_scales = p.in(4).count();
-  p.expect(p.in(1).count() == 1 && p.in(6).count() == 1 && p.in(7).count() == 1,
-           "the scales of a and y are single ones");
-  p.expect(b_scales == 1 || (f.product.stacks.size() == 1 && b_scales == f.product.n),
-           "there is not one scale of b, or one for each column");
+  p.expect(is_single(p, 1) && is_single(p, 6) && is_single(p, 7), "the scales of a and y are single ones");
+  p.expect(fits_columns(p, f, 4), "there is not one scale of b, or one for each column");
   p.out(0, to, f.product.out);
   return [f, to, b_scales, a_type = p.type(0)](const Args& args) {
     const float a_scale = *args.in<float>(1), y_scale = *args.in<float>(6);
@@ -218,9 +228,8 @@ void float_product(const Factors& f, const void* a, DType a_type, const void* a_
               });
 }
 
-void expect_float_factors(const Prepare& p, const Factors& f, int64_t b_scales, int bias) {
-  p.expect(b_scales == 1 || (f.product.stacks.size() == 1 && b_scales == f.product.n),
-           "there is not one scale of b, or one for each column");
+void expect_float_factors(const Prepare& p, const Factors& f, int scale, int bias) {
+  p.expect(fits_columns(p, f, scale), "there is not one scale of b, or one for each column");
   p.expect(bias >= p.inputs() || !p.has(bias) || p.in(bias).count() == f.product.n,
            "the bias has not one element for each column");
 }
@@ -230,7 +239,7 @@ Kernel matmul_integer_to_float(Prepare& p) {
   const Factors f = factors_of(p, 0, 1, 4, 5);
   const int64_t b_scales = p.in(3).count();
   p.expect(p.in(2).count() == 1, "a has one scale");
-  expect_float_factors(p, f, b_scales, 6);
+  expect_float_factors(p, f, 3, 6);
   p.out(0, DType::kFloat, f.product.out);
   const bool biased = p.inputs() > 6 && p.has(6);
   return [f, b_scales, biased, a_type = p.type(0)](const Args& args) {
@@ -244,7 +253,7 @@ Kernel matmul_integer_to_float(Prepare& p) {
 Kernel dynamic_quantize_matmul(Prepare& p) {
   Factors f = factors_of(p, 0, 1, -1, 3);
   const int64_t b_scales = p.in(2).count(), n = p.in(0).count();
-  expect_float_factors(p, f, b_scales, 4);
+  expect_float_factors(p, f, 2, 4);
   p.out(0, DType::kFloat, f.product.out);
   p.scratch(static_cast<size_t>(n));
   const bool biased = p.inputs() > 4 && p.has(4);
@@ -266,7 +275,9 @@ Kernel qgemm(Prepare& p) {
   const Dims bias_dims = biased ? p.dims(6) : Dims{};
   const int64_t n = f.product.n, bias_columns = bias_dims.empty() ? 1 : bias_dims.back(),
                 bias_rows = biased ? p.in(6).count() / std::max<int64_t>(1, bias_columns) : 1;
-  p.expect(p.in(1).count() == 1 && (b_scales == 1 || b_scales == n) && bias_dims.size() <= 2 &&
+  p.expect(p.dims(4).size() <= 1 && (f.b_zero < 0 || (p.dims(5).size() <= 1 && f.b_zeros == b_scales)),
+           "b has not as many zero points as scales");
+  p.expect(is_single(p, 1) && (b_scales == 1 || b_scales == n) && bias_dims.size() <= 2 &&
                (bias_columns == n || bias_columns == 1) &&
                (bias_rows == 1 || bias_rows == f.product.out.front()),
            "scales or bias do not fit the matrices");

@@ -413,8 +413,7 @@ Kernel average_pool(Prepare& p) {
 Kernel average_of_bytes(Prepare& p) {
   const DType type = p.type(0);
   for (int i : {1, 2, 3, 4}) {
-    p.expect(i >= p.inputs() || !p.has(i) || p.in(i).count() == 1,
-             "a scale or zero point is not a single one");
+    p.expect(is_single(p, i), "a scale or zero point is not a single one");
   }
   const Pool pool = pool_of(p);
   const Window& w = pool.window;

@@ -38,7 +38,7 @@ Scales scales_of(const Prepare& p) {
   Scales out;
   out.length = count(dims);
   const int64_t block = p.node.i("block_size", 0);
-  if (p.in(1).count() == 1 && block == 0) {
+  if (is_single(p, 1) && block == 0) {
     out.first = {0};
     return out;
   }
@@ -80,6 +80,9 @@ Scales scales_of(const Prepare& p) {
   }
   return out;
 }
+
+// Whether the zero points are laid out as the scales are: one number may have one dimension or none.
+bool fits_scale(const Prepare& p) { return p.dims(1) == p.dims(2) || (is_single(p, 1) && is_single(p, 2)); }
 
 template <typename Function>
 void with_quantized(DType type, const Function& function) {
@@ -128,7 +131,7 @@ Kernel quantize(Prepare& p) {
   DType to = has_zero ? p.type(2) : static_cast<DType>(p.node.i("output_dtype", 0));
   if (to == DType::kUndefined) to = DType::kUint8;
   p.expect(kSmall.has(to), "the output type is not one of 8 or 16 bits");
-  p.expect(!has_zero || p.in(2).count() == p.in(1).count(), "there is not one zero point for each scale");
+  p.expect(!has_zero || fits_scale(p), "there is not one zero point for each scale");
   p.out(0, to, p.dims(0), layout_of(p));
   const Scales scales = scales_of(p);
   const int64_t all_scales = p.in(1).count();
@@ -198,7 +201,7 @@ Kernel dequantize(Prepare& p) {
   const int64_t wanted = p.node.i("output_dtype", 0);
   const DType to = wanted != 0 ? static_cast<DType>(wanted) : scale_type;
   p.expect(kReals.has(to), "the output type is not a float of 16 or 32 bits");
-  p.expect(!has_zero || (p.type(2) == from && p.in(2).count() == p.in(1).count()),
+  p.expect(!has_zero || (p.type(2) == from && fits_scale(p)),
            "zero points do not fit the scales or the input");
   p.out(0, to, p.dims(0), layout_of(p));
   const Scales scales = scales_of(p);
@@ -263,10 +266,12 @@ struct Table {
   }
 };
 
-// One element: inputs scale and zero point are single numbers.
+// One element: inputs scale and zero point are single numbers. What passes made of an operator that takes
+// them in any shape does so too.
 void expect_single(const Prepare& p, std::initializer_list<int> inputs) {
   for (int i : inputs) {
-    p.expect(i >= p.inputs() || !p.has(i) || p.in(i).count() == 1,
+    const bool any_shape = p.node.domain == "ephost" && i < p.inputs() && p.has(i);
+    p.expect(is_single(p, i) || (any_shape && p.in(i).count() == 1),
              "a scale or zero point is not a single one");
   }
 }

@@ -315,6 +315,7 @@ Kernel reduce(Prepare& p) {
   if (!axes_are_input) {
     axes = p.node.ints("axes");
   } else if (p.inputs() > 1 && p.has(1)) {
+    p.expect(p.dims(1).size() == 1, "the axes are not a list");
     axes = p.ints(1);
   }
   if (axes.empty() && axes_are_input && p.node.i("noop_with_empty_axes", 0) == 1) {

@@ -290,6 +290,9 @@ void non_max_suppression(Run& run) {
   const auto option = [&](int i) { return run.has(i) && run.in(i).count() > 0; };
   const int64_t most = option(2) ? run.as<int64_t>(2)[0] : 0;
   const float threshold = option(3) ? run.as<float>(3)[0] : 0;
+  if (!(threshold >= 0 && threshold <= 1)) {
+    run.invalid("the threshold of overlaps is " + std::to_string(threshold) + ", and not within 0 and 1");
+  }
   const bool has_least = option(4);
   const float least = has_least ? run.as<float>(4)[0] : 0;
   const int64_t center = run.node.i("center_point_box", 0);

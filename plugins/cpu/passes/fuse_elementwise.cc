@@ -21,6 +21,17 @@ bool may_divide_by_zero(const Node& node) {
          !(scalar(node.in(1), &divisor) && divisor != 0);
 }
 
+// Whether its bias or its limits may turn out not to fit: a fused node has no place to look.
+bool may_not_fit(const Node& node) {
+  for (size_t limit : {1, 2}) {
+    if (node.is("Clip") && node.in(limit) != nullptr && !node.in(limit)->is_scalar()) return true;
+  }
+  const Value *x = node.in(0), *bias = node.in(1);
+  if (!has_bias(node) || bias == nullptr) return false;
+  return x == nullptr || !x->has_shape || x->dims.empty() || !bias->has_shape || bias->dims.size() != 1 ||
+         bias->dims[0] < 0 || bias->dims[0] != x->dims.back();
+}
+
 bool has_texts(const Node& node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
                      [](const Value* value) { return value != nullptr && value->type == DType::kString; });
@@ -29,7 +40,7 @@ bool has_texts(const Node& node) {
 bool candidate(const Node& node) {
   // The second input of CastLike has no part in the shape, unlike all inputs of a fused node.
   return !node.removed && is_elementwise(node) && node.type != "CastLike" && !may_divide_by_zero(node) &&
-         !has_texts(node) && node.outputs.size() == 1 && node.out() != nullptr &&
+         !may_not_fit(node) && !has_texts(node) && node.outputs.size() == 1 && node.out() != nullptr &&
          node.out()->type != DType::kUndefined && Registry::get().find(node) != nullptr;
 }
 

@@ -247,7 +247,7 @@ bool Planner::plan_node(size_t n) {
       }
       if (kernel != nullptr) {
         const std::shared_ptr<void> scratch = allocate(prepare.scratch_bytes());
-        kernel(Args(in.data(), out.data(), scratch.get()));
+        kernel(Args(in.data(), in.size(), out.data(), out.size(), scratch.get()));
       }
       for (size_t o = 0; o < outs.size(); ++o) {
         if (node.out(o) != nullptr) {

@@ -51,7 +51,8 @@ void Program::run(Io& io) {
     for (const Step& step : plan->steps) {
       if (&step != plan->steps.data()) check_stop();  // The host asks before the first one.
       const Recorder::Timer timer(recorder, step.node, step.method);
-      step.kernel(Args(args + step.in, args + step.out, args[step.scratch]));
+      step.kernel(Args(args + step.in, step.out - step.in, args + step.out, step.scratch - step.out,
+                       args[step.scratch]));
     }
     if (texts_) TextScope::current().keep(plan);  // Outputs may point to strings of its kernels.
     if (plan->ends) {

@@ -62,11 +62,14 @@ def div(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
 
 @operator("Mod", since=10)
 def mod(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
-    """With the sign of the divisor; of the dividend where `fmod` is set."""
+    """With the sign of the divisor, which only integers have; of the dividend where `fmod` is set."""
     _same_types(a, b)
+    fmod = node.attributes.get("fmod", 0)
     if a.dtype.kind in "iu":
         _no_zero_divides(a, b)
-    return (np.fmod(a, b) if node.attributes.get("fmod") else np.mod(a, b),)
+    elif not fmod:
+        raise ValueError("fmod has to be 1 for floating-point numbers")
+    return (np.fmod(a, b) if fmod else np.mod(a, b),)
 
 
 @operator("Pow", since=7)

@@ -18,6 +18,10 @@ std::string not_single(const Node& node, const std::vector<size_t>& inputs) {
   return "";
 }
 
+bool is_single(const Prepare& p, int i) {
+  return i >= p.inputs() || !p.has(i) || (p.dims(i).size() <= 1 && p.in(i).count() == 1);
+}
+
 namespace {
 
 // Columns [column, column + kColumns) of some rows of a matrix [k, n], or [n, k] if it is transposed, made

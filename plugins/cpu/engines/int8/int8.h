@@ -20,6 +20,9 @@ inline int lowest(DType type) { return type == DType::kInt8 ? -128 : 0; }
 inline int highest(DType type) { return type == DType::kInt8 ? 127 : 255; }
 // Says which of these inputs, scales and zero points, is not a single number; "" if all are.
 std::string not_single(const Node& node, const std::vector<size_t>& inputs);
+// Whether an input is one number in a shape that a scale or zero point may have (none, or a list of one), or
+// left out.
+bool is_single(const Prepare& p, int i);
 // What is subtracted of a byte of this type to make it signed.
 inline int shift_of(DType type) { return type == DType::kInt8 ? 0 : 128; }
 

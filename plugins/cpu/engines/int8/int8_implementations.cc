@@ -32,7 +32,7 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
   c.w_zero = w_zero < p.inputs() && p.has(w_zero) ? w_zero : -1;
   c.x_type = p.type(x);
   c.w_type = p.type(w);
-  p.expect(c.x_zero < 0 || p.in(c.x_zero).count() == 1, "the input has one zero point");
+  p.expect(c.x_zero < 0 || is_single(p, c.x_zero), "the input has one zero point");
   if (c.w_zero >= 0) {
     c.w_zeros = p.in(c.w_zero).count();
     p.expect(c.w_zeros == 1 || c.w_zeros == c.outputs,
