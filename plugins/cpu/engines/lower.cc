@@ -87,7 +87,9 @@ Id pow(const Context& c) {
 Id mod(const Context& c) {
   const int64_t fmod = c.node.i("fmod", 0);
   if ((fmod | 1) != 1) invalid("fmod is neither 0 nor 1");
-  if (fmod == 0 && c.floats(0)) invalid("fmod has to be 1 for floating-point numbers");
+  if (fmod == 0 && c.floats(0) && c.node.version < 28) {
+    invalid("before opset 28 fmod has to be 1 for floating-point numbers");
+  }
   return c.two(fmod != 0 ? Op::kFmod : Op::kMod);
 }
 

@@ -549,8 +549,8 @@ Kernel trilu(Prepare& p) {
   const Dims& dims = p.dims(0);
   p.expect(dims.size() >= 2, "the input is not a matrix");
   const bool upper = p.node.i("upper", 1) != 0, has_k = p.inputs() > 1 && p.has(1);
-  p.expect(!has_k || (p.type(1) == DType::kInt64 && p.dims(1).size() <= 1 && p.in(1).count() == 1),
-           "the diagonal is no single int64");
+  p.expect(!has_k || p.type(1) == DType::kInt64, "the diagonal is no int64");
+  p.expect(!has_k || (p.dims(1).size() <= 1 && p.in(1).count() == 1), "the diagonal is not one number");
   p.out(0, p.type(0), dims);
   p.in_place(0, 0);
   const int64_t rows = dims[dims.size() - 2], columns = dims.back(), all = count(dims, 0, dims.size() - 1);

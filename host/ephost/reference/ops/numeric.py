@@ -62,13 +62,13 @@ def div(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
 
 @operator("Mod", since=10)
 def mod(node: OperatorNode, a: np.ndarray, b: np.ndarray) -> tuple[Any]:
-    """With the sign of the divisor, which only integers have; of the dividend where `fmod` is set."""
+    """With the sign of the divisor (before opset 28 for integers); of the dividend where `fmod` is set."""
     _same_types(a, b)
     fmod = node.attributes.get("fmod", 0)
     if a.dtype.kind in "iu":
         _no_zero_divides(a, b)
-    elif not fmod:
-        raise ValueError("fmod has to be 1 for floating-point numbers")
+    elif not fmod and node.version < 28:
+        raise ValueError("before opset 28 fmod has to be 1 for floating-point numbers")
     return (np.fmod(a, b) if fmod else np.mod(a, b),)
 
 
