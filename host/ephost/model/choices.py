@@ -25,7 +25,6 @@ _TRANSFORMS = _texts("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _ONNX = dict(
     (
         *_of("AveragePool Conv ConvInteger ConvTranspose LpPool MaxPool QLinearConv", "auto_pad", _PADS),
-        *_of("BatchNormalization", "training_mode", _FLAG),
         *_of("BitShift", "direction", _texts("LEFT", "RIGHT")),
         *_of("CumProd CumSum", "exclusive", _FLAG),
         *_of("CumProd CumSum", "reverse", _FLAG),

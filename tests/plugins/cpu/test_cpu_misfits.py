@@ -177,15 +177,6 @@ def test_floating_point_remainders_need_fmod_before_opset_28(
         np.testing.assert_array_equal(found, np.array([0.5, 2.5], kind))
 
 
-@pytest.mark.parametrize("plugin", [True, False])
-def test_a_batch_normalisation_trains_or_does_not(monkeypatch: pytest.MonkeyPatch, plugin: bool) -> None:
-    monkeypatch.setenv("EPHOST_CPU_PLUGIN", str(int(plugin)))
-    feeds = {"x": np.ones((1, 2, 2, 2), F), **{name: np.ones(2, F) for name in "sbmv"}}
-    node = helper.make_node("BatchNormalization", list(feeds), ["y"], "node", training_mode=2)
-    with pytest.raises(InvalidGraph, match="training_mode"):
-        run_anywhere(node, feeds)
-
-
 def run_anywhere(node: onnx.NodeProto, feeds: dict[str, np.ndarray], opset: int = 21) -> list[np.ndarray]:
     model = make_model([node], feeds, ["y"], opset=opset, open_shapes=True)
     return ephost.InferenceSession(model.SerializeToString()).run(None, feeds)
