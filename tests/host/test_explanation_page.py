@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,6 @@ import ephost as ort
 import numpy as np
 import pytest
 from browsing import Browser
-from click.testing import CliRunner
-from ephost.cli import main
 from ephost.explanation import Explanation, start_profile
 from ephost.explanation_page import page_of
 from ephost.pages import Graph, Grid
@@ -212,20 +212,17 @@ def test_the_page_is_one_file_without_names_as_markup() -> None:
 def test_the_command_writes_the_page_with_the_times_of_runs(tmp_path: Path) -> None:
     model, page = tmp_path / "m.onnx", tmp_path / "page.html"
     model.write_bytes(parser.parse_model(HEAD + MIXED).SerializeToString())
-    for name in PLUGINS:
-        ort.unregister_execution_provider_library(name)  # the command registers its own
-    try:
-        runner = CliRunner()
-        arguments = ["explain", str(model), "--ep", "sample_kernels", "--html", str(page)]
-        done = runner.invoke(main, [*arguments, "--profile", "--repeat", "2"])
-        assert done.exit_code == 0, done.output
-        assert "a run" in done.output
-        assert "Times are means of 2 runs" in page.read_text(encoding="utf-8")
-        done = runner.invoke(main, [*arguments, "--input", f"x={model}"])
-        assert done.exit_code == 2 and "--profile" in done.output
-    finally:
-        for name, plugin in PLUGINS.items():
-            ort.register_execution_provider_library(name, plugin.get_library_path())
+
+    def explained(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ephost", "explain", str(model), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    done = explained("--ep", "sample_kernels", "--html", str(page), "--profile", "--repeat", "2")
+    assert done.returncode == 0, done.stderr
+    assert "a run" in done.stdout
+    assert "Times are means of 2 runs" in page.read_text(encoding="utf-8")
+    done = explained("--ep", "sample_kernels", "--html", str(page), "--input", f"x={model}")
+    assert done.returncode == 2 and "--profile" in done.stderr
 
 
 # ---- in a browser ----
