@@ -107,7 +107,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("this is not the virtual environment that `make develop` makes")
     # One architecture of GPUs in place of all: CUDA's compiler takes minutes for those.
     arguments = ["--config-settings=cmake.define.EPHOST_CUDA_ARCHITECTURES=90"]
-    arguments.append(f"--config-settings=build-dir={folder / 'build'}")
+    # Emptied, and as deep as the build of `make develop`: paths relative to the sources are the same there,
+    # and a compiler's cache that knows them so has nearly everything.
+    build = ROOT / "build" / "wheel-tests"
+    shutil.rmtree(build, ignore_errors=True)
+    arguments.append(f"--config-settings=build-dir={build}")
     variables = (f"VENV={sys.prefix}", f"DIST={folder / 'dist'}", f"WHEEL_ARGS={' '.join(arguments)}")
     run("make", "-C", ROOT, "wheel", *variables, cwd=folder)
     (found,) = (folder / "dist").iterdir()

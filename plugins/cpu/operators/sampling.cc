@@ -260,6 +260,11 @@ Kernel roi_align(Prepare& p) {
       const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
       if (b < 0 || b >= batch) invalid(label + ": a region is of an image that is not there");
     }
+    if (channels == 0) return;
+    if (height == 0 || width == 0) {  // All samples are beside the image.
+      std::fill_n(args.out<float>(), n * channels * bins, 0.0f);
+      return;
+    }
     // A bin at a time, all channels side by side: where a sample is, is found out once.
     const int64_t samples_of_bin = ratio > 0 ? ratio * ratio : 4;
     parallel_for(

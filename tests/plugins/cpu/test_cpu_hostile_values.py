@@ -279,11 +279,23 @@ def test_a_softmax_of_no_bytes(cpu_plugin: Cpu, shape: tuple[int, ...]) -> None:
     assert y.shape == shape
 
 
+@pytest.mark.timeout(30)  # A minute of two processors, if each bin is looked at.
 def test_regions_without_channels_take_no_time(cpu_plugin: Cpu) -> None:
     feeds = {"x": ones(1, 0, 10, 10), "r": ones(3, 4), "b": numbers(0, 0, 0)}
     node = helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], "node", output_height=2**31 - 1)
     (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
     assert y.shape == (3, 0, 2**31 - 1, 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 0, 10), (1, 2, 10, 0)])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_of_an_image_without_pixels_are_zeros(
+    cpu_plugin: Cpu, shape: tuple[int, ...], mode: str
+) -> None:
+    feeds = {"x": ones(*shape), "r": ones(3, 4) * F(0), "b": numbers(0, 0, 0)}
+    node = helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], "node", mode=mode, output_width=4)
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+    np.testing.assert_array_equal(y, np.zeros((3, 2, 1, 4), F))
 
 
 def test_a_ring_takes_any_place_to_write_to(cpu_plugin: Cpu) -> None:
