@@ -25,7 +25,8 @@ BAD = [
     ("devices_none", "devices.offered", "warning", "offers no device"),
     ("devices_overrun", "registration.succeeds", "failed", "more devices|there was room for"),
     ("devices_twice", "registration.succeeds", "failed", "of which only 1 differ"),
-    ("asks_api_999", "registration.succeeds", "pass", ""),
+    ("answers_any_host", "versions.host-of-1", "failed", "refused every version .* but 1 factories"),
+    ("version_9999", "versions.known", "warning", "its factory is of version 9999"),
     ("version_0", "registration.succeeds", "failed", "ort_version_supported is 0"),
     ("create_ep_fails", "sessions.open", "failed", "CreateEp fails"),
     ("create_ep_null", "sessions.open", "failed", "gave NULL"),
@@ -47,10 +48,12 @@ BAD = [
     ("run_start_fails", "sessions.run", "failed", "OnRunStart fails"),
     ("segv:load", "registration.succeeds", "crashed", "SIGSEGV while registering"),
     ("abort:GetCapability", "sessions.open", "crashed", "SIGABRT while opening a session"),
-    ("exit:Compile", "sessions.open", "pass", ""),
+    ("exit:Compile", "claims.sample-add", "crashed", "exit code 7 while opening"),
     ("ill:ReleaseEp", "sessions.one-after-the-other", "crashed", "SIGILL"),
     ("segv:Compute:50", "sessions.hundred-runs", "crashed", "SIGSEGV while running"),
     ("segv:ReleaseEpFactory", "registration.ends", "crashed", "SIGSEGV while unregistering"),
+    ("segv:unload", "unload.after-use", "crashed", "SIGSEGV while unregistering"),
+    ("twice:ReleaseEp", "sessions.one-after-the-other", "crashed", "SIGABRT.*double free"),
     ("hang:CreateEpFactories", "registration.succeeds", "timed out", "while registering"),
 ]
 
@@ -107,6 +110,16 @@ FAULTS = [
     ("leak@s", "memory.runs", "failed"),
     ("leak_large@s", "memory.runs", "failed"),
 ]
+
+
+def test_a_kernel_that_reads_a_weight_which_the_host_has_freed_is_found(
+    checker: Any, built: Callable[..., Path]
+) -> None:
+    library, check = built("trace_plugin", "-pthread"), "memory.weights-of-files"
+    for words, verdict in (("pack", "pass"), ("borrow", "crashed")):
+        found = checker(library, [check], {"TRACE_PLUGIN": words})[check]
+        assert found.status == verdict, found.message
+        assert verdict == "pass" or "SIGSEGV while running" in found.message, found.message
 
 
 @pytest.mark.parametrize(("fault", "check", "verdict"), FAULTS)

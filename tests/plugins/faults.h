@@ -28,6 +28,11 @@ static inline void fault(const char* where) {
   if (strcmp(kind, "ill") == 0) __builtin_trap();
   if (strcmp(kind, "exit") == 0) exit(7);
   if (strcmp(kind, "kill") == 0) (void)raise(9);
+  if (strcmp(kind, "twice") == 0) {
+    void* volatile memory = malloc(64); /* volatile: a compiler may not know that it is freed twice */
+    free(memory);
+    free(memory);
+  }
   if (strcmp(kind, "overflow") == 0) (void)overflow_stack(0);
   while (strcmp(kind, "hang") == 0) (void)pause();
 }

@@ -25,6 +25,7 @@ _STARTING = 120.0  # seconds in which a server has to answer at all
 _LEAVING = 15.0  # in which a process has to end that has told its verdict
 _DYING = 10.0
 _LOG = 20_000  # characters of what a check prints, of the end
+_WORDS = 200  # of its last line, in the message of a crash
 
 
 def require_processes() -> None:
@@ -121,7 +122,7 @@ class Server:
             outcome.message = f"not done within {limit:.3g} s while {answer['stage']}"
         elif answer["code"] and (verdict is None or made.exits):
             outcome.status = CRASHED
-            outcome.message = f"{_how(answer['code'])} while {answer['stage']}"
+            outcome.message = f"{_how(answer['code'])} while {answer['stage']}{_last_words(answer['log'])}"
         elif verdict is None:
             outcome.status = CRASHED
             outcome.message = f"the process ended, with no error, while {answer['stage']}"
@@ -203,6 +204,12 @@ class Server:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def _last_words(log: str) -> str:
+    """What a process wrote last, which is often why it ended: an assertion, a heap that is not whole."""
+    lines = [line for line in log.partition("Fatal Python error: ")[0].splitlines() if line.strip()]
+    return f"; its last words: {lines[-1].strip()[:_WORDS]}" if lines else ""
 
 
 def _how(code: int) -> str:

@@ -41,6 +41,7 @@
   MODE(devices_null, "GetSupportedDevices reports one device and leaves its pointer NULL")                  \
   MODE(devices_twice, "GetSupportedDevices reports one pointer twice")                                      \
   MODE(asks_api_999, "CreateEpFactories asks for API version 999, and fails if it is given one")            \
+  MODE(answers_any_host, "CreateEpFactories makes a factory also for a host that refused it every version") \
   MODE(asks_api_32, "CreateEpFactories needs API version 32, and CreateEp calls a function of it")          \
   /* ort_version_supported of the factory and the EP. */                                                    \
   MODE(version_0, "0 in both")                                                                              \
@@ -526,8 +527,18 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   const OrtApi* api = ort_api_base->GetApi(API_VERSION);
   (void)registered_name;
   *num_factories = 0;
-  if (api == NULL) {
+  if (api == NULL && !bad(answers_any_host)) {
     return host_too_old(ort_api_base);
+  }
+  if (api == NULL) { /* it could do nothing but be released */
+    Factory* blind = (Factory*)calloc(1, sizeof *blind);
+    if (blind == NULL) {
+      return NULL;
+    }
+    blind->base.ort_version_supported = API_VERSION;
+    factories[0] = &blind->base;
+    *num_factories = 1;
+    return NULL;
   }
   log_stage(api, default_logger, "CreateEpFactories");
   if (!known_mode()) {

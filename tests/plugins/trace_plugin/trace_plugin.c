@@ -6,6 +6,7 @@
  * words, read when each thing happens:
  *
  * pack            kernels pack their constant inputs, and read nothing else afterwards
+ * borrow          they say so, and go on reading the original, which the host frees then
  * share           they leave what they packed in the cache, when the host gives one
  * pack_fails      PrePackWeight returns an error
  * share_fails     SetSharedPrePackedWeight returns an error
@@ -101,7 +102,8 @@ typedef struct Kernel {
   const TraceFactory* factory;
   char op;
   char name[64];
-  const float* packed; /* the negated second operand; ours, or the cache's */
+  const float* packed;   /* the negated second operand; ours, or the cache's */
+  const float* borrowed; /* the second operand itself, which is the host's */
   size_t packed_size;
   OrtAllocator* allocator; /* that the packed memory is from, when it is ours */
 } Kernel;
@@ -138,7 +140,8 @@ static OrtStatus* ORT_API_CALL compute(OrtKernelImpl* this_ptr, OrtKernelContext
     }
     trace("Compute '%s'%s%s", kernel->name, out == a_data ? " in place" : "",
           there ? "" : ", its second input is gone");
-    if (kernel->packed != NULL) {
+    if (kernel->packed != NULL || kernel->borrowed != NULL) {
+      b_data = kernel->borrowed;
       b_size = kernel->packed_size;
     } else {
       TRY(api->GetTensorData(b, &b_data));
@@ -182,11 +185,17 @@ static OrtStatus* ORT_API_CALL prepack(OrtKernelImpl* this_ptr, const OrtValue* 
   if (mode("pack_fails")) {
     return factory->api->CreateStatus(ORT_EP_FAIL, "the press is jammed");
   }
-  if (!mode("pack") || input_index != 1) {
+  if ((!mode("pack") && !mode("borrow")) || input_index != 1) {
     return NULL;
   }
   TRY(factory->api->GetTensorData(tensor, &data));
   TRY(factory->api->GetTensorSizeInBytes(tensor, &size));
+  if (mode("borrow")) {
+    kernel->borrowed = (const float*)data;
+    kernel->packed_size = size;
+    *is_packed = true;
+    return NULL;
+  }
   float* packed = (float*)allocator->Alloc(allocator, size);
   if (packed == NULL) {
     return out_of_memory(factory->api);

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import onnx
+from onnx.external_data_helper import set_external_data
 
 from ephost._bindings import lib
 from ephost.bisection.worker import held_memory
 from ephost.checking import process_state as state
+from ephost.checking.models import F, make, node
 from ephost.checking.registry import check
-from ephost.checking.subject import Subject
-from ephost.checking.verdicts import Failure
+from ephost.checking.subject import Subject, reference
+from ephost.checking.verdicts import Failure, Skip
 from ephost.tables import bytes_text
 
 _WINDOWS = 3
@@ -221,3 +228,41 @@ def _given_back(subject: Subject) -> None:
     subject.numbers["bytes"] = held
     if held > 40 * size + (64 << 20):
         subject.warn(f"after a run on {bytes_text(size)} it holds {bytes_text(held)}")
+
+
+_SIDE = 64  # a weight of that many rows and columns fills whole pages of memory
+_WEIGHTED = ("Mul", "Add", "MatMul", "Gemm")
+
+
+def _in_files(model: bytes, folder: Path) -> str:
+    """A model whose weights have a file each, which a host maps into memory while it needs them."""
+    proto = onnx.ModelProto.FromString(model)
+    for tensor in proto.graph.initializer:
+        (folder / tensor.name).write_bytes(tensor.raw_data)
+        set_external_data(tensor, tensor.name, 0, len(tensor.raw_data))
+        tensor.ClearField("raw_data")
+    path = folder / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return str(path)
+
+
+@check("memory.weights-of-files", 4, needs="devices")
+def _weights_of_files(subject: Subject) -> None:
+    """Weights that the host may drop, since the plugin said that it packed them, are not read any more."""
+    feeds = {"x": np.random.default_rng(3).standard_normal((_SIDE, _SIDE)).astype(np.float32)}
+    weight = np.random.default_rng(4).standard_normal((_SIDE, _SIDE)).astype(np.float32)
+    taken = 0
+    for op_type in _WEIGHTED:
+        shapes = {"x": (F, (_SIDE, _SIDE))}, {"y": (F, (_SIDE, _SIDE))}
+        model = make([node(op_type, "x w", "y")], *shapes, {"w": weight})
+        with tempfile.TemporaryDirectory() as folder:
+            session = subject.open(_in_files(model, Path(folder)))
+        if not subject.claimed(session):
+            continue
+        taken += 1
+        gc.collect()
+        for _ in range(2):
+            subject.require_equal(subject.run(session, feeds), reference(model, feeds), op_type, [op_type])
+        del session
+    if not taken:
+        raise Skip("the plugin takes none of the nodes with a weight")
