@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from ephost.device_memory import Transport
 from ephost.devices import OrtMemoryInfo
 from ephost.enums import OrtAllocatorType, OrtMemType
 from ephost.environment import OrtEpDevice
-from ephost.ep_memory import DeviceMemory
 from ephost.errors import Fail
 from ephost.feeds import type_text
 from ephost.model.graph import Metadata, TensorType, Value
@@ -145,7 +145,7 @@ class Described(NativeNames):
         """Where each output is made."""
         return self._memory_infos(self._opened.plan.output_memories)
 
-    def _memory_infos(self, memories: Sequence[DeviceMemory | None]) -> list[OrtMemoryInfo]:
+    def _memory_infos(self, memories: Sequence[Transport | None]) -> list[OrtMemoryInfo]:
         arena = self._options.enable_cpu_mem_arena
         return [_cpu_memory(arena) if m is None else OrtMemoryInfo._copy_of(m.info) for m in memories]
 

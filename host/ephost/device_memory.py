@@ -121,6 +121,7 @@ class Transport:
 
     info: Any  # OrtMemoryInfo*
     is_on_host = False  # whether the CPU reads and writes it, too
+    is_elsewhere = False  # whether it is in an isolated plugin's process: an address of it is only a name
     label: str  # what errors call the execution provider
     allocator: Any  # OrtAllocator*
     transfer: Any  # OrtDataTransferImpl*
@@ -157,7 +158,9 @@ class SharedMemory(Transport):
     It belongs to the registration of the EP's library, which stays registered while there are such values.
     """
 
-    def __init__(self, factory: Any, info: Any, label: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, factory: Any, info: Any, label: str, options: Mapping[str, str], *, is_elsewhere: bool = False
+    ) -> None:
         """Ask a factory for what it takes to use its device's memory.
 
         Args:
@@ -165,6 +168,7 @@ class SharedMemory(Transport):
             info: the memory, from :func:`memory_of` or :func:`host_accessible_memory_of`.
             label: what errors call the execution provider.
             options: for the allocator, as the plugin understands them.
+            is_elsewhere: whether the plugin is in a process of its own.
 
         Raises:
             EPFail: the plugin gives no allocator, or no data transfer that can copy to and from the CPU.
@@ -173,6 +177,7 @@ class SharedMemory(Transport):
         self.label = label
         self._factory = factory
         self.is_on_host = device_numbers(info)[1] == _HOST_ACCESSIBLE
+        self.is_elsewhere = is_elsewhere
         self.allocator = factory_allocator(factory, info, label, options)
         self.transfer = NULL
         try:

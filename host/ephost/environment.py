@@ -155,7 +155,8 @@ class OrtEpDevice:
 
     def _make_memory(self, info: Any, options: Mapping[str, str]) -> SharedMemory:
         label = f"the execution provider {self.ep_name} ({self.registration_name})"
-        return SharedMemory(self._factory, info, label, options)
+        is_elsewhere = self._registration.library.is_elsewhere
+        return SharedMemory(self._factory, info, label, options, is_elsewhere=is_elsewhere)
 
     def _replace_memory(self, host_accessible: bool, options: Mapping[str, str]) -> None:
         """Make the memory anew, by an allocator with these options. No value may be in it."""

@@ -80,6 +80,11 @@ class ExecutionProvider:
         return self.registration.library.pool_of(self.pointer)
 
     @property
+    def remote_memory(self) -> Any:
+        """The memory of an isolated EP's own device, in its worker; None for any other EP."""
+        return self.registration.library.memory_of(self.pointer)
+
+    @property
     def elsewhere(self) -> Any:
         """What an isolated EP is in its worker: ``compiles``, whether it has a Compile of its own, and
         ``kernels``, rows of what its registry has, or None where it has none. None for any other EP.

@@ -187,6 +187,7 @@ class Library:
         self.fault: PluginFault | None = None  # what isolated ones can have
         self._handle = NULL
         self.is_file = entry_points is None
+        self.is_elsewhere = False  # in a process of its own
         self._entry_points = entry_points  # kept alive
         if entry_points is not None:
             self._release = ffi.cast("ReleaseEpApiFactoryFn", entry_points[1][0])
@@ -255,6 +256,10 @@ class Library:
     @staticmethod
     def pool_of(_: Any) -> None:
         """The memory that an EP shares with another process: none."""
+
+    @staticmethod
+    def memory_of(_: Any) -> None:
+        """The memory of an EP's device in another process: none."""
 
     @staticmethod
     def refusals_of(_: Any) -> Sequence[tuple[list[int], str]]:

@@ -402,7 +402,8 @@ class Opening:
             if any(key.startswith(COMPATIBILITY_PREFIX) for key in self._model.metadata.custom):
                 self._check_compatibility(ep)
             assignment.budget = budget_of(ep, self._options._config.get(SETTINGS))
-            if info := own_memory(ep):
+            assignment.remote = ep.remote_memory
+            if assignment.remote is None and (info := own_memory(ep)):
                 reserve = self._options._config.get(RESERVE_WEIGHTS) == "1"
                 assignment.memory = DeviceMemory(ep, info, reserve=reserve)
         Partitioner(

@@ -131,6 +131,11 @@ class OrtValue:
         info = lib.ephost_get_cpu_memory_info() if found is None else found[0].info
         out, dims = ffi.new("OrtValue**"), [int(d) for d in shape]
         data = ffi.cast("void*", pointer)
+        if found is not None and found[0].is_elsewhere and not lib.ephost_remote_knows(data):
+            raise NotImplemented(
+                f"the address {pointer:#x} is in no memory of {found[0].label}, which is isolated: what "
+                "others have on its device is out of its process' reach"
+            )
         check(api.CreateTensorWithDataAsOrtValue(info, data, nbytes, dims, len(dims), element_type, out))
         if found is not None:
             return cls._on_device(out[0], found[0], found[1], keeps)
@@ -468,6 +473,11 @@ class OrtValue:
     ) -> Any:
         # Whatever the consumer's stream is: when the value is at hand, what made it has ended.
         here = self.__dlpack_device__()
+        if self._memory is not None and self._memory.is_elsewhere:
+            raise NotImplemented(
+                f"__dlpack__: the value is in the memory of {self._memory.label}, which is isolated: nobody "
+                "in this process can read it there. Take numpy()"
+            )
         value: OrtValue = self
         if dl_device is not None and tuple(dl_device) != here:
             if copy is False or tuple(dl_device) != (interchange.CPU, 0):
@@ -491,7 +501,8 @@ class OrtValue:
         """The memory of a tensor on an NVIDIA GPU, for CuPy, Numba, torch and others. Only such a tensor has
         this.
         """
-        if self.is_tensor() and self.__dlpack_device__()[0] == interchange.CUDA:
+        is_elsewhere = self._memory is not None and self._memory.is_elsewhere
+        if self.is_tensor() and not is_elsewhere and self.__dlpack_device__()[0] == interchange.CUDA:
             dtype = dtype_of(self.element_type())
             if dtype is not None and dtype.kind in "biufc" and self.element_type() not in _PACKED:
                 pointer = self.data_ptr() if self.tensor_size_in_bytes() else 0

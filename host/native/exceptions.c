@@ -53,6 +53,8 @@ static void keep(OrtStatus* status) {
 
 void exception_keep(const char* function) { keep(status_of_caught(function)); }
 
+void ephost_keep_status(OrtStatus* status) { keep(status); }
+
 OrtStatus* missing_status(const char* function) {
   return status_new(ORT_EP_FAIL, "%s is NULL in what the plugin gave", function);
 }

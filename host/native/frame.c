@@ -140,9 +140,12 @@ void frame_release(Frame* frame) {
 
 /* A step runs when a slot that it writes is needed, and needs what it reads then. A copy needs just what it
  * copies to slots that are needed. */
-bool step_needed(const Step* step, const uint8_t* needed) {
+bool step_needed(const Plan* plan, const Step* step, const uint8_t* needed) {
   for (size_t i = 0; i < step->output_count; ++i) {
-    if (step->outputs[i] >= 0 && needed[step->outputs[i]]) return true;
+    int32_t slot = step->outputs[i];
+    if (slot < 0) continue;
+    int32_t remote = plan->slots[slot].remote_slot - 1;
+    if (needed[slot] || (remote >= 0 && needed[remote])) return true;
   }
   return false;
 }
@@ -197,7 +200,7 @@ bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count) {
         if (step->outputs[o] == plan->device_inputs[k]) needed[step->outputs[o]] = NEED_NOT;
       }
     }
-    if (step_needed(step, needed)) mark_inputs(step, needed);
+    if (step_needed(plan, step, needed)) mark_inputs(step, needed);
   }
   return true;
 }

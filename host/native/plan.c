@@ -255,3 +255,11 @@ OrtStatus* ephost_plan_set_interface(Plan* plan, const int32_t* inputs, const in
   plan->output_count = output_count;
   return NULL;
 }
+
+OrtStatus* ephost_plan_set_remote_slot(Plan* plan, int32_t slot, int32_t remote_slot) {
+  if (!slots_valid(plan, &slot, 1, false) || !slots_valid(plan, &remote_slot, 1, false)) {
+    return bad_plan("a slot in a worker is out of range");
+  }
+  plan->slots[slot].remote_slot = remote_slot + 1;
+  return NULL;
+}

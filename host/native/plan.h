@@ -54,6 +54,7 @@ typedef struct Slot {
   OrtAllocator* allocator;     /* for `memory`; borrowed */
   int64_t* dims;               /* when all are known, else NULL */
   size_t rank;
+  int32_t remote_slot; /* 1 + the slot of the same value on a device in a worker process; 0: there is none */
   atomic_bool was_of_other_shape; /* a run has said that its value had another shape than these dims */
 } Slot;
 
@@ -179,7 +180,7 @@ void frame_release(Frame* frame);
 OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
                         const int64_t* dims, size_t rank, OrtValue** out);
 /* Whether a step writes a slot that is needed. */
-bool step_needed(const Step* step, const uint8_t* needed);
+bool step_needed(const Plan* plan, const Step* step, const uint8_t* needed);
 /* From here on the frame's run runs only the steps that these slots need. False without memory. */
 bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count);
 /* Whether the memory of a value is borrowed from the frame or a caller, so that it must be copied to outlive

@@ -453,16 +453,44 @@ typedef OrtStatus* (*EphostFaultCallback)(void* handle, bool timed_out, const ch
 EphostRemote* ephost_remote_new(EphostSharedPool* pool, void* handle, EphostLaneOpener open_lane,
                                 EphostFaultCallback fault);
 void ephost_remote_set_timeout(EphostRemote* remote, double seconds); /* of a run; 0: none */
-void ephost_remote_free(EphostRemote* remote);                        /* after its infos; NULL is fine */
+void ephost_remote_end(EphostRemote* remote);                         /* after its infos; NULL is fine */
 OrtNodeComputeInfo* ephost_remote_info_new(EphostRemote* remote, uint32_t plan, const uint8_t* is_constant,
                                            size_t input_count);
 void ephost_remote_info_free(OrtNodeComputeInfo* info);
+/* A device's memory in a worker. Its blocks have addresses here, where nothing can be read or written; each
+ * keeps the memory, and the worker frees what is freed here. The remote is taken over, and asked for its lane
+ * at once; `info` is borrowed, for as long as there are blocks. */
+typedef struct RemoteMemory EphostRemoteMemory;
+OrtStatus* ephost_remote_memory_new(EphostRemote* remote, uint32_t device, const OrtMemoryInfo* info,
+                                    EphostRemoteMemory** out);
+void ephost_remote_memory_release(EphostRemoteMemory* memory); /* NULL is fine */
+OrtAllocator* ephost_remote_memory_allocator(EphostRemoteMemory* memory);
+size_t ephost_remote_memory_blocks(EphostRemoteMemory* memory); /* how many there are */
+OrtStatus* ephost_remote_memory_alloc(EphostRemoteMemory* memory, size_t nbytes, void** out);
+void ephost_remote_free(void* block);       /* of any such memory; NULL is fine */
+bool ephost_remote_knows(const void* data); /* whether an address is in a block of any such memory */
+/* An allocator that has each block from the callback, which gets the handle: from the worker of the day.
+ * `info` is borrowed. NULL without memory. */
+typedef OrtStatus* (*EphostRemoteAllocate)(void* handle, size_t nbytes, void** out);
+OrtAllocator* ephost_remote_allocator_new(void* handle, EphostRemoteAllocate allocate,
+                                          const OrtMemoryInfo* info);
+void ephost_remote_allocator_free(OrtAllocator* allocator); /* NULL is fine */
+/* What copies between the CPU and such memories of a device, whichever worker they are in. `info` is
+ * borrowed. Its Release frees it. NULL without memory. */
+OrtDataTransferImpl* ephost_remote_transfer_new(const OrtMemoryInfo* info);
+/* What an output's slot is on a device in a worker: where that is wanted, the step leaves it there. */
+OrtStatus* ephost_plan_set_remote_slot(EphostPlan* plan, int32_t slot, int32_t remote_slot);
+/* The error that the host's next look for what a plugin has thrown in this thread finds; taken over. */
+void ephost_keep_status(OrtStatus* status);
 /* Frames of the plan take their arenas from the pool, which the plan keeps. */
 void ephost_plan_set_pool(EphostPlan* plan, EphostSharedPool* pool);
 
 /* The worker's half. */
 bool ephost_serve_plan(uint32_t number, EphostPlan* plan); /* NULL takes it off; false without memory */
 void ephost_serve_lane(EphostSharedPool* pool, uint64_t offset, int socket); /* until the socket ends */
+/* From here on lanes may ask for memory of a device. All three are borrowed. False without memory. */
+bool ephost_serve_memory(uint32_t device, OrtAllocator* allocator, OrtDataTransferImpl* transfer,
+                         const OrtMemoryInfo* info);
 void ephost_worker_report(int file,
                           uint32_t* last_call); /* crashes are described there; the last call noted */
 uint32_t* ephost_status_map(int file);          /* for the last call; NULL: it cannot be mapped */

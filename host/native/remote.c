@@ -84,16 +84,6 @@ void lane_pass(LaneBlock* lane, LaneTurn to, int socket) {
   if (atomic_load(sleeps)) (void)!send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* ---- the host's lanes to one worker ---- */
-
-typedef struct Lane {
-  struct Lane* next;
-  LaneBlock* block;
-  uint64_t* body;
-  size_t body_words;
-  int socket;
-} Lane;
-
 struct Remote {
   SharedPool* pool;
   void* handle; /* Python's */
@@ -113,14 +103,14 @@ typedef struct RemoteInfo {
   uint8_t is_constant[]; /* of each input: the worker has it */
 } RemoteInfo;
 
-static void lane_free(Remote* remote, Lane* lane) {
+void lane_free(Remote* remote, Lane* lane) {
   if (lane->socket >= 0) (void)close(lane->socket);
   pool_free(remote->pool, lane->body);
   pool_free(remote->pool, lane->block);
   host_free(lane);
 }
 
-static OrtStatus* lane_open(Remote* remote, Lane** out) {
+OrtStatus* lane_open(Remote* remote, Lane** out) {
   Lane* lane = host_calloc(1, sizeof *lane);
   if (lane == NULL) return status_no_memory();
   lane->socket = -1;
@@ -172,6 +162,7 @@ typedef struct Loan {
 /* An output whose memory was offered. */
 typedef struct Offer {
   size_t taken_word; /* of the body: the worker sets it; 0: there was no offer */
+  bool is_remote;    /* the output stays on a device there: where its RemoteWords begin */
   bool is_guess;     /* the memory is what the graph says, and was not there before */
 } Offer;
 
@@ -293,6 +284,32 @@ static bool put_options(Run* run, const OrtRunOptions* options) {
   return done;
 }
 
+/* A tensor on a device in the worker, or (NULL, of an output) what is to stay there. */
+static bool put_remote(Run* run, const OrtValue* value, const RemotePlace* place) {
+  uint64_t words[REMOTE_WORDS] = {[REMOTE_DEVICE] = place->device};
+  if (value != NULL) {
+    words[REMOTE_TYPE] = (uint64_t)value->element_type;
+    words[REMOTE_NUMBER] = place->number;
+    words[REMOTE_OFFSET] = place->offset;
+    words[REMOTE_NBYTES] = value->nbytes;
+    words[REMOTE_RANK] = value->rank;
+    for (size_t i = 0; i < value->rank; ++i) words[REMOTE_DIMS + i] = (uint64_t)value->dims[i];
+  }
+  bool done = put(run, VALUE_REMOTE);
+  for (size_t i = 0; done && i < REMOTE_WORDS; ++i) done = put(run, words[i]);
+  return done;
+}
+
+/* Where a tensor lies in this worker's devices; a plan lets no other in. */
+static OrtStatus* find_place(const Run* run, const OrtValue* value, RemotePlace* place) {
+  if (value->rank <= LANE_RANK && remote_find(value->data, value->nbytes, place) &&
+      remote_pool(run->remote) == remote_memory_pool(place->memory)) {
+    return NULL;
+  }
+  return status_new(ORT_EP_FAIL, "a tensor at %p for node '%s' is not in the memory of its worker",
+                    value->data, run->context->step->node_name);
+}
+
 static OrtStatus* put_inputs(Run* run, const RemoteInfo* info) {
   const Step* step = run->context->step;
   SharedPool* pool = run->remote->pool;
@@ -307,6 +324,13 @@ static OrtStatus* put_inputs(Run* run, const RemoteInfo* info) {
     if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
       return no_tensor(step, "input", i);
     }
+    if (!memory_info_is_cpu(value->memory_info)) {
+      RemotePlace place;
+      OrtStatus* status = find_place(run, value, &place);
+      if (status != NULL) return status;
+      if (!put_remote(run, value, &place)) return status_no_memory();
+      continue;
+    }
     if (value->nbytes && !pool_offset(pool, value->data, value->nbytes, &offset)) {
       void* block = borrow(run, NULL, value->nbytes);
       if (block == NULL) return status_no_memory();
@@ -319,6 +343,28 @@ static OrtStatus* put_inputs(Run* run, const RemoteInfo* info) {
   return NULL;
 }
 
+/* The slot in which an output is wanted on its device; -1: it is wanted on the CPU. */
+static int32_t wanted_remote(const Frame* frame, int32_t slot) {
+  int32_t remote = frame->plan->slots[slot].remote_slot - 1;
+  return remote >= 0 && frame->needed != NULL && frame->needed[remote] ? remote : -1;
+}
+
+static OrtStatus* put_remote_output(Run* run, size_t index, int32_t slot) {
+  Frame* frame = run->context->frame;
+  const OrtValue* bound = &frame->storage[slot];
+  RemotePlace place = {.device = 0};
+  if (bound->type == ONNX_TYPE_TENSOR) {
+    OrtStatus* status = find_place(run, bound, &place);
+    if (status != NULL) return status;
+  } else {
+    place.device = remote_memory_device(remote_memory_of(frame->plan->slots[slot].allocator));
+    bound = NULL;
+  }
+  run->offers[index].is_remote = true;
+  run->offers[index].taken_word = run->words + 1;
+  return put_remote(run, bound, &place) ? NULL : status_no_memory();
+}
+
 /* Memory for outputs whose shape is known is offered at once: the worker need not ask. */
 static OrtStatus* put_outputs(Run* run) {
   const Step* step = run->context->step;
@@ -328,6 +374,12 @@ static OrtStatus* put_outputs(Run* run) {
     uint64_t offset = 0;
     if (at < 0) {
       if (!put(run, VALUE_ABSENT)) return status_no_memory();
+      continue;
+    }
+    int32_t remote = wanted_remote(frame, at);
+    if (remote >= 0) {
+      OrtStatus* status = put_remote_output(run, i, remote);
+      if (status != NULL) return status;
       continue;
     }
     const Slot* slot = &frame->plan->slots[at];
@@ -385,6 +437,44 @@ static void answer_output(Run* run) {
   ephost_api.ReleaseStatus(status);
 }
 
+/* What the worker has left on its device, as a value that frees it there. */
+static OrtStatus* take_remote(Run* run, size_t index) {
+  const Step* step = run->context->step;
+  Frame* frame = run->context->frame;
+  const Slot* slots = frame->plan->slots;
+  int32_t slot = slots[step->outputs[index]].remote_slot - 1;
+  uint64_t words[REMOTE_WORDS];
+  memcpy(words, run->lane->body + run->offers[index].taken_word, sizeof words);
+  if (words[REMOTE_DONE] != 1) {
+    return status_new(ORT_EP_FAIL, "node '%s' has ended without setting its output %zu", step->node_name,
+                      index);
+  }
+  if (frame->preallocated[slot]) { /* what is bound was written to */
+    frame->preallocated[slot] |= PREALLOCATED_GIVEN;
+    return NULL;
+  }
+  EphostRemoteMemory* memory = (EphostRemoteMemory*)(uintptr_t)remote_memory_of(slots[slot].allocator);
+  Buffer* buffer = remote_adopt(memory, words[REMOTE_NUMBER], (size_t)words[REMOTE_NBYTES]);
+  size_t nbytes = 0;
+  int64_t dims[LANE_RANK];
+  bool fits = words[REMOTE_RANK] <= LANE_RANK && words[REMOTE_OFFSET] == 0;
+  if (buffer == NULL) return status_no_memory();
+  memcpy(dims, words + REMOTE_DIMS, sizeof dims);
+  ONNXTensorElementDataType type = (ONNXTensorElementDataType)(int)words[REMOTE_TYPE];
+  fits = fits && type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING &&
+         tensor_nbytes(type, dims, (size_t)words[REMOTE_RANK], NULL, &nbytes) &&
+         nbytes == words[REMOTE_NBYTES] &&
+         (slots[slot].element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED ||
+          slots[slot].element_type == type);
+  if (fits && value_init_tensor(&frame->storage[slot], type, dims, (size_t)words[REMOTE_RANK], buffer, NULL,
+                                slots[slot].memory)) {
+    return NULL;
+  }
+  buffer_release(buffer);
+  return status_new(ORT_EP_FAIL, "a worker gives output %zu of node '%s' a type or shape that it cannot have",
+                    index, step->node_name);
+}
+
 /* Tells the frame which of the offered outputs were taken, and copies those that lie elsewhere. */
 static OrtStatus* take_outputs(Run* run) {
   const Step* step = run->context->step;
@@ -392,6 +482,11 @@ static OrtStatus* take_outputs(Run* run) {
   for (size_t i = 0; i < step->output_count; ++i) {
     const Offer* offer = &run->offers[i];
     int32_t at = step->outputs[i];
+    if (offer->is_remote) {
+      OrtStatus* status = take_remote(run, i);
+      if (status != NULL) return status;
+      continue;
+    }
     if (offer->taken_word == 0 || *(volatile uint64_t*)&run->lane->body[offer->taken_word] != 1) continue;
     OrtValue* value = &frame->storage[at];
     int64_t dims[LANE_RANK];
@@ -450,6 +545,7 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
   if (status != NULL) return status;
   (void)pool_offset(remote->pool, lane->body, run->words * sizeof *lane->body, &block->body);
   block->body_words = run->words;
+  block->operation = LANE_RUN;
   block->plan = info->plan;
   int64_t started = clock_ns(), limit = remote->timeout_ns;
   for (;;) {
@@ -470,11 +566,28 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
     answer_output(run);
   }
   int32_t code = *(volatile int32_t*)&block->code;
-  if (code == 0) return take_outputs(run);
+  return code == 0 ? take_outputs(run) : lane_error(block, code);
+}
+
+OrtStatus* lane_error(const LaneBlock* block, int32_t code) {
   char message[LANE_MESSAGE];
   memcpy(message, block->message, sizeof message - 1);
   message[sizeof message - 1] = '\0';
   return status_new(code > 0 && code < 100 ? (OrtErrorCode)code : ORT_EP_FAIL, "%s", message);
+}
+
+OrtStatus* remote_fault(const Remote* remote, bool timed_out, const char* what) {
+  return remote->fault(remote->handle, timed_out, what);
+}
+
+int64_t remote_timeout(const Remote* remote) { return remote->timeout_ns; }
+
+SharedPool* remote_pool(const Remote* remote) { return remote->pool; }
+
+OrtStatus* remote_check_owner(const Remote* remote) {
+  if (remote->owner == getpid()) return NULL;
+  return status_new(ORT_EP_FAIL,
+                    "the session was opened before fork(): its worker is the parent's; open it again");
 }
 
 static OrtStatus* ORT_API_CALL remote_compute(OrtNodeComputeInfo* this_ptr, void* state,
@@ -482,14 +595,12 @@ static OrtStatus* ORT_API_CALL remote_compute(OrtNodeComputeInfo* this_ptr, void
   const RemoteInfo* info = (const RemoteInfo*)(const void*)this_ptr;
   Run run = {.remote = info->remote, .context = context};
   (void)state;
-  if (run.remote->owner != getpid()) {
-    return status_new(ORT_EP_FAIL,
-                      "the session was opened before fork(): its worker is the parent's; open it again");
-  }
+  OrtStatus* status = remote_check_owner(run.remote);
+  if (status != NULL) return status;
   size_t outputs = context->step->output_count;
   run.offers = outputs <= STACK_OFFERS ? run.stack_offers : host_calloc(outputs, sizeof *run.offers);
   if (run.offers == NULL) return status_no_memory();
-  OrtStatus* status = lane_take(run.remote, &run.lane);
+  status = lane_take(run.remote, &run.lane);
   if (status == NULL) {
     status = talk(&run, info);
     withdraw_guesses(&run);
@@ -536,7 +647,7 @@ void ephost_remote_set_timeout(Remote* remote, double seconds) {
   remote->timeout_ns = seconds <= 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);
 }
 
-void ephost_remote_free(Remote* remote) {
+void ephost_remote_end(Remote* remote) {
   if (remote == NULL) return;
   while (remote->free_lanes != NULL) {
     Lane* lane = remote->free_lanes;
@@ -577,7 +688,7 @@ Remote* ephost_remote_new(SharedPool* pool, void* handle, EphostLaneOpener open_
   return NULL;
 }
 void ephost_remote_set_timeout(Remote* remote, double seconds) { (void)remote, (void)seconds; }
-void ephost_remote_free(Remote* remote) { (void)remote; }
+void ephost_remote_end(Remote* remote) { (void)remote; }
 OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan, const uint8_t* is_constant,
                                            size_t input_count) {
   (void)remote, (void)plan, (void)is_constant, (void)input_count;

@@ -147,7 +147,7 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
       return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'",
                         step->node_name);
     }
-    if (frame->needed == NULL || step_needed(step, frame->needed)) {
+    if (frame->needed == NULL || step_needed(plan, step, frame->needed)) {
       OrtStatus* status = run_and_check(frame, step, profiling);
       if (status != NULL) return status;
     }

@@ -7,6 +7,7 @@
 #include "abi.h"
 #include "fallback.h"
 #include "heap.h"
+#include "isolation.h"
 #include "memory.h"
 #include "status.h"
 
@@ -141,7 +142,9 @@ bool input_spec_fits(const InputSpec* spec, const OrtValue* value) {
 /* Whether the value is in the memory that the slot is in; no slot: false. */
 bool is_memory_of(const Plan* plan, int32_t slot, const OrtValue* value) {
   const OrtMemoryInfo* memory = slot < 0 ? NULL : plan->slots[slot].memory;
-  return memory != NULL && memory_device_equal(&memory->device, &value->memory_info->device);
+  if (memory == NULL || !memory_device_equal(&memory->device, &value->memory_info->device)) return false;
+  const EphostRemoteMemory* remote = remote_memory_of(plan->slots[slot].allocator);
+  return remote == NULL || remote_memory_has(remote, value);
 }
 
 /* The feed for one input as Python makes it fit: on the CPU, but for what is no OrtValue and lies on a
@@ -327,7 +330,8 @@ static int find_route(Runner* runner, Frame* frame, const int32_t* slots, size_t
     return -1;
   }
   for (size_t i = 0; frame->given_count && i < plan->input_count; ++i) {
-    if (frame->given[i] && frame->needed[plan->inputs[i]] &&
+    /* An input that a worker alone reads has one slot, wherever it is. */
+    if (frame->given[i] && plan->device_inputs[i] != plan->inputs[i] && frame->needed[plan->inputs[i]] &&
         bind_converted(runner, frame, i, frame->held[i]) < 0) {
       return -1;
     }

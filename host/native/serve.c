@@ -69,7 +69,8 @@ typedef struct Serving {
   bool closed;      /* the host has gone, or given up */
   uint64_t* offers; /* the part of the body that describes outputs */
   const uint64_t* end;
-  bool* given; /* of each output: it has memory that the host knows */
+  bool* given;     /* of each output: it has memory that the host knows, or a block that it is to hear of */
+  uint32_t device; /* of the inputs that are on one */
   size_t given_room;
 } Serving;
 
@@ -77,8 +78,10 @@ typedef struct Serving {
 static uint64_t* offer_of(const Serving* serving, size_t index) {
   uint64_t* at = serving->offers;
   for (size_t i = 0; at < serving->end; ++i) {
-    uint64_t* next = at + (*at == VALUE_TENSOR ? 6 + (at + 5 < serving->end ? at[5] : 0) : 1);
-    if (next > serving->end) return NULL;
+    uint64_t count = *at == VALUE_REMOTE ? 1 + REMOTE_WORDS : 1;
+    if (*at == VALUE_TENSOR) count = 6 + (at + 5 < serving->end ? at[5] : 0);
+    if (count > (uint64_t)(serving->end - at)) return NULL;
+    uint64_t* next = at + count;
     if (i == index) return at;
     at = next;
   }
@@ -177,6 +180,146 @@ static OrtStatus* take_options(const Serving* serving, OrtRunOptions** out) {
   return status;
 }
 
+/* A tensor over the block of the device that the host names, whose memory is said to be `info`. */
+static OrtStatus* init_remote(OrtValue* value, const uint64_t* words, const OrtMemoryInfo* info) {
+  int64_t dims[LANE_RANK];
+  Buffer* block = served_block(words[REMOTE_NUMBER]);
+  if (block == NULL || info == NULL || words[REMOTE_RANK] > LANE_RANK) {
+    buffer_release(block);
+    return bad_body();
+  }
+  memcpy(dims, words + REMOTE_DIMS, sizeof dims);
+  if (!value_init_tensor(value, (ONNXTensorElementDataType)(int)words[REMOTE_TYPE], dims,
+                         (size_t)words[REMOTE_RANK], block, NULL, info)) {
+    buffer_release(block);
+    return status_no_memory();
+  }
+  value->data = (char*)value->data + words[REMOTE_OFFSET];
+  return NULL;
+}
+
+/* Brings an input from its device to where the CPU reads it. */
+static OrtStatus* download_input(Frame* frame, size_t index, uint32_t device, const OrtValue* source) {
+  OrtValue* target = &frame->storage[frame->plan->inputs[index]];
+  if (!value_alloc_tensor(target, source->element_type, source->dims, source->rank, NULL)) {
+    return status_no_memory();
+  }
+  frame->values[frame->plan->inputs[index]] = target;
+  return source->nbytes ? served_copy(device, source, target) : NULL;
+}
+
+/* An input on a device: read there, or (no step of the plan does) copied to the CPU. */
+static OrtStatus* take_remote_input(Frame* frame, size_t index, const uint64_t* words) {
+  uint32_t device = (uint32_t)words[REMOTE_DEVICE];
+  int32_t slot = frame->plan->device_inputs[index];
+  if (slot >= 0) {
+    frame->given[index] = true;
+    ++frame->given_count;
+    return init_remote(&frame->storage[slot], words, frame->plan->slots[slot].memory);
+  }
+  OrtValue source = {.type = ONNX_TYPE_UNKNOWN};
+  OrtStatus* status = init_remote(&source, words, served_memory(device));
+  if (status == NULL) status = download_input(frame, index, device, &source);
+  value_clear(&source);
+  return status;
+}
+
+/* Outputs that are to stay on the device, where the plan makes them there: what is bound to them, and which
+ * steps the run needs then. */
+static OrtStatus* take_remote_outputs(const Serving* serving, Frame* frame) {
+  const Plan* plan = frame->plan;
+  bool any = frame->given_count > 0;
+  int32_t* wanted = host_malloc((plan->output_count ? plan->output_count : 1) * sizeof *wanted);
+  OrtStatus* status = wanted == NULL ? status_no_memory() : NULL;
+  for (size_t i = 0; status == NULL && i < plan->output_count; ++i) {
+    const uint64_t* offer = offer_of(serving, i);
+    int32_t slot = plan->device_outputs[i];
+    wanted[i] = plan->outputs[i];
+    if (offer == NULL || offer[0] != VALUE_REMOTE || slot < 0) continue;
+    wanted[i] = slot;
+    any = true;
+    OrtValue* value = &frame->storage[slot];
+    if (offer[1 + REMOTE_NUMBER] == 0 || frame->values[slot] != value || value->type != ONNX_TYPE_UNKNOWN) {
+      continue; /* a constant, or an input as it is, is copied in the end */
+    }
+    status = init_remote(value, offer + 1, plan->slots[slot].memory);
+    if (status == NULL) frame->preallocated[slot] = PREALLOCATED_BOUND;
+  }
+  if (status == NULL && any && !frame_fetch_only(frame, wanted, plan->output_count)) {
+    status = status_no_memory();
+  }
+  /* What is read on the CPU as well. */
+  for (size_t i = 0; status == NULL && frame->given_count && i < plan->input_count; ++i) {
+    if (!frame->given[i] || !frame->needed[plan->inputs[i]]) continue;
+    status = download_input(frame, i, serving->device, &frame->storage[plan->device_inputs[i]]);
+  }
+  host_free(wanted);
+  return status;
+}
+
+/* An output that stays on the device, in a block that the host frees; or written to the one that it named. */
+static OrtStatus* give_remote(Serving* serving, Frame* frame, size_t index, uint64_t* words) {
+  const Plan* plan = frame->plan;
+  int32_t slot = plan->device_outputs[index] >= 0 ? plan->device_outputs[index] : plan->outputs[index];
+  const OrtValue* value = frame->values[slot];
+  uint32_t device = (uint32_t)words[REMOTE_DEVICE];
+  if (value->type == ONNX_TYPE_UNKNOWN) return NULL; /* the host says that it is missing */
+  if (value->type != ONNX_TYPE_TENSOR || value->rank > LANE_RANK) {
+    return status_new(ORT_NOT_IMPLEMENTED, "output %zu is no tensor that can stay on its device", index);
+  }
+  OrtValue target = {.type = ONNX_TYPE_UNKNOWN};
+  OrtStatus* status = NULL;
+  bool is_there = !memory_info_is_cpu(value->memory_info);
+  if (words[REMOTE_NUMBER] != 0) {
+    status = init_remote(&target, words, served_memory(device));
+    bool fits = status != NULL || (target.element_type == value->element_type &&
+                                   dims_equal(target.dims, target.rank, value->dims, value->rank));
+    if (!fits) {
+      status = status_new(ORT_INVALID_ARGUMENT,
+                          "output %zu has another type or shape than what is bound to it", index);
+    }
+    if (status == NULL && value->nbytes && !(is_there && target.data == value->data)) {
+      status = served_copy(device, value, &target);
+    }
+    value_clear(&target);
+    if (status == NULL) words[REMOTE_DONE] = 1;
+    return status;
+  }
+  if (is_there && value->buffer != NULL && value->data == value->buffer->data) {
+    buffer_retain(value->buffer);
+    words[REMOTE_NUMBER] = served_keep(value->buffer);
+    if (words[REMOTE_NUMBER] == 0) buffer_release(value->buffer);
+  } else {
+    status = served_new(device, value->nbytes, &words[REMOTE_NUMBER]);
+    if (status == NULL && value->nbytes) {
+      words[REMOTE_TYPE] = (uint64_t)value->element_type;
+      words[REMOTE_RANK] = value->rank;
+      memcpy(words + REMOTE_DIMS, value->dims, value->rank * sizeof *words);
+      status = init_remote(&target, words, served_memory(device));
+      if (status == NULL) status = served_copy(device, value, &target);
+      value_clear(&target);
+    }
+  }
+  serving->given[index] = words[REMOTE_NUMBER] != 0;
+  if (status == NULL && words[REMOTE_NUMBER] == 0) status = status_no_memory();
+  if (status != NULL) return status;
+  words[REMOTE_TYPE] = (uint64_t)value->element_type;
+  words[REMOTE_OFFSET] = 0;
+  words[REMOTE_NBYTES] = value->nbytes;
+  words[REMOTE_RANK] = value->rank;
+  if (value->rank) memcpy(words + REMOTE_DIMS, value->dims, value->rank * sizeof *words);
+  words[REMOTE_DONE] = 1;
+  return NULL;
+}
+
+/* What has been given so far of a run that fails in the end: the host hears of no number. */
+static void take_back(const Serving* serving, const Plan* plan) {
+  for (size_t i = 0; i < plan->output_count; ++i) {
+    const uint64_t* offer = offer_of(serving, i);
+    if (offer != NULL && offer[0] == VALUE_REMOTE && serving->given[i]) served_drop(offer[1 + REMOTE_NUMBER]);
+  }
+}
+
 /* Puts the inputs into the frame; what the host offers for outputs lies behind them. */
 static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
   const Plan* plan = frame->plan;
@@ -189,7 +332,16 @@ static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
   at += 3 + at[2];
   for (size_t i = 0; i < plan->input_count; ++i) {
     if (at >= serving->end) return bad_body();
-    if (*at++ == VALUE_ABSENT) continue;
+    uint64_t kind = *at++;
+    if (kind == VALUE_ABSENT) continue;
+    if (kind == VALUE_REMOTE) {
+      if (serving->end - at < REMOTE_WORDS) return bad_body();
+      serving->device = (uint32_t)at[REMOTE_DEVICE];
+      OrtStatus* status = take_remote_input(frame, i, at);
+      if (status != NULL) return status;
+      at += REMOTE_WORDS;
+      continue;
+    }
     if (at + 4 > serving->end || at + 4 + at[3] > serving->end) return bad_body();
     OrtValue* value = &frame->storage[plan->inputs[i]];
     void* data = pool_at(serving->pool, at[1], at[2]); /* somewhere also without a byte */
@@ -202,14 +354,16 @@ static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
     at += 4 + at[3];
   }
   serving->offers = at;
-  return NULL;
+  return take_remote_outputs(serving, frame);
 }
 
 /* An output that lies elsewhere, since nobody asked for its memory: a constant, or an input as it is. */
 static OrtStatus* put_output(Frame* frame, size_t index) {
   int32_t slot = frame->plan->outputs[index];
   const OrtValue* value = frame->values[slot];
-  const Serving* serving = frame->provider;
+  Serving* serving = frame->provider;
+  uint64_t* offer = offer_of(serving, index);
+  if (offer != NULL && offer[0] == VALUE_REMOTE) return give_remote(serving, frame, index, offer + 1);
   void* target = NULL;
   if (value->type == ONNX_TYPE_UNKNOWN) return NULL; /* the host says that it is missing */
   if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
@@ -277,7 +431,9 @@ static void serve_once(Serving* serving) {
   if (status == NULL) status = plan_execute(frame, options);
   pid_t own = this_thread();
   (void)atomic_compare_exchange_strong(&running_thread, &own, 0);
+  bool has_run = status == NULL;
   for (size_t i = 0; status == NULL && i < plan->output_count; ++i) status = put_output(frame, i);
+  if (has_run && status != NULL) take_back(serving, plan);
   frame->provide = NULL;
   frame_release(frame);
   if (options != NULL) ephost_api.ReleaseRunOptions(options);
@@ -299,7 +455,15 @@ void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
   while (serving.lane != NULL && !serving.closed &&
          lane_wait(serving.lane, TURN_WORKER, socket, -1) == WAITED_TURN) {
     begin_turn();
-    serve_once(&serving);
+    if (serving.lane->operation == LANE_RUN) {
+      serve_once(&serving);
+    } else {
+      pid_t own = this_thread();
+      atomic_store(&running_thread, own);
+      OrtStatus* status = served_operation(pool, serving.lane);
+      (void)atomic_compare_exchange_strong(&running_thread, &own, 0);
+      answer(serving.lane, status);
+    }
     end_turn();
     if (!serving.closed) lane_pass(serving.lane, TURN_HOST, socket);
   }

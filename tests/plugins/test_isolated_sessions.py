@@ -20,7 +20,7 @@ import pytest
 from ephost import environment
 from ephost.errors import InvalidArgument
 from ephost.explanation import explain
-from ephost.isolation import proxy
+from ephost.isolation import profiler
 from ephost.layers.trace import TraceFile
 from ephost.plugins import cpu, sample_compiler, sample_kernels
 from plugin_harness import ROOT
@@ -106,7 +106,8 @@ def test_a_device_of_the_plugins_own_is_used_in_the_worker(device_library: Path)
     feed = {name: RNG.standard_normal((5, 2)).astype(np.float32) for name in ("x", "x2")}
     check_equal(here, apart, feed)
     devices = [d for d in ephost.get_ep_devices() if d.registration_name == "apart"]
-    assert all(d.memory_info(ephost.OrtDeviceMemoryType.DEFAULT) is None for d in devices)
+    infos = [d.memory_info(ephost.OrtDeviceMemoryType.DEFAULT) for d in devices]
+    assert [info and info.name for info in infos] == ["make_believe"]
 
 
 def test_large_weights_and_values_arrive_whole() -> None:
@@ -323,13 +324,13 @@ def test_a_worker_that_is_slow_to_start_its_profile_has_the_same_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How late the call that starts the profile comes through makes no event earlier or later."""
-    start = proxy._Profiler.start
+    start = profiler.Profiler.start
 
-    def late(profiler: proxy._Profiler) -> None:
+    def late(made: profiler.Profiler) -> None:
         time.sleep(0.5)
-        start(profiler)
+        start(made)
 
-    monkeypatch.setattr(proxy._Profiler, "start", late)
+    monkeypatch.setattr(profiler.Profiler, "start", late)
     test_a_profile_has_the_nodes_that_kernels_run(sample_kernels, tmp_path)
 
 

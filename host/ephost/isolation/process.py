@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ephost._bindings import lib, text
 from ephost.errors import (
@@ -35,6 +35,9 @@ from ephost.errors import (
 from ephost.isolation import channel, sandbox
 from ephost.isolation.settings import VARIABLE, Isolation
 from ephost.logs import deliver
+
+if TYPE_CHECKING:
+    from ephost.isolation.memory import RemoteMemory
 
 _LOG = logging.getLogger("ephost.isolation")
 _STATUS_BYTES = 4096
@@ -85,6 +88,7 @@ class Worker:
         self._garbled = ""  # what was wrong with what it sent
         self._number = 0  # of the last question
         self.pool: Any = None
+        self.memories: dict[int, RemoteMemory] = {}  # of its devices, by number
         self._files: list[int] = []
         try:
             self._start()
@@ -383,6 +387,10 @@ class Worker:
         self._connection.close()
         self._life.close()
         self._status.close()
+        if self.memories:
+            from ephost.isolation.memory import release_memories
+
+            release_memories(self)
         if self.pool is not None:
             lib.ephost_pool_release(self.pool)
             self.pool = None

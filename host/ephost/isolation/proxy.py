@@ -8,16 +8,19 @@ import base64
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import NULL, address, api, check, ep_api, ffi, key_values, lib, new_key_values, text
-from ephost.errors import EPFail, Fail, OnnxRuntimeException, PluginFault, code_of_fault, worded
+from ephost.errors import EPFail, Fail, NotImplemented, PluginFault, worded
 from ephost.hardware import TYPES, HardwareDescription
+from ephost.isolation.memory import RemoteMemory, Source, memory_in, new_info, no_streams
 from ephost.isolation.process import Worker, check_supported
+from ephost.isolation.profiler import Profiler
 from ephost.isolation.settings import Isolation, with_entries
 from ephost.isolation.snapshot import Sender, path_to
+from ephost.isolation.tables import functions_of, giving_status, status_of
 from ephost.library import check_path
 from ephost.logs import is_heard
 from ephost.messages import NodeProto
@@ -69,7 +72,7 @@ class IsolatedLibrary:
         check_path(path)
         self.name = name
         self.path = path
-        self.is_file = True
+        self.is_file = self.is_elsewhere = True
         self.settings = settings
         self.factories: list[Any] = []
         self.fault: PluginFault | None = None  # of the last worker that had one
@@ -82,8 +85,9 @@ class IsolatedLibrary:
         self._closed = False
         self._failures = 0
         self._spare: Worker | None = None
+        self._home: Worker | None = None  # in which the values lie that are no session's; the first one's
         worker, self._offer = self._start()
-        self._spare = worker
+        self._spare = self._home = worker
         self._made = [_new_hardware(row) for row in self._offer["devices"]]
         self._hardware += map(address, self._made)
         self._kept = [_Factory(self, at, row) for at, row in enumerate(self._offer["factories"])]
@@ -143,14 +147,32 @@ class IsolatedLibrary:
             raise Fail(f"the isolated plugin '{self.name}' ({self.path}) offers other devices than at first")
         return worker
 
+    def home(self) -> Worker:
+        """The worker for values that belong to no session: the one that the first session has, or will get.
+
+        Raises:
+            As :meth:`take`.
+        """
+        with self._lock:
+            if self._home is None or not self._home.is_alive:
+                self._home = self.take()
+                if self._spare is None:
+                    self._spare = self._home
+            return self._home
+
     def give(self, worker: Worker) -> None:
         """Take a worker back whose EP was released."""
         with self._lock:
             self._failures = 0
             is_usual = worker.settings.of_process == self.settings.of_process
-            if worker.is_alive and is_usual and self._spare is None and not self._closed:
-                self._spare = worker
-                return
+            if worker.is_alive and is_usual and not self._closed:
+                before, self._spare = self._spare, worker
+                if before is None:
+                    return
+                if before is self._home:  # which may have values in it
+                    self._spare = before
+                else:
+                    worker = before
         try:
             worker.stop()
         except PluginFault as fault:
@@ -175,6 +197,11 @@ class IsolatedLibrary:
     def pool_of(ep: Any) -> Any:
         """The memory that an ``OrtEp*`` of here shares with its worker."""
         return _eps[address(ep)].worker.pool
+
+    @staticmethod
+    def memory_of(ep: Any) -> RemoteMemory | None:
+        """The memory of the device of an ``OrtEp*`` of here, in its worker."""
+        return _eps[address(ep)].memory
 
     @staticmethod
     def refusals_of(ep: Any) -> Sequence[tuple[list[int], str]]:
@@ -208,11 +235,13 @@ class IsolatedLibrary:
         with self._lock:
             self._closed = True
             spare, self._spare = self._spare, None
+            home, self._home = self._home, None
         self.fault = None
-        if spare is not None:
-            with suppress(PluginFault):
-                spare.stop()
-            self.fault = spare.fault
+        for worker in dict.fromkeys((spare, home)):
+            if worker is not None and worker.fault is None:  # of an earlier one somebody was told
+                with suppress(PluginFault):
+                    worker.stop()
+                self.fault = self.fault or worker.fault
         for factory in self._kept:
             _factories.pop(address(factory.pointer), None)
         for pointer in self._made:
@@ -242,26 +271,6 @@ def _new_hardware(row: dict[str, Any]) -> Any:
     return out[0]
 
 
-# ---- what the tables of a plugin are filled with ----
-
-
-def _status(error: BaseException) -> Any:
-    code = code_of_fault(error) if isinstance(error, PluginFault) else getattr(error, "code", 1)
-    said = str(error) if isinstance(error, OnnxRuntimeException) else f"{type(error).__name__}: {error}"
-    return api.CreateStatus(code, said.encode("utf-8", "backslashreplace"))
-
-
-def _giving_status(function: Callable[..., None]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        try:
-            function(*arguments)
-        except Exception as error:
-            return _status(error)
-        return NULL
-
-    return call
-
-
 _versions = int(lib.ephost_api_version())
 
 
@@ -275,6 +284,8 @@ class _Factory:
         self.texts = {key: ffi.new("char[]", row[key].encode()) for key in ("ep_name", "vendor", "version")}
         self.pointer = ffi.new("OrtEpFactory*")
         self.pointer.ort_version_supported = _versions
+        # Of each device of it: its number in workers, and its memory; by the address of the latter's info.
+        self._infos: dict[int, tuple[int, Any]] = {}
         for name, function in _FACTORY_FUNCTIONS.items():
             if name not in _ONLY_WITH or row[_ONLY_WITH[name]]:
                 setattr(self.pointer, name, function)
@@ -312,9 +323,35 @@ class _Factory:
                 check(ep_api.CreateEpDevice(self.pointer, device, metadata, options, out))
                 room[made[0]] = out[0]
                 made[0] += 1
+                if row["memory"]:
+                    info = ffi.gc(new_info(row["memory"]), api.ReleaseMemoryInfo)
+                    self._infos[address(info)] = int(row["number"]), info
+                    check(ep_api.EpDevice_AddAllocatorInfo(out[0], info))
             finally:
                 api.ReleaseKeyValuePairs(metadata)
                 api.ReleaseKeyValuePairs(options)
+
+    def memory_in(self, worker: Worker, info: Any, settings: Isolation) -> RemoteMemory:
+        """The memory of one of its devices in a worker, by the device's ``OrtMemoryInfo*`` here."""
+        number, kept = self._infos[address(info)]
+        label = f"the execution provider {self.row['ep_name']} ({self.library.name})"
+        return memory_in(worker, number, kept, label, settings.run_timeout_seconds)
+
+    def create_allocator(self, info: Any, options: Any, out: Any) -> None:
+        """``CreateAllocator``: for values that are no session's."""
+        if options and key_values(options):
+            raise NotImplemented(
+                f"CreateAllocator: the isolated plugin '{self.library.name}' cannot be given options for the "
+                "memory of its device"
+            )
+        library = self.library
+        _, kept = self._infos[address(info)]
+        out[0] = Source(kept, lambda: self.memory_in(library.home(), kept, library.settings)).pointer
+
+    def create_transfer(self, out: Any) -> None:
+        """``CreateDataTransfer``."""
+        _, info = next(iter(self._infos.values()))
+        out[0] = lib.ephost_remote_transfer_new(info)
 
     def _number_of(self, device: Any) -> int:
         """The number that a device has on both sides."""
@@ -395,7 +432,12 @@ class _Factory:
         worker = self.library.take(settings)
         try:
             answer = worker.ask("create_ep", request, timeout=settings.compile_timeout_seconds)
+            memory = None
+            if (number := answer["memory"]) is not None:
+                info = next(info for known, info in self._infos.values() if known == number)
+                memory = self.memory_in(worker, info, settings)
             ep = _Ep(self, worker, answer, settings, entries)
+            ep.memory = memory
         except BaseException:
             self.library.give(worker)
             raise
@@ -450,6 +492,7 @@ class _Ep:
         self.sender = Sender(factory.number_of)
         self.numbers: dict[int, tuple[Any, int]] = {}  # of the graphs that the worker was shown
         self.compatibility: Any = NULL
+        self.memory: RemoteMemory | None = None  # of its device, when it is no CPU's
         self.refused: list[tuple[list[int], str]] = []
         self._elsewhere: _Elsewhere | None = None
         self.handle = ffi.new_handle(self)
@@ -555,12 +598,12 @@ class _Ep:
 
     def create_profiler(self, out: Any) -> None:
         """``CreateProfiler``."""
-        out[0] = _Profiler(self).pointer
+        out[0] = Profiler(self.worker, self.settings.compile_timeout_seconds).pointer
 
     def release(self) -> None:
         """``ReleaseEp``: the worker is free for another one, or goes."""
         _eps.pop(address(self.pointer), None)
-        lib.ephost_remote_free(self.remote)
+        lib.ephost_remote_end(self.remote)
         self.remote = NULL
         self.numbers.clear()
         if self.worker.is_alive:
@@ -574,64 +617,7 @@ class _Ep:
         self.factory.library.give(self.worker)
 
 
-class _Profiler:
-    """An ``OrtEpProfilerImpl``. The worker tells the plugin's own of what happens there, and records the
-    steps of groups that kernels run; this one fetches both.
-    """
-
-    def __init__(self, ep: _Ep) -> None:
-        self.ep = ep
-        self.pointer = ffi.new("OrtEpProfilerImpl*")
-        self.pointer.ort_version_supported = _versions
-        for name, function in _PROFILER_FUNCTIONS.items():
-            setattr(self.pointer, name, function)
-        _profilers[address(self.pointer)] = self
-
-    def start(self) -> None:
-        """``StartProfiling``; the worker has the same clock."""
-        self.ep.ask("start_profiler", {"start": int(lib.ephost_profiler_began())})
-
-    def end(self, container: Any) -> None:
-        """``EndProfiling``."""
-        for row in self.ep.ask("end_profiler")["events"]:
-            arguments = {
-                str(key): " ".join(map(str, value)) if isinstance(value, list) else str(value)
-                for key, value in row["args"].items()
-            }
-            keys = [ffi.new("char[]", key.encode()) for key in arguments]
-            values = [ffi.new("char[]", value.encode()) for value in arguments.values()]
-            event = ffi.new("OrtProfilingEvent**")
-            check(
-                ep_api.CreateProfilingEvent(
-                    int(row["category"]),
-                    int(row["pid"]),
-                    int(row["tid"]) & 0x7FFFFFFF,
-                    str(row["name"]).encode(),
-                    int(row["ts"]),
-                    int(row["dur"]),
-                    ffi.new("char*[]", keys),
-                    ffi.new("char*[]", values),
-                    len(keys),
-                    event,
-                )
-            )
-            try:
-                check(ep_api.ProfilingEventsContainer_AddEvents(container, event, 1))
-            finally:
-                ep_api.ReleaseProfilingEvent(event[0])
-
-    def release(self) -> None:
-        """``Release``."""
-        _profilers.pop(address(self.pointer), None)
-        if self.ep.worker.is_alive:
-            try:
-                self.ep.ask("release_profiler")
-            except Exception as error:
-                _LOG.error("%s cannot release its profiler: %s", self.ep.worker.label, error)
-
-
 _factories: dict[int, _Factory] = {}
-_profilers: dict[int, _Profiler] = {}
 _eps: dict[int, _Ep] = {}
 
 
@@ -691,22 +677,18 @@ def _lane(handle: Any, offset: int, socket: Any) -> None:
 def _on_fault(handle: Any, timed_out: bool, node: Any) -> Any:
     ep = ffi.from_handle(handle)
     limit = ep.settings.run_timeout_seconds if timed_out else 0.0
-    return _status(ep.worker.fail("run", timed_out=limit))
+    return status_of(ep.worker.fail("run", timed_out=limit))
 
 
-def _functions(structure: str, functions: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-    fields = dict(ffi.typeof(structure).fields)
-    made = {}
-    for name, function in functions.items():
-        kind = fields[name].type
-        if kind.result.cname.endswith("OrtStatus *"):
-            function = _giving_status(function)
-        made[name] = ffi.callback(kind, function)
-    return made
-
-
-_ONLY_WITH = {"GetVersion": "version", "ValidateCompiledModelCompatibilityInfo": "validates"}  # by row
-_FACTORY_FUNCTIONS = _functions(
+_ONLY_WITH = {  # by row
+    "GetVersion": "version",
+    "ValidateCompiledModelCompatibilityInfo": "validates",
+    "CreateAllocator": "has_memory",
+    "ReleaseAllocator": "has_memory",
+    "CreateDataTransfer": "has_memory",
+    "CreateSyncStreamForDevice": "has_memory",
+}
+_FACTORY_FUNCTIONS = functions_of(
     "OrtEpFactory",
     {
         "GetName": lambda this: _factory(this).texts["ep_name"],
@@ -718,6 +700,10 @@ _FACTORY_FUNCTIONS = _functions(
         "ValidateCompiledModelCompatibilityInfo": lambda this, *rest: _factory(this).validate(*rest),
         "GetHardwareDeviceIncompatibilityDetails": lambda this, *rest: _factory(this).misfit(*rest),
         "ReleaseEp": lambda _, ep: _ep(ep).release(),
+        "CreateAllocator": lambda this, *rest: _factory(this).create_allocator(*rest),
+        "ReleaseAllocator": lambda _, allocator: Source.free(allocator),
+        "CreateDataTransfer": lambda this, *rest: _factory(this).create_transfer(*rest),
+        "CreateSyncStreamForDevice": lambda *_: no_streams(),
     },
 )
 _ALWAYS = (
@@ -728,7 +714,7 @@ _ALWAYS = (
     "CreateProfiler",
     "OnSessionInitializationEnd",
 )
-_EP_FUNCTIONS = _functions(
+_EP_FUNCTIONS = functions_of(
     "OrtEp",
     {
         "GetName": lambda this: _ep(this).factory.texts["ep_name"],
@@ -745,13 +731,5 @@ _EP_FUNCTIONS = _functions(
         "CreateProfiler": lambda this, *rest: _ep(this).create_profiler(*rest),
     },
 )
-_PROFILER_FUNCTIONS = _functions(
-    "OrtEpProfilerImpl",
-    {
-        "StartProfiling": lambda this, passed: _profilers[address(this)].start(),
-        "EndProfiling": lambda this, container: _profilers[address(this)].end(container),
-        "Release": lambda this: _profilers[address(this)].release(),
-    },
-)
-_open_lane = ffi.callback("EphostLaneOpener", _giving_status(_lane))
+_open_lane = ffi.callback("EphostLaneOpener", giving_status(_lane))
 _fault = ffi.callback("EphostFaultCallback", _on_fault)

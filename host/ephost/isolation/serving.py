@@ -14,9 +14,11 @@ import numpy as np
 
 from ephost import environment
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, new_key_values, text
+from ephost.device_memory import memory_of
 from ephost.ep_memory import DeviceMemory, own_memory
-from ephost.errors import NotImplemented, naming
+from ephost.errors import Fail, NotImplemented, naming
 from ephost.execution_provider import ExecutionProvider, native_session_options
+from ephost.isolation.memory import described
 from ephost.isolation.snapshot import graph_at, unpack
 from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, description
@@ -170,6 +172,7 @@ class Serving:
         self._pool = pool
         self._name = ""
         self._hardware: list[int] = []  # addresses of the devices that both sides count in the same way
+        self._ep_devices: list[environment.OrtEpDevice] = []  # likewise
         self._ep: _Ep | None = None
         self._numbers = 0
         self._operators: dict[int, list[CustomOp]] = {}  # custom ones, by the number of their factory
@@ -196,6 +199,7 @@ class Serving:
             "end_profiler": self._end_profiler,
             "release_profiler": self._release_profiler,
             "open_lane": self._open_lane,
+            "memory": self._memory,
         }
 
     # ---- the library ----
@@ -222,8 +226,11 @@ class Serving:
                 if pointer not in self._hardware:
                     self._hardware.append(pointer)
                     own_devices.append(_description(device.device))
+                self._ep_devices.append(device)
                 devices.append(
                     {
+                        "number": len(self._ep_devices) - 1,
+                        "memory": described(memory_of(device._pointer)),
                         "hardware": self._hardware.index(pointer),
                         "metadata": device.ep_metadata,
                         "options": device.ep_options,
@@ -241,6 +248,7 @@ class Serving:
                         "validates": member("OrtEpFactory", factory, _VALIDATE) is not None,
                         "brings": member("OrtEpFactory", factory, "GetNumCustomOpDomains") is not None,
                         "devices": devices,
+                        "has_memory": any(row["memory"] for row in devices),
                     }
                 )
         return {"factories": factories, "devices": own_devices}
@@ -315,7 +323,18 @@ class Serving:
         made = self._ep = _Ep(devices, request["entries"], request["severity"], threads)
         if member("OrtEpFactory", factory, "GetNumCustomOpDomains") is not None:
             made.operators = self._operators_of(request["factory"])
-        return {"members": [name for name in PASSED_ON if made.ep.member(name) is not None]}
+        own = made.assignment is not None and made.assignment.memory is not None
+        return {
+            "members": [name for name in PASSED_ON if made.ep.member(name) is not None],
+            "memory": self._ep_devices.index(devices[0]) if own else None,
+        }
+
+    def _memory(self, request: Request, _: bytes, __: Sequence[int]) -> None:
+        """Offer the memory of a device to the host, until the library is unloaded."""
+        memory = self._ep_devices[request["device"]]._shared_memory()
+        assert memory is not None  # the host was told of it
+        if not lib.ephost_serve_memory(request["device"], memory.allocator, memory.transfer, memory.info):
+            raise Fail(f"'{self._name}' has more devices than the host can ask for their memory")
 
     def _release_ep(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
         """Release it, after all that it made."""

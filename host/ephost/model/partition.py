@@ -15,6 +15,7 @@ from typing import Any
 
 from ephost._bindings import NULL, api, check, ffi, guarded, lib
 from ephost.context_data import READS, WRITES
+from ephost.device_memory import Transport
 from ephost.ep_memory import DeviceMemory
 from ephost.errors import (
     EPFail,
@@ -77,6 +78,8 @@ class Assignment(Record):
     ep: ExecutionProvider
     budget: Budget | None = None  # of its device's memory; None: no limit
     memory: DeviceMemory | None = None  # of the EP's own device; None: the CPU's
+    # Of an isolated EP's own device, in its worker: groups take and give tensors of the CPU's as well.
+    remote: Transport | None = None
     groups: list[Group] = made_by(default_factory=list)
     kernels: list[Kernel] = made_by(default_factory=list)
     refused: list[tuple[list[Node], str]] = made_by(default_factory=list)

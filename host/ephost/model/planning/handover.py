@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, abi_element_type, call, check, ffi, lib, packed
-from ephost.ep_memory import DeviceMemory
+from ephost.device_memory import Transport
 from ephost.messages import TypeProto
 from ephost.model.graph import TensorType, Value
 from ephost.model.native_graph import Constants
@@ -49,7 +49,7 @@ def set_slots(
     for value, memory in values:
         row = by_type.get((id(value.type), memory))
         if row is None:
-            row = _slot_type(value.type, runners.memory(memory))
+            row = _slot_type(value.type, runners.transport(memory))
             by_type[id(value.type), memory] = row
         if not memory and (pool := pools.get(len(rows))) is not None:
             row = (*row[:3], NULL, lib.ephost_pool_allocator(pool))
@@ -57,6 +57,8 @@ def set_slots(
     check(lib.ephost_plan_set_slots(plan.pointer, rows))
     replaceable = {id(value) for value in plan.inputs}
     for index, (value, memory) in enumerate(values):
+        if memory < 0:
+            continue  # a constant that a worker's device is to have is made by a run
         if value.initializer is not None and not (memory and id(value) in replaceable):
             device = runners.memory(memory)
             held = constants.get(value, in_file=device is not None)
@@ -67,7 +69,7 @@ def set_slots(
             check(lib.ephost_plan_set_constant(plan.pointer, index, out[0]))
 
 
-def _slot_type(kind: TensorType | TypeProto | None, memory: DeviceMemory | None) -> tuple[Any, ...]:
+def _slot_type(kind: TensorType | TypeProto | None, memory: Transport | None) -> tuple[Any, ...]:
     where = (NULL, NULL) if memory is None else (memory.info, memory.allocator)
     if not isinstance(kind, TensorType):
         return (0, -1, NULL, *where)
@@ -130,3 +132,5 @@ def set_interface(plan: Plan, interface: Interface) -> None:
             len(interface.outputs),
         )
     )
+    for slot, remote in interface.remote.items():
+        check(lib.ephost_plan_set_remote_slot(plan.pointer, slot, remote))

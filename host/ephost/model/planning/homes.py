@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ephost.ep_memory import DeviceMemory
+from ephost.device_memory import Transport
 from ephost.model.graph import Graph, Node, Value, is_of_numbers
 from ephost.model.planning.runners import Runner, Runners
 from ephost.records import Record
@@ -39,6 +39,7 @@ class Interface(Record, frozen=True):
     outputs: list[int]
     device_inputs: list[int]  # where the first EP with memory of its own reads an input; -1: none does
     device_outputs: list[int]  # in the EP's memory in which an output is made; -1: that is the CPU's
+    remote: Mapping[int, int] = {}  # of outputs' slots that of the same value on a device in a worker
 
 
 class Homes:
@@ -58,16 +59,25 @@ class Homes:
         add = self._add if runners.has_memories else self._add_on_cpu
         for node in graph.nodes:
             add(node)
-        self.interface = Interface(
-            fed,
-            self._finish(graph.outputs),
-            [self._on_device(value) for value in inputs],
-            [self._made_on_device(value) for value in graph.outputs],
-        )
+        made = self._finish(graph.outputs)
+        device_inputs = [self._on_device(value) for value in inputs]
+        device_outputs = [self._made_on_device(value) for value in graph.outputs]
+        remote: dict[int, int] = {}
+        if runners.has_remotes:
+            readers = self._readers()
+            for at, slot in enumerate(fed):
+                if device_inputs[at] < 0 and slot not in made and inputs[at].initializer is None:
+                    device_inputs[at] = self._read_elsewhere(slot, readers.get(slot, set()))
+            for at, slot in enumerate(made):
+                if device_outputs[at] < 0 and slot not in readers:
+                    device_outputs[at] = self._made_elsewhere(slot)
+                    remote[slot] = device_outputs[at]
+            remote = {slot: there for slot, there in remote.items() if there >= 0}
+        self.interface = Interface(fed, made, device_inputs, device_outputs, remote)
 
-    def memories(self, slots: Sequence[int]) -> list[DeviceMemory | None]:
+    def memories(self, slots: Sequence[int]) -> list[Transport | None]:
         """The memory of each slot; None for the CPU's, and for -1."""
-        return [self._runners.memory(self.values[slot][1]) if slot >= 0 else None for slot in slots]
+        return [self._runners.transport(self.values[slot][1]) if slot >= 0 else None for slot in slots]
 
     def _slot(self, value: Value, memory: int) -> int:
         slots = self._slots.setdefault(memory, {})
@@ -147,6 +157,38 @@ class Homes:
         """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's."""
         memory = self._home.get(id(value), 0)
         return self._slots[memory][id(value)] if memory else -1
+
+    # Groups of isolated plugins take their inputs from the CPU or from their worker's device, as it comes,
+    # and leave outputs where they are wanted: no step copies.
+
+    def _readers(self) -> dict[int, set[int]]:
+        """Of each slot the memories in workers that its readers have; 0: a reader has none."""
+        found: dict[int, set[int]] = {}
+        for step in self.steps:
+            memory = self._runners.remote(step.runner)
+            for slot in step.inputs:
+                found.setdefault(slot, set()).add(memory)
+        return found
+
+    def _read_elsewhere(self, slot: int, readers: set[int]) -> int:
+        """The slot of an input again, when one worker alone reads it; else -1."""
+        if len(readers) != 1 or not (memory := next(iter(readers))):
+            return -1
+        value, _ = self.values[slot]
+        if not is_of_numbers(value):
+            return -1
+        self.values[slot] = value, memory
+        return slot
+
+    def _made_elsewhere(self, slot: int) -> int:
+        """A slot for an output as it is on the device of the worker that makes it; -1: none does."""
+        value, _ = self.values[slot]
+        makers = [step.runner for step in self.steps if slot in step.outputs]
+        memory = self._runners.remote(makers[0]) if makers and is_of_numbers(value) else 0
+        if not memory:
+            return -1
+        self.values.append((value, memory))
+        return len(self.values) - 1
 
     def _bring(self, wanted: Sequence[tuple[Value, int]]) -> None:
         """Copy what is not where it is wanted; from one device to another by way of the CPU."""

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, ffi, lib
+from ephost.device_memory import Transport
 from ephost.ep_memory import DeviceMemory
 from ephost.model.graph import Node
 from ephost.model.kernels import Kernel
@@ -62,6 +63,7 @@ class Runners:
         }
         self._members: dict[int, list[Node]] = {}
         self.has_memories = any(assignment.memory is not None for assignment in assignments)
+        self.has_remotes = any(assignment.remote is not None for assignment in assignments)
         shareable: dict[Any, Sequence[tuple[int, int]]] = {}  # by definition: many kernels have one
         for number, assignment in enumerate(assignments):
             memory = 0 if assignment.memory is None else number + 1
@@ -91,8 +93,20 @@ class Runners:
         return self._members
 
     def memory(self, number: int) -> DeviceMemory | None:
-        """The memory with that number; None for the CPU's."""
-        return self._assignments[number - 1].memory if number else None
+        """The memory with that number; None for the CPU's, and for one in a worker."""
+        return self._assignments[number - 1].memory if number > 0 else None
+
+    def transport(self, number: int) -> Transport | None:
+        """The same, of memories in workers as well."""
+        return self._assignments[-number - 1].remote if number < 0 else self.memory(number)
+
+    def remote(self, runner: Runner | None) -> int:
+        """The number of the memory that an isolated EP has in its worker: -k for EP k - 1 of the plan; 0 for
+        none.
+        """
+        if runner is None or runner.ep < 0 or self._assignments[runner.ep].remote is None:
+            return 0
+        return -runner.ep - 1
 
     def name(self, number: int) -> str:
         """The name of the EP whose memory has that number."""

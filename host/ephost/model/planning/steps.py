@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ephost._bindings import NULL, lib
-from ephost.ep_memory import DeviceMemory
+from ephost.device_memory import Transport
 from ephost.model.graph import Node, Value
 from ephost.records import Record, made_by
 
@@ -42,8 +42,8 @@ class Plan(Record):
     fallback: list[Node] = made_by(default_factory=list)
     bodies: list[Plan] = made_by(default_factory=list)  # of subgraphs of nodes on the fallback
     # Of each input and output where an EP has it in memory of its own; None: nowhere.
-    input_memories: list[DeviceMemory | None] = made_by(default_factory=list)
-    output_memories: list[DeviceMemory | None] = made_by(default_factory=list)
+    input_memories: list[Transport | None] = made_by(default_factory=list)
+    output_memories: list[Transport | None] = made_by(default_factory=list)
     explained: list[Step | Copy] | None = None
 
     @property
