@@ -87,6 +87,9 @@ def main() -> None:
     """See the module's docstring."""
     which, seed, path = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     warnings.simplefilter("ignore")
+    # A host's library may print: its own standard output is where its errors go.
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     examples = pickle.loads(path.read_bytes())
     host = Host(which)
     if not SANITIZED:  # which reserves terabytes, and has a limit of its own
@@ -110,7 +113,7 @@ def main() -> None:
         if file:
             with contextlib.suppress(Exception):
                 Path(file).write_bytes(pickle.dumps(made))
-        print(json.dumps(record), flush=True)
+        print(json.dumps(record), file=told, flush=True)
 
 
 if __name__ == "__main__":

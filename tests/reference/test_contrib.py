@@ -8,6 +8,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.reference import NodeError, create_kernel
 from onnx import helper, numpy_helper
 
 ort = pytest.importorskip("onnxruntime")
@@ -110,3 +111,19 @@ def test_quantised_embeddings() -> None:
         **{f"z{at}": np.array(100 + at, np.uint8) for at in range(5)},
     }
     both("QEmbedLayerNormalization", feed, constants, outputs=2)
+
+
+def test_zero_points_that_do_not_fit_the_scales_or_the_type_are_errors() -> None:
+    data, scales = np.zeros((4, 32), np.uint8), np.ones((4, 2), np.float32)
+    given = {"bits": 8, "block_size": 16, "quantize_axis": 1}
+    values = [data, np.array([1]), scales, np.zeros((3, 2), np.uint8)]
+    with pytest.raises(NodeError, match=r"zero points of shape \[3, 2\] for scales of shape \[4, 2\]"):
+        _alone("GatherBlockQuantized", values, **given)
+    with pytest.raises(NodeError, match="a zero point of type uint8 for uint16"):
+        _alone("DequantizeLinear", [np.zeros(3, np.uint16), np.float32(1), np.array(3, np.uint8)])
+
+
+def _alone(op_type: str, values: list[np.ndarray], **attributes: Any) -> Any:
+    names = [f"x{at}" for at in range(len(values))]
+    node = helper.make_node(op_type, names, ["y"], domain="com.microsoft", **attributes)
+    return create_kernel(node, {"": 21, "com.microsoft": 1})(values)

@@ -394,3 +394,37 @@ def test_integers_by_zero_are_an_error(op_type: str, dtype: Any) -> None:
     with pytest.raises(NodeError, match="divided by zero"):
         ours(op_type, [some, zeros])
     assert ours(op_type, [some[:0], zeros[1:]])[0].shape == (0,)
+
+
+@pytest.mark.parametrize("position", [None, 0, 1, 2, -1, -2])
+def test_a_sequence_takes_one_more_at_any_position_up_to_its_end(position: int | None) -> None:
+    values, one = [np.float32([1]), np.float32([2, 3])], np.float32([9])
+    where = [] if position is None else [np.array(position)]
+    (found,) = ours("SequenceInsert", [values, one, *where])
+    expected = list(values)
+    expected.insert(2 if position is None else position, one)
+    assert [v.tolist() for v in found] == [v.tolist() for v in expected]
+    assert len(values) == 2
+
+
+@pytest.mark.parametrize("position", [3, -3, 2**31 - 1])
+def test_a_position_outside_of_a_sequence_is_an_error(position: int) -> None:
+    with pytest.raises(NodeError, match="of a sequence of 2"):
+        ours("SequenceInsert", [[np.float32([1]), np.float32([2])], np.float32([9]), np.array(position)])
+
+
+def test_an_empty_sequence_takes_its_first() -> None:
+    (found,) = ours("SequenceInsert", [[], np.float32([9]), np.array(0)])
+    assert [v.tolist() for v in found] == [[9]]
+
+
+def test_axes_that_are_no_list_are_an_error() -> None:
+    for operator in ("ReduceSum", "ReduceProd", "ReduceLogSumExp"):
+        with pytest.raises(NodeError, match="the axes are not a list"):
+            ours(operator, [np.ones((2, 3), np.float32), np.array(1)])
+
+
+def test_only_1_lets_a_zero_of_a_shape_stand_for_itself() -> None:
+    x, shape = np.ones((2, 0, 3), np.float32), np.array([2, 0, 0])
+    assert ours("Reshape", [x, shape], allowzero=2)[0].shape == (2, 0, 3)
+    assert ours("Reshape", [x, shape], allowzero=1)[0].shape == (2, 0, 0)

@@ -13,6 +13,7 @@ from ephost.errors import InvalidGraph
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto
 from ephost.model.choices import CHOICES, Choices
 from ephost.model.contrib import is_contrib
+from ephost.model.fitting import misfit
 from ephost.model.graph import Graph, Node, TensorType, schema_of
 from ephost.onnx_schema import SINGLE, VARIADIC
 from ephost.records import Record
@@ -62,6 +63,7 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
     rules = _rules(node.op_type, node.domain, opset) if opset is not None else None
     if rules is None:
         if opset is not None and is_contrib(node.proto, opset):
+            _check_values(node)
             return
         if node.domain == "" and not any((d, n) == ("", node.op_type) for d, n, _ in functions):
             raise InvalidGraph(
@@ -117,6 +119,18 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
         raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
     if node.op_type == "TfIdfVectorizer" and not node.domain:
         _check_grams(node)
+    if problem := misfit(node.proto):
+        raise InvalidGraph(f"node {node.label}: {problem}")
+
+
+def _check_values(node: Node) -> None:
+    """Of an operator that onnx has no schema of, what `choices` and `fitting` know."""
+    choices = CHOICES.get(node.domain, {})
+    for attribute in node.proto.attribute:
+        if (allowed := choices.get((node.op_type, attribute.name))) is not None:
+            _check_choice(attribute, allowed, node.label)
+    if problem := misfit(node.proto):
+        raise InvalidGraph(f"node {node.label}: {problem}")
 
 
 def _check_grams(node: Node) -> None:

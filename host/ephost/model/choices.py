@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ephost.messages import TensorProto
+
 Choices = frozenset[bytes] | frozenset[int]
 
 
@@ -39,9 +41,13 @@ _ONNX = dict(
         *_of("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "reduction", _LOSSES),
         *_of("NonMaxSuppression", "center_point_box", _FLAG),
         *_of("Pad", "mode", _texts("constant", "reflect", "edge", "wrap")),
+        # 0 is the scale's own; else float32, float16 and bfloat16, in which a division can be.
+        *_of("QuantizeLinear", "precision", frozenset((0, 1, 10, 16))),
         *_of("Resize", "mode", _texts("nearest", "linear", "cubic")),
         *_of("RoiAlign", "mode", _texts("avg", "max")),
+        *_of("RotaryEmbedding", "interleaved", _FLAG),
         *_of("ScatterElements ScatterND", "reduction", _REDUCTIONS),
+        *_of("SequenceEmpty", "dtype", frozenset(TensorProto.DataType.values()) - {0}),
         *_of("StringNormalizer", "case_change_action", _texts("LOWER", "UPPER", "NONE")),
         *_of("TfIdfVectorizer", "mode", _texts("TF", "IDF", "TFIDF")),
         *_of("Upsample", "mode", _texts("nearest", "linear", "bilinear")),
@@ -59,5 +65,15 @@ _ML = dict(
         *_of("TreeEnsembleRegressor", "aggregate_function", _texts("AVERAGE", "SUM", "MIN", "MAX")),
     )
 )
+_MICROSOFT = dict(
+    (
+        *_of("MatMulBnb4", "quant_type", _FLAG),
+        *_of("RotaryEmbedding", "interleaved", _FLAG),
+    )
+)
 # By domain, then by operator and attribute.
-CHOICES: Mapping[str, Mapping[tuple[str, str], Choices]] = {"": _ONNX, "ai.onnx.ml": _ML}
+CHOICES: Mapping[str, Mapping[tuple[str, str], Choices]] = {
+    "": _ONNX,
+    "ai.onnx.ml": _ML,
+    "com.microsoft": _MICROSOFT,
+}

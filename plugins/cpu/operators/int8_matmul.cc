@@ -268,6 +268,7 @@ Kernel dynamic_quantize_matmul(Prepare& p) {
 
 // a, scale, zero, b, scale, zero, bias as int32, scale of y, zero of y; float32 without the last two.
 Kernel qgemm(Prepare& p) {
+  p.expect(p.dims(0).size() == 2 && p.dims(3).size() == 2, "a and b are matrices");
   p.expect(p.node.i("transA", 0) == 0 && p.node.f("alpha", 1) == 1, "alpha is 1 and a is not transposed");
   const Factors f = factors_of(p, 0, 3, 2, 5, p.node.i("transB", 0) != 0);
   const int64_t b_scales = p.in(4).count();

@@ -66,21 +66,18 @@ Product product_of(const Prepare& p, bool trans_a, bool trans_b) {
   return product;
 }
 
-// Where matrix s of the output finds its factors, counted in matrices.
-std::vector<std::pair<int64_t, int64_t>> factors(const Product& product) {
-  std::vector<std::pair<int64_t, int64_t>> out(static_cast<size_t>(product.stacks()));
-  for (int64_t s = 0; s < product.stacks(); ++s) {
-    int64_t rest = s, a = 0, b = 0, a_step = 1, b_step = 1;
-    for (size_t i = product.batch.size(); i-- > 0; rest /= product.batch[i]) {
-      const int64_t at = rest % product.batch[i];
-      a += product.a_batch[i] == 1 ? 0 : at * a_step;
-      b += product.b_batch[i] == 1 ? 0 : at * b_step;
-      a_step *= product.a_batch[i];
-      b_step *= product.b_batch[i];
-    }
-    out[static_cast<size_t>(s)] = {a, b};
+// Where matrix s of the output finds its factors, counted in matrices. No table: a model may declare stacks
+// of more matrices than memory has room for, and never be given them.
+std::pair<int64_t, int64_t> factors(const Product& product, int64_t s) {
+  int64_t a = 0, b = 0, a_step = 1, b_step = 1;
+  for (size_t i = product.batch.size(); i-- > 0; s /= product.batch[i]) {
+    const int64_t at = s % product.batch[i];
+    a += product.a_batch[i] == 1 ? 0 : at * a_step;
+    b += product.b_batch[i] == 1 ? 0 : at * b_step;
+    a_step *= product.a_batch[i];
+    b_step *= product.b_batch[i];
   }
-  return out;
+  return {a, b};
 }
 
 // ---- Plain loops, for all number types. Sums of integers wrap around.
@@ -89,7 +86,7 @@ template <typename T>
 Kernel plain_loops(const Product& product) {
   using Sum = std::conditional_t<std::is_integral_v<T>,
                                  std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>, T>;
-  return [product, where = factors(product)](const Args& args) {
+  return [product](const Args& args) {
     const T *a = args.in<T>(0), *b = args.in<T>(1);
     T* out = args.out<T>(0);
     const int64_t m = product.m, n = product.n, k = product.k;
@@ -97,7 +94,7 @@ Kernel plain_loops(const Product& product) {
                  [&](int64_t i, int64_t end) {
                    std::vector<Sum> row(static_cast<size_t>(n));
                    for (; i < end; ++i) {
-                     const auto [sa, sb] = where[static_cast<size_t>(i / m)];
+                     const auto [sa, sb] = factors(product, i / m);
                      const T *from_a = a + sa * m * k, *from_b = b + sb * k * n;
                      std::fill(row.begin(), row.end(), Sum{});
                      for (int64_t j = 0; j < k; ++j) {
@@ -182,8 +179,28 @@ struct Part {
   int64_t stack, row, rows, panel, panels;
 };
 
-// Cuts the work into parts of about the same size, one or a few for each thread.
-std::vector<Part> divide(const Product& product, int threads, bool b_is_packed) {
+// The work, cut into parts of about the same size: one or a few for each thread, or one for each matrix.
+class Parts {
+ public:
+  Parts(const Product& product, int64_t panels, int64_t rows_by, int64_t panels_by)
+      : m_(product.m), panels_(panels), rows_by_(rows_by), panels_by_(panels_by), stacks_(product.stacks()) {}
+
+  int64_t size() const { return stacks_ * rows_by_ * panels_by_; }
+  int64_t most_panels() const { return (panels_ + panels_by_ - 1) / panels_by_; }
+  Part operator[](int64_t i) const {
+    const int64_t q = i % panels_by_, r = i / panels_by_ % rows_by_;
+    // Whole tiles of six rows, but for the last part.
+    const int64_t tiles = (m_ + 5) / 6;
+    const int64_t row = tiles * r / rows_by_ * 6, row_end = std::min(m_, tiles * (r + 1) / rows_by_ * 6);
+    const int64_t first = panels_ * q / panels_by_, last = panels_ * (q + 1) / panels_by_;
+    return {i / panels_by_ / rows_by_, row, row_end - row, first, last - first};
+  }
+
+ private:
+  int64_t m_, panels_, rows_by_, panels_by_, stacks_;
+};
+
+Parts divide(const Product& product, int threads, bool b_is_packed) {
   const int64_t width = simd().panel, panels = (product.n + width - 1) / width, stacks = product.stacks();
   const double work =
       static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k);
@@ -199,20 +216,7 @@ std::vector<Part> divide(const Product& product, int threads, bool b_is_packed) 
       rows_by = std::min<int64_t>(want, (product.m + 5) / 6);
     }
   }
-  std::vector<Part> parts;
-  for (int64_t s = 0; s < stacks; ++s) {
-    for (int64_t r = 0; r < rows_by; ++r) {
-      for (int64_t q = 0; q < panels_by; ++q) {
-        // Whole tiles of six rows, but for the last part.
-        const int64_t tiles = (product.m + 5) / 6;
-        const int64_t row = tiles * r / rows_by * 6,
-                      row_end = std::min(product.m, tiles * (r + 1) / rows_by * 6);
-        const int64_t first = panels * q / panels_by, last = panels * (q + 1) / panels_by;
-        parts.push_back({s, row, row_end - row, first, last - first});
-      }
-    }
-  }
-  return parts;
+  return {product, panels, rows_by, panels_by};
 }
 
 // How the innermost loops read b, best first: the first that fits is taken, and profiles show its name.
@@ -268,10 +272,8 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
   const std::shared_ptr<PackedMatrices> weights =
       chosen.way == Way::kPacked ? packed_matrices(constant, k, n, product.trans_b) : nullptr;
   const bool dots = chosen.way == Way::kDots;
-  const std::vector<Part> parts = divide(product, p.threads(), weights != nullptr);
-  const int64_t part_panels = std::max_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
-                                return a.panels < b.panels;
-                              })->panels;
+  const Parts parts = divide(product, p.threads(), weights != nullptr);
+  const int64_t part_panels = parts.most_panels();
   // Memory for what a thread packs of b: a block at a time, or the last panel where that is not full.
   const int threads = std::max(1, p.threads());
   const bool packs = chosen.way == Way::kPackedInRun;
@@ -283,10 +285,9 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
   const bool in_scratch = dims != product.out;
   const size_t packing = own * static_cast<size_t>(threads);
   p.scratch(packing + (in_scratch ? static_cast<size_t>(count(product.out)) * sizeof(float) : 0));
-  const auto where = factors(product);
   const RowEpilogue epilogue = fused ? RowEpilogue(post_ops) : RowEpilogue();
-  return [=, trans_a = product.trans_a, trans_b = product.trans_b, out_dims = product.out,
-          inputs = p.inputs()](const Args& args) {
+  return [=, stacks = product.stacks(), trans_a = product.trans_a, trans_b = product.trans_b,
+          out_dims = product.out, inputs = p.inputs()](const Args& args) {
     const float *a = args.in<float>(turns ? 1 : 0), *b = args.in<float>(turns ? 0 : 1),
                 *bias = biased ? args.in<float>(2) : nullptr;
     char* scratch = args.scratch<char>();
@@ -298,7 +299,7 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
     const float* packed_b = weights == nullptr ? nullptr : static_cast<const float*>(weights->memory.get());
 
     const auto run = [&](const Part& part, float* room) {
-      const auto [sa, sb] = where[static_cast<size_t>(part.stack)];
+      const auto [sa, sb] = factors(product, part.stack);
       GemmBlock g{};
       g.a_row = trans_a ? 1 : k;
       g.a_step = trans_a ? m : 1;
@@ -396,18 +397,18 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
         column += columns;
       }
     };
-    const int64_t total = static_cast<int64_t>(parts.size());
+    const int64_t total = parts.size();
     const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const int64_t grain = std::max<int64_t>(
-        1, static_cast<int64_t>(2.5e5 /
-                                (work * static_cast<double>(where.size()) / static_cast<double>(total) + 1)));
+        1,
+        static_cast<int64_t>(2.5e5 / (work * static_cast<double>(stacks) / static_cast<double>(total) + 1)));
     // Shares, each with memory of its own.
     const int64_t shares = std::clamp<int64_t>(total / grain, 1, threads);
     parallel_for(shares, 1, [&](int64_t share, int64_t end) {
       for (; share < end; ++share) {
         float* room = reinterpret_cast<float*>(scratch + own * static_cast<size_t>(share));
         for (int64_t i = total * share / shares; i < total * (share + 1) / shares; ++i) {
-          run(parts[static_cast<size_t>(i)], room);
+          run(parts[i], room);
         }
       }
     });

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cpu/engines/expression.h"
+#include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "toolkit/dispatch.h"
 
@@ -189,14 +190,46 @@ struct RowNorm {
   int mean = -1, factor = -1, sum = -1;
   int64_t rows = 1, n = 1;
   int64_t skip_rows = 1;  // Skip may be shared by several batches.
+  // A scale or bias that is smaller than a row, or another one for each row, is brought to that size first.
+  struct Spread {
+    StridedCopy copy;
+    int64_t at = -1;  // In scratch, in bytes; -1: it is read where it is.
+    bool each = false;
+  };
+  Spread spread_scale, spread_bias;
 };
+
+// How input i, which is broadcast to `dims`, becomes one row of what is normalised from the axis on, or all
+// of them. `bytes` is what scratch has so far.
+RowNorm::Spread spread_of(const Prepare& p, int i, const Dims& dims, size_t axis, size_t* bytes) {
+  RowNorm::Spread spread;
+  const Dims& own = p.dims(i);
+  const int64_t n = count(dims, axis, dims.size());
+  if (p.in(i).count() == n && own.size() <= std::max<size_t>(dims.size(), 1)) return spread;
+  const size_t before = dims.size() - std::min(own.size(), dims.size());
+  bool fits = own.size() <= dims.size();
+  for (size_t d = 0; fits && d < own.size(); ++d) {
+    fits = own[d] == 1 || own[d] == dims[before + d];
+    spread.each = spread.each || (own[d] != 1 && before + d < axis);
+  }
+  p.expect(fits,
+           "a scale or bias does not have the size of what is normalised, and cannot be broadcast to it");
+  const Dims own_strides = strides_of(own);
+  const size_t first = spread.each ? 0 : axis;
+  const Dims to(dims.begin() + static_cast<ptrdiff_t>(first), dims.end());
+  Dims from(to.size(), 0);
+  for (size_t d = std::max(first, before); d < dims.size(); ++d) {
+    from[d - first] = own[d - before] == 1 ? 0 : own_strides[d - before];
+  }
+  const size_t size = size_of(p.type(i));
+  spread.copy = StridedCopy(size, to, from, strides_of(to));
+  spread.at = static_cast<int64_t>(*bytes);
+  *bytes += (static_cast<size_t>(count(to)) * size + 63) & ~size_t{63};
+  return spread;
+}
 
 Kernel row_norm(Prepare& p, const RowNorm& norm) {
   const DType type = p.type(0);
-  for (int i : {norm.scale, norm.bias, norm.skip_bias}) {
-    p.expect(i < 0 || p.in(i).count() == norm.n,
-             "a scale or bias does not have the size of what is normalised");
-  }
   const DType scale_type = norm.scale >= 0 ? p.type(norm.scale) : type;
   p.expect(norm.bias < 0 || p.type(norm.bias) == scale_type, "scale and bias are of different types");
   for (int i : {norm.skip, norm.skip_bias}) {
@@ -210,10 +243,20 @@ Kernel row_norm(Prepare& p, const RowNorm& norm) {
       const auto optional = [&](int i) { return i < 0 ? nullptr : args.in(i); };
       const auto output = [&](int o) { return o < 0 ? nullptr : args.out(o); };
       const int64_t n = norm.n;
+      const auto spread = [&](const RowNorm::Spread& how, int input) -> const void* {
+        if (how.at < 0) return optional(input);
+        char* to = args.scratch<char>() + how.at;
+        how.copy(args.in(input), to);
+        return to;
+      };
+      const void *scale_from = spread(norm.spread_scale, norm.scale),
+                 *bias_from = spread(norm.spread_bias, norm.bias);
       parallel_for(norm.rows, row_grain(n, 4), [&](int64_t i, int64_t end) {
-        const T* scale = scales.load(optional(norm.scale), 0, n, 2);
-        const T* bias = scales.load(optional(norm.bias), 0, n, 3);
+        const T* scale = scales.load(scale_from, 0, n, 2);
+        const T* bias = scales.load(bias_from, 0, n, 3);
         for (; i < end; ++i) {
+          if (norm.spread_scale.each) scale = scales.load(scale_from, i * n, n, 2);
+          if (norm.spread_bias.each) bias = scales.load(bias_from, i * n, n, 3);
           const T* x = rows.load(args.in(0), i * n, n, 0);
           T* y = rows.place(args.out(0), i * n, n, 1);
           if (norm.skip >= 0) {
@@ -261,6 +304,10 @@ Kernel layer_norm(Prepare& p) {
   norm.n = count(dims, axis, dims.size());
   norm.scale = 1;
   norm.bias = norm.centered && p.inputs() > 2 && p.has(2) ? 2 : -1;
+  size_t bytes = 0;
+  norm.spread_scale = spread_of(p, norm.scale, dims, axis, &bytes);
+  if (norm.bias >= 0) norm.spread_bias = spread_of(p, norm.bias, dims, axis, &bytes);
+  p.scratch(bytes);
   p.out(0, p.type(0), dims);
   Dims stats = dims;
   std::fill(stats.begin() + static_cast<ptrdiff_t>(axis), stats.end(), 1);
@@ -291,20 +338,21 @@ std::string supports_layer_norm(const Node& node) {
       return "its means and factors are not float32";
     }
   }
-  // A scale smaller than the rows is broadcast: rare, and left to others.
-  if (x != nullptr && scale != nullptr && x->has_shape && scale->has_shape) {
-    int64_t axis = node.i("axis", -1);
-    axis += axis < 0 ? static_cast<int64_t>(x->dims.size()) : 0;
-    if (axis < 0 || axis >= static_cast<int64_t>(x->dims.size())) return "";  // `prepare` says what is wrong.
-    int64_t n = 1, m = 1;
-    const auto times = [](int64_t* product, int64_t size) {  // -1: not known, or more than there can be.
-      if (*product < 0 || size < 0 || __builtin_mul_overflow(*product, size, product)) *product = -1;
-    };
-    for (size_t d = static_cast<size_t>(axis); d < x->dims.size(); ++d) times(&n, x->dims[d]);
-    for (int64_t size : scale->dims) times(&m, size);
-    if (n >= 0 && m >= 0 && n != m) return "its scale does not have the size of what is normalised";
-  }
   return "";
+}
+
+// Whether `skip` has the shape of x but for the batch, which it may leave out or have one of.
+bool is_shared(const Dims& skip, const Dims& x) {
+  if (skip.size() > x.size() || skip.size() < std::min<size_t>(2, x.size())) return false;
+  const size_t before = x.size() - skip.size();
+  bool same = true, ones = true;
+  for (size_t d = 0; d < skip.size(); ++d) {
+    const bool equal = skip[d] == x[before + d];
+    if (d + 2 >= skip.size() && !equal) return false;
+    same = same && equal;
+    ones = ones && (skip[d] == 1 || d + 2 >= skip.size());
+  }
+  return same || ones;
 }
 
 // com.microsoft's: x, skip, scale, (bias,) bias of the sum -> y, mean, factor, sum.
@@ -322,10 +370,11 @@ Kernel skip_layer_norm(Prepare& p) {
   const int extra = simplified ? 3 : 4;
   norm.bias = !simplified && p.inputs() > 3 && p.has(3) ? 3 : -1;
   norm.skip_bias = p.inputs() > extra && p.has(extra) ? extra : -1;
-  const int64_t skip = p.in(1).count();
-  p.expect(norm.n > 0 && skip > 0 && p.in(0).count() % skip == 0 && skip % norm.n == 0,
-           "the skip input does not have the shape of the other");
-  norm.skip_rows = skip / norm.n;
+  for (int i : {norm.scale, norm.bias, norm.skip_bias}) {
+    p.expect(i < 0 || p.dims(i) == Dims{norm.n}, "a scale or bias is not one number for each channel");
+  }
+  p.expect(norm.n > 0 && is_shared(p.dims(1), dims), "the skip input does not have the shape of the other");
+  norm.skip_rows = p.in(1).count() / norm.n;
   p.out(0, p.type(0), dims);
   Dims stats = dims;
   stats.back() = 1;
@@ -350,8 +399,9 @@ Kernel group_norm(Prepare& p) {
   const int64_t each = channels / groups, n = each * spatial;
   const bool by_group = p.node.type == "GroupNormalization" && p.node.version < 21;  // Scales of groups.
   const int64_t scales = by_group ? groups : channels;
-  p.expect(p.in(1).count() == scales && p.in(2).count() == scales,
-           "a scale or bias does not have the size of the channels");
+  for (int i : {1, 2}) {
+    p.expect(p.dims(i) == Dims{scales}, "a scale or bias is not one number for each channel or group");
+  }
   const float epsilon = p.node.f("epsilon", 1e-5f);
   p.out(0, type, dims);
   p.in_place(0, 0);

@@ -11,7 +11,7 @@ namespace {
 Kernel reshape(Prepare& p) {
   std::vector<int64_t> to = p.node.version < 5 ? p.node.ints("shape") : p.ints(1);
   const Dims& from = p.dims(0);
-  const bool zero_means_zero = p.node.i("allowzero", 0) != 0;
+  const bool zero_means_zero = p.node.i("allowzero", 0) == 1;
   int64_t known = 1;
   ptrdiff_t open = -1;
   for (size_t i = 0; i < to.size(); ++i) {

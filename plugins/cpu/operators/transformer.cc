@@ -37,6 +37,13 @@ Kernel attention(Prepare& p) {
   const int64_t heads = rank == 4 ? p.dims(0)[1] : p.node.i("q_num_heads", 0);
   const int64_t kv_heads = rank == 4 ? p.dims(1)[1] : p.node.i("kv_num_heads", 0);
   p.expect(rank == 4 || (heads > 0 && kv_heads > 0), "the numbers of heads are not given");
+  for (const auto& [name, found] : {std::pair{"q_num_heads", heads}, {"kv_num_heads", kv_heads}}) {
+    const int64_t given = p.node.i(name, 0);
+    if (given != 0 && given != found) {
+      p.invalid(std::string(name) + " is " + std::to_string(given) + " for " + std::to_string(found) +
+                " heads");
+    }
+  }
   for (int i = 0; i < 3 && rank == 3; ++i) {
     p.expect(p.dims(i)[2] % (i == 0 ? heads : kv_heads) == 0, "channels that the heads cannot share");
   }
@@ -403,6 +410,7 @@ Kernel group_query(Prepare& p) {
   core.softcap = p.node.f("softcap", 0);
   core.after = 0;
   const int64_t window = p.node.i("local_window_size", -1);
+  p.expect(window != 0, "local_window_size is 0, a window of no tokens");
   if (window > 0) core.before = std::min<int64_t>(window, int64_t{1} << 40) - 1;
   core.clear_empty = true;
   if (has(10)) {

@@ -397,12 +397,13 @@ const Registration registration([](Registry* registry) {
       "EmbedLayerNormalization",
       [](const Node& node) { return node.out() == nullptr ? "its output is left out" : ""; }, kHalvesToo);
   add("DynamicQuantizeLSTM", supports_quantized_lstm, kBytesToo);
-  add("FusedConv",
+  add(
+      "FusedConv",
       [](const Node& node) {
         const std::string why = why_not(activation_behind(node));
         return why.empty() ? why_not_as(node, "Conv", 11, 3) : why;
       },
-      {DType::kFloat});
+      kHalvesToo);
   add("FusedGemm",
       [](const Node& node) {
         const std::string why = why_not(activation_behind(node));

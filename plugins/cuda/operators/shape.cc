@@ -49,7 +49,7 @@ void rename(Planner& planner, const Node& node, const Dims& dims) {
 void plan_reshape(Planner& planner, const Node& node) {
   const Dims& from = planner.dims(node.in(0));
   Dims dims = planner.content(node.in(1));
-  const bool zero_is_zero = node.i("allowzero", 0) != 0;
+  const bool zero_is_zero = node.i("allowzero", 0) == 1;
   int64_t product = 1;
   size_t open = dims.size();
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -141,6 +141,12 @@ def test_convolutions_with_what_follows_them(cpu_plugin: Cpu, activation: str, a
     cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-4, atol=1e-5)
 
 
+def test_a_convolution_of_float16_with_what_follows_it(cpu_plugin: Cpu) -> None:
+    feeds = {"x": some(1, 3, 6, 6).astype(np.float16), "w": some(4, 3, 3, 3, seed=1).astype(np.float16)}
+    node = node_of("FusedConv", list(feeds), ["y"], activation="Relu")
+    cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("activation", "parameters"),
     [

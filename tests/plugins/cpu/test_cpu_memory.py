@@ -135,3 +135,26 @@ def test_integer_weights_are_there_once_when_they_are_packed(tmp_path: Path, ope
     times = growth(nodes, taken, sizes, tmp_path) / (6 * 2048 * 4096 / 1024)
     # Besides, what the system maps of the file around each while it is packed.
     assert 0.5 < times < 1.9
+
+
+def test_a_stack_that_is_declared_larger_than_memory_costs_none_before_it_is_there(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    for a, b in (([2**31, 3, 4, 8], [3, 8, 16]), ([2**31, 3, 4, 1], [3, 1, 1])):
+        kind = onnx.TensorProto.FLOAT if a[-1] == 8 else onnx.TensorProto.INT32
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["a", "b"], ["y"])],
+            "g",
+            [value("a", kind, a), value("b", kind, b)],
+            [onnx.ValueInfoProto(name="y")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        path = tmp_path / f"{kind}.onnx"
+        path.write_bytes(model.SerializeToString())
+        # A table of 2^31 * 3 rows would not fit.
+        code = (
+            "import ephost, resource\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+            f"ephost.InferenceSession({str(path)!r})\n"
+        )
+        made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr

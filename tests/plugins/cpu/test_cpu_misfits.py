@@ -53,6 +53,23 @@ CASES: dict[str, tuple[str, str, list[np.ndarray], int, dict[str, Any]]] = {
         {},
     ),
     "QLinearConv": ("QLinearConv", "", [IMAGE, wide(SCALE), ZERO, PIXELS, SCALE, ZERO, SCALE, ZERO], 1, {}),
+    "QGemm, of stacks": ("QGemm", MS, [X[None], SCALE, ZERO, X.T.copy(), SCALE, ZERO], 0, {}),
+    "InstanceNormalization": (
+        *("InstanceNormalization", ""),
+        *([np.ones((1, 2, 3), F), np.ones((1, 2), F), np.ones(2, F)], 1, {}),
+    ),
+    "SkipLayerNormalization": (
+        *("SkipLayerNormalization", MS),
+        *([np.ones((2, 3), F), np.ones((2, 3), F), np.ones((1, 3), F)], 2, {}),
+    ),
+    "SkipLayerNormalization, a bias": (
+        *("SkipLayerNormalization", MS),
+        *([np.ones((2, 3), F), np.ones((2, 3), F), np.ones(3, F), np.ones((1, 3), F)], 3, {}),
+    ),
+    "SkipLayerNormalization, a smaller skip": (
+        *("SkipLayerNormalization", MS),
+        *([np.ones((1, 2, 3), F), np.ones((1, 1, 3), F), np.ones(3, F)], 1, {}),
+    ),
     "MatMulInteger": ("MatMulInteger", "", [X, X.T.copy(), ZERO, np.full((4, 1), 3, np.uint8)], 3, {}),
 }
 
@@ -79,8 +96,12 @@ def test_as_many_numbers_in_the_operators_own_shape_are_taken(cpu_plugin: Cpu, c
     operator, domain, values, at, attributes = CASES[case]
     if case == "FastGelu, of a scalar":
         pytest.skip("a scalar has no last dimension")
+    if case == "SkipLayerNormalization, a smaller skip":
+        pytest.skip("a skip of another size is none")
     right = list(values)
-    if operator.endswith("Gelu"):
+    if case == "QGemm, of stacks":
+        right[at] = values[at][0]
+    elif operator.endswith("Gelu"):
         right[at] = np.resize(values[at], values[0].shape[-1])
     elif operator in ("Clip", "HannWindow"):
         right[at] = np.asarray(values[at][0])

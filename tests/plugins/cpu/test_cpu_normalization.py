@@ -1,5 +1,6 @@
 """Softmax and the normalisations."""
 
+import ephost
 import ml_dtypes
 import numpy as np
 import onnx
@@ -173,3 +174,34 @@ def test_a_scale_of_the_wrong_size_is_refused(cpu_plugin: Cpu) -> None:
     session = cpu_plugin.session(onnx.shape_inference.infer_shapes(model))
     with pytest.raises(Exception, match="size of what is normalised"):
         session.run(None, {"x": some(3, 8), "s": some(4)})
+
+
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+@pytest.mark.parametrize("scale", [(1,), (5,), (4, 1), (4, 5), (1, 4, 5), (3, 1, 1), (3, 4, 5), (2, 1, 1, 5)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_scale_or_bias_is_broadcast_to_what_is_normalised(
+    cpu_plugin: Cpu, op: str, scale: tuple[int, ...], dtype: type
+) -> None:
+    feeds = {"x": some(2, 3, 4, 5, dtype=dtype), "s": some(*scale, seed=1, dtype=dtype)}
+    if op == "LayerNormalization":
+        feeds["b"] = some(*scale, seed=2, dtype=dtype)
+    for axis in (1, 2, -1):
+        node = helper.make_node(op, list(feeds), ["y"], axis=axis)
+        model = make_model([node], feeds, ["y"], opset=23, open_shapes=True)
+        (y,) = cpu_plugin.run(model, feeds)
+        x = feeds["x"].astype(np.float64)
+        over = tuple(range(axis % 4, 4))
+        centred = x - x.mean(over, keepdims=True) if op == "LayerNormalization" else x
+        want = centred / np.sqrt((centred**2).mean(over, keepdims=True) + 1e-5) * feeds["s"]
+        want += feeds.get("b", np.zeros(1, dtype))
+        near = 2e-2 if dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(y, want, rtol=near, atol=near)
+
+
+def test_a_scale_that_cannot_be_broadcast_is_refused(cpu_plugin: Cpu) -> None:
+    for shape in ((3,), (1, 1, 1, 1, 5), (20, 1)):
+        feeds = {"x": some(2, 4, 5), "s": some(*shape)}
+        node = helper.make_node("RMSNormalization", list(feeds), ["y"], "the node")
+        model = make_model([node], feeds, ["y"], opset=23, open_shapes=True)
+        with pytest.raises(ephost.errors.InvalidArgument, match=r"the node.*cannot be broadcast"):
+            cpu_plugin.run(model, feeds)

@@ -1,5 +1,6 @@
 """Attention and rotations: ONNX's operators beside the reference, com.microsoft's beside onnxruntime."""
 
+import ephost
 import ml_dtypes
 import numpy as np
 import pytest
@@ -494,3 +495,30 @@ def test_a_position_without_an_angle_is_refused(cpu_plugin: Cpu) -> None:
     session = cpu_plugin.session(make_model([node], feeds, ["y"], opset=23))
     with pytest.raises(Exception, match="position without an angle"):
         session.run(None, feeds)
+
+
+@pytest.mark.parametrize("name", ["q_num_heads", "kv_num_heads"])
+def test_numbers_of_heads_are_those_of_the_tensors(cpu_plugin: Cpu, name: str) -> None:
+    feeds = {name: np.ones((1, 2, 3, 4), np.float32) for name in "qkv"}
+    for heads in (0, 2, 3):
+        node = helper.make_node("Attention", list(feeds), ["y"], "the node", **{name: heads})
+        model = make_model([node], feeds, ["y"], opset=23, open_shapes=True)
+        if heads != 3:
+            assert cpu_plugin.run(model, feeds)[0].shape == (1, 2, 3, 4)
+            continue
+        with pytest.raises(ephost.errors.InvalidArgument, match=rf"the node.*{name} is 3 for 2 heads"):
+            cpu_plugin.run(model, feeds)
+
+
+def test_a_window_of_no_tokens_is_refused(cpu_plugin: Cpu) -> None:
+    feeds = {
+        **{name: np.ones((1, 1, 16), np.float32) for name in "qkv"},
+        **{name: np.ones((1, 2, 4, 8), np.float32) for name in ("pk", "pv")},
+        "lengths": np.array([4], np.int32),
+        "total": np.array([5], np.int32),
+    }
+    given = {"num_heads": 2, "kv_num_heads": 2, "domain": "com.microsoft", "local_window_size": 0}
+    outputs = ["y", "present_k", "present_v"]
+    node = helper.make_node("GroupQueryAttention", list(feeds), outputs, "the node", **given)
+    with pytest.raises(ephost.errors.InvalidArgument, match=r"the node.*a window of no tokens"):
+        cpu_plugin.run(make_model([node], feeds, outputs, open_shapes=True), feeds)

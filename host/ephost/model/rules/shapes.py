@@ -72,7 +72,7 @@ def _constant_shape(r: Rewriting, node: Node) -> bool:
     shape, source, out = input_at(node, 1), node.inputs[0], node.outputs[0]
     if node.since_version < 5 or shape is None or shape.initializer is not None or source is None:
         return False
-    if node.attribute("allowzero", 0) or out is None or not r.graph.owns(shape):
+    if node.attribute("allowzero", 0) == 1 or out is None or not r.graph.owns(shape):
         return False
     parts = _parts_of_shape(r, shape, source)
     if parts is None or any(isinstance(p, int) and (p < -1 or p == 0) for p in parts):

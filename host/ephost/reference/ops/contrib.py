@@ -50,6 +50,8 @@ def dequantize_linear(
     node: OperatorNode, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None = None
 ) -> tuple[np.ndarray]:
     """As ONNX's, for 4 to 32 bits from the beginning; a scale of one dimension goes along `axis`."""
+    if zero_point is not None and zero_point.dtype != x.dtype:
+        raise TypeError(f"a zero point of type {zero_point.dtype} for {x.dtype}")
     return (_dequantized(x, scale, zero_point, node.attributes.get("axis", 1)).astype(scale.dtype),)
 
 
@@ -109,6 +111,10 @@ def gather_block_quantized(
     if data.dtype == np.uint8:
         data, middle = _unpacked(data, bits), 1 << (bits - 1)
         zero_points = None if zero_points is None else _unpacked(zero_points, bits)
+    if zero_points is not None and zero_points.shape[:-1] != scales.shape[:-1]:
+        raise ValueError(
+            f"zero points of shape {list(zero_points.shape)} for scales of shape {list(scales.shape)}"
+        )
     values = data.astype(np.int64)
     length = values.shape[axis]
     spread = np.repeat(scales.astype(np.float32), size, axis=axis).take(range(length), axis=axis)

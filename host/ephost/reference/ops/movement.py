@@ -117,7 +117,7 @@ def squeeze(node: OperatorNode, x: np.ndarray, axes: np.ndarray | None = None) -
 def reshape(node: OperatorNode, x: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray]:
     """0 stands for the input's dimension there, unless `allowzero` is set; -1 for what is left."""
     dims = shape.tolist()
-    if not node.attributes.get("allowzero"):
+    if node.attributes.get("allowzero") != 1:
         dims = [x.shape[at] if dim == 0 else dim for at, dim in enumerate(dims)]
     return (x.reshape(dims),)
 

@@ -35,7 +35,9 @@ def _positive(axes: tuple[int, ...], rank: int) -> set[int]:
 
 def _reduced(node: OperatorNode, x: np.ndarray, axes: np.ndarray | None) -> tuple[int, ...]:
     """The axes to reduce: an input since opset 13 (of ReduceSum) or 18, an attribute before; else all."""
-    given = node.attributes.get("axes") if axes is None else axes.reshape(-1).tolist()
+    if axes is not None and axes.ndim != 1:
+        raise ValueError(f"the axes are not a list but of shape {list(axes.shape)}")
+    given = node.attributes.get("axes") if axes is None else axes.tolist()
     if given:
         return tuple(given)
     return () if node.attributes.get("noop_with_empty_axes") else tuple(range(x.ndim))

@@ -1,0 +1,96 @@
+"""Numbers in attributes that ONNX gives a meaning only where they fit each other, or the node's inputs.
+
+Kernels and reference operators read such lists as they come, each in its own way: what does not fit is
+refused once, for all of them, when a model is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ephost.messages import AttributeProto, NodeProto
+
+Given = Mapping[str, AttributeProto]
+
+
+def misfit(node: NodeProto) -> str:
+    """What does not fit in the node's attributes, in words, or "".
+
+    Args:
+        node: with attributes of the types that its operator has. Those of functions that are values of the
+            call's are not looked at.
+    """
+    rule = _RULES.get((node.domain, node.op_type))
+    if rule is None or any(attribute.ref_attr_name for attribute in node.attribute):
+        return ""
+    return rule(node, {attribute.name: attribute for attribute in node.attribute})
+
+
+def _count(given: Given, name: str) -> int:
+    return len(given[name].ints) + len(given[name].floats) if name in given else 0
+
+
+def _machine(node: NodeProto, given: Given) -> str:
+    if (found := _count(given, "kernel_params")) not in (0, 3):
+        return f"kernel_params has {found} entries: gamma, coef0 and degree are three"
+    if (a := _count(given, "prob_a")) != (b := _count(given, "prob_b")):
+        return f"prob_a has {a} entries and prob_b {b}"
+    return ""
+
+
+def _widths(node: NodeProto, given: Given) -> str:
+    widths = list(given["inputdimensions"].ints) if "inputdimensions" in given else []
+    if len(widths) != len(node.input):
+        return f"inputdimensions has {len(widths)} entries for {len(node.input)} inputs"
+    return f"inputdimensions has an input of {min(widths)} features" if min(widths, default=0) < 0 else ""
+
+
+def _imputed(node: NodeProto, given: Given) -> str:
+    floats, integers = (_count(given, f"imputed_value_{kind}") for kind in ("floats", "int64s"))
+    if bool(floats) == bool(integers):
+        return "it needs one of imputed_value_floats and imputed_value_int64s"
+    return ""
+
+
+def _directions(node: NodeProto, given: Given) -> str:
+    for name in ("directions", "scan_input_directions", "scan_output_directions"):
+        if name in given and (wrong := set(given[name].ints) - {0, 1}):
+            return f"{name} has the entry {min(wrong)}: 0 is forward and 1 backward"
+    return ""
+
+
+def _scales(node: NodeProto, given: Given) -> str:
+    below = [scale for scale in given["scales"].floats if not scale >= 1] if "scales" in given else []
+    return f"scales has the entry {below[0]:g}: it makes nothing smaller" if below else ""
+
+
+def _clip(node: NodeProto, given: Given) -> str:
+    return f"clip is {given['clip'].f:g}" if "clip" in given and not given["clip"].f > 0 else ""
+
+
+def _grams(node: NodeProto, given: Given) -> str:
+    most, counts = given["max_gram_length"].i, len(given["ngram_counts"].ints)
+    return f"max_gram_length is {most}, and ngram_counts has {counts} entries" if most > counts else ""
+
+
+def _rotation(node: NodeProto, given: Given) -> str:
+    for name in ("num_heads", "rotary_embedding_dim"):
+        if name in given and given[name].i < 0:
+            return f"{name} is {given[name].i}"
+    return ""
+
+
+_RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
+    ("", "GRU"): _clip,
+    ("", "LSTM"): _clip,
+    ("", "RNN"): _clip,
+    ("", "RotaryEmbedding"): _rotation,
+    ("", "Scan"): _directions,
+    ("", "TfIdfVectorizer"): _grams,
+    ("", "Upsample"): _scales,
+    ("ai.onnx.ml", "FeatureVectorizer"): _widths,
+    ("ai.onnx.ml", "Imputer"): _imputed,
+    ("ai.onnx.ml", "SVMClassifier"): _machine,
+    ("ai.onnx.ml", "SVMRegressor"): _machine,
+    ("com.microsoft", "RotaryEmbedding"): _rotation,
+}

@@ -1,0 +1,120 @@
+"""Attributes whose numbers do not fit each other are refused when a model is opened, whoever would run it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ephost
+import numpy as np
+import onnx
+import pytest
+from ephost.errors import InvalidGraph
+from onnx import TensorProto, helper
+
+F = TensorProto.FLOAT
+ML, MS = "ai.onnx.ml", "com.microsoft"
+SVM = {
+    "coefficients": [0.5, -0.5],
+    "support_vectors": [0.1, 0.2, 0.3, 0.4],
+    "rho": [0.1],
+    "kernel_type": "RBF",
+}
+CLASSES = {"classlabels_ints": [0, 1], "vectors_per_class": [1, 1], "kernel_params": [0.5, 0.0, 3.0]}
+# Operator, domain, opset of ONNX, how many inputs, attributes that are right, those that are not, the words.
+CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]] = {
+    "kernel parameters": (
+        *("SVMRegressor", ML, 21, 1),
+        {**SVM, "n_supports": 2, "kernel_params": [0.5, 0.0, 3.0]},
+        {"kernel_params": [0.5, 0.0, 3.0, 1.0]},
+        "kernel_params has 4 entries",
+    ),
+    "probabilities": (
+        *("SVMClassifier", ML, 21, 1),
+        {**SVM, **CLASSES, "prob_a": [1.0], "prob_b": [0.5]},
+        {"prob_b": [0.5, 1.0]},
+        "prob_a has 1 entries and prob_b 2",
+    ),
+    "widths": (
+        *("FeatureVectorizer", ML, 21, 2),
+        {"inputdimensions": [3, 3]},
+        {"inputdimensions": [3, 3, 3]},
+        "inputdimensions has 3 entries for 2 inputs",
+    ),
+    "a negative width": (
+        *("FeatureVectorizer", ML, 21, 2),
+        {"inputdimensions": [3, 3]},
+        {"inputdimensions": [3, -3]},
+        "an input of -3 features",
+    ),
+    "two kinds of imputed values": (
+        *("Imputer", ML, 21, 1),
+        {"imputed_value_floats": [1.0]},
+        {"imputed_value_int64s": [1]},
+        "needs one of",
+    ),
+    "scales": ("Upsample", "", 7, 1, {"scales": [2.0, 1.0]}, {"scales": [2.0, 0.5]}, "the entry 0.5"),
+    "quantised types": ("MatMulBnb4", MS, 21, 3, {"quant_type": 1}, {"quant_type": 2}, "'quant_type'"),
+    "sequences": ("SequenceEmpty", "", 11, 0, {"dtype": 1}, {"dtype": 4294967297}, "'dtype'"),
+    "a division's type": ("QuantizeLinear", "", 23, 2, {"precision": 1}, {"precision": 7}, "'precision'"),
+    "turns": ("RotaryEmbedding", "", 23, 3, {"interleaved": 1}, {"interleaved": 7}, "'interleaved'"),
+    "heads": ("RotaryEmbedding", MS, 21, 4, {"num_heads": 2}, {"num_heads": -2}, "num_heads is -2"),
+}
+
+
+def opened(
+    operator: str, domain: str, opset: int, inputs: int, attributes: dict[str, Any]
+) -> ephost.InferenceSession:
+    names = [f"i{i}" for i in range(inputs)]
+    outputs = ["y", "z"] if operator == "SVMClassifier" else ["y"]
+    node = helper.make_node(operator, names, outputs, "the node", domain=domain, **attributes)
+    values = [helper.make_tensor_value_info(name, F, [2, 3]) for name in names]
+    graph = helper.make_graph([node], "g", values, [onnx.ValueInfoProto(name=name) for name in outputs])
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(ML, 2), helper.make_opsetid(MS, 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    return ephost.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numbers_that_do_not_fit_name_the_node(case: str) -> None:
+    operator, domain, opset, inputs, right, wrong, words = CASES[case]
+    with pytest.raises(InvalidGraph, match="the node") as caught:
+        opened(operator, domain, opset, inputs, {**right, **wrong})
+    assert words in str(caught.value)
+    # What fits is not refused for these attributes, whatever else may be said of inputs that are guessed.
+    try:
+        opened(operator, domain, opset, inputs, right)
+    except ephost.errors.OnnxRuntimeException as error:
+        assert words not in str(error)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
+def test_a_recurrent_operator_clips_to_a_positive_number(operator: str, clip: float) -> None:
+    with pytest.raises(InvalidGraph, match=r"the node.*clip is"):
+        opened(operator, "", 14, 3, {"hidden_size": 1, "clip": clip})
+
+
+def test_grams_are_no_longer_than_their_counts() -> None:
+    right = {
+        **{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0},
+        **{"ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [1, 2, 1, 2]},
+    }
+    with pytest.raises(InvalidGraph, match="max_gram_length is 3, and ngram_counts has 2 entries"):
+        opened("TfIdfVectorizer", "", 9, 1, {**right, "max_gram_length": 3})
+
+
+def test_a_scan_goes_forward_or_backward() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["a"], ["b"])],
+        "body",
+        [helper.make_tensor_value_info("a", F, [3])],
+        [helper.make_tensor_value_info("b", F, [3])],
+    )
+    for directions in ([0], [1]):
+        scan = {"body": body, "num_scan_inputs": 1, "scan_output_directions": directions}
+        (found,) = opened("Scan", "", 11, 1, scan).run(
+            None, {"i0": np.array([[1, 2, 3], [4, 5, 6]], np.float32)}
+        )
+        assert found[0, 0] == [1, 4][directions[0]]
+    with pytest.raises(InvalidGraph, match=r"the node.*scan_output_directions has the entry 16"):
+        opened("Scan", "", 11, 1, {"body": body, "num_scan_inputs": 1, "scan_output_directions": [16]})
