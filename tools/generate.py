@@ -332,6 +332,8 @@ def write_tables_c(slots: list[Slot]) -> str:
     """The text of tables.c: every table, a stub for each missing slot, and what Python asks."""
     out = [
         "/* Generated from include/ephost by tools/generate.py. */",
+        "#include <string.h>",
+        "",
         '#include "logger.h"',
         '#include "python.h"',
         '#include "status.h"',
@@ -425,12 +427,17 @@ def write_since_c(since: dict[tuple[str, str], int]) -> str:
     ]
     return "\n".join(
         [
-            "static const EphostMember member_list[] = {",
+            "static const struct { const char *structure, *member; uint32_t since; } member_list[] = {",
             *rows,
             "};",
-            "size_t ephost_member_count(void) { return sizeof member_list / sizeof member_list[0]; }",
-            "const EphostMember* ephost_member(size_t index) {",
-            "  return index < ephost_member_count() ? &member_list[index] : NULL;",
+            "uint32_t ephost_member_since(const char* structure, const char* member) {",
+            "  for (size_t i = 0; i < sizeof member_list / sizeof member_list[0]; ++i) {",
+            "    if (strcmp(member_list[i].member, member) == 0 &&",
+            "        strcmp(member_list[i].structure, structure) == 0) {",
+            "      return member_list[i].since;",
+            "    }",
+            "  }",
+            "  return 0;",
             "}",
             "",
         ]

@@ -132,18 +132,12 @@ def address(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
-@cache
-def _since() -> dict[tuple[str, str], int]:
-    found = {}
-    for index in range(lib.ephost_member_count()):
-        member = lib.ephost_member(index)
-        found[text(member.structure), text(member.member)] = int(member.since)
-    return found
-
-
 def member_since(structure: str, name: str) -> int:
     """The API version in which a member of a struct appeared."""
-    return _since()[structure, name]
+    since = int(lib.ephost_member_since(structure.encode(), name.encode()))
+    if not since:
+        raise KeyError((structure, name))
+    return since
 
 
 @cache
@@ -192,7 +186,7 @@ def member(structure: str, pointer: Any, name: str) -> Any:
 def _place(structure: str, name: str) -> tuple[str, int]:
     """The field with a struct's version, and the version in which a member of it appeared."""
     field = "version" if structure in ("OrtAllocator", "OrtCustomOp") else "ort_version_supported"
-    return field, _since()[structure, name]
+    return field, member_since(structure, name)
 
 
 def key_values(pairs: Any) -> dict[str, str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from functools import cache
 
 from ephost._bindings import lib, text
+from ephost.host_log import HostLog
 from ephost.isolation.settings import ENTRIES
 from ephost.suggestions import closest
 
-_LOG = logging.getLogger("ephost.options")
+_LOG = HostLog("ephost.options")
 _SESSION, _RUN = "kOrtSessionOption", "kOrtRunOption"  # what the constants of their keys begin with
 _ALIKE = 0.85  # from there on a key that is not known is taken for another one
 _OWN = ("ephost.enable_fallback", "ephost.offer_subgraphs", "ephost.record_refusals", *ENTRIES)

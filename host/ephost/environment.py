@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import weakref
@@ -36,6 +35,7 @@ from ephost.errors import (
     fresh,
     naming,
 )
+from ephost.host_log import HostLog
 from ephost.isolation.settings import Isolation, isolation_of
 from ephost.library import Library, absolute, entry_point
 from ephost.logs import LEVELS
@@ -52,7 +52,7 @@ MAX_EP_DEVICES = 32
 VIRTUAL = ".virtual"  # end of the names of libraries that may offer devices of their own making
 CPU_PLUGIN = "EPHOST_CPU_PLUGIN"  # in the environment; "0": the bundled CPU plugin is not used
 
-_LOG = logging.getLogger("ephost.environment")
+_LOG = HostLog("ephost.environment")
 
 
 offer_schemas()  # plugins may ask for them from now on

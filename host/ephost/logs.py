@@ -7,15 +7,15 @@ level that :func:`set_default_logger_severity` sets is dropped in C, before any 
 from __future__ import annotations
 
 import atexit
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ephost._bindings import ffi, lib, text
+from ephost.host_log import CRITICAL, DEBUG, ERROR, INFO, WARNING, HostLog
 
 # ABI severity -> logging level
-LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}
+LEVELS = {0: DEBUG, 1: INFO, 2: WARNING, 3: ERROR, 4: CRITICAL}
 _HOST = "ephost"  # what the C half calls itself
 PLUGIN_PREFIX = "ephost.plugin."
 
@@ -49,9 +49,8 @@ def deliver(level: int, name: str, message: str, file: str, line: int, function:
     """
     if name in _listeners:
         _listeners[name].append(message)
-    target = logging.getLogger(PLUGIN_PREFIX + name if name and name != _HOST else _HOST)
-    target.log(
-        LEVELS.get(level, logging.INFO),
+    HostLog(PLUGIN_PREFIX + name if name and name != _HOST else _HOST).log(
+        LEVELS.get(level, INFO),
         "%s",
         message,
         extra={"plugin_file": file, "plugin_line": line, "plugin_function": function},

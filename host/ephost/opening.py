@@ -5,7 +5,6 @@ Nothing in here knows a session: what has been opened is an :class:`Opened`, whi
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,6 +33,7 @@ from ephost.errors import (
     warn_of_fallback,
 )
 from ephost.execution_provider import ExecutionProvider, native_session_options, option_prefix
+from ephost.host_log import HostLog
 from ephost.interface import Interface
 from ephost.interrupts import Interrupts
 from ephost.isolation.settings import ON_CRASH
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from ephost.model.context import ContextTarget
     from ephost.profiling import Profile
 
-_LOG = logging.getLogger("ephost.session")
+_LOG = HostLog("ephost.session")
 _STAGES = 5  # load, infer, fold, partition; then plan, or write
 DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 CONTEXT_ENABLE = "ep.context_enable"

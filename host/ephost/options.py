@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from ephost.environment import (
     processor_count,
 )
 from ephost.errors import InvalidArgument, RuntimeException
+from ephost.host_log import HostLog
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
 from ephost.suggestions import did_you_mean
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ephost.model.custom_ops import CustomOpLibrary
     from ephost.progress import ProgressFunction
 
-_LOG = logging.getLogger("ephost.options")
+_LOG = HostLog("ephost.options")
 
 
 def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:

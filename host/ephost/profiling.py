@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import check, ep_api, ffi, guarded, key_values, lib, text
 from ephost.errors import OnnxRuntimeException
+from ephost.host_log import HostLog
 from ephost.model.planning.steps import Copy, Plan
 from ephost.providers import DEFAULT_PROVIDER
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ephost.execution_provider import ExecutionProvider
     from ephost.options import SessionOptions
 
-_LOG = logging.getLogger("ephost.profiling")
+_LOG = HostLog("ephost.profiling")
 CATEGORIES = {0: "Session", 1: "Node", 2: "Kernel", 3: "Api"}
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
+from ephost.host_log import INFO, HostLog
 from ephost.records import Record
 
-_LOG = logging.getLogger("ephost.session")
+_LOG = HostLog("ephost.session")
 _SILENT = 1.0  # seconds: an opening that takes no longer says nothing
 
 
@@ -39,7 +39,7 @@ class Progress:
         if stage != self._stage:
             self._stage, self._done = stage, self._done + 1
         seconds = time.perf_counter() - self._started
-        if seconds > _SILENT and _LOG.isEnabledFor(logging.INFO):
+        if seconds > _SILENT and _LOG.is_enabled_for(INFO):
             what = f"{stage} ({detail})" if detail else stage
             _LOG.info(
                 "opening %s: %s, stage %d of %d, after %.1f s",

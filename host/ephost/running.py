@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -13,6 +12,7 @@ from ephost.device_memory import is_cpus
 from ephost.devices import OrtDevice, cpu_device
 from ephost.enums import OrtDeviceVendorId
 from ephost.errors import EPFail, InvalidArgument, NotImplemented
+from ephost.host_log import HostLog
 from ephost.io_binding import IOBinding, Target, into_bound, targets_of
 from ephost.lifecycle import Lifecycle
 from ephost.options import RunOptions
@@ -21,7 +21,7 @@ from ephost.values import OrtValue
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-_LOG = logging.getLogger("ephost.session")
+_LOG = HostLog("ephost.session")
 
 
 @cache

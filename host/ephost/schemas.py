@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import logging
 from typing import Any
 
 from ephost._bindings import NULL, ep_api, ffi, lib, text
+from ephost.host_log import HostLog
 
-_LOG = logging.getLogger("ephost")
+_LOG = HostLog("ephost")
 
 
 @ffi.callback("EphostSchemaCallback")  # type: ignore[untyped-decorator]

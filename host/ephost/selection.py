@@ -23,7 +23,6 @@ onnxruntime.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,12 +30,13 @@ from typing import Any
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
 from ephost.environment import OrtEpDevice, get_available_providers, get_ep_devices
 from ephost.errors import Fail, InvalidArgument, warn_of_argument
+from ephost.host_log import HostLog
 from ephost.options import Chosen, SessionOptions, devices_of
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
 from ephost.suggestions import did_you_mean
 
-_LOG = logging.getLogger("ephost.selection")
+_LOG = HostLog("ephost.selection")
 MAX_DELEGATE_DEVICES = 8
 ProviderEntry = str | tuple[str, Mapping[str, Any]]
 

@@ -17,13 +17,8 @@ size_t ephost_slot_count(void);
 const EphostSlot* ephost_slot(size_t index);
 uint64_t ephost_stub_calls(size_t index);
 
-typedef struct EphostMember {
-  const char* structure;
-  const char* member;
-  uint32_t since;
-} EphostMember;
-size_t ephost_member_count(void);
-const EphostMember* ephost_member(size_t index);
+/* The version in which a member of a struct that plugins fill appeared; 0 for one that is not known. */
+uint32_t ephost_member_since(const char* structure, const char* member);
 
 typedef struct EphostConfigKey {
   const char* constant; /* its name in the headers */

@@ -4,16 +4,16 @@ it. The protocol of the runs is in ``plan.c``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from ephost.errors import Fail
+from ephost.host_log import HostLog
 from ephost.model.graph import Model
 from ephost.model.partition import Assignment
 from ephost.model.planning.steps import Plan
 from ephost.providers import DEFAULT_PROVIDER
 
-_LOG = logging.getLogger("ephost.capture")
+_LOG = HostLog("ephost.capture")
 _ALLOW_CPU_FOR_SHAPES = 1  # OrtGraphCaptureNodeAssignmentPolicy
 
 

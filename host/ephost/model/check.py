@@ -23,7 +23,7 @@ Functions = Mapping[tuple[str, str, str], FunctionProto]
 _MOST_DIMENSIONS = 255  # of a tensor: onnx's inference reads beyond its list for others
 # What an Einsum may say, without its blanks. onnx's inference never ends on other characters.
 _TERM = rb"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
-_EQUATION = re.compile(rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM))
+_EQUATION = rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM)
 
 
 class _Rules(Record, frozen=True):
@@ -162,7 +162,7 @@ def _check_choice(attribute: AttributeProto, allowed: Choices, label: str) -> No
 
 
 def _check_equation(attribute: AttributeProto, label: str) -> None:
-    if attribute.name == "equation" and not _EQUATION.fullmatch(attribute.s.replace(b" ", b"")):
+    if attribute.name == "equation" and not re.fullmatch(_EQUATION, attribute.s.replace(b" ", b"")):
         text = attribute.s.decode("utf-8", "replace")
         raise InvalidGraph(f"the equation {text!r} of node {label} is none that Einsum knows")
 

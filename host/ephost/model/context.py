@@ -8,7 +8,6 @@ that it was compiled for.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from ephost._bindings import api, check, dtype_of, ffi, text
 from ephost.enums import OrtCompiledModelCompatibility
 from ephost.errors import EPFail, Fail, InvalidArgument, ModelRequiresCompilation, NotImplemented
 from ephost.execution_provider import ExecutionProvider
+from ephost.host_log import HostLog
 from ephost.model.graph import NHWC_DOMAIN, Graph, Model, Node, TensorType, Value
 from ephost.model.native_graph import CONTEXT_DOMAIN, Constants, NativeGraph
 from ephost.model.partition import (
@@ -33,7 +33,7 @@ from ephost.model.partition import (
 )
 from ephost.model.save import as_onnx, initializer_proto, model_proto, node_proto, value_info
 
-_LOG = logging.getLogger("ephost.context")
+_LOG = HostLog("ephost.context")
 
 FILE_PATH = "ep.context_file_path"
 EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"

@@ -7,20 +7,20 @@ were given it. Whose it is, is in the struct too: an execution provider's, or th
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, api, check, ffi, guarded, lib, onnx_element_type, text
 from ephost.errors import Fail, InvalidGraph, OnnxRuntimeException, naming
+from ephost.host_log import HostLog
 from ephost.library import absolute, assume_version, check_path, explain_open_error
 from ephost.model.custom_op import CustomOp, op_member, read_operator
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.model.infer import merge
 from ephost.model.native_graph import Constants, NativeGraph, native_tensor_type
 
-_LOG = logging.getLogger("ephost.custom_ops")
+_LOG = HostLog("ephost.custom_ops")
 
 
 class CustomOpLibrary:

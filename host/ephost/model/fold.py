@@ -7,7 +7,6 @@ onnxruntime.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Collection, Mapping
@@ -15,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ephost.host_log import HostLog
 from ephost.message_helpers import to_array
 from ephost.messages import TensorProto
 from ephost.model.eliminate import eliminate
@@ -24,7 +24,7 @@ from ephost.model.inline import inline_decided_ifs
 from ephost.model.rules import rewrite
 from ephost.model.rules.shapes import CAST_CHAINS
 
-_LOG = logging.getLogger("ephost.fold")
+_LOG = HostLog("ephost.fold")
 _LARGE = 1 << 30  # bytes above which a result is left to be computed in the run
 _GROWTH = 1 << 30  # bytes by which all results may be more than what they are made of
 _SECONDS = 30.0  # after which the rest is left to the runs: a model is to open

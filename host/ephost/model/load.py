@@ -6,7 +6,6 @@ touched.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import sys
@@ -18,6 +17,7 @@ import numpy as np
 from ephost import schema_table
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.host_log import HostLog
 from ephost.message_helpers import PACKED, to_array
 from ephost.messages import (
     AttributeProto,
@@ -51,7 +51,7 @@ from ephost.onnx_schema import newest_opset
 if TYPE_CHECKING:
     from mmap import mmap
 
-_LOG = logging.getLogger("ephost.load")
+_LOG = HostLog("ephost.load")
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _EXTERNAL = TensorProto.EXTERNAL
 _STRING = TensorProto.STRING

@@ -5,7 +5,6 @@ What comes back is the same graph with claimed groups as single nodes, and for e
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from ephost.errors import (
     naming,
 )
 from ephost.execution_provider import ExecutionProvider
+from ephost.host_log import DEBUG, WARNING, HostLog
 from ephost.messages import NodeProto
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
@@ -50,7 +50,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-_LOG = logging.getLogger("ephost.partition")
+_LOG = HostLog("ephost.partition")
 # In an EP device's metadata, "1": the EP reads large constants from the model's own file when it is shown
 # where they lie. Any plugin may say so; see docs/write-your-own-ep.md.
 READS_FILES = "reads_model_files"
@@ -342,7 +342,7 @@ class Partitioner:
                 owner = owned[0].ep_name or "the host, since nobody claimed it when it was first on offer"
                 reason = f"{owned[0].label} belongs to {owner}"
                 assignment.refused.append((nodes, reason))
-                level = logging.WARNING if owned[0].ep_name else logging.DEBUG
+                level = WARNING if owned[0].ep_name else DEBUG
                 _LOG.log(
                     level,
                     "a claim of %s on %d node(s) is ignored: %s",
