@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import struct
@@ -13,8 +12,9 @@ from typing import Any, BinaryIO
 
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, text
 from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchLibrary, OnnxRuntimeException, PluginFault
+from ephost.host_log import HostLog
 
-_LOG = logging.getLogger("ephost.library")
+_LOG = HostLog("ephost.library")
 MAX_FACTORIES = 16
 ASSUME = "EPHOST_ASSUME_API_VERSION"  # in the environment: serve plugins of this version, newer than is known
 FIRST_VERSION = 22  # of the ABI, with OrtEp and OrtEpFactory in it
@@ -82,8 +82,14 @@ def check_path(path: str) -> None:
     wanted = {"win32": "PE", "darwin": "Mach-O"}.get(sys.platform, "ELF")
     here = _machine()
     if kind != wanted or machine not in (here, "several machines"):
+        more = ""
+        if kind == "PE":
+            from ephost.windows_library import read_windows_library
+
+            windows = read_windows_library(path)
+            more = f" (a library of Windows: {windows.summary((_CREATE, _RELEASE))})" if windows else ""
         raise Fail(
-            f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}"
+            f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}{more}"
         )
     if size < needed:  # the system's loader would end the process
         raise Fail(f"the plugin library {path} is cut short: it has {size} of at least {needed} bytes")
@@ -106,11 +112,30 @@ def _needed_bytes(file: BinaryIO, head: bytes) -> int:
     return max((offset + length for kind, offset, length in found if kind == _PT_LOAD), default=0)
 
 
-def explain_open_error(path: str, error: str) -> str:
-    """The loader's complaint, with the missing library named first when that is what it is about."""
-    missing = re.match(r"(.+?): cannot open shared object file", error)
-    if missing and os.path.basename(missing[1]) != os.path.basename(path):
-        return f"the plugin library {path} needs {missing[1]}, which is not on this machine ({error})"
+def explain_open_error(path: str, error: str, windows: Sequence[str] | None = None) -> str:
+    """The loader's complaint, with the missing library named first when that is what it is about.
+
+    Args:
+        path: of the library.
+        error: what the loader says. Windows' does not say what is missing.
+        windows: the folders where Windows finds libraries, on any system; by default those of this one, if it
+            is Windows.
+    """
+    if windows is None and sys.platform == "win32":
+        root = os.environ.get("SYSTEMROOT", r"C:\Windows")
+        windows = [os.path.join(root, "System32"), os.path.dirname(sys.executable)]
+    if windows is not None:
+        from ephost.windows_library import missing_libraries
+
+        missing = [", which needs ".join(way) for way in missing_libraries(path, windows)]
+    else:
+        # One library after another is looked for until one is missing.
+        found = re.match(r"(.+?): cannot open shared object file", error)
+        missing = [found[1]] if found and os.path.basename(found[1]) != os.path.basename(path) else []
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        needs = ", and ".join(missing)
+        return f"the plugin library {path} needs {needs}, which {are} not on this machine ({error})"
     return f"the plugin library {path} cannot be loaded: {error}"
 
 
