@@ -15,7 +15,7 @@ from ephost.model.graph import Model
 from ephost.model.infer import infer
 from ephost.model.load import load
 from graphs import model_of
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 Dims = tuple[Any, ...] | None
 
@@ -240,3 +240,29 @@ def test_bodies_that_onnx_does_not_look_into_have_types() -> None:
     (body,) = model.graph.nodes[0].subgraphs.values()
     made: Any = body.values["m"].type
     assert (made.element_type, len(made.dims)) == (TensorProto.BOOL, 4)
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_what_is_as_large_as_the_shape_of_another_value_is_known(opset: int) -> None:
+    """onnx itself knows it of newer operators only: Reshape-13 looks at constants alone."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["x_shape"]),
+        helper.make_node("Reshape", ["x", "flat"], ["f"]),
+        helper.make_node("Reshape", ["f", "x_shape"], ["r"]),
+        helper.make_node("Shape", ["r"], ["r_shape"]),
+        helper.make_node("ConstantOfShape", ["r_shape"], ["zeros"]),
+        helper.make_node("Relu", ["zeros"], ["y"]),
+    ]
+    if opset > 14:
+        nodes[3] = helper.make_node("Shape", ["r"], ["r_shape"], start=-2, end=-1)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([-1]), "flat")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    known = inferred(proto).graph.values
+    assert (known["r"].type.dims, known["x_shape"].type.dims) == ((2, 3), (2,))
+    assert known["y"].type.dims == ((2,) if opset > 14 else (2, 3))

@@ -238,6 +238,8 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
     nodes = _without_hidden_axes(graph, nodes)
     if model.functions:
         nodes = [_with_all_outputs(node, model.functions) for node in nodes]
+    told = _shapes_told(graph)
+    nodes = [node for node in nodes if not (node.op_type == "Shape" and node.output[0] in told)]
     if any(node.subgraphs for node in graph.nodes) and not (declared and _is_undisputed(graph)):
         for proto_node in nodes:
             for attribute in proto_node.attribute:
@@ -251,6 +253,7 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
             target.input.append(_value_info(value))
         elif value.type is not None and not value.is_output:
             target.value_info.append(_value_info(value))
+    target.initializer.extend(from_array(array, name) for name, array in told.items())
     target.output = [_value_info(value) for value in graph.outputs]
     proto = ModelProto(
         ir_version=max(model.ir_version, 4),
@@ -284,6 +287,35 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
         if node.subgraphs and (node.domain or node.op_type not in _WITH_INFERRED_BODIES):
             for body in node.subgraphs.values():
                 _infer(_of_body(model, body), declared)
+    if len(_shapes_told(graph)) > len(told) and not all(_is_known(value) for value in graph.values.values()):
+        _infer(model, declared)  # what is as large as they say follows now
+
+
+def _shapes_told(graph: Graph) -> dict[str, np.ndarray]:
+    """What nodes make that give the shape of a value whose shape is known: by name, the numbers.
+
+    Inference gets them as constants. onnx propagates them itself, but its older operators (Reshape-13,
+    Expand-13, ...) look at constants alone.
+    """
+    told = {}
+    for node in graph.nodes:
+        if node.op_type != "Shape" or node.domain not in ("", "ai.onnx") or len(node.inputs) != 1:
+            continue
+        source, made = node.inputs[0], node.outputs[0] if node.outputs else None
+        if (
+            source is None
+            or made is None
+            or made.is_disputed
+            or source.is_disputed
+            or node.custom is not None
+        ):
+            continue
+        dims = source.type.static_dims if isinstance(source.type, TensorType) else None
+        if dims is None:
+            continue
+        told[made.name] = np.array(dims[node.attribute("start", 0) : node.attribute("end")], np.int64)
+        made.type = merge(made.type, tensor_type(TensorProto.INT64, (len(told[made.name]),)))
+    return told
 
 
 def _of_body(model: Model, body: Graph) -> Model:
