@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ _GOOGLE = [{"type": "CPU"}, {"type": "GPU", "vendor": "Google", "vendor_id": 0x1
 @dataclass(frozen=True)
 class Vendor:
     """One plugin. ``tolerance`` is how far its float32 results may be from those of a CPU, relative to the
-    largest; ``devices`` says what hardware it has to be told of, which only ephost can.
+    largest; ``devices`` says what hardware it has to be told of, which only ephost can: another host takes it
+    for that behind a library that says so of the processor (``disguise``).
     """
 
     name: str
@@ -41,6 +43,7 @@ class Vendor:
     lost_bytes: int = 0
     lost_handles: Mapping[str, int] = field(default_factory=dict)
     lost_files: int = 0
+    disguise: Mapping[str, str] = field(default_factory=dict)  # settings of tests/vendor/disguise
     breaks: tuple[str, ...] = ()  # rules of the layer `validate`, in any session
 
     @property
@@ -62,8 +65,8 @@ class Vendor:
         assert self.folder is not None
         return {key: str(self.folder / file) for key, file in self.option_files.items()}
 
-    def missing(self, host: str = "ephost") -> str:
-        """Why it cannot run here in a host; "" when it can."""
+    def missing(self, host: str = "ephost", disguised: bool = False) -> str:
+        """Why it cannot run here in a host, as it is or ``disguised``; "" when it can."""
         if sys.platform != "linux" or platform.machine() != "x86_64":
             return "the vendors' packages that are known here are for Linux on x86-64"
         if importlib.util.find_spec(host) is None:
@@ -73,9 +76,22 @@ class Vendor:
         for file in self.files:
             if not file.exists():
                 return f"there is no {file}"
-        if host != "ephost" and self.devices:
+        if host != "ephost" and self.devices and not (disguised and self.disguise):
             return f"{host} cannot be told of the hardware that {self.name} asks for"
         return ""
+
+    def disguised(self, folder: Path) -> tuple[Path, dict[str, str]]:
+        """A library that stands between a host and it, built in the folder, and what that needs in the
+        environment: the plugin then sees in any host the hardware that it asks for.
+        """
+        library = folder / "libdisguise.so"
+        source = Path(__file__).parent / "disguise" / "disguise.c"
+        # What stays in the process may be asked by a plugin that stays there.
+        flags = ["-std=c11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete"]
+        flags += ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
+        include = f"-I{Path(__file__).parents[2] / 'include'}"
+        subprocess.run(["cc", *flags, include, source, "-o", library, "-ldl"], check=True)
+        return library, {"DISGUISE_PLUGIN": str(self.library), **self.disguise}
 
     def variables(self) -> dict[str, str]:
         """What its process needs in the environment."""
@@ -128,6 +144,7 @@ VENDORS = {
             "openvino",
             2e-2,  # it may compute in bfloat16 where the CPU can
             devices=_INTEL,
+            disguise={"DISGUISE_VENDOR": "Intel", "DISGUISE_VENDOR_ID": "0x8086"},
         ),
         Vendor(
             "qnn",
@@ -145,6 +162,7 @@ VENDORS = {
             "webgpu",
             1e-4,
             devices=_GOOGLE,
+            disguise={"DISGUISE_TYPE": "1", "DISGUISE_VENDOR": "Google", "DISGUISE_VENDOR_ID": "0x1AE0"},
             files=(_VULKAN,),
             models=("one", "cls"),
             faults={
@@ -153,7 +171,12 @@ VENDORS = {
             },
             lost_files=1,  # SwiftShader's, for the code that it makes
             lost_bytes=1 << 20,
-            environment={"XDG_RUNTIME_DIR": "/tmp", "VK_DRIVER_FILES": str(_VULKAN)},
+            # The loader of drivers lies beside the driver, unless the system has one.
+            environment={
+                "XDG_RUNTIME_DIR": "/tmp",
+                "VK_DRIVER_FILES": str(_VULKAN),
+                "LD_LIBRARY_PATH": str(_VULKAN.parent),
+            },
         ),
     )
 }
