@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,17 @@ def test_another_checkout_is_what_its_side_imports(tmp_path: Path) -> None:
         str(package / "__init__.py"),
         str(ROOT / "host" / "ephost" / "__init__.py"),
     ]
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    reason="there is no Chromium",
+)
+def test_frames_of_a_page_are_measured_in_a_browser(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    arguments = ("--nodes", "300", "--frames", "4", "--photographs", str(tmp_path), "--json", str(figures))
+    done = run("pages.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(figures.read_text())["rows"]
+    assert len(rows) == 5 and all(row["frames"] == 4 and row["median_ms"] > 0 for row in rows)
+    assert len(list(tmp_path.glob("*.png"))) == 6

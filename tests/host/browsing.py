@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -45,7 +47,14 @@ class Browser:
     """
 
     def __init__(
-        self, page: Path, folder: Path, *, dark: bool = False, width: int = 1280, height: int = 900
+        self,
+        page: Path,
+        folder: Path,
+        *,
+        dark: bool = False,
+        width: int = 1280,
+        height: int = 900,
+        flags: Sequence[str] = (),
     ) -> None:
         self.console: list[str] = []
         self._numbers = itertools.count(1)
@@ -54,7 +63,7 @@ class Browser:
         self._in, from_browser = os.pipe()
         command = [
             chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-            f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", "about:blank",
+            f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", *flags, "about:blank",
         ]  # fmt: skip
         self._process = subprocess.Popen(
             [sys.executable, "-ISc", _HANDING_OVER, str(to_browser), str(from_browser), *command],
@@ -163,6 +172,10 @@ class Browser:
         """Turn the wheel at a place; up is negative."""
         self._mouse("mouseWheel", x, y, deltaX=0, deltaY=delta)
         self.painted()
+
+    def photograph(self, path: Path) -> None:
+        """Write what is to be seen as a PNG."""
+        path.write_bytes(base64.b64decode(self._tell("Page.captureScreenshot", format="png")["data"]))
 
     def _mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
         self._tell("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
