@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import ffi, lib
 from ephost.errors import Fail
@@ -30,6 +30,9 @@ from ephost.model.planning.steps import Copy, Plan, Step
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.session import InferenceSession
 from ephost.tables import Table, bytes_text, shorten, time_text
+
+if TYPE_CHECKING:
+    from ephost.opening import Opened
 
 _NO_END = 2**31 - 1  # the last version of a kernel that names none
 
@@ -158,7 +161,9 @@ class Explanation:
     # Index of a node -> why the EPs that were asked before the one that took it did not.
     refusals: dict[int, tuple[Refusal, ...]] = field(default_factory=dict)
     profiled_runs: int = 0
-    node_seconds: dict[int, float] = field(default_factory=dict)  # index -> a run's, of what is a step alone
+    # Index -> a run's: of nodes that are steps, as the host measured them; of nodes in groups, as the
+    # profiler of their EP told it.
+    node_seconds: dict[int, float] = field(default_factory=dict)
 
     @property
     def node_count(self) -> int:
@@ -346,12 +351,27 @@ def explain(session: InferenceSession) -> Explanation:
             for node in assignment.nodes
         },
         profiled_runs=runs,
-        node_seconds={
-            step.members[0].index: times[step.node.index] / runs
-            for step in plan.all_steps()
-            if len(step.members) == 1 and step.node.index in times
-        },
+        node_seconds=_node_seconds(opened, runs, times),
     )
+
+
+def _node_seconds(opened: Opened, runs: int, times: dict[int, float]) -> dict[int, float]:
+    """What a run spends in single nodes, by their index, as far as anybody has measured it."""
+    from ephost.profiling import KernelTimes
+
+    told: Counter[tuple[str, str]] = Counter()
+    for profilers in opened.resources.profilers:
+        if runs and isinstance(profilers, KernelTimes):
+            told += profilers.collected()
+    made = {}
+    for step in opened.plan.all_steps():
+        names = Counter(node.name for node in step.members)
+        for node in step.members:
+            if len(step.members) == 1 and step.node.index in times:
+                made[node.index] = times[step.node.index] / runs
+            elif node.name and names[node.name] == 1 and (step.ep_name, node.name) in told:
+                made[node.index] = told[step.ep_name, node.name] / runs
+    return made
 
 
 def _copy(copy: Copy) -> DeviceCopy:
@@ -361,13 +381,26 @@ def _copy(copy: Copy) -> DeviceCopy:
     return DeviceCopy(copy.way, names, sum(known) if len(known) == len(sizes) else None)
 
 
-def start_profile(session: InferenceSession) -> None:
+def start_profile(session: InferenceSession, groups: bool = True) -> None:
     """From now on, measure every step of every run of the session.
 
     :func:`step_times` tells the times of the model's own steps, :func:`explain` those of partitions and
-    nodes, the bodies of control flow included.
+    nodes, the bodies of control flow included. What is inside of a group is for its EP's profiler to tell, if
+    it has one.
+
+    Args:
+        session: an open session.
+        groups: start those profilers, too; they end with the first :func:`explain`.
     """
-    for plan in _plans(session._opened.plan):
+    from ephost.profiling import KernelTimes
+
+    opened = session._opened
+    if (
+        groups and not opened.resources.profilers
+    ):  # of an earlier call, or of a profile that is written to a file
+        eps = [assignment.ep for assignment in opened.resources.assignments]
+        opened.resources.profilers.append(KernelTimes(eps, opened.plan))
+    for plan in _plans(opened.plan):
         lib.ephost_plan_profile(plan.pointer, True)
 
 

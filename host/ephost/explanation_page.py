@@ -22,7 +22,11 @@ def page_of(told: Explanation) -> Page:
     parts: list[Part] = [Text([told.headline()])]
     if told.profiled_runs:
         runs = f"{told.profiled_runs} run{'s'[: told.profiled_runs != 1]}"
-        parts.append(Text([f"Times are means of {runs}; those of bodies are a part of their node's."]))
+        times = f"Times are means of {runs}; those of bodies are a part of their node's."
+        inside = sorted({_who(p) for _, p, _ in _inside_groups(told)})
+        if inside:
+            times += f" Those of nodes inside of groups are what the profiler of {' and '.join(inside)} told."
+        parts.append(Text([times]))
     parts.append(_providers(told))
     if told.graphs:
         parts.append(drawing.graph())
@@ -120,8 +124,19 @@ def _fallback(told: Explanation, drawing: _Drawing) -> Grid:
     return Grid(title, ("node", "operator", "input types", "why"), rows, opens=opens)
 
 
+def _inside_groups(told: Explanation) -> list[tuple[int, Partition, ExplainedNode]]:
+    """The nodes of fused groups whose time is known, each with its partition and that one's place."""
+    return [
+        (at, partition, node)
+        for at, partition in enumerate(told.partitions)
+        if partition.kind == "compiled" and len(partition.nodes) > 1
+        for node in partition.nodes
+        if node.index in told.node_seconds
+    ]
+
+
 def _slowest(told: Explanation, drawing: _Drawing) -> Grid:
-    """Where the time of a run goes: groups, and nodes that are steps of their own."""
+    """Where the time of a run goes: groups, nodes that are steps of their own, what is known of groups."""
     whole = sum(p.seconds or 0.0 for p in told.partitions if not p.in_body) or 1.0
     rows: list[tuple[float, tuple[str | float | None, ...], int]] = []
     for at, partition in enumerate(told.partitions):
@@ -137,6 +152,11 @@ def _slowest(told: Explanation, drawing: _Drawing) -> Grid:
                 cells = (node.label, node.operator, _who(partition))
                 entry = drawing.place_of.get(node.index, -1)
                 rows.append((seconds, (*cells, seconds, 100 * seconds / whole), entry))
+    for at, partition, node in _inside_groups(told):
+        seconds = told.node_seconds[node.index]
+        cells = (f"{node.label}, in partition {at}", node.operator, _who(partition))
+        entry = drawing.place_of.get(node.index, -1)
+        rows.append((seconds, (*cells, seconds, 100 * seconds / whole), entry))
     rows.sort(key=lambda row: -row[0])
     numbers = ("a run", "% of it")
     columns = ("step", "operator", "EP", *numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,8 @@ class Profile:
         self._opener = threading.get_native_id()
         self._runs: list[tuple[int, int, int]] = []  # start and duration in ns, thread
         self.ep_profilers = EpProfilers(eps, self.start)
-        pointers = self.ep_profilers.pointers
+        self.ep_profilers.attach(plan, self.start)
         for part in with_bodies(plan):
-            if pointers:
-                check(lib.ephost_plan_set_profilers(part.pointer, pointers, len(pointers), self.start))
             lib.ephost_plan_profile(part.pointer, True)
         now = time.time()
         stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
@@ -228,6 +227,12 @@ class EpProfilers:
         """``OrtEpProfilerImpl*`` of each, valid until :meth:`release`."""
         return [profiler for _, profiler in self._made]
 
+    def attach(self, plan: Plan, began: int) -> None:
+        """Let them hear of the runs of a plan and of the bodies in it, once."""
+        pointers = self.pointers
+        for part in with_bodies(plan) if pointers else ():
+            check(lib.ephost_plan_set_profilers(part.pointer, pointers, len(pointers), began))
+
     def end(self) -> Iterator[dict[str, Any]]:
         """Stop them; their events as those of a Chrome trace, times in microseconds."""
         for name, profiler in self._running:
@@ -247,6 +252,27 @@ class EpProfilers:
             guarded("OrtEpProfilerImpl_Release")(profiler)
         self._made.clear()
         self._running.clear()
+
+
+class KernelTimes(EpProfilers):
+    """Profilers that are asked for one thing: how long each node of a group took."""
+
+    def __init__(self, eps: Sequence[ExecutionProvider], plan: Plan) -> None:
+        """Start those of some EPs, for the runs of a plan."""
+        began = int(lib.ephost_clock_ns())
+        super().__init__(eps, began)
+        self._told: Counter[tuple[str, str]] = Counter()
+        self.attach(plan, began)
+
+    def collected(self) -> Counter[tuple[str, str]]:
+        """Seconds of all runs by EP and name of a node. The profilers end with the first call.
+
+        A node is known by the argument "node_name" of an event, or by being what the event is called.
+        """
+        for event in self.end():
+            told = event["args"]
+            self._told[told["provider"], told.get("node_name", event["name"])] += event["dur"] / 1e6
+        return self._told
 
 
 def _events(ep_name: str, container: Any) -> Iterator[dict[str, Any]]:

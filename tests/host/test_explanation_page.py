@@ -201,6 +201,36 @@ def test_bodies_of_a_profiled_run_have_times_and_are_not_counted_twice() -> None
     assert shown == pytest.approx(whole)
 
 
+def test_nodes_inside_of_a_group_have_the_times_that_the_profiler_of_their_ep_told() -> None:
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["p"], name="first")]
+    nodes += [
+        helper.make_node("MatMul", ["p", "x"], ["q"], name="second"),
+        helper.make_node("Neg", ["q"], ["y"]),
+    ]
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [512, 512]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", given[:1], given[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    ort.register_execution_provider_library("profiled", cpu.get_library_path())
+    try:
+        session = opened(model, "profiled")
+        assert not ort.explain(session).node_seconds
+        start_profile(session)
+        start_profile(session)  # once more is no error
+        for _ in range(3):
+            session.run(None, {"x": np.ones((512, 512), np.float32)})
+        told = ort.explain(session)
+        del session
+    finally:
+        ort.unregister_execution_provider_library("profiled")
+    (partition,) = told.partitions
+    seconds = {node.name: told.node_seconds.get(node.index, 0.0) for node in partition.nodes}
+    assert seconds["first"] > 0 and seconds["second"] > 0
+    assert sum(seconds.values()) <= (partition.seconds or 0) * 1.01
+    steps = [row[0] for row in part(told, "Where the time goes").rows]
+    assert "first, in partition 0" in steps and steps[0] == "partition 0: 3 nodes"
+    assert "what the profiler of" in page_of(told).parts[1].lines[0]
+
+
 def test_the_page_is_one_file_without_names_as_markup() -> None:
     text = mixed().to_html()
     assert "default-src 'none'" in text and "<img" not in text

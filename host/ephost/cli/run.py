@@ -64,7 +64,7 @@ def run(
         for _ in range(warmup):
             session.run(None, feed)
         if profile:
-            start_profile(session)
+            start_profile(session, groups=False)
         for _ in range(repeat):
             started = time.perf_counter()
             outputs = session.run(None, feed)
