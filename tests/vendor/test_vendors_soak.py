@@ -76,7 +76,10 @@ def test_a_plugin_that_comes_and_goes_leaves_only_its_own_losses(name: str, tmp_
         timeout=max(250, 12 * rounds),
     )
     assert told["claimed"] > 0
-    assert told["handles"] == {kind: count * rounds for kind, count in vendor.lost_handles.items()}
+    # What the plugin loses is lost in its own process, where it has one.
+    is_isolated = os.environ.get("EPHOST_ISOLATED", "0") not in ("", "0")
+    lost = {} if is_isolated else vendor.lost_handles
+    assert told["handles"] == {kind: count * rounds for kind, count in lost.items()}
     grown = told["resident"][-1] - told["resident"][0]
     assert grown <= NOISE + rounds * vendor.lost_bytes, told["resident"]
     assert max(told["threads"]) <= told["threads"][0] + 1, told["threads"]
