@@ -102,6 +102,11 @@ AFTER = {
         "if (result == NULL && *allocator != NULL) allocator_made(*allocator, memory_info)"
     ),
     "OrtEpFactory.ReleaseAllocator": "allocator_released(allocator)",
+    "OrtEpFactory.IsStreamAware": "check_stream_aware(this_ptr, result)",
+    "OrtEpFactory.CreateSyncStreamForDevice": 'if (result == NULL) check_made("the stream", *stream)',
+    "OrtSyncStreamImpl.CreateNotification": (
+        'if (result == NULL) check_made("the notification", *notification)'
+    ),
     "OrtEpFactory.GetSupportedDevices": (
         'if (result == NULL) check_room("EP devices", *num_ep_devices, max_ep_devices);\n'
         "  bool fits = result == NULL && *num_ep_devices <= max_ep_devices;\n"

@@ -199,6 +199,7 @@ void check_location(const OrtMemoryInfo* info);
 void memory_info_made(const OrtMemoryInfo* info, enum OrtMemoryInfoDeviceType device, size_t alignment);
 void allocator_made(const OrtAllocator* allocator, const OrtMemoryInfo* info);
 void allocator_released(const OrtAllocator* allocator);
+void check_stream_aware(const OrtEpFactory* factory, bool says_so);
 void check_copied(OrtDataTransferImpl* transfer, const OrtValue* const* from, OrtValue* const* to,
                   size_t count, const OrtStatus* status);
 

@@ -283,7 +283,15 @@ void check_location(const OrtMemoryInfo* info) {
   if (info == NULL) found(EPV_ALLOC_003, NULL, "an allocator's Info gives NULL");
 }
 
-/* ---- transfers ---- */
+/* ---- streams and transfers ---- */
+
+void check_stream_aware(const OrtEpFactory* factory, bool says_so) {
+  if (!says_so || !object_is_known(factory)) return;
+  const OrtEpFactory* original = original_of(factory, "OrtEpFactory.IsStreamAware");
+  if (original->CreateSyncStreamForDevice == NULL) {
+    found(EPV_STREAM_001, NULL, "IsStreamAware says yes, and CreateSyncStreamForDevice is NULL");
+  }
+}
 
 void check_copied(OrtDataTransferImpl* transfer, const OrtValue* const* from, OrtValue* const* to,
                   size_t count, const OrtStatus* status) {

@@ -71,5 +71,6 @@ _OF_ALL = (
     Rule("EPV-ALLOC-002", "error", "allocates memory that is not aligned as its memory info says"),
     Rule("EPV-ALLOC-003", "error", "has an allocator that does not say where its memory is"),
     Rule("EPV-XFER-001", "error", "refuses to copy between memories that it said it copies between"),
+    Rule("EPV-STREAM-001", "error", "says that it makes streams, and has no function that does"),
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _OF_ALL})

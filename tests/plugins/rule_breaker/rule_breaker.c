@@ -71,6 +71,7 @@
   MODE(allocates_crooked, "EPV-ALLOC-002")       \
   MODE(allocator_without_info, "EPV-ALLOC-003")  \
   MODE(refuses_copy, "EPV-XFER-001")             \
+  MODE(aware_without_streams, "EPV-STREAM-001")  \
   /* These end the process. */                   \
   MODE(called_after_release, "EPV-OWN-007")
 
@@ -104,6 +105,7 @@ typedef struct Breaker { /* what the factory has beside what all have */
   const OrtValue* kept_value;
   const OrtGraph* kept_graph;
   OrtStatus* returned;
+  bool is_asked_for_streams;
   const char*(ORT_API_CALL* kept_name)(const OrtEpFactory*);
 } Breaker;
 
@@ -320,6 +322,10 @@ static OrtStatus* use_transfer(Breaker* breaker) {
   return NULL;
 }
 
+static bool ORT_API_CALL is_stream_aware(const OrtEpFactory* factory) {
+  return ((const Breaker*)factory)->is_asked_for_streams;
+}
+
 static OrtStatus* ORT_API_CALL run_start(OrtEp* this_ptr, const OrtRunOptions* options) {
   Breaker* breaker = ((Ep*)this_ptr)->breaker;
   const char* name = NULL;
@@ -332,6 +338,11 @@ static OrtStatus* ORT_API_CALL run_start(OrtEp* this_ptr, const OrtRunOptions* o
   }
   if (breaks(refuses_copy)) {
     return use_transfer(breaker);
+  }
+  if (breaks(aware_without_streams)) { /* a host that went by it would call NULL */
+    breaker->is_asked_for_streams = true;
+    (void)breaker->factory.base.IsStreamAware(&breaker->factory.base);
+    breaker->is_asked_for_streams = false;
   }
   return breaker->memory_info != NULL ? use_allocator(breaker) : NULL;
 }
@@ -667,6 +678,7 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   factory->CreateEp = breaks(factory_without_create_ep) ? NULL : create_ep;
   factory->ReleaseEp = release_ep;
   factory->CreateDataTransfer = create_transfer;
+  factory->IsStreamAware = is_stream_aware;
   if (breaks(allocates_twice) || breaks(allocates_crooked) || breaks(allocator_without_info)) {
     factory->CreateAllocator = create_allocator;
     factory->ReleaseAllocator = release_allocator;

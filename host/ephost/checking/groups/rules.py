@@ -27,6 +27,7 @@ _FAMILIES = {
     "CLAIM": "claims nodes of the graph that it was asked about, once",
     "CTX": "gives EPContext nodes that are complete, and its own",
     "ALLOC": "allocates memory that is free and aligned",
+    "STREAM": "makes streams where it says that it does",
     "XFER": "copies between the memories that it said it copies between",
 }
 _SIZES = (1, 4, 17)
