@@ -161,6 +161,7 @@ def test_every_block_is_freed_when_its_value_dies(calls: Callable[[], Counter[st
     assert counted["OrtAllocator.Alloc"] == counted["OrtAllocator.Free"] > 60, counted
 
 
+@pytest.mark.threads
 def test_threads_may_make_and_drop_values_at_once(device_library: Path) -> None:
     register(device_library)
     session, failed = open_session(), []
@@ -174,7 +175,7 @@ def test_threads_may_make_and_drop_values_at_once(device_library: Path) -> None:
         except Exception as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
