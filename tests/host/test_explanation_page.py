@@ -120,6 +120,7 @@ def test_the_graphs_of_a_model_are_told_with_the_bodies_of_its_nodes() -> None:
     assert captured.producer is None and not captured.is_constant
 
 
+@pytest.mark.in_process("kernels run in groups")
 def test_a_node_says_who_took_it_and_why_not_the_others() -> None:
     graph = drawn(mixed())
     assert said(graph, "words") == [
@@ -379,6 +380,7 @@ def test_a_body_is_opened_and_left(tmp_path: Path) -> None:
         assert browser.text(".pane h3") == "If choice"
 
 
+@pytest.mark.in_process("a group of a worker takes longer than the node that is looked at")
 def test_colours_show_the_time_of_a_profiled_run(tmp_path: Path) -> None:
     with Browser(written(mixed(), tmp_path), tmp_path) as browser:
         assert browser.js("document.querySelector('select[aria-label=colours]')") is None
