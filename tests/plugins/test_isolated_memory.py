@@ -331,6 +331,20 @@ def test_a_fault_while_a_value_is_made_is_raised(
     np.testing.assert_array_equal(on_device(X).numpy(), X)
 
 
+@pytest.mark.parametrize("function", ["CreateAllocator", "Alloc", "CopyTensors"])
+def test_a_hang_while_a_value_is_made_ends_in_time(
+    device_library: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", f"hang:{function}")
+    register(device_library, run_timeout_seconds=5.0)
+    with pytest.raises(ephost.PluginTimedOut) as caught:
+        on_device(X)
+    assert caught.value.seconds == 5.0
+    assert caught.value.last_call.endswith(function)
+    monkeypatch.delenv("EPHOST_FAULT")
+    np.testing.assert_array_equal(on_device(X).numpy(), X)
+
+
 def test_a_fault_while_a_value_is_freed_is_the_next_ones_error(
     device_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
