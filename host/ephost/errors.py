@@ -17,9 +17,19 @@ from collections.abc import Callable
 class OnnxRuntimeException(builtins.RuntimeError):
     """Base of all errors that the host or a plugin reports. A RuntimeError, since that is what onnxruntime
     raises for many of them.
+
+    Names that are not UTF-8 are in ``args`` as they came, with surrogates, and readable in the text.
     """
 
     code: int = 1
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # no terminal and no file takes surrogates
+            text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return text
 
 
 class Fail(OnnxRuntimeException):

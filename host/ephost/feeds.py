@@ -193,6 +193,8 @@ def _key(name: str, element_type: int, value: Any) -> Any:
 def _scalar(name: str, element_type: int, value: Any) -> Any:
     """A key or value of a map as what it is in numpy, so that it keeps its type on the way."""
     is_text = element_type == TensorProto.STRING
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]  # what indexing an array of records or a 0-d array leaves of it
     if is_text != isinstance(value, str) or not (is_text or isinstance(value, (int, float, np.generic))):
         raise InvalidArgument(f"Input: {name} is {_described(value)}, not {type_name(element_type)}")
     dtype = dtype_of(element_type)

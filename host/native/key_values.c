@@ -29,7 +29,7 @@ OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source) {
   OrtKeyValuePairs* copy = key_values_new();
   if (copy == NULL || source == NULL) return copy;
   for (size_t i = 0; i < source->count; i++) {
-    if (!key_values_set(copy, source->keys[i], source->values[i])) {
+    if (!key_values_append(copy, source->keys[i], source->values[i])) {
       key_values_free(copy);
       return NULL;
     }
@@ -57,23 +57,25 @@ static bool reserve_one(OrtKeyValuePairs* pairs) {
   return true;
 }
 
+bool key_values_append(OrtKeyValuePairs* pairs, const char* key, const char* value) {
+  if (!reserve_one(pairs)) return false;
+  char* value_copy = host_strdup(value);
+  char* key_copy = value_copy != NULL ? host_strdup(key) : NULL;
+  if (key_copy == NULL) {
+    host_free(value_copy);
+    return false;
+  }
+  pairs->keys[pairs->count] = key_copy;
+  pairs->values[pairs->count++] = value_copy;
+  return true;
+}
+
 bool key_values_set(OrtKeyValuePairs* pairs, const char* key, const char* value) {
   size_t index = find(pairs, key);
-  bool is_new = index == pairs->count;
-  if (is_new && !reserve_one(pairs)) return false;
+  if (index == pairs->count) return key_values_append(pairs, key, value);
   char* value_copy = host_strdup(value);
   if (value_copy == NULL) return false;
-  if (is_new) {
-    char* key_copy = host_strdup(key);
-    if (key_copy == NULL) {
-      host_free(value_copy);
-      return false;
-    }
-    pairs->keys[index] = key_copy;
-    pairs->count++;
-  } else {
-    host_free((char*)pairs->values[index]);
-  }
+  host_free((char*)pairs->values[index]);
   pairs->values[index] = value_copy;
   return true;
 }

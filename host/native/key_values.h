@@ -14,6 +14,8 @@ struct OrtKeyValuePairs {
 OrtKeyValuePairs* key_values_new(void);                            /* NULL without memory */
 OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source); /* NULL source gives an empty one */
 bool key_values_set(OrtKeyValuePairs* pairs, const char* key, const char* value); /* false without memory */
+/* The same for a key that is not among them, which it does not look for: thousands are added in a row. */
+bool key_values_append(OrtKeyValuePairs* pairs, const char* key, const char* value);
 void key_values_free(OrtKeyValuePairs* pairs);
 const char* key_values_get(const OrtKeyValuePairs* pairs, const char* key); /* NULL when absent */
 void key_values_remove(OrtKeyValuePairs* pairs, const char* key);

@@ -62,7 +62,7 @@ bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const
 
 bool ephost_graph_add_metadata(OrtGraph* graph, const char* key, const char* value) {
   if (graph->metadata == NULL) graph->metadata = model_metadata_copy(NULL);
-  return graph->metadata != NULL && key_values_set(graph->metadata->custom, key, value);
+  return graph->metadata != NULL && key_values_append(graph->metadata->custom, key, value);
 }
 
 /* The caller releases it; every graph, subgraph or view of a model has the same. */

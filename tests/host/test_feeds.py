@@ -413,9 +413,12 @@ def test_a_map_takes_a_dict_of_its_types() -> None:
     session = map_session()
     (out,) = session.run(None, {"x": {"c": 3, "a": np.int64(1)}})
     assert (out.dtype, out.ravel().tolist()) == (np.int64, [1, 0, 3])
+    (out,) = session.run(None, {"x": {"b": np.array(7)}})
+    assert out.ravel().tolist() == [0, 7, 0]
     for value, message in [
         ({1: 2}, "Unexpected key type .*int.*'x'"),
         ({"a": "b"}, r"x\['a'\] is str, not int64"),
+        ({"a": np.array([1])}, r"x\['a'\] is .*, not int64"),
         ([("a", 1)], "'x'.*list"),
         (None, "'x'.*None"),
     ]:

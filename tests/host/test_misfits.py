@@ -8,8 +8,8 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from ephost.errors import InvalidGraph
-from onnx import TensorProto, helper
+from ephost.errors import Fail, InvalidGraph
+from onnx import TensorProto, helper, numpy_helper
 
 F = TensorProto.FLOAT
 ML, MS = "ai.onnx.ml", "com.microsoft"
@@ -57,6 +57,12 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]]
     "sequences": ("SequenceEmpty", "", 11, 0, {"dtype": 1}, {"dtype": 4294967297}, "'dtype'"),
     "a division's type": ("QuantizeLinear", "", 23, 2, {"precision": 1}, {"precision": 7}, "'precision'"),
     "turns": ("RotaryEmbedding", "", 23, 3, {"interleaved": 1}, {"interleaved": 7}, "'interleaved'"),
+    "pixels": (
+        *("Resize", "", 19, 1),
+        {"coordinate_transformation_mode": "asymmetric"},
+        {"coordinate_transformation_mode": "forward"},
+        "'coordinate_transformation_mode'",
+    ),
     "heads": ("RotaryEmbedding", MS, 21, 4, {"num_heads": 2}, {"num_heads": -2}, "num_heads is -2"),
 }
 
@@ -99,6 +105,8 @@ def test_grams_are_no_longer_than_their_counts() -> None:
         **{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0},
         **{"ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [1, 2, 1, 2]},
     }
+    with pytest.raises(InvalidGraph, match="min_gram_length is 3 and max_gram_length 2"):
+        opened("TfIdfVectorizer", "", 9, 1, {**right, "min_gram_length": 3})
     with pytest.raises(InvalidGraph, match="max_gram_length is 3, and ngram_counts has 2 entries"):
         opened("TfIdfVectorizer", "", 9, 1, {**right, "max_gram_length": 3})
 
@@ -118,3 +126,41 @@ def test_a_scan_goes_forward_or_backward() -> None:
         assert found[0, 0] == [1, 4][directions[0]]
     with pytest.raises(InvalidGraph, match=r"the node.*scan_output_directions has the entry 16"):
         opened("Scan", "", 11, 1, {"body": body, "num_scan_inputs": 1, "scan_output_directions": [16]})
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "kind", "text"),
+    [
+        (2, [2], InvalidGraph, "out of range"),
+        (-1, [2], InvalidGraph, "out of range"),
+        (0, [-2], InvalidGraph, "cannot be read"),
+        (0, [2**44, 4], Fail, "no memory"),
+    ],
+)
+def test_a_sparse_initializer_does_not_fit(
+    index: int, shape: list[int], kind: type[Exception], text: str
+) -> None:
+    indices = [[index, 0]] if len(shape) > 1 else [index]
+    sparse = onnx.SparseTensorProto(
+        values=numpy_helper.from_array(np.array([1], np.float32), "w"),
+        indices=numpy_helper.from_array(np.array(indices, np.int64)),
+        dims=shape,
+    )
+    model = one_node("Add", ["x", "w"])
+    model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(kind, match=f"the sparse initializer 'w'.*{text}|{text}.*the sparse initializer 'w'"):
+        ephost.InferenceSession(model.SerializeToString())
+
+
+def test_a_name_that_is_not_utf8_can_be_printed_where_it_is_at_fault() -> None:
+    whole = one_node("Rela", ["x"]).SerializeToString().replace(b"Rela", b"R\xffla")
+    with pytest.raises(InvalidGraph, match="has no operator R") as caught:
+        ephost.InferenceSession(whole)
+    assert str(caught.value).encode().decode() == str(caught.value)
+
+
+def one_node(operator: str, inputs: list[str]) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    node = helper.make_node(operator, inputs, ["y"])
+    graph = helper.make_graph([node], "g", [value("x", F, [2])], [value("y", F, None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)

@@ -252,3 +252,13 @@ def test_what_is_found_at_once_is_held_against_what_is_declared() -> None:
     assert made.graph.outputs[0].type == tensor_type(TensorProto.FLOAT, (2, None))
     with pytest.raises(InvalidGraph, match="is declared as int64"):
         infer(load(model("g (float[2, 3] x) => (int64[2, 3] y) { y = Relu(x) }")))
+
+
+def test_a_hundred_thousand_entries_of_metadata_are_each_looked_at_once() -> None:
+    proto = model("g (float[1] x) => (float[1] y) { y = Neg(x) }")
+    entries = {f"key {i}": f"value {i}" for i in range(100_000)}
+    helper.set_model_props(proto, entries)
+    serialised, started = proto.SerializeToString(), time.process_time()
+    session = ephost.InferenceSession(serialised)
+    assert time.process_time() - started < 30  # each beside all before it: minutes
+    assert session.get_modelmeta().custom_metadata_map == entries

@@ -398,7 +398,7 @@ def test_integers_by_zero_are_an_error(op_type: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("position", [None, 0, 1, 2, -1, -2])
 def test_a_sequence_takes_one_more_at_any_position_up_to_its_end(position: int | None) -> None:
-    values, one = [np.float32([1]), np.float32([2, 3])], np.float32([9])
+    values, one = [np.array([1], np.float32), np.array([2, 3], np.float32)], np.array([9], np.float32)
     where = [] if position is None else [np.array(position)]
     (found,) = ours("SequenceInsert", [values, one, *where])
     expected = list(values)
@@ -410,11 +410,18 @@ def test_a_sequence_takes_one_more_at_any_position_up_to_its_end(position: int |
 @pytest.mark.parametrize("position", [3, -3, 2**31 - 1])
 def test_a_position_outside_of_a_sequence_is_an_error(position: int) -> None:
     with pytest.raises(NodeError, match="of a sequence of 2"):
-        ours("SequenceInsert", [[np.float32([1]), np.float32([2])], np.float32([9]), np.array(position)])
+        ours(
+            "SequenceInsert",
+            [
+                [np.array([1], np.float32), np.array([2], np.float32)],
+                np.array([9], np.float32),
+                np.array(position),
+            ],
+        )
 
 
 def test_an_empty_sequence_takes_its_first() -> None:
-    (found,) = ours("SequenceInsert", [[], np.float32([9]), np.array(0)])
+    (found,) = ours("SequenceInsert", [[], np.array([9], np.float32), np.array(0)])
     assert [v.tolist() for v in found] == [[9]]
 
 
@@ -428,3 +435,33 @@ def test_only_1_lets_a_zero_of_a_shape_stand_for_itself() -> None:
     x, shape = np.ones((2, 0, 3), np.float32), np.array([2, 0, 0])
     assert ours("Reshape", [x, shape], allowzero=2)[0].shape == (2, 0, 3)
     assert ours("Reshape", [x, shape], allowzero=1)[0].shape == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("split", "sizes"),
+    [
+        (None, [1, 1, 1, 1, 1]),
+        (np.array(2), [2, 2, 1]),
+        (np.array([1, 4]), [1, 4]),
+        (np.array([0, 5]), [0, 5]),
+    ],
+)
+def test_a_tensor_is_split_into_a_sequence(split: np.ndarray | None, sizes: list[int]) -> None:
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    (found,) = ours("SplitToSequence", [x, *([] if split is None else [split])], axis=-1)
+    assert [part.shape for part in found] == [(2, size) for size in sizes]
+    np.testing.assert_array_equal(np.concatenate(found, axis=1), x)
+    if split is None:
+        (found,) = ours("SplitToSequence", [x], axis=1, keepdims=0)
+        assert [part.tolist() for part in found] == x.T.tolist()
+
+
+@pytest.mark.parametrize("split", [[1, 2], [3, 3], [-1, 6], 0, -2])
+def test_parts_that_do_not_sum_up_are_an_error(split: list[int] | int) -> None:
+    with pytest.raises(NodeError, match="parts of"):
+        ours("SplitToSequence", [np.ones((2, 5), np.float32), np.array(split)], axis=1)
+
+
+def test_axes_of_an_unsqueeze_are_a_list() -> None:
+    with pytest.raises(NodeError, match="the axes are not a list"):
+        ours("Unsqueeze", [np.ones(3, np.float32), np.array([[0, 1]])])

@@ -24,6 +24,10 @@ _REDUCTIONS = _texts("none", "add", "mul", "max", "min")
 _LOSSES = _texts("none", "sum", "mean")
 _KERNELS = _texts("LINEAR", "POLY", "RBF", "SIGMOID")
 _TRANSFORMS = _texts("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_COORDINATES = _texts(
+    *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
+    *("tf_half_pixel_for_nn", "tf_crop_and_resize"),
+)
 _ONNX = dict(
     (
         *_of("AveragePool Conv ConvInteger ConvTranspose LpPool MaxPool QLinearConv", "auto_pad", _PADS),
@@ -44,6 +48,7 @@ _ONNX = dict(
         # 0 is the scale's own; else float32, float16 and bfloat16, in which a division can be.
         *_of("QuantizeLinear", "precision", frozenset((0, 1, 10, 16))),
         *_of("Resize", "mode", _texts("nearest", "linear", "cubic")),
+        *_of("Resize", "coordinate_transformation_mode", _COORDINATES),
         *_of("RoiAlign", "mode", _texts("avg", "max")),
         *_of("RotaryEmbedding", "interleaved", _FLAG),
         *_of("ScatterElements ScatterND", "reduction", _REDUCTIONS),

@@ -69,7 +69,10 @@ def _clip(node: NodeProto, given: Given) -> str:
 
 
 def _grams(node: NodeProto, given: Given) -> str:
-    most, counts = given["max_gram_length"].i, len(given["ngram_counts"].ints)
+    least, most = given["min_gram_length"].i, given["max_gram_length"].i
+    counts = len(given["ngram_counts"].ints)
+    if not 0 < least <= most:
+        return f"min_gram_length is {least} and max_gram_length {most}"
     return f"max_gram_length is {most}, and ngram_counts has {counts} entries" if most > counts else ""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ephost import schema_table
 from ephost._bindings import dtype_of
-from ephost.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ephost.host_log import HostLog
 from ephost.message_helpers import PACKED, to_array
 from ephost.messages import (
@@ -635,17 +635,23 @@ def _path_of_data(location: str, folders: Sequence[str], what: str) -> str:
 
 
 def _dense(sparse: SparseTensorProto) -> np.ndarray:
+    what = f"the sparse initializer '{sparse.values.name}'"
     shape = tuple(sparse.dims)
     values = to_array(sparse.values)
     indices = to_array(sparse.indices)
-    dense = np.zeros(shape, dtype=values.dtype)
     try:
+        dense = np.zeros(shape, dtype=values.dtype)
+        # numpy counts a negative index from the end.
+        if (indices < 0).any():
+            raise IndexError(f"it has {indices.min()}")
         if indices.ndim == 1:
             dense.reshape(-1)[indices] = values
         else:
             dense[tuple(indices.T)] = values
     except IndexError as error:
-        raise InvalidGraph(
-            f"the sparse initializer '{sparse.values.name}' has an index out of range: {error}"
-        ) from error
+        raise InvalidGraph(f"{what} has an index out of range: {error}") from error
+    except ValueError as error:
+        raise InvalidGraph(f"{what} of shape {list(shape)} cannot be read: {error}") from error
+    except MemoryError as error:
+        raise Fail(f"no memory for {what} of shape {list(shape)}") from error
     return dense

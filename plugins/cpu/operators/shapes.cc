@@ -68,6 +68,7 @@ Kernel squeeze(Prepare& p) {
 }
 
 Kernel unsqueeze(Prepare& p) {
+  p.expect(p.node.version < 13 || p.dims(1).size() <= 1, "the axes are not a list");
   const std::vector<int64_t> axes = p.node.version < 13 ? p.node.ints("axes") : p.ints(1);
   const Dims& from = p.dims(0);
   Dims to(from.size() + axes.size(), 0);

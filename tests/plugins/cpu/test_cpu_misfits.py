@@ -37,6 +37,7 @@ CASES: dict[str, tuple[str, str, list[np.ndarray], int, dict[str, Any]]] = {
     "Range": ("Range", "", [np.array(1), np.array([[9]]), np.array(2)], 1, {}),
     "HannWindow": ("HannWindow", "", [np.array([4, 5])], 0, {}),
     "ReduceSum": ("ReduceSum", "", [np.ones((2, 3), F), np.array([[1]])], 1, {}),
+    "Unsqueeze": ("Unsqueeze", "", [np.ones((2, 3), F), np.array([[0]])], 1, {}),
     "ReduceMax": ("ReduceMax", "", [np.ones((2, 3), F), np.array(1)], 1, {}),
     "QuantizeLinear": ("QuantizeLinear", "", [np.ones((2, 3), F), wide(SCALE), ZERO], 1, {}),
     "DequantizeLinear": ("DequantizeLinear", "", [X, SCALE, wide(ZERO)], 2, {}),

@@ -104,6 +104,8 @@ def unsqueeze_by_attribute(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarra
 @operator("Unsqueeze", since=13)
 def unsqueeze(node: OperatorNode, x: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray]:
     """Axes of one element at these places of the result."""
+    if axes.ndim > 1:
+        raise ValueError(f"the axes are not a list but of shape {list(axes.shape)}")
     return (np.expand_dims(x, tuple(_listed(axes))),)
 
 

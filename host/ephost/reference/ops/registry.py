@@ -39,7 +39,7 @@ DECLARED = {
     "reductions": ("ReduceLogSumExp", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"),
     "sampling": ("GridSample",),
     "scatter": ("GatherElements", "Scatter"),
-    "sequences": ("Optional", "Identity", "SequenceInsert"),
+    "sequences": ("Optional", "Identity", "SequenceInsert", "SplitToSequence"),
     "sparse": ("SparseToDenseMatMul",),
     "trees": ("TreeEnsembleRegressor",),
     "shapes": ("Constant", "Squeeze", "OneHot", "Pad", "Upsample"),

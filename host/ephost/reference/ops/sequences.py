@@ -31,6 +31,30 @@ def sequence_insert(
     return ([*values[:at], value, *values[at:]],)
 
 
+@operator("SplitToSequence")
+def split_to_sequence(
+    node: OperatorNode, x: np.ndarray, split: np.ndarray | None = None
+) -> tuple[list[np.ndarray]]:
+    """Parts of these sizes along `axis`, of one size for all if there is one, else of 1, which `keepdims=0`
+    takes away. The package makes parts of what is not there when sizes do not sum up.
+    """
+    axis = node.attributes.get("axis", 0)
+    length = x.shape[axis]
+    if split is not None and split.ndim > 0:
+        sizes = split.reshape(-1).tolist()
+        if min(sizes, default=0) < 0 or sum(sizes) != length:
+            raise ValueError(f"parts of {sizes} of an axis of {length}")
+    else:
+        size = 1 if split is None else int(split)
+        if size <= 0:
+            raise ValueError(f"parts of {size} elements")
+        sizes = [min(size, length - start) for start in range(0, length, size)]
+    parts = np.split(x, np.cumsum(sizes)[:-1], axis=axis) if sizes else []
+    if split is None and node.attributes.get("keepdims", 1) == 0:
+        parts = [part.squeeze(axis) for part in parts]
+    return (parts,)
+
+
 def _position(position: np.ndarray, length: int, most: int) -> int:
     """From the list's end if negative. onnxruntime takes the first number of a tensor, too."""
     at = int(position.reshape(-1)[0])
