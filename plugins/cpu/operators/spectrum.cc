@@ -313,7 +313,8 @@ Kernel dft(Prepare& p) {
 }
 
 Kernel stft(Prepare& p) {
-  const Dims from = p.dims(0);
+  Dims from = p.dims(0);
+  if (from.size() == 2) from.push_back(1);  // Real, without a dimension that says so.
   const DType type = p.type(0);
   p.expect(from.size() == 3 && (from[2] == 1 || from[2] == 2), "the signal is not [batch, length, 1 or 2]");
   const auto has = [&](int i) { return i < p.inputs() && p.has(i); };

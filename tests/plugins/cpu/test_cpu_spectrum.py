@@ -84,6 +84,22 @@ def test_frames_of_a_signal_are_transformed(
     cpu_plugin.check(node, {"x": x}, constants=constants, opset=17, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("onesided", [0, 1])
+@pytest.mark.parametrize("open_shapes", [False, True])
+def test_a_real_signal_needs_no_dimension_that_says_so(
+    cpu_plugin: Cpu, onesided: int, open_shapes: bool
+) -> None:
+    feeds = {"x": some(2, 33)}
+    constants = {"s": np.array(7), "n": np.array(11), "w": np.hanning(11).astype(np.float32)}
+    node = helper.make_node("STFT", ["x", "s", "w", "n"], ["y"], onesided=onesided)
+    found = []
+    for x in (feeds["x"], feeds["x"][..., None]):
+        model = make_model([node], {"x": x}, ["y"], constants, opset=17, open_shapes=open_shapes)
+        found.append(cpu_plugin.run(model, {"x": x})[0])
+    assert found[0].shape == (2, 4, 6 if onesided else 11, 2)
+    np.testing.assert_array_equal(*found)
+
+
 def test_mel_weights_agree(cpu_plugin: Cpu) -> None:
     values = {
         "bins": np.array(20),
