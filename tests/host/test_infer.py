@@ -158,7 +158,12 @@ def test_models_of_ai_onnx_ml_that_onnx_infers_nothing_of(
         ),
         (
             "SVMClassifier",
-            {"classlabels_strings": ["a", "b", "c"], "vectors_per_class": [1, 1, 1], "prob_a": [0.5]},
+            {
+                "classlabels_strings": ["a", "b", "c"],
+                "vectors_per_class": [1, 1, 1],
+                "prob_a": [0.5],
+                "prob_b": [0.5],
+            },
             TensorProto.STRING,
             3,
         ),
@@ -266,3 +271,29 @@ def test_what_is_as_large_as_the_shape_of_another_value_is_known(opset: int) -> 
     known = inferred(proto).graph.values
     assert (known["r"].type.dims, known["x_shape"].type.dims) == ((2, 3), (2,))
     assert known["y"].type.dims == ((2,) if opset > 14 else (2, 3))
+
+
+def test_constants_that_are_brought_to_a_table_by_unsqueeze_are_added() -> None:
+    # onnx's propagation of contents forgets the axis that Unsqueeze adds, and finds that 3 and 4 do not fit.
+    rows, columns = np.arange(3, dtype=np.float32), np.arange(4, dtype=np.float32)
+    nodes = [
+        helper.make_node("Div", ["rows", "one"], ["r"]),
+        helper.make_node("Div", ["columns", "one"], ["c"]),
+        helper.make_node("Unsqueeze", ["r", "axis"], ["column"]),
+        helper.make_node("Add", ["column", "c"], ["table"], "sum"),
+        helper.make_node("Add", ["table", "x"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    constants = {"rows": rows, "columns": columns, "one": np.array(1, np.float32), "axis": np.array([-1])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, [1])],
+        [value("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = ephost.InferenceSession(model.SerializeToString())
+    (found,) = session.run(None, {"x": np.array([10], np.float32)})
+    assert session.get_outputs()[0].shape == [3, 4]
+    np.testing.assert_array_equal(found, rows[:, None] + columns + 10)

@@ -71,7 +71,8 @@ _WITH_INFERRED_BODIES = frozenset(("If", "Loop", "Scan"))
 # How onnx words what is wrong with a node, line by line; what is wrong in a body comes after the body's node.
 _REFUSED = r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError\] (.*)"
 _IN_A_BODY = r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
-_UNTOLD = r"existing|instead is null|Inference error\(s\)"
+# The last is what onnx says that propagates contents: it takes what Unsqueeze makes for a list.
+_UNTOLD = r"existing|instead is null|Inference error\(s\)|Invalid rank for \w+ broadcasting"
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
