@@ -34,6 +34,12 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]]
         {"prob_b": [0.5, 1.0]},
         "prob_a has 1 entries and prob_b 2",
     ),
+    "labels": (
+        *("LinearClassifier", ML, 21, 1),
+        {"coefficients": [0.1, 0.2, 0.3], "intercepts": [0.1], "classlabels_strings": ["a", "b"]},
+        {"classlabels_ints": [1, 2]},
+        "are both given",
+    ),
     "widths": (
         *("FeatureVectorizer", ML, 21, 2),
         {"inputdimensions": [3, 3]},
@@ -71,7 +77,7 @@ def opened(
     operator: str, domain: str, opset: int, inputs: int, attributes: dict[str, Any]
 ) -> ephost.InferenceSession:
     names = [f"i{i}" for i in range(inputs)]
-    outputs = ["y", "z"] if operator == "SVMClassifier" else ["y"]
+    outputs = ["y", "z"] if operator.endswith("Classifier") else ["y"]
     node = helper.make_node(operator, names, outputs, "the node", domain=domain, **attributes)
     values = [helper.make_tensor_value_info(name, F, [2, 3]) for name in names]
     graph = helper.make_graph([node], "g", values, [onnx.ValueInfoProto(name=name) for name in outputs])

@@ -38,6 +38,12 @@ def _machine(node: NodeProto, given: Given) -> str:
     return ""
 
 
+def _labels(node: NodeProto, given: Given) -> str:
+    kinds = [name for name in ("classlabels_ints", "classlabels_strings") if name in given]
+    both = all(given[name].ints or given[name].strings for name in kinds)
+    return "classlabels_ints and classlabels_strings are both given" if len(kinds) == 2 and both else ""
+
+
 def _widths(node: NodeProto, given: Given) -> str:
     widths = list(given["inputdimensions"].ints) if "inputdimensions" in given else []
     if len(widths) != len(node.input):
@@ -93,6 +99,7 @@ _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
     ("", "Upsample"): _scales,
     ("ai.onnx.ml", "FeatureVectorizer"): _widths,
     ("ai.onnx.ml", "Imputer"): _imputed,
+    ("ai.onnx.ml", "LinearClassifier"): _labels,
     ("ai.onnx.ml", "SVMClassifier"): _machine,
     ("ai.onnx.ml", "SVMRegressor"): _machine,
     ("com.microsoft", "RotaryEmbedding"): _rotation,

@@ -502,8 +502,11 @@ Kernel center_crop_pad(Prepare& p) {
   axes = p.node.ints("axes", axes);
   p.expect(asked.size() == axes.size(), "the shape does not have an entry for each axis");
   Dims begin(from.size(), 0), end(from.size(), 0);
+  std::vector<bool> named(from.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = p.axis(axes[i], from.size());
+    p.expect(!named[axis], "an axis is named twice");
+    named[axis] = true;
     p.expect(asked[i] >= 0, "the shape has a negative entry");
     const int64_t more = asked[i] - from[axis];
     // The half that is larger when it is odd lies at the end when padding, and when cropping.

@@ -3,6 +3,7 @@
 import ephost
 import numpy as np
 import pytest
+from ephost.errors import InvalidArgument
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
@@ -233,3 +234,11 @@ def test_triangles(cpu_plugin: Cpu, k: int, upper: bool, shape: list[int]) -> No
 def test_center_crop_pad(cpu_plugin: Cpu, shape: list[int]) -> None:
     node = helper.make_node("CenterCropPad", ["x", "shape"], ["y"])
     cpu_plugin.check(node, {"x": numbered((5, 6))}, constants={"shape": np.array(shape)})
+
+
+def test_an_axis_is_cropped_or_padded_once(cpu_plugin: Cpu) -> None:
+    feeds = {"x": np.ones((3, 4), np.float32), "shape": np.array([2, 2])}
+    for axes in ([1, 1], [1, -1]):
+        node = helper.make_node("CenterCropPad", list(feeds), ["y"], "the node", axes=axes)
+        with pytest.raises(InvalidArgument, match=r"the node.*an axis is named twice"):
+            cpu_plugin.run(make_model([node], feeds, ["y"], open_shapes=True), feeds)
