@@ -242,3 +242,15 @@ def test_an_axis_is_cropped_or_padded_once(cpu_plugin: Cpu) -> None:
         node = helper.make_node("CenterCropPad", list(feeds), ["y"], "the node", axes=axes)
         with pytest.raises(InvalidArgument, match=r"the node.*an axis is named twice"):
             cpu_plugin.run(make_model([node], feeds, ["y"], open_shapes=True), feeds)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("pads", [[0, 1, 0, -1], [0, -2, 0, 2], [-1, 0, 1, 0]])
+def test_a_pad_that_moves_its_input_along(cpu_plugin: Cpu, mode: str, pads: list[int]) -> None:
+    x = np.arange(1, 16, dtype=np.float32).reshape(3, 5)
+    node = helper.make_node("Pad", ["x", "p"], ["y"], mode=mode)
+    model = make_model([node], {"x": x}, ["y"], {"p": np.array(pads)}, opset=19)
+    (found,) = cpu_plugin.run(model, {"x": x})
+    kept = x[max(0, -pads[0]) : 3 - max(0, -pads[2]), max(0, -pads[1]) : 5 - max(0, -pads[3])]
+    widths = [(max(0, pads[0]), max(0, pads[2])), (max(0, pads[1]), max(0, pads[3]))]
+    np.testing.assert_array_equal(found, np.pad(kept, widths, mode=mode))  # type: ignore[call-overload]
