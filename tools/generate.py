@@ -44,6 +44,7 @@ SLOTS_BEYOND = 128  # EPHOST_SLOTS_BEYOND of host/native/abi.h
 PRELUDE = """
 typedef _Bool bool;
 typedef unsigned long size_t;
+typedef unsigned short wchar_t;
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;

@@ -13,7 +13,11 @@ typedef SRWLOCK Mutex;
 typedef CONDITION_VARIABLE Condition;
 typedef HANDLE Thread;
 #define MUTEX_INIT SRWLOCK_INIT
+#ifdef _MSC_VER
 #define THREAD_LOCAL __declspec(thread)
+#else
+#define THREAD_LOCAL _Thread_local
+#endif
 static inline void mutex_init(Mutex* mutex) { InitializeSRWLock(mutex); }
 static inline void mutex_destroy(Mutex* mutex) { (void)mutex; }
 static inline void mutex_lock(Mutex* mutex) { AcquireSRWLockExclusive(mutex); }

@@ -12,7 +12,13 @@ struct OrtStatus {
 };
 
 #if defined(__GNUC__)
+/* MinGW's printf is C11's, as CMakeLists.txt asks for it; its compiler goes by Microsoft's unless it is told.
+ */
+#if defined(__MINGW32__) && !defined(__clang__)
+#define EPHOST_PRINTF(string, first) __attribute__((format(gnu_printf, string, first)))
+#else
 #define EPHOST_PRINTF(string, first) __attribute__((format(printf, string, first)))
+#endif
 #else
 #define EPHOST_PRINTF(string, first)
 #endif

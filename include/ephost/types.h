@@ -45,9 +45,12 @@
 #if defined(_WIN32) && !defined(EPHOST_CDEF)
 #include <wchar.h>
 #define ORT_API_CALL __stdcall
-typedef wchar_t ORTCHAR_T;
 #else
 #define ORT_API_CALL
+#endif
+#ifdef _WIN32
+typedef wchar_t ORTCHAR_T;
+#else
 typedef char ORTCHAR_T;
 #endif
 

@@ -52,6 +52,19 @@ size_t characters_in(std::string_view text) {
 enum class Case : uint8_t { kNone, kLower, kUpper };
 
 // The system's table of upper and lower case for all of Unicode; null where it has none.
+#ifdef _WIN32
+_locale_t unicode() {
+  static const _locale_t found = _create_locale(LC_CTYPE, "en-US.UTF-8");
+  return found;
+}
+
+// Its characters are of 16 bits: what is beyond them stays as it is.
+char32_t changed(char32_t code, Case to) {
+  if (code > 0xffff) return code;
+  const wint_t wide = static_cast<wint_t>(code);
+  return to == Case::kLower ? _towlower_l(wide, unicode()) : _towupper_l(wide, unicode());
+}
+#else
 locale_t unicode() {
   static const locale_t found = [] {
     for (const char* name : {"C.UTF-8", "en_US.UTF-8"}) {
@@ -61,6 +74,13 @@ locale_t unicode() {
   }();
   return found;
 }
+
+char32_t changed(char32_t code, Case to) {
+  const wint_t wide = static_cast<wint_t>(code);
+  return static_cast<char32_t>(to == Case::kLower ? towlower_l(wide, unicode())
+                                                  : towupper_l(wide, unicode()));
+}
+#endif
 
 // Each character by itself, as onnxruntime does it.
 void change_case(std::string_view from, Case to, std::string* out) {
@@ -72,9 +92,7 @@ void change_case(std::string_view from, Case to, std::string* out) {
     if (bad) {
       *out += from[begin];
     } else {
-      const wint_t wide = static_cast<wint_t>(code);
-      append(out, static_cast<char32_t>(to == Case::kLower ? towlower_l(wide, unicode())
-                                                           : towupper_l(wide, unicode())));
+      append(out, changed(code, to));
     }
   }
 }

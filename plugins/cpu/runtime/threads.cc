@@ -68,11 +68,11 @@ struct Worker {
   cpu_set_t allowed = {};
   std::atomic<bool> asleep{false};
   std::atomic<bool> moved{false};
+  // What the thread that is about to wake it does.
+  void leave(int processor_of_caller);
 #endif
   void falls_asleep();
   void is_awake();
-  // What the thread that is about to wake it does.
-  void leave(int processor_of_caller);
 };
 
 // What the calling thread is in the region that it works for.
@@ -262,8 +262,8 @@ void Worker::is_awake() {
 #endif
 }
 
-void Worker::leave([[maybe_unused]] int processor_of_caller) {
 #ifdef __linux__
+void Worker::leave(int processor_of_caller) {
   if (processor_of_caller < 0 || !asleep.load(std::memory_order_acquire)) {
     return;
   }
@@ -273,8 +273,8 @@ void Worker::leave([[maybe_unused]] int processor_of_caller) {
     moved.store(true, std::memory_order_release);
     sched_setaffinity(thread, sizeof(others), &others);
   }
-#endif
 }
+#endif
 
 void Team::work(Worker* worker) {
 #ifdef __linux__
