@@ -5,6 +5,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#ifdef _WIN32
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#endif
+
 #include "cpu/engines/places.h"
 #include "cpu/engines/scores.h"
 
@@ -51,18 +59,18 @@ size_t characters_in(std::string_view text) {
 
 enum class Case : uint8_t { kNone, kLower, kUpper };
 
-// The system's table of upper and lower case for all of Unicode; null where it has none.
+// The system's table of upper and lower case for all of Unicode.
 #ifdef _WIN32
-_locale_t unicode() {
-  static const _locale_t found = _create_locale(LC_CTYPE, "en-US.UTF-8");
-  return found;
-}
+bool knows_case() { return true; }
 
-// Its characters are of 16 bits: what is beyond them stays as it is.
+// Windows' characters are of 16 bits: what is beyond them stays as it is.
 char32_t changed(char32_t code, Case to) {
   if (code > 0xffff) return code;
-  const wint_t wide = static_cast<wint_t>(code);
-  return to == Case::kLower ? _towlower_l(wide, unicode()) : _towupper_l(wide, unicode());
+  const wchar_t from = static_cast<wchar_t>(code);
+  wchar_t made = from;
+  LCMapStringEx(LOCALE_NAME_INVARIANT, to == Case::kLower ? LCMAP_LOWERCASE : LCMAP_UPPERCASE, &from, 1,
+                &made, 1, nullptr, nullptr, 0);
+  return made;
 }
 #else
 locale_t unicode() {
@@ -74,6 +82,8 @@ locale_t unicode() {
   }();
   return found;
 }
+
+bool knows_case() { return unicode() != nullptr; }
 
 char32_t changed(char32_t code, Case to) {
   const wint_t wide = static_cast<wint_t>(code);
@@ -110,7 +120,7 @@ struct Normalization {
     for (const std::string& stop : node.strings("stopwords")) {
       if (case_matters) {
         stops.insert(stop);
-      } else if (unicode() != nullptr) {
+      } else if (knows_case()) {
         change_case(stop, Case::kLower, &word);
         stops.insert(word);
       }
@@ -124,7 +134,7 @@ struct Normalization {
 
 std::string supports_normalizer(const Node& node) {
   const Normalization how(node);
-  return unicode() == nullptr && (how.action != Case::kNone || !how.case_matters)
+  return !knows_case() && (how.action != Case::kNone || !how.case_matters)
              ? "the system has no locale that knows upper and lower case"
              : "";
 }
