@@ -70,6 +70,8 @@ void ephost_kernel_info_drop_constant(OrtKernelInfo* info, size_t input) {
 
 void ephost_kernel_info_free(OrtKernelInfo* info) { SLOT(OrtApi, ReleaseKernelInfo)(info); }
 
+const OrtNode* ephost_kernel_info_node(const OrtKernelInfo* info) { return info->node; }
+
 static OrtStatus* kernel_create(const OrtKernelInfo* info, const KernelEntry* entry, OrtKernelImpl** out) {
   *out = NULL;
   OrtStatus* status = ephost_guard_OrtKernelCreateFunc(entry->create, entry->create_state, info, out);

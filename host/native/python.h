@@ -272,6 +272,7 @@ OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, cons
                                       OrtAllocator* cpu_allocator, OrtAllocator* device_allocator,
                                       void* session, const OrtValue** constants);
 void ephost_kernel_info_free(OrtKernelInfo* info);
+const OrtNode* ephost_kernel_info_node(const OrtKernelInfo* info); /* lent */
 /* Makes infos (as above) and kernels, one after the other, up to the first that fails: `made` have both then,
  * and the next one may have an info. constants has for each node an array, or NULL. */
 OrtStatus* ephost_kernels_new(OrtNode* const* nodes, const KernelEntry* const* entries, size_t count,

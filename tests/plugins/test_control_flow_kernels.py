@@ -88,7 +88,6 @@ CASES = {
 }
 
 
-@pytest.mark.in_process("kernels for nodes with bodies")
 @pytest.mark.parametrize("case", CASES)
 def test_the_host_runs_the_node_and_the_ep_what_it_claims_of_the_bodies(
     host: str, traced: Tracer, case: str

@@ -50,6 +50,66 @@ def test_recorded_runs_are_refused_by_name(traced: Tracer) -> None:
     assert not closed.error
 
 
+def looping() -> onnx.ModelProto:
+    """y: where c, x + w doubled and added to x three times; else x * x."""
+    return onnx.parser.parse_model("""
+    <ir_version: 9, opset_import: ["" : 17]>
+    g (bool c, float[2, 3] x) => (float[2, 3] y)
+    <int64 n = {3}, bool on = {1}, float[1] w = {10}>
+    {
+        [if] y = If (c) <
+            then_branch = then () => (float[2, 3] t) {
+                [shifted] s = Add (x, w)
+                [loop] t = Loop (n, on, s) <body = around (int64 i, bool going, float[2, 3] v)
+                    => (bool still, float[2, 3] next) {
+                        still = Identity (going)
+                        [double] d = Add (v, v)
+                        [more] next = Add (d, x)
+                    }>
+            },
+            else_branch = other () => (float[2, 3] e) { [square] e = Mul (x, x) }
+        >
+    }
+    """)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_nodes_with_bodies_are_the_plugins_as_in_one_process(
+    traced: Tracer, monkeypatch: pytest.MonkeyPatch, chosen: bool
+) -> None:
+    files: Files = {"m.onnx": looping(), "x.npz": {"c": np.array(chosen), "x": X}}
+    seen = []
+    for isolated in ("0", "1"):
+        monkeypatch.setenv("EPHOST_ISOLATED", isolated)
+        _, opened, ran, closed = traced("ephost", ["register", OPEN, RUN, ("close", {})], "control", files)
+        assert not opened.error, opened.message
+        kinds = {
+            ep: sorted(t for own, types in opened.value if own == ep for t in types) for ep, _ in opened.value
+        }
+        seen.append(
+            (
+                kinds,
+                ran.value,
+                ran.only("Compute"),
+                sorted(opened.only("Create")),
+                closed.only("Release of the helper"),
+            )
+        )
+    assert seen[0] == seen[1]
+    kinds, values, *_ = seen[1]
+    assert kinds["trace"] == ["Add", "Add", "Add", "If", "Loop", "Mul"]
+    expected = 8 * (X + 10) + 7 * X if chosen else X * X
+    assert values == [expected.tolist()]
+
+
+def test_a_kernel_of_the_plugins_own_for_a_node_with_bodies_is_refused_by_name(traced: Tracer) -> None:
+    files: Files = {"m.onnx": looping(), "x.npz": {"c": np.array(True), "x": X}}
+    _, opened, closed = traced("ephost", ["register", OPEN, "unregister"], "control own_bodies", files)
+    assert opened.error == "NotImplemented"
+    assert "by a kernel of its own" in opened.message and "'loop' (Loop)" in opened.message
+    assert not closed.error
+
+
 DOMAIN = "test.trace"
 
 

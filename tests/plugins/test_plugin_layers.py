@@ -369,7 +369,6 @@ def test_an_isolated_library_has_its_layer_in_its_process(
     assert read.process != os.getpid()
 
 
-@pytest.mark.in_process("kernels for nodes with bodies")
 def test_kernels_for_control_flow_stay_the_hosts(trace_library: Path, tmp_path: Path, host: str) -> None:
     (tmp_path / host).mkdir()
     wrapped = tmp_path / "libcontrol.so"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ephost._bindings import NULL, address, api, check, ep_api, ffi, key_values, lib, new_key_values, text
 from ephost.errors import EPFail, Fail, NotImplemented, PluginFault, worded
 from ephost.hardware import TYPES, HardwareDescription
+from ephost.isolation.control_flow import ControlKernels
 from ephost.isolation.memory import RemoteMemory, Source, memory_in, new_info, no_streams
 from ephost.isolation.process import Worker, check_supported
 from ephost.isolation.profiler import Profiler
@@ -25,7 +26,7 @@ from ephost.library import check_path
 from ephost.logs import is_heard
 from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, described
-from ephost.model.graph import Model, Node, TensorType, tensor_type
+from ephost.model.graph import Graph, Model, Node, TensorType, tensor_type
 from ephost.model.kernels import KernelRow
 from ephost.model.native_graph import NativeGraph, new_node, shown_graph
 from ephost.records import Record
@@ -494,6 +495,7 @@ class _Ep:
         self.compatibility: Any = NULL
         self.memory: RemoteMemory | None = None  # of its device, when it is no CPU's
         self.refused: list[tuple[list[int], str]] = []
+        self._controls: ControlKernels | None = None
         self._elsewhere: _Elsewhere | None = None
         self.handle = ffi.new_handle(self)
         self.remote = lib.ephost_remote_new(worker.map_pool(), self.handle, _open_lane, _fault)
@@ -545,6 +547,18 @@ class _Ep:
             options.drop_constant_initializers = drops
             nodes = [native.node_pointers[index] for index in indices]
             check(ep_api.EpGraphSupportInfo_AddNodesToFuse(info, nodes, len(nodes), options))
+        for index in told["controls"]:
+            check(ep_api.EpGraphSupportInfo_AddSingleNode(info, native.node_pointers[index]))
+
+    def registry(self, out: Any) -> None:
+        """``GetKernelRegistry``: of what the host runs itself; all other kernels are groups here."""
+        if self._controls is None:
+            label = f"the execution provider {self.factory.row['ep_name']} ({self.factory.library.name})"
+            self._controls = ControlKernels(self._make_control, label)
+        out[0] = self._controls.pointer
+
+    def _make_control(self, native: NativeGraph, graph: Graph, node: Node) -> bool:
+        return bool(self._shown(native, graph, "control", node=node.index)["is_hosts"])
 
     def compile(self, graphs: Any, fused: Any, count: int, infos: Any, contexts: Any) -> None:
         """``Compile``."""
@@ -606,6 +620,8 @@ class _Ep:
         lib.ephost_remote_end(self.remote)
         self.remote = NULL
         self.numbers.clear()
+        if self._controls is not None:
+            self._controls.release()
         if self.worker.is_alive:
             try:
                 self.worker.ask("release_ep", timeout=self.settings.release_timeout_seconds)
@@ -727,6 +743,7 @@ _EP_FUNCTIONS = functions_of(
         "IsConcurrentRunSupported": _concurrent,
         "OnSessionInitializationEnd": lambda this: _ep(this).ask("initialized"),
         "GetCompiledModelCompatibilityInfo": _compatibility,
+        "GetKernelRegistry": lambda this, out: _ep(this).registry(out),
         "Sync": lambda this: _ep(this).sync(),
         "CreateProfiler": lambda this, *rest: _ep(this).create_profiler(*rest),
     },

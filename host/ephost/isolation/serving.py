@@ -18,6 +18,7 @@ from ephost.device_memory import memory_of
 from ephost.ep_memory import DeviceMemory, own_memory
 from ephost.errors import Fail, NotImplemented, naming
 from ephost.execution_provider import ExecutionProvider, native_session_options
+from ephost.isolation.control_flow import is_control_flow
 from ephost.isolation.memory import described
 from ephost.isolation.snapshot import graph_at, unpack
 from ephost.messages import NodeProto
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _VALIDATE = "ValidateCompiledModelCompatibilityInfo"
 _NO_TENSORS = "it takes or gives what is no tensor of numbers, which an isolated plugin cannot"
-_HAS_BODIES = "it has bodies, whose nodes the host runs: an isolated plugin cannot have the node itself"
+_HAS_BODIES = "it has bodies, and is none of those operators that hosts make kernels for: If, Loop, Scan"
 # What the host's stand-in for an EP has where the EP has it.
 PASSED_ON = (
     "GetPreferredDataLayout",
@@ -54,6 +55,7 @@ PASSED_ON = (
     "SetDynamicOptions",
     "IsConcurrentRunSupported",
     "GetCompiledModelCompatibilityInfo",
+    "GetKernelRegistry",
     "Sync",
 )
 
@@ -127,6 +129,13 @@ class _Ep:
             self.assignment.budget = self._budget_before
         self._counted, self._budget_before = path, deepcopy(self.assignment.budget)
 
+    def keep(self, shown: _Shown) -> None:
+        """Have a graph live as long as the kernels that know its nodes."""
+        if not shown.is_kept:
+            assert self.assignment is not None
+            shown.is_kept = True
+            self.assignment.graphs.append(shown.native)
+
     def forget_unused(self, number: int) -> None:
         """Free what the EP was shown before, and has no kernels of."""
         for other in [key for key, shown in self.shown.items() if key != number and not shown.is_kept]:
@@ -195,6 +204,7 @@ class Serving:
             "compatibility": self._compatibility,
             "capability": self._capability,
             "compile": self._compile,
+            "control": self._control,
             "start_profiler": self._start_profiler,
             "end_profiler": self._end_profiler,
             "release_profiler": self._release_profiler,
@@ -442,9 +452,12 @@ class Serving:
             else:
                 refused.append((nodes, _NO_TENSORS))
         kernels: list[Node] = []
+        controls: list[int] = []
         # What kernels run stays as it is in a model that is to be stored.
         for node in () if request["storing"] else singles:
-            if node.subgraphs:
+            if node.subgraphs and is_control_flow(node):
+                controls.append(node.index)  # the host runs it, as it does in one process
+            elif node.subgraphs:
                 refused.append(([node], _HAS_BODIES))
             elif not _can_cross([node], drops=False):
                 refused.append(([node], _NO_TENSORS))
@@ -468,6 +481,7 @@ class Serving:
         groups += [([node.index for node in nodes], False) for nodes in convex_groups(graph, kernels)]
         return {
             "groups": groups,
+            "controls": controls,
             "refused": [([node.index for node in nodes], reason) for nodes, reason in refused],
         }
 
@@ -499,9 +513,7 @@ class Serving:
         registry = own.ep.kernel_registry() if kernels else NULL
         partitioner = own.partitioner(shown.model)
         for group in kernels:
-            if not shown.is_kept:
-                shown.is_kept = True
-                own.assignment.graphs.append(shown.native)
+            own.keep(shown)
             claimed = [node for node in group.nodes if node.index not in shown.hosted]
             hosted = [node for node in group.nodes if node.index in shown.hosted]
             partitioner.create_kernels(own.assignment, shown.native, registry, claimed)
@@ -510,6 +522,21 @@ class Serving:
         return {
             "groups": [self._keep(own, shown.model, group, group in kernels, is_body) for group in groups]
         }
+
+    def _control(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """Make the kernel of an If, a Loop or a Scan that was claimed; whether it is one that hosts make, so
+        that its node is the host's to run.
+        """
+        own = self._own()
+        shown = own.shown[request["number"]]
+        graph = graph_at(shown.model.graph, request["path"])
+        node = next(node for node in graph.nodes if node.index == request["node"])
+        assert own.assignment is not None
+        own.keep(shown)
+        partitioner = own.partitioner(shown.model)
+        partitioner.create_kernels(own.assignment, shown.native, own.ep.kernel_registry(), [node])
+        made = own.assignment.kernels[-1].implementation
+        return {"is_hosts": bool(lib.ephost_is_control_kernel(made))}
 
     def _keep(self, own: _Ep, model: Model, group: Group, is_of_kernels: bool, is_body: bool) -> Answer:
         """What the host has to know of a group that was compiled; its plan has its number from here on."""

@@ -235,6 +235,15 @@ def shown_graph(pointer: Any) -> tuple[NativeGraph, Graph, View | None]:
     raise EPFail("a graph that the host has not shown")
 
 
+def shown_node(pointer: Any) -> tuple[NativeGraph, Graph, Node]:
+    """The node that an ``OrtNode*`` of a shown graph is, with that and the graph or body that has it."""
+    out, index = ffi.new("OrtGraph**"), ffi.new("size_t*")
+    check(api.Node_GetGraph(pointer, out))
+    check(api.Node_GetId(pointer, index))
+    native, graph, _ = shown_graph(out[0])
+    return native, graph, native.nodes[int(index[0])]
+
+
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 

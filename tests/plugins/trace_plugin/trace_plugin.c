@@ -23,6 +23,7 @@
  * constants       kernels look at their constant inputs when they are made
  * nhwc=N          the EP wants channels last; asked about BatchNormalization it answers N
  * control         it has kernels for If, Loop and Scan, which the host makes
+ * own_bodies      ... which it makes itself
  * as_cuda         the EP is called CUDAExecutionProvider
  * weightless      it says that it can compile without weights
  * misfit          it says why it does not offer a device
@@ -400,7 +401,7 @@ static OrtStatus* look_at_constants(const Factory* factory, const OrtKernelInfo*
 static OrtStatus* ORT_API_CALL create_kernel(void* state, const OrtKernelInfo* info, OrtKernelImpl** out) {
   const TraceFactory* factory = ((const KernelState*)state)->factory;
   const char op = ((const KernelState*)state)->kind->op;
-  if (is_control(op)) {
+  if (is_control(op) && !mode("own_bodies")) {
     trace("Create%sKernel", ((const KernelState*)state)->kind->type);
     return create_control(&factory->factory, op, info, out);
   }
