@@ -1,8 +1,9 @@
 """What a fresh process costs: an import, and the way to a first result, in turns.
 
 The way to the first result (import, open a model of one node, run it once) is in processor time, of all
-threads, and without numpy's import. Both hosts may keep compiled modules, as installed packages have them,
-whatever PYTHONDONTWRITEBYTECODE says.
+threads, and without numpy's import. numpy's OpenBLAS has one thread: a second one looks for work for tens of
+milliseconds after that import, and would count as whatever comes next. Both hosts may keep compiled modules,
+as installed packages have them, whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ print(time.process_time() - start)
 
 def seconds(script: str, side: Side, folder: Path, *arguments: str) -> float:
     """What a script says that it took in a new interpreter, which keeps compiled modules in ``folder``."""
-    environment = {**side.environment(), "PYTHONPYCACHEPREFIX": str(folder / "modules")}
+    environment = {
+        **side.environment(),
+        "PYTHONPYCACHEPREFIX": str(folder / "modules"),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-c", script.format(module=side.module), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return float(done.stdout)

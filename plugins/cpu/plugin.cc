@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "cpu/program/program.h"
-#include "cpu/runtime/code_pages.h"
 #include "cpu/runtime/stop.h"
 #include "ephost/plugin.h"
 #include "toolkit/claim.h"
@@ -408,7 +407,6 @@ extern "C" EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registe
     factory->api = api;
     factory->name = registered_name;
     factory->logger = logger;
-    let_go_of_code();
     factories[0] = factory.release();
     *num_factories = 1;
   });

@@ -4,9 +4,9 @@
 #define EPHOST_CPU_ENGINES_ONEDNN_H_
 
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
+#include "cpu/engines/onednn_library.h"
 #include "cpu/operator.h"
 
 namespace ephost::cpu::dnn {

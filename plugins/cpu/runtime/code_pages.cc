@@ -7,10 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#ifdef EPHOST_ONEDNN
-#include <dnnl.h>
-#endif
 #endif
 
 namespace ephost::cpu {
@@ -29,27 +25,20 @@ bool has_text_relocations(const dl_phdr_info& library, const ElfW(Phdr) & dynami
   return false;
 }
 
-int let_go_of_library(dl_phdr_info* library, size_t /*size*/, void* /*unused*/) {
-  const uintptr_t ours[] = {
-      reinterpret_cast<uintptr_t>(&let_go_of_code),
-#ifdef EPHOST_ONEDNN
-      reinterpret_cast<uintptr_t>(&dnnl_version),
-#endif
-  };
+int let_go_of_library(dl_phdr_info* library, size_t /*size*/, void* code) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(code);
   const ElfW(Phdr)* const begin = library->dlpi_phdr;
   const ElfW(Phdr)* const end = begin + library->dlpi_phnum;
   // The program itself has no name: one that has linked us in is not ours to judge.
   const bool named = library->dlpi_name != nullptr && library->dlpi_name[0] != '\0';
-  const bool is_ours = std::any_of(begin, end, [&](const ElfW(Phdr) & part) {
+  const bool is_meant = std::any_of(begin, end, [&](const ElfW(Phdr) & part) {
     const uintptr_t start = library->dlpi_addr + part.p_vaddr;
-    return part.p_type == PT_LOAD && std::any_of(std::begin(ours), std::end(ours), [&](uintptr_t address) {
-             return address >= start && address < start + part.p_memsz;
-           });
+    return part.p_type == PT_LOAD && address >= start && address < start + part.p_memsz;
   });
   const bool written = std::any_of(begin, end, [&](const ElfW(Phdr) & part) {
     return part.p_type == PT_DYNAMIC && has_text_relocations(*library, part);
   });
-  if (!named || !is_ours || written) {
+  if (!named || !is_meant || written) {
     return 0;
   }
   const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -66,9 +55,9 @@ int let_go_of_library(dl_phdr_info* library, size_t /*size*/, void* /*unused*/) 
 
 }  // namespace
 
-void let_go_of_code() { ::dl_iterate_phdr(let_go_of_library, nullptr); }
+void let_go_of_code(const void* code) { ::dl_iterate_phdr(let_go_of_library, const_cast<void*>(code)); }
 #else
-void let_go_of_code() {}
+void let_go_of_code(const void* /*code*/) {}
 #endif
 
 }  // namespace ephost::cpu

@@ -1,9 +1,10 @@
 // The functions of GNU's OpenMP that oneDNN's library calls, on the plugin's own threads (threads.h).
 //
-// oneDNN is loaded as a dependency of this library, so the dynamic linker looks here first for what it needs,
-// and finds these before those of libgomp. The reasons: one pool for all kernels, and one that does not stand
-// still when a thread is woken late. Where a process has oneDNN or libgomp loaded for everybody already,
-// oneDNN uses that libgomp; all works as well, on two sets of threads.
+// oneDNN is loaded as a dependency of a library that needs this one first (engines/onednn_library.cc), so the
+// dynamic linker looks here for what oneDNN needs, and finds these before those of libgomp. The reasons: one
+// pool for all kernels, and one that does not stand still when a thread is woken late. Where a process has
+// oneDNN or libgomp loaded for everybody already, oneDNN uses that libgomp; all works as well, on two sets of
+// threads.
 //
 // Outside of a region of ours the questions about the caller are passed on to libgomp, if that is loaded:
 // these functions then answer rightly also to someone else who is bound to them, and for a caller that is
@@ -20,8 +21,12 @@ using namespace ephost::cpu;
 
 using Question = int (*)();
 
-// libgomp's function of this name; null if it is not there.
-Question libgomp(const char* name) { return reinterpret_cast<Question>(dlsym(RTLD_NEXT, name)); }
+// libgomp's function of this name; null if that library is not loaded. Who asks is bound to these functions,
+// so that oneDNN, which brings libgomp, has been loaded before.
+Question libgomp(const char* name) {
+  void* const library = dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : reinterpret_cast<Question>(dlsym(library, name));
+}
 
 // A loop of the region's ranks: which share of it comes next for this one.
 struct Loop {

@@ -1,6 +1,7 @@
 """What the plugin does so that a process is no larger than it must be."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +10,21 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from ephost.plugins import cpu
 from onnx import helper
 
-# MB of the pages of a library's code that are in a process; its path first, if it is not loaded yet.
+from tests.plugins.cpu.conftest import WITH_ONEDNN, make_model
+
+# Runs a model, or loads a library, and prints where oneDNN's library is, if it is there, and KB of the pages
+# of its code that are in the process.
 PAGES = """
 import ctypes, re, sys
-if len(sys.argv) > 1:
-    ctypes.CDLL(sys.argv[1])
+if sys.argv[1].endswith(".onnx"):
+    import ephost, numpy
+    session = ephost.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+    session.run(None, {x.name: numpy.ones(x.shape, numpy.float32) for x in session.get_inputs()})
 else:
-    import ephost.plugins.cpu
-    ephost.register_execution_provider_library("cpu", ephost.plugins.cpu.get_library_path())
+    ctypes.CDLL(sys.argv[1])
 path, pages, code = "", 0, False
 for line in open("/proc/self/smaps"):
     if head := re.match(r"[0-9a-f]+-[0-9a-f]+ (\\S+) \\S+ \\S+ \\S+ *(.*)", line):
@@ -31,20 +37,67 @@ print(pages)
 """
 
 
-def pages(*arguments: str) -> tuple[str, int]:
-    """Where oneDNN's library is, and KB of its code in a process that has loaded it."""
-    command = [sys.executable, "-c", PAGES, *arguments]
-    path, found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[:2]
+def pages(opened: Path | str) -> tuple[str, int]:
+    """Where oneDNN's library is, and KB of its code in a process that has run or loaded this."""
+    command = [sys.executable, "-c", PAGES, str(opened)]
+    environment = {**os.environ, "EPHOST_CPU_PLUGIN": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    path, found = done.stdout.split("\n")[:2]
     return path, int(found)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_code_that_only_constructors_ran_is_let_go_of() -> None:
-    path, left = pages()
-    if not path:
-        pytest.skip("oneDNN is not a library of its own here")
+@pytest.fixture
+def pooled(tmp_path: Path) -> Path:
+    """A model of an operator that oneDNN has kernels for."""
+    x = np.ones((1, 8, 9, 9), np.float32)
+    path = tmp_path / "lrn.onnx"
+    path.write_bytes(
+        make_model([helper.make_node("LRN", ["x"], ["y"], size=3)], {"x": x}, ["y"]).SerializeToString()
+    )
+    return path
+
+
+linux_with_onednn = pytest.mark.skipif(
+    sys.platform != "linux" or not WITH_ONEDNN, reason="reads /proc, and oneDNN is no part of every build"
+)
+
+
+@linux_with_onednn
+def test_onednn_is_loaded_for_models_that_need_it_alone(pooled: Path, tmp_path: Path) -> None:
+    small = tmp_path / "add.onnx"
+    add = make_model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": np.ones(3, np.float32)}, ["y"])
+    small.write_bytes(add.SerializeToString())
+    assert pages(small) == ("", 0)
+    assert pages(pooled)[0]
+
+
+@linux_with_onednn
+def test_code_that_only_constructors_ran_is_let_go_of(pooled: Path) -> None:
+    path, left = pages(pooled)
     _, loaded = pages(path)
     assert left < loaded / 3, (left, loaded)
+
+
+@linux_with_onednn
+def test_a_plugin_whose_onednn_is_missing_says_so(pooled: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone" / "libcpu.so"
+    alone.parent.mkdir()
+    shutil.copy(cpu.get_library_path(), alone)
+    program = """
+import sys, ephost
+ephost.register_execution_provider_library("copy", sys.argv[1])
+devices = [device for device in ephost.get_ep_devices() if device.ep_name == "copy"]
+options = ephost.SessionOptions()
+options.add_provider_for_devices(devices, {})
+try:
+    ephost.InferenceSession(sys.argv[2], options)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    command = [sys.executable, "-c", program, str(alone), str(pooled)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "oneDNN, which this node runs on, cannot be loaded: libcpu_onednn.so" in said, said
+    assert "LRN" in said
 
 
 def tied(rows: int, columns: int) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray]]:
