@@ -134,10 +134,16 @@ class OrtEpDevice:
             NotImplemented: its execution provider makes no streams.
             EPFail and others: the plugin's error.
         """
+        return self._stream({})
+
+    def _stream(self, options: Mapping[str, str]) -> OrtSyncStream:
+        """As :meth:`create_sync_stream`, with what the plugin is told of the stream."""
         self._registration.acquire()
-        out = ffi.new("OrtSyncStream**")
+        out, told = ffi.new("OrtSyncStream**"), NULL
         try:
-            check(api.CreateSyncStreamForEpDevice(self._pointer, NULL, out))
+            if options:
+                told = ffi.gc(new_key_values(dict(options)), api.ReleaseKeyValuePairs)
+            check(api.CreateSyncStreamForEpDevice(self._pointer, told, out))
         except BaseException:
             self._registration.release()
             raise

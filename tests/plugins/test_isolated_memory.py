@@ -372,14 +372,89 @@ def test_copies_that_fail_say_why(device_library: Path, monkeypatch: pytest.Monk
         on_device(X)
 
 
-# ---- what is refused ----
+# ---- streams ----
 
 
-def test_streams_are_refused_by_name(device_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin makes streams."""
     monkeypatch.setenv("DEVICE_PLUGIN", "streams")
+
+
+@pytest.mark.usefixtures("streaming")
+def test_streams_are_the_plugins_own_and_what_is_copied_on_them_is_there(
+    calls: Callable[[], Counter[str]],
+) -> None:
+    stream, other = device_of().create_sync_stream(), device_of().create_sync_stream()
+    assert stream.get_handle() != other.get_handle()
+    value, back = on_device(np.zeros_like(X)), OrtValue.ortvalue_from_numpy(np.zeros_like(X))
+    ephost.copy_tensors([OrtValue.ortvalue_from_numpy(X)], [value], stream)
+    ephost.copy_tensors([value], [back], stream)
+    np.testing.assert_array_equal(back.numpy(), X)
+    with pytest.raises(Fail, match="values or streams on its devices"):
+        ephost.unregister_execution_provider_library("apart")
+    stream.synchronize()
+    counted = calls()
+    assert counted["OrtEpFactory.CreateSyncStreamForDevice"] == 2
+    assert counted["OrtSyncNotificationImpl.WaitOnHost"] == 1
+    assert counted["OrtSyncStreamImpl.Release"] == 0
+    del stream, other, value
+    gc.collect()
+    assert calls()["OrtSyncStreamImpl.Release"] == 2
+
+
+@pytest.mark.usefixtures("streaming")
+def test_a_run_on_a_stream_is_done_when_it_returns(device_library: Path) -> None:
     register(device_library)
-    with pytest.raises(NotImplemented, match="CreateSyncStreamForDevice: the streams of an isolated plugin"):
+    session, options = open_session(), ephost.RunOptions()
+    options.sync_stream = device_of().create_sync_stream()
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", on_device(X))
+    binding._iobinding.bind_output("s", where())
+    binding._iobinding.bind_output("p", where())
+    session.run_with_iobinding(binding, options)
+    for value, expected in zip(binding.get_outputs(), (S, P), strict=True):
+        np.testing.assert_array_equal(value.numpy(), expected)
+    np.testing.assert_array_equal(session.run(["p"], {"x": X}, options)[0], P)
+
+
+def test_a_device_without_streams_says_so(device_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVICE_PLUGIN", "streamless")
+    register(device_library)
+    with pytest.raises(NotImplemented, match="makes no streams"):
         device_of().create_sync_stream()
+
+
+@pytest.mark.usefixtures("streaming")
+@pytest.mark.parametrize("kind", ["segv", "hang"])
+@pytest.mark.parametrize("function", ["CreateSyncStreamForDevice", "CreateNotification", "WaitOnHost"])
+def test_a_fault_of_a_stream_is_raised(
+    device_library: Path, monkeypatch: pytest.MonkeyPatch, kind: str, function: str
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", f"{kind}:{function}")
+    register(device_library, run_timeout_seconds=5.0 if kind == "hang" else 0.0)
+    expected = ephost.PluginTimedOut if kind == "hang" else ephost.PluginCrashed
+    with pytest.raises(expected) as caught:
+        device_of().create_sync_stream().synchronize()
+    assert caught.value.last_call.endswith(function)
+    monkeypatch.delenv("EPHOST_FAULT")
+    device_of().create_sync_stream().synchronize()
+
+
+@pytest.mark.usefixtures("streaming")
+def test_a_fault_while_a_stream_is_released_is_logged(
+    device_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "segv:ReleaseStream")
+    register(device_library)
+    device_of().create_sync_stream()
+    gc.collect()
+    assert "cannot release a stream" in caplog.text
+
+
+# ---- what is refused ----
 
 
 def test_memory_that_others_would_read_is_refused(device_library: Path) -> None:

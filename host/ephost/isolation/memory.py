@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, text
 from ephost.device_memory import Transport, device_numbers
-from ephost.errors import NotImplemented
 from ephost.isolation.tables import status_of
 
 if TYPE_CHECKING:
@@ -143,14 +142,6 @@ class Source:
             if address(source.pointer) == address(pointer):
                 del _sources[key]
         lib.ephost_remote_allocator_free(pointer)
-
-
-def no_streams() -> None:
-    """``CreateSyncStreamForDevice`` of every isolated plugin."""
-    raise NotImplemented(
-        "CreateSyncStreamForDevice: the streams of an isolated plugin stay in its process, and the host can "
-        "have none of them; copies are done when they return"
-    )
 
 
 def _lane(handle: Any, offset: int, socket: Any) -> Any:

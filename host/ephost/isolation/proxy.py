@@ -16,11 +16,12 @@ from ephost._bindings import NULL, address, api, check, ep_api, ffi, key_values,
 from ephost.errors import EPFail, Fail, NotImplemented, PluginFault, worded
 from ephost.hardware import TYPES, HardwareDescription
 from ephost.isolation.control_flow import ControlKernels
-from ephost.isolation.memory import RemoteMemory, Source, memory_in, new_info, no_streams
+from ephost.isolation.memory import RemoteMemory, Source, memory_in, new_info
 from ephost.isolation.process import Worker, check_supported
 from ephost.isolation.profiler import Profiler
 from ephost.isolation.settings import Isolation, with_entries
 from ephost.isolation.snapshot import Sender, path_to
+from ephost.isolation.streams import Stream
 from ephost.isolation.tables import functions_of, giving_status, status_of
 from ephost.library import check_path
 from ephost.logs import is_heard
@@ -353,6 +354,19 @@ class _Factory:
         """``CreateDataTransfer``."""
         _, info = next(iter(self._infos.values()))
         out[0] = lib.ephost_remote_transfer_new(info)
+
+    def create_stream(self, device: Any, options: Any, out: Any) -> None:
+        """``CreateSyncStreamForDevice``: in the worker that has the values that are no session's."""
+        out[0] = NULL
+        library = self.library
+        number = next(
+            number
+            for number, info in self._infos.values()
+            if ep_api.MemoryDevice_AreEqual(ep_api.MemoryInfo_GetMemoryDevice(info), device)
+        )
+        told = key_values(options) if options else {}
+        seconds = library.settings.run_timeout_seconds
+        out[0] = Stream(library.home(), number, told, seconds).pointer
 
     def _number_of(self, device: Any) -> int:
         """The number that a device has on both sides."""
@@ -702,7 +716,7 @@ _ONLY_WITH = {  # by row
     "CreateAllocator": "has_memory",
     "ReleaseAllocator": "has_memory",
     "CreateDataTransfer": "has_memory",
-    "CreateSyncStreamForDevice": "has_memory",
+    "CreateSyncStreamForDevice": "makes_streams",
 }
 _FACTORY_FUNCTIONS = functions_of(
     "OrtEpFactory",
@@ -719,7 +733,7 @@ _FACTORY_FUNCTIONS = functions_of(
         "CreateAllocator": lambda this, *rest: _factory(this).create_allocator(*rest),
         "ReleaseAllocator": lambda _, allocator: Source.free(allocator),
         "CreateDataTransfer": lambda this, *rest: _factory(this).create_transfer(*rest),
-        "CreateSyncStreamForDevice": lambda *_: no_streams(),
+        "CreateSyncStreamForDevice": lambda this, *rest: _factory(this).create_stream(*rest),
     },
 )
 _ALWAYS = (

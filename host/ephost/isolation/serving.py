@@ -15,6 +15,7 @@ import numpy as np
 from ephost import environment
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, new_key_values, text
 from ephost.device_memory import memory_of
+from ephost.devices import OrtSyncStream
 from ephost.ep_memory import DeviceMemory, own_memory
 from ephost.errors import Fail, NotImplemented, naming
 from ephost.execution_provider import ExecutionProvider, native_session_options
@@ -45,6 +46,7 @@ from ephost.records import Record
 if TYPE_CHECKING:
     from ephost.profiling import EpProfilers
 
+_STREAM = "CreateSyncStreamForDevice"
 _VALIDATE = "ValidateCompiledModelCompatibilityInfo"
 _NO_TENSORS = "it takes or gives what is no tensor of numbers, which an isolated plugin cannot"
 _HAS_BODIES = "it has bodies, and is none of those operators that hosts make kernels for: If, Loop, Scan"
@@ -184,6 +186,7 @@ class Serving:
         self._ep_devices: list[environment.OrtEpDevice] = []  # likewise
         self._ep: _Ep | None = None
         self._numbers = 0
+        self._streams: dict[int, OrtSyncStream] = {}
         self._operators: dict[int, list[CustomOp]] = {}  # custom ones, by the number of their factory
         self.operations: dict[str, Callable[[Request, bytes, Sequence[int]], Answer | None]] = {
             "register": self._register,
@@ -210,6 +213,9 @@ class Serving:
             "release_profiler": self._release_profiler,
             "open_lane": self._open_lane,
             "memory": self._memory,
+            "create_stream": self._create_stream,
+            "wait_for_stream": self._wait_for_stream,
+            "release_stream": self._release_stream,
         }
 
     # ---- the library ----
@@ -259,6 +265,7 @@ class Serving:
                         "brings": member("OrtEpFactory", factory, "GetNumCustomOpDomains") is not None,
                         "devices": devices,
                         "has_memory": any(row["memory"] for row in devices),
+                        "makes_streams": member("OrtEpFactory", factory, _STREAM) is not None,
                     }
                 )
         return {"factories": factories, "devices": own_devices}
@@ -345,6 +352,21 @@ class Serving:
         assert memory is not None  # the host was told of it
         if not lib.ephost_serve_memory(request["device"], memory.allocator, memory.transfer, memory.info):
             raise Fail(f"'{self._name}' has more devices than the host can ask for their memory")
+
+    def _create_stream(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
+        """Make a stream of a device; its number."""
+        number, self._numbers = self._numbers, self._numbers + 1
+        device = self._ep_devices[request["device"]]
+        self._streams[number] = device._stream(request["options"])
+        return {"stream": number}
+
+    def _wait_for_stream(self, request: Request, _: bytes, __: Sequence[int]) -> None:
+        """Wait until what was queued on a stream is done."""
+        self._streams[request["stream"]].synchronize()
+
+    def _release_stream(self, request: Request, _: bytes, __: Sequence[int]) -> None:
+        """Release a stream."""
+        del self._streams[request["stream"]]
 
     def _release_ep(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
         """Release it, after all that it made."""

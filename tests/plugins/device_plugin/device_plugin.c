@@ -479,6 +479,7 @@ static OrtStatus* ORT_API_CALL wait_on_device(OrtSyncNotificationImpl* this_ptr,
 }
 
 static OrtStatus* ORT_API_CALL wait_on_host(OrtSyncNotificationImpl* this_ptr) {
+  fault("WaitOnHost");
   (void)this_ptr;
   drain_locked();
   count(N_waited, 1);
@@ -501,6 +502,7 @@ static void* ORT_API_CALL stream_handle(OrtSyncStreamImpl* this_ptr) { return th
 
 static OrtStatus* ORT_API_CALL create_notification(OrtSyncStreamImpl* this_ptr,
                                                    OrtSyncNotificationImpl** out) {
+  fault("CreateNotification");
   OrtSyncNotificationImpl* notification = (OrtSyncNotificationImpl*)calloc(1, sizeof *notification);
   *out = notification;
   if (notification == NULL) {
@@ -813,7 +815,7 @@ static OrtStatus* fill_factory(DeviceFactory* own, const char* name) {
   own->factory.base.ReleaseAllocator = release_allocator;
   own->factory.base.CreateDataTransfer = create_transfer;
   own->factory.base.IsStreamAware = is_stream_aware;
-  own->factory.base.CreateSyncStreamForDevice = create_stream;
+  own->factory.base.CreateSyncStreamForDevice = mode("streamless") ? NULL : create_stream;
   const uint32_t vendor = mode("nvidia") ? 0x10DE : 0x1234;
   const int device_id = atomic_fetch_add(&made, 1);
   TRY(api->CreateMemoryInfo_V2("make_believe", OrtMemoryInfoDeviceType_GPU, vendor, device_id,
