@@ -98,6 +98,30 @@ def timed(results: Results) -> str:
     return table(("", "onnxruntime", "ephost", "ratio", "limit"), rows)
 
 
+def layered(results: Results) -> str:
+    """Rows of seconds of a run, without a layer and with it."""
+    rows = [
+        (
+            row["name"],
+            seconds(row["plain"]),
+            seconds(row["layered"]),
+            number(row["layered"] / row["plain"]),
+            number(row.get("limit", math.nan)),
+        )
+        for row in results.rows
+    ]
+    return table(("", "plugin alone", "with the layer", "ratio", "limit"), rows)
+
+
+def frames(results: Results) -> str:
+    """Milliseconds that a browser takes for a frame."""
+    rows = [
+        (row["name"], *(f"{row[key]:.1f} ms" for key in ("median_ms", "p95_ms", "script_median_ms")))
+        for row in results.rows
+    ]
+    return table(("", "median", "95 % within", "median of the script's part"), rows)
+
+
 _KINDS = {
     "run": "all cores",
     "run_single": "one thread",
@@ -307,6 +331,8 @@ TABLES: dict[str, Callable[[All], str]] = {
     "io_binding": lambda found: by_machine("io_binding", found, timed),
     "opening": lambda found: by_machine("opening", found, timed),
     "imports": lambda found: by_machine("imports", found, timed),
+    "layers": lambda found: by_machine("layers", found, layered),
+    "pages": lambda found: by_machine("pages", found, frames),
     "calls-range": ratio_range("calls"),
     "io_binding-range": ratio_range("io_binding"),
     "opening-range": ratio_range("opening", " on "),

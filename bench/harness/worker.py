@@ -26,10 +26,11 @@ class Worker:
         """Import the host."""
         self.module = importlib.import_module(module)
         self._devices: dict[str, list[Any]] = {}
+        self._options: dict[str, dict[str, str]] = {}
         self._run: Callable[[], Any] | None = None
 
-    def register(self, name: str, path: str) -> None:
-        """Register a plugin's library, once."""
+    def register(self, name: str, path: str, options: dict[str, str] | None = None) -> None:
+        """Register a plugin's library, once; its sessions get these options of the EP."""
         if name in self._devices:
             return
         self.module.register_execution_provider_library(name, path)
@@ -41,12 +42,16 @@ class Worker:
         ]
         # A library may have several execution providers: the first is meant.
         self._devices[name] = [d for d in mine if d.ep_name == mine[0].ep_name]
+        self._options[name] = options or {}
 
     def _open(self, model: str, plugin: str | None) -> Any:
         options = self.module.SessionOptions()
         if plugin is not None:
-            options.add_provider_for_devices(self._devices[plugin], {})
-        return self.module.InferenceSession(model, options)
+            options.add_provider_for_devices(self._devices[plugin], self._options[plugin])
+        session = self.module.InferenceSession(model, options)
+        if plugin is not None and self._devices[plugin][0].ep_name not in session.get_providers():
+            raise RuntimeError(f"{model} runs without {plugin}: there is nothing to measure")
+        return session
 
     def prepare(self, model: str, shape: list[int], plugin: str | None = None) -> list[float]:
         """Get ready for ``run``, without a plugin on the host's own provider; what a run gives."""
