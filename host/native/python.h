@@ -450,8 +450,7 @@ EphostRemote* ephost_remote_new(EphostSharedPool* pool, void* handle, EphostLane
                                 EphostFaultCallback fault);
 void ephost_remote_set_timeout(EphostRemote* remote, double seconds); /* of a run; 0: none */
 void ephost_remote_end(EphostRemote* remote);                         /* after its infos; NULL is fine */
-OrtNodeComputeInfo* ephost_remote_info_new(EphostRemote* remote, uint32_t plan, const uint8_t* is_constant,
-                                           size_t input_count);
+OrtNodeComputeInfo* ephost_remote_info_new(EphostRemote* remote, uint32_t plan);
 void ephost_remote_info_free(OrtNodeComputeInfo* info);
 /* A device's memory in a worker. Its blocks have addresses here, where nothing can be read or written; each
  * keeps the memory, and the worker frees what is freed here. The remote is taken over, and asked for its lane

@@ -99,8 +99,6 @@ typedef struct RemoteInfo {
   OrtNodeComputeInfo base;
   Remote* remote;
   uint32_t plan;
-  size_t input_count;
-  uint8_t is_constant[]; /* of each input: the worker has it */
 } RemoteInfo;
 
 void lane_free(Remote* remote, Lane* lane) {
@@ -310,11 +308,10 @@ static OrtStatus* find_place(const Run* run, const OrtValue* value, RemotePlace*
                     value->data, run->context->step->node_name);
 }
 
-static OrtStatus* put_inputs(Run* run, const RemoteInfo* info) {
+static OrtStatus* put_inputs(Run* run) {
   const Step* step = run->context->step;
   SharedPool* pool = run->remote->pool;
   for (size_t i = 0; i < step->input_count; ++i) {
-    if (i < info->input_count && info->is_constant[i]) continue;
     const OrtValue* value = step->inputs[i] < 0 ? NULL : run->context->frame->values[step->inputs[i]];
     uint64_t offset = 0;
     if (value == NULL || value->type == ONNX_TYPE_UNKNOWN) {
@@ -534,13 +531,11 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
   Lane* lane = run->lane;
   LaneBlock* block = lane->block;
   const Step* step = run->context->step;
-  size_t constants = 0;
-  for (size_t i = 0; i < info->input_count; ++i) constants += info->is_constant[i];
-  if (!put(run, step->input_count - constants) || !put(run, step->output_count) ||
+  if (!put(run, step->input_count) || !put(run, step->output_count) ||
       !put_options(run, run->context->frame->options)) {
     return status_no_memory();
   }
-  OrtStatus* status = put_inputs(run, info);
+  OrtStatus* status = put_inputs(run);
   if (status == NULL) status = put_outputs(run);
   if (status != NULL) return status;
   (void)pool_offset(remote->pool, lane->body, run->words * sizeof *lane->body, &block->body);
@@ -660,9 +655,8 @@ void ephost_remote_end(Remote* remote) {
   host_free(remote);
 }
 
-OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan, const uint8_t* is_constant,
-                                           size_t input_count) {
-  RemoteInfo* info = host_calloc(1, sizeof *info + input_count);
+OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan) {
+  RemoteInfo* info = host_calloc(1, sizeof *info);
   if (info == NULL) return NULL;
   info->base.ort_version_supported = EPHOST_API_VERSION_SERVED;
   info->base.CreateState = remote_create_state;
@@ -670,8 +664,6 @@ OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan, const 
   info->base.ReleaseState = remote_release_state;
   info->remote = remote;
   info->plan = plan;
-  info->input_count = input_count;
-  if (input_count) memcpy(info->is_constant, is_constant, input_count);
   handle_count(HANDLE_OTHER, +1);
   return &info->base;
 }
@@ -689,9 +681,8 @@ Remote* ephost_remote_new(SharedPool* pool, void* handle, EphostLaneOpener open_
 }
 void ephost_remote_set_timeout(Remote* remote, double seconds) { (void)remote, (void)seconds; }
 void ephost_remote_end(Remote* remote) { (void)remote; }
-OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan, const uint8_t* is_constant,
-                                           size_t input_count) {
-  (void)remote, (void)plan, (void)is_constant, (void)input_count;
+OrtNodeComputeInfo* ephost_remote_info_new(Remote* remote, uint32_t plan) {
+  (void)remote, (void)plan;
   return NULL;
 }
 void ephost_remote_info_free(OrtNodeComputeInfo* info) { (void)info; }

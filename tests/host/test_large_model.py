@@ -64,13 +64,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model.onnx"
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "fallback",
-        pytest.param("kernels", marks=pytest.mark.in_process("weights go to the worker in a file in memory")),
-    ],
-)
+@pytest.mark.parametrize("where", ["fallback", "kernels"])
 def test_opening_maps_the_data_and_does_not_copy_it(python: Callable, model: Path, where: str) -> None:
     assert (model.parent / "weights.bin").stat().st_size == 3 << 30
     done = python("-c", PROGRAM, str(model), where)

@@ -215,7 +215,7 @@ def test_strings_are_left_to_the_host() -> None:
         made.is_output = True
         alone = Node(0, onnx.NodeProto(), "Identity", "", "n", 1, [value], [made])
         graph.append(alone)
-        assert _can_cross([alone], drops=False) is crosses
+        assert _can_cross([alone]) is crosses
 
 
 def test_errors_of_the_plugin_stay_what_they_are(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:

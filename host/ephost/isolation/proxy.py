@@ -506,6 +506,7 @@ class _Ep:
         self.storing = entries.get("ep.context_enable") == "1"
         self.sender = Sender(factory.number_of)
         self.numbers: dict[int, tuple[Any, int]] = {}  # of the graphs that the worker was shown
+        self._shown_count = 0
         self.compatibility: Any = NULL
         self.memory: RemoteMemory | None = None  # of its device, when it is no CPU's
         self.refused: list[tuple[list[int], str]] = []
@@ -532,9 +533,7 @@ class _Ep:
         request["path"] = path_to(native.graph, graph)
         if held is not None and held[0] is native:
             return self.ask(operation, {"number": held[1], **request})
-        number = len(self.numbers)
-        while any(number == used for _, used in self.numbers.values()):
-            number += 1
+        number, self._shown_count = self._shown_count, self._shown_count + 1
         data, file = self.sender.pack(native.model)
         try:
             answer = self.ask(
@@ -557,8 +556,8 @@ class _Ep:
         options.ort_version_supported = _versions
         told = self._shown(native, own, "capability", record=record, storing=self.storing)
         self.refused = [([int(at) for at in nodes], str(reason)) for nodes, reason in told["refused"]]
-        for indices, drops in told["groups"]:
-            options.drop_constant_initializers = drops
+        options.drop_constant_initializers = True  # the worker has them, whatever the plugin wants
+        for indices in told["groups"]:
             nodes = [native.node_pointers[index] for index in indices]
             check(ep_api.EpGraphSupportInfo_AddNodesToFuse(info, nodes, len(nodes), options))
         for index in told["controls"]:
@@ -587,7 +586,6 @@ class _Ep:
                     "name": text(lib.ephost_node_name(fused[at])),
                     "index": _fused_index(fused[at]),
                     "nodes": [node.index for node in view.nodes],
-                    "inputs": [value.name for value in view.inputs],
                     "outputs": [value.name for value in view.outputs],
                 }
             )
@@ -601,9 +599,7 @@ class _Ep:
         if len(made) != count:
             raise EPFail(f"{self.worker.label} compiled {len(made)} of {count} groups")
         for at, row in enumerate(made):
-            infos[at] = lib.ephost_remote_info_new(
-                self.remote, row["plan"], bytes(row["known"]), len(row["known"])
-            )
+            infos[at] = lib.ephost_remote_info_new(self.remote, row["plan"])
             if not infos[at]:
                 raise MemoryError("no memory for a compiled group")
             if row["context"] is not None and contexts:
@@ -619,6 +615,12 @@ class _Ep:
             kernels = None if rows is None else [_kernel_row(*row) for row in rows]
             self._elsewhere = _Elsewhere(bool(told["compiles"]), kernels)
         return self._elsewhere
+
+    def initialized(self) -> None:
+        """``OnSessionInitializationEnd``: weights that nobody needs any more go, on both sides."""
+        self.ask("initialized")
+        self.numbers.clear()
+        self.sender.forget()
 
     def sync(self) -> None:
         """``Sync``."""
@@ -755,7 +757,7 @@ _EP_FUNCTIONS = functions_of(
         "ShouldConvertDataLayoutForOp": _converts,
         "SetDynamicOptions": _dynamic_options,
         "IsConcurrentRunSupported": _concurrent,
-        "OnSessionInitializationEnd": lambda this: _ep(this).ask("initialized"),
+        "OnSessionInitializationEnd": lambda this: _ep(this).initialized(),
         "GetCompiledModelCompatibilityInfo": _compatibility,
         "GetKernelRegistry": lambda this, out: _ep(this).registry(out),
         "Sync": lambda this: _ep(this).sync(),

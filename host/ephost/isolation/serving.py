@@ -69,6 +69,7 @@ class _Shown:
         self.model = model
         self.native = native
         self.singles: set[int] = set()  # indices of nodes that it claimed for kernels, and of those hosted
+        self.dropping: set[int] = set()  # of nodes of groups that keep no constants as inputs
         self.hosted: set[int] = set()  # of nodes of operators that it brings for the host to run
         self.is_kept = False  # kernels hold on to its nodes
 
@@ -99,7 +100,7 @@ class _Ep:
         self.entries = entries
         self.logger = lib.ephost_logger_new(b"session", severity)
         self.threads = lib.ephost_thread_pool_new(threads) if threads > 1 else NULL
-        self.constants = Constants()
+        self.constants = Constants(all_in_memory=True)  # what was sent is a copy
         self.arrays: dict[int, np.ndarray] = {}
         self.shown: dict[int, _Shown] = {}
         self.groups: dict[int, _Compiled] = {}  # by the number of their plan, until that is made
@@ -142,6 +143,22 @@ class _Ep:
         """Free what the EP was shown before, and has no kernels of."""
         for other in [key for key, shown in self.shown.items() if key != number and not shown.is_kept]:
             self.shown.pop(other).release()
+
+    def forget_models(self) -> None:
+        """Free what the EP was shown, with the weights that compiled groups have copied, but for models of
+        which there are kernels.
+        """
+        assert self.assignment is not None
+        read = {id(value) for group in self.assignment.groups for value in group.inputs}
+        for number in [key for key, shown in self.shown.items() if not shown.is_kept]:
+            shown = self.shown.pop(number)
+            shown.release()
+            for graph in all_graphs(shown.model.graph):
+                for value in graph.values.values():
+                    if value.initializer is not None and id(value) not in read:
+                        self.constants.forget(value)
+                        value.initializer = None
+        self.arrays.clear()
 
     def release_profiler(self) -> None:
         """Release the EP's profiler, when it has one."""
@@ -423,6 +440,7 @@ class Serving:
             self._plan(own, number, own.groups.pop(number))
         if own.ep.member("OnSessionInitializationEnd") is not None:
             own.ep.call("OnSessionInitializationEnd")
+        own.forget_models()
 
     def _sync(self, _: Request, __: bytes, ___: Sequence[int]) -> None:
         """``Sync``."""
@@ -454,7 +472,7 @@ class Serving:
         return shown
 
     def _capability(self, request: Request, data: bytes, files: Sequence[int]) -> Answer:
-        """Which groups the EP claims of a graph, each with whether it drops its constants."""
+        """Which groups the EP claims of a graph."""
         own = self._own()
         shown = self._show(request, data, files)
         graph = graph_at(shown.model.graph, request["path"])
@@ -467,10 +485,12 @@ class Serving:
         before = len(own.assignment.refused)
         singles, fused = partitioner.sort_claims(own.assignment, claims)
         refused = own.assignment.refused[before:]
-        groups: list[tuple[list[int], bool]] = []
+        groups: list[list[int]] = []
+        shown.dropping.difference_update(node.index for node in graph.nodes)
         for nodes, drops in fused:
-            if _can_cross(nodes, drops=drops):
-                groups.append(([node.index for node in nodes], drops))
+            if _can_cross(nodes):
+                groups.append([node.index for node in nodes])
+                shown.dropping.update(node.index for node in nodes if drops)
             else:
                 refused.append((nodes, _NO_TENSORS))
         kernels: list[Node] = []
@@ -481,7 +501,7 @@ class Serving:
                 controls.append(node.index)  # the host runs it, as it does in one process
             elif node.subgraphs:
                 refused.append(([node], _HAS_BODIES))
-            elif not _can_cross([node], drops=False):
+            elif not _can_cross([node]):
                 refused.append(([node], _NO_TENSORS))
             else:
                 kernels.append(node)
@@ -494,13 +514,13 @@ class Serving:
             and node.custom.is_hosts
             and not node.ep_name
             and node.index not in taken
-            and _can_cross([node], drops=False)
+            and _can_cross([node])
         ]
         shown.hosted.difference_update(node.index for node in graph.nodes)
         shown.hosted.update(node.index for node in hosted)
         kernels += hosted
         shown.singles.update(node.index for node in kernels)
-        groups += [([node.index for node in nodes], False) for nodes in convex_groups(graph, kernels)]
+        groups += [[node.index for node in nodes] for nodes in convex_groups(graph, kernels)]
         return {
             "groups": groups,
             "controls": controls,
@@ -510,15 +530,13 @@ class Serving:
     # ---- compiling ----
 
     def _compile(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
-        """Compile groups that were claimed; for each the number of what runs it, which of its inputs are
-        known here, and its EPContext node.
-        """
+        """Compile groups that were claimed; for each the number of what runs it, and its EPContext node."""
         own = self._own()
         shown = own.shown[request["number"]]
         graph = graph_at(shown.model.graph, request["path"])
         assert own.assignment is not None
         by_index = {node.index: node for node in graph.nodes}
-        groups = [_group(row, graph, by_index, own.ep.name) for row in request["groups"]]
+        groups = [_group(row, graph, by_index, own.ep.name, shown.dropping) for row in request["groups"]]
         kernels = [group for group in groups if all(node.index in shown.singles for node in group.nodes)]
         fused = [group for group in groups if group not in kernels]
         if fused:
@@ -563,8 +581,7 @@ class Serving:
     def _keep(self, own: _Ep, model: Model, group: Group, is_of_kernels: bool, is_body: bool) -> Answer:
         """What the host has to know of a group that was compiled; its plan has its number from here on."""
         nodes = _in_order(group.nodes) if is_of_kernels else [group.fused]
-        known = [value.is_constant and value.initializer is not None for value in group.inputs]
-        fed = [value for value, here in zip(group.inputs, known, strict=True) if not here]
+        fed = [value for value in group.inputs if not value.is_constant]
         number, self._numbers = self._numbers, self._numbers + 1
         own.groups[number] = _Compiled(model, group, nodes, fed, is_body)
         if is_of_kernels:
@@ -572,7 +589,7 @@ class Serving:
         context = (
             None if group.context is None else base64.b64encode(group.context.SerializeToString()).decode()
         )
-        return {"plan": number, "known": known, "context": context}
+        return {"plan": number, "context": context}
 
     @staticmethod
     def _plan(own: _Ep, number: int, kept: _Compiled) -> None:
@@ -675,13 +692,10 @@ def _refuse_recording(ep: ExecutionProvider, steps: Sequence[list[Node]]) -> Non
     )
 
 
-def _can_cross(nodes: Sequence[Node], *, drops: bool) -> bool:
+def _can_cross(nodes: Sequence[Node]) -> bool:
     """Whether all that a group takes and gives is tensors of numbers, which alone go to another process."""
-    inputs, outputs = group_interface(group_order(nodes), drops)
-    fed = [v for v in inputs if not (v.is_constant and v.initializer is not None)]
-    return all(v.type is None or is_of_numbers(v) for v in fed) and all(
-        v.type is None or is_of_numbers(v) for v in outputs
-    )
+    inputs, outputs = group_interface(group_order(nodes), drop_constants=True)
+    return all(value.type is None or is_of_numbers(value) for value in (*inputs, *outputs))
 
 
 def convex_groups(graph: Graph, nodes: Iterable[Node]) -> list[list[Node]]:
@@ -724,9 +738,13 @@ def _in_order(nodes: Sequence[Node]) -> list[Node]:
     return ordered
 
 
-def _group(row: dict[str, Any], graph: Graph, by_index: dict[int, Node], ep_name: str) -> Group:
+def _group(
+    row: dict[str, Any], graph: Graph, by_index: dict[int, Node], ep_name: str, dropping: set[int]
+) -> Group:
+    """A group as the host made it, but for its constants: the host, which feeds none, knows of none."""
+    nodes = [by_index[index] for index in row["nodes"]]
     visible = _visible(graph)
-    inputs = [visible[name] for name in row["inputs"]]
+    inputs, _ = group_interface(nodes, drop_constants=nodes[0].index in dropping)
     outputs = [visible[name] for name in row["outputs"]]
     fused = Node(
         row["index"],
@@ -739,7 +757,7 @@ def _group(row: dict[str, Any], graph: Graph, by_index: dict[int, Node], ep_name
         list(outputs),
         ep_name,
     )
-    return Group([by_index[index] for index in row["nodes"]], inputs, outputs, fused)
+    return Group(nodes, inputs, outputs, fused)
 
 
 def _visible(graph: Graph) -> dict[str, Value]:

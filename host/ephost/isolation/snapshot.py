@@ -1,8 +1,8 @@
 """A model on its way to a worker: the graph as it is now, after the host's rewriting and other EPs' claims,
 so that the plugin is shown there what it would be shown here.
 
-Values and nodes go as rows, links as numbers of rows. The data of large initializers goes once for an EP, in
-a file in memory that the worker maps.
+Values and nodes go as rows, links as numbers of rows. The data of large initializers goes once for an EP:
+what the host has mapped of a file the worker maps as well, all else goes in a file in memory.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ephost.errors import Fail
 from ephost.messages import AttributeProto, NodeProto
 from ephost.model.custom_op import CustomOp
 from ephost.model.graph import External, Graph, Model, Node, TensorType, Value, tensor_type
@@ -39,7 +40,7 @@ class Sender:
         """The model, and the descriptor of a file with the data that the worker lacks, for the caller to
         close.
         """
-        fresh: list[tuple[int, np.ndarray]] = []
+        fresh: list[tuple[int, np.ndarray, External | None]] = []
         rows: list[Any] = []
         numbers: dict[int, int] = {}
 
@@ -58,7 +59,11 @@ class Sender:
         about = (model.opsets, model.ir_version, model.path, model.metadata)
         return pickle.dumps((about, rows, graph, layout), protocol=5), file
 
-    def _value(self, value: Value, fresh: list[tuple[int, np.ndarray]]) -> tuple[Any, ...]:
+    def forget(self) -> None:
+        """Let go of what was sent: the EP is asked about no graph any more, or sent all of it again."""
+        self._sent.clear()
+
+    def _value(self, value: Value, fresh: list[tuple[int, np.ndarray, External | None]]) -> tuple[Any, ...]:
         kind: Any = value.type
         if isinstance(kind, TensorType):
             kind = (kind.element_type, kind.dims)
@@ -67,7 +72,7 @@ class Sender:
             held = self._sent.get(id(array))
             if held is None:
                 held = self._sent[id(array)] = (array, len(self._sent))
-                fresh.append((held[1], array))
+                fresh.append((held[1], array, value.external))
             key = held[1]
         external = value.external
         return (
@@ -123,15 +128,40 @@ def _pack_node(node: Node, number: Any, number_of: Callable[[CustomOp], int]) ->
     )
 
 
-def _write(fresh: list[tuple[int, np.ndarray]]) -> tuple[list[Any], int | None]:
-    """Where the data of each array is: in the list itself, or in a file in memory."""
+def _mapped_at(array: np.ndarray, external: External | None) -> int | None:
+    """Where in its file the data of an array lies that is a part of the file's mapping, and which may change
+    as the file does; None for any other, and where the path leads to another file by now.
+    """
+    if external is None or external.in_model or external.file_id is None or not array.flags.c_contiguous:
+        return None
+    whole: Any = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    owner = whole.base.obj if isinstance(whole.base, memoryview) else whole.base
+    if not isinstance(owner, mmap.mmap):
+        return None
+    try:
+        about = os.stat(external.path)
+    except OSError:
+        return None
+    if (about.st_dev, about.st_ino) != external.file_id:
+        return None
+    return int(array.ctypes.data - whole.ctypes.data)
+
+
+def _write(fresh: list[tuple[int, np.ndarray, External | None]]) -> tuple[list[Any], int | None]:
+    """Where the data of each array is: in the list itself, in a file that is named, or in one in memory."""
     layout: list[Any] = []
     file: int | None = None
     end = 0
-    for key, array in fresh:
+    for key, array, external in fresh:
+        if array.nbytes > _SMALL and (start := _mapped_at(array, external)) is not None:
+            assert external is not None
+            layout.append((key, array.dtype, array.shape, start, (external.path, external.file_id)))
+            continue
         array = np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.hasobject or array.nbytes <= _SMALL:
-            layout.append((key, np.array(array), None, 0))
+            layout.append((key, np.array(array), None, 0, None))
             continue
         if file is None:
             file = os.memfd_create("ephost-weights", os.MFD_CLOEXEC)
@@ -139,7 +169,7 @@ def _write(fresh: list[tuple[int, np.ndarray]]) -> tuple[list[Any], int | None]:
         written = 0
         while written < array.nbytes:
             written += os.pwrite(file, data[written:], end + written)
-        layout.append((key, array.dtype, array.shape, end))
+        layout.append((key, array.dtype, array.shape, end, None))
         end += (array.nbytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
     return layout, file
 
@@ -152,22 +182,37 @@ def unpack(
 ) -> Model:
     """The model again; ``arrays`` has what came before, and gets what came with it. The file is closed.
     ``operators`` are the custom ones of the EP's factory, by number.
+
+    Raises:
+        Fail: a file with initializers is not what the host has mapped.
     """
     (opsets, ir_version, path, metadata), rows, packed, layout = pickle.loads(data)
     mapped: Any = None
     if file is not None:
         mapped = mmap.mmap(file, 0, prot=mmap.PROT_READ)
         os.close(file)
-    for key, kind, shape, offset in layout:
+    files: dict[str, mmap.mmap] = {}
+    for key, kind, shape, offset, named in layout:
         if shape is None:
             arrays[key] = kind
-        else:
-            count = int(np.prod(shape, dtype=np.int64))
-            arrays[key] = np.frombuffer(mapped, kind, count, offset).reshape(shape)
+            continue
+        whole = mapped if named is None else _map(files, *named)
+        count = int(np.prod(shape, dtype=np.int64))
+        arrays[key] = np.frombuffer(whole, kind, count, offset).reshape(shape)
     values = [_value(row, arrays) for row in rows]
     model = Model(_graph(packed, values, None, operators), opsets, ir_version, {}, path, metadata)
     model.next_index = 1 + max((node.index for node in _all_nodes(model.graph)), default=-1)
     return model
+
+
+def _map(files: dict[str, mmap.mmap], path: str, file_id: tuple[int, int]) -> mmap.mmap:
+    if path not in files:
+        with open(path, "rb") as file:
+            about = os.fstat(file.fileno())
+            if (about.st_dev, about.st_ino) != file_id:
+                raise Fail(f"{path} was replaced while the session was opened")
+            files[path] = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    return files[path]
 
 
 def _value(row: tuple[Any, ...], arrays: Mapping[int, np.ndarray]) -> Value:

@@ -93,6 +93,7 @@ class External(Record):
     offset: int
     nbytes: int
     in_model: bool = False  # the model's own file: not external data in ONNX's sense
+    file_id: tuple[int, int] | None = None  # device and number of the file that was mapped; None: not told
 
 
 class Value:

@@ -333,6 +333,7 @@ class Linker:
         self.files = files or {}
         self.in_file = in_file  # raw data that is a view lies in the model's file
         self.maps: dict[str, np.ndarray] = {}
+        self.file_ids: dict[str, tuple[int, int]] = {}
         self.paths: dict[str, str] = {}  # of external data by location
 
     def graph(
@@ -577,7 +578,9 @@ class Linker:
         if length is not None and length != expected:
             raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
         block = (self._map(path) if memory is None else memory)[offset : offset + expected]
-        external = External(path, offset, expected) if memory is None else None
+        external = None
+        if memory is None:
+            external = External(path, offset, expected, file_id=self.file_ids.get(path))
         if proto.data_type in PACKED:
             raw = TensorProto(dims=list(shape), data_type=proto.data_type, raw_data=block.tobytes())
             return to_array(raw), external
@@ -597,6 +600,8 @@ class Linker:
                 self.maps[path] = np.zeros(0, dtype=np.uint8)
             else:
                 with open(path, "rb") as file:
+                    about = os.fstat(file.fileno())
+                    self.file_ids[path] = about.st_dev, about.st_ino
                     self.maps[path] = np.frombuffer(mapped(file), dtype=np.uint8)
         return self.maps[path]
 

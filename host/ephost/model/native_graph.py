@@ -60,7 +60,9 @@ class Constants:
     External data stays mapped, as there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_in_memory: bool = False) -> None:
+        """Make none yet. ``all_in_memory``: none lies in the model's file, whatever the values say."""
+        self._all_in_memory = all_in_memory
         self._values: dict[int, tuple[Value, Any]] = {}
         self._in_file: dict[int, tuple[Value, Any]] = {}
 
@@ -72,16 +74,23 @@ class Constants:
             in_file: it is copied at once, and so may lie in the model's file.
         """
         held = self._values.get(id(value))
-        if held is None and in_file and _is_in_model(value):
+        if held is None and in_file and self._is_in_model(value):
             held = self._in_file.get(id(value))
             if held is None:
                 held = self._in_file[id(value)] = (value, self._made(value))
         elif held is None:
-            if _is_in_model(value):
+            if self._is_in_model(value):
                 assert value.initializer is not None
                 value.initializer = value.initializer.copy()
             held = self._values[id(value)] = (value, self._made(value))
         return held[1]
+
+    def _is_in_model(self, value: Value) -> bool:
+        """Whether an initializer still lies in the model's file, mapped."""
+        array, external = value.initializer, value.external
+        if external is None or not external.in_model or self._all_in_memory:
+            return False
+        return array is not None and not array.flags.owndata
 
     @staticmethod
     def _made(value: Value) -> Any:
@@ -109,12 +118,6 @@ class Constants:
             for _, pointer in values.values():
                 api.ReleaseValue(pointer)
             values.clear()
-
-
-def _is_in_model(value: Value) -> bool:
-    """Whether an initializer still lies in the model's file, mapped."""
-    array, external = value.initializer, value.external
-    return external is not None and external.in_model and array is not None and not array.flags.owndata
 
 
 class View(Record, frozen=True):

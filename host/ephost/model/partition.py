@@ -241,6 +241,8 @@ class Partitioner:
                 raise
             return
         reads_files = any(device.ep_metadata.get(READS_FILES) == "1" for device in ep.devices)
+        # What goes to another process is read at once.
+        reads_files = reads_files or ep.shared_pool is not None
         # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph.
         native, self._unchanged = self._unchanged, None
         if native is None:
