@@ -317,6 +317,14 @@ class ValueInfoProto(Message):
     FIELDS = (("name", 1, _STRING, 0, None), ("type", 2, _MESSAGE, 0, TypeProto))
 
 
+class ListedInfo(Message):
+    """A ValueInfoProto among the many that a graph lists: its type stays bytes until it is asked for."""
+
+    name: str = ""
+    type: bytes = b""
+    FIELDS = (("name", 1, _STRING, 0, None), ("type", 2, _BYTES, 0, None))
+
+
 class AttributeProto(Message):
     """An attribute of a node."""
 
@@ -393,7 +401,7 @@ class GraphProto(Message):
     doc_string: str = ""
     input: list[ValueInfoProto]
     output: list[ValueInfoProto]
-    value_info: list[ValueInfoProto]
+    value_info: list[ListedInfo]
     sparse_initializer: list[SparseTensorProto]
     FIELDS = (
         ("node", 1, _MESSAGE, _LIST, NodeProto),
@@ -402,7 +410,7 @@ class GraphProto(Message):
         ("doc_string", 10, _STRING, 0, None),
         ("input", 11, _MESSAGE, _LIST, ValueInfoProto),
         ("output", 12, _MESSAGE, _LIST, ValueInfoProto),
-        ("value_info", 13, _MESSAGE, _LIST, ValueInfoProto),
+        ("value_info", 13, _MESSAGE, _LIST, ListedInfo),
         ("sparse_initializer", 15, _MESSAGE, _LIST, SparseTensorProto),
     )
 
@@ -485,11 +493,11 @@ class ModelProto(Message):
 class TypesOfGraph(Message):
     """Of a graph, what is known of its values; all else stays bytes."""
 
-    output: list[ValueInfoProto]
-    value_info: list[ValueInfoProto]
+    output: list[ListedInfo]
+    value_info: list[ListedInfo]
     FIELDS = (
-        ("output", 12, _MESSAGE, _LIST, ValueInfoProto),
-        ("value_info", 13, _MESSAGE, _LIST, ValueInfoProto),
+        ("output", 12, _MESSAGE, _LIST, ListedInfo),
+        ("value_info", 13, _MESSAGE, _LIST, ListedInfo),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 
@@ -11,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from ephost._bindings import packed
-from ephost.errors import InvalidGraph
+from ephost.errors import InvalidGraph, InvalidProtobuf
 from ephost.messages import NodeProto
 from ephost.model import infer as infer_module
 from ephost.model.fold import fold
@@ -262,3 +263,43 @@ def test_a_hundred_thousand_entries_of_metadata_are_each_looked_at_once() -> Non
     session = ephost.InferenceSession(serialised)
     assert time.process_time() - started < 30  # each beside all before it: minutes
     assert session.get_modelmeta().custom_metadata_map == entries
+
+
+def test_what_a_graph_lists_of_values_that_it_does_not_have_takes_little_memory() -> None:
+    """Exporters list more than there is: each entry as messages in messages took 2 KiB."""
+    count = 200_000
+    program = f"""
+import onnx
+from ephost.model.load import load
+from onnx import helper, parser
+
+proto = parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (y) {{ t = Neg(x) \\n y = Abs(t) }}')
+kinds = [helper.make_tensor_type_proto(1, [size]) for size in range(50)]
+for at in range({count}):
+    proto.graph.value_info.add(name=f"v{{at}}", type=kinds[at % 50])
+proto.graph.value_info.add(name="t", type=helper.make_tensor_type_proto(1, ["n"]))
+serialised = proto.SerializeToString()
+del proto
+
+def status(key):
+    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(key))
+
+before = status("VmHWM")
+made = load(serialised)
+print(status("VmHWM") - before, made.graph.values["t"].type, made.graph.values["t"].is_listed)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    taken, kind, listed = said.split(maxsplit=2)
+    assert int(taken) < count * 1000, int(taken) / count
+    assert (kind, listed.strip()) == ("float[n]", "True"), said
+
+
+def test_a_listed_type_that_cannot_be_read_is_refused() -> None:
+    proto = model("g (float[2] x) => (y) { y = Neg(x) }")
+    proto.graph.value_info.add(name="nobody", type=helper.make_tensor_type_proto(1, [3]))
+    serialised = proto.SerializeToString()
+    whole = proto.graph.value_info[0].type.SerializeToString()
+    assert serialised.count(whole) == 1
+    broken = serialised.replace(whole, whole[:1] + b"\x7f" + whole[2:])  # longer than what holds it
+    with pytest.raises(InvalidProtobuf, match="the type of 'nobody'.*cannot be read"):
+        ephost.InferenceSession(broken)

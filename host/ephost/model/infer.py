@@ -23,6 +23,7 @@ from ephost.message_helpers import from_array
 from ephost.messages import (
     FunctionProto,
     GraphProto,
+    ListedInfo,
     ModelProto,
     NodeProto,
     OperatorSetIdProto,
@@ -33,8 +34,8 @@ from ephost.messages import (
     ValueInfoProto,
 )
 from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
-from ephost.model.graph import Graph, Model, TensorType, Value, all_graphs, tensor_type, type_proto
-from ephost.model.load import value_type
+from ephost.model.graph import Dim, Graph, Model, TensorType, Value, all_graphs, tensor_type, type_proto
+from ephost.model.load import listed_type, value_type
 from ephost.model.propagation import is_bounded
 from ephost.onnx_library import extension
 
@@ -253,7 +254,7 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
         elif value.initializer is not None or value.is_input:
             target.input.append(_value_info(value))
         elif value.type is not None and not value.is_output:
-            target.value_info.append(_value_info(value))
+            target.value_info.append(_listed_info(value))
     target.initializer.extend(from_array(array, name) for name, array in told.items())
     target.output = [_value_info(value) for value in graph.outputs]
     proto = ModelProto(
@@ -410,6 +411,17 @@ def _value_info(value: Value) -> ValueInfoProto:
     return info
 
 
+def _listed_info(value: Value) -> ListedInfo:
+    if isinstance(value.type, TensorType):
+        return ListedInfo(name=value.name, type=_encoded(value.type.element_type, value.type.dims))
+    return ListedInfo(name=value.name, type=b"" if value.type is None else value.type.SerializeToString())
+
+
+@functools.lru_cache(4096)
+def _encoded(element_type: int, dims: tuple[Dim, ...] | None) -> bytes:
+    return type_proto(element_type, dims).SerializeToString()
+
+
 def _take(graph: Graph, proto: GraphProto | TypesOfGraph) -> None:
     """Take over what inference found, of the bodies inside bodies too."""
     for infos in (proto.value_info, proto.output):
@@ -417,7 +429,7 @@ def _take(graph: Graph, proto: GraphProto | TypesOfGraph) -> None:
             value = graph.values.get(info.name)
             if value is None or value.initializer is not None or value.is_disputed:
                 continue
-            found = value_type(info.type)
+            found = listed_type(info.type) if isinstance(info, ListedInfo) else value_type(info.type)
             if isinstance(found, TensorType) and found.element_type not in _ELEMENT_TYPES:
                 by = f"node {value.producer.label} makes" if value.producer is not None else "the model has"
                 raise InvalidGraph(

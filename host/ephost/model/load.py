@@ -6,6 +6,7 @@ touched.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
@@ -279,6 +280,16 @@ def value_type(proto: TypeProto, override: _DimensionOverride | None = None) -> 
     return tensor_type(tensor.elem_type, tuple(dims))
 
 
+@functools.lru_cache(4096)
+def listed_type(encoded: bytes) -> TensorType | TypeProto | None:
+    """The type of a ``ListedInfo``, as :func:`value_type` has it: one for all who ask, and not to be changed.
+
+    Raises:
+        DecodeError: the bytes hold none.
+    """
+    return value_type(TypeProto.FromString(encoded))
+
+
 def define(values: dict[str, Value], name: str, where: str) -> Value:
     """A new value of a graph; for a function's body a value that is there and waits for its producer.
 
@@ -374,13 +385,20 @@ class Linker:
             self._set_initializer(value, array, sparse.values.data_type, None)
             value.is_constant = True
         nodes = self.nodes(proto.node, values, outer, where, constants)
-        for info in proto.value_info:
-            listed = values.get(info.name)
+        for entry in proto.value_info:
+            try:
+                # Also of names that are no values: what cannot be read is refused.
+                kind = listed_type(entry.type)
+            except DecodeError as error:
+                raise InvalidProtobuf(
+                    f"the type of '{entry.name}' in {where} cannot be read ({error})"
+                ) from None
+            listed = values.get(entry.name)
             if listed is None:
                 continue
             listed.is_listed = True
             if listed.type is None:
-                listed.type = value_type(info.type)
+                listed.type = kind
         outputs = []
         for info in proto.output:
             output = values.get(info.name) or outer.get(info.name)
