@@ -35,6 +35,26 @@ def declared(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=9)
 
 
+@pytest.mark.parametrize("source", ["float16[a, b, c]", "float16[2, 3, 4]", "float16"])
+def test_means_and_factors_have_types_whatever_is_known_of_the_input(source: str) -> None:
+    """onnx's inference gets them only where the rank is known, which it is of no value that a node makes."""
+    text = f"""<ir_version: 10, opset_import: ["" : 17]>
+      g ({source} x, float16[d, e] s) => (y, m, f, d) {{
+        h = Identity(x)
+        y, m, f = LayerNormalization<axis = 1>(h, s)
+        d = Exp(m)
+      }}"""
+    proto = onnx.parser.parse_model(text)
+    if source == "float16":
+        proto.graph.input[0].type.tensor_type.ClearField("shape")
+    types = {name: str(value.type) for name, value in inferred(proto).graph.values.items()}
+    expected = {"float16[a, b, c]": "float[a,1,1]", "float16[2, 3, 4]": "float[2,1,1]", "float16": "float"}[
+        source
+    ]
+    assert (types["m"], types["f"]) == (expected, expected)
+    assert source == "float16" or types["d"] == expected
+
+
 def inferred(proto: onnx.ModelProto) -> Model:
     model = load(proto)
     infer(model)

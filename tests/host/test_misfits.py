@@ -69,6 +69,15 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]]
         {"coordinate_transformation_mode": "forward"},
         "'coordinate_transformation_mode'",
     ),
+    "groups": (
+        "GroupNormalization",
+        "",
+        21,
+        3,
+        {"num_groups": 1},
+        {"num_groups": -100},
+        "num_groups is -100",
+    ),
     "heads": ("RotaryEmbedding", MS, 21, 4, {"num_heads": 2}, {"num_heads": -2}, "num_heads is -2"),
 }
 

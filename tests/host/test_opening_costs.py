@@ -273,7 +273,8 @@ import onnx
 from ephost.model.load import load
 from onnx import helper, parser
 
-proto = parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (y) {{ t = Neg(x) \\n y = Abs(t) }}')
+head = '<ir_version: 10, opset_import: ["" : 21]>'
+proto = parser.parse_model(head + 'g (float[2] x) => (y) {{ t = Neg(x) \\n y = Abs(t) }}')
 kinds = [helper.make_tensor_type_proto(1, [size]) for size in range(50)]
 for at in range({count}):
     proto.graph.value_info.add(name=f"v{{at}}", type=kinds[at % 50])
@@ -301,5 +302,5 @@ def test_a_listed_type_that_cannot_be_read_is_refused() -> None:
     whole = proto.graph.value_info[0].type.SerializeToString()
     assert serialised.count(whole) == 1
     broken = serialised.replace(whole, whole[:1] + b"\x7f" + whole[2:])  # longer than what holds it
-    with pytest.raises(InvalidProtobuf, match="the type of 'nobody'.*cannot be read"):
+    with pytest.raises(InvalidProtobuf, match=r"the type of 'nobody'.*cannot be read"):
         ephost.InferenceSession(broken)

@@ -119,6 +119,8 @@ def test_zero_points_that_do_not_fit_the_scales_or_the_type_are_errors() -> None
     values = [data, np.array([1]), scales, np.zeros((3, 2), np.uint8)]
     with pytest.raises(NodeError, match=r"zero points of shape \[3, 2\] for scales of shape \[4, 2\]"):
         _alone("GatherBlockQuantized", values, **given)
+    with pytest.raises(NodeError, match=r"quantize_axis is 2 for data of shape \[4, 32\]"):
+        _alone("GatherBlockQuantized", values[:3], **{**given, "quantize_axis": 2})
     with pytest.raises(NodeError, match="a zero point of type uint8 for uint16"):
         _alone("DequantizeLinear", [np.zeros(3, np.uint16), np.float32(1), np.array(3, np.uint8)])
 

@@ -465,3 +465,11 @@ def test_parts_that_do_not_sum_up_are_an_error(split: list[int] | int) -> None:
 def test_axes_of_an_unsqueeze_are_a_list() -> None:
     with pytest.raises(NodeError, match="the axes are not a list"):
         ours("Unsqueeze", [np.ones(3, np.float32), np.array([[0, 1]])])
+
+
+def test_the_statistics_of_a_batch_have_one_shape() -> None:
+    node = helper.make_node("BatchNormalization", list("xsbmv"), ["y", "a", "c"], training_mode=1)
+    vector = np.ones(3, np.float32)
+    values = [np.ones((2, 3), np.float32), vector, vector, np.ones(1, np.float32), vector]
+    with pytest.raises(NodeError, match=r"of the shapes \[3\], \[3\], \[1\], \[3\]"):
+        create_kernel(node, {"": 15})(values)

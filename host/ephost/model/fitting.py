@@ -89,8 +89,14 @@ def _rotation(node: NodeProto, given: Given) -> str:
     return ""
 
 
+def _groups(node: NodeProto, given: Given) -> str:
+    count = given["num_groups"].i if "num_groups" in given else 1
+    return f"num_groups is {count}" if count < 1 else ""
+
+
 _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
     ("", "GRU"): _clip,
+    ("", "GroupNormalization"): _groups,
     ("", "LSTM"): _clip,
     ("", "RNN"): _clip,
     ("", "RotaryEmbedding"): _rotation,

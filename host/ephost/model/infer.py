@@ -34,7 +34,7 @@ from ephost.messages import (
     ValueInfoProto,
 )
 from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
-from ephost.model.graph import Dim, Graph, Model, TensorType, Value, all_graphs, tensor_type, type_proto
+from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type, type_proto
 from ephost.model.load import listed_type, value_type
 from ephost.model.propagation import is_bounded
 from ephost.onnx_library import extension
@@ -237,6 +237,7 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
         nodes = stand_ins.replace(nodes)
         functions += stand_ins.functions
         domains.update((function.domain, 1) for function in stand_ins.functions)
+    hidden = _norms_of_unknown_rank(graph)
     nodes = _without_hidden_axes(graph, nodes)
     if model.functions:
         nodes = [_with_all_outputs(node, model.functions) for node in nodes]
@@ -289,8 +290,13 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
         if node.subgraphs and (node.domain or node.op_type not in _WITH_INFERRED_BODIES):
             for body in node.subgraphs.values():
                 _infer(_of_body(model, body), declared)
-    if len(_shapes_told(graph)) > len(told) and not all(_is_known(value) for value in graph.values.values()):
-        _infer(model, declared)  # what is as large as they say follows now
+    for node in hidden:
+        for made in node.outputs[1:]:
+            if made is not None and made.type is None:
+                made.type = tensor_type(node.attribute("stash_type", TensorProto.FLOAT), None)
+    follows = len(_shapes_told(graph)) > len(told) or len(_norms_of_unknown_rank(graph)) < len(hidden)
+    if follows and not all(_is_known(value) for value in graph.values.values()):
+        _infer(model, declared)  # what is as large as they say, and what follows from means and factors
 
 
 def _shapes_told(graph: Graph) -> dict[str, np.ndarray]:
@@ -368,6 +374,20 @@ def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeP
                 node = node.with_fields(output=node.output[:1])
         made.append(node)
     return made
+
+
+def _norms_of_unknown_rank(graph: Graph) -> list[Node]:
+    """The nodes whose means and factors :func:`_without_hidden_axes` leaves out."""
+    return [
+        node
+        for node in graph.nodes
+        if node.op_type == "LayerNormalization"
+        and len(node.outputs) > 1
+        and node.attribute("axis", -1) != -1
+        and node.inputs
+        and node.inputs[0] is not None
+        and _rank_of(graph, node.inputs[0].name) is None
+    ]
 
 
 def _rank_of(graph: Graph, name: str) -> int | None:

@@ -23,7 +23,10 @@ Kernel einsum(Prepare& p) {
   std::map<char, int64_t> length;
   for (size_t i = 0; i < equation.inputs.size(); ++i) {
     const Dims& dims = p.dims(static_cast<int>(i));
+    const std::string& own = equation.inputs[i];
     for (size_t d = 0; d < dims.size(); ++d) {
+      // A diagonal is of squares: only what lies in different inputs is broadcast.
+      p.expect(dims[own.find(own[d])] == dims[d], "a label has two lengths in one input");
       int64_t& n = length.emplace(equation.inputs[i][d], 1).first->second;
       p.expect(n == dims[d] || n == 1 || dims[d] == 1, "a label has two lengths");
       n = n == 1 ? dims[d] : n;

@@ -191,6 +191,11 @@ void run_loop(Run& run) {
       run.node.outputs.size() > body.num_outputs() - 1) {
     run.invalid("its body does not have its inputs and outputs");
   }
+  for (int i : {0, 1}) {
+    if (run.has(i) && run.in(i).count() != 1) {
+      run.invalid(i == 0 ? "its number of trips is not one element" : "its condition is not one element");
+    }
+  }
   const bool counts = run.has(0);
   const int64_t most = counts ? run.ints(0).at(0) : 0;
   bool condition = run.node.inputs.size() < 2 || !run.has(1) || *run.as<bool>(1);

@@ -124,7 +124,7 @@ Kernel deform_conv(Prepare& p) {
            "offsets that do not fit the outputs");
   d.biased = p.inputs() > 3 && p.has(3);
   d.masked = p.inputs() > 4 && p.has(4);
-  p.expect(!d.biased || p.in(3).count() == d.outputs, "a bias that does not fit the outputs");
+  p.expect(!d.biased || p.dims(3) == Dims{d.outputs}, "a bias that does not fit the outputs");
   p.expect(!d.masked || p.dims(4) == Dims({d.batch, d.offset_groups * d.points(), sizes[0], sizes[1]}),
            "a mask that does not fit the outputs");
   p.out(0, p.type(0), {d.batch, d.outputs, sizes[0], sizes[1]});

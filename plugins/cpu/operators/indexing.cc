@@ -317,7 +317,9 @@ Kernel gather_nd(Prepare& p) {
 Kernel scatter_nd(Prepare& p) {
   const Dims &data = p.dims(0), &index = p.dims(1);
   const TupleWalk walk(p, data, index, 0);
-  p.expect(p.in(2).count() == walk.tuples * walk.slice, "the updates do not fit the indices");
+  Dims updates(index.begin(), index.end() - 1);
+  updates.insert(updates.end(), data.begin() + static_cast<ptrdiff_t>(walk.length), data.end());
+  p.expect(p.dims(2) == updates, "the updates do not fit the indices");
   const Desc out = p.out(0, p.type(0), data);
   p.in_place(0, 0);
   const Reduction reduction = reduction_of(p.node);

@@ -341,6 +341,7 @@ Kernel tile(Prepare& p) {
   const Dims& from = p.dims(0);
   std::vector<int64_t> repeats;
   if (p.node.version >= 6) {
+    p.expect(p.dims(1).size() == 1, "repeats is not a list");
     repeats = p.ints(1);
   } else {
     repeats.assign(from.size(), 1);

@@ -74,7 +74,7 @@ Kernel batch_norm_of(Prepare& p) {
   const Desc in = p.in(0);
   const int64_t channels = in.dims[1];
   for (int i = 1; i < 5; ++i) {
-    p.expect(p.in(i).count() == channels, "scale, bias, mean and variance have one element for each channel");
+    p.expect(p.dims(i) == Dims{channels}, "scale, bias, mean and variance have one element for each channel");
   }
   const T epsilon = static_cast<T>(p.node.f("epsilon", 1e-5f));
   p.scratch(static_cast<size_t>(2 * channels) * sizeof(T));

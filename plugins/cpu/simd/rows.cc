@@ -134,9 +134,10 @@ void softmax(const float* x, const float* mask, float* y, int64_t n, float scale
       for (int64_t k = 0; k < m; ++k) part[k] = exp_of_negative(scores[i + k] - most);
       sum += reduce<Sum>(part, m, 0, [](auto v) { return v; });
     }
-    const float shift = most + __builtin_logf(sum);
+    // Not by one number: added to a large score the logarithm is lost.
+    const float shift = __builtin_logf(sum);
     EPHOST_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) y[i] = scores[i] - shift;
+    for (int64_t i = 0; i < n; ++i) y[i] = (scores[i] - most) - shift;
     return;
   }
   EPHOST_INDEPENDENT

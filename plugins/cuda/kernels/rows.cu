@@ -81,8 +81,9 @@ DEVICE void softmax(const SoftmaxArguments& args, float* room) {
     row.each([&](int, float x) { sum += expf(x - most); });
     sum = over_block<Sum>(sum, room);
     if (args.logarithm) {
-      const float shift = most + logf(sum);
-      row.each([&](int column, float x) { out[column] = from_float<T>(x - shift); });
+      /* Not by one number: added to a large score the logarithm is lost. */
+      const float shift = logf(sum);
+      row.each([&](int column, float x) { out[column] = from_float<T>((x - most) - shift); });
     } else {
       const float factor = 1.0f / sum;
       row.each([&](int column, float x) { out[column] = from_float<T>(expf(x - most) * factor); });

@@ -71,6 +71,23 @@ CASES: dict[str, tuple[str, str, list[np.ndarray], int, dict[str, Any]]] = {
         *("SkipLayerNormalization", MS),
         *([np.ones((1, 2, 3), F), np.ones((1, 1, 3), F), np.ones(3, F)], 1, {}),
     ),
+    "DeformConv": (
+        *("DeformConv", ""),
+        *(
+            [
+                np.ones((1, 1, 3, 3), F),
+                np.ones((2, 1, 2, 2), F),
+                np.zeros((1, 8, 2, 2), F),
+                np.ones((1, 2), F),
+            ],
+            3,
+        ),
+        {},
+    ),
+    "BatchNormalization": (
+        *("BatchNormalization", ""),
+        *([np.ones((2, 3), F), *[np.ones(3, F)] * 2, np.ones((1, 3), F), np.ones(3, F)], 3, {}),
+    ),
     "MatMulInteger": ("MatMulInteger", "", [X, X.T.copy(), ZERO, np.full((4, 1), 3, np.uint8)], 3, {}),
 }
 
@@ -202,3 +219,49 @@ def test_floating_point_remainders_need_fmod_before_opset_28(
 def run_anywhere(node: onnx.NodeProto, feeds: dict[str, np.ndarray], opset: int = 21) -> list[np.ndarray]:
     model = make_model([node], feeds, ["y"], opset=opset, open_shapes=True)
     return ephost.InferenceSession(model.SerializeToString()).run(None, feeds)
+
+
+# Operators, their inputs with the one at fault in the second place, and attributes.
+SHAPES: dict[str, tuple[str, list[np.ndarray], np.ndarray, dict[str, Any]]] = {
+    "repeats": ("Tile", [np.ones((1, 2), F), np.array([2, 2])], np.array([[2, 2]]), {}),
+    "a shape": ("ConstantOfShape", [np.array([2])], np.array(2), {}),
+    "a diagonal": (
+        *("Einsum", [np.ones((2, 3, 3), F)], np.ones((2, 1, 3), F)),
+        {"equation": "...ii->...i"},
+    ),
+    "updates": (
+        *("ScatterND", [np.ones((4, 4, 4), F), np.array([[0], [2]]), np.zeros((2, 4, 4), F)]),
+        *(np.zeros((2, 4, 4, 1), F), {}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_as_many_numbers_in_another_shape_are_refused(cpu_plugin: Cpu, case: str) -> None:
+    operator, values, wrong, attributes = SHAPES[case]
+    feeds = {f"i{i}": value for i, value in enumerate(values)}
+    node = helper.make_node(operator, list(feeds), ["y"], "the node", **attributes)
+    cpu_plugin.check_beside_onnxruntime(node, feeds)
+    feeds[f"i{len(values) - 1}"] = wrong
+    with pytest.raises((InvalidArgument, Fail), match="the node"):
+        cpu_plugin.run(make_model([node], feeds, ["y"], open_shapes=True), feeds)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_loop_counts_by_one_number_and_goes_on_by_one_condition(
+    cpu_plugin: Cpu, at: int, count: int
+) -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (int64[k] trips, bool[l] goes, float[n] x) => (float[n] y) {
+          [the_node] y = Loop (trips, goes, x) <
+            body = b (int64 i, bool c, float[n] z) => (bool d, float[n] w) { d = Identity(c) w = Add(z, z) }
+          >
+        }""")
+    feeds = {"trips": np.array([3]), "goes": np.array([True]), "x": np.ones(1, F)}
+    assert cpu_plugin.run(model, feeds)[0] == 8
+    name = list(feeds)[at]
+    feeds[name] = np.resize(feeds[name], count)
+    with pytest.raises((InvalidArgument, Fail), match=r"the_node.*is not one element"):
+        cpu_plugin.run(model, feeds)

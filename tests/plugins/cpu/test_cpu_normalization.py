@@ -22,6 +22,16 @@ def test_softmax_along_any_axis_agrees(cpu_plugin: Cpu, op: str, axis: int) -> N
     cpu_plugin.check(helper.make_node(op, ["x"], ["y"], axis=axis), {"x": some(5, 40, 33)})
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_logarithm_is_not_lost_beside_large_scores(cpu_plugin: Cpu, dtype: type) -> None:
+    x = np.array([[1e8] * 5, [3e4, 3e4 - 1, 3e4 - 2, 3e4, 3e4 - 1]], dtype)
+    node = helper.make_node("LogSoftmax", ["x"], ["y"])
+    (found,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
+    exact = x.astype(np.longdouble) - x.max(axis=1, keepdims=True)
+    exact -= np.log(np.exp(exact).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found, exact.astype(dtype), rtol=1e-6)
+
+
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_before_opset_13_all_from_the_axis_on_is_one_row(cpu_plugin: Cpu, op: str, axis: int) -> None:

@@ -106,7 +106,10 @@ def gather_block_quantized(
     first one lowest, along its last axis.
     """
     bits, size = node.attributes.get("bits", 4), node.attributes.get("block_size", 128)
-    axis = node.attributes.get("quantize_axis", 1) % data.ndim
+    axis = node.attributes.get("quantize_axis", 1)
+    if not -data.ndim <= axis < data.ndim:
+        raise ValueError(f"quantize_axis is {axis} for data of shape {list(data.shape)}")
+    axis %= data.ndim
     middle = 0
     if data.dtype == np.uint8:
         data, middle = _unpacked(data, bits), 1 << (bits - 1)

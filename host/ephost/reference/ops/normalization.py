@@ -20,6 +20,9 @@ def batch_normalization(
     opset 14 as soon as a node has a momentum.
     """
     attributes = node.attributes
+    if any(other.shape != scale.shape for other in (bias, mean, var)):
+        shapes = ", ".join(str(list(other.shape)) for other in (scale, bias, mean, var))
+        raise ValueError(f"scale, bias, mean and variance of the shapes {shapes}")
     dtype = compute_dtype(x.dtype)
     values = x.astype(dtype, copy=False)
     spatial = attributes.get("spatial", 1)
