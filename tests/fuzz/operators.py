@@ -208,7 +208,11 @@ class Run:
             else:
                 self.ended[operator]["ran" if "ran" in record["ended"] else "error"] += 1
             reason = next(
-                (k.reason for k in self.known if k.holds(operator, host, record["changes"], difference)),
+                (
+                    k.reason
+                    for k in self.known
+                    if k.holds(operator, host, record.get("changes", []), difference)
+                ),
                 None,
             )
             if difference and reason is not None:
