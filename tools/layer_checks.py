@@ -122,7 +122,7 @@ AFTER = {
     "OrtKernelImpl.Compute": "outputs_end(&checked, result == NULL)",
     "OrtCustomOp.KernelCompute": "outputs_end(&checked, true)",
     "OrtCustomOp.KernelComputeV2": "outputs_end(&checked, result == NULL)",
-    "OrtApi.KernelContext_GetInput": "if (result == NULL) outputs_took(context, index, *out)",
+    "OrtApi.KernelContext_GetInput": "if (result == NULL) outputs_took(context, index, out)",
     "OrtApi.KernelContext_GetOutput": (
         "if (result == NULL) outputs_gave(context, index, dim_values, dim_count, out)"
     ),

@@ -174,13 +174,24 @@ void check_context_nodes(OrtNode* const* nodes, size_t count); /* that Compile g
 extern _Atomic(bool) checks_bounds;
 void outputs_begin(Checked* call, OrtKernelContext* context, const void* maker);
 void outputs_end(Checked* call, bool succeeded);
-void outputs_took(const OrtKernelContext* context, size_t index, const OrtValue* value);
+void outputs_took(const OrtKernelContext* context, size_t index, const OrtValue** value);
 void outputs_gave(OrtKernelContext* context, size_t index, const int64_t* dims, size_t rank,
                   OrtValue** value);
 void outputs_preallocated(const OrtKernelContext* context, size_t index, const OrtValue* value);
 void outputs_declared(const void* maker, const OrtNode* fused);
 void outputs_declared_of_kernel(const OrtKernelImpl* kernel, const OrtKernelInfo* info);
 void outputs_undeclare(DeclaredOutputs* declared);
+
+/* A tensor of the type and shape of this one over other memory; NULL where it cannot be made (outputs.c). */
+OrtValue* value_over(const OrtValue* like, char* data, size_t bytes);
+
+/* Inputs that cannot be read beyond (inputs.c). `checks_reads`: inputs are lent so. */
+extern _Atomic(bool) checks_reads;
+typedef struct LentInput LentInput;
+LentInput* input_lend(const OrtValue* real, const char* data, size_t bytes); /* NULL: it could not be */
+OrtValue* input_value(const LentInput* input);
+const char* input_data(const LentInput* input);
+void input_give_back(LentInput* input, size_t index, size_t bytes); /* tells what was touched behind it */
 
 /* Structs and answers of the plugin (structs.c). */
 void check_struct(const char* kind, const void* object, uint32_t version);

@@ -44,6 +44,7 @@ const char* findings_open(const Settings* settings) {
     if (file < 0) return "the layer cannot write the file of its findings";
   }
   checks_bounds = settings->bounds;
+  checks_reads = settings->bounds && settings->reads;
   validates = true;
   return NULL;
 }

@@ -22,6 +22,7 @@ typedef struct Settings {
   bool validate;      /* hold the plugin to the rules */
   bool raises;        /* what is found becomes the error of a call */
   bool bounds;        /* outputs lie between guards; inputs are compared */
+  bool reads;         /* behind inputs nothing can be read */
   char* findings;     /* the file of JSON lines to add to; NULL: none */
 } Settings;
 

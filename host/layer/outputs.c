@@ -3,7 +3,7 @@
  * An output in the processor's memory is lent to the plugin as another tensor: the layer's own, between two
  * guards and full of a pattern. After Compute what is in it goes to the host's. Where the host's lies over an
  * input, as it may for operators that work in place, the plugin gets it as it is: whether both are one
- * decides what a kernel does. Inputs are compared by a hash. */
+ * decides what a kernel does. Inputs are compared by a hash, and may be lent as well (inputs.c). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,9 +38,10 @@ typedef struct Output {
 typedef struct Input {
   struct Input* next;
   size_t index;
-  const char* data;
+  const char* data; /* the host's */
   size_t bytes;
   uint64_t hash;
+  LentInput* lent; /* NULL: the real one was */
 } Input;
 
 struct Computing {
@@ -265,24 +266,30 @@ static Computing* computing_of(const OrtKernelContext* context) {
   return computing;
 }
 
-static void add_input(Computing* computing, size_t index, const OrtValue* value) {
-  for (const Input* input = computing->inputs; input != NULL; input = input->next) {
-    if (input->index == index) return;
+/* What is known of an input in the processor's memory; NULL of any other. */
+static Input* add_input(Computing* computing, size_t index, const OrtValue* value) {
+  for (Input* input = computing->inputs; input != NULL; input = input->next) {
+    if (input->index == index) return input;
   }
   char* data = NULL;
   size_t bytes = 0;
-  if (value == NULL || !bytes_of(value, &data, &bytes) || bytes == 0) return;
+  if (value == NULL || !bytes_of(value, &data, &bytes) || bytes == 0) return NULL;
   Input* input = malloc(sizeof *input);
-  if (input == NULL) return;
-  *input = (Input){computing->inputs, index, data, bytes, hash(data, bytes)};
+  if (input == NULL) return NULL;
+  *input = (Input){computing->inputs, index, data, bytes, hash(data, bytes), NULL};
   computing->inputs = input;
+  return input;
 }
 
-void outputs_took(const OrtKernelContext* context, size_t index, const OrtValue* value) {
+void outputs_took(const OrtKernelContext* context, size_t index, const OrtValue** value) {
   Computing* computing = checks_bounds ? computing_of(context) : NULL;
   if (computing == NULL) return;
   pthread_mutex_lock(&computing->mutex);
-  add_input(computing, index, value);
+  Input* input = add_input(computing, index, *value);
+  if (input != NULL && input->lent == NULL && checks_reads) {
+    input->lent = input_lend(*value, input->data, input->bytes);
+  }
+  if (input != NULL && input->lent != NULL) *value = input_value(input->lent);
   pthread_mutex_unlock(&computing->mutex);
 }
 
@@ -306,22 +313,36 @@ static bool is_over_an_input(Computing* computing, const char* data, size_t byte
   return false;
 }
 
-/* The layer's tensor in the place of this one; NULL without memory. */
-static OrtValue* between_guards(Output* output, const int64_t* dims, size_t rank) {
+static OrtValue* new_value(const OrtValue* like, char* data, size_t bytes, const int64_t* dims, size_t rank) {
   ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   const OrtMemoryInfo* info = NULL;
-  if (!element_type(output->real, &type) || !GOOD(GetTensorMemoryInfo(output->real, &info))) return NULL;
+  OrtValue* value = NULL;
+  if (!element_type(like, &type) || !GOOD(GetTensorMemoryInfo(like, &info))) return NULL;
+  return GOOD(CreateTensorWithDataAsOrtValue(info, data, bytes, dims, rank, type, &value)) ? value : NULL;
+}
+
+OrtValue* value_over(const OrtValue* like, char* data, size_t bytes) {
+  OrtTensorTypeAndShapeInfo* shape = NULL;
+  size_t rank = 0;
+  if (!GOOD(GetTensorTypeAndShape(like, &shape))) return NULL;
+  OrtValue* value = NULL;
+  int64_t* dims = GOOD(GetDimensionsCount(shape, &rank)) ? calloc(rank + 1, sizeof *dims) : NULL;
+  if (dims != NULL && GOOD(GetDimensions(shape, dims, rank)))
+    value = new_value(like, data, bytes, dims, rank);
+  free(dims);
+  real_OrtApi->ReleaseTensorTypeAndShapeInfo(shape);
+  return value;
+}
+
+/* The layer's tensor in the place of this one; NULL without memory. */
+static OrtValue* between_guards(Output* output, const int64_t* dims, size_t rank) {
   size_t room = ((size_t)2 * GUARD + output->bytes + GUARD - 1) / GUARD * GUARD;
   output->memory = aligned_alloc(GUARD, room);
   if (output->memory == NULL) return NULL;
   fill(output->memory, GUARD);
   fill(output->memory + GUARD, output->bytes);
   fill(output->memory + GUARD + output->bytes, GUARD);
-  OrtValue* value = NULL;
-  return GOOD(CreateTensorWithDataAsOrtValue(info, output->memory + GUARD, output->bytes, dims, rank, type,
-                                             &value))
-             ? value
-             : NULL;
+  return new_value(output->real, output->memory + GUARD, output->bytes, dims, rank);
 }
 
 void outputs_gave(OrtKernelContext* context, size_t index, const int64_t* dims, size_t rank,
@@ -400,7 +421,9 @@ static bool is_over_an_output(const Computing* computing, const Input* input) {
 
 static void check_inputs(const Computing* computing) {
   for (const Input* input = computing->inputs; input != NULL; input = input->next) {
-    if (!is_over_an_output(computing, input) && hash(input->data, input->bytes) != input->hash) {
+    bool is_own = input->lent != NULL;
+    const char* data = is_own ? input_data(input->lent) : input->data;
+    if ((is_own || !is_over_an_output(computing, input)) && hash(data, input->bytes) != input->hash) {
       found(EPV_BOUND_003, NULL, "input %zu is not what it was before the call", input->index);
     }
   }
@@ -417,6 +440,7 @@ static void free_computing(Computing* computing) {
   while (computing->inputs != NULL) {
     Input* input = computing->inputs;
     computing->inputs = input->next;
+    input_give_back(input->lent, input->index, input->bytes);
     free(input);
   }
   pthread_mutex_destroy(&computing->mutex);

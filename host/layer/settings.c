@@ -37,6 +37,10 @@ static bool take_setting(Settings* settings, const char* key, const char* value)
     settings->bounds = strcmp(value, "1") == 0;
     return settings->bounds || strcmp(value, "0") == 0;
   }
+  if (strcmp(key, "reads") == 0) {
+    settings->reads = strcmp(value, "1") == 0;
+    return settings->reads || strcmp(value, "0") == 0;
+  }
   if (strcmp(key, "validate") == 0) {
     settings->raises = strcmp(value, "raise") == 0;
     settings->validate = settings->raises || strcmp(value, "log") == 0;
@@ -79,6 +83,7 @@ const char* settings_read(Settings* settings) {
                                         {"EPHOST_LAYER_TRACE_MEGABYTES", "trace_megabytes"},
                                         {"EPHOST_LAYER_VALIDATE", "validate"},
                                         {"EPHOST_LAYER_BOUNDS", "bounds"},
+                                        {"EPHOST_LAYER_READS", "reads"},
                                         {"EPHOST_LAYER_FINDINGS", "findings"}};
   char** texts[] = {&settings->plugin, &settings->trace, &settings->only, &settings->findings};
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
@@ -87,6 +92,7 @@ const char* settings_read(Settings* settings) {
   }
   settings->graphs = settings->validate = settings->raises = false;
   settings->bounds = true;
+  settings->reads = false;
   settings->trace_bytes = 1024 * MIB;
   problem[0] = '\0';
   Dl_info self;

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -95,7 +96,8 @@ def broken(
         monkeypatch.setenv("RULE_BREAKER", mode)
         file = tmp_path / f"{mode}.jsonl"
         made = compiled_by_another() if mode == "claims_of_another_ep" else around()
-        find.errors = run(breaker, layers.Validate(file, raises=raises), made)  # type: ignore[attr-defined]
+        validate = layers.Validate(file, raises=raises, reads="reads_" in mode)
+        find.errors = run(breaker, validate, made)  # type: ignore[attr-defined]
         return layers.read_findings(file)
 
     return find
@@ -168,6 +170,39 @@ def test_without_bounds_outputs_are_the_hosts_own(
     file = tmp_path / "off.jsonl"
     run(breaker, layers.Validate(file, bounds=False), around())
     assert layers.read_findings(file) == []
+
+
+def test_what_is_read_behind_an_input_is_told_where(broken: Callable[..., list[layers.Finding]]) -> None:
+    found = broken("reads_behind")
+    assert not broken.errors  # type: ignore[attr-defined]
+    # Each Add reads the 17th float behind its second number; that of the first Add is its only input.
+    assert [each.message for each in found] == [
+        f"byte 65 behind input {index}, which has 48 bytes, is read or written" for index in (0, 1, 0, 1)
+    ]
+
+
+def test_faults_that_are_none_of_the_guards_end_the_process_as_before() -> None:
+    program = """
+import ctypes, faulthandler, sys
+import ephost, numpy as np
+from ephost import layers
+from ephost.plugins import sample_kernels
+faulthandler.enable()
+ephost.register_execution_provider_library(
+    "k", sample_kernels.get_library_path(), layers=[layers.Validate(reads=True)])
+options = ephost.SessionOptions()
+options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == "k"], {})
+session = ephost.InferenceSession(sys.argv[1], options)
+print(session.run(None, {"x": np.ones((3, 4), np.float32)})[0].sum(), flush=True)
+ctypes.string_at(8)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        path.write_bytes(around().SerializeToString())
+        done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGSEGV
+    assert done.stdout.strip() == "0.0"
+    assert "Fatal Python error: Segmentation fault" in done.stderr
 
 
 def test_many_of_one_kind_are_told_a_few_times(
@@ -254,7 +289,8 @@ def test_the_rules_hold_in_onnxruntime(breaker: Path, tmp_path: Path) -> None:
         if mode in NOT_IN_ONNXRUNTIME:
             continue
         library = tmp_path / f"lib{mode}.so"
-        layers.wrap(breaker, library, [layers.Validate(tmp_path / f"{mode}.jsonl")])
+        validate = layers.Validate(tmp_path / f"{mode}.jsonl", reads="reads_" in mode)
+        layers.wrap(breaker, library, [validate])
         wanted.append((mode, str(library), str(paths.get(mode, paths[""]))))
     done = subprocess.run(
         [sys.executable, "-c", IN_HOST, "onnxruntime"],
@@ -352,7 +388,7 @@ def test_a_good_plugin_breaks_no_rule(
     name: str, plugin_library: Callable[[str], Path], tmp_path: Path
 ) -> None:
     file = tmp_path / "good.jsonl"
-    assert run(plugin_library(name), layers.Validate(file), around()) == []
+    assert run(plugin_library(name), layers.Validate(file, reads=True), around()) == []
     assert layers.read_findings(file) == []
 
 
@@ -382,7 +418,7 @@ def test_threads_that_run_at_once_break_no_rule(
     file = tmp_path / "threads.jsonl"
     made = model([node("Add", "x x", "a"), node("Add", "a x", "y")], {"x": [3, 4]}, ["y"])
     ephost.register_execution_provider_library(
-        "threads", plugin_library(name), layers=[layers.Validate(file)]
+        "threads", plugin_library(name), layers=[layers.Validate(file, reads=True)]
     )
     try:
         run_in_threads(made)

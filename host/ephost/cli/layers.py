@@ -41,6 +41,9 @@ def layer() -> None:
     show_default=True,
     help="With --validate: put outputs between guards, and compare inputs.",
 )
+@click.option(
+    "--reads", is_flag=True, help="With --validate: put pages behind inputs that cannot be touched."
+)
 @reports_failures
 def wrap_plugin(
     plugin: str,
@@ -52,6 +55,7 @@ def wrap_plugin(
     findings: Path | None,
     raises: bool,
     bounds: bool,
+    reads: bool,
 ) -> None:
     """Write a library to be registered in the PLUGIN's place, in onnxruntime or in ephost.
 
@@ -61,6 +65,8 @@ def wrap_plugin(
     """
     if not validate and (findings is not None or raises):
         raise click.UsageError("--findings and --raise go with --validate")
+    if reads and not (validate and bounds):
+        raise click.UsageError("--reads goes with --validate, and not with --no-bounds")
     if validate and trace is None and (only or graphs):
         raise click.UsageError("--only and --graphs go with --trace")
     found = parse_plugin(plugin)
@@ -71,7 +77,7 @@ def wrap_plugin(
         chosen.append(Trace(file, only, graphs))
         told.append(f"traces to {file}")
     if validate:
-        chosen.append(Validate(findings, raises, bounds))
+        chosen.append(Validate(findings, raises, bounds, reads))
         told.append(f"validates{f', with findings in {findings}' if findings is not None else ''}")
     wrap(found.path, output, chosen)
     click.echo(f"{output} stands for {found.path} and {' and '.join(told)}")

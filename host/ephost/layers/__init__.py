@@ -99,11 +99,14 @@ class Validate:
         raises: an error is also what the call returns in which it was found, where nothing was made in it.
         bounds: whether each output that a plugin writes lies between guards, and inputs are compared. That
             costs what it takes to copy them.
+        reads: whether each input is a copy with pages behind it that cannot be touched. That costs two calls
+            of the system for each input of each run, and the copy. Not without ``bounds``.
     """
 
     file: str | os.PathLike[str] | None = None
     raises: bool = False
     bounds: bool = True
+    reads: bool = False
 
     def in_folder(self, folder: str) -> Validate:
         """The same with its file's path made absolute, for a process that may be in another folder."""
@@ -119,6 +122,7 @@ class Validate:
         return {
             "validate": "raise" if self.raises else "log",
             "bounds": str(int(self.bounds)),
+            "reads": str(int(self.reads)),
             "findings": file,
         }
 

@@ -43,6 +43,7 @@ _OF_ALL = (
     Rule("EPV-BOUND-002", "error", "writes before the start of an output"),
     Rule("EPV-BOUND-003", "error", "writes to an input"),
     Rule("EPV-BOUND-004", "error", "leaves an output, or a part of it, unwritten"),
+    Rule("EPV-BOUND-005", "error", "reads or writes behind the end of an input"),
     Rule("EPV-OUT-001", "error", "computes a fused node without asking for each of its outputs"),
     Rule("EPV-OUT-002", "warning", "gives an output another shape than the graph says"),
     Rule("EPV-VER-001", "error", "calls a function that is newer than the API version it asked for"),

@@ -31,6 +31,8 @@
   MODE(writes_input, "EPV-BOUND-003")            \
   MODE(writes_nothing, "EPV-BOUND-004")          \
   MODE(writes_half, "EPV-BOUND-004")             \
+  MODE(reads_behind, "EPV-BOUND-005")            \
+  MODE(kernel_reads_behind, "EPV-BOUND-005")     \
   MODE(asks_for_no_output, "EPV-OUT-001")        \
   MODE(other_rank, "EPV-OUT-002")                \
   MODE(kernel_writes_behind, "EPV-BOUND-001")    \
@@ -236,6 +238,9 @@ static OrtStatus* add(Breaker* breaker, OrtKernelContext* context) {
   TRY(api->GetTensorMutableData(output, &sum));
   for (size_t i = 0; i < (breaks(writes_half) ? count / 2 : count) && !breaks(writes_nothing); ++i) {
     ((float*)sum)[i] = data[0][i] + data[1][i];
+  }
+  if (breaks(reads_behind) || breaks(kernel_reads_behind)) {
+    ((float*)sum)[0] += 0 * ((volatile float*)data[1])[count + 16];
   }
   if (breaks(writes_behind) || breaks(kernel_writes_behind)) {
     ((float*)sum)[count] = 1;

@@ -19,7 +19,7 @@ from ephost.layers.rules import RULES
 _FAMILIES = {
     "OWN": "releases what it makes, once, and uses nothing after its release",
     "PHASE": "uses what it is lent within the call that it is lent for, and throws nothing",
-    "BOUND": "writes its outputs, all of them, and nothing around them or else",
+    "BOUND": "writes all of its outputs and nothing else, and reads nothing behind its inputs",
     "OUT": "gives the outputs that the graph says",
     "VER": "keeps to the version of the ABI that it asked for",
     "ARG": "gives the host's functions arguments that there are",
@@ -73,7 +73,7 @@ def _family(family: str, text: str) -> None:
     def keeps(subject: Subject) -> None:
         with tempfile.TemporaryDirectory() as folder:
             library, file = str(Path(folder, "libephost_check_layer.so")), Path(folder, "findings.jsonl")
-            wrap(subject.path, library, [Validate(file)])
+            wrap(subject.path, library, [Validate(file, reads=family == "BOUND")])
             with contextlib.suppress(OnnxRuntimeException):  # of a registration, which another check is about
                 _work(subject, library)
             found = read_findings(file) if file.exists() else []
