@@ -16,6 +16,7 @@ SOAK = str(Path(__file__).with_name("soak.py"))
 ROUNDS = 1000
 TOLERANCE = 4 << 20  # bytes; one leaked page a round would already show
 MEMORY_INFO = "3"  # a HandleKind
+PROCESSES = "each round would start a process: tests/plugins/isolated_soak.py does that"
 
 
 def soak(python: Callable, library: str, ep_name: str) -> dict:
@@ -24,6 +25,7 @@ def soak(python: Callable, library: str, ep_name: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.in_process(PROCESSES)
 @pytest.mark.parametrize("plugin", [ephost.plugins.sample_kernels, ephost.plugins.sample_compiler])
 def test_memory_stays_flat_and_the_library_goes(python: Callable, plugin) -> None:
     found = soak(python, plugin.get_library_path(), plugin.get_ep_name())
@@ -42,6 +44,7 @@ def nxrt() -> str:
     return nxrt_ep_cpu.get_library_path()
 
 
+@pytest.mark.in_process(PROCESSES)
 def test_of_nxrt_only_what_it_keeps_itself_stays(python: Callable, nxrt: str) -> None:
     # nxrt-ep-cpu 0.1.0 loses some 8 KB at each registration, a memory info that it made among them. It opens
     # its own library with RTLD_NODELETE, so that it stays mapped: in onnxruntime, too.
