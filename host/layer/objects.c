@@ -10,7 +10,8 @@
 #include "checks.h"
 
 /* Looked up at every call, without a lock: entries are never freed, and used again only for another struct.
- */
+ * An entry's address is stored last and released, so who finds it by that sees the rest; its `next` never
+ * changes. */
 typedef struct Object {
   struct Object* next;
   _Atomic(const void*) address; /* NULL: released, free for another */

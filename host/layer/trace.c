@@ -24,7 +24,7 @@ typedef struct Header {
   uint32_t format;
   uint32_t records_at;
   _Atomic(uint64_t) used; /* where the next record goes; beyond the file's end when there was no room */
-  uint64_t capacity;
+  _Atomic(uint64_t) capacity;
   _Atomic(uint64_t) dropped; /* records for which there was no room */
   int64_t start;             /* of the monotonic clock, ns */
   int64_t wall_start;        /* the same moment, ns since 1970 */
@@ -39,7 +39,7 @@ enum { STILL_OPEN = -1, THREW = -2 }; /* in place of an error's code */
 typedef struct Record {
   uint32_t bytes; /* of it all, a multiple of 8 */
   uint16_t function;
-  _Atomic(uint8_t) kind; /* written last: 0 is a record that nobody has filled */
+  _Atomic(uint8_t) kind; /* written last, and released: 0 is a record that nobody has filled */
   uint8_t reserved;
   uint32_t thread;
   _Atomic(int32_t) code; /* of a call: STILL_OPEN, THREW, 0, or an error's */
@@ -68,8 +68,8 @@ uint32_t thread_number(void) {
 
 static Record* take(Header* header, uint64_t bytes, uint64_t* at) {
   bytes = (sizeof(Record) + bytes + 7) & ~(uint64_t)7;
-  *at = atomic_fetch_add_explicit(&header->used, bytes, memory_order_relaxed);
-  if (*at + bytes > header->capacity) {
+  *at = atomic_fetch_add(&header->used, bytes); /* before the load, as trace_close wants it */
+  if (*at + bytes > atomic_load(&header->capacity)) {
     atomic_fetch_add_explicit(&header->dropped, 1, memory_order_relaxed);
     *at = 0;
     return NULL;
@@ -142,7 +142,7 @@ const char* trace_open(const Settings* settings) {
   memcpy(made->magic, MAGIC, sizeof made->magic);
   made->format = FORMAT;
   made->records_at = (uint32_t)records_at;
-  made->capacity = capacity;
+  atomic_store(&made->capacity, capacity);
   made->start = clock_ns(CLOCK_MONOTONIC);
   made->wall_start = clock_ns(CLOCK_REALTIME);
   made->process = (uint32_t)getpid();
@@ -157,13 +157,15 @@ const char* trace_open(const Settings* settings) {
 void trace_close(void) {
   Header* header = atomic_exchange(&trace, NULL);
   if (header == NULL) return;
-  uint64_t used = atomic_load(&header->used);
-  if (used < header->capacity) {
-    /* Room for what is still to come, up to a page's end: beyond it a write would be a SIGBUS. */
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    header->capacity = (used + page - 1) / page * page;
-    if (truncate(path, (off_t)header->capacity) != 0) return; /* then it stays as long as it was */
+  /* Room for what is still to come, up to a page's end: beyond it a write would be a SIGBUS. A thread that
+   * found room under the old limit counts itself in `used` before it reads the limit, and so is seen here. */
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = atomic_load(&header->capacity), end = 0, used;
+  while ((used = atomic_load(&header->used)) > end) {
+    end = (used + page - 1) / page * page;
+    atomic_store(&header->capacity, end < whole ? end : whole);
+    if (end >= whole) return;
   }
+  if (truncate(path, (off_t)end) != 0) return; /* then it stays as long as it was */
 }
 
 bool trace_is_open(void) { return atomic_load_explicit(&trace, memory_order_acquire) != NULL; }

@@ -34,7 +34,8 @@ const OrtApi* ORT_API_CALL SLOT(OrtApiBase, GetApi)(uint32_t version) {
              "since EPHOST_ASSUME_API_VERSION says so: what it calls beyond them is an error", (unsigned)version);
     return &ephost_api;
   }
-  if (version > atomic_load(&refused)) atomic_store(&refused, version);
+  unsigned before = atomic_load(&refused);
+  while (before < version && !atomic_compare_exchange_weak(&refused, &before, version)) continue;
   host_log(ORT_LOGGING_LEVEL_WARNING,
            "a plugin asked for API version %u; ephost serves versions 1 to " TEXT(SERVED), (unsigned)version);
   return NULL;

@@ -30,7 +30,9 @@
 
 static THREAD_LOCAL char* caught; /* the text of what is being caught; NULL without memory for it */
 static THREAD_LOCAL OrtStatus* kept;
-static atomic_int kept_count; /* of all threads: while it is 0 nobody looks further */
+/* Of all threads: while it is 0 nobody looks further. What a thread keeps is its own, and its own count it
+ * sees in any order. */
+static atomic_int kept_count;
 
 static OrtStatus* status_of_caught(const char* function) {
   OrtStatus* status = status_new(ORT_RUNTIME_EXCEPTION, "%s threw %s", function,

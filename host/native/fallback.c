@@ -32,6 +32,8 @@ static atomic_int stoppable_count; /* how many there are */
 static PyObject* terminated_type;  /* what is raised: no Exception, which operators catch to go on */
 static PyObject* no_code;          /* does nothing, and so gives what is waiting a place to be raised at */
 
+/* `terminate` is set before. Either this sees the step's count, or the step sees `terminate`: a step counts
+ * itself first. */
 static void stop_python(const OrtRunOptions* options) {
   if (atomic_load(&stoppable_count) == 0 || python_is_leaving()) return;
   PyGILState_STATE gil = PyGILState_Ensure();
@@ -48,6 +50,7 @@ static void begin_stoppable(Stoppable* step, const OrtRunOptions* options) {
   *step = (Stoppable){options, PyThread_get_thread_ident(), false, stoppables};
   stoppables = step;
   atomic_fetch_add(&stoppable_count, 1);
+  atomic_thread_fence(memory_order_seq_cst); /* what follows reads with no order of its own */
   if (options != NULL && run_is_terminated(options)) PyErr_SetNone(terminated_type);
 }
 

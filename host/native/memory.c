@@ -262,6 +262,7 @@ static struct {
   atomic_size_t cache_hits;
 } counters;
 
+/* Counters order nothing: a block is handed on under its class's lock, or by malloc. */
 static void count(atomic_size_t* counter, size_t amount) {
   atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }

@@ -40,6 +40,8 @@ static int64_t spin_time(void) {
   return found;
 }
 
+/* Who sees its turn sees all that the other wrote before it passed the turn: it reads what that wrote last.
+ */
 static bool is_turn(LaneBlock* lane, LaneTurn mine) {
   return atomic_load_explicit(&lane->turn, memory_order_acquire) == (uint32_t)mine;
 }
@@ -58,8 +60,10 @@ Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns)
   for (;;) {
     char drained[64];
     int64_t left = timeout_ns < 0 ? -1 : timeout_ns - (clock_ns() - start);
+    /* One order of all four: this store and load, and those of lane_pass. Either this sees the turn or that
+     * sees who sleeps. A load that only acquires may come before the store. */
     atomic_store(sleeps, 1);
-    if (is_turn(lane, mine)) break;
+    if (atomic_load(&lane->turn) == (uint32_t)mine) break;
     if (timeout_ns >= 0 && left <= 0) {
       atomic_store(sleeps, 0);
       return WAITED_TIMEOUT;
@@ -79,7 +83,7 @@ Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns)
 
 void lane_pass(LaneBlock* lane, LaneTurn to, int socket) {
   _Atomic uint32_t* sleeps = to == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
-  atomic_store(&lane->turn, (uint32_t)to);
+  atomic_store(&lane->turn, (uint32_t)to); /* before the load, as lane_wait wants it */
   /* A byte that does not fit is none that anybody waits for, and a closed socket is found out by the wait. */
   if (atomic_load(sleeps)) (void)!send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

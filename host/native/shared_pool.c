@@ -1,14 +1,16 @@
 /* Memory that two processes map: one sparse file in memory, of which blocks are given out by the host.
  *
  * What is known of blocks lies in the host's own memory, out of the worker's reach. Blocks have sizes of
- * classes, four between two powers of two; a freed one waits in its class. The pages of large ones are given
- * back to the system once more waits than a limit. */
+ * classes, four between two powers of two; a freed one waits in its class. Once more waits than a limit, the
+ * system gets its pages back: those that lie in the block whole, for its pages may be larger than the pool's.
+ */
 #define _GNU_SOURCE
 #include "isolation.h"
 
 #ifndef _WIN32
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "heap.h"
 #include "memory.h"
@@ -100,8 +102,13 @@ void pool_free(SharedPool* pool, void* block) {
   }
 #ifdef MADV_REMOVE
   if (link == NULL || pool->waiting + nbytes > KEPT_BYTES) {
-    (void)madvise(block, nbytes, MADV_REMOVE); /* the addresses stay, the memory goes */
-    nbytes = 0;
+    uint64_t system_page = (uint64_t)sysconf(_SC_PAGESIZE), first = page * PAGE;
+    uint64_t begin = (first + system_page - 1) / system_page * system_page;
+    uint64_t end = (first + nbytes) / system_page * system_page;
+    if (begin < end) { /* the addresses stay, the memory goes */
+      (void)madvise(pool->base + begin, end - begin, MADV_REMOVE);
+      nbytes -= end - begin;
+    }
   }
 #endif
   if (link != NULL) {

@@ -17,8 +17,8 @@ typedef struct Job {
   void (*fn)(void*, size_t);
   void* context;
   size_t total;
-  size_t piece; /* indices in one piece */
-  atomic_size_t next;
+  size_t piece;       /* indices in one piece */
+  atomic_size_t next; /* deals out indices, no more: the pool's lock orders what the pieces read and write */
   _Atomic(OrtStatus*) status; /* of the first piece that failed */
   int workers;                /* inside this job; under the pool's lock */
   struct Job* link;

@@ -23,6 +23,7 @@ Ends with status 1, or not at all, where the fault shows, and with 0 where it do
 
 import argparse
 import importlib
+import os
 import threading
 import time
 from pathlib import Path
@@ -72,7 +73,7 @@ def open_session(host, library):
 
 def resident():
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def wrong(got, expected):

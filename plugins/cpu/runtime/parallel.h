@@ -40,7 +40,7 @@ void parallel_for(int64_t n, int64_t grain, const Body& body) {
     int64_t n, share;
     int threads;
     const Body& body;
-    std::atomic<int> taken[kMost];  // Of the parts that are meant for each thread.
+    std::atomic<int> taken[kMost];  // Of each thread's parts. Relaxed: the region's end orders results.
     std::atomic<bool> stopped;
   } loop = {n, std::min(kShare, most / threads), threads, body, {}, false};
   run_region(

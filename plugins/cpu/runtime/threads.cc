@@ -66,7 +66,7 @@ struct Worker {
   // now it would wait for all of a run. So it is told to run elsewhere, until it sleeps again.
   pid_t thread = 0;
   cpu_set_t allowed = {};
-  std::atomic<bool> asleep{false};
+  std::atomic<bool> asleep{false};  // Released after the fields above are written, and acquired to read them.
   std::atomic<bool> moved{false};
   // What the thread that is about to wake it does.
   void leave(int processor_of_caller);
@@ -107,7 +107,8 @@ class Team {
 
   std::atomic<Ticket> ticket_{Ticket{0, 0, 0}};
   static_assert(std::atomic<Ticket>::is_always_lock_free);
-  // Of the region that the ticket is for; whoever has taken a rank may read them.
+  // Of the region that the ticket is for; whoever has taken a rank may read them: begin() releases the ticket
+  // after them. It writes the next region's after end() has acquired that all ranks are done.
   void (*function_)(void*) = nullptr;
   void* data_ = nullptr;
   alignas(64) std::atomic<int> unfinished_{0};
@@ -212,6 +213,8 @@ void Team::begin(int ranks, void (*function)(void*), void* data) {
   data_ = data;
   unfinished_.store(ranks - 1, std::memory_order_relaxed);
   const Ticket last = ticket_.load(std::memory_order_relaxed);
+  // In one order with sleep(), which counts itself and then looks: either it sees the ticket, or it is
+  // counted.
   ticket_.store(Ticket{last.region + 1, static_cast<uint16_t>(ranks), 1}, std::memory_order_seq_cst);
   const int sleepers = sleepers_.load(std::memory_order_seq_cst);
   if (sleepers > 0) {
@@ -241,7 +244,7 @@ void Team::end() {
 void Team::barrier() {
   const uint32_t phase = phase_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == self.place.size) {
-    arrived_.store(0, std::memory_order_relaxed);
+    arrived_.store(0, std::memory_order_relaxed);  // The phase, released next, brings it.
     phase_.store(phase + 1, std::memory_order_release);
     return;
   }
