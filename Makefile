@@ -2,6 +2,8 @@
 #   make develop   a virtual environment with all that the project needs, and the C half built in place
 #   make demo      that, and a real model on two plugins: samples/recognize_text.py
 #   make test      that, and the tests
+#   make test-aarch64  a wheel for aarch64 Linux, and the tests of ONNX's nodes, the samples and the CPU plugin under
+#                  qemu, without changing the machine's packages; hours. Of other tests: .ci/aarch64 tests/FOLDER
 #   make test-gpu  the tests that need an NVIDIA GPU; without one each is skipped, with the reason
 #   make vendor-report  that, and how a sample of ONNX's node tests does on vendors' plugins in both hosts, in
 #                  build/develop/vendor-report (report.md, report.json)
@@ -34,7 +36,7 @@ ifeq ($(shell uname -sm),Linux x86_64)
 BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
 endif
 
-.PHONY: develop demo test test-gpu lint docs clean vendor-report bench results wheel
+.PHONY: develop demo test test-aarch64 test-gpu lint docs clean vendor-report bench results wheel
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON $(CMAKE_ARGS)
@@ -57,6 +59,9 @@ demo: develop
 
 test: develop
 	python -m pytest $(TEST_ARGS)
+
+test-aarch64: $(VENV)/.installed
+	.ci/aarch64 tests/reference tests/samples tests/native tests/plugins/cpu $(TEST_ARGS)
 
 test-gpu: develop
 	python -m pytest -m gpu $(TEST_ARGS)

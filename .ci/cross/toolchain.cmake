@@ -1,0 +1,13 @@
+# Builds for Linux on aarch64, by what .ci/cross/packages unpacks into build/aarch64.
+get_filename_component(unpacked ${CMAKE_CURRENT_LIST_DIR}/../../build/aarch64 ABSOLUTE)
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(triple ${unpacked}/tools/bin/aarch64-linux-gnu)
+set(CMAKE_C_COMPILER ${triple}-gcc)
+set(CMAKE_CXX_COMPILER ${triple}-g++)
+set(CMAKE_AR ${triple}-ar CACHE FILEPATH "")
+set(CMAKE_RANLIB ${triple}-ranlib CACHE FILEPATH "")
+set(CMAKE_STRIP ${triple}-strip CACHE FILEPATH "")
+set(CMAKE_SYSROOT ${unpacked}/sysroot)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
