@@ -3,7 +3,7 @@
 #   make demo      that, and a real model on two plugins: samples/recognize_text.py
 #   make test      that, and the tests
 #   make test-aarch64  a wheel for aarch64 Linux, and the tests of ONNX's nodes, the samples and the CPU plugin under
-#                  qemu, without changing the machine's packages; hours. Of other tests: .ci/aarch64 tests/FOLDER
+#                  qemu, without changing the machine's packages; slow. Of other tests: .ci/aarch64 tests/FOLDER
 #   make test-gpu  the tests that need an NVIDIA GPU; without one each is skipped, with the reason
 #   make vendor-report  that, and how a sample of ONNX's node tests does on vendors' plugins in both hosts, in
 #                  build/develop/vendor-report (report.md, report.json)
