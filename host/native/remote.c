@@ -326,7 +326,7 @@ static OrtStatus* put_inputs(Run* run) {
       return no_tensor(step, "input", i);
     }
     if (!memory_info_is_cpu(value->memory_info)) {
-      RemotePlace place;
+      RemotePlace place = {0};
       OrtStatus* status = find_place(run, value, &place);
       if (status != NULL) return status;
       if (!put_remote(run, value, &place)) return status_no_memory();

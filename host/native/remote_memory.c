@@ -449,10 +449,10 @@ static OrtStatus* ORT_API_CALL transfer_copy(OrtDataTransferImpl* this_, const O
   for (size_t i = 0; i < count; ++i) {
     const OrtValue *source = sources[i], *target = targets[i];
     bool from_cpu = memory_info_is_cpu(source->memory_info), to_cpu = memory_info_is_cpu(target->memory_info);
-    RemotePlace from, to;
+    RemotePlace from = {0}, to = {0};
     OrtStatus* status = NULL;
     if (source->nbytes == 0) continue;
-    if ((!from_cpu && !remote_find(source->data, source->nbytes, &from)) ||
+    if ((from_cpu && to_cpu) || (!from_cpu && !remote_find(source->data, source->nbytes, &from)) ||
         (!to_cpu && !remote_find(target->data, target->nbytes, &to))) {
       return status_new(ORT_INVALID_ARGUMENT,
                         "CopyTensors: an address is in no memory of an isolated plugin's device");
