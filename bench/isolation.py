@@ -1,7 +1,8 @@
-"""What isolation adds to a run: the same model on the same plugin, in this process and in a worker, in turns.
+"""What isolation adds to a run: the same model on the same plugin, in a process and in a worker of one.
 
-A process for each model, since plugins keep threads. The outputs of both are compared first. What is not
-installed is left out, and named.
+In turns, each of the two in a program of its own, since a plugin's threads look for work for a while after
+a run, and some put the thread that calls them on a processor. The outputs of both are compared first. What is
+not installed is left out, and named.
 
     python bench/isolation.py                        one node, and real models, on nxrt and OpenVINO
     python bench/isolation.py --only "one node"      what has this in its name
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,8 +36,8 @@ _ONE_NODE = "one node"
 # nxrt takes none of rapidocr's nodes, but some of the last one's.
 _MODELS = (_ONE_NODE, "det", "rec", "cls", "light_inception_v1")
 _VENDORS = ("nxrt", "openvino")
-_SAMPLE = 0.02  # seconds: what is quicker is run several times for one measurement
-_ROUNDS = 41
+_SAMPLE = 0.005  # seconds: what is quicker is run several times for one measurement
+_ROUNDS = 301
 
 
 def opened(vendor_name: str, model: Any, *, isolated: bool) -> Any:
@@ -51,37 +53,57 @@ def opened(vendor_name: str, model: Any, *, isolated: bool) -> Any:
     return ephost.InferenceSession(model, options, enable_fallback=0)
 
 
-def measure(vendor_name: str, name: str) -> dict[str, Any]:
-    """Medians of a run here and apart, in microseconds, and of the differences in turns."""
+def serve(connection: Connection, vendor_name: str, name: str, isolated: bool) -> None:
+    """A program with the model open: sends how many nodes the plugin has and what the outputs are, then for
+    each number that comes the seconds that so many runs take.
+    """
     path = models().get(name)
     with tempfile.TemporaryDirectory() as folder:
         model = Path(adds(Path(folder), "one", shape=(4, 4))).read_bytes() if path is None else str(path)
-    here = opened(vendor_name, model, isolated=False)
-    apart = opened(vendor_name, model, isolated=True)
-    taken = sum(len(a.nodes) for a in apart._resources.assignments if a.ep.shared_pool is not None)
-    if not taken:
-        raise SystemExit("the plugin takes none of the model's nodes here")
+    session = opened(vendor_name, model, isolated=isolated)
     if path is None:
-        feeds = {given.name: np.ones((4, 4), np.float32) for given in here.get_inputs()}
+        feeds = {given.name: np.ones((4, 4), np.float32) for given in session.get_inputs()}
     else:
-        feeds = feeds_for(name, here)
-    for one, other in zip(here.run(None, feeds), apart.run(None, feeds), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
-
-    def timed(run: Callable[..., Any], count: int) -> float:
+        feeds = feeds_for(name, session)
+    taken = sum(len(a.nodes) for a in session._resources.assignments if a.ep.shared_pool is not None)
+    connection.send((taken, session.run(None, feeds)))
+    while count := connection.recv():
         start = time.perf_counter()
         for _ in range(count):
-            run(None, feeds)
-        return (time.perf_counter() - start) / count * 1e6
+            session.run(None, feeds)
+        connection.send(time.perf_counter() - start)
 
-    count = max(1, int(_SAMPLE * 1e6 / max(timed(here.run, 3), timed(here.run, 3))))
-    timed(apart.run, count)
-    pairs = [
-        (timed(here.run, count), timed(apart.run, count))
-        if at % 2
-        else tuple(reversed((timed(apart.run, count), timed(here.run, count))))
-        for at in range(_ROUNDS)
-    ]
+
+def measure(vendor_name: str, name: str) -> dict[str, Any]:
+    """Medians of a run here and apart, in microseconds, and of the differences in turns."""
+    context = multiprocessing.get_context("spawn")
+    ends, told = [], []
+    for isolated in (False, True):
+        end, theirs = context.Pipe()
+        context.Process(target=serve, args=(theirs, vendor_name, name, isolated), daemon=True).start()
+        theirs.close()
+        told.append(end.recv())
+        ends.append(end)
+    (_, expected), (taken, found) = told
+    if not taken:
+        raise SystemExit("the plugin takes none of the model's nodes here")
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+    def timed(end: Connection, count: int) -> float:
+        end.send(count)
+        seconds: float = end.recv()
+        return seconds / count * 1e6
+
+    here, apart = ends
+    count = max(1, int(_SAMPLE * 1e6 / max(timed(here, 3), timed(here, 3))))
+    timed(apart, count)
+    pairs = []
+    for at in range(_ROUNDS):
+        took = {end: timed(end, count) for end in (ends if at % 2 else ends[::-1])}
+        pairs.append((took[here], took[apart]))
+    for end in ends:
+        end.send(0)
     return {
         "here": median(a for a, _ in pairs),
         "apart": median(b for _, b in pairs),

@@ -20,6 +20,8 @@ void* pool_at(const EphostSharedPool* pool, uint64_t offset, uint64_t nbytes);
 void* pool_alloc(EphostSharedPool* pool, size_t nbytes); /* NULL without memory; 0 gives a block as well */
 void pool_free(EphostSharedPool* pool, void* block);     /* NULL is fine */
 void pool_retain(EphostSharedPool* pool);
+/* Copies into the pool, or from it; by all of the threads (NULL: there are none) where that is quicker. */
+OrtStatus* shared_copy(ThreadPool* threads, void* target, const void* source, size_t nbytes, bool to_pool);
 
 /* ---- what one run at a time says to the other process: a lane ----
  *
@@ -59,8 +61,9 @@ enum { LANE_ARGUMENTS = 5 };
 typedef struct LaneBlock {
   _Atomic uint32_t turn;
   _Atomic uint32_t host_sleeps, worker_sleeps;
-  uint32_t operation;                 /* host: a LaneOperation */
-  uint32_t plan;                      /* host: which one is to run */
+  _Atomic uint32_t host_processor, worker_processor; /* on which each was last, from 1 on; 0: nobody knows */
+  uint32_t operation;                                /* host: a LaneOperation */
+  uint32_t plan;                                     /* host: which one is to run */
   uint64_t body;                      /* host: where the values are described, as 64-bit words */
   uint64_t body_words;                /* host */
   _Atomic uint32_t stop;              /* host, at any time: 1 when the run is to stop */

@@ -46,17 +46,38 @@ static bool is_turn(LaneBlock* lane, LaneTurn mine) {
   return atomic_load_explicit(&lane->turn, memory_order_acquire) == (uint32_t)mine;
 }
 
+/* Says on which processor this side is, for the other to see; from 1 on, and 0 where nobody knows. */
+static uint32_t note_processor(LaneBlock* lane, LaneTurn mine) {
+#ifdef __linux__
+  uint32_t here = (uint32_t)sched_getcpu() + 1;
+#else
+  uint32_t here = 0;
+#endif
+  atomic_store_explicit(mine == TURN_HOST ? &lane->host_processor : &lane->worker_processor, here,
+                        memory_order_relaxed);
+  return here;
+}
+
+/* Whether the other side was last seen on the processor that this thread is on. */
+static bool shares_processor(LaneBlock* lane, LaneTurn mine) {
+  uint32_t here = note_processor(lane, mine);
+  _Atomic uint32_t* other = mine == TURN_HOST ? &lane->worker_processor : &lane->host_processor;
+  return here != 0 && atomic_load_explicit(other, memory_order_relaxed) == here;
+}
+
 Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns) {
   _Atomic uint32_t* sleeps = mine == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
   int64_t start = clock_ns(), spin = spin_time();
-  do {
+  /* Where both are on one processor, the other cannot go on before this one sleeps; to yield might let
+   * anybody else go first. */
+  while (!shares_processor(lane, mine) && clock_ns() - start < spin) {
     for (int i = 0; i < 32; ++i) {
       if (is_turn(lane, mine)) return WAITED_TURN;
       relax();
     }
     /* The plugin's own threads may want this processor. */
     if (clock_ns() - start > YIELD_NS) (void)sched_yield();
-  } while (clock_ns() - start < spin);
+  }
   for (;;) {
     char drained[64];
     int64_t left = timeout_ns < 0 ? -1 : timeout_ns - (clock_ns() - start);
@@ -83,6 +104,7 @@ Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns)
 
 void lane_pass(LaneBlock* lane, LaneTurn to, int socket) {
   _Atomic uint32_t* sleeps = to == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
+  (void)note_processor(lane, to == TURN_HOST ? TURN_WORKER : TURN_HOST);
   atomic_store(&lane->turn, (uint32_t)to); /* before the load, as lane_wait wants it */
   /* A byte that does not fit is none that anybody waits for, and a closed socket is found out by the wait. */
   if (atomic_load(sleeps)) (void)!send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -209,32 +231,8 @@ static void* borrow(Run* run, void* target, size_t nbytes) {
   return block;
 }
 
-/* ---- copies of what does not lie in the pool ---- */
-
-enum { COPY_PIECE = 1 << 18, COPY_TOGETHER = 1 << 20 }; /* bytes; what is less takes one thread less time */
-
-typedef struct CopyJob {
-  char* target;
-  const char* source;
-  size_t nbytes;
-} CopyJob;
-
-static void copy_piece(void* context, size_t index) {
-  const CopyJob* job = context;
-  size_t at = index * COPY_PIECE, left = job->nbytes - at;
-  memcpy(job->target + at, job->source + at, left < COPY_PIECE ? left : COPY_PIECE);
-}
-
-/* A large tensor takes all threads of the session: nothing else can go on meanwhile. */
-static OrtStatus* copy_tensor(const Run* run, void* target, const void* source, size_t nbytes) {
-  ThreadPool* threads = run->context->frame->plan->threads;
-  if (threads == NULL || nbytes < COPY_TOGETHER) {
-    memcpy(target, source, nbytes);
-    return NULL;
-  }
-  size_t pieces = (nbytes + COPY_PIECE - 1) / COPY_PIECE;
-  CopyJob job = {target, source, nbytes};
-  return thread_pool_parallel_for(threads, copy_piece, pieces, pieces, &job);
+static OrtStatus* copy_tensor(const Run* run, void* target, const void* source, size_t nbytes, bool to_pool) {
+  return shared_copy(run->context->frame->plan->threads, target, source, nbytes, to_pool);
 }
 
 static bool put_tensor(Run* run, const OrtValue* value, uint64_t offset) {
@@ -335,7 +333,7 @@ static OrtStatus* put_inputs(Run* run) {
     if (value->nbytes && !pool_offset(pool, value->data, value->nbytes, &offset)) {
       void* block = borrow(run, NULL, value->nbytes);
       if (block == NULL) return status_no_memory();
-      OrtStatus* status = copy_tensor(run, block, value->data, value->nbytes);
+      OrtStatus* status = copy_tensor(run, block, value->data, value->nbytes, true);
       if (status != NULL) return status;
       (void)pool_offset(pool, block, value->nbytes, &offset);
     }
@@ -499,7 +497,7 @@ static OrtStatus* take_outputs(Run* run) {
   for (size_t i = 0; i < run->loan_count; ++i) {
     const Loan* loan = &run->loans[i];
     if (loan->target == NULL) continue;
-    OrtStatus* status = copy_tensor(run, loan->target, loan->block, loan->nbytes);
+    OrtStatus* status = copy_tensor(run, loan->target, loan->block, loan->nbytes, false);
     if (status != NULL) return status;
   }
   return NULL;

@@ -418,7 +418,7 @@ static OrtStatus* cross(const RemotePlace* place, const OrtValue* shape, void* d
   void* shared = pool_offset(pool, data, shape->nbytes, &at) ? NULL : pool_alloc(pool, shape->nbytes);
   if (shared != NULL) {
     (void)pool_offset(pool, shared, shape->nbytes, &at);
-    if (is_upload) memcpy(shared, data, shape->nbytes);
+    if (is_upload) (void)shared_copy(NULL, shared, data, shape->nbytes, true);
   } else if (!pool_offset(pool, data, shape->nbytes, &at)) {
     return status_no_memory();
   }

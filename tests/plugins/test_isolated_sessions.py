@@ -149,7 +149,6 @@ def test_outputs_may_be_bound_to_memory_of_the_callers() -> None:
     np.testing.assert_array_equal(out, x + x)
 
 
-@pytest.mark.threads
 def test_why_a_node_was_left_is_told_as_in_one_process() -> None:
     here, apart = both(sample_kernels.get_library_path(), chain([4, 3]))
     expected, found = explain(here), explain(apart)
@@ -158,6 +157,7 @@ def test_why_a_node_was_left_is_told_as_in_one_process() -> None:
     assert found.providers[0].registered_kernels == expected.providers[0].registered_kernels
 
 
+@pytest.mark.threads
 def test_several_threads_run_at_once() -> None:
     here, apart = both(sample_compiler.get_library_path(), chain(["n", 3]))
     failures: list[BaseException] = []
@@ -371,6 +371,16 @@ def test_large_tensors_are_copied_whole_by_several_threads(extra: int) -> None:
     session.run_with_iobinding(binding)
     np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], np.maximum(x, 0))
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("length", [4095, 4096, 4097, 27653])
+@pytest.mark.parametrize("begin", [0, 1], ids=["aligned", "anywhere"])
+def test_tensors_that_are_stored_past_the_caches_arrive_whole(length: int, begin: int) -> None:
+    made = model([node("Relu", "x", "y")], {"x": [length]}, ["y"])
+    here, apart = both(sample_compiler.get_library_path(), made)
+    for _ in range(3):  # the memory is that of the run before
+        x = RNG.standard_normal(length + begin).astype(np.float32)[begin:]
+        check_equal(here, apart, {"x": x})
 
 
 def test_what_cannot_go_to_another_process_is_refused_with_the_reason() -> None:
