@@ -397,6 +397,19 @@ static inline bool is_tensor(const OrtValue* value) {
   return value != NULL && value->type == ONNX_TYPE_TENSOR;
 }
 
+static inline bool is_strings(const OrtValue* value) {
+  return value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+}
+
+/* What lies in a tensor of strings is its host's own business. A plugin that takes it for C++ strings, or
+ * copies it as bytes, ends the process a while later (OpenVINO's does, here as in onnxruntime). */
+static OrtStatus* no_bytes(const char* function) {
+  return status_new(ORT_INVALID_ARGUMENT,
+                    "%s: a tensor of strings has no bytes that can be read or written directly "
+                    "(GetStringTensorElement and FillStringTensorElement do it)",
+                    function);
+}
+
 /* The pages of a mapped file that lie in a block of memory count as this process's until it lets go of them;
  * they are read again if somebody looks. */
 static void let_go_of_pages(const void* data, size_t nbytes) {
@@ -443,6 +456,10 @@ void ephost_value_align_later(OrtValue* value, bool is_mapped) {
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void** out) {
   if (is_tensor(value) && out != NULL) {
+    if (is_strings(value)) {
+      *out = NULL;
+      return no_bytes("GetTensorMutableData");
+    }
     *out = value->data;
     return is_misaligned(value) ? aligned_data(value->buffer, out) : NULL;
   }
@@ -452,6 +469,10 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorData)(const OrtValue* value, const void** out) {
   if (is_tensor(value) && out != NULL) {
+    if (is_strings(value)) {
+      *out = NULL;
+      return no_bytes("GetTensorData");
+    }
     void* data = value->data;
     OrtStatus* status = is_misaligned(value) ? aligned_data(value->buffer, &data) : NULL;
     *out = status == NULL ? data : NULL;
@@ -553,7 +574,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorSizeInBytes)(const OrtValue* ort_v
   REQUIRE_ARG(size != NULL);
   *size = 0;
   if (!is_tensor(ort_value)) return not_a_tensor("GetTensorSizeInBytes", ort_value, size);
-  REQUIRE_ARG(ort_value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING);
+  if (is_strings(ort_value)) return no_bytes("GetTensorSizeInBytes");
   *size = ort_value->nbytes;
   return NULL;
 }

@@ -267,8 +267,18 @@ def test_string_content_needs_room_for_all() -> None:
     for nbytes, count in ((2, 2), (3, 1)):
         with pytest.raises(Refused, match="3 bytes in 2 texts"):
             check(api.GetStringTensorContent(value, packed, nbytes, offsets, count))
-    with pytest.raises(Refused):
-        out("size_t", api.GetTensorSizeInBytes, value)
+    api.ReleaseValue(value)
+
+
+def test_strings_have_no_bytes_to_take_hold_of() -> None:
+    value = string_tensor([b"ab", b"c"])
+    for kind, slot in (
+        ("void*", api.GetTensorMutableData),
+        ("const void*", api.GetTensorData),
+        ("size_t", api.GetTensorSizeInBytes),
+    ):
+        with pytest.raises(Refused, match=r"strings has no bytes.*GetStringTensorElement"):
+            out(kind, slot, value)
     api.ReleaseValue(value)
 
 
