@@ -43,6 +43,7 @@ typedef enum LaneTurn {
 typedef enum LaneAnswer {
   ANSWER_DONE = 1, /* the run has ended; `code` says how */
   ANSWER_OUTPUT,   /* memory is wanted for output `index` of the shape `dims` */
+  ANSWER_PACKED,   /* memory is wanted for output `index`, packed in `result` words */
 } LaneAnswer;
 
 typedef enum LaneOperation {
@@ -87,9 +88,11 @@ typedef struct LaneBlock {
  * dimensions; then for each output its kind, and where that is VALUE_TENSOR (memory is offered) the same,
  * with a word in front that the worker sets to 1 when it has taken the offer.
  *
+ * VALUE_PACKED is an input that is no tensor of numbers: the offset and the number of its words (packed.c).
+ *
  * VALUE_REMOTE is a tensor in a device's memory in the worker: the words of RemoteWord. Of an output the
  * number is that of the block to write to, or 0: the worker says then in which it is, and of which shape. */
-enum { VALUE_ABSENT, VALUE_TENSOR, VALUE_OPEN, VALUE_REMOTE };
+enum { VALUE_ABSENT, VALUE_TENSOR, VALUE_OPEN, VALUE_REMOTE, VALUE_PACKED };
 
 enum RemoteWord {
   REMOTE_DONE, /* of an output: the worker sets it to 1 */

@@ -75,6 +75,13 @@ OrtStatus* ephost_value_strings(const char* packed, const size_t* offsets, const
                                 OrtValue** out);
 /* Sequences share their items' data. element_type: of the tensors, also when there is none. */
 OrtStatus* ephost_value_sequence(OrtValue* const* items, size_t count, int element_type, OrtValue** out);
+/* A value that is no plain bytes as 64-bit words, for another process (packed.c): how many (0: it cannot be
+ * packed, since it is on a device); writes them, and returns what lies behind; and makes a clear value of
+ * words of which none is trusted, which is clear after an error. */
+uint64_t ephost_packed_words(const OrtValue* value);
+uint64_t* ephost_pack_value(uint64_t* at, const OrtValue* value);
+OrtStatus* ephost_unpack_value(const uint64_t* at, uint64_t count, OrtValue* out);
+OrtValue* ephost_value_new(void); /* clear; ReleaseValue frees it; NULL without memory */
 OrtStatus* ephost_value_empty_optional(int element_type, OrtValue** out);
 OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out); /* a second value over the same data */
 /* Where the data is not aligned as plugins expect, they get a copy, made when the first one asks for it. */

@@ -185,9 +185,11 @@ typedef struct Loan {
 
 /* An output whose memory was offered. */
 typedef struct Offer {
-  size_t taken_word; /* of the body: the worker sets it; 0: there was no offer */
-  bool is_remote;    /* the output stays on a device there: where its RemoteWords begin */
-  bool is_guess;     /* the memory is what the graph says, and was not there before */
+  size_t taken_word;      /* of the body: the worker sets it; 0: there was no offer */
+  bool is_remote;         /* the output stays on a device there: where its RemoteWords begin */
+  bool is_guess;          /* the memory is what the graph says, and was not there before */
+  const uint64_t* packed; /* where the worker writes it, when it is a tensor of strings */
+  uint64_t packed_words;
 } Offer;
 
 enum { STACK_OFFERS = 16 };
@@ -251,10 +253,18 @@ static bool place_output(Run* run, const OrtValue* value, uint64_t* offset) {
   return block != NULL && pool_offset(pool, block, value->nbytes, offset);
 }
 
-static OrtStatus* no_tensor(const Step* step, const char* which, size_t index) {
-  return status_new(ORT_NOT_IMPLEMENTED,
-                    "%s %zu of node '%s' is no tensor of numbers, which an isolated plugin cannot get", which,
-                    index, step->node_name);
+/* An input that is no tensor of numbers. */
+static OrtStatus* put_packed(Run* run, const OrtValue* value, size_t index) {
+  uint64_t words = ephost_packed_words(value), offset = 0;
+  if (words == 0) {
+    return status_new(ORT_NOT_IMPLEMENTED, "input %zu of node '%s' is a value that cannot go to a process",
+                      index, run->context->step->node_name);
+  }
+  uint64_t* block = words > SIZE_MAX / sizeof *block ? NULL : borrow(run, NULL, words * sizeof *block);
+  if (block == NULL) return status_no_memory();
+  (void)ephost_pack_value(block, value);
+  (void)pool_offset(run->remote->pool, block, words * sizeof *block, &offset);
+  return put(run, VALUE_PACKED) && put(run, offset) && put(run, words) ? NULL : status_no_memory();
 }
 
 static bool put_text(Run* run, const char* text) {
@@ -321,7 +331,9 @@ static OrtStatus* put_inputs(Run* run) {
       continue;
     }
     if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
-      return no_tensor(step, "input", i);
+      OrtStatus* status = put_packed(run, value, i);
+      if (status != NULL) return status;
+      continue;
     }
     if (!memory_info_is_cpu(value->memory_info)) {
       RemotePlace place = {0};
@@ -383,15 +395,15 @@ static OrtStatus* put_outputs(Run* run) {
     }
     const Slot* slot = &frame->plan->slots[at];
     OrtValue* value = &frame->storage[at];
-    if (slot->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return no_tensor(step, "output", i);
-    if (value->type == ONNX_TYPE_UNKNOWN && slot->dims != NULL &&
+    bool is_text = slot->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+    if (value->type == ONNX_TYPE_UNKNOWN && slot->dims != NULL && !is_text &&
         slot->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
       OrtStatus* status = frame_output(frame, step, i, slot->element_type, slot->dims, slot->rank, &value);
       if (status != NULL) return status;
       frame->preallocated[at] = PREALLOCATED_GUESS; /* given up when it is asked for in another shape */
       run->offers[i].is_guess = true;
     }
-    if (value->type != ONNX_TYPE_TENSOR) {
+    if (value->type != ONNX_TYPE_TENSOR || is_text) {
       if (!put(run, VALUE_OPEN)) return status_no_memory();
       continue;
     }
@@ -434,6 +446,54 @@ static void answer_output(Run* run) {
   block->memory_code = (uint32_t)status->code;
   (void)snprintf(block->message, sizeof block->message, "%s", status->message);
   ephost_api.ReleaseStatus(status);
+}
+
+/* The worker asks for memory to which it writes an output of strings. */
+static void answer_packed(Run* run) {
+  LaneBlock* block = run->lane->block;
+  const Step* step = run->context->step;
+  size_t index = *(volatile uint32_t*)&block->index;
+  uint64_t words = *(volatile uint64_t*)&block->result, offset = 0;
+  Offer* offer = index < step->output_count && step->outputs[index] >= 0 ? &run->offers[index] : NULL;
+  block->memory_code = ORT_EP_FAIL;
+  (void)snprintf(block->message, sizeof block->message, "no memory for output %zu of node '%s', %llu bytes",
+                 index, step->node_name, (unsigned long long)words * sizeof words);
+  if (offer == NULL || offer->packed != NULL || offer->taken_word != 0 || words > SIZE_MAX / sizeof words)
+    return;
+  uint64_t* memory = borrow(run, NULL, words * sizeof words);
+  if (memory == NULL) return;
+  (void)pool_offset(run->remote->pool, memory, words * sizeof words, &offset);
+  offer->packed = memory;
+  offer->packed_words = words;
+  block->memory = offset;
+  block->memory_code = 0;
+}
+
+/* An output of strings, into what is bound, or as it came. */
+static OrtStatus* take_packed(Run* run, size_t index) {
+  const Step* step = run->context->step;
+  Frame* frame = run->context->frame;
+  int32_t at = step->outputs[index];
+  ONNXTensorElementDataType wanted = frame->plan->slots[at].element_type;
+  OrtValue made = {.type = ONNX_TYPE_UNKNOWN}, *value = NULL;
+  OrtStatus* status = ephost_unpack_value(run->offers[index].packed, run->offers[index].packed_words, &made);
+  if (status != NULL) return status;
+  if (made.type != ONNX_TYPE_TENSOR || made.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ||
+      (wanted != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && wanted != made.element_type)) {
+    status = status_new(ORT_EP_FAIL, "a worker gives output %zu of node '%s' a type that it cannot have",
+                        index, step->node_name);
+  }
+  if (status == NULL) {
+    status = frame_output(frame, step, index, made.element_type, made.dims, made.rank, &value);
+  }
+  if (status == NULL && frame->preallocated[at]) {
+    if (!copy_strings(value->data, made.data, made.element_count)) status = status_no_memory();
+  } else if (status == NULL) {
+    value_clear(value);
+    value_move(value, &made);
+  }
+  value_clear(&made);
+  return status;
 }
 
 /* What the worker has left on its device, as a value that frees it there. */
@@ -483,6 +543,11 @@ static OrtStatus* take_outputs(Run* run) {
     int32_t at = step->outputs[i];
     if (offer->is_remote) {
       OrtStatus* status = take_remote(run, i);
+      if (status != NULL) return status;
+      continue;
+    }
+    if (offer->packed != NULL) {
+      OrtStatus* status = take_packed(run, i);
       if (status != NULL) return status;
       continue;
     }
@@ -555,12 +620,16 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
     }
     uint32_t answer = *(volatile uint32_t*)&block->answer;
     if (answer == ANSWER_DONE) break;
-    if (answer != ANSWER_OUTPUT) {
+    if (answer != ANSWER_OUTPUT && answer != ANSWER_PACKED) {
       run->is_lost = true;
       return status_new(ORT_EP_FAIL, "the worker of node '%s' answers %u, which is no answer",
                         step->node_name, answer);
     }
-    answer_output(run);
+    if (answer == ANSWER_PACKED) {
+      answer_packed(run);
+    } else {
+      answer_output(run);
+    }
   }
   int32_t code = *(volatile int32_t*)&block->code;
   return code == 0 ? take_outputs(run) : lane_error(block, code);

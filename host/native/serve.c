@@ -95,6 +95,22 @@ static atomic_uint turns;
 static void begin_turn(void) { (void)atomic_load_explicit(&turns, memory_order_acquire); }
 static void end_turn(void) { (void)atomic_fetch_add_explicit(&turns, 1, memory_order_release); }
 
+/* Has the host say in the lane where an output has its memory. */
+static OrtStatus* ask_memory(Serving* serving, LaneAnswer what, size_t index) {
+  LaneBlock* lane = serving->lane;
+  lane->answer = what;
+  lane->index = (uint32_t)index;
+  end_turn();
+  lane_pass(lane, TURN_HOST, serving->socket);
+  if (lane_wait(lane, TURN_WORKER, serving->socket, -1) != WAITED_TURN) {
+    serving->closed = true;
+    return status_new(ORT_FAIL, "the host has gone");
+  }
+  begin_turn();
+  if (lane->memory_code == 0) return NULL;
+  return status_new((OrtErrorCode)(int)lane->memory_code, "%s", lane->message);
+}
+
 static OrtStatus* provide(Frame* frame, int32_t slot, ONNXTensorElementDataType element_type,
                           const int64_t* dims, size_t rank, void** data) {
   Serving* serving = frame->provider;
@@ -113,19 +129,11 @@ static OrtStatus* provide(Frame* frame, int32_t slot, ONNXTensorElementDataType 
     return NULL;
   }
   if (rank > LANE_RANK) return status_new(ORT_INVALID_ARGUMENT, "an output of rank %zu", rank);
-  lane->answer = ANSWER_OUTPUT;
-  lane->index = (uint32_t)index;
   lane->element_type = (uint32_t)element_type;
   lane->rank = (uint32_t)rank;
   if (rank) memcpy(lane->dims, dims, rank * sizeof *dims);
-  end_turn();
-  lane_pass(lane, TURN_HOST, serving->socket);
-  if (lane_wait(lane, TURN_WORKER, serving->socket, -1) != WAITED_TURN) {
-    serving->closed = true;
-    return status_new(ORT_FAIL, "the host has gone");
-  }
-  begin_turn();
-  if (lane->memory_code != 0) return status_new((OrtErrorCode)(int)lane->memory_code, "%s", lane->message);
+  OrtStatus* status = ask_memory(serving, ANSWER_OUTPUT, index);
+  if (status != NULL) return status;
   serving->given[index] = true;
   *data = nbytes ? pool_at(serving->pool, lane->memory, nbytes) : NULL;
   return NULL;
@@ -334,6 +342,16 @@ static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
     if (at >= serving->end) return bad_body();
     uint64_t kind = *at++;
     if (kind == VALUE_ABSENT) continue;
+    if (kind == VALUE_PACKED) {
+      if (serving->end - at < 2 || at[1] > SIZE_MAX / sizeof *at) return bad_body();
+      const uint64_t* words = pool_at(serving->pool, at[0], at[1] * sizeof *at);
+      if (words == NULL) return bad_body();
+      OrtValue* value = frame->values[plan->inputs[i]] = &frame->storage[plan->inputs[i]];
+      OrtStatus* status = ephost_unpack_value(words, at[1], value);
+      if (status != NULL) return status;
+      at += 2;
+      continue;
+    }
     if (kind == VALUE_REMOTE) {
       if (serving->end - at < REMOTE_WORDS) return bad_body();
       serving->device = (uint32_t)at[REMOTE_DEVICE];
@@ -357,6 +375,15 @@ static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
   return take_remote_outputs(serving, frame);
 }
 
+static OrtStatus* put_strings(Serving* serving, size_t index, const OrtValue* value) {
+  uint64_t words = ephost_packed_words(value);
+  serving->lane->result = words;
+  OrtStatus* status = ask_memory(serving, ANSWER_PACKED, index);
+  uint64_t* at = status == NULL ? pool_at(serving->pool, serving->lane->memory, words * sizeof *at) : NULL;
+  if (at != NULL) (void)ephost_pack_value(at, value);
+  return status == NULL && at == NULL ? bad_body() : status;
+}
+
 /* An output that lies elsewhere, since nobody asked for its memory: a constant, or an input as it is. */
 static OrtStatus* put_output(Frame* frame, size_t index) {
   int32_t slot = frame->plan->outputs[index];
@@ -366,10 +393,11 @@ static OrtStatus* put_output(Frame* frame, size_t index) {
   if (offer != NULL && offer[0] == VALUE_REMOTE) return give_remote(serving, frame, index, offer + 1);
   void* target = NULL;
   if (value->type == ONNX_TYPE_UNKNOWN) return NULL; /* the host says that it is missing */
-  if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
-    return status_new(ORT_NOT_IMPLEMENTED,
-                      "output %zu is no tensor of numbers, which no isolated plugin can give", index);
+  if (value->type != ONNX_TYPE_TENSOR) {
+    return status_new(ORT_NOT_IMPLEMENTED, "output %zu is no tensor, which no isolated plugin can give",
+                      index);
   }
+  if (value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return put_strings(serving, index, value);
   if (serving->given[index] && (value->nbytes == 0 || value->buffer == NULL)) return NULL;
   OrtStatus* status = provide(frame, slot, value->element_type, value->dims, value->rank, &target);
   if (status == NULL && target != NULL) memmove(target, value->data, value->nbytes);

@@ -146,12 +146,13 @@ def test_operators_that_a_plugin_brings_for_the_host_run_in_the_worker(traced: T
     assert closed.only("Blend") == ["Blend: KernelDestroy"]
 
 
-def test_a_node_of_such_an_operator_that_cannot_run_there_is_named(traced: Tracer) -> None:
+def test_such_an_operator_may_take_and_give_strings(traced: Tracer) -> None:
     made = onnx.parser.parse_model(f"""
     <ir_version: 8, opset_import: ["" : 17, "{DOMAIN}" : 3]>
     g (string[n] x) => (string[n] y) {{ y, lengths = {DOMAIN}.Shout (x) }}
     """)
-    made.graph.node[0].name = "loud"
-    _, opened, closed = traced("ephost", ["register", OPEN, "unregister"], "custom_ops", {"m.onnx": made})
-    assert opened.error == "NotImplemented" and "loud" in opened.message
+    files = {"m.onnx": made, "x.npz": {"x": np.array(["hush", ""])}}
+    _, opened, ran, closed = traced("ephost", ["register", OPEN, RUN, ("close", {})], "custom_ops", files)
+    assert not opened.error, opened.message
+    assert ran.value == [["hush!", "!"]]
     assert not closed.error

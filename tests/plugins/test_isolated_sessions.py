@@ -203,21 +203,6 @@ def test_a_plugin_gets_what_it_claims_of_bodies(bad: Path) -> None:
     check_equal(here, apart, {"x": np.float32([1, 2]), "c": np.array(True)})
 
 
-def test_strings_are_left_to_the_host() -> None:
-    """sample_compiler would not claim them; what a worker says is looked at by its own rule."""
-    from ephost.isolation.serving import _can_cross
-    from ephost.model.graph import Graph, Node, Value, tensor_type
-
-    values = [Value("a", tensor_type(kind, (2,))) for kind in (1, 8)]
-    for value, crosses in zip(values, (True, False), strict=True):
-        graph = Graph("g", [], [value], [], {"a": value})
-        made = graph.new_value("y", value.type)
-        made.is_output = True
-        alone = Node(0, onnx.NodeProto(), "Identity", "", "n", 1, [value], [made])
-        graph.append(alone)
-        assert _can_cross([alone]) is crosses
-
-
 def test_errors_of_the_plugin_stay_what_they_are(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model([node("Add", "x x2", "y")], {"x": [2], "x2": [2]}, ["y"])
     monkeypatch.setenv("EPHOST_BAD", "compute_fails")
@@ -383,23 +368,39 @@ def test_tensors_that_are_stored_past_the_caches_arrive_whole(length: int, begin
         check_equal(here, apart, {"x": x})
 
 
-def test_what_cannot_go_to_another_process_is_refused_with_the_reason() -> None:
-    made = onnx.parser.parse_model("""
-    <ir_version: 10, opset_import: ["" : 21]>
-    g (string[n] words, float[n] x) => (string[m] y, float[n] z) {
-      y = StringConcat (words, words)
-      z = Relu (x)
-    }
-    """)
-    here, apart = both(cpu.get_library_path(), made)
-    assert claimed(here) == [["Relu", "StringConcat"]]
-    refused = apart._resources.assignments[0].refused
-    assert ["StringConcat" in {n.op_type for n in nodes} for nodes, _ in refused] == [True]
-    assert "no tensor of numbers" in refused[0][1]
-    assert "no tensor of numbers" in str(explain(apart))
-    feed = {"words": np.array(["a", "b"], object), "x": np.float32([-1, 1])}
-    for expected, found in zip(here.run(None, feed), apart.run(None, feed), strict=True):
-        np.testing.assert_array_equal(found, expected)
+STRINGS = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (string[n] words, float[n] x) => (string[n] y, float[n] z, string[n] w) {
+  y = StringConcat (words, words)
+  z = Relu (x)
+  w = Identity (words)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["a", "b\0c", "", "grün"], [], [f"{i}" * (i % 7) for i in range(20000)], ["x" * (1 << 20)]],
+    ids=["few", "none", "many", "long"],
+)
+def test_strings_go_to_the_worker_and_come_back(words: list[str]) -> None:
+    here, apart = both(cpu.get_library_path(), onnx.parser.parse_model(STRINGS))
+    assert _all(claimed(here)) == _all(claimed(apart)) == ["Identity", "Relu", "StringConcat"]
+    feed = {"words": np.array(words, object), "x": np.arange(len(words), dtype=np.float32)}
+    for _ in range(2):
+        check_equal(here, apart, feed)
+
+
+def test_strings_may_be_bound() -> None:
+    _, apart = both(cpu.get_library_path(), onnx.parser.parse_model(STRINGS))
+    binding = apart.io_binding()
+    binding.bind_ortvalue_input("words", ephost.OrtValue.ortvalue_from_numpy(np.array(["a", "bc"], object)))
+    binding.bind_cpu_input("x", np.float32([1, 2]))
+    for name in "yzw":
+        binding.bind_output(name)
+    apart.run_with_iobinding(binding)
+    y, _, w = binding.copy_outputs_to_cpu()
+    assert (y.tolist(), w.tolist()) == (["aa", "bcbc"], ["a", "bc"])
 
 
 def test_messages_of_the_plugin_arrive(

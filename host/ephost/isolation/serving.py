@@ -25,7 +25,7 @@ from ephost.isolation.snapshot import graph_at, unpack
 from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, description
 from ephost.model.custom_ops import domains_of, infer_outputs, operators_of
-from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers, tensor_type
+from ephost.model.graph import Graph, Model, Node, Value, all_graphs, tensor_type
 from ephost.model.kernels import HostKernels, registry_rows
 from ephost.model.limits import SETTINGS, Budget, budget_of
 from ephost.model.native_graph import Constants, NativeGraph
@@ -36,7 +36,6 @@ from ephost.model.partition import (
     Partitioner,
     compile_groups,
     group_interface,
-    group_order,
 )
 from ephost.model.plan import make_plan
 from ephost.model.planning.steps import Plan
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 _STREAM = "CreateSyncStreamForDevice"
 _VALIDATE = "ValidateCompiledModelCompatibilityInfo"
-_NO_TENSORS = "it takes or gives what is no tensor of numbers, which an isolated plugin cannot"
 _HAS_BODIES = "it has bodies, and is none of those operators that hosts make kernels for: If, Loop, Scan"
 # What the host's stand-in for an EP has where the EP has it.
 PASSED_ON = (
@@ -488,11 +486,8 @@ class Serving:
         groups: list[list[int]] = []
         shown.dropping.difference_update(node.index for node in graph.nodes)
         for nodes, drops in fused:
-            if _can_cross(nodes):
-                groups.append([node.index for node in nodes])
-                shown.dropping.update(node.index for node in nodes if drops)
-            else:
-                refused.append((nodes, _NO_TENSORS))
+            groups.append([node.index for node in nodes])
+            shown.dropping.update(node.index for node in nodes if drops)
         kernels: list[Node] = []
         controls: list[int] = []
         # What kernels run stays as it is in a model that is to be stored.
@@ -501,8 +496,6 @@ class Serving:
                 controls.append(node.index)  # the host runs it, as it does in one process
             elif node.subgraphs:
                 refused.append(([node], _HAS_BODIES))
-            elif not _can_cross([node]):
-                refused.append(([node], _NO_TENSORS))
             else:
                 kernels.append(node)
         # An operator that the plugin brings for the host is in nobody else's process.
@@ -514,7 +507,6 @@ class Serving:
             and node.custom.is_hosts
             and not node.ep_name
             and node.index not in taken
-            and _can_cross([node])
         ]
         shown.hosted.difference_update(node.index for node in graph.nodes)
         shown.hosted.update(node.index for node in hosted)
@@ -690,12 +682,6 @@ def _refuse_recording(ep: ExecutionProvider, steps: Sequence[list[Node]]) -> Non
         f"{steps[0][0].label} and all that it claims would be repeated on memory of an earlier run. Turn it "
         "off in its options, or register the library without isolation"
     )
-
-
-def _can_cross(nodes: Sequence[Node]) -> bool:
-    """Whether all that a group takes and gives is tensors of numbers, which alone go to another process."""
-    inputs, outputs = group_interface(group_order(nodes), drop_constants=True)
-    return all(value.type is None or is_of_numbers(value) for value in (*inputs, *outputs))
 
 
 def convex_groups(graph: Graph, nodes: Iterable[Node]) -> list[list[Node]]:
