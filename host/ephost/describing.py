@@ -154,7 +154,7 @@ class Described(NativeNames):
         fallback.
         """
         devices = {a.ep.name: a.ep.devices[0] for a in self._opened.resources.assignments}
-        readers = ((v.consumers[0].ep_name if v.consumers else "") for v in self._required_inputs())
+        readers = (next((node.ep_name for node in v.consumers), "") for v in self._required_inputs())
         return [devices.get(name) for name in readers]
 
     def _required_inputs(self) -> Iterator[Value]:

@@ -404,9 +404,12 @@ def make_case(seed: int, operator: str, number: int, examples: list[Example]) ->
         again = dict(feeds)
         for key, value in feeds.items():
             if isinstance(value, np.ndarray) and random.random() < 0.5:
+                at = key.removeprefix("i")
                 if random.random() < 0.5:
                     again[key] = draft.elements(value)
+                    draft.changes.append(f"elements of input {at}, again")
                 else:
                     again[key] = draft.array(draft.dims(list(value.shape)), value.dtype)
+                    draft.changes.append(f"shape of input {at}, again: {list(again[key].shape)}")
         runs.append(again)
     return Case(name, model.SerializeToString(), runs, random.random() < 0.5, draft.changes)

@@ -37,6 +37,17 @@ def test_a_case_is_the_same_each_time(found: dict[str, list[Example]]) -> None:
     assert [case.model for case in cases] != [case.model for case in other]
 
 
+def test_what_a_second_run_is_fed_is_among_the_changes(found: dict[str, list[Example]]) -> None:
+    cases = [make_case(5, "Conv", number, found["Conv"]) for number in range(100)]
+    twice = [case for case in cases if len(case.feeds) == 2]
+    assert twice
+    for case in twice:
+        first, second = case.feeds
+        other = {f"input {name[1:]}, again" for name in first if second[name] is not first[name]}
+        told = {name for name in other if any(name in change for change in case.changes)}
+        assert told == other and sum("again" in change for change in case.changes) == len(other)
+
+
 @pytest.mark.timeout(3000)
 def test_hostile_values_end_in_errors_of_the_host(
     found: dict[str, list[Example]], capfd: pytest.CaptureFixture[str]

@@ -55,7 +55,7 @@ def assert_linked(model: Model) -> None:
                 if graph.values.get(value.name) is not value:
                     assert graph is not model.graph, (node, value)
                     continue  # an outer value: the node that has this graph reads it
-                assert node in value.consumers, (node, value)
+                assert value.consumers[node] == sum(each is value for each in node.reads()), (node, value)
                 if value.producer is not None:
                     assert places[value.producer.index] < at, (node, value)
             for number, value in enumerate(node.outputs):

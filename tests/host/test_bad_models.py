@@ -355,6 +355,23 @@ def test_too_few_or_too_many_inputs(count: int) -> None:
     refused(model, errors.InvalidGraph, "'node'", "Add")
 
 
+@pytest.mark.parametrize("names", [["x", ""], ["", "x"], ["x", "", "x"]])
+@pytest.mark.parametrize("op_type", ["Sum", "SequenceConstruct"])
+def test_one_of_any_number_of_inputs_is_left_out(op_type: str, names: list[str]) -> None:
+    model = graph_model(
+        [helper.make_node(op_type, names, ["y"], "node")], None, [onnx.ValueInfoProto(name="y")]
+    )
+    refused(model, errors.InvalidGraph, "'node'", "leaves out one of its inputs")
+
+
+@pytest.mark.parametrize("op_type, count", [("Neg", 1), ("Add", 2), ("Sum", 2)])
+def test_a_sequence_is_no_tensor(op_type: str, count: int) -> None:
+    made = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
+    node = helper.make_node(op_type, ["s"] * count, ["y"], "node")
+    model = graph_model([made, node], None, [onnx.ValueInfoProto(name="y")])
+    refused(model, errors.InvalidGraph, "'node'", "is no tensor")
+
+
 @pytest.mark.parametrize("equation", [b"a\0b", b"i.j", b"ab\n", b"ab\xff", b"i...j..."])
 def test_an_equation_that_onnx_would_read_for_ever(equation: bytes) -> None:
     node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation=equation)
@@ -372,6 +389,9 @@ def test_an_axis_beyond_what_is_normalised(axis: int) -> None:
     for outputs in (["y"], ["y", "mean", "factor"]):
         node = helper.make_node("LayerNormalization", ["x", "x"], outputs, "norm", axis=axis)
         refused(graph_model([node]), errors.InvalidGraph, "norm", f"axis {axis}")
+        # onnxruntime's own, from before ONNX had it
+        older = graph_model([node], opset_imports=[helper.make_opsetid("", 12)])
+        refused(older, errors.InvalidGraph, "norm", f"axis {axis}")
 
 
 @pytest.mark.parametrize("dims", [-1, -(2**31), 2**40])

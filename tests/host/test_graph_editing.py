@@ -80,7 +80,7 @@ def test_readers_of_a_value_read_another_one_wherever_they_read_it() -> None:
     graph = model.graph
     graph.read_instead(graph.values["a"], graph.values["b"])
     assert_linked(model)
-    assert graph.values["a"].consumers == []
+    assert graph.values["a"].consumers == {}
     assert evaluate(model, x=X)[0].tolist() == [1.0, 4.0]
     (unread,) = maker(model, "a")
     graph.drop(unread)
@@ -122,4 +122,25 @@ def test_nodes_take_the_place_of_others_in_order() -> None:
     assert_linked(model)
     graph.substitute({c.index}, [c], at_first=True)
     assert set(map(id, graph.nodes)) == set(map(id, (a, b, c, y)))
+    assert_linked(model)
+
+
+def test_one_of_many_inputs_after_the_other_is_read_instead() -> None:
+    text = ", ".join(["a", "b", "x"] * 40)
+    model = model_of(
+        f"g (float[2] x) => (float[n] y) {{ a = Neg(x)  b = Abs(x)  y = Concat<axis = 0>({text}) }}"
+    )
+    graph, values = model.graph, model.graph.values
+    (node,) = maker(model, "y")
+    names = lambda: [value.name for value in node.inputs]  # noqa: E731
+    graph.read_instead(values["a"], values["b"])
+    assert_linked(model)
+    assert names() == ["b", "b", "x"] * 40 and values["b"].consumers == {node: 80}
+    graph.set_input(node, 1, values["x"])  # what is known of the places goes with it
+    graph.read_instead(values["b"], values["x"])
+    assert_linked(model)
+    assert names() == ["x"] * 120 and values["x"].consumers[node] == 120
+    assert not values["b"].consumers and values["b"].only_reader is None
+    graph.set_inputs(node, [values["a"]])
+    assert values["a"].only_reader is node and node not in values["x"].consumers
     assert_linked(model)

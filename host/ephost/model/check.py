@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from ephost.errors import InvalidGraph
-from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto
+from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
 from ephost.model.choices import CHOICES, Choices
 from ephost.model.contrib import is_contrib
 from ephost.model.fitting import misfit
@@ -19,6 +19,7 @@ from ephost.onnx_schema import SINGLE, VARIADIC
 from ephost.records import Record
 
 MOST_NODES_OF_A_FUNCTION = 1_000_000  # with those of the functions that it calls
+_NO_TENSOR = -1  # the type of a sequence, a map or an optional value
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 _MOST_DIMENSIONS = 255  # of a tensor: onnx's inference reads beyond its list for others
 # What an Einsum may say, without its blanks. onnx's inference never ends on other characters.
@@ -30,6 +31,7 @@ class _Rules(Record, frozen=True):
     inputs: tuple[int, int]
     outputs: tuple[int, int]
     needed: tuple[str, ...]  # the names of the inputs, "" for those that may be left out
+    rest: str  # the name of those that may be any number, "" where there are none
     attributes: Mapping[str, int]  # name -> AttributeProto.AttributeType
     required: frozenset[str]
 
@@ -39,11 +41,12 @@ def _rules(op_type: str, domain: str, version: int) -> _Rules | None:
     schema = schema_of(op_type, domain, version)
     if schema is None:
         return None
-    attributes = schema.attributes
+    attributes, inputs = schema.attributes, schema.inputs
     return _Rules(
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
-        tuple(p.name if p.option.value == SINGLE else "" for p in schema.inputs),
+        tuple(p.name if p.option.value == SINGLE else "" for p in inputs),
+        inputs[-1].name if inputs and inputs[-1].option.value == VARIADIC else "",
         {name: int(attribute.type.value) for name, attribute in attributes.items()},
         frozenset(name for name, attribute in attributes.items() if attribute.required),
     )
@@ -85,6 +88,10 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
                 raise InvalidGraph(
                     f"node {node.label} leaves out its input '{needed}', which is not optional"
                 )
+        if rules.rest and "" in proto.input[len(rules.needed) - 1 :]:
+            raise InvalidGraph(
+                f"node {node.label} leaves out one of its inputs '{rules.rest}', none of which is optional"
+            )
     if proto.attribute or rules.required:
         _check_attributes(node, rules)
 
@@ -263,18 +270,22 @@ def check_types(graph: Graph) -> None:
         InvalidGraph: a node gets a type that its operator does not take, or two where it takes one.
     """
     for node in graph.nodes:
-        kinds = tuple(
-            v.type.element_type if v is not None and isinstance(v.type, TensorType) else 0
-            for v in node.inputs
-        )
+        kinds = tuple(0 if v is None else _kind(v.type) for v in node.inputs)
         if node.custom is not None:
-            error = node.custom.type_error(kinds)
+            error = node.custom.type_error([max(kind, 0) for kind in kinds])
         else:
             error = _type_error(node.op_type, node.domain, node.since_version, kinds)
         if error:
             raise InvalidGraph(f"node {node.label}: {error}")
         for body in node.subgraphs.values():
             check_types(body)
+
+
+def _kind(kind: TensorType | TypeProto | None) -> int:
+    """A tensor's element type, 0 for one that is not known, or :data:`_NO_TENSOR`."""
+    if kind is None:
+        return 0
+    return kind.element_type if isinstance(kind, TensorType) else _NO_TENSOR
 
 
 @cache
@@ -288,8 +299,13 @@ def _type_error(op_type: str, domain: str, version: int, kinds: tuple[int, ...])
         formal = schema.inputs[min(at, len(schema.inputs) - 1)]
         if kind == 0:
             continue
+        takes = allowed.get(formal.type_str, {formal.type_str})
+        if kind == _NO_TENSOR:  # of which kind it has to be is the operator's to say, where it takes any
+            if all(each.startswith("tensor(") for each in takes):
+                return f"its input '{formal.name}' is no tensor, and its operator takes nothing else"
+            continue
         found = f"tensor({TensorProto.DataType.Name(kind).lower()})"
-        if found not in allowed.get(formal.type_str, {formal.type_str}):
+        if found not in takes:
             return f"its input '{formal.name}' is {found}, which its operator does not take"
         if formal.type_str not in allowed or (formal.option.value == VARIADIC and not formal.is_homogeneous):
             continue

@@ -121,9 +121,9 @@ def _read_instead(graph: Graph, old: Value, new: Value) -> None:
 def _make_instead(graph: Graph, source: Value, out: Value) -> bool:
     """Let the source's producer make a value that keeps its name, where nobody else reads the source."""
     producer = source.producer
-    if producer is None or source.initializer is not None or producer.ep_name or not source.is_replaceable:
+    if producer is None or source.initializer is not None or producer.ep_name or producer.subgraphs:
         return False
-    if producer.subgraphs or len(source.consumers) > 1:
+    if len(source.consumers) > 1 or not source.is_replaceable:
         return False
     graph.set_output(producer, source.producer_output, out)
     graph.remove_value(source)

@@ -201,16 +201,16 @@ def _is_left_to_a_product(node: Node) -> bool:
     if node.domain or node.op_type != "Transpose":
         return False
     data = node.inputs[0].initializer if node.inputs[0] is not None else None
-    readers = node.outputs[0].consumers if node.outputs[0] is not None else []
+    reader = node.outputs[0].only_reader if node.outputs[0] is not None else None
     return (
         data is not None
         and data.ndim == 2
         and data.dtype == np.float32
         and data.nbytes >= _WORTH_LEAVING
         and node.attribute("perm") == [1, 0]
-        and len(readers) == 1
-        and (readers[0].domain, readers[0].op_type) == ("", "MatMul")
-        and readers[0].inputs[1] is node.outputs[0]
+        and reader is not None
+        and (reader.domain, reader.op_type) == ("", "MatMul")
+        and reader.inputs[1] is node.outputs[0]
     )
 
 

@@ -28,6 +28,8 @@ NHWC_DOMAIN = "com.ms.internal.nhwc"  # of operators that were made channels las
 
 Dim = int | str | None  # known, named, unknown
 
+_WIDE = 64  # inputs from which on it is worth to remember where a node reads which value
+
 
 class TensorType:
     """Element type (``TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank.
@@ -128,7 +130,7 @@ class Value:
         self.type = type  # a TypeProto for what is no tensor
         self.producer: Node | None = None
         self.producer_output = -1
-        self.consumers: list[Node] = []
+        self.consumers: dict[Node, int] = {}  # and how many times each of them reads it
         self.initializer = initializer
         self.external = external
         self.is_input = False
@@ -141,6 +143,26 @@ class Value:
 
     def __repr__(self) -> str:
         return f"Value({self.name!r}, {self.type})"
+
+    @property
+    def only_reader(self) -> Node | None:
+        """The node that reads it, if it is one alone, and once."""
+        if len(self.consumers) != 1:
+            return None
+        ((node, times),) = self.consumers.items()
+        return node if times == 1 else None
+
+    def note_reader(self, node: Node, times: int = 1) -> None:
+        """Note that a node reads it, once more or that many times; only a graph and its loader do so."""
+        self.consumers[node] = self.consumers.get(node, 0) + times
+
+    def forget_reader(self, node: Node, times: int = 1) -> None:
+        """Note that a node reads it once less, or that many times."""
+        left = self.consumers.get(node, 0) - times
+        if left > 0:
+            self.consumers[node] = left
+        else:
+            self.consumers.pop(node, None)
 
     @property
     def is_replaceable(self) -> bool:
@@ -272,6 +294,8 @@ class Graph(Record):
         default_factory=set
     )  # indices of nodes that have gone, but are still in the list
     names_made: int = 0
+    # Where nodes of many inputs read each of their values, once that was asked.
+    wide: dict[Node, dict[Value, list[int]]] = made_by(default_factory=dict)
 
     @property
     def initializers(self) -> list[Value]:
@@ -312,7 +336,7 @@ class Graph(Record):
         """Link a node to the values of this graph that it reads, and to those that it makes."""
         for value in node.reads():
             if self.owns(value):
-                value.consumers.append(node)
+                value.note_reader(node)
         for at, out in enumerate(node.outputs):
             if out is not None:
                 out.producer, out.producer_output = node, at
@@ -320,21 +344,11 @@ class Graph(Record):
     def detach(self, node: Node, *, awaiting: bool = False) -> None:
         """Unlink a node from its values; ``awaiting``: another one is going to make its outputs."""
         for value in node.reads():
-            if node in value.consumers:
-                value.consumers = [consumer for consumer in value.consumers if consumer is not node]
+            value.consumers.pop(node, None)
+        self.wide.pop(node, None)
         for out in node.outputs:
             if out is not None and out.producer is node:
                 out.producer, out.producer_output, out.awaits_producer = None, -1, awaiting
-
-    def detach_all(self, nodes: Sequence[Node]) -> None:
-        """Unlink nodes from their values: each value is looked at once, however many of them read it."""
-        going = {id(node) for node in nodes}
-        for value in {id(value): value for node in nodes for value in node.reads()}.values():
-            value.consumers = [consumer for consumer in value.consumers if id(consumer) not in going]
-        for node in nodes:
-            for out in node.outputs:
-                if out is not None and out.producer is node:
-                    out.producer, out.producer_output, out.awaits_producer = None, -1, False
 
     def append(self, node: Node) -> None:
         """Add a node at the end: :meth:`sort` finds its place."""
@@ -344,23 +358,25 @@ class Graph(Record):
     def set_inputs(self, node: Node, values: Sequence[Value | None]) -> None:
         """Let a node read these instead of what it reads."""
         for value in node.inputs:
-            if value is not None and node in value.consumers:
-                value.consumers.remove(node)
+            if value is not None:
+                value.forget_reader(node)
         node.inputs = list(values)
         node.is_edited = True
+        self.wide.pop(node, None)
         for value in values:
             if value is not None and self.owns(value):
-                value.consumers.append(node)
+                value.note_reader(node)
 
     def set_input(self, node: Node, at: int, value: Value) -> None:
         """Let a node read a value in one place instead of what it reads there."""
         before = node.inputs[at]
-        if before is not None and node in before.consumers:
-            before.consumers.remove(node)
+        if before is not None:
+            before.forget_reader(node)
         node.inputs[at] = value
         node.is_edited = True
+        self.wide.pop(node, None)
         if self.owns(value):
-            value.consumers.append(node)
+            value.note_reader(node)
 
     def set_output(self, node: Node, at: int, value: Value) -> None:
         """Let a node make a value in the place of the one that it makes, which nobody makes from then on."""
@@ -373,10 +389,34 @@ class Graph(Record):
 
     def read_instead(self, old: Value, new: Value) -> None:
         """Let the readers of one value read another one; see :attr:`Value.is_replaceable`."""
-        for reader in dict.fromkeys(old.consumers):
-            for at, value in enumerate(reader.inputs):
-                if value is old:
-                    self.set_input(reader, at, new)
+        if new is old:
+            return
+        for reader in list(old.consumers):
+            places = self._take_places(reader, old)
+            if not places:
+                continue  # a body of it reads the value
+            for at in places:
+                reader.inputs[at] = new
+            reader.is_edited = True
+            if reader in self.wide:
+                self.wide[reader].setdefault(new, []).extend(places)
+            old.forget_reader(reader, len(places))
+            if self.owns(new):
+                new.note_reader(reader, len(places))
+
+    def _take_places(self, node: Node, value: Value) -> list[int]:
+        """Where a node reads a value, which is going to be another one there. A node of many inputs is asked
+        for one of them after the other, so that is not to cost as much as it has inputs.
+        """
+        if len(node.inputs) < _WIDE:
+            return [at for at, each in enumerate(node.inputs) if each is value]
+        places = self.wide.get(node)
+        if places is None:
+            places = self.wide[node] = {}
+            for at, each in enumerate(node.inputs):
+                if each is not None:
+                    places.setdefault(each, []).append(at)
+        return places.pop(value, [])
 
     def set_operator(self, node: Node, op_type: str, domain: str, version: int) -> None:
         """Make a node one of another operator; inputs, outputs and attributes stay."""

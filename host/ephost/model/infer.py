@@ -231,14 +231,14 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
     functions = list(model.functions.values())
     # Bodies are changed below; all else of the model's is only read.
     nodes = [node.proto.copied() if node.subgraphs else node.proto for node in graph.nodes]
+    hidden = _norms_of_unknown_rank(graph)
+    nodes = _without_hidden_axes(graph, nodes)
     opset = model.opsets.get("", 1)
     if DOMAIN in model.opsets or any(has_stand_in(node, opset) for node in nodes):
         stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
         nodes = stand_ins.replace(nodes)
         functions += stand_ins.functions
         domains.update((function.domain, 1) for function in stand_ins.functions)
-    hidden = _norms_of_unknown_rank(graph)
-    nodes = _without_hidden_axes(graph, nodes)
     if model.functions:
         nodes = [_with_all_outputs(node, model.functions) for node in nodes]
     told = _shapes_told(graph)

@@ -219,7 +219,7 @@ class LayoutConverter:
             return False
         between = second.inputs[0]
         assert between is not None
-        if origin.consumers != [first] or between.consumers != [second]:
+        if origin.only_reader is not first or between.only_reader is not second:
             return False
         self.graph.set_output(producer, origin.producer_output, out)
         for node in (second, first):
@@ -230,9 +230,9 @@ class LayoutConverter:
     def _push(self, node: Node) -> bool:
         """Let a transpose pass the one operator that reads it."""
         out = node.outputs[0]
-        if out is None or out.is_output or len(out.consumers) != 1:
+        reader = None if out is None or out.is_output else out.only_reader
+        if reader is None:
             return False
-        reader = out.consumers[0]
         permutation = _order(node)
         if reader.ep_name or reader.domain or reader.implicit_inputs or len(reader.outputs) != 1:
             return False

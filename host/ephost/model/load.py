@@ -475,7 +475,7 @@ class Linker:
                     self._subgraphs(node, attribute, scope)
             for value in node.reads():
                 if not outer or values.get(value.name) is value:
-                    value.consumers.append(node)
+                    value.note_reader(node)
         return made
 
     def _subgraphs(self, node: Node, attribute: AttributeProto, scope: Mapping[str, Value]) -> None:

@@ -774,7 +774,8 @@ def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
     """Put one node in the place of several, and forget the values that were only theirs."""
     inside = {node.index for node in nodes}
     kept = {id(v) for v in (*fused.inputs, *fused.outputs)}
-    graph.detach_all(nodes)
+    for node in nodes:
+        graph.detach(node)
     for node in nodes:
         for value in node.outputs:
             if value is not None and id(value) not in kept:

@@ -205,7 +205,6 @@ RowNorm::Spread spread_of(const Prepare& p, int i, const Dims& dims, size_t axis
   RowNorm::Spread spread;
   const Dims& own = p.dims(i);
   const int64_t n = count(dims, axis, dims.size());
-  if (p.in(i).count() == n && own.size() <= std::max<size_t>(dims.size(), 1)) return spread;
   const size_t before = dims.size() - std::min(own.size(), dims.size());
   bool fits = own.size() <= dims.size();
   for (size_t d = 0; fits && d < own.size(); ++d) {
@@ -213,7 +212,8 @@ RowNorm::Spread spread_of(const Prepare& p, int i, const Dims& dims, size_t axis
     spread.each = spread.each || (own[d] != 1 && before + d < axis);
   }
   p.expect(fits,
-           "a scale or bias does not have the size of what is normalised, and cannot be broadcast to it");
+           "a scale or bias does not have the shape of what is normalised, and cannot be broadcast to it");
+  if (p.in(i).count() == n && !spread.each) return spread;  // As it is.
   const Dims own_strides = strides_of(own);
   const size_t first = spread.each ? 0 : axis;
   const Dims to(dims.begin() + static_cast<ptrdiff_t>(first), dims.end());

@@ -456,7 +456,9 @@ Kernel hardmax(Prepare& p) {
     a.inner = 1;
   }
   p.out(0, type, dims);
-  p.expect(a.size > 0 || a.outer * a.inner == 0, "the extreme of no elements");
+  if (a.outer * a.size * a.inner == 0) {
+    return [](const Args&) {};  // No row has a largest element, and there is none to write.
+  }
   p.scratch(static_cast<size_t>(a.outer * a.inner) * sizeof(int64_t));
   const auto make = [&](auto zero) -> Kernel {
     using T = decltype(zero);

@@ -22,6 +22,17 @@ def test_softmax_along_any_axis_agrees(cpu_plugin: Cpu, op: str, axis: int) -> N
     cpu_plugin.check(helper.make_node(op, ["x"], ["y"], axis=axis), {"x": some(5, 40, 33)})
 
 
+@pytest.mark.parametrize(
+    "opset, axis, shape", [(13, -1, (0,)), (13, 1, (2, 0)), (13, 0, (0, 3)), (11, 1, (2, 0))]
+)
+def test_of_no_elements_there_is_no_largest(
+    cpu_plugin: Cpu, opset: int, axis: int, shape: tuple[int, ...]
+) -> None:
+    x = np.zeros(shape, np.float32)
+    model = make_model([helper.make_node("Hardmax", ["x"], ["y"], axis=axis)], {"x": x}, ["y"], opset=opset)
+    assert cpu_plugin.run(model, {"x": x})[0].shape == shape
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_logarithm_is_not_lost_beside_large_scores(cpu_plugin: Cpu, dtype: type) -> None:
     x = np.array([[1e8] * 5, [3e4, 3e4 - 1, 3e4 - 2, 3e4, 3e4 - 1]], dtype)
@@ -182,8 +193,18 @@ def test_a_scale_of_the_wrong_size_is_refused(cpu_plugin: Cpu) -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     session = cpu_plugin.session(onnx.shape_inference.infer_shapes(model))
-    with pytest.raises(Exception, match="size of what is normalised"):
+    with pytest.raises(Exception, match="shape of what is normalised"):
         session.run(None, {"x": some(3, 8), "s": some(4)})
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (20,), (2, 10), (1, 20)])
+def test_a_scale_of_as_many_elements_in_another_shape_is_refused(
+    cpu_plugin: Cpu, shape: tuple[int, ...]
+) -> None:
+    node = helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=1)
+    feeds = {"x": some(3, 4, 5), "s": some(*shape)}
+    with pytest.raises(Exception, match="shape of what is normalised"):
+        cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
 
 
 @pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])

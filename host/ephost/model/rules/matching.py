@@ -37,10 +37,14 @@ class Rewriting:
 
     def only_reader(self, value: Value | None) -> Node | None:
         """The one node that reads a value which is nothing else: no output, no outer value."""
-        if value is None or value.is_output or len(value.consumers) != 1 or not self.graph.owns(value):
+        if value is None or value.is_output or not self.graph.owns(value):
             return None
-        reader = value.consumers[0]
-        return None if reader.domain or reader.implicit_inputs or not is_free(reader) else reader
+        reader = value.only_reader
+        return (
+            None
+            if reader is None or reader.domain or reader.implicit_inputs or not is_free(reader)
+            else reader
+        )
 
     def maker(self, value: Value | None, op_type: str) -> Node | None:
         """The node of ONNX's operator that makes a value of this graph."""

@@ -43,7 +43,7 @@ def _fuse_pad(r: Rewriting, node: Node) -> bool:
     if any(pads[at] for at in (0, 1, rank, rank + 1)) or not r.graph.owns(source):
         return False
     spatial = pads[2:rank] + pads[rank + 2 :]
-    readers = list(dict.fromkeys(out.consumers))
+    readers = list(out.consumers)
     if not all(_takes_padding(reader, out, float(number), rank, spatial) for reader in readers):
         return False
     for reader in readers:
