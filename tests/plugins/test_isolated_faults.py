@@ -9,6 +9,8 @@ import logging
 import os
 import signal
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import numpy as np
 import pytest
 from ephost import environment
 from ephost.errors import EPFail
+from plugin_harness import ROOT
 from plugin_models import model, node
 
 NAME = "isolated"
@@ -309,6 +312,99 @@ def test_the_worker_dies_with_its_host(bad: Path) -> None:
     assert not _is_running(grandchild)
     assert all(map(_is_running, pids))
     np.testing.assert_array_equal(session.run(None, FEED)[0], X + X)
+
+
+KILLED_MEANWHILE = """
+import os, signal, struct, sys, threading
+import ephost
+from ephost._bindings import lib, text
+from ephost.isolation.process import Worker
+from test_isolated_faults import FEED, NAME, open_session
+
+library, function = sys.argv[1:]
+ephost.register_execution_provider_library(NAME, library, isolated=True)
+threading.Thread(target=lambda: open_session().run(None, FEED), daemon=True).start()
+while True:
+    for worker in list(Worker._living):
+        if function in text(lib.ephost_call_name(struct.unpack_from("=I", worker._status)[0])):
+            print(worker.process.pid, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("function", ["GetCapability", "Compile", "Compute"])
+def test_a_worker_that_hangs_dies_with_its_host(bad: Path, function: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_MEANWHILE, str(bad), function],
+        env={
+            **os.environ,
+            "EPHOST_FAULT": f"hang:{function}",
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "host"), str(Path(__file__).parent)]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    deadline = time.monotonic() + PATIENCE
+    while _is_running(int(done.stdout)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _is_running(int(done.stdout))
+
+
+FEW_DESCRIPTORS = """
+import os, resource, sys
+import ephost
+from test_isolated_faults import FEED, NAME, open_session
+
+ephost.register_execution_provider_library(NAME, sys.argv[1], isolated=True)
+first = open_session()
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+count = 1 + max(map(int, os.listdir("/proc/self/fd")))
+for spare in range(12):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + spare, most))
+    try:
+        open_session().run(None, FEED)
+    except ephost.errors.Fail as error:
+        print("refused:", error)
+        assert "Too many open files" in str(error) and NAME in str(error), error
+    try:
+        first.run(None, FEED)
+    except ephost.errors.OnnxRuntimeException as error:
+        print("run refused:", error)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+first.run(None, FEED)
+open_session().run(None, FEED)
+"""
+
+FEW_ADDRESSES = """
+import resource, sys
+import ephost
+from test_isolated_faults import FEED, NAME, open_session
+
+resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
+try:
+    ephost.register_execution_provider_library(NAME, sys.argv[1], isolated=True)
+except ephost.errors.Fail as error:
+    assert "shared_bytes" in str(error), error
+    print("refused:", error)
+ephost.register_execution_provider_library(NAME, sys.argv[1], isolated={"shared_bytes": 1 << 30})
+open_session().run(None, FEED)
+"""
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers want addresses and descriptors of their own")
+@pytest.mark.parametrize("program", [FEW_DESCRIPTORS, FEW_ADDRESSES], ids=["descriptors", "addresses"])
+def test_a_limit_of_the_hosts_is_an_error_and_no_end(bad: Path, program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(bad)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "host"), str(Path(__file__).parent)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "refused:" in done.stdout
 
 
 def test_a_forked_child_has_workers_of_its_own(bad: Path) -> None:

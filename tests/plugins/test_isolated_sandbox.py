@@ -173,5 +173,5 @@ def test_a_process_that_cannot_be_held_runs_no_plugin(
     gone = tmp_path / "gone"
     monkeypatch.setattr(process, "check_supported", lambda _: None)
     monkeypatch.setattr("ephost.isolation.proxy.check_supported", lambda _: None)
-    with pytest.raises(Fail, match=f"cannot be held as it should be: .*{gone.name}"):
+    with pytest.raises(Fail, match=f"cannot be set up: .*{gone.name}"):
         ephost.register_execution_provider_library(NAME, bad, isolated={"writable": [os.fspath(gone)]})

@@ -117,7 +117,7 @@ class Worker:
             raise Fail(f"the process for {self.label} ended with {code} before the plugin was loaded")
         if answer.get("problem"):
             self._close()
-            raise Fail(f"the process for {self.label} cannot be held as it should be: {answer['problem']}")
+            raise Fail(f"the process for {self.label} cannot be set up: {answer['problem']}")
 
     def _start(self) -> None:
         if not sys.executable:
@@ -176,7 +176,10 @@ class Worker:
             self.pool = lib.ephost_pool_open(self.pool_file, self.settings.shared_bytes)
             if not self.pool:
                 self.pool = None
-                raise MemoryError("the memory that is shared with an isolated plugin cannot be mapped")
+                raise MemoryError(
+                    f"the memory that is shared with {self.label} cannot be mapped: "
+                    f"{self.settings.shared_bytes} bytes of addresses (the setting shared_bytes)"
+                )
         return self.pool
 
     @property

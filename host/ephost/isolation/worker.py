@@ -52,8 +52,12 @@ def serve(start: dict[str, Any], problem: str) -> None:
         os._exit(70)
     pool = lib.ephost_pool_open(start["pool"], start["pool_bytes"])
     status = lib.ephost_status_map(start["status"])
-    if not pool or not status:
+    if not status:
         os._exit(71)
+    if not pool:
+        problem = (
+            problem or f"{start['pool_bytes']} bytes of addresses (the setting shared_bytes) are too many"
+        )
     lib.ephost_worker_report(start["report"], status)
     for file in (start["pool"], start["status"]):
         os.close(file)
