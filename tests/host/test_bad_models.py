@@ -372,6 +372,33 @@ def test_a_sequence_is_no_tensor(op_type: str, count: int) -> None:
     refused(model, errors.InvalidGraph, "'node'", "is no tensor")
 
 
+@pytest.mark.parametrize("axis", [-(2**31), 2**62])
+def test_an_axis_that_no_tensor_has(axis: int) -> None:
+    made = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
+    node = helper.make_node("ConcatFromSequence", ["s"], ["y"], "node", axis=axis)
+    refused(graph_model([made, node]), errors.InvalidGraph, "'node'", f"axis {axis}")
+
+
+def test_a_pool_that_ends_within_a_gram() -> None:
+    attributes = {"mode": "TF", "min_gram_length": 2, "max_gram_length": 2, "max_skip_count": 0}
+    for pool in ([1, 2, 3], [1, 1, 2, 3, 4]):
+        node = helper.make_node(
+            "TfIdfVectorizer",
+            ["x"],
+            ["y"],
+            "node",
+            ngram_counts=[0, len(pool) // 2],
+            ngram_indexes=[0, 1, 2],
+            pool_int64s=pool,
+            **attributes,
+        )
+        inputs = [helper.make_tensor_value_info("x", 7, [4])]
+        if len(pool) == 5:
+            refused(graph_model([node], inputs), errors.InvalidGraph, "'node'", "within a gram of 2")
+        else:
+            ephost.InferenceSession(graph_model([node], inputs).SerializeToString())
+
+
 @pytest.mark.parametrize("equation", [b"a\0b", b"i.j", b"ab\n", b"ab\xff", b"i...j..."])
 def test_an_equation_that_onnx_would_read_for_ever(equation: bytes) -> None:
     node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation=equation)

@@ -65,6 +65,32 @@ def test_two_calls_of_one_function_do_not_share_names() -> None:
     assert evaluate(model, x=X)[0].tolist() == [1.0, 0.0]
 
 
+# The caller's x has the name of what the branches make of their own, nodes, constants and inner bodies alike.
+HIDING = """g (float[2] x, bool c, bool d) => (float[2] y) { y = f.Pick(c, x, d) }
+<domain: "f", opset_import: ["" : 21]>
+Pick (first, given, second) => (r) { r = If(first) <
+  then_branch = t () => (float[2] x) { x = Neg(given) },
+  else_branch = e () => (float[2] z) <float[2] x = {10, 20}, float[2] y = {1, 2}> {
+    w = Mul(given, x)
+    v = If(second) <
+      then_branch = i () => (float[2] x) { u = Add(w, given)  x = Add(u, y) },
+      else_branch = j () => (float[2] q) { q = Sub(x, given) }
+    >
+    z = Identity(v)
+  }
+> }
+"""
+
+
+@pytest.mark.parametrize("first, second, wanted", [(1, 0, [1, -2]), (0, 1, [-10, 44]), (0, 0, [11, 18])])
+def test_values_of_bodies_hide_none_of_the_callers(first: int, second: int, wanted: list[float]) -> None:
+    flags = {"c": np.array(bool(first)), "d": np.array(bool(second))}
+    model = model_of(HIDING)
+    inline_all(model)
+    assert_linked(model)
+    assert evaluate(model, x=X, **flags)[0].tolist() == wanted
+
+
 def test_what_a_body_hands_on_is_handed_on() -> None:
     """An output that is an input; an output that nobody wants; an input that nobody gave."""
     model = model_of(

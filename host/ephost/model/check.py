@@ -122,6 +122,11 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
         _check_parts(attribute, node.proto, node.label)
         if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
             raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
+        # numpy takes the lowest number of 32 bits for no axis at all.
+        if attribute.name == "axis" and kind == AttributeProto.INT and abs(attribute.i) > _MOST_DIMENSIONS:
+            raise InvalidGraph(
+                f"the axis {attribute.i} of node {node.label}: such an axis is not one of the input"
+            )
     if missing:
         raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
     if node.op_type == "TfIdfVectorizer" and not node.domain:
@@ -152,6 +157,13 @@ def _check_grams(node: Node) -> None:
         raise InvalidGraph(
             f"the ngram_counts {counts} of node {node.label} do not cut its pool of {size} items"
         )
+    ends = [*counts[1:], size]
+    for length, (start, end) in enumerate(zip(counts, ends, strict=False), 1):
+        if (end - start) % length:
+            raise InvalidGraph(
+                f"the ngram_counts {counts} of node {node.label} cut its pool of {size} items "
+                f"within a gram of {length}"
+            )
     if given["max_skip_count"].i < 0:
         raise InvalidGraph(f"the max_skip_count of node {node.label} is {given['max_skip_count'].i}")
 

@@ -303,20 +303,20 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> None:
         names.setdefault(name, prefix + name)
     protos = []
     for inner in branch.nodes:
-        protos.append(_rename_known(inner.proto.copied(), names))
+        protos.append(_rename_known(inner.proto.copied(), names, prefix))
     for source, target in passed:
         protos.append(make_node("Identity", [source], [target]))
     _splice(model, graph, node, protos, f"the branch of node {node.label}")
 
 
-def _rename_known(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+def _rename_known(node: NodeProto, names: Mapping[str, str], prefix: str) -> NodeProto:
     for at, name in enumerate(node.input):
         node.input[at] = names.get(name, name)
     for at, name in enumerate(node.output):
         node.output[at] = names.get(name, name)
     for attribute in node.attribute:
         for graph in attribute.bodies():
-            _rename_captured(graph, names)
+            _rename_captured(graph, names, prefix)
     return node
 
 
@@ -330,19 +330,34 @@ def rename(node: NodeProto, names: dict[str, str], prefix: str) -> NodeProto:
             node.output[at] = names.setdefault(name, prefix + name)
     for attribute in node.attribute:
         for graph in attribute.bodies():
-            _rename_captured(graph, names)
+            _rename_captured(graph, names, prefix)
     return node
 
 
-def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
-    own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
-    own |= {name for node in graph.node for name in node.output}
+def _rename_captured(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
+    """Give the values of around a body that it reads their new names; changes the body."""
+    sparse = [each.values for each in graph.sparse_initializer]
+    declared: list[Any] = [*graph.input, *graph.initializer, *sparse]
+    own = {value.name for value in declared}
+    own |= {name for node in graph.node for name in node.output if name}
     visible = {name: new for name, new in names.items() if name not in own}
+    # A value of the body's own would hide one around it that has that name now.
+    taken = {*visible.values(), *own}
+    for name in sorted(own.intersection(visible.values())):
+        new = prefix + name
+        while new in taken:
+            new += "_"
+        taken.add(new)
+        visible[name] = new
+    for value in (*declared, *graph.value_info):
+        value.name = visible.get(value.name, value.name)
     for node in graph.node:
+        for at, name in enumerate(node.output):
+            node.output[at] = visible.get(name, name)
         for at, name in enumerate(node.input):
             node.input[at] = visible.get(name, name)
         for attribute in node.attribute:
             for inner in attribute.bodies():
-                _rename_captured(inner, visible)
+                _rename_captured(inner, visible, prefix)
     for output in graph.output:
         output.name = visible.get(output.name, output.name)
