@@ -191,7 +191,7 @@ class Guard:
             missing = last if self.only_releases else f'{{ missing_keep("{said}"); {last} }}'
             caught = f'exception_{"log" if self.only_releases else "keep"}("{said}");'
         body = f"  if ({callee} == NULL) {missing}\n" if self.member else ""
-        body += f"  NOTE({number}u);\n"
+        body += f"  note({number}u);\n"
         body += f"  GUARD_TRY {{ {'' if self.result == 'void' else 'return '}{call} }}\n"
         body += f"  GUARD_CATCH {{ {caught} }}\n  {last}\n"
         return prototype + ";", f"{prototype} {{\n{body}}}\n"

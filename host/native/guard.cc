@@ -18,18 +18,35 @@
 extern "C" {
 #endif
 
-/* Where a worker process, which its plugin may end at any time, leaves what it has called last. */
-static uint32_t* noted;
-
+/* Where a worker process, which its plugin may end at any time, leaves what it has called last. The end of
+ * the worker takes it away, while its other threads may still make calls: each reads it once. */
 #if defined(__GNUC__)
-#define NOTE(number) (void)(noted != NULL && (__atomic_store_n(noted, (number), __ATOMIC_RELAXED), 0))
+static uint32_t* noted;
+#define NOTED() __atomic_load_n(&noted, __ATOMIC_RELAXED)
+#define WRITE_NOTE(place, number) __atomic_store_n(place, number, __ATOMIC_RELAXED)
 #else
-#define NOTE(number) (void)(noted != NULL && (*(volatile uint32_t*)noted = (number)))
+static uint32_t* volatile noted;
+#define NOTED() noted
+#define WRITE_NOTE(place, number) (void)(*(volatile uint32_t*)(place) = (number))
 #endif
 
-void note_calls_in(uint32_t* place) { noted = place; }
+static inline void note(uint32_t number) {
+  uint32_t* place = NOTED();
+  if (place != NULL) WRITE_NOTE(place, number);
+}
 
-uint32_t noted_call(void) { return noted != NULL ? *(volatile uint32_t*)noted : 0; }
+void note_calls_in(uint32_t* place) {
+#if defined(__GNUC__)
+  __atomic_store_n(&noted, place, __ATOMIC_RELAXED);
+#else
+  noted = place;
+#endif
+}
+
+uint32_t noted_call(void) {
+  uint32_t* place = NOTED();
+  return place != NULL ? *(volatile uint32_t*)place : 0;
+}
 
 #include "guards.inc"
 
@@ -43,7 +60,7 @@ OrtStatus* guard_indices(void (*fn)(void*, size_t), void* context, size_t begin,
 
 void* guard_open(void* (*open)(const char*, int), const char* path, int flags, char* thrown, size_t size) {
   thrown[0] = '\0';
-  NOTE(CALL_OPEN);
+  note(CALL_OPEN);
   GUARD_TRY { return open(path, flags); }
   GUARD_CATCH { exception_text(thrown, size); }
   return NULL;
@@ -51,7 +68,7 @@ void* guard_open(void* (*open)(const char*, int), const char* path, int flags, c
 
 void guard_close(int (*close)(void*), void* library, char* thrown, size_t size) {
   thrown[0] = '\0';
-  NOTE(CALL_CLOSE);
+  note(CALL_CLOSE);
   GUARD_TRY { (void)close(library); }
   GUARD_CATCH { exception_text(thrown, size); }
 }

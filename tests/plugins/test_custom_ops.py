@@ -333,16 +333,7 @@ SHOUTED = [
 
 
 @pytest.mark.parametrize("dims", [[4], ["n"]])
-@pytest.mark.parametrize(
-    "runner",
-    [
-        "the library",
-        *(
-            pytest.param(runner, marks=pytest.mark.in_process("tensors of strings"))
-            for runner in ("the EP", "the EP in place")
-        ),
-    ],
-)
+@pytest.mark.parametrize("runner", ["the library", "the EP", "the EP in place"])
 def test_strings_go_through_every_kind_of_step(
     host: str, runner: str, dims: list[Any], traced: Tracer
 ) -> None:

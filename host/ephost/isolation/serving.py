@@ -528,9 +528,11 @@ class Serving:
         graph = graph_at(shown.model.graph, request["path"])
         assert own.assignment is not None
         by_index = {node.index: node for node in graph.nodes}
-        groups = [_group(row, graph, by_index, own.ep.name, shown.dropping) for row in request["groups"]]
-        kernels = [group for group in groups if all(node.index in shown.singles for node in group.nodes)]
-        fused = [group for group in groups if group not in kernels]
+        visible = _visible(graph)
+        groups = [_group(row, visible, by_index, own.ep.name, shown.dropping) for row in request["groups"]]
+        of_kernels = [all(node.index in shown.singles for node in group.nodes) for group in groups]
+        kernels = [group for group, are in zip(groups, of_kernels, strict=True) if are]
+        fused = [group for group, are in zip(groups, of_kernels, strict=True) if not are]
         if fused:
             own.assignment.groups.extend(fused)
             compile_groups(
@@ -552,7 +554,10 @@ class Serving:
             own.host_kernels.add(hosted, shown.native, own.constants, own.logger, own.config)
         is_body = bool(request["path"])
         return {
-            "groups": [self._keep(own, shown.model, group, group in kernels, is_body) for group in groups]
+            "groups": [
+                self._keep(own, shown.model, group, are, is_body)
+                for group, are in zip(groups, of_kernels, strict=True)
+            ]
         }
 
     def _control(self, request: Request, _: bytes, __: Sequence[int]) -> Answer:
@@ -725,11 +730,14 @@ def _in_order(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _group(
-    row: dict[str, Any], graph: Graph, by_index: dict[int, Node], ep_name: str, dropping: set[int]
+    row: dict[str, Any],
+    visible: dict[str, Value],
+    by_index: dict[int, Node],
+    ep_name: str,
+    dropping: set[int],
 ) -> Group:
     """A group as the host made it, but for its constants: the host, which feeds none, knows of none."""
     nodes = [by_index[index] for index in row["nodes"]]
-    visible = _visible(graph)
     inputs, _ = group_interface(nodes, drop_constants=nodes[0].index in dropping)
     outputs = [visible[name] for name in row["outputs"]]
     fused = Node(
