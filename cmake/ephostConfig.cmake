@@ -44,6 +44,7 @@ function(ephost_add_plugin name)
   if(WIN32)
     target_sources(${name} PRIVATE "${_ephost_SYMBOLS_DIR}/plugin.def")
     set(symbols "${_ephost_SYMBOLS_DIR}/plugin.def")
+    set_target_properties(${name} PROPERTIES PREFIX "") # which MinGW's would be lib
   elseif(APPLE)
     set(symbols "${_ephost_SYMBOLS_DIR}/plugin.exports")
     target_link_options(${name} PRIVATE "LINKER:-exported_symbols_list,${symbols}")

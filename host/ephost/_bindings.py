@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -109,6 +110,14 @@ def dtype_of(element_type: int) -> np.dtype[Any] | None:
 def text(pointer: Any) -> str:
     """A C string as str; "" for NULL. What is not UTF-8 becomes ``\\xNN``, so that it can be shown."""
     return ffi.string(pointer).decode("utf-8", "backslashreplace") if pointer else ""
+
+
+def path_text(path: str) -> Any:
+    """A path as C has it (``const ORTCHAR_T*``): UTF-16 on Windows, the file system's bytes elsewhere.
+
+    What is given stays alive as long as the call that it is an argument of.
+    """
+    return ffi.new("wchar_t[]", path) if sys.platform == "win32" else os.fsencode(path)
 
 
 def packed(texts: Sequence[str]) -> bytes:

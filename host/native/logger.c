@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "abi.h"
 #include "heap.h"
@@ -9,6 +10,11 @@
 #include "logger.h"
 #include "python.h"
 #include "status.h"
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#endif
 
 typedef void (*LogCallback)(int level, const char* logger, const char* message, const char* file, int line,
                             const char* function);
@@ -27,6 +33,23 @@ void ephost_set_log_callback(void (*callback)(int level, const char* logger, con
 
 void ephost_set_log_level(int level) { atomic_store(&host_level, level); }
 
+#ifdef _WIN32
+/* To the standard error that the process has now: the C library that this is linked to may have another one
+ * than Python's, which does not hear when that is led elsewhere. */
+static void say(const char* logger, const char* message) {
+  HANDLE standard_error = GetStdHandle(STD_ERROR_HANDLE);
+  const char* parts[] = {"[", logger, "] ", message, "\n"};
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    DWORD written;
+    (void)WriteFile(standard_error, parts[i], (DWORD)strlen(parts[i]), &written, NULL);
+  }
+}
+#else
+static void say(const char* logger, const char* message) {
+  (void)fprintf(stderr, "[%s] %s\n", logger, message);
+}
+#endif
+
 static void deliver(OrtLoggingLevel level, const char* logger, const char* message, const char* file,
                     int line, const char* function) {
   atomic_fetch_add(&calls_under_way, 1);
@@ -35,7 +58,7 @@ static void deliver(OrtLoggingLevel level, const char* logger, const char* messa
   if (callback != NULL) {
     callback((int)level, logger, message, file, line, function);
   } else if (level >= ORT_LOGGING_LEVEL_ERROR) {
-    (void)fprintf(stderr, "[%s] %s\n", logger, message); /* nobody else is there to say it */
+    say(logger, message); /* nobody else is there to say it */
   }
   own_calls_under_way--;
   atomic_fetch_sub(&calls_under_way, 1);

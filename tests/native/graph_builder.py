@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ephost._native import ffi, lib
-from native_objects import api, check, cpu_tensor, out, view
+from native_objects import api, check, cpu_tensor, out, path_text, view
 
 FLOAT, INT64, DOUBLE = 1, 7, 11
 
@@ -18,6 +18,11 @@ def get(slot: Any, handle: Any, kind: str) -> Any:
 
 def text(slot: Any, handle: Any) -> str:
     return ffi.string(get(slot, handle, "const char*")).decode()
+
+
+def path_of(pointer: Any) -> str:
+    found = ffi.string(pointer)
+    return found if isinstance(found, str) else found.decode()
 
 
 def many(count_slot: Any, list_slot: Any, handle: Any, kind: str) -> list[Any]:
@@ -75,8 +80,8 @@ def consumers_of(value: Any) -> list[tuple[str, int]]:
 class Builder:
     """A graph under construction, by names. Node ids count from ``first_id`` in steps of one."""
 
-    def __init__(self, name: str = "g", ir_version: int = 10, path: bytes = b"", first_id: int = 0) -> None:
-        self.graph = lib.ephost_graph_new(name.encode(), ir_version, path)
+    def __init__(self, name: str = "g", ir_version: int = 10, path: str = "", first_id: int = 0) -> None:
+        self.graph = lib.ephost_graph_new(name.encode(), ir_version, path_text(path))
         self.values: dict[str, Any] = {}
         self.nodes: dict[str, Any] = {}
         self.next_id = first_id

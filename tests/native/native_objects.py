@@ -53,6 +53,11 @@ def c_strings(*texts: bytes | None) -> Any:
     return array
 
 
+def path_text(path: str) -> Any:
+    """A path as C has it, for a call."""
+    return ffi.new("ORTCHAR_T[]", path if ffi.typeof("ORTCHAR_T").cname == "wchar_t" else path.encode())
+
+
 def dims(*values: int) -> Any:
     """A C array of dimensions."""
     return ffi.new("int64_t[]", list(values))

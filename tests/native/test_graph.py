@@ -21,11 +21,12 @@ from graph_builder import (
     names,
     nodes_of,
     outputs_of,
+    path_of,
     producer_of,
     text,
     value_of,
 )
-from native_objects import Refused, api, check, editor, ep_api
+from native_objects import Refused, api, check, editor, ep_api, path_text
 
 INVALID_ARGUMENT, NOT_IMPLEMENTED, INVALID_GRAPH, NOT_FOUND = 2, 9, 10, 14
 UNDEFINED, INT, INTS, ATTR_FLOAT, FLOATS, STRING, STRINGS, GRAPH, TENSOR = range(9)
@@ -33,7 +34,7 @@ UNDEFINED, INT, INTS, ATTR_FLOAT, FLOATS, STRING, STRINGS, GRAPH, TENSOR = range
 
 def diamond() -> Builder:
     """a -> top -> t -> left, right -> l, r -> bottom -> y; t and y are outputs, w a constant, d a default."""
-    b = Builder("diamond", path=b"/models/d.onnx")
+    b = Builder("diamond", path="/models/d.onnx")
     b.inputs("a", "d").initializer("w").initializer("d", constant=False).outputs("y", "t")
     b.node("top", ["a", "w"], ["t"])
     b.node("left", ["t", "d"], ["l"])
@@ -128,7 +129,7 @@ def test_types_keep_shape_and_symbols() -> None:
 
 
 def test_a_graph_tells_its_model() -> None:
-    b = Builder("main", ir_version=9, path=b"/m/x.onnx")
+    b = Builder("main", ir_version=9, path="/m/x.onnx")
     for domain, version in ((b"", 21), (b"com.vendor", 2)):
         assert lib.ephost_graph_add_opset(b.graph, domain, version)
     domains, versions = ffi.new("const char*[2]"), ffi.new("int64_t[2]")
@@ -136,7 +137,7 @@ def test_a_graph_tells_its_model() -> None:
     check(api.Graph_GetOperatorSets(b.graph, domains, versions, 2))
     assert ([ffi.string(d) for d in domains], list(versions)) == ([b"", b"com.vendor"], [21, 2])
     assert get(api.Graph_GetOnnxIRVersion, b.graph, "int64_t") == 9
-    assert text(api.Graph_GetModelPath, b.graph) == "/m/x.onnx"
+    assert path_of(get(api.Graph_GetModelPath, b.graph, "const ORTCHAR_T*")) == "/m/x.onnx"
     assert text(api.Graph_GetName, b.graph) == "main"
     lib.ephost_graph_free(b.graph)
 
@@ -261,9 +262,9 @@ def test_plugins_make_attributes_of_scalars_lists_and_bytes() -> None:
 def test_external_data_tells_file_offset_and_size() -> None:
     b = Builder()
     b.initializer("w")
-    assert lib.ephost_value_set_external(b.values["w"], b"/m/w.bin", 64, 8)
+    assert lib.ephost_value_set_external(b.values["w"], path_text("/m/w.bin"), 64, 8)
     info = get(api.ValueInfo_GetExternalInitializerInfo, b.values["w"], "OrtExternalInitializerInfo*")
-    assert ffi.string(api.ExternalInitializerInfo_GetFilePath(info)) == b"/m/w.bin"
+    assert path_of(api.ExternalInitializerInfo_GetFilePath(info)) == "/m/w.bin"
     assert api.ExternalInitializerInfo_GetFileOffset(info) == 64
     assert api.ExternalInitializerInfo_GetByteSize(info) == 8
     api.ReleaseExternalInitializerInfo(info)
@@ -274,7 +275,7 @@ def test_external_data_tells_file_offset_and_size() -> None:
 
 def with_subgraph() -> tuple[Builder, Builder]:
     """main: n0 makes m; if reads c and, through its branch, m and the constant k. The branch adds them."""
-    main = Builder("main", path=b"/m/if.onnx")
+    main = Builder("main", path="/m/if.onnx")
     main.inputs("x", "c").initializer("k").outputs("y")
     main.node("n0", ["x", "x"], ["m"])
     node = main.node("if", ["c"], ["y"], "If", version=21)
@@ -308,7 +309,7 @@ def test_subgraphs_name_their_parent_and_captured_values() -> None:
     assert flags(body.values["k"]) == {"outer", "constant"}
     assert initializers_of(body.graph) == []
     assert producer_of(body.values["m"]) is None
-    assert text(api.Graph_GetModelPath, body.graph) == "/m/if.onnx"
+    assert path_of(get(api.Graph_GetModelPath, body.graph, "const ORTCHAR_T*")) == "/m/if.onnx"
     lib.ephost_graph_free(main.graph)
 
 
@@ -391,7 +392,7 @@ def test_what_a_view_takes_from_other_nodes_is_a_required_input() -> None:
     assert flags(value_of(view, "t")) == {"required"}
     assert flags(value_of(view, "d")) == {"optional"}
     assert producer_of(value_of(view, "t")) is None
-    assert text(api.Graph_GetModelPath, view) == "/models/d.onnx"
+    assert path_of(get(api.Graph_GetModelPath, view, "const ORTCHAR_T*")) == "/models/d.onnx"
     api.ReleaseGraph(view)
     lib.ephost_graph_free(b.graph)
 

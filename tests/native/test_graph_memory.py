@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ephost._native import ffi, lib
 from graph_builder import FLOAT, Builder, float_tensor, inputs_of, nodes_of
-from native_objects import Refused, api, c_strings, check, editor, ep_api, live_handles, out
+from native_objects import Refused, api, c_strings, check, editor, ep_api, live_handles, out, path_text
 
 OUT_OF_MEMORY = "memory"
 
@@ -121,7 +121,7 @@ def read_metadata(stack: ExitStack, arm: Callable[[], None]) -> None:
 
 def build_and_view_a_graph(stack: ExitStack, arm: Callable[[], None]) -> None:
     arm()
-    graph = made(lib.ephost_graph_new(b"g", 10, b"/m/x.onnx"))
+    graph = made(lib.ephost_graph_new(b"g", 10, path_text("/m/x.onnx")))
     stack.callback(lib.ephost_graph_free, graph)
     values = [made(lib.ephost_graph_add_tensor(graph, n, FLOAT, 1, [2], ffi.NULL)) for n in (b"x", b"y")]
     node = made(
@@ -131,7 +131,7 @@ def build_and_view_a_graph(stack: ExitStack, arm: Callable[[], None]) -> None:
         lib.ephost_graph_add_opset(graph, b"", 21),
         lib.ephost_graph_add_input(graph, values[0]),
         lib.ephost_graph_add_output(graph, values[1]),
-        lib.ephost_value_set_external(values[0], b"/m/x.bin", 0, 8),
+        lib.ephost_value_set_external(values[0], path_text("/m/x.bin"), 0, 8),
         lib.ephost_node_add_ints(node, b"a", [1], 1),
     ):
         if not success:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from native_objects import api, check, ffi, lib
+from native_objects import api, check, ffi, lib, path_text
 
 pytestmark = pytest.mark.threads
 THREADS = 8
@@ -42,7 +42,7 @@ def test_messages_of_many_threads_all_arrive(
         for round_ in range(20):
             lib.ephost_logger_set_level(logger, round_ % 4)  # may change while others log
             text = f"message {number}.{round_}.".encode()
-            check(api.Logger_LogMessage(logger, lib.ORT_LOGGING_LEVEL_ERROR, text, b"a.c", 1, b"f"))
+            check(api.Logger_LogMessage(logger, lib.ORT_LOGGING_LEVEL_ERROR, text, path_text("a.c"), 1, b"f"))
 
     in_threads(work)
     lib.ephost_logger_free(logger)

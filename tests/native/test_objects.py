@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ephost import logs
-from native_objects import Refused, api, c_strings, check, dims, editor, ep_api, ffi, lib, out
+from native_objects import Refused, api, c_strings, check, dims, editor, ep_api, ffi, lib, out, path_text
 
 FLOAT = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT
 
@@ -320,8 +320,12 @@ def logged() -> Iterator[list[tuple]]:
 def test_messages_below_the_loggers_level_are_dropped(logged: list[tuple]) -> None:
     logger = lib.ephost_logger_new(b"my_ep", lib.ORT_LOGGING_LEVEL_WARNING)
     assert out("OrtLoggingLevel", api.Logger_GetLoggingSeverityLevel, logger) == lib.ORT_LOGGING_LEVEL_WARNING
-    check(api.Logger_LogMessage(logger, lib.ORT_LOGGING_LEVEL_INFO, b"quiet", b"a.cc", 1, b"f"))
-    check(api.Logger_LogMessage(logger, lib.ORT_LOGGING_LEVEL_WARNING, b"loud %s", b"a.cc", 12, b"Compile"))
+    check(api.Logger_LogMessage(logger, lib.ORT_LOGGING_LEVEL_INFO, b"quiet", path_text("a.cc"), 1, b"f"))
+    check(
+        api.Logger_LogMessage(
+            logger, lib.ORT_LOGGING_LEVEL_WARNING, b"loud %s", path_text("a.cc"), 12, b"Compile"
+        )
+    )
     check(api.Logger_LogMessage(logger, lib.ORT_LOGGING_LEVEL_ERROR, b"bare", ffi.NULL, 0, ffi.NULL))
     assert logged == [
         (lib.ORT_LOGGING_LEVEL_WARNING, "my_ep", "loud %s", "a.cc", 12, "Compile"),

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="stands in for functions of a POSIX system")
+
 # A kernel of pages of 64 KiB, as far as giving memory back goes: it takes whole pages only, and rounds up.
 KERNEL = r"""
 #define _GNU_SOURCE

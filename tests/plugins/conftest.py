@@ -1,5 +1,6 @@
 """Fixtures for the bundled plugins."""
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,9 +27,11 @@ def plugin_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
 
     def find(name: str) -> Path:
         if name not in built:
-            shipped = ROOT / "host" / "ephost" / "plugins" / name / f"lib{name}.so"
-            source = ROOT / "plugins" / name
-            built[name] = shipped if shipped.exists() else build_plugin(source, tmp_path_factory.mktemp(name))
+            try:
+                package = importlib.import_module(f"ephost.plugins.{name}")
+                built[name] = Path(package.get_library_path())
+            except (ModuleNotFoundError, FileNotFoundError):
+                built[name] = build_plugin(ROOT / "plugins" / name, tmp_path_factory.mktemp(name))
         return built[name]
 
     return find

@@ -1,5 +1,6 @@
 """Runs plugins in real hosts, each time in a fresh process, and builds those that do not ship."""
 
+import importlib.util
 import json
 import os
 import re
@@ -166,9 +167,10 @@ class Tracer:
 
 
 def python_path() -> str:
-    """PYTHONPATH for a process of a host: the source tree comes first where it was built in place."""
-    built = list((ROOT / "host" / "ephost").glob("_native*"))
-    return os.pathsep.join([*([str(ROOT / "host")] if built else []), os.environ.get("PYTHONPATH", "")])
+    """PYTHONPATH for a process of a host: the ephost of this process comes first, if there is one."""
+    found = importlib.util.find_spec("ephost")
+    package = [str(Path(found.origin).parents[1])] if found is not None and found.origin else []
+    return os.pathsep.join([*package, os.environ.get("PYTHONPATH", "")])
 
 
 def build_plugin(folder: Path, target: Path, *flags: str, include: Path = ROOT / "include") -> Path:

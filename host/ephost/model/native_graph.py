@@ -23,6 +23,7 @@ from ephost._bindings import (
     ffi,
     lib,
     packed,
+    path_text,
     text,
 )
 from ephost.errors import EPFail, InvalidGraph, NotImplemented
@@ -258,7 +259,9 @@ def _no_memory(done: Any) -> Any:
 
 
 def _root(model: Model, graph: Graph) -> Any:
-    pointer = _no_memory(lib.ephost_graph_new(_bytes(graph.name), model.ir_version, _bytes(model.path or "")))
+    pointer = _no_memory(
+        lib.ephost_graph_new(_bytes(graph.name), model.ir_version, path_text(model.path or ""))
+    )
     for domain, version in model.opsets.items():
         _no_memory(lib.ephost_graph_add_opset(pointer, _bytes(domain), version))
     about = model.metadata
@@ -327,7 +330,9 @@ class _Builder:
         external = value.external
         if external is not None and (self.into.reads_files or not external.in_model):
             _no_memory(
-                lib.ephost_value_set_external(info, _bytes(external.path), external.offset, external.nbytes)
+                lib.ephost_value_set_external(
+                    info, path_text(external.path), external.offset, external.nbytes
+                )
             )
 
     def add_nodes(self, graph: Any, nodes: list[Node], values: NativeValues) -> None:
@@ -401,7 +406,9 @@ class _Builder:
                 api.ReleaseValue(value)
         elif proto.type == kinds.GRAPH:
             body = owner.subgraphs[proto.name]
-            subgraph = _no_memory(lib.ephost_graph_new(_bytes(body.name), self.model.ir_version, b""))
+            subgraph = _no_memory(
+                lib.ephost_graph_new(_bytes(body.name), self.model.ir_version, path_text(""))
+            )
             lib.ephost_graph_set_parent(subgraph, node)
             try:
                 self.fill(subgraph, body, is_body=True)
