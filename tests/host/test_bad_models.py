@@ -377,6 +377,12 @@ def test_an_axis_that_no_tensor_has(axis: int) -> None:
     made = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
     node = helper.make_node("ConcatFromSequence", ["s"], ["y"], "node", axis=axis)
     refused(graph_model([made, node]), errors.InvalidGraph, "'node'", f"axis {axis}")
+    # Beside a single scale nobody looks at the axis.
+    scale = numpy_helper.from_array(np.array(2, np.float32), "s")
+    quantize = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], "node", axis=axis)
+    kept = graph_model([quantize], None, [onnx.ValueInfoProto(name="y")], constants=[scale])
+    session = ephost.InferenceSession(kept.SerializeToString())
+    assert session.run(None, {"x": np.array([2, 6], np.float32)})[0].tolist() == [1, 3]
 
 
 def test_a_pool_that_ends_within_a_gram() -> None:

@@ -122,8 +122,13 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
         _check_parts(attribute, node.proto, node.label)
         if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
             raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
-        # numpy takes the lowest number of 32 bits for no axis at all.
-        if attribute.name == "axis" and kind == AttributeProto.INT and abs(attribute.i) > _MOST_DIMENSIONS:
+        # numpy takes the lowest number of 32 bits for no axis at all. With one scale it says nothing.
+        if (
+            attribute.name == "axis"
+            and kind == AttributeProto.INT
+            and abs(attribute.i) > _MOST_DIMENSIONS
+            and node.op_type not in ("DequantizeLinear", "QuantizeLinear")
+        ):
             raise InvalidGraph(
                 f"the axis {attribute.i} of node {node.label}: such an axis is not one of the input"
             )
