@@ -42,6 +42,7 @@ PROMISES = {
         r"over gRPC, as bytes: +\[2\.0, 4\.0, 6\.0, 8\.0\]",
         r"a wrong request: +400 input 'x' is FP32, not INT64",
     ],
+    "on_ray": [r"Ray Data:  1000 of 1000 rows are right", r"Ray Serve: \[1\.5, 5\.5\]"],
     "errors": [
         r"no library: .*libno_such_ep\.so",
         r"no model: ",
@@ -67,7 +68,9 @@ PROMISES = {
         r"Recognised: 'Plugins run here: 2026'",
     ],
 }
+CHATTY = ("on_ray",)  # Ray tells on stderr what it starts and stops
 NEEDS = {
+    "on_ray": ("ray", "starlette"),
     "find_a_fault": ("nxrt_ep_cpu", "onnxruntime"),
     "recognize_text": ("PIL", "nxrt_ep_cpu", "rapidocr_onnxruntime"),
 }
@@ -108,7 +111,8 @@ def test_every_sample_is_held_to_a_promise() -> None:
 @pytest.mark.parametrize("name", PROMISES)
 def test_a_sample_does_what_it_promises(name: str) -> None:
     done = run_sample(name)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "" or name in CHATTY
     at = 0
     for pattern in PROMISES[name]:
         found = re.compile(pattern).search(done.stdout, at)

@@ -324,7 +324,7 @@ class Scheduler:
             raise
         except Exception as error:
             if len(batch) == 1:
-                batch[0].future.set_exception(_answer(error))
+                batch[0].future.set_exception(answer(error))
                 return
             _LOG.info("a batch of %d requests of %s is run one by one: %s", len(batch), self._label, error)
             for at, job in enumerate(batch):
@@ -373,7 +373,8 @@ def run_together(session: Runnable, batch: Sequence[Job], label: str) -> list[li
     return results
 
 
-def _answer(error: Exception) -> ServingError:
+def answer(error: Exception) -> ServingError:
+    """What a request is answered with whose run raised this."""
     if isinstance(error, ServingError):
         return error
     if isinstance(error, (InvalidArgument, ValueError)):
