@@ -4,6 +4,8 @@
 #   make test      that, and the tests
 #   make test-aarch64  a wheel for aarch64 Linux, and the tests of ONNX's nodes, the samples and the CPU plugin under
 #                  qemu, without changing the machine's packages; slow. Of other tests: .ci/aarch64 tests/FOLDER
+#   make test-windows  a wheel for Windows, and tests of it by CPython for Windows in wine, without changing the machine's
+#                  packages. Of other tests: .ci/wine tests/FOLDER
 #   make test-gpu  the tests that need an NVIDIA GPU; without one each is skipped, with the reason
 #   make vendor-report  that, and how a sample of ONNX's node tests does on vendors' plugins in both hosts, in
 #                  build/develop/vendor-report (report.md, report.json)
@@ -36,7 +38,7 @@ ifeq ($(shell uname -sm),Linux x86_64)
 BUILD_PACKAGES += onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
 endif
 
-.PHONY: develop demo test test-aarch64 test-gpu lint docs clean vendor-report bench results wheel
+.PHONY: develop demo test test-aarch64 test-windows test-gpu lint docs clean vendor-report bench results wheel
 develop: $(VENV)/.installed
 	cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(bin)/python \
 	  -DEPHOST_INPLACE=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON $(CMAKE_ARGS)
@@ -62,6 +64,9 @@ test: develop
 
 test-aarch64: $(VENV)/.installed
 	.ci/aarch64 tests/reference tests/samples tests/native tests/plugins/cpu $(TEST_ARGS)
+
+test-windows: develop
+	.ci/wine $(TEST_ARGS)
 
 test-gpu: develop
 	python -m pytest -m gpu $(TEST_ARGS)
