@@ -168,9 +168,12 @@ check(node("Concat", ["a", "b"], ["y"], axis=-1), {"a": real(2, 3), "b": real(2,
 check(node("Split", ["x", "parts"], ["a", "b"], axis=1), {"x": real(3, 7, 2)}, {"parts": np.array([3, 4])})
 check(node("Split", ["x"], ["a", "b", "c"], axis=0, num_outputs=3), {"x": real(7, 2)})
 for starts, ends, axes, steps in (([1], [3], [0], [1]), ([-2], [100], [1], [1]), ([5], [-100], [1], [-2]),
-                                  ([0, 1], [4, 6], [0, 1], [2, 3]), ([3], [3], [0], [1]), ([-1], [-9], [0], [-1])):
+                                  ([0, 1], [4, 6], [0, 1], [2, 3]), ([3], [3], [0], [1]), ([-1], [-9], [0], [-1]),
+                                  ([1], [6], [1], [2**63 - 1]), ([-1], [-9], [0], [-(2**63)])):
     lists = dict(zip("seat", map(np.array, (starts, ends, axes, steps))))
     check(node("Slice", ["x", *"seat"], ["y"]), {"x": real(4, 6, 8)}, lists)
+lists = dict(zip("seat", map(np.array, ([-1], [-9], [1], [-1]))))
+check(node("Slice", ["x", *"seat"], ["y"]), {"x": real(4, 0, 8)}, lists)
 for index in (np.array([2, 0, -1]), np.array([[1], [0]]), np.array(1), np.array([1, 1], np.int32)):
     for axis in (0, 1, -1):
         check(node("Gather", ["x", "i"], ["y"], axis=axis), {"x": real(3, 4, 8), "i": index})

@@ -226,10 +226,15 @@ void plan_slice(Planner& planner, const Node& node) {
   int64_t first = 0;
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = axis_of(axes[i], dims.size());
-    const int64_t size = dims[axis], by = steps[i];
-    if (by == 0) {
+    const int64_t size = dims[axis];
+    if (steps[i] == 0) {
       invalid("a step of 0");
     }
+    if (size == 0) {
+      out[axis] = 0;
+      continue;
+    }
+    const int64_t by = std::clamp(steps[i], -size, size);  // Longer steps leave one element, too.
     int64_t start = starts[i] < 0 ? starts[i] + size : starts[i],
             end = ends[i] < 0 ? ends[i] + size : ends[i];
     if (by > 0) {
