@@ -127,10 +127,30 @@ typedef struct RemoteInfo {
   uint32_t plan;
 } RemoteInfo;
 
+enum { LEAVE_MS = 10000 };
+
+/* Whether the worker's thread has left the lane, whose block it may look at until then: it closes its end
+ * last. */
+static bool lane_is_left(const Lane* lane) {
+  char drained[64];
+  (void)shutdown(lane->socket, SHUT_WR);
+  for (int64_t start = clock_ns(); clock_ns() - start < (int64_t)LEAVE_MS * 1000000;) {
+    struct pollfd polled = {.fd = lane->socket, .events = POLLIN};
+    (void)poll(&polled, 1, LEAVE_MS);
+    ssize_t count = recv(lane->socket, drained, sizeof drained, MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return true;
+  }
+  return false;
+}
+
 void lane_free(Remote* remote, Lane* lane) {
+  /* A forked child's copy is of the parent's lane, which goes on. */
+  bool is_left = lane->socket < 0 || remote->owner != getpid() || lane_is_left(lane);
   if (lane->socket >= 0) (void)close(lane->socket);
-  pool_free(remote->pool, lane->body);
-  pool_free(remote->pool, lane->block);
+  if (is_left) { /* else its memory is lost rather than shared */
+    pool_free(remote->pool, lane->body);
+    pool_free(remote->pool, lane->block);
+  }
   host_free(lane);
 }
 
