@@ -276,13 +276,13 @@ class Breaker:
         if node.inputs:
             at = random.randrange(len(node.inputs))
             was = node.inputs[at]
-            if was is not None and node in was.consumers:
-                was.consumers.remove(node)
+            if was is not None:
+                was.forget_reader(node)
             now = random.choice([*graph.values.values(), Value("from_nowhere", tensor_type(1, (2, 3)))])
             if now.name not in graph.values:
                 graph.values[now.name] = now
             node.inputs[at] = now
-            now.consumers.append(node)
+            now.note_reader(node)
 
 
 def helper_attributes(node: Node) -> list[Any]:
