@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 from ephost.model.graph import Graph, Model, Node
+from ephost.model.groups import Fusing, group_interface, group_order
 from ephost.model.infer import infer
 from ephost.model.inline import all_graphs
 from ephost.model.load import load
-from ephost.model.partition import group_interface, group_order, replace_by
 from ephost.reference import create_kernel
 
 
@@ -31,6 +33,13 @@ def claim(model: Model, *names: str) -> Node:
     )
     replace_by(model.graph, nodes, fused)
     return fused
+
+
+def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
+    """Put a node in the place of others."""
+    fusing = Fusing(graph)
+    fusing.replace(nodes, fused)
+    fusing.settle()
 
 
 def maker(graph: Graph | Model, *names: str) -> list[Node]:

@@ -17,9 +17,9 @@ from ephost.messages import NodeProto
 from ephost.model import infer as infer_module
 from ephost.model.fold import fold
 from ephost.model.graph import Model, Node, tensor_type, topological_order
+from ephost.model.groups import Fusing
 from ephost.model.infer import ALIKE, FIRST_ALIKE, infer
 from ephost.model.load import load, value_type
-from ephost.model.partition import replace_by
 from ephost.plugins import cpu
 from onnx import TensorProto, helper, numpy_helper, parser
 
@@ -191,9 +191,31 @@ def test_a_value_that_thousands_of_fused_nodes_read_is_looked_at_once() -> None:
     graph, started = made.graph, time.process_time()
     given, result = graph.values["s"], graph.outputs[0]
     fused = Node(made.new_index(), NodeProto(op_type="F"), "F", "", "", 1, [*graph.inputs], [result])
-    replace_by(graph, list(graph.nodes), fused)
+    fusing = Fusing(graph)
+    fusing.replace(list(graph.nodes), fused)
+    fusing.settle()
     assert given.consumers == {fused: 1} and result.producer is fused and graph.nodes == [fused]
     assert time.process_time() - started < 5  # once for each node: a quarter of a minute
+
+
+def test_thousands_of_groups_open_in_proportion(sample_compiler: list) -> None:
+    count = 6_000  # groups of two, with a node between them that the plugin does not take
+    nodes = []
+    for at in range(count):
+        nodes.append(helper.make_node("Mul", [f"v{at}", "x"], [f"a{at}"]))
+        nodes.append(helper.make_node("Add", [f"a{at}", "x"], [f"b{at}"]))
+        nodes.append(helper.make_node("Erf", [f"b{at}"], [f"v{at + 1}"]))
+    nodes[0].input[0] = "x"
+    x = helper.make_tensor_value_info("x", 1, [2])
+    graph = helper.make_graph(nodes, "g", [x], [helper.make_tensor_value_info(f"v{count}", 1, [2])])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_compiler, {})
+    started = time.process_time()
+    session = ephost.InferenceSession(proto.SerializeToString(), options)
+    seconds = time.process_time() - started
+    assert len(ephost.explain(session).partitions) > count
+    assert seconds < 30  # minutes where each group looks at all nodes
 
 
 @pytest.mark.parametrize("weights", [5, 20_000])  # most nodes are equal, or none are

@@ -9,9 +9,9 @@ import onnx
 import pytest
 from ephost.errors import InvalidGraph
 from ephost.model.graph import Model, Node, topological_order
+from ephost.model.groups import Fusing, group_interface, group_order
 from ephost.model.native_graph import depth_first_order
-from ephost.model.partition import cycle_through, group_interface, group_order, replace_by
-from graphs import assert_linked, firsts, maker, model_of
+from graphs import assert_linked, firsts, maker, model_of, replace_by
 
 # Two branches that meet: a feeds b and c, which feed d.
 DIAMOND = """g (float[2] x) => (float[2] d, float[2] c)
@@ -106,12 +106,38 @@ def test_a_way_out_and_back_in_is_found_and_told() -> None:
         """g (float[2] x) => (float[2] y)
         { a = Relu(x)  b = Neg(a)  c = Abs(b)  y = Add(a, c) }"""
     )
-    way = cycle_through(model.graph, maker(model, "a", "y"))
+    way = Fusing(model.graph).cycle_through(maker(model, "a", "y"))
     assert way is not None
     assert firsts(way) == ["a", "b", "c", "y"]
-    assert cycle_through(model.graph, maker(model, "a", "b", "c", "y")) is None
-    assert cycle_through(model.graph, maker(model, "a", "b")) is None
-    assert cycle_through(model.graph, maker(model, "y")) is None
+    assert Fusing(model.graph).cycle_through(maker(model, "a", "b", "c", "y")) is None
+    assert Fusing(model.graph).cycle_through(maker(model, "a", "b")) is None
+    assert Fusing(model.graph).cycle_through(maker(model, "y")) is None
+
+
+def test_groups_are_fused_one_after_the_other_as_each_alone() -> None:
+    text = """g (float[2] x) => (float[2] c, float[2] f, float[2] h)
+      { a = Relu(x)  b = Neg(a)  c = Abs(a)  d = Neg(x)
+        e = Add(b, d)  f = Abs(e)  g = Neg(d)  h = Add(g, f) }"""
+    names = [("a", "d"), ("b", "e"), ("f", "h")]  # c and b read a, and are in front of d
+
+    def in_turn(model: Model, fusing: Fusing | None) -> list[str]:
+        claims = [group_order(maker(model, *group)) for group in names]
+        for nodes in claims:
+            each = fusing or Fusing(model.graph)
+            assert each.cycle_through(nodes) is None
+            inputs, outputs = group_interface(nodes, False)
+            proto = onnx.NodeProto(op_type="Fused", domain="ep")
+            fused = Node(model.new_index(), proto, "Fused", "ep", "fused", 1, inputs, outputs, ep_name="ep")
+            each.replace(nodes, fused)
+            if fusing is None:
+                each.settle()
+        if fusing is not None:
+            fusing.settle()
+        assert_linked(model)
+        return firsts(model.graph.nodes)
+
+    together = model_of(text)
+    assert in_turn(together, Fusing(together.graph)) == in_turn(model_of(text), None)
 
 
 def test_a_way_through_what_a_body_captures_counts() -> None:
@@ -122,17 +148,17 @@ def test_a_way_through_what_a_body_captures_counts() -> None:
                       else_branch = e () => (float[2] p) { p = Abs(x) }>
           y = Add(a, i) }"""
     )
-    way = cycle_through(model.graph, maker(model, "a", "y"))
+    way = Fusing(model.graph).cycle_through(maker(model, "a", "y"))
     assert way is not None
     assert firsts(way) == ["a", "i", "y"]
 
 
 def test_ways_past_the_group_and_away_from_it_are_no_cycles() -> None:
     model = model_of(DIAMOND)
-    assert cycle_through(model.graph, maker(model, "b", "c")) is None
-    assert cycle_through(model.graph, maker(model, "a", "b", "c")) is None
-    assert cycle_through(model.graph, maker(model, "a", "d")) is not None
-    assert cycle_through(model.graph, maker(model, "a", "b", "d")) is not None
+    assert Fusing(model.graph).cycle_through(maker(model, "b", "c")) is None
+    assert Fusing(model.graph).cycle_through(maker(model, "a", "b", "c")) is None
+    assert Fusing(model.graph).cycle_through(maker(model, "a", "d")) is not None
+    assert Fusing(model.graph).cycle_through(maker(model, "a", "b", "d")) is not None
 
 
 def test_a_cycle_over_many_nodes_is_found_without_recursion() -> None:
@@ -141,7 +167,7 @@ def test_a_cycle_over_many_nodes_is_found_without_recursion() -> None:
     model = model_of(
         f"g (float[2] x) => (float[2] y) {{ a = Relu(x) {chain} y = Add(a, v2999) }}", inferred=False
     )
-    way = cycle_through(model.graph, maker(model, "a", "y"))
+    way = Fusing(model.graph).cycle_through(maker(model, "a", "y"))
     assert way is not None
     assert len(way) == 3002
     assert len(depth_first_order(model.graph.nodes)) == 3002

@@ -26,6 +26,7 @@ from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, description
 from ephost.model.custom_ops import domains_of, infer_outputs, operators_of
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, tensor_type
+from ephost.model.groups import group_interface
 from ephost.model.kernels import HostKernels, registry_rows
 from ephost.model.limits import SETTINGS, Budget, budget_of
 from ephost.model.native_graph import Constants, NativeGraph
@@ -35,7 +36,6 @@ from ephost.model.partition import (
     Group,
     Partitioner,
     compile_groups,
-    group_interface,
 )
 from ephost.model.plan import make_plan
 from ephost.model.planning.steps import Plan

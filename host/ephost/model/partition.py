@@ -5,7 +5,6 @@ What comes back is the same graph with claimed groups as single nodes, and for e
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -29,6 +28,7 @@ from ephost.host_log import DEBUG, WARNING, HostLog
 from ephost.messages import NodeProto
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Graph, Model, Node, Value, all_graphs, is_of_numbers
+from ephost.model.groups import Fusing, group_interface, group_order
 from ephost.model.infer import infer_again
 from ephost.model.inline import Call, inline_calls, restore
 from ephost.model.kernels import Kernel, KernelMaker, Registered
@@ -266,7 +266,9 @@ class Partitioner:
         kernels = len(assignment.kernels)
         singles, candidates = self.sort_claims(assignment, claims)
         assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
-        groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, graph, nodes, drops))]
+        fusing = Fusing(graph)
+        groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, fusing, nodes, drops))]
+        fusing.settle()
         if groups:
             self._compile(assignment, native, graph, groups)
         self.create_kernels(assignment, native, registry, singles)
@@ -378,8 +380,8 @@ class Partitioner:
             )
         return singles, groups
 
-    def _fuse(self, assignment: Assignment, graph: Graph, nodes: list[Node], drops: bool) -> Group | None:
-        if (path := cycle_through(graph, nodes)) is not None:
+    def _fuse(self, assignment: Assignment, fusing: Fusing, nodes: list[Node], drops: bool) -> Group | None:
+        if (path := fusing.cycle_through(nodes)) is not None:
             way = " -> ".join(node.label for node in path)
             reason = f"fused, its nodes would depend on themselves: {way}"
             assignment.refused.append((nodes, reason))
@@ -404,7 +406,7 @@ class Partitioner:
             ep_name=ep_name,
         )
         self._counter += 1
-        replace_by(graph, nodes, fused)
+        fusing.replace(nodes, fused)
         group = Group(ordered, inputs, outputs, fused)
         assignment.groups.append(group)
         return group
@@ -676,109 +678,9 @@ def _model_hash(model: Model) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def group_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of a group in the order in which its inputs and outputs are found: Kahn's algorithm with a
-    queue, the sources and each node's consumers by index, as onnxruntime does it.
-    """
-    if len(nodes) == 1:
-        return list(nodes)
-    inside = {node.index: node for node in nodes}
-    waiting: dict[int, int] = {}
-    consumers: dict[int, list[int]] = {}
-    for node in nodes:
-        producers = {
-            v.producer.index for v in node.reads() if v.producer is not None and v.producer.index in inside
-        }
-        waiting[node.index] = len(producers)
-        for producer in producers:
-            consumers.setdefault(producer, []).append(node.index)
-    queue = deque(sorted(index for index, count in waiting.items() if count == 0))
-    ordered = []
-    while queue:
-        index = queue.popleft()
-        ordered.append(inside[index])
-        for consumer in sorted(consumers.get(index, ())):
-            waiting[consumer] -= 1
-            if waiting[consumer] == 0:
-                queue.append(consumer)
-    return ordered
-
-
 def _untyped(made: Iterable[Value | None]) -> str:
     """Why nobody may claim what makes these values: a kernel that asks for an output could get no memory."""
     for value in made:
         if value is not None and value.type is None:
             return f"the type of its output '{value.name}' is not known"
     return ""
-
-
-def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[Value], list[Value]]:
-    """The inputs and outputs of a group as a fused node has them.
-
-    Inputs are in the order of first use, those that only subgraphs read at the end; constants are among them
-    unless the EP drops them. Outputs are, node by node, those of the graph and then those that other nodes
-    read.
-    """
-    inside = {node.index for node in nodes}
-    made = {id(v) for node in nodes for v in node.outputs if v is not None}
-    inputs: dict[int, Value] = {}
-    implicit = [v for node in nodes for v in node.implicit_inputs]
-    for value in (*(v for node in nodes for v in node.inputs), *implicit):
-        if value is None or id(value) in made or (drop_constants and value.is_constant):
-            continue
-        inputs.setdefault(id(value), value)
-    outputs: dict[int, Value] = {}
-    for node in nodes:
-        for value in node.outputs:
-            if value is not None and value.is_output:
-                outputs.setdefault(id(value), value)
-        for value in node.outputs:
-            if value is not None and any(c.index not in inside for c in value.consumers):
-                outputs.setdefault(id(value), value)
-    return list(inputs.values()), list(outputs.values())
-
-
-def cycle_through(graph: Graph, nodes: Sequence[Node]) -> list[Node] | None:
-    """A way out of the group and back into it, which forbids to fuse it; None when there is none."""
-    if len(nodes) == 1:
-        return None
-    inside = {node.index for node in nodes}
-    position = {node.index: at for at, node in enumerate(graph.nodes)}
-    last = max(position[node.index] for node in nodes)
-    before: dict[int, Node] = {}
-    stack: list[Node] = []
-    for node in nodes:
-        for value in node.outputs:
-            for consumer in value.consumers if value is not None else ():
-                if consumer.index not in inside and consumer.index not in before:
-                    before[consumer.index] = node
-                    stack.append(consumer)
-    while stack:
-        node = stack.pop()
-        if position[node.index] > last:
-            continue
-        for value in node.outputs:
-            for consumer in value.consumers if value is not None else ():
-                if consumer.index in inside:
-                    way = [consumer, node]
-                    while way[-1].index not in inside:
-                        way.append(before[way[-1].index])
-                    return way[::-1]
-                if consumer.index not in before:
-                    before[consumer.index] = node
-                    stack.append(consumer)
-    return None
-
-
-def replace_by(graph: Graph, nodes: Sequence[Node], fused: Node) -> None:
-    """Put one node in the place of several, and forget the values that were only theirs."""
-    inside = {node.index for node in nodes}
-    kept = {id(v) for v in (*fused.inputs, *fused.outputs)}
-    for node in nodes:
-        graph.detach(node)
-    for node in nodes:
-        for value in node.outputs:
-            if value is not None and id(value) not in kept:
-                graph.remove_value(value)
-    graph.attach(fused)
-    graph.substitute(inside, [fused], at_first=False)
