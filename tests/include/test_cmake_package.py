@@ -66,7 +66,7 @@ def test_a_plugin_exports_the_two_functions_and_nothing_else(package: Path, tmp_
 def test_a_plugin_for_windows_exports_the_two_functions_and_nothing_else(package: Path, tmp_path: Path):
     compilers = [f"-DCMAKE_C_COMPILER={WINDOWS[0]}", f"-DCMAKE_CXX_COMPILER={WINDOWS[1]}"]
     build_plugin(package, tmp_path / "build", "-DCMAKE_SYSTEM_NAME=Windows", *compilers)
-    library = tmp_path / "build" / "libtiny.dll"
+    library = tmp_path / "build" / "tiny.dll"
     dump = subprocess.run([WINDOWS[2], "-p", str(library)], capture_output=True, text=True, check=True).stdout
     names = re.search(r"\[Ordinal/Name Pointer\] Table.*?\n(.*?)\n\s*\n", dump, re.S)
     assert names, dump

@@ -156,7 +156,10 @@ def _check_grams(node: Node) -> None:
     if any(a.ref_attr_name for a in given.values()):
         return
     pools = [given[name] for name in ("pool_int64s", "pool_strings") if name in given]
-    size = sum(len(pool.ints) + len(pool.strings) for pool in pools)
+    sizes = [size for pool in pools if (size := len(pool.ints) + len(pool.strings))]
+    if len(sizes) > 1:
+        raise InvalidGraph(f"node {node.label} has both pool_int64s and pool_strings")
+    size = sum(sizes)
     counts = list(given["ngram_counts"].ints)
     if counts != sorted(counts) or any(not 0 <= count <= size for count in counts):
         raise InvalidGraph(
