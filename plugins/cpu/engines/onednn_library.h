@@ -20,9 +20,11 @@ struct Name {
   constexpr Name(const char (&name)[N]) { std::copy_n(name, N, text); }  // NOLINT: a literal is a name
 };
 
-template <auto* kDeclared, Name kName>
-auto* function() {
-  static const auto found = reinterpret_cast<decltype(kDeclared)>(symbol(kName.text));
+// By the function's type alone: as an argument the function itself would be in the debugger's tables, and the
+// linker would ask for it.
+template <typename Function, Name kName>
+Function function() {
+  static const auto found = reinterpret_cast<Function>(symbol(kName.text));
   return found;
 }
 
@@ -30,7 +32,7 @@ auto* function() {
 
 // Every function of oneDNN's that the plugin calls, also through dnnl.hpp. The linker names one that is
 // missing.
-#define EPHOST_ONEDNN_FUNCTION(name) (*::ephost::cpu::dnn::function<&::name, #name>())
+#define EPHOST_ONEDNN_FUNCTION(name) (*::ephost::cpu::dnn::function<decltype(&::name), #name>())
 #define dnnl_convolution_forward_primitive_desc_create \
   EPHOST_ONEDNN_FUNCTION(dnnl_convolution_forward_primitive_desc_create)
 #define dnnl_deconvolution_forward_primitive_desc_create \

@@ -40,6 +40,7 @@ template <typename T, int kHeld>
 struct Row {
   const T* data;
   int columns;
+  float less = 0.0f; /* taken from each element that is read again */
   float held[kHeld > 0 ? kHeld : 1];
 
   DEVICE void read() {
@@ -49,6 +50,15 @@ struct Row {
         const int column = i * kThreads + static_cast<int>(threadIdx.x);
         held[i] = column < columns ? to_float(data[column]) : 0.0f;
       }
+    }
+  }
+  /* Takes a number from each element, for all visits from now on. */
+  DEVICE void subtract(float number) {
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) held[i] -= number;
+    } else {
+      less = number;
     }
   }
   template <typename Visit>
@@ -61,7 +71,7 @@ struct Row {
       }
     } else {
       for (int column = static_cast<int>(threadIdx.x); column < columns; column += kThreads) {
-        visit(column, to_float(data[column]));
+        visit(column, to_float(data[column]) - less);
       }
     }
   }
@@ -78,15 +88,16 @@ DEVICE void softmax(const SoftmaxArguments& args, float* room) {
     float most = -INFINITY, sum = 0.0f;
     row.each([&](int, float x) { most = Maximum::of(most, x); });
     most = over_block<Maximum>(most, room);
-    row.each([&](int, float x) { sum += expf(x - most); });
+    row.subtract(most);
+    row.each([&](int, float x) { sum += expf(x); });
     sum = over_block<Sum>(sum, room);
     if (args.logarithm) {
-      /* Not by one number: added to a large score the logarithm is lost. */
+      /* After the greatest, not with it: added to a large score the logarithm is lost. */
       const float shift = logf(sum);
-      row.each([&](int column, float x) { out[column] = from_float<T>((x - most) - shift); });
+      row.each([&](int column, float x) { out[column] = from_float<T>(x - shift); });
     } else {
       const float factor = 1.0f / sum;
-      row.each([&](int column, float x) { out[column] = from_float<T>(expf(x - most) * factor); });
+      row.each([&](int column, float x) { out[column] = from_float<T>(expf(x) * factor); });
     }
   }
 }
