@@ -1,5 +1,6 @@
 """The REST protocol, asked by plain requests: what a client library would never send is among them."""
 
+import asyncio
 import http.client
 import json
 import math
@@ -33,12 +34,39 @@ def is_well(server: Served) -> bool:
     return status == 200 and body["outputs"][0]["data"] == [10, 20, 30, 40]
 
 
+def test_answers_of_two_packets_go_at_once() -> None:
+    """Held back, the second one waits for the client's acknowledgement of the first, for 40 ms."""
+    from ephost.serving.server import _listen
+
+    async def taken() -> int:
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[int] = loop.create_future()
+
+        class Taken(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                connection = transport.get_extra_info("socket")
+                found.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+        with _listen("127.0.0.1", 0) as listening:
+            listening.setblocking(False)
+            server = await loop.create_server(Taken, sock=listening)
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            nodelay = await found
+            writer.close()
+            server.close()
+        return nodelay
+
+    assert asyncio.run(taken())
+
+
 def test_the_server_says_what_it_is(server: Served) -> None:
     assert server.ask("/v2/health/live")[:2] == (200, {"live": True})
     assert server.ask("/v2/health/ready")[0] == 200
     status, body, _ = server.ask("/v2")
     assert status == 200 and body["name"] == "ephost"
-    assert {"binary_tensor_data", "model_repository"} <= set(body["extensions"])
+    assert {"binary_tensor_data", "model_repository", "model_configuration", "statistics"} <= set(
+        body["extensions"]
+    )
 
 
 def test_metadata_names_inputs_outputs_and_versions(server: Served) -> None:

@@ -62,8 +62,27 @@ class Core:
     @property
     def extensions(self) -> list[str]:
         """The extensions of the protocol that the server has."""
-        found = ["binary_tensor_data"]
+        found = ["binary_tensor_data", "model_configuration", "statistics"]
         return [*found, "model_repository"] if self.repository_control else found
+
+    def loaded(self, name: str, version: str) -> list[Version]:
+        """The versions that are loaded: one, all of a model, or all there are.
+
+        Args:
+            name: of the model; "": all.
+            version: of it; "": all.
+
+        Raises:
+            UnknownModel: there is none.
+            Unavailable: the model has no version that is loaded.
+        """
+        names = [name] if name else sorted({each.name for each in self.repository.index()})
+        found = []
+        for each in names:
+            if name:
+                self.repository.get(each, version)
+            found += [self.repository.get(each, at) for at in self.repository.versions(each)]
+        return [each for each in found if not version or each.version == version]
 
     def model_is_ready(self, name: str, version: str) -> bool:
         """Whether a version of a model can be run.

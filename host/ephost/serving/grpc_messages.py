@@ -1,8 +1,8 @@
 """The messages of the protocol's gRPC half, made of a table of their fields.
 
 Names and numbers are the Open Inference Protocol's v2 (``inference.GRPCInferenceService``), and, for the
-repository and streams, Triton's extensions of it. The messages are in a pool of their own: a program that has
-a client's generated ones, which have the same names, may use both.
+repository, streams, configurations and statistics, Triton's extensions of it. The messages are in a pool of
+their own: a program that has a client's generated ones, which have the same names, may use both.
 """
 
 from __future__ import annotations
@@ -118,6 +118,42 @@ _MESSAGES: dict[str, dict[int, str]] = {
     "RepositoryModelLoadResponse": {},
     "RepositoryModelUnloadRequest": _REPOSITORY_MODEL,
     "RepositoryModelUnloadResponse": {},
+    "ModelConfigRequest": _NAME_AND_VERSION,
+    "ModelConfigResponse": {1: "config ModelConfig"},
+    # The types are an enumeration there; a number is written alike.
+    "ModelInput": {1: "name string", 2: "data_type int32", 4: "dims *int64", 8: "optional bool"},
+    "ModelOutput": {1: "name string", 2: "data_type int32", 3: "dims *int64"},
+    "ModelInstanceGroup": {1: "name string", 2: "count int32"},
+    "ModelDynamicBatching": {2: "max_queue_delay_microseconds uint64"},
+    "ModelConfig": {
+        1: "name string",
+        2: "platform string",
+        4: "max_batch_size int32",
+        5: "input *ModelInput",
+        6: "output *ModelOutput",
+        7: "instance_group *ModelInstanceGroup",
+        11: "dynamic_batching ModelDynamicBatching",
+        17: "backend string",
+    },
+    "ModelStatisticsRequest": _NAME_AND_VERSION,
+    "ModelStatisticsResponse": {1: "model_stats *ModelStatistics"},
+    "StatisticDuration": {1: "count uint64", 2: "ns uint64"},
+    "InferStatistics": {
+        1: "success StatisticDuration",
+        2: "fail StatisticDuration",
+        3: "queue StatisticDuration",
+        4: "compute_input StatisticDuration",
+        5: "compute_infer StatisticDuration",
+        6: "compute_output StatisticDuration",
+    },
+    "ModelStatistics": {
+        1: "name string",
+        2: "version string",
+        3: "last_inference uint64",
+        4: "inference_count uint64",
+        5: "execution_count uint64",
+        6: "inference_stats InferStatistics",
+    },
 }
 
 

@@ -16,6 +16,7 @@ from ephost.serving.core import NAME, Core, described
 from ephost.serving.errors import BadRequest, Forbidden, ServingError, Unauthorized
 from ephost.serving.grpc_bodies import parse, read_request, write_response
 from ephost.serving.grpc_messages import MESSAGES, SERVICE
+from ephost.serving.triton import configured, statistics
 
 _LOG = logging.getLogger("ephost.serving.grpc")
 # Messages from so many bytes on are parsed by other threads, so that the event loop goes on.
@@ -78,6 +79,8 @@ def _handlers(core: Core, token: str | None) -> Any:
         "ModelReady": service.model_ready,
         "ServerMetadata": service.server_metadata,
         "ModelMetadata": service.model_metadata,
+        "ModelConfig": service.model_config,
+        "ModelStatistics": service.model_statistics,
         "ModelInfer": service.model_infer,
         "RepositoryIndex": service.repository_index,
         "RepositoryModelLoad": service.repository_model_load,
@@ -176,6 +179,15 @@ class _Service:
         repository = self._core.repository
         version = repository.get(request.name, request.version)
         return MESSAGES["ModelMetadataResponse"](**described(repository, version))
+
+    async def model_config(self, request: Any, context: Any) -> Any:
+        version = self._core.repository.get(request.name, request.version)
+        return MESSAGES["ModelConfigResponse"](config=configured(version, numbers=True))
+
+    async def model_statistics(self, request: Any, context: Any) -> Any:
+        found = self._core.loaded(request.name, request.version)
+        made = [statistics(self._core.metrics, version) for version in found]
+        return MESSAGES["ModelStatisticsResponse"](model_stats=made)
 
     async def model_infer(self, request: Any, context: Any) -> Any:
         started = time.monotonic()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -15,10 +18,28 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _VERSION = ("model", "version")
 
 
+@dataclass
+class Counts:
+    """What is known of one version's requests, in seconds where it is a time."""
+
+    succeeded: int = 0
+    succeeded_seconds: float = 0.0  # from a request's decoding to its outputs
+    failed: int = 0
+    failed_seconds: float = 0.0
+    last: float = 0.0  # when the last one was over, since the epoch
+    run: int = 0  # requests that were part of a run
+    run_seconds: float = 0.0  # of the runs that they were part of
+    waited_seconds: float = 0.0
+    runs: int = 0
+    rows: int = 0
+
+
 class Metrics:
     """The server's counters. Any thread may call its methods."""
 
     def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], Counts] = {}
+        self._lock = threading.Lock()  # of the counts
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
             "ephost_requests", "Requests by how they ended.", (*_VERSION, "outcome"), registry=registry
@@ -62,8 +83,28 @@ class Metrics:
     def requested(self, model: str, version: str, outcome: str, seconds: float) -> None:
         """A request of a version is over: succeeded, failed or cancelled."""
         self._requests.labels(model, version, outcome).inc()
+        counts = self.counts(model, version)
+        with self._lock:
+            if outcome == "succeeded":
+                counts.succeeded += 1
+                counts.succeeded_seconds += seconds
+            elif outcome == "failed":
+                counts.failed += 1
+                counts.failed_seconds += seconds
+            counts.last = time.time()
         if outcome == "succeeded":
             self._seconds.labels(model, version).observe(seconds)
+
+    def counts(self, model: str, version: str) -> Counts:
+        """What is known of a version's requests; it goes on counting when the version is loaded again."""
+        with self._lock:
+            return self._counts.setdefault((model, version), Counts())
+
+    def of_version(self, model: str, version: str) -> Counts:
+        """The same as it is now."""
+        counts = self.counts(model, version)
+        with self._lock:
+            return replace(counts)
 
     def observer(self, model: str, version: str, providers: tuple[str, ...]) -> VersionMetrics:
         """Who is told of a version's runs."""
@@ -86,6 +127,7 @@ class VersionMetrics:
         self._waited = metrics._waited.labels(model, version)
         self._rows = metrics._rows.labels(model, version)
         self._run = metrics._run.labels(model, version, ",".join(providers))
+        self._counts = metrics.counts(model, version)
 
     def taken(self, waiting: int) -> None:
         """So many requests are waiting now."""
@@ -105,6 +147,12 @@ class VersionMetrics:
         self._run.observe(seconds)
         for each in waited:
             self._waited.observe(each)
+        with self._metrics._lock:
+            self._counts.run += requests
+            self._counts.run_seconds += requests * seconds
+            self._counts.waited_seconds += sum(waited)
+            self._counts.runs += 1
+            self._counts.rows += rows
 
     def crashed(self, fault: PluginFault) -> None:
         """A plugin's process has ended in a run."""

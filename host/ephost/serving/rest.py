@@ -20,6 +20,7 @@ from ephost.serving.core import NAME, Core, described
 from ephost.serving.errors import BadRequest, Forbidden, ServingError, TooLarge, Unauthorized
 from ephost.serving.metrics import CONTENT_TYPE
 from ephost.serving.rest_bodies import HEADER_LENGTH, parse_json, parse_request, write_response
+from ephost.serving.triton import configured, statistics
 
 _LOG = logging.getLogger("ephost.serving.rest")
 # JSON from so many bytes on is read and written by other threads, so that the event loop goes on.
@@ -61,11 +62,14 @@ def make_application(core: Core, *, max_request_bytes: int, token: str | None) -
         route("/v2/repository/models/{model}/load", rest.load, "POST"),
         route("/v2/repository/models/{model}/unload", rest.unload, "POST"),
         route("/metrics", rest.metrics, "GET"),
+        route("/v2/models/stats", rest.statistics, "GET"),
     ]
     for prefix in (version, model):
         routes += [
             route(prefix + "/ready", rest.model_ready, "GET", is_open=True),
             route(prefix + "/infer", rest.infer, "POST"),
+            route(prefix + "/config", rest.config, "GET"),
+            route(prefix + "/stats", rest.statistics, "GET"),
             route(prefix, rest.model, "GET"),
         ]
     return Starlette(
@@ -114,6 +118,16 @@ class _Rest:
     async def model(self, request: Request) -> Response:
         repository = self._core.repository
         return JSONResponse(described(repository, repository.get(*_version_of(request))))
+
+    async def config(self, request: Request) -> Response:
+        version = self._core.repository.get(*_version_of(request))
+        return JSONResponse(configured(version, numbers=False))
+
+    async def statistics(self, request: Request) -> Response:
+        found = self._core.loaded(
+            request.path_params.get("model", ""), request.path_params.get("version", "")
+        )
+        return JSONResponse({"model_stats": [statistics(self._core.metrics, each) for each in found]})
 
     async def model_ready(self, request: Request) -> Response:
         name, version = _version_of(request)
