@@ -16,7 +16,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import http.client
 import importlib.util
+import json
 import re
 import statistics
 import subprocess
@@ -65,7 +67,7 @@ def serve(folder: str, engine: str) -> None:
 
         sessions.InferenceSession = Session  # type: ignore[misc]
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    Server(Path(folder), Settings(http_port=None, grpc_port=0), lambda options: None).run()
+    Server(Path(folder), Settings(http_port=0, grpc_port=0), lambda options: None).run()
 
 
 class Served:
@@ -78,8 +80,8 @@ class Served:
         lines = []
         for line in self.process.stderr:
             lines.append(line)
-            if found := re.match(r"ready: grpc on port (\d+)", line):
-                self.target = f"127.0.0.1:{found[1]}"
+            if found := re.match(r"ready: http on port (\d+), grpc on port (\d+)", line):
+                self.http_port, self.target = int(found[1]), f"127.0.0.1:{found[2]}"
                 return
         raise SystemExit("a server did not start:\n" + "".join(lines))
 
@@ -154,6 +156,26 @@ def ask_alone(target: str, data: bytes, seconds: float) -> list[float]:
     return taken
 
 
+def ask_over_rest(port: int, model: str, inputs: dict[str, np.ndarray], seconds: float) -> list[float]:
+    """The same over REST, with tensors as JSON, on a connection that stays open."""
+    tensors = [
+        {"name": name, "datatype": "FP32", "shape": array.shape, "data": array.ravel().tolist()}
+        for name, array in inputs.items()
+    ]
+    body = json.dumps({"inputs": tensors}).encode()
+    taken = []
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        end = time.perf_counter() + seconds
+        while (started := time.perf_counter()) < end:
+            connection.request("POST", f"/v2/models/{model}/infer", body)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status != 200:
+                raise SystemExit(f"a request over REST failed: {answer.status}")
+            taken.append(time.perf_counter() - started)
+    return taken
+
+
 @contextlib.contextmanager
 def servers(folder: Path, orientation: Path) -> Iterator[dict[str, Served]]:
     """A server for each variant, on folders that are alike but for the configuration."""
@@ -191,7 +213,7 @@ def measure(folder: Path, orientation: Path, options: argparse.Namespace) -> lis
     """Rows of the report: the variants take turns in each round, and the median of the rounds is taken."""
     image = request("orientation", {"x": np.random.default_rng(1).random(IMAGE, np.float32)})
     rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    latencies: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, "session.run")}
+    latencies: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, "REST", "session.run")}
     with servers(folder, orientation) as made:
         stub = MESSAGES["ModelMetadataRequest"](name="small").SerializeToString()
         with grpc.insecure_channel(made["batches"].target) as channel:
@@ -211,6 +233,8 @@ def measure(folder: Path, orientation: Path, options: argparse.Namespace) -> lis
                 latencies[variant].append(
                     statistics.median(ask_alone(server.target, small, options.seconds / 4))
                 )
+            over_rest = ask_over_rest(made["batches"].http_port, "small", feed, options.seconds / 4)
+            latencies["REST"].append(statistics.median(over_rest))
             latencies["session.run"].append(statistics.median(direct(folder, feed, options.seconds / 4)))
     rows = [
         {"name": f"{CLIENTS} clients, {variant}", "requests_per_second": statistics.median(found)}
