@@ -147,9 +147,12 @@ void lane_free(Remote* remote, Lane* lane) {
   /* A forked child's copy is of the parent's lane, which goes on. */
   bool is_left = lane->socket < 0 || remote->owner != getpid() || lane_is_left(lane);
   if (lane->socket >= 0) (void)close(lane->socket);
-  if (is_left) { /* else its memory is lost rather than shared */
+  if (is_left) {
     pool_free(remote->pool, lane->body);
     pool_free(remote->pool, lane->block);
+  } else { /* lost rather than shared, until the pool goes with its last user */
+    if (lane->body != NULL) ephost_pool_release(remote->pool);
+    if (lane->block != NULL) ephost_pool_release(remote->pool);
   }
   host_free(lane);
 }
