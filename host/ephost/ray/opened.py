@@ -14,11 +14,10 @@ from ephost.environment import get_ep_devices, register_execution_provider_libra
 from ephost.errors import Fail, InvalidArgument, NoSuchFile
 from ephost.options import SessionOptions
 from ephost.serving.config import CONFIG_FILE, ModelConfig, read_config
+from ephost.serving.repository import MODEL_FILE, versions_in
 from ephost.serving.sessions import Opener
 from ephost.serving.signature import Signature
 from ephost.session import InferenceSession
-
-MODEL_FILE = "model.onnx"
 
 _lock = threading.Lock()
 _registered: dict[str, str] = {}  # by this module: registration names, and what was registered
@@ -60,11 +59,7 @@ class Source:
             return path, ModelConfig()
         if not path.is_dir():
             raise NoSuchFile(f"there is no model {path} on the node {os.uname().nodename}")
-        there = sorted(
-            int(each.name)
-            for each in path.iterdir()
-            if each.name.isascii() and each.name.isdigit() and (each / MODEL_FILE).is_file()
-        )
+        there = versions_in(path)
         if not there or self.version not in (None, *there):
             wanted = "VERSION" if self.version is None else self.version
             raise NoSuchFile(f"there is no {path / str(wanted) / MODEL_FILE}")

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from ephost.errors import InvalidArgument
 from ephost.ray.opened import Source
 from ephost.serving.batching import Job, answer, run_together
-from ephost.serving.core import PLATFORM, Output, Result
+from ephost.serving.core import Output, Result, described
 from ephost.serving.errors import BadRequest, DeadlineExceeded, ServingError
 from ephost.serving.rest_bodies import HEADER_LENGTH, parse_request, write_response
 from ephost.serving.signature import rows_of
@@ -138,7 +138,7 @@ class _Served:
             if request.method == "POST" and path == "/infer":
                 return await self._answer(request)
             if request.method == "GET" and path == "":
-                return JSONResponse(self._described())
+                return JSONResponse(described(self._name, [self._version], self._opened.signature))
             if request.method == "GET" and path == "/ready":
                 return JSONResponse({"name": self._name, "ready": True})
             return JSONResponse({"error": f"{request.method} {request.url.path}: Not Found"}, 404)
@@ -161,13 +161,3 @@ class _Served:
         if length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={HEADER_LENGTH: str(length)}, media_type="application/octet-stream")
-
-    def _described(self) -> dict[str, Any]:
-        signature = self._opened.signature
-        return {
-            "name": self._name,
-            "versions": [self._version],
-            "platform": PLATFORM,
-            "inputs": [each.described() for each in signature.inputs.values() if each.required],
-            "outputs": [each.described() for each in signature.outputs.values()],
-        }

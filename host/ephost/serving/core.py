@@ -14,6 +14,7 @@ from ephost.serving.batching import Job
 from ephost.serving.errors import Closed, DeadlineExceeded, Unavailable
 from ephost.serving.metrics import Metrics
 from ephost.serving.repository import Repository, Version
+from ephost.serving.signature import Signature
 
 NAME = "ephost"
 PLATFORM = "onnx_onnxv1"
@@ -156,12 +157,11 @@ async def _within(deadline: float | None, job: Job) -> list[np.ndarray]:
         raise DeadlineExceeded("the request's time is over") from None
 
 
-def described(repository: Repository, version: Version) -> dict[str, Any]:
+def described(name: str, versions: Sequence[str], signature: Signature) -> dict[str, Any]:
     """The protocol's metadata of a model."""
-    signature = version.signature
     return {
-        "name": version.model,
-        "versions": repository.versions(version.model),
+        "name": name,
+        "versions": list(versions),
         "platform": PLATFORM,
         "inputs": [each.described() for each in signature.inputs.values() if each.required],
         "outputs": [each.described() for each in signature.outputs.values()],

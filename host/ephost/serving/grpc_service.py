@@ -178,7 +178,8 @@ class _Service:
     async def model_metadata(self, request: Any, context: Any) -> Any:
         repository = self._core.repository
         version = repository.get(request.name, request.version)
-        return MESSAGES["ModelMetadataResponse"](**described(repository, version))
+        found = described(version.model, repository.versions(version.model), version.signature)
+        return MESSAGES["ModelMetadataResponse"](**found)
 
     async def model_config(self, request: Any, context: Any) -> Any:
         version = self._core.repository.get(request.name, request.version)

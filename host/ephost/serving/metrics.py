@@ -98,7 +98,9 @@ class Metrics:
     def counts(self, model: str, version: str) -> Counts:
         """What is known of a version's requests; it goes on counting when the version is loaded again."""
         with self._lock:
-            return self._counts.setdefault((model, version), Counts())
+            if (found := self._counts.get((model, version))) is None:
+                found = self._counts[model, version] = Counts()
+            return found
 
     def of_version(self, model: str, version: str) -> Counts:
         """The same as it is now."""

@@ -93,7 +93,7 @@ class Repository:
         return sorted(
             each.name
             for each in self._folder.iterdir()
-            if not each.name.startswith(".") and each.is_dir() and _versions_in(each)
+            if not each.name.startswith(".") and each.is_dir() and versions_in(each)
         )
 
     def load_all(self) -> dict[str, str]:
@@ -241,7 +241,7 @@ class Repository:
             return self._changing.setdefault(name, threading.Lock())
 
     def _wanted(self, name: str, config: ModelConfig) -> list[int]:
-        there = _versions_in(self._folder / name)
+        there = versions_in(self._folder / name)
         if config.versions == LATEST:
             return there[-1:]
         if config.versions == ALL:
@@ -274,7 +274,7 @@ def _close(versions: dict[str, Version]) -> None:
         version.scheduler.close()
 
 
-def _versions_in(folder: Path) -> list[int]:
+def versions_in(folder: Path) -> list[int]:
     """The numbers of a model's versions, ascending. ``01`` is none: a number has one name."""
     found = []
     for each in folder.iterdir():

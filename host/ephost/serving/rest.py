@@ -117,7 +117,8 @@ class _Rest:
 
     async def model(self, request: Request) -> Response:
         repository = self._core.repository
-        return JSONResponse(described(repository, repository.get(*_version_of(request))))
+        version = repository.get(*_version_of(request))
+        return JSONResponse(described(version.model, repository.versions(version.model), version.signature))
 
     async def config(self, request: Request) -> Response:
         version = self._core.repository.get(*_version_of(request))
