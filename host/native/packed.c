@@ -20,10 +20,6 @@ enum { WORD_BYTES = sizeof(uint64_t), DEEPEST = 16 };
 
 static uint64_t words_for(uint64_t nbytes) { return nbytes / WORD_BYTES + (nbytes % WORD_BYTES != 0); }
 
-static bool is_text(const OrtValue* value) {
-  return value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
-}
-
 static uint64_t text_bytes(const OrtValue* value) {
   const StringElement* texts = value->data;
   uint64_t nbytes = 0;
@@ -35,8 +31,8 @@ static uint64_t words_of(const OrtValue* value, unsigned depth) {
   if (value->type == ONNX_TYPE_TENSOR) {
     if (!memory_info_is_cpu(value->memory_info)) return 0;
     uint64_t head = 3 + value->rank;
-    return is_text(value) ? head + value->element_count + words_for(text_bytes(value))
-                          : head + words_for(value->nbytes);
+    return has_strings(value) ? head + value->element_count + words_for(text_bytes(value))
+                              : head + words_for(value->nbytes);
   }
   if (value->type == ONNX_TYPE_OPTIONAL) return 2;
   if ((value->type != ONNX_TYPE_SEQUENCE && value->type != ONNX_TYPE_MAP) || depth == DEEPEST) return 0;
@@ -73,7 +69,7 @@ uint64_t* ephost_pack_value(uint64_t* at, const OrtValue* value) {
   if (value->type == ONNX_TYPE_TENSOR) {
     *at++ = value->rank;
     at = put_bytes(at, value->dims, value->rank * sizeof *value->dims);
-    return is_text(value) ? put_texts(at, value) : put_bytes(at, value->data, value->nbytes);
+    return has_strings(value) ? put_texts(at, value) : put_bytes(at, value->data, value->nbytes);
   }
   if (value->type == ONNX_TYPE_OPTIONAL) return at;
   *at++ = value->is_zipped;
@@ -158,7 +154,7 @@ static bool holds_together(const OrtValue* value) {
   const OrtValue *keys = value->items[0], *values = value->items[1];
   if (!value->is_zipped) return is_list(values) && values->element_count == keys->element_count;
   return value->type == ONNX_TYPE_SEQUENCE && values->type == ONNX_TYPE_TENSOR && values->rank == 2 &&
-         !is_text(values) && element_type_bits(values->element_type) >= 8 &&
+         !has_strings(values) && element_type_bits(values->element_type) >= 8 &&
          (uint64_t)values->dims[1] == keys->element_count;
 }
 

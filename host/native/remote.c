@@ -15,6 +15,7 @@
 #include "abi.h"
 #include "heap.h"
 #include "key_values.h"
+#include "logger.h"
 #include "memory.h"
 #include "status.h"
 #include "value.h"
@@ -151,6 +152,10 @@ void lane_free(Remote* remote, Lane* lane) {
     pool_free(remote->pool, lane->body);
     pool_free(remote->pool, lane->block);
   } else { /* lost rather than shared, until the pool goes with its last user */
+    host_log(ORT_LOGGING_LEVEL_WARNING,
+             "a thread of an isolated plugin's worker has not left its run within %d s: the run's memory is "
+             "not used again",
+             LEAVE_MS / 1000);
     if (lane->body != NULL) ephost_pool_release(remote->pool);
     if (lane->block != NULL) ephost_pool_release(remote->pool);
   }
@@ -353,7 +358,7 @@ static OrtStatus* put_inputs(Run* run) {
       if (!put(run, VALUE_ABSENT)) return status_no_memory();
       continue;
     }
-    if (value->type != ONNX_TYPE_TENSOR || value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+    if (value->type != ONNX_TYPE_TENSOR || has_strings(value)) {
       OrtStatus* status = put_packed(run, value, i);
       if (status != NULL) return status;
       continue;
@@ -501,7 +506,7 @@ static OrtStatus* take_packed(Run* run, size_t index) {
   OrtValue made = {.type = ONNX_TYPE_UNKNOWN}, *value = NULL;
   OrtStatus* status = ephost_unpack_value(run->offers[index].packed, run->offers[index].packed_words, &made);
   if (status != NULL) return status;
-  if (made.type != ONNX_TYPE_TENSOR || made.element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ||
+  if (made.type != ONNX_TYPE_TENSOR || !has_strings(&made) ||
       (wanted != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && wanted != made.element_type)) {
     status = status_new(ORT_EP_FAIL, "a worker gives output %zu of node '%s' a type that it cannot have",
                         index, step->node_name);

@@ -30,7 +30,9 @@ struct RemoteMemory {
   Mutex lock; /* of what follows */
   Condition is_free;
   bool is_busy; /* somebody speaks on the lane */
-  Lane* lane;   /* NULL: the worker has gone */
+  /* The worker has gone, or did not answer in time. A thread of it may be on the lane until it has ended. */
+  bool is_lost, was_late;
+  Lane* lane; /* NULL: it was never opened */
   uint64_t* freed;
   size_t freed_count, freed_room; /* blocks that nobody has told the worker of yet */
 };
@@ -137,29 +139,30 @@ static bool ask(RemoteMemory* memory, LaneOperation operation, const uint64_t* a
   return waited == WAITED_TURN && *(volatile uint32_t*)&block->answer == ANSWER_DONE;
 }
 
-/* Takes the lane; false when there is none any more. */
-static bool lane_enter(RemoteMemory* memory) {
+/* Takes the lane; false when nobody answers on it any more, `was_late` says whether for want of time. */
+static bool lane_enter(RemoteMemory* memory, bool* was_late) {
   mutex_lock(&memory->lock);
   while (memory->is_busy) condition_wait(&memory->is_free, &memory->lock);
-  memory->is_busy = memory->lane != NULL;
+  memory->is_busy = !memory->is_lost;
+  *was_late = memory->was_late;
   bool done = memory->is_busy;
   mutex_unlock(&memory->lock);
   return done;
 }
 
-/* Gives it back, once the worker has heard of all that was freed meanwhile: who frees does not wait. */
-static void lane_leave(RemoteMemory* memory, bool is_lost) {
+/* Gives it back, once the worker has heard of all that was freed meanwhile: who frees does not wait. What
+ * goes wrong then is the error of who asks next. */
+static void lane_leave(RemoteMemory* memory, bool is_lost, bool was_late) {
   mutex_lock(&memory->lock);
   while (!is_lost && memory->freed_count) {
     uint64_t arguments[LANE_ARGUMENTS] = {memory->freed[--memory->freed_count]};
-    bool timed_out;
     mutex_unlock(&memory->lock);
-    is_lost = !ask(memory, LANE_FREE, arguments, &timed_out);
+    is_lost = !ask(memory, LANE_FREE, arguments, &was_late);
     mutex_lock(&memory->lock);
   }
   if (is_lost) {
-    lane_free(memory->remote, memory->lane);
-    memory->lane = NULL;
+    memory->is_lost = true;
+    memory->was_late = was_late;
     memory->freed_count = 0;
   }
   memory->is_busy = false;
@@ -174,8 +177,8 @@ static OrtStatus* operate(RemoteMemory* memory, LaneOperation operation, const u
   OrtStatus* status = remote_check_owner(memory->remote);
   if (status != NULL) return status;
   atomic_fetch_add(&memory->references, 1);
-  if (!lane_enter(memory)) {
-    status = remote_fault(memory->remote, false, what);
+  if (!lane_enter(memory, &timed_out)) {
+    status = remote_fault(memory->remote, timed_out, what);
     ephost_remote_memory_release(memory);
     return status;
   }
@@ -191,7 +194,7 @@ static OrtStatus* operate(RemoteMemory* memory, LaneOperation operation, const u
     if (code != 0) status = lane_error(block, code);
     if (result != NULL) *result = *(volatile uint64_t*)&block->result;
   }
-  lane_leave(memory, !answered);
+  lane_leave(memory, !answered, timed_out);
   if (!answered) status = remote_fault(memory->remote, timed_out, what);
   ephost_remote_memory_release(memory);
   return status;
@@ -223,7 +226,7 @@ static void forget(RemoteMemory* memory, uint64_t number) {
     return;
   }
   mutex_lock(&memory->lock);
-  if (memory->lane != NULL && memory->freed_count == memory->freed_room) {
+  if (!memory->is_lost && memory->freed_count == memory->freed_room) {
     size_t room = memory->freed_room ? memory->freed_room * 2 : 16;
     uint64_t* freed = host_realloc(memory->freed, room * sizeof *freed);
     if (freed != NULL) {
@@ -231,12 +234,12 @@ static void forget(RemoteMemory* memory, uint64_t number) {
       memory->freed_room = room;
     }
   }
-  bool is_kept = memory->lane != NULL && memory->freed_count < memory->freed_room;
+  bool is_kept = !memory->is_lost && memory->freed_count < memory->freed_room;
   if (is_kept) memory->freed[memory->freed_count++] = number;
   bool is_mine = is_kept && !memory->is_busy;
   if (is_mine) memory->is_busy = true;
   mutex_unlock(&memory->lock);
-  if (is_mine) lane_leave(memory, false);
+  if (is_mine) lane_leave(memory, false, false);
 }
 
 OrtStatus* ephost_remote_memory_alloc(RemoteMemory* memory, size_t nbytes, void** out) {

@@ -397,7 +397,7 @@ static OrtStatus* put_output(Frame* frame, size_t index) {
     return status_new(ORT_NOT_IMPLEMENTED, "output %zu is no tensor, which no isolated plugin can give",
                       index);
   }
-  if (value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return put_strings(serving, index, value);
+  if (has_strings(value)) return put_strings(serving, index, value);
   if (serving->given[index] && (value->nbytes == 0 || value->buffer == NULL)) return NULL;
   OrtStatus* status = provide(frame, slot, value->element_type, value->dims, value->rank, &target);
   if (status == NULL && target != NULL) memmove(target, value->data, value->nbytes);

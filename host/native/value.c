@@ -250,7 +250,7 @@ bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator) {
   if (from->type != ONNX_TYPE_TENSOR) return value_share(to, from);
   if (!memory_info_is_cpu(from->memory_info)) return false;
   if (!value_alloc_tensor(to, from->element_type, from->dims, from->rank, allocator)) return false;
-  if (from->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+  if (has_strings(from)) {
     if (!copy_strings(to->data, from->data, from->element_count)) {
       value_clear(to);
       return false;
@@ -397,10 +397,6 @@ static inline bool is_tensor(const OrtValue* value) {
   return value != NULL && value->type == ONNX_TYPE_TENSOR;
 }
 
-static inline bool is_strings(const OrtValue* value) {
-  return value->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
-}
-
 /* What lies in a tensor of strings is its host's own business. A plugin that takes it for C++ strings, or
  * copies it as bytes, ends the process a while later (OpenVINO's does, here as in onnxruntime). */
 static OrtStatus* no_bytes(const char* function) {
@@ -456,7 +452,7 @@ void ephost_value_align_later(OrtValue* value, bool is_mapped) {
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void** out) {
   if (is_tensor(value) && out != NULL) {
-    if (is_strings(value)) {
+    if (has_strings(value)) {
       *out = NULL;
       return no_bytes("GetTensorMutableData");
     }
@@ -469,7 +465,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorMutableData)(OrtValue* value, void
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorData)(const OrtValue* value, const void** out) {
   if (is_tensor(value) && out != NULL) {
-    if (is_strings(value)) {
+    if (has_strings(value)) {
       *out = NULL;
       return no_bytes("GetTensorData");
     }
@@ -574,7 +570,7 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetTensorSizeInBytes)(const OrtValue* ort_v
   REQUIRE_ARG(size != NULL);
   *size = 0;
   if (!is_tensor(ort_value)) return not_a_tensor("GetTensorSizeInBytes", ort_value, size);
-  if (is_strings(ort_value)) return no_bytes("GetTensorSizeInBytes");
+  if (has_strings(ort_value)) return no_bytes("GetTensorSizeInBytes");
   *size = ort_value->nbytes;
   return NULL;
 }

@@ -78,6 +78,10 @@ static inline bool dims_equal(const int64_t* a, size_t rank_a, const int64_t* b,
   }
   return true;
 }
+/* Whether a tensor's elements are StringElements. */
+static inline bool has_strings(const OrtValue* tensor) {
+  return tensor->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+}
 /* Make an empty (zeroed) value a tensor over `buffer` (its reference is taken over) or, with buffer NULL,
  * over the borrowed `data`. On false (no memory, bad shape) the value is untouched and the reference still
  * the caller's. */

@@ -333,14 +333,19 @@ def test_a_fault_while_a_value_is_made_is_raised(
 
 @pytest.mark.parametrize("function", ["CreateAllocator", "Alloc", "CopyTensors"])
 def test_a_hang_while_a_value_is_made_ends_in_time(
-    device_library: Path, monkeypatch: pytest.MonkeyPatch, function: str
+    device_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    function: str,
 ) -> None:
+    """The worker is ended first: who waits for the thread that hangs waits for longer than the limit."""
     monkeypatch.setenv("EPHOST_FAULT", f"hang:{function}")
     register(device_library, run_timeout_seconds=5.0)
     with pytest.raises(ephost.PluginTimedOut) as caught:
         on_device(X)
     assert caught.value.seconds == 5.0
     assert caught.value.last_call.endswith(function)
+    assert "has not left its run" not in caplog.text
     monkeypatch.delenv("EPHOST_FAULT")
     np.testing.assert_array_equal(on_device(X).numpy(), X)
 
@@ -356,6 +361,23 @@ def test_a_fault_while_a_value_is_freed_is_the_next_ones_error(
     with pytest.raises(ephost.PluginCrashed) as caught:
         kept.numpy()
     assert caught.value.last_call.endswith("Free")
+
+
+def test_a_hang_while_a_value_is_freed_is_the_next_ones_error(
+    device_library: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "hang:Free")
+    register(device_library, run_timeout_seconds=5.0)
+    kept, dropped = on_device(X), on_device(X)
+    del dropped
+    gc.collect()
+    with pytest.raises(ephost.PluginTimedOut) as caught:
+        kept.numpy()
+    assert caught.value.seconds == 5.0
+    assert caught.value.last_call.endswith("Free")
+    assert "has not left its run" not in caplog.text
+    monkeypatch.delenv("EPHOST_FAULT")
+    np.testing.assert_array_equal(on_device(X).numpy(), X)
 
 
 def test_a_device_that_is_full_says_so(device_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
