@@ -31,8 +31,11 @@ def machine(results: Results) -> str:
     described = results.machine
     sets = described["instruction_sets"]
     shown = dict.fromkeys(_SETS[name] for name in sets if not (name == "avx2" and "avx512" in sets))
+    processor = described["processor"]
+    if family := described.get("family"):
+        processor += f" of family {family[0]}, model {family[1]}"
     lowered = f", kernels for {described['lowered_to']}" if "lowered_to" in described else ""
-    return f"{described['processor']} ({', '.join(shown)}), {described['cores']} cores{lowered}"
+    return f"{processor} ({', '.join(shown)}), {described['cores']} cores{lowered}"
 
 
 def caption(results: Results) -> str:

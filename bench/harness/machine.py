@@ -56,11 +56,16 @@ def machine() -> dict[str, Any]:
 
 
 def folder_name(described: dict[str, Any]) -> str:
-    """Where results of a machine are kept: its processor, the widest vectors that it has, its cores."""
+    """Where results of a machine are kept: its processor, the widest vectors that it has, its cores.
+
+    The family and model are part of it, where they are known: a virtual machine says "AMD EPYC" of processors
+    of several generations, whose figures are not to be mixed.
+    """
     words = re.sub(r"\((r|tm)\)|\bcpu\b|@.*|[0-9]+-core|processor", "", described["processor"].lower())
     sets = described["instruction_sets"]
     wide = next((name for name in ("amx", "avx512", "avx2") if name in sets), "baseline")
-    parts = [re.sub(r"[^a-z0-9]+", "-", words).strip("-"), wide, f"{described['cores']}-cores"]
+    family = map(str, described.get("family", ()))
+    parts = [re.sub(r"[^a-z0-9]+", "-", words).strip("-"), *family, wide, f"{described['cores']}-cores"]
     if "lowered_to" in described:
         parts.append("as-" + described["lowered_to"])
     return "-".join(parts)

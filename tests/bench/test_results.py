@@ -108,6 +108,21 @@ def test_a_folder_is_named_by_processor_vectors_and_cores(described: Any, name: 
     assert machine.folder_name({**told, "lowered_to": "x86-64-v3"}) == name + "-as-x86-64-v3"
 
 
+def test_generations_of_processors_under_one_name_have_folders_and_captions_of_their_own() -> None:
+    begun = results.begin("calls")
+    begun.machine |= {"processor": "AMD EPYC", "instruction_sets": ["avx2", "avx512"], "cores": 2}
+    names, captions = set(), set()
+    for family in ([25, 17], [26, 2]):
+        begun.machine["family"] = family
+        names.add(machine.folder_name(begun.machine))
+        captions.add(tables.machine(begun))
+    assert names == {"amd-epyc-25-17-avx512-2-cores", "amd-epyc-26-2-avx512-2-cores"}
+    assert captions == {
+        "AMD EPYC of family 25, model 17 (AVX-512), 2 cores",
+        "AMD EPYC of family 26, model 2 (AVX-512), 2 cores",
+    }
+
+
 def test_ratios_come_from_pairs_or_as_they_were_written_down() -> None:
     assert tables.ratio({"run": [2.0, 1.0]}, "run") == 0.5
     assert tables.ratio({"run_ratio": 0.7}, "run") == 0.7
