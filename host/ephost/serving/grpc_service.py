@@ -7,6 +7,7 @@ import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -26,7 +27,16 @@ _LARGE_LISTS = 64 << 10
 # What questions of health need no token for.
 _OPEN = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 
-Method = Callable[[Any, Any], Awaitable[Any]]
+
+@dataclass(frozen=True)
+class _Call:
+    """What is known of a request beside its message."""
+
+    context: Any  # grpcio's
+    size: int  # bytes of the message: to ask the message for them makes it anew
+
+
+Method = Callable[[Any, _Call], Awaitable[Any]]
 
 
 def make_server(
@@ -112,7 +122,7 @@ def _answering(name: str, method: Method, token: str | None) -> Callable[[bytes,
                 message = parse(kind, data)
             else:
                 message = await asyncio.to_thread(parse, kind, data)
-            return await method(message, context)
+            return await method(message, _Call(context, len(data)))
         except ServingError as error:
             if error.http_status >= 500:
                 _LOG.warning("%s: %s", name, error)
@@ -135,7 +145,8 @@ def _streaming(service: _Service, token: str | None) -> Callable[[Any, Any], Asy
             message = None
             try:
                 message = parse("ModelInferRequest", data)
-                yield kind(infer_response=await service.model_infer(message, context))
+                call = _Call(context, len(data))
+                yield kind(infer_response=await service.model_infer(message, call))
             except ServingError as error:
                 answer = kind(error_message=str(error))
                 if message is not None:
@@ -160,45 +171,45 @@ class _Service:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def server_live(self, request: Any, context: Any) -> Any:
+    async def server_live(self, request: Any, call: _Call) -> Any:
         return MESSAGES["ServerLiveResponse"](live=True)
 
-    async def server_ready(self, request: Any, context: Any) -> Any:
+    async def server_ready(self, request: Any, call: _Call) -> Any:
         return MESSAGES["ServerReadyResponse"](ready=self._core.is_ready)
 
-    async def model_ready(self, request: Any, context: Any) -> Any:
+    async def model_ready(self, request: Any, call: _Call) -> Any:
         is_ready = self._core.model_is_ready(request.name, request.version)
         return MESSAGES["ModelReadyResponse"](ready=is_ready)
 
-    async def server_metadata(self, request: Any, context: Any) -> Any:
+    async def server_metadata(self, request: Any, call: _Call) -> Any:
         return MESSAGES["ServerMetadataResponse"](
             name=NAME, version=__version__, extensions=self._core.extensions
         )
 
-    async def model_metadata(self, request: Any, context: Any) -> Any:
+    async def model_metadata(self, request: Any, call: _Call) -> Any:
         repository = self._core.repository
         version = repository.get(request.name, request.version)
         found = described(version.model, repository.versions(version.model), version.signature)
         return MESSAGES["ModelMetadataResponse"](**found)
 
-    async def model_config(self, request: Any, context: Any) -> Any:
+    async def model_config(self, request: Any, call: _Call) -> Any:
         version = self._core.repository.get(request.name, request.version)
         return MESSAGES["ModelConfigResponse"](config=configured(version, numbers=True))
 
-    async def model_statistics(self, request: Any, context: Any) -> Any:
+    async def model_statistics(self, request: Any, call: _Call) -> Any:
         found = self._core.loaded(request.name, request.version)
         made = [statistics(self._core.metrics, version) for version in found]
         return MESSAGES["ModelStatisticsResponse"](model_stats=made)
 
-    async def model_infer(self, request: Any, context: Any) -> Any:
+    async def model_infer(self, request: Any, call: _Call) -> Any:
         started = time.monotonic()
         version = self._core.repository.get(request.model_name, request.model_version)
         signature = version.signature
-        if request.ByteSize() < (signature.bytes_at_once if request.raw_input_contents else _LARGE_LISTS):
+        if call.size < (signature.bytes_at_once if request.raw_input_contents else _LARGE_LISTS):
             read = read_request(request, signature)
         else:
             read = await asyncio.to_thread(read_request, request, signature)
-        limits = [each for each in (read.timeout, context.time_remaining()) if each is not None]
+        limits = [each for each in (read.timeout, call.context.time_remaining()) if each is not None]
         deadline = started + min(limits) if limits else None
         result = await self._core.infer(
             version, read.inputs, read.outputs, deadline, wanted=request.model_version
@@ -207,15 +218,15 @@ class _Service:
             return write_response(request.id, result)
         return await asyncio.to_thread(write_response, request.id, result)
 
-    async def repository_index(self, request: Any, context: Any) -> Any:
+    async def repository_index(self, request: Any, call: _Call) -> Any:
         found = await asyncio.to_thread(self._core.repository.index, ready=request.ready)
         return MESSAGES["RepositoryIndexResponse"](models=[vars(each) for each in found])
 
-    async def repository_model_load(self, request: Any, context: Any) -> Any:
+    async def repository_model_load(self, request: Any, call: _Call) -> Any:
         await self._change(request, self._core.repository.load)
         return MESSAGES["RepositoryModelLoadResponse"]()
 
-    async def repository_model_unload(self, request: Any, context: Any) -> Any:
+    async def repository_model_unload(self, request: Any, call: _Call) -> Any:
         await self._change(request, self._core.repository.unload)
         return MESSAGES["RepositoryModelUnloadResponse"]()
 
