@@ -1,12 +1,14 @@
 """What isolation adds to a run: the same model on the same plugin, in a process and in a worker of one.
 
 In turns, each of the two in a program of its own, since a plugin's threads look for work for a while after
-a run, and some put the thread that calls them on a processor. The outputs of both are compared first. What is
-not installed is left out, and named.
+a run, and some put the thread that calls them on a processor. The outputs of both are compared first. Where
+the system puts the threads of a program is mostly settled when it starts, so each is measured several times,
+in new programs. What is not installed is left out, and named.
 
     python bench/isolation.py                        one node, and real models, on nxrt and OpenVINO
     python bench/isolation.py --only "one node"      what has this in its name
     chrt -f 10 python bench/isolation.py             on a machine that does other work, too
+    python bench/isolation.py --save                 keeps it in bench/results, for `make results`
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 from harness.machine import ROOT
 from harness.models import adds
+from harness.results import begin
 
 sys.path[:0] = [str(ROOT / "host"), str(ROOT / "tests" / "vendor")]
 from real_models import feeds_for, models  # noqa: E402
@@ -38,6 +41,7 @@ _MODELS = (_ONE_NODE, "det", "rec", "cls", "light_inception_v1")
 _VENDORS = ("nxrt", "openvino")
 _SAMPLE = 0.005  # seconds: what is quicker is run several times for one measurement
 _ROUNDS = 301
+_LIMITS = {"det": 1.03, "rec": 1.03, "cls": 1.03}  # ratios that a release is held to
 
 
 def opened(vendor_name: str, model: Any, *, isolated: bool) -> Any:
@@ -75,7 +79,7 @@ def serve(connection: Connection, vendor_name: str, name: str, isolated: bool) -
 
 
 def measure(vendor_name: str, name: str) -> dict[str, Any]:
-    """Medians of a run here and apart, in microseconds, and of the differences in turns."""
+    """Medians of a run here and apart, in seconds, and of the differences in turns."""
     context = multiprocessing.get_context("spawn")
     ends, told = [], []
     for isolated in (False, True):
@@ -93,10 +97,10 @@ def measure(vendor_name: str, name: str) -> dict[str, Any]:
     def timed(end: Connection, count: int) -> float:
         end.send(count)
         seconds: float = end.recv()
-        return seconds / count * 1e6
+        return seconds / count
 
     here, apart = ends
-    count = max(1, int(_SAMPLE * 1e6 / max(timed(here, 3), timed(here, 3))))
+    count = max(1, int(_SAMPLE / max(timed(here, 3), timed(here, 3))))
     timed(apart, count)
     pairs = []
     for at in range(_ROUNDS):
@@ -119,27 +123,54 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="what has this in its name")
+    parser.add_argument("--times", type=int, default=5, help="how often each is measured")
+    parser.add_argument("--save", action="store_true", help="keep what is measured in bench/results")
     parser.add_argument("--work", nargs=2, metavar=("VENDOR", "MODEL"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         print(json.dumps(measure(*arguments.work)))
         return
+    kept = begin("isolation")
     for vendor in _VENDORS:
         for model in _MODELS:
             title = f"{model} on {vendor}"
             if arguments.only not in title:
                 continue
-            environment = {**os.environ, **VENDORS[vendor].variables()}
-            command = [sys.executable, str(Path(__file__)), "--work", vendor, model]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                print(f"{title}: left out: {(done.stderr.strip().splitlines() or ['?'])[-1][:200]}")
-                continue
-            told = json.loads(done.stdout.splitlines()[-1])
-            print(
-                f"{title}: {told['here']:.1f} us here, {told['apart']:.1f} apart, {told['added']:+.1f} us, "
-                f"ratio {told['ratio']:.3f} ({told['nodes']} nodes on the plugin)"
-            )
+            row = {"name": title, **measured(vendor, model, arguments.times)}
+            if model in _LIMITS:
+                row["limit"] = _LIMITS[model]
+            kept.rows.append(row)
+            print(f"{title}: {said(row)}", flush=True)
+    if arguments.save:
+        if arguments.only:
+            parser.error("--save keeps the whole of it: leave --only out")
+        kept.keep()
+
+
+def measured(vendor: str, model: str, times: int) -> dict[str, Any]:
+    """The medians of several measurements, each in processes of its own; why there are none in `left_out`."""
+    environment = {**os.environ, **VENDORS[vendor].variables()}
+    command = [sys.executable, str(Path(__file__)), "--work", vendor, model]
+    found = []
+    for _ in range(times):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return {"left_out": (done.stderr.strip().splitlines() or ["?"])[-1][:200]}
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    row: dict[str, Any] = {
+        key: median(each[key] for each in found) for key in ("here", "apart", "added", "ratio")
+    }
+    return {**row, "ratios": [round(each["ratio"], 4) for each in found], "nodes": found[0]["nodes"]}
+
+
+def said(row: dict[str, Any]) -> str:
+    """A measurement in words."""
+    if "left_out" in row:
+        return f"left out: {row['left_out']}"
+    return (
+        f"{row['here'] * 1e6:.1f} us here, {row['apart'] * 1e6:.1f} apart, {row['added'] * 1e6:+.1f} us, "
+        f"ratio {row['ratio']:.3f} of {row['ratios']} ({row['nodes']} nodes on the plugin)"
+    )
 
 
 if __name__ == "__main__":

@@ -231,6 +231,20 @@ def ratio_range(benchmark: str, only: str = "") -> Callable[[All], str]:
     return show
 
 
+def isolation(results: Results) -> str:
+    """Runs of plugins in this process and in a worker of one."""
+    rows = []
+    for row in results.rows:
+        if "left_out" in row:
+            rows.append((row["name"], row["left_out"], "", "", "", ""))
+            continue
+        limit = number(row["limit"]) if "limit" in row else ""
+        added = ("-" if row["added"] < 0 else "") + seconds(abs(row["added"]))
+        times = (seconds(row["here"]), seconds(row["apart"]), added)
+        rows.append((row["name"], *times, f"{row['ratio']:.3f}", limit))
+    return table(("", "in this process", "isolated", "added", "ratio", "limit"), rows)
+
+
 _PLUGINS = {  # by vendor: the package, and on what it runs
     "nxrt": ("nxrt-ep-cpu", ""),
     "ggml": ("onnxruntime-ggml", ""),
@@ -335,6 +349,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "opening": lambda found: by_machine("opening", found, timed),
     "imports": lambda found: by_machine("imports", found, timed),
     "layers": lambda found: by_machine("layers", found, layered),
+    "isolation": lambda found: by_machine("isolation", found, isolation),
     "pages": lambda found: by_machine("pages", found, frames),
     "calls-range": ratio_range("calls"),
     "io_binding-range": ratio_range("io_binding"),
