@@ -23,6 +23,7 @@ import ephost
 import ephost.opening
 import numpy as np
 import onnx
+from ephost.isolation.settings import VARIABLE
 from ephost.messages import NodeProto
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.plugins import cpu
@@ -364,7 +365,9 @@ def main() -> None:
     """See the module's docstring."""
     seed, first, last, folder = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     ephost.opening.check_types = lambda graph: None  # the plugin is to find what is wrong
-    ephost.register_execution_provider_library(NAME, cpu.get_library_path())
+    # Isolated, what both processes share has to have room below the limit, too.
+    isolated = {"shared_bytes": ROOM // 8} if os.environ.get(VARIABLE, "0") not in ("", "0") else False
+    ephost.register_execution_provider_library(NAME, cpu.get_library_path(), isolated=isolated)
     device = next(device for device in ephost.get_ep_devices() if device.ep_name == NAME)
     all_bases = bases()
     if not SANITIZED:  # which reserves terabytes, and has a limit of its own
