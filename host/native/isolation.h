@@ -25,9 +25,9 @@ OrtStatus* shared_copy(ThreadPool* threads, void* target, const void* source, si
 
 /* ---- what one run at a time says to the other process: a lane ----
  *
- * A lane is a block of the pool and a pair of connected sockets. Whose turn it is says the block; the socket
- * wakes who sleeps until it is his, and tells by its end that the other process is gone. Nothing that the
- * worker may write is trusted: the host reads each number once, and checks it. */
+ * A lane is a block of the pool and a pair of connected sockets. Whose turn it is says the block. Who waits
+ * for it sleeps on that word for a little, then on the socket, whose end tells that the other process is
+ * gone. Nothing that the worker may write is trusted: the host reads each number once, and checks it. */
 
 enum {
   LANE_RANK = 64,
@@ -61,7 +61,7 @@ enum { LANE_ARGUMENTS = 5 };
 
 typedef struct LaneBlock {
   _Atomic uint32_t turn;
-  _Atomic uint32_t host_sleeps, worker_sleeps;
+  _Atomic uint32_t host_sleeps, worker_sleeps;       /* how, and 0: it does not (lane.c) */
   _Atomic uint32_t host_processor, worker_processor; /* on which each was last, from 1 on; 0: nobody knows */
   uint32_t operation;                                /* host: a LaneOperation */
   uint32_t plan;                                     /* host: which one is to run */
@@ -108,9 +108,18 @@ enum RemoteWord {
 
 typedef enum Waited { WAITED_TURN, WAITED_CLOSED, WAITED_TIMEOUT } Waited;
 
-/* Until it is `mine` to go on: by looking for a little, and then asleep. `timeout_ns` negative: for ever. */
-Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns);
-void lane_pass(LaneBlock* lane, LaneTurn to, int socket);
+/* What one side has of a lane for itself. */
+typedef struct LaneSide {
+  int socket;
+  int process; /* a descriptor of the other side's process, borrowed; -1: the socket alone tells of its end */
+  int64_t usual_ns; /* that waits for the other side took of late */
+} LaneSide;
+
+/* Until it is `mine` to go on: by looking for a little, and then asleep. `timeout_ns` negative: for ever.
+ * lane.c
+ */
+Waited lane_wait(LaneBlock* lane, LaneTurn mine, LaneSide* side, int64_t timeout_ns);
+void lane_pass(LaneBlock* lane, LaneTurn to, const LaneSide* side);
 
 /* ---- the host's lanes to one worker: remote.c ---- */
 
@@ -119,7 +128,7 @@ typedef struct Lane {
   LaneBlock* block;
   uint64_t* body;
   size_t body_words;
-  int socket;
+  LaneSide side;
 } Lane;
 
 OrtStatus* lane_open(Remote* remote, Lane** out);

@@ -449,11 +449,13 @@ size_t ephost_pool_in_use(EphostSharedPool* pool);           /* bytes of blocks 
 
 /* The host's half: runs of groups in a worker process. Both callbacks get the handle. The first asks the
  * worker to serve a lane, the block at an offset of the pool, and gives the socket for it; the second says
- * what became of a worker that does not answer (or not in time), as a status that is never NULL. */
+ * what became of a worker that does not answer (or not in time), as a status that is never NULL. `process` is
+ * a descriptor that can be read once the worker has ended (a pidfd), and stays the caller's; -1: there is
+ * none. */
 typedef struct Remote EphostRemote;
 typedef OrtStatus* (*EphostLaneOpener)(void* handle, uint64_t offset, int* socket);
 typedef OrtStatus* (*EphostFaultCallback)(void* handle, bool timed_out, const char* node);
-EphostRemote* ephost_remote_new(EphostSharedPool* pool, void* handle, EphostLaneOpener open_lane,
+EphostRemote* ephost_remote_new(EphostSharedPool* pool, int process, void* handle, EphostLaneOpener open_lane,
                                 EphostFaultCallback fault);
 void ephost_remote_set_timeout(EphostRemote* remote, double seconds); /* of a run; 0: none */
 void ephost_remote_end(EphostRemote* remote);                         /* after its infos; NULL is fine */

@@ -5,8 +5,8 @@
 
 #ifndef _WIN32
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,103 +20,13 @@
 #include "status.h"
 #include "value.h"
 
-enum { SPIN_NS = 60000, YIELD_NS = 8000 }; /* how long to look, and from when on others go first */
-
-static inline void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ __volatile__("yield");
-#endif
-}
-
-static _Atomic(int) spin_ns = -1;
-
-static int64_t spin_time(void) {
-  int found = atomic_load_explicit(&spin_ns, memory_order_relaxed);
-  if (found < 0) {
-    found = processor_count() > 1 ? SPIN_NS : 0; /* alone, who looks keeps the other from working */
-    atomic_store_explicit(&spin_ns, found, memory_order_relaxed);
-  }
-  return found;
-}
-
-/* Who sees its turn sees all that the other wrote before it passed the turn: it reads what that wrote last.
- */
-static bool is_turn(LaneBlock* lane, LaneTurn mine) {
-  return atomic_load_explicit(&lane->turn, memory_order_acquire) == (uint32_t)mine;
-}
-
-/* Says on which processor this side is, for the other to see; from 1 on, and 0 where nobody knows. */
-static uint32_t note_processor(LaneBlock* lane, LaneTurn mine) {
-#ifdef __linux__
-  uint32_t here = (uint32_t)sched_getcpu() + 1;
-#else
-  uint32_t here = 0;
-#endif
-  atomic_store_explicit(mine == TURN_HOST ? &lane->host_processor : &lane->worker_processor, here,
-                        memory_order_relaxed);
-  return here;
-}
-
-/* Whether the other side was last seen on the processor that this thread is on. */
-static bool shares_processor(LaneBlock* lane, LaneTurn mine) {
-  uint32_t here = note_processor(lane, mine);
-  _Atomic uint32_t* other = mine == TURN_HOST ? &lane->worker_processor : &lane->host_processor;
-  return here != 0 && atomic_load_explicit(other, memory_order_relaxed) == here;
-}
-
-Waited lane_wait(LaneBlock* lane, LaneTurn mine, int socket, int64_t timeout_ns) {
-  _Atomic uint32_t* sleeps = mine == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
-  int64_t start = clock_ns(), spin = spin_time();
-  /* Where both are on one processor, the other cannot go on before this one sleeps; to yield might let
-   * anybody else go first. */
-  while (!shares_processor(lane, mine) && clock_ns() - start < spin) {
-    for (int i = 0; i < 32; ++i) {
-      if (is_turn(lane, mine)) return WAITED_TURN;
-      relax();
-    }
-    /* The plugin's own threads may want this processor. */
-    if (clock_ns() - start > YIELD_NS) (void)sched_yield();
-  }
-  for (;;) {
-    char drained[64];
-    int64_t left = timeout_ns < 0 ? -1 : timeout_ns - (clock_ns() - start);
-    /* One order of all four: this store and load, and those of lane_pass. Either this sees the turn or that
-     * sees who sleeps. A load that only acquires may come before the store. */
-    atomic_store(sleeps, 1);
-    if (atomic_load(&lane->turn) == (uint32_t)mine) break;
-    if (timeout_ns >= 0 && left <= 0) {
-      atomic_store(sleeps, 0);
-      return WAITED_TIMEOUT;
-    }
-    struct pollfd polled = {.fd = socket, .events = POLLIN};
-    int64_t wait_ms = left < 0 ? -1 : left / 1000000 + 1;
-    (void)poll(&polled, 1, wait_ms > 60000 ? 60000 : (int)wait_ms);
-    ssize_t count = recv(socket, drained, sizeof drained, MSG_DONTWAIT);
-    if (is_turn(lane, mine)) break;
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-      return WAITED_CLOSED;
-    }
-  }
-  atomic_store(sleeps, 0);
-  return WAITED_TURN;
-}
-
-void lane_pass(LaneBlock* lane, LaneTurn to, int socket) {
-  _Atomic uint32_t* sleeps = to == TURN_HOST ? &lane->host_sleeps : &lane->worker_sleeps;
-  (void)note_processor(lane, to == TURN_HOST ? TURN_WORKER : TURN_HOST);
-  atomic_store(&lane->turn, (uint32_t)to); /* before the load, as lane_wait wants it */
-  /* A byte that does not fit is none that anybody waits for, and a closed socket is found out by the wait. */
-  if (atomic_load(sleeps)) (void)!send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 struct Remote {
   SharedPool* pool;
   void* handle; /* Python's */
   EphostLaneOpener open_lane;
   EphostFaultCallback fault;
   int64_t timeout_ns;
+  int process; /* a descriptor of the worker; -1: its lanes' sockets alone tell of its end */
   pid_t owner; /* a forked child may not touch what is its parent's */
   Mutex lock;
   Lane* free_lanes;
@@ -130,15 +40,17 @@ typedef struct RemoteInfo {
 
 enum { LEAVE_MS = 10000 };
 
-/* Whether the worker's thread has left the lane, whose block it may look at until then: it closes its end
- * last. */
+/* Whether the worker's thread has left the lane, whose block it may look at until then: it ends its
+ * side last. */
 static bool lane_is_left(const Lane* lane) {
   char drained[64];
-  (void)shutdown(lane->socket, SHUT_WR);
+  (void)shutdown(lane->side.socket, SHUT_WR);
   for (int64_t start = clock_ns(); clock_ns() - start < (int64_t)LEAVE_MS * 1000000;) {
-    struct pollfd polled = {.fd = lane->socket, .events = POLLIN};
-    (void)poll(&polled, 1, LEAVE_MS);
-    ssize_t count = recv(lane->socket, drained, sizeof drained, MSG_DONTWAIT);
+    struct pollfd polled[2] = {{.fd = lane->side.socket, .events = POLLIN},
+                               {.fd = lane->side.process, .events = POLLIN}}; /* a negative one is left out */
+    (void)poll(polled, 2, LEAVE_MS);
+    if (polled[1].revents != 0) return true;
+    ssize_t count = recv(lane->side.socket, drained, sizeof drained, MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return true;
   }
   return false;
@@ -146,8 +58,8 @@ static bool lane_is_left(const Lane* lane) {
 
 void lane_free(Remote* remote, Lane* lane) {
   /* A forked child's copy is of the parent's lane, which goes on. */
-  bool is_left = lane->socket < 0 || remote->owner != getpid() || lane_is_left(lane);
-  if (lane->socket >= 0) (void)close(lane->socket);
+  bool is_left = lane->side.socket < 0 || remote->owner != getpid() || lane_is_left(lane);
+  if (lane->side.socket >= 0) (void)close(lane->side.socket);
   if (is_left) {
     pool_free(remote->pool, lane->body);
     pool_free(remote->pool, lane->block);
@@ -165,7 +77,7 @@ void lane_free(Remote* remote, Lane* lane) {
 OrtStatus* lane_open(Remote* remote, Lane** out) {
   Lane* lane = host_calloc(1, sizeof *lane);
   if (lane == NULL) return status_no_memory();
-  lane->socket = -1;
+  lane->side = (LaneSide){.socket = -1, .process = remote->process};
   lane->block = pool_alloc(remote->pool, sizeof *lane->block);
   lane->body_words = 512;
   lane->body = pool_alloc(remote->pool, lane->body_words * sizeof *lane->body);
@@ -176,7 +88,7 @@ OrtStatus* lane_open(Remote* remote, Lane** out) {
   memset(lane->block, 0, sizeof *lane->block);
   uint64_t offset = 0;
   (void)pool_offset(remote->pool, lane->block, sizeof *lane->block, &offset);
-  OrtStatus* status = remote->open_lane(remote->handle, offset, &lane->socket);
+  OrtStatus* status = remote->open_lane(remote->handle, offset, &lane->side.socket);
   if (status != NULL) {
     lane_free(remote, lane);
     return status;
@@ -639,9 +551,9 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
   block->plan = info->plan;
   int64_t started = clock_ns(), limit = remote->timeout_ns;
   for (;;) {
-    lane_pass(block, TURN_WORKER, lane->socket);
+    lane_pass(block, TURN_WORKER, &lane->side);
     int64_t left = limit < 0 ? -1 : limit - (clock_ns() - started);
-    Waited waited = lane_wait(block, TURN_HOST, lane->socket, limit >= 0 && left < 0 ? 0 : left);
+    Waited waited = lane_wait(block, TURN_HOST, &lane->side, limit >= 0 && left < 0 ? 0 : left);
     if (waited != WAITED_TURN) {
       run->is_lost = true;
       return remote->fault(remote->handle, waited == WAITED_TIMEOUT, step->node_name);
@@ -721,10 +633,11 @@ static void ORT_API_CALL remote_release_state(OrtNodeComputeInfo* this_ptr, void
   (void)this_ptr, (void)state;
 }
 
-Remote* ephost_remote_new(SharedPool* pool, void* handle, EphostLaneOpener open_lane,
+Remote* ephost_remote_new(SharedPool* pool, int process, void* handle, EphostLaneOpener open_lane,
                           EphostFaultCallback fault) {
   Remote* remote = host_calloc(1, sizeof *remote);
   if (remote == NULL) return NULL;
+  remote->process = process < 0 ? -1 : fcntl(process, F_DUPFD_CLOEXEC, 0);
   remote->pool = pool;
   pool_retain(pool);
   remote->handle = handle;
@@ -748,6 +661,7 @@ void ephost_remote_end(Remote* remote) {
     remote->free_lanes = lane->next;
     lane_free(remote, lane);
   }
+  if (remote->process >= 0) (void)close(remote->process);
   ephost_pool_release(remote->pool);
   mutex_destroy(&remote->lock);
   handle_count(HANDLE_OTHER, -1);
@@ -773,9 +687,9 @@ void ephost_remote_info_free(OrtNodeComputeInfo* info) {
   host_free(info);
 }
 #else
-Remote* ephost_remote_new(SharedPool* pool, void* handle, EphostLaneOpener open_lane,
+Remote* ephost_remote_new(SharedPool* pool, int process, void* handle, EphostLaneOpener open_lane,
                           EphostFaultCallback fault) {
-  (void)pool, (void)handle, (void)open_lane, (void)fault;
+  (void)pool, (void)process, (void)handle, (void)open_lane, (void)fault;
   return NULL;
 }
 void ephost_remote_set_timeout(Remote* remote, double seconds) { (void)remote, (void)seconds; }

@@ -133,8 +133,8 @@ static bool ask(RemoteMemory* memory, LaneOperation operation, const uint64_t* a
   LaneBlock* block = memory->lane->block;
   block->operation = operation;
   memcpy(block->arguments, arguments, sizeof block->arguments);
-  lane_pass(block, TURN_WORKER, memory->lane->socket);
-  Waited waited = lane_wait(block, TURN_HOST, memory->lane->socket, remote_timeout(memory->remote));
+  lane_pass(block, TURN_WORKER, &memory->lane->side);
+  Waited waited = lane_wait(block, TURN_HOST, &memory->lane->side, remote_timeout(memory->remote));
   *timed_out = waited == WAITED_TIMEOUT;
   return waited == WAITED_TURN && *(volatile uint32_t*)&block->answer == ANSWER_DONE;
 }

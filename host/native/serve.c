@@ -65,7 +65,7 @@ static Plan* served_plan(uint32_t number) {
 typedef struct Serving {
   SharedPool* pool;
   LaneBlock* lane;
-  int socket;
+  LaneSide side;
   bool closed;      /* the host has gone, or given up */
   uint64_t* offers; /* the part of the body that describes outputs */
   const uint64_t* end;
@@ -101,8 +101,8 @@ static OrtStatus* ask_memory(Serving* serving, LaneAnswer what, size_t index) {
   lane->answer = what;
   lane->index = (uint32_t)index;
   end_turn();
-  lane_pass(lane, TURN_HOST, serving->socket);
-  if (lane_wait(lane, TURN_WORKER, serving->socket, -1) != WAITED_TURN) {
+  lane_pass(lane, TURN_HOST, &serving->side);
+  if (lane_wait(lane, TURN_WORKER, &serving->side, -1) != WAITED_TURN) {
     serving->closed = true;
     return status_new(ORT_FAIL, "the host has gone");
   }
@@ -476,12 +476,14 @@ static void use_own_stack_for_signals(void* memory, size_t nbytes) {
 enum { SIGNAL_STACK = 65536 };
 
 void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
-  Serving serving = {.pool = pool, .lane = pool_at(pool, offset, sizeof(LaneBlock)), .socket = socket};
+  Serving serving = {.pool = pool,
+                     .lane = pool_at(pool, offset, sizeof(LaneBlock)),
+                     .side = {.socket = socket, .process = -1}};
   begin_turn();
   void* stack = malloc(SIGNAL_STACK);
   if (stack != NULL) use_own_stack_for_signals(stack, SIGNAL_STACK);
   while (serving.lane != NULL && !serving.closed &&
-         lane_wait(serving.lane, TURN_WORKER, socket, -1) == WAITED_TURN) {
+         lane_wait(serving.lane, TURN_WORKER, &serving.side, -1) == WAITED_TURN) {
     begin_turn();
     if (serving.lane->operation == LANE_RUN) {
       serve_once(&serving);
@@ -493,8 +495,9 @@ void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
       answer(serving.lane, status);
     }
     end_turn();
-    if (!serving.closed) lane_pass(serving.lane, TURN_HOST, socket);
+    if (!serving.closed) lane_pass(serving.lane, TURN_HOST, &serving.side);
   }
+  (void)shutdown(socket, SHUT_RDWR); /* a process that the plugin has started may hold it open */
   (void)close(socket);
   host_free(serving.given);
   if (stack == NULL) return;
@@ -559,8 +562,11 @@ static THREAD_RESULT watch(void* argument) {
   struct pollfd polled = {.fd = (int)(intptr_t)argument, .events = POLLIN};
   char byte;
   for (;;) {
-    if (poll(&polled, 1, -1) > 0 && recv(polled.fd, &byte, 1, MSG_DONTWAIT) == 0) _exit(0);
-    if (polled.revents & (POLLERR | POLLNVAL)) _exit(0);
+    bool is_over = poll(&polled, 1, -1) > 0 && recv(polled.fd, &byte, 1, MSG_DONTWAIT) == 0;
+    if (!is_over && !(polled.revents & (POLLERR | POLLNVAL))) continue;
+    /* With what the plugin has started: the host put this process into a group of its own. */
+    if (getpgrp() == getpid()) (void)kill(0, SIGKILL);
+    _exit(0);
   }
   THREAD_RETURN;
 }

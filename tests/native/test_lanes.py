@@ -32,6 +32,7 @@ class Worker:
         self.pool = lib.ephost_pool_open(file, POOL_BYTES)
         assert self.pool
         os.close(file)
+        self.process = -1
         self.sockets: list[socket.socket] = []
         self.offsets: list[int] = []
         self._open = ffi.callback("EphostLaneOpener", self._opened)
@@ -50,7 +51,7 @@ class Worker:
 
     def memory(self, seconds: float = 0.0) -> Any:
         """What has a lane, from when it is made to when it is released."""
-        remote = lib.ephost_remote_new(self.pool, ffi.NULL, self._open, self._fault)
+        remote = lib.ephost_remote_new(self.pool, self.process, ffi.NULL, self._open, self._fault)
         lib.ephost_remote_set_timeout(remote, seconds)
         return out("EphostRemoteMemory*", lib.ephost_remote_memory_new, remote, 0, ffi.NULL)
 

@@ -5,6 +5,7 @@
 #define EPHOST_TESTS_FAULTS_H_
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,12 @@ static inline void fault(const char* where) {
     free(memory);
   }
   if (strcmp(kind, "overflow") == 0) (void)overflow_stack(0);
+  /* A child that goes on and has all descriptors, and the end or not of who made it. */
+  if (strcmp(kind, "child") == 0 || strcmp(kind, "orphan") == 0) {
+    bool is_child = fork() == 0;
+    while (is_child) (void)pause();
+  }
+  if (strcmp(kind, "orphan") == 0) (void)raise(9);
   while (strcmp(kind, "hang") == 0) (void)pause();
 }
 

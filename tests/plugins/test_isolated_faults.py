@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import ephost
@@ -350,6 +351,86 @@ def test_a_worker_that_hangs_dies_with_its_host(bad: Path, function: str) -> Non
     while _is_running(int(done.stdout)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _is_running(int(done.stdout))
+
+
+def _end_of(group: int) -> bool:
+    """Whether a group of processes comes to its end: not all that has been killed is gone at once."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+        if not any(map(_is_running, filter(partial(_is_in, group), pids))):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _is_in(group: int, pid: int) -> bool:
+    try:
+        return os.getpgid(pid) == group
+    except ProcessLookupError:
+        return False
+
+
+@pytest.mark.parametrize("function", ["CreateEpFactories", "Compile", "Compute"])
+def test_a_process_that_the_plugin_has_started_hides_no_crash_and_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, function: str
+) -> None:
+    """Such a child has all that the worker had open: that a socket ends tells nobody of the crash."""
+    monkeypatch.setenv("EPHOST_FAULT", f"orphan:{function}")
+    with pytest.raises(ephost.PluginCrashed) as caught:
+        register(bad)
+        open_session().run(None, FEED)
+    assert caught.value.signal == signal.SIGKILL
+    assert caught.value.last_call.endswith(function)
+    assert _end_of(caught.value.pid)
+
+
+def test_a_process_that_the_plugin_has_started_ends_when_it_is_unregistered(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "child:Compute")
+    caplog.set_level(logging.WARNING)
+    register(bad)
+    session = open_session()
+    np.testing.assert_array_equal(session.run(None, FEED)[0], X + X)
+    (group,) = [worker.process.pid for worker in _workers()]
+    session.close()
+    ephost.unregister_execution_provider_library(NAME)
+    assert _end_of(group)
+    assert "has not left its run" not in caplog.text
+
+
+WITH_A_CHILD = """
+import os, signal, sys
+import ephost
+from ephost.isolation.process import Worker
+from test_isolated_faults import FEED, NAME, open_session
+
+ephost.register_execution_provider_library(NAME, sys.argv[1], isolated=True)
+open_session().run(None, FEED)
+(worker,) = Worker._living
+print(worker.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_the_plugin_has_started_ends_with_a_host_that_is_killed(
+    bad: Path, tmp_path: Path
+) -> None:
+    with open(tmp_path / "said", "w") as said:
+        done = subprocess.run(
+            [sys.executable, "-c", WITH_A_CHILD, str(bad)],
+            env={
+                **os.environ,
+                "EPHOST_FAULT": "child:Compute",
+                "PYTHONPATH": os.pathsep.join([str(ROOT / "host"), str(Path(__file__).parent)]),
+            },
+            stdout=said,
+            check=False,
+        )
+    assert done.returncode == -signal.SIGKILL
+    group = int((tmp_path / "said").read_text())
+    assert _end_of(group)
 
 
 FEW_DESCRIPTORS = """

@@ -6,13 +6,41 @@ may make the host do anything.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 _HEADER = struct.Struct("<QI")  # bytes of the message, number of descriptors
 MAX_DESCRIPTORS = 8
 MAX_BYTES = 1 << 31
+
+
+class Hearing(socket.socket):
+    """The end of a pair that also ends with a process, whose children may hold the other end open."""
+
+    process = -1  # a descriptor that can be read once the process has ended; -1: there is none
+
+    def _wait(self) -> None:
+        if self.process < 0:
+            return
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        poll.register(self.process, select.POLLIN)
+        if any(file == self.process for file, _ in poll.poll()):
+            self.process = -1
+            self.shutdown(socket.SHUT_RD)  # what was sent can still be read
+
+    def recvmsg(self, *arguments: Any) -> Any:
+        """As a socket has it."""
+        self._wait()
+        return super().recvmsg(*arguments)
+
+    def recv_into(self, *arguments: Any) -> int:
+        """As a socket has it."""
+        self._wait()
+        return super().recv_into(*arguments)
 
 
 def send(connection: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:

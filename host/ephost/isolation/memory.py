@@ -67,7 +67,11 @@ class RemoteMemory(Transport):
         self.allocator = self.transfer = NULL
         self._key = next(_keys)
         remote = lib.ephost_remote_new(
-            worker.map_pool(), ffi.cast("void*", self._key), _open_lane_of_memory, _fault_of_memory
+            worker.map_pool(),
+            worker.pidfd,
+            ffi.cast("void*", self._key),
+            _open_lane_of_memory,
+            _fault_of_memory,
         )
         if not remote:
             raise MemoryError("no memory for that of an isolated plugin's device")

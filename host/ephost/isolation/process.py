@@ -9,6 +9,7 @@ import mmap
 import os
 import pickle
 import queue
+import select
 import signal
 import socket
 import struct
@@ -88,6 +89,7 @@ class Worker:
         self._garbled = ""  # what was wrong with what it sent
         self._number = 0  # of the last question
         self.pool: Any = None
+        self.pidfd = -1  # can be read once the process has ended; -1: its sockets alone tell
         self.memories: dict[int, RemoteMemory] = {}  # of its devices, by number
         self._files: list[int] = []
         try:
@@ -126,7 +128,8 @@ class Worker:
         self._report_file = self._memory("ephost-report", 0)
         self.pool_file = self._memory("ephost-tensors", self.settings.shared_bytes)
         self._status = mmap.mmap(self._status_file, _STATUS_BYTES, prot=mmap.PROT_READ)
-        self._connection, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self._connection = channel.Hearing(fileno=ours.detach())
         self._life, their_life = socket.socketpair()
         settings = self.settings
         files = {
@@ -158,6 +161,10 @@ class Worker:
                 env=environment,
                 start_new_session=True,  # Ctrl-C is the host's
             )
+        with contextlib.suppress(OSError):  # before Linux 5.3, and where a filter forbids it
+            self.pidfd = os.pidfd_open(self.process.pid)
+            self._files.append(self.pidfd)
+        self._connection.process = self.pidfd
 
     def _memory(self, name: str, size: int) -> int:
         """A file in memory. One of a size keeps it: mapped memory that is cut off would end this process."""
@@ -331,11 +338,27 @@ class Worker:
         return fault
 
     def _wait(self, seconds: float) -> int:
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        """Wait for its end, and make one after so many seconds; its exit code."""
+        code = self._wait_for_end(seconds)
+        if code is None:
             self.process.kill()
-            return self.process.wait()
+            code = self._wait_for_end(None)
+        assert code is not None
+        return code
+
+    def _wait_for_end(self, limit: float | None) -> int | None:
+        """Its exit code, or None after so many seconds. What it has started ends with it."""
+        if self.pidfd >= 0 and self.process.returncode is None:
+            poll = select.poll()
+            poll.register(self.pidfd, select.POLLIN)
+            if not poll.poll(None if limit is None else limit * 1000):
+                return None
+            with contextlib.suppress(OSError):  # mostly there is none
+                os.killpg(self.process.pid, signal.SIGKILL)  # whose number is taken until it is waited for
+        try:
+            return self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
 
     def _report(self) -> str:
         size = os.fstat(self._report_file).st_size
@@ -357,18 +380,12 @@ class Worker:
                 # The last call into the plugin has its answer, and the end of the process is the next.
                 self.ask("close", timeout=self.settings.release_timeout_seconds)
                 limit = self.settings.release_timeout_seconds
-                if self._wait_for_end(limit) is None:
+                if self._wait_for_end(limit or None) is None:
                     raise fresh(self.fail("end", timed_out=limit))
                 if self.process.returncode != 0:
                     raise fresh(self.fail("end"))
         finally:
             self._close()
-
-    def _wait_for_end(self, limit: float) -> int | None:
-        try:
-            return self.process.wait(limit or None)
-        except subprocess.TimeoutExpired:
-            return None
 
     def abandon(self) -> None:
         """Forget a parent's worker in a forked child: its sockets must not be held open here."""
@@ -382,11 +399,11 @@ class Worker:
         if self._ended:
             return
         self._ended = True
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        self._wait(0.0)
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
+        if threading.current_thread() is not self._reader:
+            self._reader.join(1.0)  # it looks at the files that are closed here
         self._connection.close()
         self._life.close()
         self._status.close()

@@ -513,7 +513,7 @@ class _Ep:
         self._controls: ControlKernels | None = None
         self._elsewhere: _Elsewhere | None = None
         self.handle = ffi.new_handle(self)
-        self.remote = lib.ephost_remote_new(worker.map_pool(), self.handle, _open_lane, _fault)
+        self.remote = lib.ephost_remote_new(worker.map_pool(), worker.pidfd, self.handle, _open_lane, _fault)
         if not self.remote:
             raise MemoryError("no memory for an isolated plugin")
         lib.ephost_remote_set_timeout(self.remote, settings.run_timeout_seconds)
