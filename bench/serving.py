@@ -1,10 +1,13 @@
 """What the model server costs and what its batches give, over gRPC.
 
 Three servers with the same code, each a process of its own, take turns: one with batches, one without, and
-one whose sessions are onnxruntime's. Sixteen clients ask the orientation model of rapidocr with one image
-each; then one client asks a small model, whose latency stands beside that of ``session.run`` in this process.
+one whose sessions are onnxruntime's; and a fourth of grpcio alone, which looks at no request and gives the
+same answer to each: no server in Python on grpcio can do more. Sixteen clients ask the orientation model of
+rapidocr with one image each; then one client asks a small model, whose latency stands beside that of
+``session.run`` in this process. What batches can give at most is seen where the session runs them without a
+server.
 
-    python bench/serving.py [--seconds 3] [--rounds 5] [--json FILE]
+    python bench/serving.py [--seconds 3] [--rounds 5] [--save]
     python bench/serving.py --soak 600 [--share 0.8]
 
 The second one asks for so many seconds at a share of what the server can do, and says how its memory grew and
@@ -43,11 +46,31 @@ from ephost.serving.grpc_messages import MESSAGES, SERVICE
 CLIENTS = 16
 IMAGE = (1, 3, 48, 192)
 BATCHING = "[batching]\nmax_size = 16\ndelay_milliseconds = 1.0\n"
-VARIANTS = ("batches", "no batches", "onnxruntime, batches")
+SIZES = (1, CLIENTS)  # of batches without a server
+VARIANTS = ("batches", "no batches", "onnxruntime, batches", "grpcio alone")
+ENGINES = {"onnxruntime, batches": "onnxruntime", "grpcio alone": "grpcio"}
+
+
+async def serve_nothing() -> None:
+    """Be a server that gives every request the same answer, which is about as long as the models' are."""
+
+    async def answer(data: bytes, context: Any) -> bytes:
+        return bytes(64)
+
+    handlers = {"ModelInfer": grpc.unary_unary_rpc_method_handler(answer)}
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"ready: http on port 0, grpc on port {port}", file=sys.stderr, flush=True)
+    await server.wait_for_termination()
 
 
 def serve(folder: str, engine: str) -> None:
     """Be a server, on sessions of either host, until SIGTERM."""
+    if engine == "grpcio":
+        asyncio.run(serve_nothing())
+        return
     import logging
 
     from ephost.serving import sessions
@@ -191,16 +214,17 @@ def servers(folder: Path, orientation: Path) -> Iterator[dict[str, Served]]:
                 (models / name / "1" / "model.onnx").write_bytes(path.read_bytes())
             if variant != "no batches":
                 (models / "orientation" / "config.toml").write_text(BATCHING)
-            made[variant] = Served(models, "onnxruntime" if "onnxruntime" in variant else "ephost")
+            made[variant] = Served(models, ENGINES.get(variant, "ephost"))
         yield made
     finally:
         for server in made.values():
             server.end()
 
 
-def direct(folder: Path, feed: dict[str, np.ndarray], seconds: float) -> list[float]:
+def direct(model: Path, feed: dict[str, np.ndarray], seconds: float) -> list[float]:
     """The seconds that ``session.run`` takes."""
-    session = ephost.InferenceSession(str(folder / "0" / "small" / "1" / "model.onnx"))
+    session = ephost.InferenceSession(str(model))
+    session.run(None, feed)  # what is only done once
     taken = []
     end = time.perf_counter() + seconds
     while (started := time.perf_counter()) < end:
@@ -214,6 +238,8 @@ def measure(folder: Path, orientation: Path, options: argparse.Namespace) -> lis
     image = request("orientation", {"x": np.random.default_rng(1).random(IMAGE, np.float32)})
     rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     latencies: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, "REST", "session.run")}
+    images: dict[int, list[float]] = {size: [] for size in SIZES}
+    rng = np.random.default_rng(1)
     with servers(folder, orientation) as made:
         stub = MESSAGES["ModelMetadataRequest"](name="small").SerializeToString()
         with grpc.insecure_channel(made["batches"].target) as channel:
@@ -235,7 +261,11 @@ def measure(folder: Path, orientation: Path, options: argparse.Namespace) -> lis
                 )
             over_rest = ask_over_rest(made["batches"].http_port, "small", feed, options.seconds / 4)
             latencies["REST"].append(statistics.median(over_rest))
-            latencies["session.run"].append(statistics.median(direct(folder, feed, options.seconds / 4)))
+            small_model = folder / "0" / "small" / "1" / "model.onnx"
+            latencies["session.run"].append(statistics.median(direct(small_model, feed, options.seconds / 4)))
+            for size, found in images.items():
+                batch = {"x": rng.random((size, *IMAGE[1:]), np.float32)}
+                found.append(statistics.median(direct(orientation, batch, options.seconds / 4)) / size)
     rows = [
         {"name": f"{CLIENTS} clients, {variant}", "requests_per_second": statistics.median(found)}
         for variant, found in rates.items()
@@ -244,6 +274,13 @@ def measure(folder: Path, orientation: Path, options: argparse.Namespace) -> lis
         {"name": f"one client, {variant}", "milliseconds": 1e3 * statistics.median(found)}
         for variant, found in latencies.items()
         if variant != "no batches"  # which is the same for a model without
+    ]
+    rows += [
+        {
+            "name": f"no server, {size} image{'s' * (size > 1)} a run",
+            "milliseconds_per_image": 1e3 * statistics.median(found),
+        }
+        for size, found in images.items()
     ]
     return rows
 
@@ -297,10 +334,8 @@ def main() -> int:
         kept = begin("serving")
         kept.rows = measure(Path(name), orientation, options)
     for row in kept.rows:
-        if "milliseconds" in row:
-            print(f"{row['name']:40} {row['milliseconds']:8.3f} ms")
-        else:
-            print(f"{row['name']:40} {row['requests_per_second']:8.1f} requests per second")
+        name, (unit, value) = row["name"], list(row.items())[1]
+        print(f"{name:40} {value:10.3f} {unit.replace('_', ' ')}")
     print(f"load of the machine: {load():.1f}")
     if options.json:
         kept.write(Path(options.json))

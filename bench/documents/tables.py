@@ -125,6 +125,20 @@ def frames(results: Results) -> str:
     return table(("", "median", "95 % within", "median of the script's part"), rows)
 
 
+def served(results: Results) -> str:
+    """What the model server does, and what stands around it."""
+    units = {
+        "requests_per_second": lambda value: f"{value:,.0f} requests a second",
+        "milliseconds": lambda value: seconds(value / 1e3),
+        "milliseconds_per_image": lambda value: f"{seconds(value / 1e3)} an image",
+    }
+    shown = []
+    for row in results.rows:
+        (unit,) = row.keys() - {"name"}
+        shown.append((row["name"], units[unit](row[unit])))
+    return table(("", "median"), shown)
+
+
 _KINDS = {
     "run": "all cores",
     "run_single": "one thread",
@@ -351,6 +365,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "layers": lambda found: by_machine("layers", found, layered),
     "isolation": lambda found: by_machine("isolation", found, isolation),
     "pages": lambda found: by_machine("pages", found, frames),
+    "serving": lambda found: by_machine("serving", found, served),
     "calls-range": ratio_range("calls"),
     "io_binding-range": ratio_range("io_binding"),
     "opening-range": ratio_range("opening", " on "),
