@@ -198,7 +198,7 @@ class _Service:
 
     async def model_statistics(self, request: Any, call: _Call) -> Any:
         found = self._core.loaded(request.name, request.version)
-        made = [statistics(self._core.metrics, version) for version in found]
+        made = statistics(self._core.metrics.counts(), found)
         return MESSAGES["ModelStatisticsResponse"](model_stats=made)
 
     async def model_infer(self, request: Any, call: _Call) -> Any:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ephost.errors import PluginFault
@@ -20,26 +18,39 @@ _VERSION = ("model", "version")
 
 @dataclass
 class Counts:
-    """What is known of one version's requests, in seconds where it is a time."""
+    """What is known of one version's requests since the server began, in seconds where it is a time."""
 
-    succeeded: int = 0
+    succeeded: float = 0
     succeeded_seconds: float = 0.0  # from a request's decoding to its outputs
-    failed: int = 0
+    failed: float = 0
     failed_seconds: float = 0.0
     last: float = 0.0  # when the last one was over, since the epoch
-    run: int = 0  # requests that were part of a run
+    run: float = 0  # requests that were part of a run
     run_seconds: float = 0.0  # of the runs that they were part of
     waited_seconds: float = 0.0
-    runs: int = 0
-    rows: int = 0
+    runs: float = 0
+    rows: float = 0
+
+
+# Which of Prometheus' samples has what is counted.
+_FIELDS = {
+    "ephost_request_seconds_count": "succeeded",
+    "ephost_request_seconds_sum": "succeeded_seconds",
+    "ephost_failed_request_seconds_count": "failed",
+    "ephost_failed_request_seconds_sum": "failed_seconds",
+    "ephost_last_request_timestamp_seconds": "last",
+    "ephost_request_run_seconds_count": "run",
+    "ephost_request_run_seconds_sum": "run_seconds",
+    "ephost_queue_seconds_sum": "waited_seconds",
+    "ephost_batch_rows_count": "runs",
+    "ephost_batch_rows_sum": "rows",
+}
 
 
 class Metrics:
     """The server's counters. Any thread may call its methods."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], Counts] = {}
-        self._lock = threading.Lock()  # of the counts
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
             "ephost_requests", "Requests by how they ended.", (*_VERSION, "outcome"), registry=registry
@@ -50,6 +61,18 @@ class Metrics:
             _VERSION,
             registry=registry,
             buckets=_SECONDS,
+        )
+        self._failed_seconds = Summary(
+            "ephost_failed_request_seconds",
+            "From a failed request's decoding to its failure.",
+            _VERSION,
+            registry=registry,
+        )
+        self._last = Gauge(
+            "ephost_last_request_timestamp_seconds",
+            "When the last request was over, since the epoch.",
+            _VERSION,
+            registry=registry,
         )
         self._waiting = Gauge(
             "ephost_queue_requests", "Requests that wait for an instance.", _VERSION, registry=registry
@@ -70,6 +93,12 @@ class Metrics:
             registry=registry,
             buckets=_SECONDS,
         )
+        self._run_of_request = Summary(
+            "ephost_request_run_seconds",
+            "Runs, once for each request in them.",
+            _VERSION,
+            registry=registry,
+        )
         self._crashes = Counter(
             "ephost_plugin_crashes",
             "Processes of isolated plugins that ended in a run.",
@@ -83,30 +112,21 @@ class Metrics:
     def requested(self, model: str, version: str, outcome: str, seconds: float) -> None:
         """A request of a version is over: succeeded, failed or cancelled."""
         self._requests.labels(model, version, outcome).inc()
-        counts = self.counts(model, version)
-        with self._lock:
-            if outcome == "succeeded":
-                counts.succeeded += 1
-                counts.succeeded_seconds += seconds
-            elif outcome == "failed":
-                counts.failed += 1
-                counts.failed_seconds += seconds
-            counts.last = time.time()
         if outcome == "succeeded":
             self._seconds.labels(model, version).observe(seconds)
+        elif outcome == "failed":
+            self._failed_seconds.labels(model, version).observe(seconds)
+        self._last.labels(model, version).set_to_current_time()
 
-    def counts(self, model: str, version: str) -> Counts:
-        """What is known of a version's requests; it goes on counting when the version is loaded again."""
-        with self._lock:
-            if (found := self._counts.get((model, version))) is None:
-                found = self._counts[model, version] = Counts()
-            return found
-
-    def of_version(self, model: str, version: str) -> Counts:
-        """The same as it is now."""
-        counts = self.counts(model, version)
-        with self._lock:
-            return replace(counts)
+    def counts(self) -> dict[tuple[str, str], Counts]:
+        """What is known of each model and version that was asked for, whether it is loaded now or not."""
+        found: dict[tuple[str, str], Counts] = {}
+        for family in self._registry.collect():
+            for sample in family.samples:
+                if (field := _FIELDS.get(sample.name)) is not None:
+                    key = sample.labels["model"], sample.labels["version"]
+                    setattr(found.setdefault(key, Counts()), field, sample.value)
+        return found
 
     def observer(self, model: str, version: str, providers: tuple[str, ...]) -> VersionMetrics:
         """Who is told of a version's runs."""
@@ -129,7 +149,7 @@ class VersionMetrics:
         self._waited = metrics._waited.labels(model, version)
         self._rows = metrics._rows.labels(model, version)
         self._run = metrics._run.labels(model, version, ",".join(providers))
-        self._counts = metrics.counts(model, version)
+        self._run_of_request = metrics._run_of_request.labels(model, version)
 
     def taken(self, waiting: int) -> None:
         """So many requests are waiting now."""
@@ -149,12 +169,7 @@ class VersionMetrics:
         self._run.observe(seconds)
         for each in waited:
             self._waited.observe(each)
-        with self._metrics._lock:
-            self._counts.run += requests
-            self._counts.run_seconds += requests * seconds
-            self._counts.waited_seconds += sum(waited)
-            self._counts.runs += 1
-            self._counts.rows += rows
+            self._run_of_request.observe(seconds)
 
     def crashed(self, fault: PluginFault) -> None:
         """A plugin's process has ended in a run."""

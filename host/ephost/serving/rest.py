@@ -128,7 +128,7 @@ class _Rest:
         found = self._core.loaded(
             request.path_params.get("model", ""), request.path_params.get("version", "")
         )
-        return JSONResponse({"model_stats": [statistics(self._core.metrics, each) for each in found]})
+        return JSONResponse({"model_stats": statistics(self._core.metrics.counts(), found)})
 
     async def model_ready(self, request: Request) -> Response:
         name, version = _version_of(request)

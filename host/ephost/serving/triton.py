@@ -6,10 +6,11 @@ Triton has and this server has not is left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ephost.serving.core import PLATFORM
-from ephost.serving.metrics import Metrics
+from ephost.serving.metrics import Counts
 from ephost.serving.repository import Version
 from ephost.serving.signature import TensorSpec
 
@@ -55,9 +56,17 @@ def configured(version: Version, *, numbers: bool) -> dict[str, Any]:
     return found
 
 
-def statistics(metrics: Metrics, version: Version) -> dict[str, Any]:
-    """How many requests a version has answered since the server began, and what they waited for."""
-    seen = metrics.of_version(version.model, version.version)
+def statistics(counts: Mapping[tuple[str, str], Counts], versions: Iterable[Version]) -> list[dict[str, Any]]:
+    """How many requests each version has answered since the server began, and what they waited for.
+
+    Args:
+        counts: by model and version.
+        versions: those to tell of.
+    """
+    return [_statistics(counts.get((each.model, each.version), Counts()), each) for each in versions]
+
+
+def _statistics(seen: Counts, version: Version) -> dict[str, Any]:
 
     def duration(count: float, seconds: float) -> dict[str, int]:
         return {"count": round(count), "ns": round(seconds * 1e9)}
