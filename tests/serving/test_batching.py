@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ephost.errors import InvalidArgument, PluginCrashed, PluginFault
-from ephost.serving.batching import Job, Scheduler
+from ephost.serving.batching import Job, Scheduler, fit, runs_of
 from ephost.serving.config import Batching, Queue
 from ephost.serving.errors import BadRequest, Closed, DeadlineExceeded, QueueFull, RunFailed, Unavailable
 
@@ -285,3 +285,17 @@ def test_what_was_taken_is_run_before_the_end(bench: Bench) -> None:
     closing.join(LONG)
     assert [answer(each) for each in jobs] == [[0], [2], [4]]
     assert bench.session.closed
+
+
+def test_requests_that_came_together_make_runs_of_one_group_and_few_rows() -> None:
+    def fitted(rows: int, width: int) -> Job:
+        made = Job({"x": np.zeros((rows, width), np.float32)}, ("y",))
+        fit(made, 4, "model 'm'")
+        return made
+
+    wide, narrow = [fitted(rows, 2) for rows in (1, 2, 2, 1)], [fitted(rows, 1) for rows in (3, 1, 4)]
+    alone = Job({"x": np.zeros((), np.float32)}, ("y",))
+    found = runs_of([wide[0], narrow[0], alone, wide[1], wide[2], narrow[1], narrow[2], wide[3]], 4)
+    assert found == [[wide[0], wide[1]], [narrow[0], narrow[1]], [alone], [wide[2], wide[3]], [narrow[2]]]
+    with pytest.raises(BadRequest, match="the request has 5 rows; model 'm' takes 4"):
+        fitted(5, 1)

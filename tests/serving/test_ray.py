@@ -1,6 +1,7 @@
 """Models on Ray: the smallest cluster there is, of this machine alone."""
 
 import json
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -157,3 +158,70 @@ def test_several_instances_are_replicas_here(model: str) -> None:
             deployment(model, name="negative")
     finally:
         config.unlink()
+
+
+def replica(folder: Path, config: str, **given: Any) -> Any:
+    """A replica's object, without Ray around it; its model is a product, which the sample plugin takes."""
+    from ephost.ray import served
+    from ephost.ray.opened import Source
+
+    (folder / "1").mkdir(parents=True)
+    text = MODEL.replace(", int64[1] rows", "").replace("rows = Shape<start = 0, end = 1>(x)", "")
+    (folder / "1" / "model.onnx").write_bytes(
+        parser.parse_model(text.replace("Neg(x)", "Mul(x, x)")).SerializeToString()
+    )
+    (folder / "config.toml").write_text(config)
+    return served._Served(Source(str(folder), **given), "m")
+
+
+def jobs_of(replica: Any, *rows: int) -> list[Any]:
+    from ephost.serving.batching import Job, fit
+
+    made = [Job({"x": np.full((count, 2), at, np.float32)}, ("y",)) for at, count in enumerate(rows)]
+    for job in made:
+        fit(job, replica._most, replica._label)
+    return made
+
+
+def test_a_replica_s_runs_have_no_more_rows_than_the_configuration_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = replica(tmp_path, "[batching]\nmax_size = 4\n")
+    session, sizes = made._opened.session, []
+    run = session.run
+    monkeypatch.setattr(
+        session, "run", lambda names, feed: (sizes.append(len(feed["x"])), run(names, feed))[1]
+    )
+    results = made._run_all(jobs_of(made, 3, 2, 2, 4))
+    assert sizes == [3, 4, 4] and [result[0][0, 0] for result in results] == [0, 1, 4, 9]
+
+
+@pytest.mark.in_process("the test isolates the plugin itself, and ends its process")
+@pytest.mark.skipif(sys.platform != "linux", reason="plugins are isolated on Linux alone")
+def test_a_replica_comes_back_behind_a_crash_or_says_that_it_does_not(tmp_path: Path) -> None:
+    import ephost
+    from ephost.ray import opened
+    from ephost.serving.errors import RunFailed, Unavailable
+    from test_ray_predictor import end_workers
+
+    given = {"libraries": {"served": "ephost.plugins.sample_compiler"}, "isolated": True}
+    try:
+        made = replica(tmp_path, "", **given)
+        assert made._run_all(jobs_of(made, 1))[0][0].tolist() == [[0, 0]]
+        end_workers()
+        (failed,) = made._run_all(jobs_of(made, 1))
+        assert isinstance(failed, RunFailed) and "SIGKILL" in str(failed)
+        assert made._run_all(jobs_of(made, 1))[0][0].tolist() == [[0, 0]]
+        made.check_health()
+
+        (tmp_path / "1" / "model.onnx").unlink()
+        end_workers()
+        assert isinstance(made._run_all(jobs_of(made, 1))[0], RunFailed)
+        (refused,) = made._run_all(jobs_of(made, 1))
+        assert isinstance(refused, Unavailable) and "cannot be opened again" in str(refused)
+        with pytest.raises(RuntimeError, match="cannot be opened again"):
+            made.check_health()
+    finally:
+        made._opened.session.close()
+        ephost.unregister_execution_provider_library("served")
+        del opened._registered["served"]

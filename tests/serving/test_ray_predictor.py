@@ -1,10 +1,12 @@
 """Rows of Ray Data through a model; what calls it is Ray's business, and not needed here."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import ephost
 import numpy as np
+import psutil
 import pytest
 from ephost.plugins import sample_kernels
 from ephost.ray import Predictor, labels, opened
@@ -101,6 +103,28 @@ def test_texts_are_rows_too(tmp_path: Path) -> None:
     assert Predictor(model)({"x": objects("a", "bc")})["y"].tolist() == ["a", "bc"]
 
 
+def test_texts_stay_texts_where_several_runs_give_them(tmp_path: Path) -> None:
+    text = f"{HEADER} g (string[N] x) => (string[N] y) {{ y = Identity(x) }}"
+    model = saved(tmp_path / "m", text, "[batching]\nmax_size = 2\n")
+    made = Predictor(model)({"x": objects("a", "bc", "")})["y"]
+    assert made.dtype == object and made.tolist() == ["a", "bc", ""]
+
+
+@pytest.mark.in_process("the test isolates the plugin itself, and ends its process")
+@pytest.mark.skipif(sys.platform != "linux", reason="plugins are isolated on Linux alone")
+def test_a_crash_costs_its_batch_alone(tmp_path: Path, libraries: dict[str, str]) -> None:
+    squares = f"{HEADER} g (float[N] x) => (float[N] y) {{ y = Mul(x, x) }}"
+    libraries["rayed"] = "ephost.plugins.sample_compiler"
+    predictor = Predictor(saved(tmp_path / "m", squares), libraries=libraries, isolated=True)
+    batch = {"x": np.arange(3, dtype=np.float32)}
+    assert predictor(batch)["y"].tolist() == [0, 1, 4]
+    end_workers()
+    with pytest.raises(ephost.PluginCrashed, match="SIGKILL"):
+        predictor(batch)
+    assert predictor(batch)["y"].tolist() == [0, 1, 4]
+    predictor._opened.session.close()
+
+
 def test_what_is_wrong_is_named(sums: str, tmp_path: Path) -> None:
     x = np.ones((2, 2), np.float32)
     with pytest.raises(ephost.errors.InvalidArgument, match=r"columns: .* no 'y'.*it has x"):
@@ -132,6 +156,13 @@ def test_a_version_is_the_highest_or_the_one_that_is_named(tmp_path: Path) -> No
         Source(f"{model}/2/model.onnx", 2).file()
 
 
+def end_workers() -> None:
+    """Kill the processes of isolated plugins that are this process's."""
+    for each in psutil.Process().children(recursive=True):
+        if "sandbox.py" in " ".join(each.cmdline()):
+            each.kill()
+
+
 @pytest.fixture
 def libraries() -> Iterator[dict[str, str]]:
     yield {"rayed": "ephost.plugins.sample_kernels"}
@@ -147,5 +178,5 @@ def test_it_runs_on_the_devices_of_its_libraries(sums: str, libraries: dict[str,
         Predictor(sums, libraries=libraries, devices={"type": "NPU"})
     with pytest.raises(ephost.errors.InvalidArgument, match=r"'rayed' is .*, and cannot be"):
         Predictor(sums, libraries={"rayed": sample_kernels.get_library_path()})
-    with pytest.raises(ephost.errors.InvalidArgument, match="neither a file nor an installed package"):
+    with pytest.raises(ephost.errors.InvalidArgument, match="neither a file nor an installed Python package"):
         Predictor(sums, libraries={"other": "no_such_package"})

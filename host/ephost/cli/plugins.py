@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,17 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
-from ephost import plugins
-from ephost.environment import get_ep_devices, register_execution_provider_library
-from ephost.errors import Fail
+from ephost.environment import register_execution_provider_library
+from ephost.errors import InvalidArgument
 from ephost.isolation.settings import VARIABLE
+from ephost.named_plugins import add_offered, is_path, library_path
 from ephost.options import SessionOptions
-from ephost.suggestions import did_you_mean
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_BUNDLED = "ephost.plugins."
 _LAYERS = "ephost.layers"  # in a context's meta: what --layer says
-_SUFFIXES = {".so", ".dll", ".dylib"}
 
 
 @dataclass(frozen=True)
@@ -63,8 +57,11 @@ def parse_plugin(text: str) -> Plugin:
         raise click.BadParameter(f"{text!r} has an empty NAME")
     if not where:
         raise click.BadParameter(f"{text!r} names no library")
-    path = where if _is_path(where) else _of_package(where)
-    default = Path(where).stem.removeprefix("lib") if _is_path(where) else where.rpartition(".")[2]
+    try:
+        path = library_path(where)
+    except InvalidArgument as error:
+        raise click.BadParameter(str(error)) from None
+    default = Path(where).stem.removeprefix("lib") if is_path(where) else where.rpartition(".")[2]
     return Plugin(name or default, path, options)
 
 
@@ -78,38 +75,6 @@ def _parts(text: str) -> list[str]:
         if os.path.exists(where) or ("," not in name and os.path.exists(path)):
             return [where, *parts[count:]]
     return parts
-
-
-def _of_package(where: str) -> str:
-    module, without = where.replace("-", "_"), []
-    for candidate in (_BUNDLED + module, module) if "." not in module else (module,):
-        try:
-            if importlib.util.find_spec(candidate) is None:
-                continue
-            get_path = getattr(importlib.import_module(candidate), "get_library_path", None)
-            if get_path is not None:
-                return str(get_path())
-            without.append(candidate)
-        except (ImportError, FileNotFoundError, ValueError) as error:
-            raise click.BadParameter(f"the package {where!r} gives no library: {error}") from None
-    if without:
-        raise click.BadParameter(
-            f"the package {without[-1]!r} has no get_library_path(): give its library's path"
-        )
-    raise click.BadParameter(
-        f"{where!r} is neither a file nor an installed Python package with get_library_path()"
-        f"{did_you_mean(where, _packages())}"
-    )
-
-
-def _packages() -> list[str]:
-    """What WHERE may have meant: the bundled plugins, and installed packages by their names."""
-    bundled = [module.name for module in pkgutil.iter_modules(plugins.__path__) if module.ispkg]
-    return [*bundled, *(module.name for module in pkgutil.iter_modules() if module.ispkg)]
-
-
-def _is_path(where: str) -> bool:
-    return os.path.isfile(where) or os.sep in where or Path(where).suffix in _SUFFIXES
 
 
 def plugin_option(function: _F) -> _F:
@@ -184,11 +149,4 @@ def add_registered(options: SessionOptions, plugins: Sequence[Plugin]) -> None:
         Fail: a library offers no device here.
     """
     for plugin in plugins:
-        offered = [device for device in get_ep_devices() if device.registration_name == plugin.name]
-        if not offered:
-            raise Fail(
-                f"the library '{plugin.name}' ({plugin.path}) offers no device of this machine: "
-                "`ephost devices` shows what it was asked about"
-            )
-        for ep_name in dict.fromkeys(device.ep_name for device in offered):
-            options.add_provider_for_devices([d for d in offered if d.ep_name == ep_name], plugin.options)
+        add_offered(options, plugin.name, plugin.path, plugin.options)

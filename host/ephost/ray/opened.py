@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ephost.environment import get_ep_devices, register_execution_provider_library
-from ephost.errors import Fail, InvalidArgument, NoSuchFile
+from ephost.errors import InvalidArgument, NoSuchFile
+from ephost.named_plugins import add_offered, library_path
 from ephost.options import SessionOptions
 from ephost.serving.config import CONFIG_FILE, ModelConfig, read_config
 from ephost.serving.repository import MODEL_FILE, versions_in
 from ephost.serving.sessions import Opener
 from ephost.serving.signature import Signature
-from ephost.session import InferenceSession
 
 _lock = threading.Lock()
 _registered: dict[str, str] = {}  # by this module: registration names, and what was registered
@@ -77,37 +75,32 @@ class Source:
         path, config = self.file()
         for name, where in self.libraries.items():
             register(name, where, isolated=self.isolated)
-        session = Opener(path, config, self._add_devices).open()
-        try:
-            return Opened(session, Signature.of(session), config)
-        except BaseException:
-            session.close()
-            raise
+        return Opened(Opener(path, config, self._add_devices), config)
 
     def _add_devices(self, options: SessionOptions) -> None:
-        for name in self.libraries:
-            offered = [each for each in get_ep_devices() if each.registration_name == name]
-            chosen = [each for each in offered if _matches(each, self.devices)]
-            if not chosen:
-                wanted = f" of {dict(self.devices)}" if self.devices else ""
-                raise Fail(
-                    f"the library '{name}' ({self.libraries[name]}) offers no device{wanted} on the node "
-                    f"{os.uname().nodename}; it offers {', '.join(map(_described, offered)) or 'none'}"
-                )
-            by_ep: dict[str, list[Any]] = {}
-            for each in chosen:
-                by_ep.setdefault(each.ep_name, []).append(each)
-            for devices in by_ep.values():
-                options.add_provider_for_devices(devices, {})
+        for name, where in self.libraries.items():
+            add_offered(options, name, where, {}, self.devices)
 
 
-@dataclass(frozen=True)
 class Opened:
-    """An open session, what it takes and gives, and its configuration."""
+    """A model with an open session."""
 
-    session: InferenceSession
-    signature: Signature
-    config: ModelConfig
+    def __init__(self, opener: Opener, config: ModelConfig) -> None:
+        """Open a session; raises what opening raises."""
+        self._opener = opener
+        self.config = config
+        self.session = opener.open()
+        try:
+            self.signature = Signature.of(self.session)
+        except BaseException:
+            self.session.close()
+            raise
+
+    def reopen(self) -> None:
+        """Open a session in place of one whose plugin's process has ended; raises what opening raises."""
+        session = self._opener.open()
+        before, self.session = self.session, session
+        before.close()
 
 
 def register(name: str, where: str, *, isolated: bool = False) -> None:
@@ -127,16 +120,7 @@ def register(name: str, where: str, *, isolated: bool = False) -> None:
             if before != where:
                 raise InvalidArgument(f"'{name}' is {before} in this process, and cannot be {where}, too")
             return
-        path = where
-        if not os.path.exists(where) and os.sep not in where:
-            try:
-                path = str(importlib.import_module(where).get_library_path())
-            except (ImportError, AttributeError, FileNotFoundError) as error:
-                raise InvalidArgument(
-                    f"'{name}': {where!r} is neither a file nor an installed package with "
-                    f"get_library_path(): {error}"
-                ) from None
-        register_execution_provider_library(name, path, isolated=isolated or None)
+        register_execution_provider_library(name, library_path(where), isolated=isolated or None)
         _registered[name] = where
 
 
@@ -159,13 +143,3 @@ def labels(libraries: Mapping[str, str]) -> dict[str, str]:
         if types:
             found[f"ephost.{name}"] = "-".join(sorted(types))
     return found
-
-
-def _matches(device: Any, wanted: Mapping[str, str]) -> bool:
-    facts = {**device.ep_metadata, **device.device.metadata}
-    facts |= {"type": device.device.type.name, "vendor": device.ep_vendor, "ep_name": device.ep_name}
-    return all(facts.get(key) == value for key, value in wanted.items())
-
-
-def _described(device: Any) -> str:
-    return f"{device.ep_name} on a {device.device.type.name} of {device.device.vendor or 'nobody'}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ephost.errors import Fail, InvalidArgument
+from ephost.errors import Fail, InvalidArgument, PluginFault
 from ephost.ray.opened import Source
 from ephost.serving.datatypes import DATATYPES
 from ephost.suggestions import did_you_mean
@@ -125,19 +125,10 @@ class Predictor:
             )
         columns = {name: self._typed(name, batch[column]) for name, column in self._columns.items()}
         count = len(next(iter(columns.values()))) if columns else 0
-        made: dict[str, list[Any]] = {name: [None] * count for name in self._outputs}
-        whole: dict[str, np.ndarray] | None = None
-        for at in _alike(columns, count):
-            results = self._run({name: _stacked(column, at) for name, column in columns.items()}, len(at))
-            if len(at) == count:
-                whole = results
-                break
-            for name, rows in results.items():
-                for index, row in zip(at, rows, strict=True):
-                    made[name][index] = row
+        parts = [(at, self._run(columns, at)) for at in self._runs(columns, count)]
         answer = {name: batch[name] for name in kept}
         for name, column in self._outputs.items():
-            answer[column] = whole[name] if whole is not None else self._joined(name, made[name])
+            answer[column] = self._joined(name, [(at, results[name]) for at, results in parts], count)
         return answer
 
     def _typed(self, name: str, column: np.ndarray) -> np.ndarray:
@@ -151,39 +142,55 @@ class Predictor:
             rows[at] = row if isinstance(row, np.ndarray) else np.asarray(row, DATATYPES[datatype])
         return rows
 
-    def _run(self, feed: dict[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
-        """The outputs of rows that are alike."""
+    def _runs(self, columns: Batch, count: int) -> Iterator[list[int]]:
+        """The indices of the rows of each run: rows that are alike, as many as a run may have."""
         most = self._opened.config.batching.max_size
         step = self._rows or (most if most > 1 else count) or 1
-        parts: list[list[Any]] = []
-        names = list(self._outputs)
-        for start in range(0, count, step):
-            part = {name: rows[start : start + step] for name, rows in feed.items()}
-            rows = min(step, count - start)
-            if self._rows is not None and rows < step:  # the last row stands in for those that are not there
-                part = {
-                    name: np.concatenate([each, each[-1:].repeat(step - rows, 0)])
-                    for name, each in part.items()
-                }
-            results = self._opened.session.run(names, {**part, **self._constants})
-            for name, value in zip(names, results, strict=True):
-                if value.ndim == 0 or value.shape[0] != (self._rows or rows):
-                    raise Fail(
-                        f"output '{name}' of {self._label} has the shape {list(value.shape)} for "
-                        f"{self._rows or rows} rows: it has no row for each of them"
-                    )
-            parts.append([value[:rows] for value in results])
-        if len(parts) == 1:
-            return dict(zip(names, parts[0], strict=True))
-        return {name: _put_together([part[at] for part in parts]) for at, name in enumerate(names)}
+        for group in _alike(columns, count):
+            for start in range(0, len(group), step):
+                yield group[start : start + step]
 
-    def _joined(self, name: str, rows: list[Any]) -> np.ndarray:
-        if rows and len({row.shape for row in map(np.asarray, rows)}) == 1:
-            return np.stack(rows)
-        if rows:
-            return _objects(rows)
-        spec = self._opened.signature.outputs[name]
-        return np.empty((0, *(max(dim, 0) for dim in spec.shape[1:])), DATATYPES[spec.datatype])
+    def _run(self, columns: Batch, at: list[int]) -> dict[str, np.ndarray]:
+        """The outputs of the rows of a run."""
+        feed = {name: _stacked(column, at) for name, column in columns.items()}
+        rows = self._rows or len(at)
+        if rows > len(at):  # the last row stands in for those that are not there
+            feed = {
+                name: np.concatenate([each, each[-1:].repeat(rows - len(at), 0)])
+                for name, each in feed.items()
+            }
+        names = list(self._outputs)
+        try:
+            results = self._opened.session.run(names, {**feed, **self._constants})
+        except PluginFault:
+            self._opened.reopen()  # for the batches after this one
+            raise
+        for name, value in zip(names, results, strict=True):
+            if value.ndim == 0 or value.shape[0] != rows:
+                raise Fail(
+                    f"output '{name}' of {self._label} has the shape {list(value.shape)} for {rows} rows: "
+                    "it has no row for each of them"
+                )
+        return {name: value[: len(at)] for name, value in zip(names, results, strict=True)}
+
+    def _joined(self, name: str, parts: list[tuple[list[int], np.ndarray]], count: int) -> np.ndarray:
+        """An output's column of the parts that runs gave, each with the indices of its rows."""
+        if not parts:
+            spec = self._opened.signature.outputs[name]
+            return np.empty((0, *(max(dim, 0) for dim in spec.shape[1:])), DATATYPES[spec.datatype])
+        _, first = parts[0]
+        if len(parts) == 1:
+            return first
+        if len({rows.shape[1:] for _, rows in parts}) == 1:
+            column = np.empty((count, *first.shape[1:]), first.dtype)
+            for at, rows in parts:
+                column[at] = rows
+            return column
+        column = np.empty(count, object)
+        for at, rows in parts:
+            for index, row in zip(at, rows, strict=True):
+                column[index] = row
+        return column
 
 
 def _alike(columns: Batch, count: int) -> list[list[int]]:
@@ -199,16 +206,3 @@ def _stacked(column: np.ndarray, at: list[int]) -> np.ndarray:
     if column.dtype == object and column.ndim == 1 and isinstance(column[at[0]], np.ndarray):
         return np.stack([column[index] for index in at])
     return column if len(at) == len(column) else column[at]
-
-
-def _put_together(parts: list[np.ndarray]) -> np.ndarray:
-    if len({part.shape[1:] for part in parts}) == 1:
-        return np.concatenate(parts)
-    return _objects([row for part in parts for row in part])
-
-
-def _objects(rows: list[Any]) -> np.ndarray:
-    column = np.empty(len(rows), object)
-    for at, row in enumerate(rows):
-        column[at] = row
-    return column

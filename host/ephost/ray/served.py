@@ -11,13 +11,12 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ephost.errors import InvalidArgument
+from ephost.errors import InvalidArgument, PluginFault
 from ephost.ray.opened import Source
-from ephost.serving.batching import Job, answer, run_together
+from ephost.serving.batching import Job, answer, fit, run_together, runs_of
 from ephost.serving.core import Output, Result, described
-from ephost.serving.errors import BadRequest, DeadlineExceeded, ServingError
-from ephost.serving.rest_bodies import HEADER_LENGTH, parse_request, write_response
-from ephost.serving.signature import rows_of
+from ephost.serving.errors import DeadlineExceeded, RunFailed, ServingError, Unavailable
+from ephost.serving.rest import check_encoding, parse, respond
 
 try:
     from ray import serve
@@ -76,14 +75,22 @@ class _Served:
     def __init__(self, source: Source, name: str) -> None:
         self._opened = source.open()
         self._name = name
+        self._label = f"model '{name}'"
         self._version = str(source.version or source.file()[0].parent.name)
         self._running = threading.Lock()
+        self._broken = ""  # why there is no session any more
         batching = self._opened.config.batching
-        if batching.max_size > 1 and (why := self._opened.signature.unbatchable):
+        self._most = batching.max_size
+        if self._most > 1 and (why := self._opened.signature.unbatchable):
             raise InvalidArgument(f"{source.model} cannot be batched: {why}")
         batches: Any = self._batch
-        batches.set_max_batch_size(batching.max_size)
-        batches.set_batch_wait_timeout_s(batching.delay_milliseconds / 1000 if batching.max_size > 1 else 0.0)
+        batches.set_max_batch_size(self._most)
+        batches.set_batch_wait_timeout_s(batching.delay_milliseconds / 1000 if self._most > 1 else 0.0)
+
+    def check_health(self) -> None:
+        """Asked by Ray, which replaces a replica that raises."""
+        if self._broken:
+            raise RuntimeError(self._broken)
 
     async def infer(self, inputs: Arrays, outputs: Sequence[str] = ()) -> dict[str, np.ndarray]:
         """Run one request.
@@ -99,9 +106,9 @@ class _Served:
         signature.check_names(list(inputs))
         signature.check_outputs(outputs)
         names = tuple(outputs) or tuple(signature.outputs)
-        rows = rows_of(inputs) if self._opened.config.batching.max_size > 1 else 0
-        group = tuple((key, array.dtype.str, array.shape[1:]) for key, array in sorted(inputs.items()))
-        done = await self._batch(Job(dict(inputs), names, rows=rows, group=group))
+        job = Job(dict(inputs), names)
+        fit(job, self._most, self._label)
+        done = await self._batch(job)
         if isinstance(done, ServingError):
             raise done
         return dict(zip(names, done, strict=True))
@@ -112,24 +119,33 @@ class _Served:
         return await asyncio.to_thread(self._run_all, jobs)
 
     def _run_all(self, jobs: list[Job]) -> list[Any]:
-        groups: dict[Any, list[Job]] = {}
-        for job in jobs:
-            groups.setdefault((job.group, job.rows > 0) if job.rows else id(job), []).append(job)
         results: dict[int, Any] = {}
         with self._running:
-            for group in groups.values():
-                for job, result in zip(group, self._run(group), strict=True):
+            for run in runs_of(jobs, self._most):
+                for job, result in zip(run, self._run(run), strict=True):
                     results[id(job)] = result
         return [results[id(job)] for job in jobs]
 
-    def _run(self, group: list[Job]) -> list[Any]:
+    def _run(self, run: list[Job]) -> list[Any]:
+        if self._broken:
+            return [Unavailable(self._broken) for _ in run]
         try:
-            made: list[Any] = list(run_together(self._opened.session, group, f"model '{self._name}'"))
+            made: list[Any] = list(run_together(self._opened.session, run, self._label))
             return made
+        except PluginFault as fault:
+            self._bring_back()
+            return [RunFailed(str(fault)) for _ in run]
         except Exception as error:
-            if len(group) == 1:
+            if len(run) == 1:
                 return [answer(error)]
-            return [result for job in group for result in self._run([job])]
+            return [result for job in run for result in self._run([job])]
+
+    def _bring_back(self) -> None:
+        """Another session, behind a crash of an isolated plugin."""
+        try:
+            self._opened.reopen()
+        except Exception as error:
+            self._broken = f"{self._label} cannot be opened again: {error}"
 
     async def __call__(self, request: Request) -> Response:
         """A request of the protocol over HTTP."""
@@ -140,24 +156,20 @@ class _Served:
             if request.method == "GET" and path == "":
                 return JSONResponse(described(self._name, [self._version], self._opened.signature))
             if request.method == "GET" and path == "/ready":
-                return JSONResponse({"name": self._name, "ready": True})
+                is_ready = not self._broken
+                return JSONResponse({"name": self._name, "ready": is_ready}, 200 if is_ready else 503)
             return JSONResponse({"error": f"{request.method} {request.url.path}: Not Found"}, 404)
         except ServingError as error:
             return JSONResponse({"error": str(error)}, error.http_status)
 
     async def _answer(self, request: Request) -> Response:
-        encoding = request.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
+        check_encoding(request)
         signature = self._opened.signature
-        parsed = parse_request(await request.body(), request.headers.get(HEADER_LENGTH), signature)
+        parsed = await parse(request, await request.body(), signature)
         try:
             async with asyncio.timeout(parsed.timeout):
                 made = await self.infer(parsed.inputs, parsed.outputs)
         except TimeoutError:
             raise DeadlineExceeded("the request's time is over") from None
         outputs = [Output(name, signature.outputs[name].datatype, array) for name, array in made.items()]
-        data, length = write_response(parsed, Result(self._name, self._version, outputs))
-        if length is None:
-            return Response(data, media_type="application/json")
-        return Response(data, headers={HEADER_LENGTH: str(length)}, media_type="application/octet-stream")
+        return await respond(parsed, Result(self._name, self._version, outputs))

@@ -95,6 +95,25 @@ class Job:
         return True
 
 
+def fit(job: Job, max_size: int, label: str) -> None:
+    """Find out what a request can share a run with.
+
+    Args:
+        job: gets its rows and its group, where runs have several rows.
+        max_size: rows of a run.
+        label: what messages call the model.
+
+    Raises:
+        BadRequest: it has more rows than a run may have.
+    """
+    if max_size <= 1:
+        return
+    job.rows = rows_of(job.inputs)
+    if job.rows > max_size:
+        raise BadRequest(f"the request has {job.rows} rows; {label} takes {max_size}")
+    job.group = tuple(sorted((name, array.shape[1:]) for name, array in job.inputs.items()))
+
+
 class Scheduler:
     """The queue of one version of a model, and its instances."""
 
@@ -151,13 +170,7 @@ class Scheduler:
             QueueFull: as many wait as may.
             Closed: the scheduler has been closed.
         """
-        if self._batching.max_size > 1:
-            job.rows = rows_of(job.inputs)
-            if job.rows > self._batching.max_size:
-                raise BadRequest(
-                    f"the request has {job.rows} rows; {self._label} takes {self._batching.max_size}"
-                )
-            job.group = tuple(sorted((name, array.shape[1:]) for name, array in job.inputs.items()))
+        fit(job, self._batching.max_size, self._label)
         if self._limit.timeout_milliseconds and job.deadline is None:
             job.deadline = job.arrived + self._limit.timeout_milliseconds / 1000
         with self._changed:
@@ -340,6 +353,21 @@ class Scheduler:
         )
         for job, result in zip(batch, results, strict=True):
             job.future.set_result(result)
+
+
+def runs_of(jobs: Sequence[Job], max_size: int) -> list[list[Job]]:
+    """The runs that requests make which came together: those of one group in order, up to so many rows."""
+    runs: list[list[Job]] = []
+    last: dict[Any, tuple[list[Job], int]] = {}  # of each group: its run that is not full, and its rows
+    for job in jobs:
+        run, rows = last.get(job.group, ([], 0)) if job.rows else ([], 0)
+        if not run or rows + job.rows > max_size:
+            runs.append(run := [])
+            rows = 0
+        run.append(job)
+        if job.rows:
+            last[job.group] = run, rows + job.rows
+    return runs
 
 
 def run_together(session: Runnable, batch: Sequence[Job], label: str) -> list[list[Any]]:

@@ -16,10 +16,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ephost import __version__
-from ephost.serving.core import NAME, Core, described
+from ephost.serving import rest_bodies
+from ephost.serving.core import NAME, Core, Result, described
 from ephost.serving.errors import BadRequest, Forbidden, ServingError, TooLarge, Unauthorized
 from ephost.serving.metrics import CONTENT_TYPE
 from ephost.serving.rest_bodies import HEADER_LENGTH, parse_json, parse_request, write_response
+from ephost.serving.signature import Signature
 from ephost.serving.triton import configured, statistics
 
 _LOG = logging.getLogger("ephost.serving.rest")
@@ -98,6 +100,40 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
     return _error(500, f"{type(error).__name__}: see the server's log")
 
 
+def check_encoding(request: Request) -> None:
+    """Before a body is read, whether it can be.
+
+    Raises:
+        BadRequest: it is compressed.
+    """
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
+
+
+async def parse(request: Request, body: bytes, signature: Signature) -> rest_bodies.Request:
+    """A request for inference, held against the model's signature; large ones by another thread.
+
+    Raises:
+        BadRequest: it is not what the protocol says, or not what the model takes.
+    """
+    header_length = request.headers.get(HEADER_LENGTH)
+    if len(body) < (_LARGE if header_length is None else signature.bytes_at_once):
+        return parse_request(body, header_length, signature)
+    return await asyncio.to_thread(parse_request, body, header_length, signature)
+
+
+async def respond(parsed: rest_bodies.Request, result: Result) -> Response:
+    """The answer in the form that the request wants; large ones are written by another thread."""
+    if sum(output.array.nbytes for output in result.outputs) < _LARGE:
+        data, length = write_response(parsed, result)
+    else:
+        data, length = await asyncio.to_thread(write_response, parsed, result)
+    if length is None:
+        return Response(data, media_type="application/json")
+    return Response(data, headers={HEADER_LENGTH: str(length)}, media_type="application/octet-stream")
+
+
 class _Rest:
     """The endpoints."""
 
@@ -167,27 +203,12 @@ class _Rest:
         started = time.monotonic()
         name, wanted = _version_of(request)
         version = self._core.repository.get(name, wanted)
-        encoding = request.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
-        body = await self._body(request)
-        header_length = request.headers.get(HEADER_LENGTH)
-        signature = version.signature
-        if len(body) < (_LARGE if header_length is None else signature.bytes_at_once):
-            parsed = parse_request(body, header_length, signature)
-        else:
-            parsed = await asyncio.to_thread(parse_request, body, header_length, signature)
+        check_encoding(request)
+        parsed = await parse(request, await self._body(request), version.signature)
         deadline = None if parsed.timeout is None else started + parsed.timeout
         work = self._core.infer(version, parsed.inputs, parsed.outputs, deadline, wanted=wanted)
         result = await _while_connected(request, work)
-        size = sum(output.array.nbytes for output in result.outputs)
-        if size < _LARGE:
-            data, length = write_response(parsed, result)
-        else:
-            data, length = await asyncio.to_thread(write_response, parsed, result)
-        if length is None:
-            return Response(data, media_type="application/json")
-        return Response(data, headers={HEADER_LENGTH: str(length)}, media_type="application/octet-stream")
+        return await respond(parsed, result)
 
     async def _body(self, request: Request) -> bytes:
         """All of the request's body, of which no more is read than may come."""
