@@ -20,6 +20,9 @@ void* pool_at(const EphostSharedPool* pool, uint64_t offset, uint64_t nbytes);
 void* pool_alloc(EphostSharedPool* pool, size_t nbytes); /* NULL without memory; 0 gives a block as well */
 void pool_free(EphostSharedPool* pool, void* block);     /* NULL is fine */
 void pool_retain(EphostSharedPool* pool);
+/* An error as it is, or with what did not fit into the pool before it. Takes the status over; NULL is fine.
+ */
+OrtStatus* pool_say_why(EphostSharedPool* pool, OrtStatus* status);
 /* Copies into the pool, or from it; by all of the threads (NULL: there are none) where that is quicker. */
 OrtStatus* shared_copy(ThreadPool* threads, void* target, const void* source, size_t nbytes, bool to_pool);
 

@@ -619,7 +619,7 @@ static OrtStatus* ORT_API_CALL remote_compute(OrtNodeComputeInfo* this_ptr, void
   } else if (run.lane != NULL) {
     lane_give(run.remote, run.lane);
   }
-  return status;
+  return pool_say_why(run.remote->pool, status);
 }
 
 static OrtStatus* ORT_API_CALL remote_create_state(OrtNodeComputeInfo* this_ptr,

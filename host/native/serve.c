@@ -62,30 +62,39 @@ static Plan* served_plan(uint32_t number) {
   return plan;
 }
 
+typedef struct ServedOutput {
+  uint64_t* offer; /* the words of the body that describe it, its kind first; NULL: it has none */
+  bool is_given;   /* it has memory that the host knows, or a block that it is to hear of */
+} ServedOutput;
+
 typedef struct Serving {
   SharedPool* pool;
   LaneBlock* lane;
   LaneSide side;
-  bool closed;      /* the host has gone, or given up */
-  uint64_t* offers; /* the part of the body that describes outputs */
-  const uint64_t* end;
-  bool* given;     /* of each output: it has memory that the host knows, or a block that it is to hear of */
+  bool closed;           /* the host has gone, or given up */
+  const uint64_t* end;   /* of the body */
+  ServedOutput* outputs; /* of the plan */
+  size_t output_room;
+  size_t next;     /* of the outputs, the one that is asked for next if they come in order */
   uint32_t device; /* of the inputs that are on one */
-  size_t given_room;
 } Serving;
 
-/* The words that describe output `index`: its kind first; NULL when the body is shorter. */
-static uint64_t* offer_of(const Serving* serving, size_t index) {
-  uint64_t* at = serving->offers;
-  for (size_t i = 0; at < serving->end; ++i) {
-    uint64_t count = *at == VALUE_REMOTE ? 1 + REMOTE_WORDS : 1;
-    if (*at == VALUE_TENSOR) count = 6 + (at + 5 < serving->end ? at[5] : 0);
-    if (count > (uint64_t)(serving->end - at)) return NULL;
-    uint64_t* next = at + count;
-    if (i == index) return at;
-    at = next;
+/* Notes where each output is described, from the first on. What is not described, or not whole, has no offer.
+ */
+static void find_offers(Serving* serving, uint64_t* at, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t left = (uint64_t)(serving->end - at), words = 1;
+    serving->outputs[i].offer = NULL;
+    if (left == 0) continue;
+    if (*at == VALUE_REMOTE) words += REMOTE_WORDS;
+    if (*at == VALUE_TENSOR) words = left > 5 && at[5] <= LANE_RANK ? 6 + at[5] : left + 1;
+    if (words > left) {
+      at += left;
+      continue;
+    }
+    serving->outputs[i].offer = at;
+    at += words;
   }
-  return NULL;
 }
 
 /* What one thread wrote in the shared memory, another may be given by the host later. The host orders the
@@ -116,15 +125,19 @@ static OrtStatus* provide(Frame* frame, int32_t slot, ONNXTensorElementDataType 
   Serving* serving = frame->provider;
   const Plan* plan = frame->plan;
   LaneBlock* lane = serving->lane;
-  size_t index = 0, nbytes = 0;
-  while (index < plan->output_count && plan->outputs[index] != slot) ++index;
-  if (index == plan->output_count || element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return NULL;
+  size_t index = serving->next, looked = 0, nbytes = 0;
+  for (; looked < plan->output_count; ++looked, ++index) {
+    if (index >= plan->output_count) index = 0;
+    if (plan->outputs[index] == slot) break;
+  }
+  if (looked == plan->output_count || element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return NULL;
+  serving->next = index + 1;
   if (!tensor_nbytes(element_type, dims, rank, NULL, &nbytes)) return NULL;
-  uint64_t* offer = offer_of(serving, index);
+  uint64_t* offer = serving->outputs[index].offer;
   if (offer != NULL && offer[0] == VALUE_TENSOR && offer[2] == (uint64_t)element_type &&
       dims_equal((const int64_t*)offer + 6, offer[5], dims, rank)) {
     offer[1] = 1;
-    serving->given[index] = true;
+    serving->outputs[index].is_given = true;
     *data = nbytes ? pool_at(serving->pool, offer[3], nbytes) : NULL;
     return NULL;
   }
@@ -134,7 +147,7 @@ static OrtStatus* provide(Frame* frame, int32_t slot, ONNXTensorElementDataType 
   if (rank) memcpy(lane->dims, dims, rank * sizeof *dims);
   OrtStatus* status = ask_memory(serving, ANSWER_OUTPUT, index);
   if (status != NULL) return status;
-  serving->given[index] = true;
+  serving->outputs[index].is_given = true;
   *data = nbytes ? pool_at(serving->pool, lane->memory, nbytes) : NULL;
   return NULL;
 }
@@ -240,7 +253,7 @@ static OrtStatus* take_remote_outputs(const Serving* serving, Frame* frame) {
   int32_t* wanted = host_malloc((plan->output_count ? plan->output_count : 1) * sizeof *wanted);
   OrtStatus* status = wanted == NULL ? status_no_memory() : NULL;
   for (size_t i = 0; status == NULL && i < plan->output_count; ++i) {
-    const uint64_t* offer = offer_of(serving, i);
+    const uint64_t* offer = serving->outputs[i].offer;
     int32_t slot = plan->device_outputs[i];
     wanted[i] = plan->outputs[i];
     if (offer == NULL || offer[0] != VALUE_REMOTE || slot < 0) continue;
@@ -308,7 +321,7 @@ static OrtStatus* give_remote(Serving* serving, Frame* frame, size_t index, uint
       value_clear(&target);
     }
   }
-  serving->given[index] = words[REMOTE_NUMBER] != 0;
+  serving->outputs[index].is_given = words[REMOTE_NUMBER] != 0;
   if (status == NULL && words[REMOTE_NUMBER] == 0) status = status_no_memory();
   if (status != NULL) return status;
   words[REMOTE_TYPE] = (uint64_t)value->element_type;
@@ -323,8 +336,9 @@ static OrtStatus* give_remote(Serving* serving, Frame* frame, size_t index, uint
 /* What has been given so far of a run that fails in the end: the host hears of no number. */
 static void take_back(const Serving* serving, const Plan* plan) {
   for (size_t i = 0; i < plan->output_count; ++i) {
-    const uint64_t* offer = offer_of(serving, i);
-    if (offer != NULL && offer[0] == VALUE_REMOTE && serving->given[i]) served_drop(offer[1 + REMOTE_NUMBER]);
+    const uint64_t* offer = serving->outputs[i].offer;
+    if (offer != NULL && offer[0] == VALUE_REMOTE && serving->outputs[i].is_given)
+      served_drop(offer[1 + REMOTE_NUMBER]);
   }
 }
 
@@ -371,7 +385,7 @@ static OrtStatus* take_inputs(Serving* serving, Frame* frame) {
     }
     at += 4 + at[3];
   }
-  serving->offers = at;
+  find_offers(serving, at, plan->output_count);
   return take_remote_outputs(serving, frame);
 }
 
@@ -389,7 +403,7 @@ static OrtStatus* put_output(Frame* frame, size_t index) {
   int32_t slot = frame->plan->outputs[index];
   const OrtValue* value = frame->values[slot];
   Serving* serving = frame->provider;
-  uint64_t* offer = offer_of(serving, index);
+  uint64_t* offer = serving->outputs[index].offer;
   if (offer != NULL && offer[0] == VALUE_REMOTE) return give_remote(serving, frame, index, offer + 1);
   void* target = NULL;
   if (value->type == ONNX_TYPE_UNKNOWN) return NULL; /* the host says that it is missing */
@@ -398,7 +412,7 @@ static OrtStatus* put_output(Frame* frame, size_t index) {
                       index);
   }
   if (has_strings(value)) return put_strings(serving, index, value);
-  if (serving->given[index] && (value->nbytes == 0 || value->buffer == NULL)) return NULL;
+  if (serving->outputs[index].is_given && (value->nbytes == 0 || value->buffer == NULL)) return NULL;
   OrtStatus* status = provide(frame, slot, value->element_type, value->dims, value->rank, &target);
   if (status == NULL && target != NULL) memmove(target, value->data, value->nbytes);
   return status;
@@ -439,17 +453,18 @@ static void serve_once(Serving* serving) {
     answer(serving->lane, status != NULL ? status : status_no_memory());
     return;
   }
-  if (plan->output_count > serving->given_room) {
-    bool* given = host_realloc(serving->given, plan->output_count * sizeof *given);
-    if (given == NULL) {
+  if (plan->output_count > serving->output_room) {
+    ServedOutput* outputs = host_realloc(serving->outputs, plan->output_count * sizeof *outputs);
+    if (outputs == NULL) {
       frame_release(frame);
       answer(serving->lane, status_no_memory());
       return;
     }
-    serving->given = given;
-    serving->given_room = plan->output_count;
+    serving->outputs = outputs;
+    serving->output_room = plan->output_count;
   }
-  if (plan->output_count) memset(serving->given, 0, plan->output_count * sizeof *serving->given);
+  if (plan->output_count) memset(serving->outputs, 0, plan->output_count * sizeof *serving->outputs);
+  serving->next = 0;
   frame->provide = provide;
   frame->provider = serving;
   OrtRunOptions* options = NULL;
@@ -499,7 +514,7 @@ void ephost_serve_lane(SharedPool* pool, uint64_t offset, int socket) {
   }
   (void)shutdown(socket, SHUT_RDWR); /* a process that the plugin has started may hold it open */
   (void)close(socket);
-  host_free(serving.given);
+  host_free(serving.outputs);
   if (stack == NULL) return;
   stack_t none = {.ss_flags = SS_DISABLE};
   (void)sigaltstack(&none, NULL);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "abi.h"
 #include "heap.h"
 #include "memory.h"
 #include "status.h"
@@ -34,6 +35,7 @@ struct SharedPool {
   FreeBlock* free_blocks[CLASS_COUNT];
   FreeBlock* spare; /* unused links */
   size_t in_use, waiting;
+  atomic_size_t refused; /* bytes that were asked for last and did not fit */
 };
 
 static unsigned class_of(uint64_t pages, uint64_t* rounded) {
@@ -50,7 +52,10 @@ static unsigned class_of(uint64_t pages, uint64_t* rounded) {
 
 void* pool_alloc(SharedPool* pool, size_t nbytes) {
   uint64_t pages = 0;
-  if (nbytes > pool->nbytes) return NULL;
+  if (nbytes > pool->nbytes) {
+    atomic_store(&pool->refused, nbytes);
+    return NULL;
+  }
   unsigned class = class_of(nbytes ? (nbytes + PAGE - 1) / PAGE : 1, &pages);
   if (class >= CLASS_COUNT || host_allocation_fails()) return NULL;
   uint64_t page = UINT64_MAX;
@@ -72,7 +77,10 @@ void* pool_alloc(SharedPool* pool, size_t nbytes) {
     pool->in_use += pages * PAGE;
   }
   mutex_unlock(&pool->lock);
-  if (page == UINT64_MAX) return NULL;
+  if (page == UINT64_MAX) {
+    atomic_store(&pool->refused, nbytes);
+    return NULL;
+  }
   pool_retain(pool);
   return pool->base + page * PAGE;
 }
@@ -183,6 +191,17 @@ void ephost_pool_release(SharedPool* pool) {
 }
 
 OrtAllocator* ephost_pool_allocator(SharedPool* pool) { return &pool->allocator; }
+
+OrtStatus* pool_say_why(SharedPool* pool, OrtStatus* status) {
+  size_t refused = atomic_exchange(&pool->refused, 0);
+  if (status == NULL || refused == 0) return status;
+  OrtStatus* told = status_new(status->code,
+                               "%zu bytes find no room in the %llu bytes that are shared with an isolated "
+                               "plugin's process (the setting shared_bytes): %s",
+                               refused, (unsigned long long)pool->nbytes, status->message);
+  ephost_api.ReleaseStatus(status);
+  return told;
+}
 
 size_t ephost_pool_in_use(SharedPool* pool) {
   mutex_lock(&pool->lock);

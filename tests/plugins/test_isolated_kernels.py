@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
+from pathlib import Path
 
+import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.errors import Fail
 from plugin_harness import Files, Tracer
 from plugin_models import model, node
 
@@ -111,6 +116,74 @@ def test_a_kernel_of_the_plugins_own_for_a_node_with_bodies_is_refused_by_name(t
 
 
 DOMAIN = "test.trace"
+
+
+def wide(count: int) -> onnx.ModelProto:
+    """y0 = y1 = ... = x + x."""
+    names = [f"y{at}" for at in range(count)]
+    return model([node("Add", "x x", name) for name in names], {"x": [4]}, names)
+
+
+def test_runs_take_in_proportion_to_outputs(plugin_library: Callable[[str], Path]) -> None:
+    """Of one group with all of them: thirty times as many took a thousand times as long."""
+    quickest = {}
+    ephost.register_execution_provider_library("wide", plugin_library("sample_kernels"))
+    try:
+        for count in (500, 16000):
+            session = open_wide(wide(count))
+            times = []
+            for _ in range(5):
+                start = time.perf_counter()
+                outputs = session.run(None, {"x": np.full(4, 3, np.float32)})
+                times.append(time.perf_counter() - start)
+            assert len(outputs) == count
+            assert all((output == 6).all() for output in outputs)
+            quickest[count] = min(times)
+            session.close()
+    finally:
+        ephost.unregister_execution_provider_library("wide")
+    assert quickest[16000] < 250 * quickest[500]
+
+
+def test_opening_takes_in_proportion_to_groups(plugin_library: Callable[[str], Path]) -> None:
+    """A group for each node: sixteen times as many took more than a hundred times as long."""
+    took = {}
+    ephost.register_execution_provider_library("wide", plugin_library("sample_compiler"))
+    try:
+        for count in (250, 4000):
+            made = wide(count)
+            for each in made.graph.node:
+                each.op_type = "Mul"
+            start = time.perf_counter()
+            session = open_wide(made)
+            took[count] = time.perf_counter() - start
+            outputs = session.run(None, {"x": np.full(4, 3, np.float32)})
+            assert all((output == 9).all() for output in outputs)
+            session.close()
+    finally:
+        ephost.unregister_execution_provider_library("wide")
+    assert took[4000] < 50 * took[250]
+
+
+def test_a_tensor_that_finds_no_room_names_the_setting(plugin_library: Callable[[str], Path]) -> None:
+    library = plugin_library("sample_kernels")
+    ephost.register_execution_provider_library("wide", library, isolated={"shared_bytes": 1 << 20})
+    try:
+        session = open_wide(model([node("Add", "x x", "y")], {"x": ["n"]}, ["y"]))
+        for count in (1 << 18, 1 << 17, 1 << 19):  # does not fit, fits but for its output, is more than all
+            with pytest.raises(Fail, match=rf"{count * 4} bytes find no room.*shared_bytes"):
+                session.run(None, {"x": np.ones(count, np.float32)})
+            np.testing.assert_array_equal(session.run(None, {"x": np.ones(3, np.float32)})[0], [2, 2, 2])
+        session.close()
+    finally:
+        ephost.unregister_execution_provider_library("wide")
+
+
+def open_wide(made: onnx.ModelProto) -> ephost.InferenceSession:
+    options = ephost.SessionOptions()
+    devices = [device for device in ephost.get_ep_devices() if device.registration_name == "wide"]
+    options.add_provider_for_devices(devices, {})
+    return ephost.InferenceSession(made.SerializeToString(), options, enable_fallback=0)
 
 
 def blended(nodes: str, *, then: str = "") -> onnx.ModelProto:

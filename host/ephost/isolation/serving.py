@@ -38,6 +38,7 @@ from ephost.model.partition import (
     compile_groups,
 )
 from ephost.model.plan import make_plan
+from ephost.model.planning.runners import Runners
 from ephost.model.planning.steps import Plan
 from ephost.model.prepack import DISABLE_PREPACKING, free_originals, prepack
 from ephost.records import Record
@@ -434,8 +435,9 @@ class Serving:
         for shown in own.shown.values():
             for graph in all_graphs(shown.model.graph):
                 free_originals(graph, [own.assignment], own.constants)
+        runners = Runners([own.assignment], own.host_kernels.kernels)
         for number in list(own.groups):
-            self._plan(own, number, own.groups.pop(number))
+            self._plan(own, number, own.groups.pop(number), runners)
         if own.ep.member("OnSessionInitializationEnd") is not None:
             own.ep.call("OnSessionInitializationEnd")
         own.forget_models()
@@ -589,7 +591,7 @@ class Serving:
         return {"plan": number, "context": context}
 
     @staticmethod
-    def _plan(own: _Ep, number: int, kept: _Compiled) -> None:
+    def _plan(own: _Ep, number: int, kept: _Compiled, runners: Runners) -> None:
         model, group, nodes = kept.model, kept.group, kept.nodes
         values = {v.name: v for node in nodes for v in (*node.reads(), *node.outputs) if v is not None}
         values.update({v.name: v for v in (*kept.fed, *group.outputs)})
@@ -603,7 +605,7 @@ class Serving:
             logger=own.logger,
             exclusive=not own.ep.runs_may_overlap(),
             inputs=kept.fed,
-            host_kernels=own.host_kernels.kernels,
+            runners=runners,
         )
         if kept.is_body:
             lib.ephost_plan_set_body(plan.pointer)

@@ -33,6 +33,7 @@ def make_plan(
     inputs: Sequence[Value],
     host_kernels: Sequence[Kernel] = (),
     graph: Graph | None = None,
+    runners: Runners | None = None,
 ) -> Plan:
     """Decide the steps of a run and hand them to C.
 
@@ -46,6 +47,7 @@ def make_plan(
         inputs: what a caller may feed, in order.
         host_kernels: what runs the custom operators that are the host's.
         graph: a subgraph, to be run as a part of the whole model's run; by default the model's graph.
+        runners: what runs the claimed nodes, of who makes several plans of the same assignments.
 
     Raises:
         InvalidGraph, NotImplemented: a node that nobody can run.
@@ -60,12 +62,13 @@ def make_plan(
             logger=logger,
             exclusive=False,
             inputs=fed,
-            host_kernels=host_kernels,
             graph=body,
+            runners=runners,
         )
 
     whole = graph or model.graph
-    runners = Runners(assignments, host_kernels)
+    if runners is None:
+        runners = Runners(assignments, host_kernels)
     homes = Homes(runners, whole, inputs)
     pointer = lib.ephost_plan_new(len(homes.values), threads, logger, exclusive)
     if not pointer:
