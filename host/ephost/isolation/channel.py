@@ -6,6 +6,7 @@ may make the host do anything.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
@@ -22,25 +23,34 @@ class Hearing(socket.socket):
 
     process = -1  # a descriptor that can be read once the process has ended; -1: there is none
 
-    def _wait(self) -> None:
-        if self.process < 0:
+    def _wait(self, what: int) -> None:
+        process = self.process
+        if process < 0:
             return
         poll = select.poll()
-        poll.register(self, select.POLLIN)
-        poll.register(self.process, select.POLLIN)
-        if any(file == self.process for file, _ in poll.poll()):
+        poll.register(self, what)
+        poll.register(process, select.POLLIN)
+        if any(file == process for file, _ in poll.poll()):
             self.process = -1
-            self.shutdown(socket.SHUT_RD)  # what was sent can still be read
+            self.shutdown(socket.SHUT_RDWR)  # what was sent can still be read
 
     def recvmsg(self, *arguments: Any) -> Any:
         """As a socket has it."""
-        self._wait()
+        self._wait(select.POLLIN)
         return super().recvmsg(*arguments)
 
     def recv_into(self, *arguments: Any) -> int:
         """As a socket has it."""
-        self._wait()
+        self._wait(select.POLLIN)
         return super().recv_into(*arguments)
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        """As a socket has it; an OSError also when the process ends before it has read enough."""
+        view = memoryview(data)
+        while len(view):
+            self._wait(select.POLLOUT)
+            with contextlib.suppress(BlockingIOError):  # it is looked at again
+                view = view[self.send(view, flags | (socket.MSG_DONTWAIT if self.process >= 0 else 0)) :]
 
 
 def send(connection: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:
