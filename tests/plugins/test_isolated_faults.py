@@ -400,6 +400,17 @@ def test_a_process_that_the_plugin_has_started_ends_when_it_is_unregistered(
     assert "has not left its run" not in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["segv", "hang"])
+def test_where_no_descriptor_of_a_process_can_be_had_its_sockets_tell(
+    monkeypatch: pytest.MonkeyPatch, bad: Path, kind: str
+) -> None:
+    """Pythons that were built on older systems have no function for it."""
+    monkeypatch.delattr(os, "pidfd_open")
+    fault = inject(monkeypatch, bad, kind, "Compute")
+    assert isinstance(fault, KINDS[kind][0])
+    check_next_session(bad)
+
+
 WITH_A_CHILD = """
 import os, signal, sys
 import ephost

@@ -161,7 +161,8 @@ class Worker:
                 env=environment,
                 start_new_session=True,  # Ctrl-C is the host's
             )
-        with contextlib.suppress(OSError):  # before Linux 5.3, and where a filter forbids it
+        # Not before Linux 5.3, where a filter forbids it, nor in a Python that was built on older systems.
+        with contextlib.suppress(OSError, AttributeError):
             self.pidfd = os.pidfd_open(self.process.pid)
             self._files.append(self.pidfd)
         self._connection.process = self.pidfd
