@@ -567,13 +567,3 @@ int ephost_def_input_mem_type(const OrtKernelDef* def, size_t index) {
 int ephost_def_output_mem_type(const OrtKernelDef* def, size_t index) {
   return (int)kernel_def_output_mem_type(def, index);
 }
-
-size_t ephost_def_alias_count(const OrtKernelDef* def, bool may_inplace) {
-  return may_inplace ? def->may_inplace_count : def->alias_count;
-}
-
-void ephost_def_alias(const OrtKernelDef* def, bool may_inplace, size_t index, int* input, int* output) {
-  IndexPair pair = (may_inplace ? def->may_inplace : def->aliases)[index];
-  *input = pair.input;
-  *output = pair.output;
-}

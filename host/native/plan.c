@@ -10,8 +10,6 @@
 #include "status.h"
 #include "threads.h"
 
-#define ARENA_ALIGNMENT 64
-
 OrtStatus* (*plan_python_step)(const Step* step, Frame* frame);
 void (*plan_python_release)(void* object);
 
@@ -101,6 +99,7 @@ void ephost_plan_free(Plan* plan) {
   host_free(plan->device_inputs);
   host_free(plan->outputs);
   host_free(plan->device_outputs);
+  host_free(plan->releases);
   host_free(plan->times);
   host_free(plan->profilers);
   mutex_destroy(&plan->exclusive_lock);
@@ -137,21 +136,6 @@ OrtStatus* ephost_plan_set_constant(Plan* plan, size_t slot, OrtValue* value) {
   return NULL;
 }
 
-OrtStatus* ephost_plan_set_arena(Plan* plan, const EphostArenaBlock* blocks, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    size_t end = blocks[i].offset + blocks[i].nbytes;
-    if (blocks[i].slot >= plan->slot_count) return bad_plan("arena slot out of range");
-    if (blocks[i].offset % ARENA_ALIGNMENT != 0) return bad_plan("arena offset not aligned");
-    if (end < blocks[i].offset) return bad_plan("arena size overflows");
-    Slot* slot = &plan->slots[blocks[i].slot];
-    slot->planned = true;
-    slot->arena_offset = blocks[i].offset;
-    slot->arena_bytes = blocks[i].nbytes;
-    if (end > plan->arena_bytes) plan->arena_bytes = end;
-  }
-  return NULL;
-}
-
 OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
                               OrtAllocator* allocator, OrtEpFactory* stream_factory, bool hears_of_runs) {
   PlanEp* grown = host_realloc(plan->eps, (plan->ep_count + 1) * sizeof *grown);
@@ -168,29 +152,24 @@ OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const Ort
   return NULL;
 }
 
-/* One block holds what a step has: its slots, the flags of its outputs and its two names. */
+/* One block holds what a step has: its slots, what is known of its outputs and its two names. */
 static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* slots, const char* node_name,
                            const char* op_type) {
-  const int32_t* outputs = slots + from->input_count;
-  const int32_t* releases = outputs + from->output_count;
   if (from->object == NULL) return bad_plan("a step has nothing to run");
   if (from->kind < STEP_COMPILED || from->kind > STEP_HOST) return bad_plan("unknown kind of step");
   if (from->ep >= (int)plan->ep_count ||
       (from->ep < 0 && (from->kind == STEP_COMPILED || from->kind == STEP_COPY))) {
     return bad_plan("step of an unknown EP");
   }
-  if (!slots_valid(plan, slots, from->input_count + from->output_count, true) ||
-      !slots_valid(plan, releases, from->release_count, false) ||
-      !slots_valid(plan, releases + from->release_count, from->output_count, true)) {
-    return bad_plan("a step's slot is out of range");
-  }
-  size_t slot_count = from->input_count + from->output_count + from->release_count + from->output_count;
+  const size_t slot_count = from->input_count + from->output_count;
+  if (!slots_valid(plan, slots, slot_count, true)) return bad_plan("a step's slot is out of range");
   size_t name_size = strlen(node_name) + 1, type_size = strlen(op_type) + 1;
-  int32_t* block =
-      host_malloc(slot_count * sizeof *block + from->output_count * sizeof(bool) + name_size + type_size);
+  int32_t* block = host_malloc((slot_count + from->output_count) * sizeof *block +
+                               from->output_count * sizeof(bool) + name_size + type_size);
   if (block == NULL) return status_no_memory();
   if (slot_count) memcpy(block, slots, slot_count * sizeof *block);
-  bool* is_read = (bool*)(block + slot_count);
+  int32_t* reuses = block + slot_count;
+  bool* is_read = (bool*)(reuses + from->output_count);
   char* text = (char*)(is_read + from->output_count);
   Step* step = &plan->steps[plan->step_count++];
   *step = (Step){
@@ -198,22 +177,19 @@ static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* sl
       .ep = from->ep,
       .object = from->object,
       .state = from->state,
+      .definition = from->definition,
       .inputs = block,
       .input_count = from->input_count,
       .outputs = block + from->input_count,
       .output_count = from->output_count,
       .is_read = is_read,
-      .releases = block + from->input_count + from->output_count,
-      .release_count = from->release_count,
-      .reuses = block + from->input_count + from->output_count + from->release_count,
+      .reuses = reuses,
       .node_name = memcpy(text, node_name, name_size),
       .op_type = memcpy(text + name_size, op_type, type_size),
   };
   for (size_t i = 0; i < from->output_count; ++i) {
     is_read[i] = true;
-    for (size_t k = 0; k < from->release_count; ++k) {
-      if (releases[k] == outputs[i]) is_read[i] = false;
-    }
+    reuses[i] = -1;
   }
   return NULL;
 }
@@ -227,7 +203,7 @@ OrtStatus* ephost_plan_add_steps(Plan* plan, const EphostStep* steps, size_t cou
     const char* op_type = names + strlen(names) + 1;
     if (status == NULL) status = add_step(plan, &steps[i], slots, names, op_type);
     if (status != NULL) release_runner(steps[i].kind, steps[i].object);
-    slots += steps[i].input_count + steps[i].output_count + steps[i].release_count + steps[i].output_count;
+    slots += steps[i].input_count + steps[i].output_count;
     names = op_type + strlen(op_type) + 1;
   }
   return status;

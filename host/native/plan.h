@@ -31,14 +31,16 @@ struct Step {
   int ep; /* index into Plan.eps; -1 for the fallback and for custom operators of the host */
   void* object;
   void* state;
-  char* node_name; /* what an error and a profile call it */
+  const OrtKernelDef* definition; /* a kernel's, which says what of it may share memory; NULL: nothing may */
+  char* node_name;                /* what an error and a profile call it */
   char* op_type;
   int32_t* inputs; /* slots; -1: an optional one left out */
   size_t input_count;
   int32_t* outputs;
   size_t output_count;
+  /* lifetimes.c: */
   bool* is_read;     /* of each output */
-  int32_t* releases; /* slots that nobody reads after this step */
+  int32_t* releases; /* slots that nobody reads after this step, in the plan's */
   size_t release_count;
   int32_t* reuses; /* for each output the slot of an input whose memory it may take over; -1: none */
 };
@@ -80,6 +82,7 @@ typedef struct Plan {
   int32_t* outputs;
   int32_t* device_outputs; /* the same in the EP's memory in which they are made; -1: the CPU's */
   size_t output_count;
+  int32_t* releases; /* what steps release, one after the other */
   size_t arena_bytes;
   struct SharedPool* pool; /* what arenas lie in, for a worker to see; NULL: the host's own memory */
   bool is_served;          /* runs for another process, which names the EP and the node of an error itself */

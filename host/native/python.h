@@ -269,9 +269,6 @@ const char* ephost_def_constraint(const OrtKernelDef* def, size_t index,
                                   const ONNXTensorElementDataType** types, size_t* count);
 int ephost_def_input_mem_type(const OrtKernelDef* def, size_t index); /* an OrtMemType */
 int ephost_def_output_mem_type(const OrtKernelDef* def, size_t index);
-/* Pairs of an input and an output that share memory: always or, with may_inplace, where the host wants it. */
-size_t ephost_def_alias_count(const OrtKernelDef* def, bool may_inplace);
-void ephost_def_alias(const OrtKernelDef* def, bool may_inplace, size_t index, int* input, int* output);
 /* Node, EP, logger, allocators (NULL: the CPU's) and session are borrowed, config and constants (NULL: none;
  * else one for each of the node's inputs) copied, the constant values borrowed. */
 OrtKernelInfo* ephost_kernel_info_new(const OrtNode* node, const OrtEp* ep, const OrtKernelDef* def,
@@ -356,7 +353,7 @@ void ephost_compute_context_free(OrtNodeComputeContext* context);
  * freed with ephost_host_kernel_free. */
 typedef struct HostKernel EphostHostKernel;
 OrtStatus* ephost_zip_map_new(const OrtValue* labels, EphostHostKernel** out);
-void ephost_host_kernel_free(EphostHostKernel* kernel); /* NULL is fine */
+void ephost_host_kernel_free(EphostHostKernel* kernel);        /* NULL is fine */
 
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs,
  * allocators, memory infos, kernels and compute infos are borrowed and must outlive the plan. */
@@ -381,12 +378,6 @@ typedef struct EphostSlotType {
 } EphostSlotType;
 OrtStatus* ephost_plan_set_slots(EphostPlan* plan, const EphostSlotType* types); /* one for each slot */
 OrtStatus* ephost_plan_set_constant(EphostPlan* plan, size_t slot, OrtValue* value);
-typedef struct EphostArenaBlock {
-  size_t slot;
-  size_t offset; /* a multiple of 64 */
-  size_t nbytes;
-} EphostArenaBlock;
-OrtStatus* ephost_plan_set_arena(EphostPlan* plan, const EphostArenaBlock* blocks, size_t count);
 /* memory NULL: the CPU's. stream_factory: of an EP with streams, else NULL. hears_of_runs: OnRunStart and
  * OnRunEnd are called. */
 OrtStatus* ephost_plan_add_ep(EphostPlan* plan, OrtEp* ep, const char* name, const OrtMemoryInfo* memory,
@@ -397,13 +388,12 @@ typedef struct EphostStep {
   /* what runs it; the plan takes a Python callable or a kernel of the host over, also when it fails */
   void* object;
   void* state;
+  const OrtKernelDef* definition; /* a kernel's, which says what of it may share memory, or NULL */
   size_t input_count;
   size_t output_count;
-  size_t release_count;
 } EphostStep;
-/* `slots` has, step by step, inputs and outputs (-1: left out), the slots that nobody reads after the step,
- * and for each output one of these whose memory a kernel may write it to (-1: none); `names` each node's name
- * and operator, each with its NUL. To be called once. */
+/* `slots` has, step by step, inputs and outputs (-1: left out); `names` each node's name and operator, each
+ * with its NUL. To be called once. */
 OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size_t count,
                                  const int32_t* slots, const char* names);
 /* Of each input and output the slot on the CPU and, when some EP has it in memory of its own, the slot there;
@@ -411,6 +401,11 @@ OrtStatus* ephost_plan_add_steps(EphostPlan* plan, const EphostStep* steps, size
 OrtStatus* ephost_plan_set_interface(EphostPlan* plan, const int32_t* inputs, const int32_t* device_inputs,
                                      size_t input_count, const int32_t* outputs,
                                      const int32_t* device_outputs, size_t output_count);
+/* When all of that is told: finds how long each value is needed, and gives what steps of plugins make places
+ * in one arena. Says its size, and that without sharing. */
+OrtStatus* ephost_plan_share_memory(EphostPlan* plan, size_t* arena_bytes, size_t* planned_bytes);
+/* Where in the arena a slot's value lies; false: nowhere. */
+bool ephost_plan_place(const EphostPlan* plan, size_t slot, size_t* offset, size_t* nbytes);
 /* From here on the EP with that index records runs and replays them; they take turns. */
 void ephost_plan_set_capture(EphostPlan* plan, int ep);
 /* Whether runs with these options run only what the outputs that they ask for need. */

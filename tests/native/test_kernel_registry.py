@@ -210,8 +210,6 @@ def test_a_description_tells_what_was_set() -> None:
     check(ep_api.KernelDefBuilder_SetSinceVersion(builder[0], 7, 13))
     check(ep_api.KernelDefBuilder_SetInputMemType(builder[0], 2, CPU_INPUT))
     check(ep_api.KernelDefBuilder_SetOutputMemType(builder[0], 0, CPU_OUTPUT))
-    check(ep_api.KernelDefBuilder_AddInputOutputAliases(builder[0], [0], [0], 1))
-    check(ep_api.KernelDefBuilder_AddInputOutputMutableAliases(builder[0], [0, 1], [0, 0], 2))
     check(ep_api.KernelDefBuilder_Build(builder[0], out))
     with pytest.raises(Refused):
         check(ep_api.KernelDefBuilder_SetOperatorType(builder[0], b"Add"))
@@ -229,11 +227,6 @@ def test_a_description_tells_what_was_set() -> None:
         found.append(kind[0])
     check(ep_api.KernelDef_GetOutputMemType(definition, 0, kind))
     assert (found, kind[0]) == ([DEFAULT, DEFAULT, CPU_INPUT, DEFAULT], CPU_OUTPUT)
-    pairs = []
-    for i in range(lib.ephost_def_alias_count(definition, True)):
-        lib.ephost_def_alias(definition, True, i, first, last)
-        pairs.append((first[0], last[0]))
-    assert (pairs, lib.ephost_def_alias_count(definition, False)) == ([(0, 0), (1, 0)], 1)
     ep_api.ReleaseKernelDef(definition)
 
 

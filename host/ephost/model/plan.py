@@ -1,8 +1,6 @@
-"""Stage 5: an ordered list of steps, with buffers, lifetimes and reuse decided, handed to C.
+"""Stage 5: an ordered list of steps, with the memory and the slot of each value decided, handed to C.
 
-Values whose size is known when the session opens, and which a plugin's step writes and nobody outside the run
-sees, get a place in the frame's arena: a block that is reused as soon as nobody reads the value in it any
-more.
+How long each value is needed, and which memory is used again, C finds itself (``host/native/lifetimes.c``).
 """
 
 from __future__ import annotations
@@ -10,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ephost._bindings import lib
+from ephost._bindings import check, ffi, lib
 from ephost.model.graph import Graph, Model, Value
 from ephost.model.kernels import Kernel
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 from ephost.model.planning import fallback, handover
 from ephost.model.planning.homes import Homes
-from ephost.model.planning.lifetimes import share_memory
 from ephost.model.planning.runners import Runners
 from ephost.model.planning.steps import Copy, Plan
 
@@ -88,13 +85,13 @@ def make_plan(
         unclaimed = [step.node if step.runner is None else None for step in homes.steps]
         plan.fallback = [node for node in unclaimed if node is not None]
         kernels = fallback.create_kernels(model, unclaimed, plan, plan_body)
-        sharing = share_memory(homes)
-        plan.arena_bytes, plan.planned_bytes = sharing.arena_bytes, sharing.planned_bytes
-        handover.set_arena(plan, sharing.blocks)
         handover.add_steps(plan, homes.steps, runners, kernels)
         plan.input_memories = homes.memories(homes.interface.device_inputs)
         plan.output_memories = homes.memories(homes.interface.device_outputs)
         handover.set_interface(plan, homes.interface)
+        arena_bytes, planned_bytes = ffi.new("size_t*"), ffi.new("size_t*")
+        check(lib.ephost_plan_share_memory(pointer, arena_bytes, planned_bytes))
+        plan.arena_bytes, plan.planned_bytes = int(arena_bytes[0]), int(planned_bytes[0])
     except BaseException:
         plan.release()
         raise

@@ -1,4 +1,4 @@
 """What stage 5 (:mod:`ephost.model.plan`) is made of, in the order in which it is done: who runs a node
-(``runners``), where each value lies (``homes``), what the fallback runs (``fallback``), how long a value is
-needed and in whose memory (``lifetimes``, ``arena``), how C is told (``handover``). ``steps`` is the outcome.
+(``runners``), where each value lies (``homes``), what the fallback runs (``fallback``), how C is told
+(``handover``). ``steps`` is the outcome.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, abi_element_type, call, check, ffi, lib, packed
@@ -13,7 +13,6 @@ from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
 from ephost.model.planning.homes import Interface, SlotStep
 from ephost.model.planning.host_kernels import HostKernel
-from ephost.model.planning.lifetimes import Block
 from ephost.model.planning.runners import HOST, PYTHON, Runners
 from ephost.model.planning.steps import Plan
 from ephost.providers import DEFAULT_PROVIDER
@@ -80,11 +79,6 @@ def _slot_type(kind: TensorType | TypeProto | None, memory: Transport | None) ->
     return (element_type, len(dims), ffi.new("int64_t[]", dims), *where)
 
 
-def set_arena(plan: Plan, blocks: Collection[Block]) -> None:
-    """Tell the plan which slots lie in the arena, and where; before :func:`add_steps`."""
-    check(lib.ephost_plan_set_arena(plan.pointer, list(blocks), len(blocks)))
-
-
 def add_steps(plan: Plan, steps: Sequence[SlotStep], runners: Runners, kernels: Sequence[Any]) -> None:
     """Hand the steps over in their order; ``kernels`` has for each what the host runs, or None."""
     rows: list[tuple[Any, ...]] = []
@@ -93,16 +87,14 @@ def add_steps(plan: Plan, steps: Sequence[SlotStep], runners: Runners, kernels: 
     for step, kernel in zip(steps, kernels, strict=True):
         runner = step.runner
         if isinstance(kernel, HostKernel):
-            what: tuple[Any, ...] = (HOST, -1, kernel.give(), NULL)
+            what: tuple[Any, ...] = (HOST, -1, kernel.give(), NULL, NULL)
         elif runner is None:
-            what = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL)
+            what = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL, NULL)
         else:
-            what = (runner.kind, runner.ep, runner.target, runner.state)
-        rows.append((*what, len(step.inputs), len(step.outputs), len(step.releases)))
+            what = (runner.kind, runner.ep, runner.target, runner.state, runner.definition)
+        rows.append((*what, len(step.inputs), len(step.outputs)))
         slots += step.inputs
         slots += step.outputs
-        slots += step.releases
-        slots += step.reuses or [-1] * len(step.outputs)
         if step.node is None:
             names += (step.copy, "copy")
             continue

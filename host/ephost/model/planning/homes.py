@@ -13,7 +13,7 @@ from ephost.records import Record
 class SlotStep:
     """A step with the slots that it reads and writes; -1 for what is left out."""
 
-    __slots__ = ("copy", "inputs", "node", "outputs", "releases", "reuses", "runner")
+    __slots__ = ("copy", "inputs", "node", "outputs", "runner")
 
     def __init__(
         self,
@@ -27,8 +27,6 @@ class SlotStep:
         self.runner = runner  # None: the fallback
         self.inputs = inputs
         self.outputs = outputs
-        self.releases: list[int] = []
-        self.reuses: list[int] = []  # for each output a slot, or -1; empty: none
         self.copy = copy  # a copy's direction, for people
 
 

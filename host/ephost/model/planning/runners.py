@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from ephost._bindings import NULL, ffi, lib
+from ephost._bindings import NULL, lib
 from ephost.device_memory import Transport
 from ephost.ep_memory import DeviceMemory
 from ephost.model.graph import Node
@@ -18,7 +18,7 @@ COMPILED, KERNEL, PYTHON, COPY, HOST = range(5)  # what C calls the kinds of ste
 class Runner:
     """What runs a claimed node. Memory 0 is the CPU's, memory k that of EP k - 1 of the plan."""
 
-    __slots__ = ("definition", "ep", "kind", "memory", "missing", "reuses", "state", "target")
+    __slots__ = ("definition", "ep", "kind", "memory", "missing", "state", "target")
 
     def __init__(
         self,
@@ -29,16 +29,15 @@ class Runner:
         memory: int,
         definition: Any = NULL,
         missing: Container[int] = (),
-        reuses: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.kind = kind
         self.ep = ep
         self.target = target
         self.state = state
         self.memory = memory
-        self.definition = definition  # a kernel's, which says what of a node stays on the CPU
+        # A kernel's, which says what of a node stays on the CPU, and what may share memory.
+        self.definition = definition
         self.missing = missing  # inputs that a kernel has packed, and whose original is gone
-        self.reuses = reuses  # inputs and outputs that a kernel allows to share memory
 
     def input_memory(self, index: int) -> int:
         """The memory in which it reads an input of numbers."""
@@ -64,7 +63,6 @@ class Runners:
         self._members: dict[int, list[Node]] = {}
         self.has_memories = any(assignment.memory is not None for assignment in assignments)
         self.has_remotes = any(assignment.remote is not None for assignment in assignments)
-        shareable: dict[Any, Sequence[tuple[int, int]]] = {}  # by definition: many kernels have one
         for number, assignment in enumerate(assignments):
             memory = 0 if assignment.memory is None else number + 1
             for group in assignment.groups:
@@ -75,12 +73,8 @@ class Runners:
             for kernel in assignment.kernels:
                 if lib.ephost_is_control_kernel(kernel.implementation):
                     continue  # the host's own: it runs the node, and the EP what it claimed of the bodies
-                definition = kernel.definition
-                pairs = shareable.get(definition)
-                if pairs is None:
-                    pairs = shareable[definition] = _shareable(definition)
                 self._by_node[kernel.node.index] = Runner(
-                    KERNEL, number, kernel.implementation, NULL, memory, definition, kernel.missing, pairs
+                    KERNEL, number, kernel.implementation, NULL, memory, kernel.definition, kernel.missing
                 )
 
     def of(self, node: Node) -> Runner | None:
@@ -117,16 +111,3 @@ class Runners:
         memory = self.memory(number)
         assert memory is not None
         return Runner(COPY, number - 1, memory.transfer, NULL, 0)
-
-
-def _shareable(definition: Any) -> Sequence[tuple[int, int]]:
-    """Inputs and outputs of a kernel that share memory, and those that may."""
-    if not definition:
-        return ()
-    pairs: list[tuple[int, int]] = []
-    source, target = ffi.new("int*"), ffi.new("int*")
-    for optional in (False, True):
-        for at in range(lib.ephost_def_alias_count(definition, optional)):
-            lib.ephost_def_alias(definition, optional, at, source, target)
-            pairs.append((int(source[0]), int(target[0])))
-    return pairs
