@@ -349,10 +349,11 @@ void ephost_library_close(void* library);
 OrtNodeComputeContext* ephost_compute_context_new(const char* node_name);
 void ephost_compute_context_free(OrtNodeComputeContext* context);
 
-/* A step of the host's own: ZipMap with these labels, a tensor of rank 1. Until a plan takes it over it is
- * freed with ephost_host_kernel_free. */
+/* Steps of the host's own. Until a plan takes one over it is freed with ephost_host_kernel_free. ZipMap has
+ * these labels, a tensor of rank 1. */
 typedef struct HostKernel EphostHostKernel;
 OrtStatus* ephost_zip_map_new(const OrtValue* labels, EphostHostKernel** out);
+OrtStatus* ephost_sequence_insert_new(EphostHostKernel** out); /* SequenceInsert of tensors */
 void ephost_host_kernel_free(EphostHostKernel* kernel);        /* NULL is fine */
 
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs,

@@ -27,16 +27,27 @@ class HostKernel:
 
 def host_kernel(node: Node) -> HostKernel | None:
     """The host's own kernel for a node, or None where the reference operators run it."""
-    if (node.domain, node.op_type) != ("ai.onnx.ml", "ZipMap"):
-        return None
+    make = _MAKERS.get((node.domain, node.op_type))
+    out = ffi.new("EphostHostKernel**")
+    return HostKernel(out[0]) if make is not None and make(node, out) else None
+
+
+def _zip_map(node: Node, out: Any) -> bool:
     texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
     if not texts and not numbers:
-        return None  # the reference operator says what is missing
+        return False  # the reference operator says what is missing
     labels = np.array(texts, dtype=object) if texts else np.array(numbers, dtype=np.int64)
     value = ffi.cast("OrtValue*", call.value_from_object(labels))
-    out = ffi.new("EphostHostKernel**")
     try:
         check(lib.ephost_zip_map_new(value, out))
     finally:
         api.ReleaseValue(value)
-    return HostKernel(out[0])
+    return True
+
+
+def _sequence_insert(node: Node, out: Any) -> bool:
+    check(lib.ephost_sequence_insert_new(out))
+    return True
+
+
+_MAKERS = {("ai.onnx.ml", "ZipMap"): _zip_map, ("", "SequenceInsert"): _sequence_insert}
