@@ -83,25 +83,58 @@ class OrtHardwareDevice:
         )
 
 
+class _Description:
+    """What an ``OrtEpDevice*`` says besides its execution provider's name."""
+
+    __slots__ = ("hardware", "metadata", "options", "vendor")
+
+    def __init__(self, pointer: Any) -> None:
+        self.vendor = text(api.EpDevice_EpVendor(pointer))
+        self.metadata = key_values(api.EpDevice_EpMetadata(pointer))
+        self.options = key_values(api.EpDevice_EpOptions(pointer))
+        self.hardware = OrtHardwareDevice(api.EpDevice_Device(pointer))
+
+
 class OrtEpDevice:
     """A device that an execution provider of a registered library offers to run on."""
 
     ep_name: str
-    ep_vendor: str
-    ep_metadata: dict[str, str]
-    ep_options: dict[str, str]
-    device: OrtHardwareDevice
 
     def __init__(self, pointer: Any, registration: Registration) -> None:
         self._pointer = pointer
         self._registration = registration
         self._factory = lib.ephost_ep_device_factory(pointer)
         self.ep_name = text(api.EpDevice_EpName(pointer))
-        self.ep_vendor = text(api.EpDevice_EpVendor(pointer))
-        self.ep_metadata = key_values(api.EpDevice_EpMetadata(pointer))
-        self.ep_options = key_values(api.EpDevice_EpOptions(pointer))
-        self.device = OrtHardwareDevice(api.EpDevice_Device(pointer))
+        self._described: _Description | None = None
         self._memories: dict[bool, SharedMemory] = {}  # by whether the CPU can reach it
+
+    @property
+    def ep_vendor(self) -> str:
+        """Who makes the execution provider."""
+        return self._description().vendor
+
+    @property
+    def ep_metadata(self) -> dict[str, str]:
+        """What the execution provider says of itself on this device."""
+        return self._description().metadata
+
+    @property
+    def ep_options(self) -> dict[str, str]:
+        """The options that the execution provider needs on this device."""
+        return self._description().options
+
+    @property
+    def device(self) -> OrtHardwareDevice:
+        """The hardware."""
+        return self._description().hardware
+
+    def _description(self) -> _Description:
+        """What else is known of it: read when first asked for, or when its library goes."""
+        if self._described is None:
+            with _lock:  # the library, whose it is, must not go meanwhile
+                if self._described is None:
+                    self._described = _Description(self._pointer)
+        return self._described
 
     @property
     def registration_name(self) -> str:
@@ -328,10 +361,13 @@ class Registration:
     def close(self) -> None:
         """Release the devices, then the factories, then the library."""
         self.is_open = False
-        for device in self.ep_devices:
-            for memory in device._memories.values():
-                memory.release()
+        for memory in [m for device in self.ep_devices for m in device._memories.values()]:
+            memory.release()
+        given = [weakref.ref(device) for device in self.ep_devices]
         self.ep_devices.clear()
+        for reference in given:
+            if (device := reference()) is not None:
+                device._description()  # somebody holds it, and may still ask
         for pointer in reversed(self._pointers):
             ep_api.ReleaseEpDevice(pointer)
         self._pointers.clear()

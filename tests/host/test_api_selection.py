@@ -358,7 +358,7 @@ def test_typed_options_are_strings_and_checked_by_the_keys_that_the_plugin_publi
         with pytest.raises(TypeError, match="threads"):
             ephost.provider_options(name, threads=[4])  # type: ignore[arg-type]
         (device,) = [d for d in ephost.get_ep_devices() if d.ep_name == name]
-        device.ep_options = {"threads": "1"}  # as the library would publish them
+        device._description().options = {"threads": "1"}  # as the library would publish them
         assert ephost.provider_options(name, threads=4) == {"threads": "4"}
         meant = r"no option treads \(did you mean 'threads'\?\); it publishes threads"
         with pytest.raises(InvalidArgument, match=meant):

@@ -9,9 +9,10 @@ from typing import Any
 
 import ephost
 import pytest
-from ephost import hardware
+from ephost import environment, hardware
 from ephost.errors import InvalidArgument
 from ephost.hardware import HardwareDescription
+from ephost.plugins import sample_kernels
 
 # ---- the CPU ----
 
@@ -219,3 +220,33 @@ def test_a_plugin_sees_what_the_user_named() -> None:
         assert [d for d in ephost.get_ep_devices() if d.registration_name == "kernels"] == []
     finally:
         ephost.unregister_execution_provider_library("kernels")
+
+
+def test_a_device_says_what_it_was_when_its_library_is_gone() -> None:
+    ephost.register_execution_provider_library("goes", sample_kernels.get_library_path())
+    (asked, other) = (found_of("goes") for _ in range(2))
+    before = asked.ep_vendor, asked.ep_metadata, asked.ep_options, repr(asked.device), repr(asked)
+    assert other is asked
+    ephost.unregister_execution_provider_library("goes")
+    ephost.register_execution_provider_library("goes", sample_kernels.get_library_path())
+    late = found_of("goes")  # asked for nothing before it goes
+    ephost.unregister_execution_provider_library("goes")
+    for device in (asked, late):
+        assert not device.is_registered
+        told = device.ep_vendor, device.ep_metadata, device.ep_options, repr(device.device), repr(device)
+        assert told == before
+    assert before[1]["library_path"] == sample_kernels.get_library_path()
+
+
+def test_devices_that_nobody_holds_are_not_asked_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(environment, "_Description", lambda pointer: asked.append(pointer))
+    ephost.register_execution_provider_library("goes", sample_kernels.get_library_path())
+    ephost.unregister_execution_provider_library("goes")
+    assert not asked
+
+
+def found_of(name: str) -> ephost.OrtEpDevice:
+    """The only device of a registered library."""
+    (found,) = (device for device in ephost.get_ep_devices() if device.registration_name == name)
+    return found
