@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from ephost.errors import InvalidGraph
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
@@ -75,13 +76,9 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
                 else f"node {node.label}: ONNX has no operator {node.op_type} at opset {opset}"
             )
         return
-    proto = node.proto
-    for what, names, (least, most) in (
-        ("input", proto.input, rules.inputs),
-        ("output", proto.output, rules.outputs),
-    ):
-        if not least <= len(names) <= most:
-            raise InvalidGraph(f"node {node.label} has {len(names)} {what}s: {least} to {most} are allowed")
+    proto = node.message
+    _check_count(node, "input", len(proto.input), rules.inputs)
+    _check_count(node, "output", len(proto.output), rules.outputs)
     if "" in proto.input:
         for name, needed in zip(proto.input, rules.needed, strict=False):
             if needed and not name:
@@ -94,6 +91,11 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
             )
     if proto.attribute or rules.required:
         _check_attributes(node, rules)
+
+
+def _check_count(node: Node, what: str, count: int, allowed: tuple[int, int]) -> None:
+    if not allowed[0] <= count <= allowed[1]:
+        raise InvalidGraph(f"node {node.label} has {count} {what}s: {allowed[0]} to {allowed[1]} are allowed")
 
 
 def _check_attributes(node: Node, rules: _Rules) -> None:
@@ -289,16 +291,22 @@ def check_types(graph: Graph) -> None:
     Raises:
         InvalidGraph: a node gets a type that its operator does not take, or two where it takes one.
     """
+    right: set[tuple[Any, ...]] = set()  # most nodes are as others are
     for node in graph.nodes:
-        kinds = tuple(0 if v is None else _kind(v.type) for v in node.inputs)
-        if node.custom is not None:
-            error = node.custom.type_error([max(kind, 0) for kind in kinds])
-        else:
-            error = _type_error(node.op_type, node.domain, node.since_version, kinds)
-        if error:
-            raise InvalidGraph(f"node {node.label}: {error}")
+        what = (node.op_type, node.domain, node.since_version, *[v and id(v.type) for v in node.inputs])
+        if what not in right or node.custom is not None:
+            if error := _error_of(node):
+                raise InvalidGraph(f"node {node.label}: {error}")
+            right.add(what)
         for body in node.subgraphs.values():
             check_types(body)
+
+
+def _error_of(node: Node) -> str | None:
+    kinds = tuple(0 if v is None else _kind(v.type) for v in node.inputs)
+    if node.custom is not None:
+        return node.custom.type_error([max(kind, 0) for kind in kinds])
+    return _type_error(node.op_type, node.domain, node.since_version, kinds)
 
 
 def _kind(kind: TensorType | TypeProto | None) -> int:

@@ -211,7 +211,12 @@ def _infer_alike(model: Model) -> bool:
         ):
             return False
         for value in node.inputs:
-            if value is not first and (value is None or found.get(id(value), value.type) != kind):
+            if value is first:
+                continue
+            if value is None:
+                return False
+            other = found.get(id(value), value.type)
+            if other is not kind and other != kind:
                 return False
         found[id(made)] = kind
     for node in model.graph.nodes:

@@ -427,6 +427,7 @@ class Linker:
         `constants` are names of a graph's inputs and initializers.
         """
         made, constants = [], set() if constants is None else constants
+        opsets = self.model.opsets
         for proto in protos:
             op_type, domain = proto.op_type, proto.domain
             if domain == "ai.onnx":
@@ -439,41 +440,39 @@ class Linker:
                 self._set_initializer(constant, array, element_type, None)
                 constant.is_constant = not constant.is_input
                 continue
-            node = Node(
-                index=self.model.new_index(),
-                message=proto,
-                op_type=op_type,
-                domain=domain,
-                name=proto.name,
-                since_version=since_version(op_type, domain, self.model.opsets.get(domain, 1)),
-                inputs=[],
-                outputs=[],
-            )
+            opset = opsets.get(domain)
+            version = since_version(op_type, domain, 1 if opset is None else opset)
+            outputs: list[Value | None] = []
+            node = Node(self.model.new_index(), proto, op_type, domain, proto.name, version, [], outputs)
             for at, name in enumerate(proto.output):
                 if not name:
-                    node.outputs.append(None)
+                    outputs.append(None)
                     continue
                 output = define(values, name, where)
                 output.producer, output.producer_output = node, at
-                node.outputs.append(output)
-            check_node(node, self.model.opsets.get(domain), self.model.functions)
+                outputs.append(output)
+            check_node(node, opset, self.model.functions)
             made.append(node)
         scope: Mapping[str, Value] = {**outer, **values} if outer else values
         for node in made:
-            for name in node.proto.input:
+            inputs = node.inputs
+            for name in node.message.input:
                 source = scope.get(name)
-                if source is None and name:
-                    raise InvalidGraph(
-                        f"node {node.label} of {where} reads '{name}', "
-                        "which is no input, no initializer and no node's output"
-                    )
-                node.inputs.append(source)
+                inputs.append(source)
+                if source is None:
+                    if name:
+                        raise InvalidGraph(
+                            f"node {node.label} of {where} reads '{name}', "
+                            "which is no input, no initializer and no node's output"
+                        )
+                elif not outer or values.get(name) is source:
+                    source.note_reader(node)
             if self.model.custom_ops is not None:
                 self.model.custom_ops.attach_node(self.model, node)
-            for attribute in node.proto.attribute:
+            for attribute in node.message.attribute:
                 if attribute.type in _GRAPHS:
                     self._subgraphs(node, attribute, scope)
-            for value in node.reads():
+            for value in node.implicit_inputs:
                 if not outer or values.get(value.name) is value:
                     value.note_reader(node)
         return made

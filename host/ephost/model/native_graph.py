@@ -136,10 +136,11 @@ class NativeValues:
     def __init__(self, values: list[Value], infos: Any) -> None:
         self.all = values
         self.infos = infos  # OrtValueInfo*[], in that order
-        self.index = {id(value): at for at, value in enumerate(values)}
+        self.index: dict[Value | None, int] = dict(zip(values, range(len(values)), strict=True))
+        self.index[None] = -1  # what a node leaves out
 
     def __getitem__(self, value: Value) -> Any:
-        return self.infos[self.index[id(value)]]
+        return self.infos[self.index[value]]
 
 
 class NativeGraph:
@@ -215,7 +216,7 @@ class NativeGraph:
     def forget(self, value: Value) -> None:
         """Take the data of an initializer from it, which is about to go."""
         for _, values in self.graphs.values():
-            if id(value) in values.index:
+            if value in values.index:
                 lib.ephost_value_set_initializer(values[value], NULL, False, value.is_constant)
 
     def release(self) -> None:
@@ -342,8 +343,8 @@ class _Builder:
         opsets = self.model.opsets
         defaults = []
         for node in nodes:
-            inputs = [-1 if v is None else index[id(v)] for v in node.inputs]
-            outputs = [-1 if v is None else index[id(v)] for v in node.outputs]
+            inputs = [index[value] for value in node.inputs]
+            outputs = [index[value] for value in node.outputs]
             while inputs and inputs[-1] < 0:
                 inputs.pop()
             while outputs and outputs[-1] < 0:
@@ -366,9 +367,10 @@ class _Builder:
         _no_memory(
             lib.ephost_graph_add_nodes(graph, rows, len(rows), packed(texts), values.infos, links, pointers)
         )
+        indices = [node.index for node in nodes]
+        self.into.nodes.update(zip(indices, nodes, strict=True))
+        self.into.node_pointers.update(zip(indices, pointers, strict=True))
         for node, pointer, described in zip(nodes, pointers, defaults, strict=True):
-            self.into.nodes[node.index] = node
-            self.into.node_pointers[node.index] = pointer
             for value in node.implicit_inputs:
                 _no_memory(lib.ephost_node_add_implicit_input(pointer, values[value]))
             if not (described or node.message.attribute):
@@ -551,11 +553,14 @@ def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
     producer first.
     """
     own = {node.index: node for node in nodes}
-    stack = [
-        index
-        for index in sorted(own)
-        if not any(c.index in own for v in own[index].outputs if v is not None for c in v.consumers)
-    ]
+    needs: dict[int, set[int]] = {}
+    read: set[int] = set()
+    for node in nodes:
+        makers = {value.producer.index for value in node.reads() if value.producer is not None}
+        if makers:
+            needs[node.index] = makers
+            read |= makers
+    stack = sorted(own.keys() - read)
     visited: set[int] = set()
     ordered: list[Node] = []
     while stack:
@@ -566,11 +571,14 @@ def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
         if index in visited:
             continue
         visited.add(index)
+        if index not in needs:
+            ordered.append(own[index])
+            continue
         stack.append(~index)
-        producers = {v.producer.index for v in own[index].reads() if v.producer is not None}
-        for producer in sorted(producers) if len(producers) > 1 else producers:
-            if producer in own and producer not in visited:
-                stack.append(producer)
+        makers = needs[index]
+        for maker in sorted(makers) if len(makers) > 1 else makers:
+            if maker in own and maker not in visited:
+                stack.append(maker)
     return ordered
 
 

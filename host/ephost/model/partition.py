@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 from ephost._bindings import NULL, api, check, ffi, guarded, lib
@@ -354,7 +354,7 @@ class Partitioner:
                     len(nodes),
                     reason,
                 )
-            elif single and (reason := _untyped([n for node in nodes for n in node.outputs])):
+            elif single and (reason := _untyped(chain.from_iterable(node.outputs for node in nodes))):
                 assignment.refused.append((nodes, reason))
             elif assignment.budget is not None and not assignment.budget.take(nodes):
                 assignment.refused.append((nodes, "it is beyond the memory that the EP may plan for"))
@@ -457,7 +457,10 @@ class Partitioner:
         maker = KernelMaker(ep.label, ep.pointer, self.logger, self.config, allocator)
 
         def constants(node: Node, definition: Any) -> Sequence[Any]:
-            if not any(map(_is_constant, node.inputs)):
+            for value in node.inputs:
+                if value is not None and value.is_constant:
+                    break
+            else:
                 return ()
             return [self._constant(assignment, definition, i, v) for i, v in enumerate(node.inputs)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from ephost.device_memory import Transport
 from ephost.model.graph import Graph, Node, Value, is_of_numbers
@@ -49,14 +50,17 @@ class Homes:
     def __init__(self, runners: Runners, graph: Graph, inputs: Sequence[Value]) -> None:
         """Lay out a graph of which a caller may feed ``inputs``."""
         self._runners = runners
-        self._slots: dict[int, dict[int, int]] = {0: {}}  # by memory: id of a value -> its slot
-        self._home: dict[int, int] = {}  # id of a value -> the memory in which it is made
+        # By memory the slot of each value in it; what is left out has none.
+        self._slots: dict[int, dict[Value | None, int]] = {0: {None: -1}}
+        self._home: dict[Value, int] = {}  # the memory in which a value is made
         self.values: list[tuple[Value, int]] = []
         self.steps: list[SlotStep] = []
         fed = [self._start(value) for value in inputs]
-        add = self._add if runners.has_memories else self._add_on_cpu
-        for node in graph.nodes:
-            add(node)
+        if runners.has_memories:
+            for node in graph.nodes:
+                self._add(node)
+        else:
+            self._add_on_cpu(graph.nodes)
         made = self._finish(graph.outputs)
         device_inputs = [self._on_device(value) for value in inputs]
         device_outputs = [self._made_on_device(value) for value in graph.outputs]
@@ -79,39 +83,30 @@ class Homes:
 
     def _slot(self, value: Value, memory: int) -> int:
         slots = self._slots.setdefault(memory, {})
-        at = slots.get(id(value))
+        at = slots.get(value)
         if at is None:
-            at = slots[id(value)] = len(self.values)
+            at = slots[value] = len(self.values)
             self.values.append((value, memory))
         return at
 
     def _start(self, value: Value) -> int:
         """The slot of a value that is there when a run begins, on the CPU."""
-        self._home[id(value)] = 0
+        self._home[value] = 0
         return self._slot(value, 0)
 
-    def _add_on_cpu(self, node: Node) -> None:
-        """The step of a node where there is no other memory."""
-        runner = self._runners.of(node)
-        slots, values = self._slots[0], self.values
-        wanted: Sequence[Value | None] = node.reads_all()
-        if runner is not None and runner.missing:
-            wanted = [None if at in runner.missing else value for at, value in enumerate(wanted)]
-        found = []
-        for some in (wanted, node.outputs):
-            ways = []
-            for value in some:
-                if value is None:
-                    ways.append(-1)
-                    continue
-                at = slots.get(id(value))
-                if at is None:
-                    at = slots[id(value)] = len(values)
-                    values.append((value, 0))
-                ways.append(at)
-            found.append(ways)
-        inputs, outputs = found
-        self.steps.append(SlotStep(node, runner, inputs, outputs))
+    def _add_on_cpu(self, nodes: Sequence[Node]) -> None:
+        """The steps of nodes where there is no other memory."""
+        slots, steps, runner_of = self._slots[0], self.steps, self._runners.of
+        first = len(slots)
+        for node in nodes:
+            runner = runner_of(node)
+            wanted: Sequence[Value | None] = node.reads_all()
+            if runner is not None and runner.missing:
+                wanted = [None if at in runner.missing else value for at, value in enumerate(wanted)]
+            inputs = [slots.setdefault(value, len(slots) - 1) for value in wanted]
+            outputs = [slots.setdefault(value, len(slots) - 1) for value in node.outputs]
+            steps.append(SlotStep(node, runner, inputs, outputs))
+        self.values += [(value, 0) for value in islice(slots, first, None) if value is not None]
 
     def _add(self, node: Node) -> None:
         """The step of a node, behind the copies that it needs."""
@@ -135,7 +130,7 @@ class Homes:
             if value is None:
                 outputs.append(-1)
                 continue
-            self._home[id(value)] = memory
+            self._home[value] = memory
             outputs.append(self._slot(value, memory))
         self.steps.append(SlotStep(node, runner, inputs, outputs))
 
@@ -148,13 +143,13 @@ class Homes:
         """The slot of an input where the first EP with memory of its own reads it; -1 when none does."""
         if value.initializer is not None:
             return -1
-        found = [slots[id(value)] for memory, slots in self._slots.items() if memory and id(value) in slots]
+        found = [slots[value] for memory, slots in self._slots.items() if memory and value in slots]
         return min(found, default=-1)
 
     def _made_on_device(self, value: Value) -> int:
         """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's."""
-        memory = self._home.get(id(value), 0)
-        return self._slots[memory][id(value)] if memory else -1
+        memory = self._home.get(value, 0)
+        return self._slots[memory][value] if memory else -1
 
     # Groups of isolated plugins take their inputs from the CPU or from their worker's device, as it comes,
     # and leave outputs where they are wanted: no step copies.
@@ -193,12 +188,12 @@ class Homes:
         down: dict[int, list[Value]] = {}
         up: dict[int, list[Value]] = {}
         for value, memory in wanted:
-            home = self._home.get(id(value), memory)
+            home = self._home.get(value, memory)
             # A default that a run may replace is copied as what the run was given.
-            fixed = value.initializer is not None and id(value) not in self._home
-            if fixed or home == memory or id(value) in self._slots.get(memory, ()):
+            fixed = value.initializer is not None and value not in self._home
+            if fixed or home == memory or value in self._slots.get(memory, ()):
                 continue
-            if home and id(value) not in self._slots[0] and value not in down.get(home, ()):
+            if home and value not in self._slots[0] and value not in down.get(home, ()):
                 down.setdefault(home, []).append(value)
             if memory and value not in up.get(memory, ()):
                 up.setdefault(memory, []).append(value)
