@@ -1,7 +1,10 @@
 """The hot way from Python into a run and back: host/native/call.c."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+_N = TypeVar("_N")
+_S = TypeVar("_S")
 
 def setup(
     status_error: Callable[[int, str], BaseException],
@@ -25,6 +28,17 @@ def message_type(kind: type, /) -> Any: ...
 def message_fields(codec: Any, rows: tuple[tuple[str, int, int, int, Any, int], ...], /) -> None: ...
 def message_read(codec: Any, data: Any, smallest_view: int, /) -> Any: ...
 def message_write(codec: Any, message: Any, /) -> bytes: ...
+def depth_first_order(nodes: list[_N], /) -> list[_N]: ...
+def graph_add_nodes(
+    graph: int,
+    nodes: list[_N],
+    numbers: dict[Any, int],
+    infos: int,
+    schema_of: Callable[[_N, int, int], _S],
+    left_owner: str,
+    out: int,
+    /,
+) -> list[_S]: ...
 
 class Binding: ...
 

@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "fallback.h"
+#include "graph_nodes.h"
 #include "heap.h"
 #include "messages.h"
 #include "runner.h"
@@ -138,6 +139,9 @@ static PyMethodDef module_methods[] = {
     {"message_fields", call_message_fields, METH_VARARGS, "message_fields(capsule, rows)"},
     {"message_read", call_message_read, METH_VARARGS, "message_read(capsule, bytes, smallest_view)"},
     {"message_write", call_message_write, METH_VARARGS, "message_write(capsule, message) -> bytes"},
+    {"depth_first_order", call_depth_first_order, METH_O, "depth_first_order(nodes) -> nodes"},
+    {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,
+     "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -160,7 +164,7 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject *runner = runner_make_type(), *binding = binding_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
-  if (!messages_setup() || runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
+  if (!messages_setup() || !graph_nodes_setup() || runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
       call_state.address_name == NULL || PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);

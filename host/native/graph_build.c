@@ -190,33 +190,6 @@ bool ephost_graph_add_tensors(OrtGraph* graph, const char* names, const EphostTe
   return true;
 }
 
-bool ephost_graph_add_nodes(OrtGraph* graph, const EphostNode* nodes, size_t count, const char* texts,
-                            OrtValueInfo* const* values, const int32_t* links, OrtNode** out) {
-  const char* ep = "";
-  for (size_t i = 0; i < count; ++i) {
-    const char* text[4];
-    for (size_t k = 0; k < 4; ++k) {
-      text[k] = texts;
-      texts += strlen(texts) + 1;
-    }
-    if (strcmp(ep, text[3]) != 0 && (ep = intern(text[3])) == NULL) return false;
-    OrtNode* node = add_node(graph, nodes[i].id, text, nodes[i].since_version, ep, nodes[i].input_count,
-                             nodes[i].output_count);
-    if (node == NULL) return false;
-    for (size_t k = 0; k < nodes[i].input_count; ++k, ++links)
-      node->inputs[k] = *links < 0 ? NULL : values[*links];
-    for (size_t k = 0; k < nodes[i].output_count; ++k, ++links)
-      node->outputs[k] = *links < 0 ? NULL : values[*links];
-    const EphostSchema* schema = nodes[i].schema;
-    if (schema != NULL) {
-      ephost_node_set_schema(node, schema->input_params, schema->input_formals, schema->output_params,
-                             schema->output_formals, schema->attributes, schema->attribute_count);
-    }
-    out[i] = node;
-  }
-  return true;
-}
-
 bool ephost_node_add_implicit_input(OrtNode* node, OrtValueInfo* value) {
   return pointers_push(&node->implicit_inputs, &node->implicit_input_count, value);
 }

@@ -163,17 +163,6 @@ typedef struct EphostSchema { /* what ephost_node_set_schema takes */
   const char* const* attributes;
   size_t attribute_count;
 } EphostSchema;
-typedef struct EphostNode {
-  size_t id;
-  int since_version;
-  const EphostSchema* schema; /* NULL: none. Borrowed, see ephost_node_set_schema */
-  size_t input_count;
-  size_t output_count;
-} EphostNode;
-/* texts: of each node its name, operator, domain and EP; links: of each node its inputs and outputs as
- * indices into values, -1 for one left out. */
-bool ephost_graph_add_nodes(OrtGraph* graph, const EphostNode* nodes, size_t count, const char* texts,
-                            OrtValueInfo* const* values, const int32_t* links, OrtNode** out);
 /* What the operator's schema says: the type parameter and formal name of each input and output of the node
  * (an array entry may be NULL), and the optional attributes. All arrays are borrowed and must live as long as
  * the graph: keep one set for each schema and number of inputs and outputs. */

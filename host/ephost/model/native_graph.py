@@ -136,8 +136,7 @@ class NativeValues:
     def __init__(self, values: list[Value], infos: Any) -> None:
         self.all = values
         self.infos = infos  # OrtValueInfo*[], in that order
-        self.index: dict[Value | None, int] = dict(zip(values, range(len(values)), strict=True))
-        self.index[None] = -1  # what a node leaves out
+        self.index = dict(zip(values, range(len(values)), strict=True))
 
     def __getitem__(self, value: Value) -> Any:
         return self.infos[self.index[value]]
@@ -337,51 +336,36 @@ class _Builder:
             )
 
     def add_nodes(self, graph: Any, nodes: list[Node], values: NativeValues) -> None:
-        rows, links = [], []
-        texts: list[str] = []
-        index = values.index
-        opsets = self.model.opsets
-        defaults = []
-        for node in nodes:
-            inputs = [index[value] for value in node.inputs]
-            outputs = [index[value] for value in node.outputs]
-            while inputs and inputs[-1] < 0:
-                inputs.pop()
-            while outputs and outputs[-1] < 0:
-                outputs.pop()
-            links += inputs
-            links += outputs
-            schema = (
-                _node_schema(node.op_type, node.domain, opsets.get(node.domain, 1), len(inputs), len(outputs))
-                if node.custom is None
-                else _custom_schema(
-                    tuple(formal.name for formal in node.custom.formals(True, len(inputs))),
-                    tuple(formal.name for formal in node.custom.formals(False, len(outputs))),
-                )
-            )
-            defaults.append(schema.defaults)
-            rows.append((node.index, node.since_version, schema.pointer, len(inputs), len(outputs)))
-            owner = node.ep_name or (DEFAULT_PROVIDER if node.left_to_host else "")
-            texts += (node.name, node.op_type, node.domain, owner)
         pointers = ffi.new("OrtNode*[]", len(nodes))
-        _no_memory(
-            lib.ephost_graph_add_nodes(graph, rows, len(rows), packed(texts), values.infos, links, pointers)
+        infos, out = address(values.infos), address(pointers)
+        schemas = call.graph_add_nodes(
+            address(graph), nodes, values.index, infos, self.schema_of, DEFAULT_PROVIDER, out
         )
         indices = [node.index for node in nodes]
         self.into.nodes.update(zip(indices, nodes, strict=True))
         self.into.node_pointers.update(zip(indices, pointers, strict=True))
-        for node, pointer, described in zip(nodes, pointers, defaults, strict=True):
+        for node, pointer, schema in zip(nodes, pointers, schemas, strict=True):
             for value in node.implicit_inputs:
                 _no_memory(lib.ephost_node_add_implicit_input(pointer, values[value]))
-            if not (described or node.message.attribute):
+            if not (schema.defaults or node.message.attribute):
                 continue
             given = set()
             for attribute in node.message.attribute:
                 given.add(attribute.name)
                 self.attribute(pointer, node, attribute)
-            for default in described:
+            for default in schema.defaults:
                 if default.name not in given:
                     self.attribute(pointer, node, default)
+
+    def schema_of(self, node: Node, inputs: int, outputs: int) -> _NodeSchema:
+        """The schema of a node with so many inputs and outputs."""
+        if node.custom is None:
+            domain = node.domain
+            return _node_schema(node.op_type, domain, self.model.opsets.get(domain, 1), inputs, outputs)
+        return _custom_schema(
+            tuple(formal.name for formal in node.custom.formals(True, inputs)),
+            tuple(formal.name for formal in node.custom.formals(False, outputs)),
+        )
 
     def attribute(self, node: Any, owner: Node, proto: AttributeProto) -> None:
         kinds = AttributeProto
@@ -545,40 +529,14 @@ def read_attribute(attribute: Any) -> AttributeProto:
     return into
 
 
-def depth_first_order(nodes: Sequence[Node]) -> list[Node]:
+def depth_first_order(nodes: list[Node]) -> list[Node]:
     """The topological order in which plugins see nodes: what a node depends on comes right before it.
 
     EPs that grow groups from neighbours in the list come out with the groups that they find in onnxruntime,
     which walks the graph the same way: from the last node that nobody reads, up its inputs, the newest
     producer first.
     """
-    own = {node.index: node for node in nodes}
-    needs: dict[int, set[int]] = {}
-    read: set[int] = set()
-    for node in nodes:
-        makers = {value.producer.index for value in node.reads() if value.producer is not None}
-        if makers:
-            needs[node.index] = makers
-            read |= makers
-    stack = sorted(own.keys() - read)
-    visited: set[int] = set()
-    ordered: list[Node] = []
-    while stack:
-        index = stack.pop()
-        if index < 0:
-            ordered.append(own[~index])  # all that it needs is there
-            continue
-        if index in visited:
-            continue
-        visited.add(index)
-        if index not in needs:
-            ordered.append(own[index])
-            continue
-        stack.append(~index)
-        makers = needs[index]
-        for maker in sorted(makers) if len(makers) > 1 else makers:
-            if maker in own and maker not in visited:
-                stack.append(maker)
+    ordered: list[Node] = call.depth_first_order(nodes)
     return ordered
 
 
@@ -647,8 +605,8 @@ def _formals(formals: Sequence[Any], count: int) -> tuple[list[bytes], list[byte
 class _NodeSchema(Record, frozen=True):
     """What plugins are told of an operator's schema."""
 
-    pointer: Any  # EphostSchema*; NULL where onnx knows no such operator
-    parts: tuple[Any, ...]  # what it points to
+    address: int  # of an EphostSchema; 0 where onnx knows no such operator
+    parts: tuple[Any, ...]  # that, and what it points to
     defaults: tuple[AttributeProto, ...]  # attributes with a default: plugins see them, as in onnxruntime
 
 
@@ -666,10 +624,10 @@ def _node_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: in
         names = [*_CONTEXT_TEXTS, *(default.name.encode() for default in CONTEXT_DEFAULTS)]
         defaults = CONTEXT_DEFAULTS
     else:
-        return _NodeSchema(NULL, (), ())
+        return _NodeSchema(0, (), ())
     parts = [_strings(texts) for texts in (*formals, names)]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), len(names)))
-    return _NodeSchema(pointer, tuple(parts), defaults)
+    return _NodeSchema(address(pointer), (pointer, *parts), defaults)
 
 
 @cache
@@ -678,7 +636,7 @@ def _custom_schema(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> _NodeSc
     named = [name.encode() for name in inputs], [name.encode() for name in outputs]
     parts = [_strings(texts) for texts in (named[0], named[0], named[1], named[1], [])]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), 0))
-    return _NodeSchema(pointer, tuple(parts), ())
+    return _NodeSchema(address(pointer), (pointer, *parts), ())
 
 
 def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:

@@ -1,0 +1,11 @@
+/* Methods of the module ephost._call that walk nodes of the pipeline's graph. */
+#ifndef EPHOST_GRAPH_NODES_H_
+#define EPHOST_GRAPH_NODES_H_
+
+#include "call.h"
+
+bool graph_nodes_setup(void); /* false with an exception set */
+PyObject* call_depth_first_order(PyObject* module, PyObject* nodes);
+PyObject* call_graph_add_nodes(PyObject* module, PyObject* args);
+
+#endif

@@ -1,0 +1,129 @@
+"""Nodes on their way to the graph that plugins read: their order, their texts, and what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ephost._bindings import call, lib, text
+from ephost.messages import NodeProto
+from ephost.model.graph import Graph, Model, Node, Value
+from ephost.model.native_graph import Constants, NativeGraph, depth_first_order
+from graphs import model_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def in_order(nodes: list[Node]) -> list[int]:
+    """The same by a walk that calls itself: from the last leaf up, the newest producer first."""
+    own = {node.index: node for node in nodes}
+    needs = {
+        node.index: {value.producer.index for value in node.reads() if value.producer is not None}
+        & own.keys()
+        for node in nodes
+    }
+    ordered: list[int] = []
+
+    def visit(index: int) -> None:
+        if index not in ordered:
+            for maker in sorted(needs[index], reverse=True):
+                visit(maker)
+            ordered.append(index)
+
+    for leaf in sorted(own.keys() - set().union(*needs.values()), reverse=True):
+        visit(leaf)
+    return ordered
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=4), st.booleans()), max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_is_that_of_a_walk_from_the_last_leaf(
+    reads: list[tuple[list[int], bool]], random: Any
+) -> None:
+    nodes: list[Node] = []
+    for at, (wanted, in_body) in enumerate(reads):
+        values = [nodes[source].outputs[0] for source in wanted if source < at]
+        node = Node(at, NodeProto(), "Op", "", "", 1, [None] if in_body else list(values), [Value(f"v{at}")])
+        if in_body:
+            node.implicit_inputs = [value for value in values if value is not None]
+        (made,) = node.outputs
+        assert made is not None
+        made.producer = node
+        nodes.append(node)
+    numbers = random.sample(range(100), len(nodes))
+    for node, number in zip(nodes, sorted(numbers), strict=True):
+        node.index = number
+    assert [node.index for node in depth_first_order(nodes)] == in_order(nodes)
+
+
+def test_the_order_is_that_of_lists_of_nodes_alone() -> None:
+    assert depth_first_order([]) == []
+    with pytest.raises(TypeError, match="takes a list"):
+        call.depth_first_order(())
+    with pytest.raises(AttributeError, match="index"):
+        call.depth_first_order([object()])
+    node = Node(0, NodeProto(), "Op", "", "", 1, [], [])
+    node.inputs = ()  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="inputs is no list"):
+        depth_first_order([node])
+
+
+def shown(model: Model, graph: Graph) -> tuple[NativeGraph, Any]:
+    native = NativeGraph(model, graph, Constants())
+    return native, native.node_pointers[graph.nodes[0].index]
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("plain", "plain"),
+        ("grün", "grün"),
+        ("a\0b", "a\ufffdb"),
+        ("\udcff", "\\xff"),
+        ("\udcff\0", "\\xff\ufffd"),
+    ],
+)
+def test_a_name_comes_as_utf_8_without_a_nul_and_with_the_bytes_that_it_had(name: str, seen: str) -> None:
+    model = model_of("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    model.graph.rename_node(model.graph.nodes[0], name)
+    native, pointer = shown(model, model.graph)
+    assert text(lib.ephost_node_name(pointer)) == seen
+    native.release()
+
+
+def test_what_is_left_out_at_the_end_is_not_shown() -> None:
+    model = model_of(
+        "g (float[1, 1, 2, 2] x, float[4] s) => (float[1, 1, 4, 4] y) { y = Resize(x, , s) }", inferred=False
+    )
+    (node,) = model.graph.nodes
+    node.inputs.append(None)
+    native, pointer = shown(model, model.graph)
+    names = [text(lib.ephost_node_input_name(pointer, at)) for at in range(3)]
+    assert (lib.ephost_node_input_count(pointer), names) == (3, ["x", "", "s"])
+    native.release()
+
+
+def test_a_value_that_the_graph_does_not_have_is_an_error() -> None:
+    model = model_of("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    model.graph.nodes[0].inputs[0] = Value("elsewhere")
+    with pytest.raises(KeyError, match="elsewhere"):
+        shown(model, model.graph)
+
+
+def test_each_allocation_for_the_order_may_fail() -> None:
+    nodes = model_of("g (float[2] x) => (float[2] y) { a = Relu(x)  y = Neg(a) }").graph.nodes
+    failed = 0
+    for count in range(20):
+        lib.ephost_fail_allocation_after(count)
+        try:
+            assert depth_first_order(nodes) == nodes
+            break
+        except MemoryError:
+            failed += 1
+        finally:
+            lib.ephost_fail_allocation_after(-1)
+    assert (
+        failed == 6
+    )  # what is known of nodes, their makers and where those begin, flags, leaves and the way
