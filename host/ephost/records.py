@@ -66,14 +66,15 @@ class Record(metaclass=_RecordType):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, not {len(values)}")
         for place, value in zip(cls._places, values, strict=False):
             place(self, value)
-        if len(values) == len(fields) and not named:
+        first = len(values)
+        if first == len(fields) and not named:
             return
-        for field in fields[len(values) :]:
+        for place, field in zip(cls._places[first:], fields[first:], strict=True):
             if field in named:
-                _set(self, field, named.pop(field))
+                place(self, named.pop(field))
             elif field in defaults:
                 default = defaults[field]
-                _set(self, field, default.make() if type(default) is _Made else default)
+                place(self, default.make() if type(default) is _Made else default)
             else:
                 raise TypeError(f"{cls.__name__} lacks a value for '{field}'")
         if named:
@@ -85,9 +86,6 @@ class Record(metaclass=_RecordType):
 
     def __reduce__(self) -> Any:
         return type(self), tuple(getattr(self, field) for field in type(self)._fields)
-
-
-_set = object.__setattr__
 
 
 def _refused(self: Record, field: str, *_: Any) -> None:

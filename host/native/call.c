@@ -140,6 +140,9 @@ static PyMethodDef module_methods[] = {
     {"message_read", call_message_read, METH_VARARGS, "message_read(capsule, bytes, smallest_view)"},
     {"message_write", call_message_write, METH_VARARGS, "message_write(capsule, message) -> bytes"},
     {"depth_first_order", call_depth_first_order, METH_O, "depth_first_order(nodes) -> nodes"},
+    {"is_ordered", call_is_ordered, METH_O, "is_ordered(nodes) -> whether producers come before readers"},
+    {"link_inputs", call_link_inputs, METH_VARARGS,
+     "link_inputs(node, scope, own) -> a name that is missing"},
     {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,
      "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
     {NULL, NULL, 0, NULL},
@@ -164,8 +167,9 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject *runner = runner_make_type(), *binding = binding_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
-  if (!messages_setup() || !graph_nodes_setup() || runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
-      call_state.address_name == NULL || PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
+  if (!messages_setup() || !graph_nodes_setup() || runner == NULL || binding == NULL ||
+      call_state.object_dtype == NULL || call_state.address_name == NULL ||
+      PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);
     Py_XDECREF(binding);

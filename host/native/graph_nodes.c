@@ -15,7 +15,7 @@
 /* The attributes of nodes and values that are read here, interned. */
 static struct {
   PyObject *inputs, *outputs, *implicit_inputs, *producer, *index, *since_version, *name, *op_type, *domain,
-      *ep_name, *left_to_host, *address;
+      *ep_name, *left_to_host, *address, *consumers, *message, *input;
 } names;
 
 bool graph_nodes_setup(void) {
@@ -35,6 +35,9 @@ bool graph_nodes_setup(void) {
       {&names.ep_name, "ep_name"},
       {&names.left_to_host, "left_to_host"},
       {&names.address, "address"},
+      {&names.consumers, "consumers"},
+      {&names.message, "message"},
+      {&names.input, "input"},
   };
   for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
     *all[i].to = PyUnicode_InternFromString(all[i].text);
@@ -178,31 +181,92 @@ static PyObject* walk(Order* order, PyObject* nodes, Py_ssize_t count) {
   return NULL;
 }
 
-PyObject* call_depth_first_order(PyObject* module, PyObject* nodes) {
-  (void)module;
+/* Reads the links of nodes; false with an exception set. To be ended by free_order. */
+static bool make_order(Order* order, PyObject* nodes) {
+  *order = (Order){0};
   if (!PyList_Check(nodes)) {
-    PyErr_SetString(PyExc_TypeError, "depth_first_order takes a list");
-    return NULL;
+    PyErr_SetString(PyExc_TypeError, "the nodes are no list");
+    return false;
   }
   const Py_ssize_t count = PyList_Size(nodes);
   const size_t room = (size_t)count + 1;
-  Order order = {
-      .places = PyDict_New(),
-      .nodes = host_malloc(room * sizeof *order.nodes),
-      .starts = host_malloc(room * sizeof *order.starts),
-      .flags = host_calloc(room, 1),
-  };
-  PyObject* ordered = NULL;
-  if (order.nodes == NULL || order.starts == NULL || order.flags == NULL)
-    PyErr_NoMemory();
-  else if (order.places != NULL && read_links(&order, nodes, count))
-    ordered = walk(&order, nodes, count);
-  Py_XDECREF(order.places);
-  host_free(order.nodes);
-  host_free(order.makers);
-  host_free(order.starts);
-  host_free(order.flags);
+  order->places = PyDict_New();
+  order->nodes = host_malloc(room * sizeof *order->nodes);
+  order->starts = host_malloc(room * sizeof *order->starts);
+  order->flags = host_calloc(room, 1);
+  if (order->nodes == NULL || order->starts == NULL || order->flags == NULL) PyErr_NoMemory();
+  return PyErr_Occurred() == NULL && read_links(order, nodes, count);
+}
+
+static void free_order(Order* order) {
+  Py_XDECREF(order->places);
+  host_free(order->nodes);
+  host_free(order->makers);
+  host_free(order->starts);
+  host_free(order->flags);
+}
+
+PyObject* call_depth_first_order(PyObject* module, PyObject* nodes) {
+  (void)module;
+  Order order;
+  PyObject* ordered = make_order(&order, nodes) ? walk(&order, nodes, PyList_Size(nodes)) : NULL;
+  free_order(&order);
   return ordered;
+}
+
+PyObject* call_is_ordered(PyObject* module, PyObject* nodes) {
+  (void)module;
+  Order order;
+  bool ordered = make_order(&order, nodes);
+  for (Py_ssize_t i = 0; ordered && i < PyList_Size(nodes); ++i) {
+    for (Py_ssize_t k = order.starts[i]; k < order.starts[i + 1]; ++k)
+      ordered = ordered && order.makers[k].at < i;
+  }
+  free_order(&order);
+  return PyErr_Occurred() == NULL ? PyBool_FromLong(ordered) : NULL;
+}
+
+/* ---- links --------------------------------------------------------------------------------------------- */
+
+/* Notes that a node reads a value once more: ephost.model.graph.Value.note_reader. */
+static bool note_reader(PyObject* value, PyObject* node) {
+  PyObject* readers = PyObject_GetAttr(value, names.consumers);
+  PyObject* before = readers != NULL ? PyDict_GetItemWithError(readers, node) : NULL;
+  PyObject* times =
+      PyErr_Occurred() == NULL ? PyLong_FromLong(before != NULL ? PyLong_AsLong(before) + 1 : 1) : NULL;
+  const bool done = times != NULL && PyDict_SetItem(readers, node, times) == 0;
+  Py_XDECREF(times);
+  Py_XDECREF(readers);
+  return done;
+}
+
+PyObject* call_link_inputs(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject *node, *scope, *own;
+  if (!PyArg_ParseTuple(args, "OO!O!", &node, &PyDict_Type, &scope, &PyDict_Type, &own)) return NULL;
+  PyObject* message = PyObject_GetAttr(node, names.message);
+  PyObject* texts = message != NULL ? list_of(message, names.input) : NULL;
+  PyObject* inputs = texts != NULL ? list_of(node, names.inputs) : NULL;
+  PyObject* missing = NULL;
+  bool done = inputs != NULL;
+  for (Py_ssize_t i = 0; done && i < PyList_Size(texts); ++i) {
+    PyObject* name = PyList_GetItem(texts, i);
+    PyObject* value = PyDict_GetItemWithError(scope, name);
+    if (value == NULL) {
+      if (PyErr_Occurred() == NULL && PyObject_IsTrue(name) == 1) missing = Py_NewRef(name);
+      done = PyErr_Occurred() == NULL && missing == NULL && PyList_Append(inputs, Py_None) == 0;
+      continue;
+    }
+    done = PyList_Append(inputs, value) == 0;
+    if (done && (own == scope || PyDict_GetItemWithError(own, name) == value))
+      done = note_reader(value, node);
+  }
+  Py_XDECREF(message);
+  Py_XDECREF(texts);
+  Py_XDECREF(inputs);
+  if (missing != NULL) return missing;
+  if (!done || PyErr_Occurred() != NULL) return NULL;
+  Py_RETURN_NONE;
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */

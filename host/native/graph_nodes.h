@@ -6,6 +6,8 @@
 
 bool graph_nodes_setup(void); /* false with an exception set */
 PyObject* call_depth_first_order(PyObject* module, PyObject* nodes);
+PyObject* call_is_ordered(PyObject* module, PyObject* nodes);
+PyObject* call_link_inputs(PyObject* module, PyObject* args);
 PyObject* call_graph_add_nodes(PyObject* module, PyObject* args);
 
 #endif

@@ -60,7 +60,7 @@ def test_the_order_is_that_of_a_walk_from_the_last_leaf(
 
 def test_the_order_is_that_of_lists_of_nodes_alone() -> None:
     assert depth_first_order([]) == []
-    with pytest.raises(TypeError, match="takes a list"):
+    with pytest.raises(TypeError, match="no list"):
         call.depth_first_order(())
     with pytest.raises(AttributeError, match="index"):
         call.depth_first_order([object()])
@@ -127,3 +127,35 @@ def test_each_allocation_for_the_order_may_fail() -> None:
     assert (
         failed == 6
     )  # what is known of nodes, their makers and where those begin, flags, leaves and the way
+
+
+def reader_of(*names: str) -> Node:
+    return Node(0, NodeProto(input=list(names)), "Op", "", "", 1, [], [])
+
+
+def test_inputs_are_linked_by_name_and_their_readers_counted() -> None:
+    x, outside = Value("x"), Value("outside")
+    node = reader_of("x", "", "outside", "x")
+    assert call.link_inputs(node, {"x": x, "outside": outside}, {"x": x}) is None
+    assert node.inputs == [x, None, outside, x]
+    assert (x.consumers, outside.consumers) == ({node: 2}, {})
+    values = {"x": x, "": Value("")}  # which a model may have
+    other = reader_of("", "x")
+    assert call.link_inputs(other, values, values) is None
+    assert other.inputs == [values[""], x] and x.consumers == {node: 2, other: 1}
+
+
+def test_a_name_that_nobody_has_is_said() -> None:
+    x = Value("x")
+    assert call.link_inputs(reader_of("x", "nobody"), {"x": x}, {"x": x}) == "nobody"
+    with pytest.raises(TypeError):
+        call.link_inputs(reader_of("x"), [], {})
+
+
+def test_nodes_are_in_order_where_each_comes_behind_those_that_it_needs() -> None:
+    nodes = model_of("g (float[2] x) => (float[2] y) { a = Relu(x)  b = Neg(a)  y = Add(a, b) }").graph.nodes
+    assert call.is_ordered(nodes) and call.is_ordered([]) and call.is_ordered(nodes[1:])
+    assert not call.is_ordered(nodes[::-1])
+    assert not call.is_ordered([nodes[0], nodes[2], nodes[1]])
+    nodes[0].implicit_inputs = [value for value in nodes[2].outputs if value is not None]
+    assert not call.is_ordered(nodes)

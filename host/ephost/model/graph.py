@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ephost._bindings import dtype_of
+from ephost._bindings import call, dtype_of
 from ephost.errors import InvalidGraph
 from ephost.message_helpers import get_attribute_value, make_attribute, tensor_type_proto
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
@@ -545,16 +545,7 @@ def topological_order(nodes: list[Node]) -> list[Node]:
     Raises:
         InvalidGraph: the nodes form a cycle, which the message names.
     """
-    pending = {id(node) for node in nodes}
-    for node in nodes:
-        for value in node.reads():
-            if id(value.producer) in pending:
-                break
-        else:
-            pending.discard(id(node))
-            continue
-        break
-    if not pending:
+    if call.is_ordered(nodes):
         return nodes
     from heapq import heapify, heappop, heappush
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from ephost import schema_table
-from ephost._bindings import dtype_of
+from ephost._bindings import call, dtype_of
 from ephost.errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ephost.host_log import HostLog
 from ephost.message_helpers import PACKED, to_array
@@ -175,9 +175,9 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
     if isinstance(source, (str, os.PathLike)):
         path = os.path.abspath(os.fspath(source))
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", buffering=0) as file:
                 large = os.fstat(file.fileno()).st_size >= _SMALLEST_MODEL
-                data = mapped(file) if large else file.read()
+                data = mapped(file) if large else file.readall()
         except OSError:
             if os.path.isdir(path):
                 raise InvalidProtobuf(f"{path} is a folder, not an ONNX model") from None
@@ -453,20 +453,13 @@ class Linker:
                 outputs.append(output)
             check_node(node, opset, self.model.functions)
             made.append(node)
-        scope: Mapping[str, Value] = {**outer, **values} if outer else values
+        scope = {**outer, **values} if outer else values
         for node in made:
-            inputs = node.inputs
-            for name in node.message.input:
-                source = scope.get(name)
-                inputs.append(source)
-                if source is None:
-                    if name:
-                        raise InvalidGraph(
-                            f"node {node.label} of {where} reads '{name}', "
-                            "which is no input, no initializer and no node's output"
-                        )
-                elif not outer or values.get(name) is source:
-                    source.note_reader(node)
+            if (missing := call.link_inputs(node, scope, values)) is not None:
+                raise InvalidGraph(
+                    f"node {node.label} of {where} reads '{missing}', "
+                    "which is no input, no initializer and no node's output"
+                )
             if self.model.custom_ops is not None:
                 self.model.custom_ops.attach_node(self.model, node)
             for attribute in node.message.attribute:
