@@ -398,7 +398,9 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
       }
     };
     const int64_t total = parts.size();
-    const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    // A few rows take as long as reading b does.
+    const double work =
+        static_cast<double>(std::max<int64_t>(m, 4)) * static_cast<double>(n) * static_cast<double>(k);
     const int64_t grain = std::max<int64_t>(
         1,
         static_cast<int64_t>(2.5e5 / (work * static_cast<double>(stacks) / static_cast<double>(total) + 1)));

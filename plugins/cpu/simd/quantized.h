@@ -46,6 +46,9 @@ struct Quantized {
   // k's as the panel. Sums lie as [rows][kColumns].
   void (*product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
                   int32_t* sums);
+  // The same of two panels beside each other: sums lie as [rows][2 * kColumns].
+  void (*pair_product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& first,
+                       const Panel& second, const int32_t* start, int32_t* sums);
   void (*wide_product)(const int16_t* a, int64_t stride, int64_t rows, const WidePanel& b,
                        const int32_t* start, int32_t* sums);
   // The same with sums as bytes, in rows that lie `y_stride` apart.

@@ -1,8 +1,11 @@
 // Products of matrices of 8-bit integers; see quantized.h for their two forms.
 #include "cpu/simd/quantized.h"
 
+#include <stddef.h>
 #include "cpu/simd/simd.h"
 #include "cpu/simd/to_bytes.h"
+
+#include <type_traits>
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -26,9 +29,9 @@ struct Sums {
     }
   }
   __m512i total(int r) const { return _mm512_add_epi32(at[0][r], at[1][r]); }
-  void store(int32_t* sums) const {
+  void store(int32_t* sums, int64_t stride) const {
 #pragma GCC unroll 8
-    for (int r = 0; r < rows; ++r) _mm512_storeu_si512(sums + r * kColumns, total(r));
+    for (int r = 0; r < rows; ++r) _mm512_storeu_si512(sums + r * stride, total(r));
   }
   void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
 #pragma GCC unroll 8
@@ -42,11 +45,15 @@ struct Sums {
 };
 
 // Written as instructions, since GCC moves sums around otherwise.
-inline void add(__m512i& sums, const uint8_t* a, __m512i b) {
+inline void add(__m512i& sums, __m512i four, __m512i b) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(four), "v"(b));
+}
+inline __m512i four_of(const uint8_t* a) {
   int32_t four;
   __builtin_memcpy(&four, a, sizeof four);
-  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(_mm512_set1_epi32(four)), "v"(b));
+  return _mm512_set1_epi32(four);
 }
+inline void add(__m512i& sums, const uint8_t* a, __m512i b) { add(sums, four_of(a), b); }
 inline void add(__m512i& sums, const int16_t* a, __m512i b) {
   int32_t two;
   __builtin_memcpy(&two, a, sizeof two);
@@ -87,6 +94,38 @@ inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePa
   return multiply<rows>(a, stride, b.weights, b.pairs, start);
 }
 
+// Rows by two panels: what is loaded of a row serves both, since loading takes longer than multiplying.
+template <int rows>
+inline void pair_tile(const uint8_t* a, int64_t stride, const Quantized::Panel& first,
+                      const Quantized::Panel& second, const int32_t* start, int32_t* sums) {
+  static_assert(rows % 3 == 0);
+  __m512i at[2][rows];
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; ++r) {
+    at[0][r] = _mm512_loadu_si512(start);
+    at[1][r] = _mm512_loadu_si512(start + kColumns);
+  }
+  // Every third row's address, from which the others are one addition within the instruction.
+  const uint8_t* from[rows / 3];
+  for (int r = 0; r < rows / 3; ++r) from[r] = a + 3 * r * stride;
+  const int8_t *b = first.weights, *const end = b + first.fours * 4 * kColumns;
+  const ptrdiff_t other = second.weights - first.weights;
+  for (int64_t at_k = 0; b != end; b += 4 * kColumns, at_k += 4) {
+    const __m512i b0 = _mm512_loadu_si512(b), b1 = _mm512_loadu_si512(b + other);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; ++r) {
+      const __m512i four = four_of(from[r / 3] + r % 3 * stride + at_k);
+      add(at[0][r], four, b0);
+      add(at[1][r], four, b1);
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; ++r) {
+    _mm512_storeu_si512(sums + 2 * r * kColumns, at[0][r]);
+    _mm512_storeu_si512(sums + (2 * r + 1) * kColumns, at[1][r]);
+  }
+}
+
 #elif defined(__AVX2__)
 
 // Sums of rows and kColumns columns. Loops over rows are unrolled by order: only so does GCC keep all of it
@@ -103,11 +142,11 @@ struct Sums {
       high[r] = _mm256_loadu_si256(from + 1);
     }
   }
-  void store(int32_t* sums) const {
+  void store(int32_t* sums, int64_t stride) const {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns), low[r]);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kColumns + 8), high[r]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * stride), low[r]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * stride + 8), high[r]);
     }
   }
   void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
@@ -207,7 +246,9 @@ struct Sums {
   explicit Sums(const int32_t* start) {
     for (int r = 0; r < rows; ++r) __builtin_memcpy(at[r], start, sizeof at[r]);
   }
-  void store(int32_t* sums) const { __builtin_memcpy(sums, at, sizeof at); }
+  void store(int32_t* sums, int64_t stride) const {
+    for (int r = 0; r < rows; ++r) __builtin_memcpy(sums + r * stride, at[r], sizeof at[r]);
+  }
   void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
     to_bytes(at[0], kColumns, rows, kColumns, to.as, y, y_stride);
   }
@@ -277,7 +318,28 @@ template <typename Element, typename Panel>
 void product(const Element* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
              int32_t* sums) {
   for_tiles(a, stride, rows, b, start,
-            [&](const auto& tile, int64_t row) { tile.store(sums + row * kColumns); });
+            [&](const auto& tile, int64_t row) { tile.store(sums + row * kColumns, kColumns); });
+}
+
+void pair_product(const uint8_t* a, int64_t stride, int64_t rows, const Quantized::Panel& first,
+                  const Quantized::Panel& second, const int32_t* start, int32_t* sums) {
+  int64_t row = 0;
+#ifdef __AVX512VNNI__
+  const auto tiles = [&](auto tall) {
+    constexpr int kTall = decltype(tall)::value;
+    for (; row + kTall <= rows; row += kTall) {
+      pair_tile<kTall>(a + row * stride, stride, first, second, start, sums + 2 * row * kColumns);
+    }
+  };
+  tiles(std::integral_constant<int, 2 * kRows>());
+  tiles(std::integral_constant<int, kRows>());
+#endif
+  for (int half = 0; half < 2; ++half) {
+    for_tiles(a + row * stride, stride, rows - row, half == 0 ? first : second, start + half * kColumns,
+              [&](const auto& tile, int64_t at) {
+                tile.store(sums + (2 * (row + at) + half) * kColumns, 2 * kColumns);
+              });
+  }
 }
 
 template <typename Element, typename Panel>
@@ -328,6 +390,7 @@ int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest) {
 
 void fill_quantized_products(Quantized* table) {
   table->product = product<uint8_t, Quantized::Panel>;
+  table->pair_product = pair_product;
   table->wide_product = product<int16_t, Quantized::WidePanel>;
   table->product_to_bytes = product_to_bytes<uint8_t, Quantized::Panel>;
   table->wide_product_to_bytes = product_to_bytes<int16_t, Quantized::WidePanel>;

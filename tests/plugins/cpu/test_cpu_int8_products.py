@@ -61,6 +61,17 @@ def test_sums_of_bytes_are_exact(
                 np.testing.assert_array_equal(y, expected, err_msg=f"{m} x {k} x {n}, {inputs}")
 
 
+# Tiles have up to 12 rows and two panels of 16 columns; rows beyond a cache are multiplied in another order.
+@pytest.mark.parametrize("m", [1, 2, 5, 6, 11, 12, 13, 17, 18, 23, 47, 49, 97])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 31, 32, 33, 48, 49, 80])
+def test_tiles_of_all_sizes_are_exact(cpu_plugin: Cpu, m: int, n: int) -> None:
+    for k in (4, 7) if m < 97 else (4 * 700 + 1,):
+        a, b = _inputs("any", m, k, np.uint8), _weights("any", k, n, np.int8)
+        node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
+        (y,) = cpu_plugin.run(make_model([node], {"a": a}, ["y"], {"b": b}), {"a": a})
+        np.testing.assert_array_equal(y, a.astype(np.int64) @ b.astype(np.int64), err_msg=f"k = {k}")
+
+
 @pytest.mark.parametrize("weights", ["small", "a few large", "any", "highest"])
 @pytest.mark.parametrize("a_type", [np.uint8, np.int8])
 def test_convolutions_of_bytes_are_exact(cpu_plugin: Cpu, weights: str, a_type: type) -> None:

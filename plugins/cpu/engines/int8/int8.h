@@ -114,25 +114,41 @@ void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, u
 // be changed.
 template <typename Body>
 void multiply(const Rows& a, const Panels& b, const int32_t* start, const Body& body) {
-  // A task keeps its part of a in the second cache while it goes through panels.
+  // A task keeps its part of a in the second cache while it goes through panels: two at a time, of bytes.
+  constexpr int64_t kTall = 2 * kRows;
   const int64_t block = std::max<int64_t>(kRows, std::min<int64_t>(a.m, 48)),
-                blocks = (a.m + block - 1) / block;
-  const int64_t work = block * kColumns * b.k;
-  parallel_for(blocks * b.count(), std::max<int64_t>(1, 8 * kGrain / (work + 1)),
-               [&](int64_t i, int64_t end) {
-                 alignas(64) int32_t sums[kRows * kColumns];
-                 for (; i < end; ++i) {
-                   const int64_t panel = i % b.count(), first = i / b.count() * block;
-                   const int64_t last = std::min(a.m, first + block), column = panel * kColumns;
-                   const int64_t columns = std::min<int64_t>(kColumns, b.n - column);
-                   for (int64_t row = first; row < last; row += kRows) {
-                     const int rows = static_cast<int>(std::min<int64_t>(kRows, last - row));
-                     const void* from = b.wide ? static_cast<const void*>(a.wide_row(row)) : a.row(row);
-                     multiply_tile(b, panel, from, a.stride, rows, start + column, sums);
-                     for (int r = 0; r < rows; ++r) body(row + r, column, columns, sums + r * kColumns);
-                   }
-                 }
-               });
+                blocks = (a.m + block - 1) / block, pairs = (b.count() + 1) / 2;
+  const int64_t work = block * 2 * kColumns * b.k;
+  // All of a, if the cache holds it, passes by each pair of panels: the pairs are read once, and threads
+  // share them evenly.
+  const bool keeps_a = a.m * a.stride * (b.wide ? 2 : 1) <= (256 << 10);
+  parallel_for(blocks * pairs, std::max<int64_t>(1, 8 * kGrain / (work + 1)), [&](int64_t i, int64_t end) {
+    alignas(64) int32_t sums[kTall * 2 * kColumns];
+    for (; i < end; ++i) {
+      const int64_t first = (keeps_a ? i % blocks : i / pairs) * block, last = std::min(a.m, first + block);
+      const int64_t panel = (keeps_a ? i / blocks : i % pairs) * 2,
+                    panels = std::min<int64_t>(2, b.count() - panel);
+      const bool together = panels == 2 && !b.wide;
+      for (int64_t row = first; row < last; row += kTall) {
+        const int rows = static_cast<int>(std::min(kTall, last - row));
+        const auto tell = [&](int64_t column, int64_t width) {
+          const int64_t columns = std::min(width, b.n - column);
+          for (int r = 0; r < rows; ++r) body(row + r, column, columns, sums + r * width);
+        };
+        if (together) {
+          simd().quantized.pair_product(a.row(row), a.stride, rows, b.panel(panel), b.panel(panel + 1),
+                                        start + panel * kColumns, sums);
+          tell(panel * kColumns, 2 * kColumns);
+          continue;
+        }
+        for (int64_t each = panel; each < panel + panels; ++each) {
+          const void* from = b.wide ? static_cast<const void*>(a.wide_row(row)) : a.row(row);
+          multiply_tile(b, each, from, a.stride, rows, start + each * kColumns, sums);
+          tell(each * kColumns, kColumns);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace ephost::cpu
