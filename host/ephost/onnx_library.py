@@ -7,9 +7,10 @@ same module: two would not know each other's classes.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
@@ -67,10 +68,22 @@ def _load(path: Sequence[str]) -> Any:
         spec = PathFinder.find_spec(_NAME, path)
         if spec is None or spec.loader is None:
             return None
-        module = module_from_spec(spec)
+        with _libraries_beside(path[0]):
+            module = module_from_spec(spec)
         spec.loader.exec_module(module)
         _loaded = module
     return _loaded
+
+
+def _libraries_beside(package: str) -> AbstractContextManager[Any]:
+    """Has Windows look for libraries where wheels have a package's.
+
+    The tool delvewheel puts them into a folder beside it, which the package's own import tells Windows of.
+    """
+    folder = f"{os.path.abspath(package)}.libs"
+    if sys.platform == "win32" and os.path.isdir(folder):
+        return os.add_dll_directory(folder)
+    return nullcontext()
 
 
 def extension() -> Any:
@@ -84,10 +97,11 @@ def extension() -> Any:
     if "onnx" not in sys.modules:
         package = PathFinder.find_spec("onnx")
         if package is not None and package.submodule_search_locations:
-            with _lock:
+            # It may need what only onnx's own import brings about.
+            with _lock, suppress(ImportError):
                 if _load(package.submodule_search_locations) is not None:
                     return _loaded
-    # onnx is being imported, or lies where only its own import finds the extension.
+    # onnx is being imported, or lies where only its own import finds the extension, or what that needs.
     with suppress(ValueError):
         sys.meta_path.remove(finder)
     import onnx.onnx_cpp2py_export

@@ -57,6 +57,24 @@ def test_a_session_finds_the_extension_that_onnx_has_loaded(model: Path) -> None
     _process(model, f"import onnx\n{_OPEN}run()\n{_IS_ONE}")
 
 
+def test_onnx_is_imported_where_the_extension_cannot_be_loaded_without_it(model: Path) -> None:
+    # as on Windows, where the package's import says where the extension's libraries are
+    _process(
+        model,
+        f"""{_OPEN}
+from ephost import onnx_library
+load = onnx_library._load
+def needs_onnx(path):
+    if "onnx" not in sys.modules:
+        raise ImportError("DLL load failed")
+    return load(path)
+onnx_library._load = needs_onnx
+run()
+import onnx
+{_IS_ONE}""",
+    )
+
+
 @pytest.mark.threads
 def test_sessions_and_imports_at_once_load_one_extension(model: Path) -> None:
     _process(
