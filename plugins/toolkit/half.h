@@ -15,6 +15,8 @@ struct Half {
 #if defined(__F16C__)
     bits = static_cast<uint16_t>(
         __builtin_ia32_vcvtps2ph((__attribute__((vector_size(16))) float){value, 0, 0, 0}, 0)[0]);
+#elif defined(__aarch64__) && defined(__ARM_FP16_FORMAT_IEEE)
+    bits = std::bit_cast<uint16_t>(static_cast<__fp16>(value));
 #else
     const uint32_t x = std::bit_cast<uint32_t>(value), sign = x >> 16 & 0x8000u, magnitude = x & 0x7fffffffu;
     if (magnitude >= 0x7f800000u) {

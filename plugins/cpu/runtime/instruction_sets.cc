@@ -7,6 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 // EPHOST_ISAS is a list by CMake: X(namespace, name) for each instruction set, the best one last.
@@ -52,6 +54,14 @@ bool have([[maybe_unused]] std::string_view name) {
     if (name == "x86-64-v4-vnni") return v4 && __builtin_cpu_supports("avx512vnni");
     return name == "x86-64-v3" ? v3 : name == "x86-64-v4" && v4;
   }
+#elif defined(__aarch64__) && defined(__linux__)
+  // Linux's bits for them, which old headers of C libraries lack.
+  constexpr unsigned long kCrc32 = 1ul << 7, kAtomics = 1ul << 8, kRdm = 1ul << 12, kDotprod = 1ul << 20;
+  constexpr unsigned long kI8mm = 1ul << 13, kArmv8_2 = kCrc32 | kAtomics | kRdm;
+  const unsigned long found = getauxval(AT_HWCAP);
+  if (name.starts_with("armv8.2-a") && (found & kArmv8_2) != kArmv8_2) return false;
+  if (name.find("+dotprod") != name.npos && (found & kDotprod) == 0) return false;
+  if (name.find("+i8mm") != name.npos && (getauxval(AT_HWCAP2) & kI8mm) == 0) return false;
 #endif
   return true;  // What every processor has that the plugin is built for.
 }

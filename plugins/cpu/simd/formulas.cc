@@ -5,6 +5,9 @@
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
@@ -17,6 +20,9 @@ void half_to_float(const void* const* in, void* out, int64_t n, const float*) {
   for (; i + 8 <= n; i += 8) {
     _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
   }
+#endif
+#ifdef __aarch64__
+  for (; i + 4 <= n; i += 4) vst1q_f32(y + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x + i))));
 #endif
   for (; i < n; ++i) {
     // Moved to float's place, the exponent is too small by 112. One multiplication puts that right, for
@@ -36,6 +42,9 @@ void float_to_half(const void* const* in, void* out, int64_t n, const float*) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
   }
+#endif
+#ifdef __aarch64__
+  for (; i + 4 <= n; i += 4) vst1_u16(y + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
 #endif
   for (; i < n; ++i) {
     const uint32_t bits = to_bits(x[i]), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;

@@ -6,6 +6,9 @@
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include "cpu/simd/arm_dots.h"
+#endif
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
@@ -14,10 +17,17 @@ constexpr int64_t kPanel = NBits::kPanel, kStep = NBits::kStep;
 constexpr int kRows = 4;
 static_assert(kStep % kLanes == 0);
 
-#ifdef __AVX2__
+#if defined(__AVX2__) || defined(__aarch64__)
 
 // Four rows of a panel, 64 bytes, are so many registers.
-#ifdef __AVX512BW__
+#if defined(__aarch64__)
+using Integers = int32x4_t;
+using Floats = float32x4_t;
+inline Floats as_floats(Integers x) { return vcvtq_f32_s32(x); }
+inline Floats load_floats(const float* from) { return vld1q_f32(from); }
+inline Floats all(float x) { return vdupq_n_f32(x); }
+inline void store_floats(float* to, Floats x) { vst1q_f32(to, x); }
+#elif defined(__AVX512BW__)
 using Integers = __m512i;
 using Floats = __m512;
 inline Integers load_bytes(const void* from) { return _mm512_loadu_si512(from); }
@@ -72,7 +82,33 @@ constexpr int kParts = 64 / sizeof(Integers);
 constexpr int64_t kWide = sizeof(Floats) / sizeof(float);
 
 // The exact sums of a block's products, where codes count as code - kCentre.
-#ifdef __AVX512VNNI__
+#if defined(__aarch64__)
+
+template <int kBits, int kCount>
+struct Dots {
+  static constexpr float kCentre = kBits == 4 ? 0 : 128;
+  static void add(const uint8_t*& codes, const int8_t* a, int64_t a_row, int64_t rows,
+                  Integers (&sums)[kCount][kParts]) {
+    for (int64_t p = 0; p < rows; p += kBits == 4 ? kStep : 4, codes += 64) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kParts; ++i) {
+        const uint8x16_t both = vld1q_u8(codes + i * 16);
+        const int8x16_t w = vreinterpretq_s8_u8(kBits == 4 ? vandq_u8(both, vdupq_n_u8(15))
+                                                           : veorq_u8(both, vdupq_n_u8(128)));
+#pragma GCC unroll 8
+        for (int r = 0; r < kCount; ++r) {
+          const int8_t* x = a + r * a_row + p;
+          sums[r][i] = dots(sums[r][i], w, fours(x));
+          if constexpr (kBits == 4) {
+            sums[r][i] = dots(sums[r][i], vreinterpretq_s8_u8(vshrq_n_u8(both, 4)), fours(x + 4));
+          }
+        }
+      }
+    }
+  }
+};
+
+#elif defined(__AVX512VNNI__)
 
 // Four products of codes without a sign and signed bytes are added at once, and nothing saturates.
 template <int kBits, int kCount>

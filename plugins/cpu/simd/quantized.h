@@ -7,7 +7,8 @@
 // 16
 //   bits, and saturates: panels therefore hold no two neighbours, by a column's signs, of more than 128
 //   together. What is too much lies in additional rows of the panel, which are multiplied by the same
-//   elements once more. AVX-512 VNNI's instruction (vpdpbusd) adds four in 32 bits: nothing is too much.
+//   elements once more. AVX-512 VNNI's instruction (vpdpbusd) adds four in 32 bits, and so do those of
+//   aarch64: nothing is too much.
 // - 16-bit numbers by 16-bit numbers, for weights of which that would be too many. It takes a fifth longer.
 // Zero points are taken off the sums: those of the rows in what sums start with.
 #ifndef EPHOST_CPU_SIMD_QUANTIZED_H_

@@ -9,6 +9,9 @@
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include "cpu/simd/arm_dots.h"
+#endif
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
@@ -239,6 +242,102 @@ struct ToBytes {
   const Quantized::Bytes& as;
 };
 
+#ifdef __aarch64__
+
+// Sums of rows and kColumns columns: 24 of the 32 registers for six rows.
+constexpr int kParts = kColumns / 4;
+template <int rows>
+struct Sums {
+  int32x4_t at[rows][kParts];
+
+  explicit Sums(const int32_t* start) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kParts; ++i) at[r][i] = vld1q_s32(start + 4 * i);
+    }
+  }
+  void store(int32_t* sums) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kParts; ++i) vst1q_s32(sums + r * kColumns + 4 * i, at[r][i]);
+    }
+  }
+  void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
+    int32_t sums[rows * kColumns];
+    store(sums);
+    to_bytes(sums, kColumns, rows, kColumns, to.as, y, y_stride);
+  }
+};
+
+// Where the processor multiplies signed bytes by signed ones only, elements count as element - 128, and 128
+// of all weights are in what sums start with.
+template <int rows>
+inline Sums<rows> tile(const uint8_t* a, int64_t stride, const Quantized::Panel& b, const int32_t* start) {
+#ifdef __ARM_FEATURE_MATMUL_INT8
+  Sums<rows> sums(start);
+#else
+  const int32_t none[kColumns] = {};
+  Sums<1> all(none);
+  for (int64_t p = 0; p < b.fours; ++p) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kParts; ++i) {
+      all.at[0][i] = dots(all.at[0][i], vdupq_n_s8(1), vld1q_s8(b.weights + (p * kParts + i) * 16));
+    }
+  }
+  int32_t first[kColumns];
+  for (int i = 0; i < kParts; ++i) {
+    vst1q_s32(first + 4 * i, vaddq_s32(vld1q_s32(start + 4 * i), vshlq_n_s32(all.at[0][i], 7)));
+  }
+  Sums<rows> sums(first);
+#endif
+  for (int64_t p = 0; p < b.fours; ++p) {
+    int8x16_t w[kParts];
+#pragma GCC unroll 4
+    for (int i = 0; i < kParts; ++i) w[i] = vld1q_s8(b.weights + (p * kParts + i) * 16);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const uint8x16_t x = vreinterpretq_u8_s8(fours(a + r * stride + 4 * p));
+#pragma GCC unroll 4
+      for (int i = 0; i < kParts; ++i) {
+#ifdef __ARM_FEATURE_MATMUL_INT8
+        sums.at[r][i] = vusdotq_s32(sums.at[r][i], x, w[i]);
+#else
+        sums.at[r][i] = dots(sums.at[r][i], vreinterpretq_s8_u8(veorq_u8(x, vdupq_n_u8(128))), w[i]);
+#endif
+      }
+    }
+  }
+  return sums;
+}
+
+template <int rows>
+inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePanel& b,
+                       const int32_t* start) {
+  Sums<rows> sums(start);
+  for (int64_t p = 0; p < b.pairs; ++p) {
+    // Of eight columns each: the first k's, and the second ones.
+    const int16x8x2_t low = vld2q_s16(b.weights + p * 2 * kColumns);
+    const int16x8x2_t high = vld2q_s16(b.weights + p * 2 * kColumns + kColumns);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int k = 0; k < 2; ++k) {
+        const int16x8_t x = vdupq_n_s16(a[r * stride + p * 2 + k]);
+        int32x4_t(&at)[kParts] = sums.at[r];
+        at[0] = vmlal_s16(at[0], vget_low_s16(low.val[k]), vget_low_s16(x));
+        at[1] = vmlal_high_s16(at[1], low.val[k], x);
+        at[2] = vmlal_s16(at[2], vget_low_s16(high.val[k]), vget_low_s16(x));
+        at[3] = vmlal_high_s16(at[3], high.val[k], x);
+      }
+    }
+  }
+  return sums;
+}
+
+#else
+
 template <int rows>
 struct Sums {
   int32_t at[rows][kColumns];
@@ -287,6 +386,7 @@ inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePa
   return sums;
 }
 
+#endif
 #endif
 
 // Calls store(sums, row) for the sums of all rows, as many at a time as registers hold.
@@ -350,7 +450,7 @@ void product_to_bytes(const Element* a, int64_t stride, int64_t rows, const Pane
             [&](const auto& tile, int64_t row) { tile.store(to, y + row * y_stride, y_stride); });
 }
 
-#ifdef __AVX512VNNI__
+#if defined(__AVX512VNNI__) || defined(__aarch64__)
 // Nothing is too much.
 int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t*) {
   for (int c = 0; c < kColumns; ++c) {
