@@ -1,6 +1,7 @@
 /* Opening a plugin's library: privately, with every symbol resolved now, so that what is missing is known
  * here. */
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
+#include <wchar.h>
 #include <windows.h>
 
 static void last_error(char* error, size_t size) {
@@ -17,9 +19,37 @@ static void last_error(char* error, size_t size) {
   if (length == 0) snprintf(error, size, "error %lu", (unsigned long)code);
 }
 
+#define LONGEST_PATH 32768 /* of the system, with the last null */
+
+/* `path` as the system takes it, however long: MAX_PATH characters and more need a prefix that turns off what
+ * the system else does to a path, so that is done here: GetFullPathNameW makes it absolute, with backslashes.
+ * What has such a prefix stays as it is. False, with GetLastError set, if it is no path, or too long. */
+static bool system_path(const char* path, wchar_t* out) {
+  const wchar_t kDrive[] = L"\\\\?\\", kShare[] = L"\\\\?\\UNC\\";
+  wchar_t wide[LONGEST_PATH], full[LONGEST_PATH];
+  if (!MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, LONGEST_PATH)) return false;
+  DWORD length = GetFullPathNameW(wide, LONGEST_PATH, full, NULL);
+  if (length == 0) return false;
+  const bool is_share = wcsncmp(full, L"\\\\", 2) == 0;
+  const bool is_plain = wcsncmp(full, kDrive, 4) != 0 && wcsncmp(full, L"\\\\.\\", 4) != 0;
+  const wchar_t* prefix = L"";
+  const wchar_t* rest = full;
+  if (is_plain && length >= MAX_PATH) {
+    prefix = is_share ? kShare : kDrive;
+    if (is_share) rest += 2;
+  }
+  if (length >= LONGEST_PATH || wcslen(prefix) + wcslen(rest) >= LONGEST_PATH) {
+    SetLastError(ERROR_FILENAME_EXCED_RANGE);
+    return false;
+  }
+  wcscpy(out, prefix);
+  wcscat(out, rest);
+  return true;
+}
+
 void* ephost_library_open(const char* path, char* error, size_t error_size) {
-  wchar_t wide[32768];
-  if (!MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, (int)(sizeof wide / sizeof wide[0]))) {
+  wchar_t wide[LONGEST_PATH];
+  if (!system_path(path, wide)) {
     last_error(error, error_size);
     return NULL;
   }
