@@ -18,7 +18,8 @@
 
 enum {
   SPIN_NS = 60000,         /* how long to look */
-  YIELD_NS = 8000,         /* from when on others go first; so long where to look was in vain of late */
+  IN_VAIN_NS = 20000,      /* how long where that was not enough of late */
+  YIELD_NS = 8000,         /* from when on others go first */
   ON_TURN_NS = 10000000,   /* how long to sleep on the turn: so late is the end of the other process heard */
   MOST_USUAL_NS = 1000000, /* one wait that takes long says little of the next */
 };
@@ -36,15 +37,15 @@ static inline void relax(void) {
 
 static _Atomic(int) spin_ns = -1;
 
-/* How long to look. Waits that took longer of late will again: who looked would only keep a processor from
- * the plugin's threads. */
+/* How long to look. Waits that took longer of late will again, and who looks keeps a processor from the
+ * plugin's threads; but to sleep at once, while these are still waking up, takes small models longer. */
 static int64_t spin_time(int64_t usual_ns) {
   int found = atomic_load_explicit(&spin_ns, memory_order_relaxed);
   if (found < 0) {
     found = processor_count() > 1 ? SPIN_NS : 0; /* alone, who looks keeps the other from working */
     atomic_store_explicit(&spin_ns, found, memory_order_relaxed);
   }
-  return usual_ns > found && found > YIELD_NS ? YIELD_NS : found;
+  return usual_ns > found && found > IN_VAIN_NS ? IN_VAIN_NS : found;
 }
 
 /* Who sees its turn sees all that the other wrote before it passed the turn: it reads what that wrote last.
