@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pickle
+import signal
 import socket
 import threading
 from typing import Any
@@ -88,4 +89,7 @@ def serve(start: dict[str, Any], problem: str) -> None:
             # Nothing that Python's own end would still call can be anybody's fault but the host's.
             lib.ephost_worker_report(-1, ffi.NULL)
             os._exit(0)
+    # The host has gone. As the thread that watches for it: with what the plugin has started.
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os._exit(0)
