@@ -257,16 +257,16 @@ struct Sums {
       for (int i = 0; i < kParts; ++i) at[r][i] = vld1q_s32(start + 4 * i);
     }
   }
-  void store(int32_t* sums) const {
+  void store(int32_t* sums, int64_t stride) const {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
-      for (int i = 0; i < kParts; ++i) vst1q_s32(sums + r * kColumns + 4 * i, at[r][i]);
+      for (int i = 0; i < kParts; ++i) vst1q_s32(sums + r * stride + 4 * i, at[r][i]);
     }
   }
   void store(const ToBytes& to, uint8_t* y, int64_t y_stride) const {
     int32_t sums[rows * kColumns];
-    store(sums);
+    store(sums, kColumns);
     to_bytes(sums, kColumns, rows, kColumns, to.as, y, y_stride);
   }
 };
