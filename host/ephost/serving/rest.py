@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ephost import __version__
-from ephost.serving import rest_bodies
 from ephost.serving.core import NAME, Core, Result, described
 from ephost.serving.errors import BadRequest, Forbidden, ServingError, TooLarge, Unauthorized
 from ephost.serving.metrics import CONTENT_TYPE
 from ephost.serving.rest_bodies import HEADER_LENGTH, parse_json, parse_request, write_response
+from ephost.serving.rest_bodies import Request as Inference
 from ephost.serving.signature import Signature
 from ephost.serving.triton import configured, statistics
 
@@ -111,7 +111,7 @@ def check_encoding(request: Request) -> None:
         raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
 
 
-async def parse(request: Request, body: bytes, signature: Signature) -> rest_bodies.Request:
+async def parse(request: Request, body: bytes, signature: Signature) -> Inference:
     """A request for inference, held against the model's signature; large ones by another thread.
 
     Raises:
@@ -123,7 +123,7 @@ async def parse(request: Request, body: bytes, signature: Signature) -> rest_bod
     return await asyncio.to_thread(parse_request, body, header_length, signature)
 
 
-async def respond(parsed: rest_bodies.Request, result: Result) -> Response:
+async def respond(parsed: Inference, result: Result) -> Response:
     """The answer in the form that the request wants; large ones are written by another thread."""
     if sum(output.array.nbytes for output in result.outputs) < _LARGE:
         data, length = write_response(parsed, result)
