@@ -25,6 +25,7 @@
   void fill_depthwise(Simd* table);               \
   void fill_depthwise_float(Simd* table);         \
   void fill_planes_float(Simd* table);            \
+  void fill_grid_float(Simd* table);              \
   void fill_quantized(Quantized* table);          \
   void fill_quantized_products(Quantized* table); \
   void fill_winograd8(Winograd8* table);          \
@@ -86,6 +87,7 @@ Simd choose() {
      space::fill_depthwise(table);                      \
      space::fill_depthwise_float(table);                \
      space::fill_planes_float(table);                   \
+     space::fill_grid_float(table);                     \
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
      space::fill_winograd8(&table->winograd8);          \

@@ -159,6 +159,25 @@ struct PoolRow {
   float* y;
 };
 
+// Points between the pixels of images of one to three axes, which are sums of pixels by linear weights.
+inline constexpr int64_t kGridPoints = 64;  // At most, together.
+struct GridPoints {
+  const float* places;  // [count][axes], the innermost axis first; -1 and 1 are an axis' two ends.
+  int64_t count, axes;
+  const int64_t*
+      sizes;     // Of the axes. The innermost one has two pixels at least, all together less than 2^31.
+  bool corners;  // The ends are the middles of the outermost pixels, not their outer edges.
+  bool border;   // Outside is what is at the border; else zeros.
+};
+// What those points read: on each of `lines` lines of pixels two neighbours, the first of them `at` elements
+// behind the image's first.
+struct GridPairs {
+  int64_t lines;
+  int32_t at[4][kGridPoints];
+  alignas(64) float weights[4][2 * kGridPoints];
+  alignas(64) uint32_t masks[4][2 * kGridPoints];  // No bits where a weight is 0: that pixel may be infinite.
+};
+
 struct Simd {
   const char* name = "";
   TileFunction ops[kFloatOps] = {};  // On float32.
@@ -193,6 +212,9 @@ struct Simd {
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   void (*plane_row)(const PlaneRow& row) = nullptr;
+  void (*grid_pairs)(const GridPoints& grid, GridPairs& pairs) = nullptr;
+  // The first `count` points of an image x.
+  void (*grid_sums)(const GridPairs& pairs, const float* x, float* y, int64_t count) = nullptr;
   Bytewise bytes = {};
   Quantized quantized = {};
   NBits nbits = {};

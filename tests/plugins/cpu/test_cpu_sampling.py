@@ -38,6 +38,23 @@ def test_grids_of_volumes(cpu_plugin: Cpu, mode: str) -> None:
     cpu_plugin.check(node, feeds, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(9,), (1,), (2,), (6, 5), (1, 4), (4, 1), (3, 4, 5), (2, 1, 2)], ids=str)
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grids_of_many_points_along_one_to_three_axes(
+    cpu_plugin: Cpu, shape: tuple[int, ...], padding: str, corners: int
+) -> None:
+    # More points than are taken together, and no multiple of that; some on the pixels and on the edges.
+    axes = len(shape)
+    points = (150, *[1] * (axes - 1))
+    grid = np.random.default_rng(3).uniform(-1.7, 1.7, size=(2, *points, axes)).astype(np.float32)
+    grid[:, 100:120] = np.round(grid[:, 100:120])
+    node = helper.make_node(
+        "GridSample", ["x", "grid"], ["y"], mode="linear", padding_mode=padding, align_corners=corners
+    )
+    cpu_plugin.check(node, {"x": noise(2, 3, *shape), "grid": grid}, rtol=1e-3, atol=1e-4)
+
+
 def test_grids_that_are_no_numbers_do_no_harm(cpu_plugin: Cpu) -> None:
     grid = np.full((1, 1, 4, 2), np.nan, np.float32)
     grid[0, 0, 1:, 0] = [np.inf, -np.inf, 1e30]
