@@ -240,10 +240,21 @@ static bool note_reader(PyObject* value, PyObject* node) {
   return done;
 }
 
+/* What a name stands for in dicts of values, of which the first one that has it counts, and where that is: a
+ * borrowed reference; NULL with or without an exception set. */
+static PyObject* look_up(PyObject* scopes, PyObject* name, Py_ssize_t* scope) {
+  for (*scope = 0; *scope < PyTuple_Size(scopes); ++*scope) {
+    PyObject* value = PyDict_GetItemWithError(PyTuple_GetItem(scopes, *scope), name);
+    if (value != NULL || PyErr_Occurred() != NULL) return value;
+  }
+  return NULL;
+}
+
+/* (node, values of the graph and of those around it) -> the name of a value that there is not, or None. */
 PyObject* call_link_inputs(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject *node, *scope, *own;
-  if (!PyArg_ParseTuple(args, "OO!O!", &node, &PyDict_Type, &scope, &PyDict_Type, &own)) return NULL;
+  PyObject *node, *scopes;
+  if (!PyArg_ParseTuple(args, "OO!", &node, &PyTuple_Type, &scopes)) return NULL;
   PyObject* message = PyObject_GetAttr(node, names.message);
   PyObject* texts = message != NULL ? list_of(message, names.input) : NULL;
   PyObject* inputs = texts != NULL ? list_of(node, names.inputs) : NULL;
@@ -251,15 +262,15 @@ PyObject* call_link_inputs(PyObject* module, PyObject* args) {
   bool done = inputs != NULL;
   for (Py_ssize_t i = 0; done && i < PyList_Size(texts); ++i) {
     PyObject* name = PyList_GetItem(texts, i);
-    PyObject* value = PyDict_GetItemWithError(scope, name);
+    Py_ssize_t scope;
+    PyObject* value = look_up(scopes, name, &scope);
     if (value == NULL) {
       if (PyErr_Occurred() == NULL && PyObject_IsTrue(name) == 1) missing = Py_NewRef(name);
       done = PyErr_Occurred() == NULL && missing == NULL && PyList_Append(inputs, Py_None) == 0;
       continue;
     }
     done = PyList_Append(inputs, value) == 0;
-    if (done && (own == scope || PyDict_GetItemWithError(own, name) == value))
-      done = note_reader(value, node);
+    if (done && scope == 0) done = note_reader(value, node);
   }
   Py_XDECREF(message);
   Py_XDECREF(texts);

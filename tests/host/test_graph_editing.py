@@ -8,6 +8,7 @@ from pathlib import Path
 import ephost
 import numpy as np
 import onnx
+from ephost.model.graph import Substituting
 from graphs import assert_linked, evaluate, maker, model_of
 
 PACKAGE = Path(ephost.__file__).parent
@@ -120,7 +121,9 @@ def test_nodes_take_the_place_of_others_in_order() -> None:
     graph.nodes.reverse()
     graph.sort()
     assert_linked(model)
-    graph.substitute({c.index}, [c], at_first=True)
+    substituting = Substituting(graph)
+    substituting.put([c], {c.index})
+    substituting.settle()
     assert set(map(id, graph.nodes)) == set(map(id, (a, b, c, y)))
     assert_linked(model)
 

@@ -136,20 +136,20 @@ def reader_of(*names: str) -> Node:
 def test_inputs_are_linked_by_name_and_their_readers_counted() -> None:
     x, outside = Value("x"), Value("outside")
     node = reader_of("x", "", "outside", "x")
-    assert call.link_inputs(node, {"x": x, "outside": outside}, {"x": x}) is None
+    assert call.link_inputs(node, ({"x": x}, {"outside": outside, "x": outside})) is None
     assert node.inputs == [x, None, outside, x]
     assert (x.consumers, outside.consumers) == ({node: 2}, {})
     values = {"x": x, "": Value("")}  # which a model may have
     other = reader_of("", "x")
-    assert call.link_inputs(other, values, values) is None
+    assert call.link_inputs(other, (values,)) is None
     assert other.inputs == [values[""], x] and x.consumers == {node: 2, other: 1}
 
 
 def test_a_name_that_nobody_has_is_said() -> None:
     x = Value("x")
-    assert call.link_inputs(reader_of("x", "nobody"), {"x": x}, {"x": x}) == "nobody"
+    assert call.link_inputs(reader_of("x", "nobody"), ({"x": x}, {})) == "nobody"
     with pytest.raises(TypeError):
-        call.link_inputs(reader_of("x"), [], {})
+        call.link_inputs(reader_of("x"), [])
 
 
 def test_nodes_are_in_order_where_each_comes_behind_those_that_it_needs() -> None:

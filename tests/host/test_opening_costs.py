@@ -11,14 +11,15 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from ephost._bindings import packed
+from ephost._bindings import call, packed
 from ephost.errors import InvalidGraph, InvalidProtobuf
 from ephost.messages import NodeProto
 from ephost.model import infer as infer_module
 from ephost.model.fold import fold
-from ephost.model.graph import Model, Node, tensor_type, topological_order
+from ephost.model.graph import Model, Node, Value, tensor_type, topological_order
 from ephost.model.groups import Fusing
 from ephost.model.infer import ALIKE, FIRST_ALIKE, infer
+from ephost.model.inline import inline_calls, restore
 from ephost.model.load import load, value_type
 from ephost.plugins import cpu
 from onnx import TensorProto, helper, numpy_helper, parser
@@ -232,6 +233,67 @@ def test_a_node_of_thousands_of_inputs_costs_in_proportion(weights: int) -> None
     assert time.process_time() - started < 20  # a minute where each node looks at all that read its input
     (y,) = session.run(None, {"x": np.array([2], np.float32)})
     np.testing.assert_array_equal(y, 2 * (np.arange(count) % weights))
+
+
+def test_thousands_of_calls_of_functions_open_in_proportion() -> None:
+    count = 6_000
+    names = ["x", *(f"v{at}" for at in range(1, count)), "y"]
+    calls = [helper.make_node("F", [names[at]], [names[at + 1]], domain="f") for at in range(count)]
+    body = [
+        helper.make_node("Neg", ["a"], ["t"]),
+        helper.make_node("Abs", ["t"], ["u"]),
+        helper.make_node("Neg", ["u"], ["b"]),
+    ]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
+    function = helper.make_function("f", "F", ["a"], ["b"], body, opsets[:1])
+    values = [helper.make_tensor_value_info(name, 1, [1]) for name in "xy"]
+    graph = helper.make_graph(calls, "g", values[:1], values[1:])
+    proto = helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=10)
+    made = load(proto)
+    started = time.process_time()
+    replaced = inline_calls(made, made.graph, {})
+    assert len(made.graph.nodes) == 3 * count and topological_order(made.graph.nodes) is made.graph.nodes
+    assert all(restore(reversed(replaced))) and [n.op_type for n in made.graph.nodes] == ["F"] * count
+    assert time.process_time() - started < 10  # a minute where each looks at all nodes
+
+
+def test_bodies_look_names_up_in_the_graphs_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of what is around for each body would make many bodies cost their number times all values."""
+    made_with, link_inputs = [], call.link_inputs
+
+    def noting(node: Node, scopes: tuple[dict, ...]) -> str | None:
+        made_with.append(scopes)
+        return link_inputs(node, scopes)
+
+    monkeypatch.setattr(call, "link_inputs", noting)
+    made = load(
+        model(
+            """g (float[1] x, bool c) => (float[1] y) { a = Neg(x)
+            y = If(c) <then_branch = t () => (float[1] r) {
+                            r = If(c) <then_branch = i () => (float[1] s) { s = Abs(a) },
+                                       else_branch = j () => (float[1] u) { u = Add(a, x) }> },
+                       else_branch = e () => (float[1] v) { v = Neg(a) }> }"""
+        )
+    )
+    (node,) = [each for each in made.graph.nodes if each.subgraphs]
+    assert [value.name for value in node.implicit_inputs] == ["c", "a", "x"]
+    assert {len(scopes) for scopes in made_with} == {1, 2, 3}
+    assert all(scopes[-1] is made.graph.values for scopes in made_with)
+
+
+def test_what_a_body_reads_of_thousands_of_values_is_told_at_once() -> None:
+    count = 10_000
+    values = [Value(f"v{at}") for at in range(count)]
+    node = Node(0, NodeProto(op_type="If"), "If", "", "", 1, [], [])
+    node.implicit_inputs = values
+    for value in values:
+        value.note_reader(node)
+    started = time.process_time()
+    assert not any(value.is_replaceable for value in values)
+    assert not node.captures(Value("v0"))
+    assert time.process_time() - started < 1  # three where each is looked for among all
+    node.implicit_inputs = values[1:]
+    assert values[0].is_replaceable and not values[1].is_replaceable
 
 
 def versions_of(op_type: str) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -169,10 +169,7 @@ class Value:
         """Whether its readers may read another value instead. Callers know an output by its name, subgraphs
         what they capture, and EPs what the nodes read that they have claimed.
         """
-        return not self.is_output and not any(
-            node.ep_name or any(self is captured for captured in node.implicit_inputs)
-            for node in self.consumers
-        )
+        return not self.is_output and not any(node.ep_name or node.captures(self) for node in self.consumers)
 
 
 class CustomOperators(Protocol):
@@ -189,6 +186,7 @@ class Node:
     """One operator of a graph. ``index`` is its id for plugins, unique within the session."""
 
     __slots__ = (
+        "_captured",
         "custom",
         "domain",
         "ep_name",
@@ -228,6 +226,9 @@ class Node:
         self.inputs = inputs
         self.outputs = outputs
         self.implicit_inputs: list[Value] = []  # outer values that its subgraphs read
+        self._captured: tuple[list[Value], frozenset[Value]] | None = (
+            None  # these, and what they are as a set
+        )
         self.subgraphs: dict[str, Graph] = {}
         self.ep_name = ep_name  # who claimed it
         self.from_layout = False  # it was put there to make an operator channels last
@@ -272,6 +273,14 @@ class Node:
         if None in self.inputs or self.implicit_inputs:
             return [value for value in self.inputs if value is not None] + self.implicit_inputs
         return self.inputs  # type: ignore[return-value]
+
+    def captures(self, value: Value) -> bool:
+        """Whether a subgraph of it reads a value of around."""
+        if not self.implicit_inputs:
+            return False
+        if self._captured is None or self._captured[0] is not self.implicit_inputs:
+            self._captured = self.implicit_inputs, frozenset(self.implicit_inputs)
+        return value in self._captured[1]
 
     @property
     def has_claims(self) -> bool:
@@ -469,17 +478,50 @@ class Graph(Record):
         """Take back a value that was forgotten."""
         self.values[value.name] = value
 
-    def substitute(self, old: Collection[int], new: Sequence[Node], *, at_first: bool = True) -> None:
-        """Put nodes in the place of others, by index, of which the first or the last says where; in order."""
-        places = [at for at, node in enumerate(self.nodes) if node.index in old]
-        at = places[0] if at_first else places[-1]
-        before = [node for node in self.nodes[:at] if node.index not in old]
-        behind = [node for node in self.nodes[at:] if node.index not in old]
-        self.nodes = topological_order([*before, *new, *behind])
-
     def sort(self) -> None:
         """Bring the nodes into topological order."""
         self.nodes = topological_order(self.nodes)
+
+
+class Substituting:
+    """Puts nodes in the place of others of a graph, one time after the other.
+
+    Each costs what these nodes do: the graph's list of nodes is brought up to date by :meth:`settle`, once
+    for all, and until then nobody is to read it.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._put: dict[int, Node] = {}
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[int, ...]]:
+        """Where nodes stand, by index, in the order of these: new ones at the old one's and a number."""
+        return {node.index: (at,) for at, node in enumerate(self._graph.nodes)}
+
+    def has(self, index: int) -> bool:
+        """Whether the graph has a node of that index by now."""
+        return index in self._places
+
+    def put(self, new: Sequence[Node], old: Collection[int]) -> None:
+        """Put nodes, in order, in the place of others, by index, of which the first says where."""
+        place = min(self._places.pop(index) for index in old)
+        for at, node in enumerate(new):
+            self._places[node.index] = (*place, at)
+            self._put[node.index] = node
+
+    def settle(self) -> None:
+        """Bring the graph's list of nodes up to date, in topological order.
+
+        Raises:
+            InvalidGraph: the nodes form a cycle.
+        """
+        if "_places" in self.__dict__:
+            nodes = {node.index: node for node in self._graph.nodes} | self._put
+            order = sorted(self._places, key=self._places.__getitem__)
+            self._graph.nodes = topological_order([nodes[index] for index in order])
+            self._put = {}
+            del self._places
 
 
 class Model(Record):

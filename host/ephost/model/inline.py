@@ -6,7 +6,7 @@ anything is taken back: the reference operators run the call itself, which is qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ephost.errors import InvalidGraph
@@ -16,6 +16,7 @@ from ephost.model.graph import (
     Graph,
     Model,
     Node,
+    Substituting,
     TensorType,
     Value,
     all_graphs,
@@ -72,7 +73,8 @@ def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Cal
     """
     calls: list[Call] = []
     for part in list(all_graphs(graph)):
-        for node in list(part.nodes):
+        substituting = Substituting(part)
+        for node in part.nodes:
             if node.ep_name or not _is_call(model, node):
                 continue
             function = function_of(model, node)
@@ -84,24 +86,40 @@ def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Cal
                     f"the function of node {node.label} calls itself, or is {_DEPTH} calls deep"
                 )
             made = _replace(model, part, node, function)
+            substituting.put(made, (node.index,))
             for inner in made:
                 depths[inner.index] = depth + 1
             calls.append(Call(part, node, made))
+        substituting.settle()
     return calls
 
 
-def restore(call: Call) -> bool:
-    """Take a body back of which no EP claimed a node; False when there is something to keep.
+def restore(calls: Iterable[Call]) -> list[bool]:
+    """Take bodies back, one after the other, of which no EP claimed a node; False for those where there is
+    something to keep.
 
     That is also the case when the graph was simplified since, and what is around the call has changed so that
     it does not fit in any more.
     """
+    graphs: dict[int, Substituting] = {}
+    done = []
+    for each in calls:
+        key = id(each.graph)
+        if key not in graphs:
+            graphs[key] = Substituting(each.graph)
+        done.append(_restore(each, graphs[key]))
+    for substituting in graphs.values():
+        substituting.settle()
+    return done
+
+
+def _restore(call: Call, substituting: Substituting) -> bool:
     graph, node = call.graph, call.node
-    present = {n.index for n in graph.nodes}
-    body = [n for n in call.body if n.index in present]
+    body = [n for n in call.body if substituting.has(n.index)]
     own = {n.index for n in body}
     if (
-        any(n.ep_name or n.custom is not None for n in body)
+        not body
+        or any(n.ep_name or n.custom is not None for n in body)
         or len(body) < len(call.body)
         or not _has_same_place(graph, node, own)
     ):
@@ -127,7 +145,7 @@ def restore(call: Call) -> bool:
     for value in read:
         if graph.owns(value):
             graph.remove_if_unread(value)  # a constant of the body's own
-    graph.substitute(own, [node])
+    substituting.put([node], own)
     return True
 
 
@@ -150,7 +168,7 @@ def _has_same_place(graph: Graph, node: Node, body: set[int]) -> bool:
 
 
 def _is_outer(graph: Graph, value: Value) -> bool:
-    return graph.parent is not None and any(value is v for v in graph.parent.implicit_inputs)
+    return graph.parent is not None and graph.parent.captures(value)
 
 
 def _is_read_outside(value: Value, nodes: set[int]) -> bool:
@@ -249,12 +267,10 @@ def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) ->
 
 
 def _splice(model: Model, graph: Graph, node: Node, protos: Sequence[NodeProto], where: str) -> list[Node]:
-    """Put nodes in the place of one, whose outputs they make; returns them."""
+    """Link nodes in the place of one, whose outputs they make; returns them, for the graph's list."""
     graph.detach(node, awaiting=True)
     outer = {value.name: value for value in node.reads() if graph.values.get(value.name) is not value}
-    made = Linker(model, None).nodes(protos, graph.values, outer, where)
-    graph.substitute({node.index}, made)
-    return made
+    return Linker(model, None).nodes(protos, graph.values, (outer,) if outer else (), where)
 
 
 def inline_decided_ifs(model: Model) -> bool:
@@ -263,7 +279,8 @@ def inline_decided_ifs(model: Model) -> bool:
     """
     changed = False
     for graph in list(all_graphs(model.graph)):
-        for node in list(graph.nodes):
+        substituting = Substituting(graph)
+        for node in graph.nodes:
             condition = node.inputs[0] if node.op_type == "If" and node.domain == "" and node.inputs else None
             if condition is None or not condition.is_constant or condition.initializer is None:
                 continue
@@ -271,12 +288,14 @@ def inline_decided_ifs(model: Model) -> bool:
                 continue
             taken = "then_branch" if bool(condition.initializer.reshape(-1)[0]) else "else_branch"
             if taken in node.subgraphs:
-                _take_branch(model, graph, node, node.subgraphs[taken])
+                made = _take_branch(model, graph, node, node.subgraphs[taken])
+                substituting.put(made, (node.index,))
                 changed = True
+        substituting.settle()
     return changed
 
 
-def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> None:
+def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> list[Node]:
     prefix = f"_if_{node.index}_"
     made_by_nodes = {v.name for n in branch.nodes for v in n.outputs if v is not None}
     names: dict[str, str] = {}
@@ -306,7 +325,7 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> None:
         protos.append(_rename_known(inner.proto.copied(), names, prefix))
     for source, target in passed:
         protos.append(make_node("Identity", [source], [target]))
-    _splice(model, graph, node, protos, f"the branch of node {node.label}")
+    return _splice(model, graph, node, protos, f"the branch of node {node.label}")
 
 
 def _rename_known(node: NodeProto, names: Mapping[str, str], prefix: str) -> NodeProto:

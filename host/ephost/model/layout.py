@@ -239,7 +239,7 @@ class LayoutConverter:
         result = reader.outputs[0]
         if result is None or result.is_output or _rank(result) != len(permutation):
             return False
-        if any(result is v for c in result.consumers for v in c.implicit_inputs):
+        if any(c.captures(result) for c in result.consumers):
             return False
         if not any(_is_transpose(c) for c in _ahead(result)):
             return False  # nothing to meet down there

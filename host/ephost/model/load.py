@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mmap import mmap
 
 _LOG = HostLog("ephost.load")
+Scopes = tuple[dict[str, Value], ...]  # values by name of graphs, the innermost first
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _EXTERNAL = TensorProto.EXTERNAL
 _STRING = TensorProto.STRING
@@ -141,7 +142,7 @@ def load(
         check_functions(model.functions)
     linker = Linker(model, external_data_folder, initializers, files_in_memory, in_file=mapped)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
-    model.graph = linker.graph(graph, None, {}, overrides)
+    model.graph = linker.graph(graph, None, (), overrides)
     model.sparse_outputs = frozenset(
         info.name for info in graph.output if info.type.WhichOneof("value") == "sparse_tensor_type"
     )
@@ -351,7 +352,7 @@ class Linker:
         self,
         proto: GraphProto,
         parent: Node | None,
-        outer: Mapping[str, Value],
+        outer: Scopes,
         override: _DimensionOverride | None = None,
     ) -> Graph:
         """The graph of a proto, and those of its nodes' attributes; `parent` is the node that carries it."""
@@ -401,7 +402,9 @@ class Linker:
                 listed.type = kind
         outputs = []
         for info in proto.output:
-            output = values.get(info.name) or outer.get(info.name)
+            output = values.get(info.name)
+            if output is None:
+                output = next((found for scope in outer if (found := scope.get(info.name))), None)
             if output is None:
                 raise InvalidGraph(
                     f"the output '{info.name}' of {where} is made by no node, input or initializer"
@@ -418,11 +421,12 @@ class Linker:
         self,
         protos: Iterable[NodeProto],
         values: dict[str, Value],
-        outer: Mapping[str, Value],
+        outer: Scopes,
         where: str,
         constants: set[str] | None = None,
     ) -> list[Node]:
-        """Nodes for protos, linked to each other, to `values` (which gets their outputs) and to `outer`.
+        """Nodes for protos, linked to each other, to `values` (which gets their outputs) and to `outer`: the
+        values of the graphs around, the next one first.
 
         `constants` are names of a graph's inputs and initializers.
         """
@@ -453,9 +457,9 @@ class Linker:
                 outputs.append(output)
             check_node(node, opset, self.model.functions)
             made.append(node)
-        scope = {**outer, **values} if outer else values
+        scopes = (values, *outer)
         for node in made:
-            if (missing := call.link_inputs(node, scope, values)) is not None:
+            if (missing := call.link_inputs(node, scopes)) is not None:
                 raise InvalidGraph(
                     f"node {node.label} of {where} reads '{missing}', "
                     "which is no input, no initializer and no node's output"
@@ -464,22 +468,21 @@ class Linker:
                 self.model.custom_ops.attach_node(self.model, node)
             for attribute in node.message.attribute:
                 if attribute.type in _GRAPHS:
-                    self._subgraphs(node, attribute, scope)
+                    self._subgraphs(node, attribute, scopes)
             for value in node.implicit_inputs:
                 if not outer or values.get(value.name) is value:
                     value.note_reader(node)
         return made
 
-    def _subgraphs(self, node: Node, attribute: AttributeProto, scope: Mapping[str, Value]) -> None:
+    def _subgraphs(self, node: Node, attribute: AttributeProto, scopes: Scopes) -> None:
         protos: Iterable[GraphProto] = (
             [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
         )
         for proto in protos:
-            graph = self.graph(proto, node, scope)
+            graph = self.graph(proto, node, scopes)
             node.subgraphs[attribute.name] = graph
-            for captured in captured_values(graph):
-                if captured not in node.implicit_inputs:
-                    node.implicit_inputs.append(captured)
+            # In the order in which they are first read; a value is equal to itself alone.
+            node.implicit_inputs = list(dict.fromkeys([*node.implicit_inputs, *captured_values(graph)]))
 
     def _set_initializer(
         self, value: Value, array: np.ndarray, element_type: int, external: External | None

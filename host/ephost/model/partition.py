@@ -205,8 +205,7 @@ class Partitioner:
                 simplify(self.model, self.unwanted, leave_transposed=self.leave_transposed)
             for assignment in assignments:
                 self._offer(assignment, graph)
-        for call in reversed(calls):
-            restore(call)
+        restore(reversed(calls))
 
     def _offer(self, assignment: Assignment, graph: Graph) -> None:
         if self.telling is not None:
