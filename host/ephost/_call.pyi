@@ -41,6 +41,9 @@ def graph_add_nodes(
     out: int,
     /,
 ) -> list[_S]: ...
+def graph_add_attributes(
+    nodes: list[_N], schemas: list[Any], pointers: int, other: Callable[[_N, Any, int], None], /
+) -> None: ...
 
 class Binding: ...
 

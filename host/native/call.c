@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "fallback.h"
+#include "graph_attributes.h"
 #include "graph_nodes.h"
 #include "heap.h"
 #include "messages.h"
@@ -144,6 +145,8 @@ static PyMethodDef module_methods[] = {
     {"link_inputs", call_link_inputs, METH_VARARGS, "link_inputs(node, scopes) -> a name that is missing"},
     {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,
      "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
+    {"graph_add_attributes", call_graph_add_attributes, METH_VARARGS,
+     "graph_add_attributes(nodes, schemas, pointers, other)"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -166,8 +169,8 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject *runner = runner_make_type(), *binding = binding_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
-  if (!messages_setup() || !graph_nodes_setup() || runner == NULL || binding == NULL ||
-      call_state.object_dtype == NULL || call_state.address_name == NULL ||
+  if (!messages_setup() || !graph_nodes_setup() || !graph_attributes_setup() || runner == NULL ||
+      binding == NULL || call_state.object_dtype == NULL || call_state.address_name == NULL ||
       PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);

@@ -282,9 +282,7 @@ PyObject* call_link_inputs(PyObject* module, PyObject* args) {
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
-/* A text as C has it: UTF-8, with the bytes that were none as they came, and U+FFFD for a NUL. `*held` keeps
- * it alive, or is NULL where the text itself does. NULL with an exception set. */
-static const char* c_text(PyObject* text, PyObject** held) {
+const char* graph_text(PyObject* text, PyObject** held) {
   Py_ssize_t size;
   *held = NULL;
   const char* plain = PyUnicode_AsUTF8AndSize(text, &size);
@@ -385,7 +383,7 @@ static OrtNode* add_node(Builder* builder, PyObject* node) {
   texts[3] = owner_of(builder, node);
   bool done = number_of(node, names.index, &index) && number_of(node, names.since_version, &version);
   for (int i = 0; i < 4; ++i)
-    done = done && texts[i] != NULL && (text[i] = c_text(texts[i], &held[i])) != NULL;
+    done = done && texts[i] != NULL && (text[i] = graph_text(texts[i], &held[i])) != NULL;
   if (done && add_links(builder, node, names.inputs, 0, &inputs) &&
       add_links(builder, node, names.outputs, inputs, &outputs)) {
     made = ephost_graph_add_node(builder->graph, (size_t)index, text[0], text[1], text[2], (int)version,

@@ -5,6 +5,9 @@
 #include "call.h"
 
 bool graph_nodes_setup(void); /* false with an exception set */
+/* A text as C has it: UTF-8, with the bytes that were none as they came, and U+FFFD for a NUL. `*held` keeps
+ * it alive, or is NULL where the text itself does. NULL with an exception set. */
+const char* graph_text(PyObject* text, PyObject** held);
 PyObject* call_depth_first_order(PyObject* module, PyObject* nodes);
 PyObject* call_is_ordered(PyObject* module, PyObject* nodes);
 PyObject* call_link_inputs(PyObject* module, PyObject* args);

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from ephost._bindings import call, lib, text
-from ephost.messages import NodeProto
+from ephost._bindings import address, call, ffi, lib, path_text, text
+from ephost.message_helpers import from_array, get_attribute_value, make_attribute
+from ephost.messages import AttributeProto, NodeProto
 from ephost.model.graph import Graph, Model, Node, Value
-from ephost.model.native_graph import Constants, NativeGraph, depth_first_order
+from ephost.model.native_graph import Constants, NativeGraph, depth_first_order, read_node
 from graphs import model_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,3 +162,87 @@ def test_nodes_are_in_order_where_each_comes_behind_those_that_it_needs() -> Non
     assert not call.is_ordered([nodes[0], nodes[2], nodes[1]])
     nodes[0].implicit_inputs = [value for value in nodes[2].outputs if value is not None]
     assert not call.is_ordered(nodes)
+
+
+def with_attributes(*attributes: AttributeProto) -> Model:
+    model = model_of("g (float[2] x) => (float[2] y) { y = LeakyRelu(x) }")
+    (node,) = model.graph.nodes
+    model.graph.set_attributes(node, attributes)
+    return model
+
+
+PLAIN = [
+    make_attribute("whole", -(2**63)),
+    make_attribute("part", 0.1),
+    make_attribute("text", b"a\0b"),
+    make_attribute("wholes", [2**63 - 1, 0, -1]),
+    make_attribute("parts", [1e300, -0.5]),
+    make_attribute("texts", [b"a", b"", b"longer"]),
+]
+
+
+def test_attributes_come_in_their_order_with_what_they_hold_and_then_the_defaults() -> None:
+    lists = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS)
+    empty = [AttributeProto(name=f"none{kind}", type=kind) for kind in lists]
+    tensor = make_attribute("tensor", from_array(np.arange(3.0)))
+    unshown = AttributeProto(name="type", type=AttributeProto.TYPE_PROTO)
+    model = with_attributes(*PLAIN[:3], tensor, unshown, *PLAIN[3:], *empty)
+    native, pointer = shown(model, model.graph)
+    seen = read_node(pointer).attribute
+    assert [a.name for a in seen] == [
+        *("whole", "part", "text", "tensor", "wholes", "parts", "texts"),
+        *(a.name for a in empty),
+        "alpha",
+    ]
+    values = {a.name: get_attribute_value(a) for a in seen if a.type != AttributeProto.TENSOR}
+    assert (values["whole"], values["text"]) == (-(2**63), b"a\0b")
+    assert values["part"] == np.float32(0.1) and values["alpha"] == np.float32(0.01)
+    assert values["wholes"] == [2**63 - 1, 0, -1] and values["texts"] == [b"a", b"", b"longer"]
+    assert values["parts"] == [np.inf, -0.5]
+    assert all(values[a.name] == [] for a in empty)
+    assert [a.type for a in seen if a.name.startswith("none")] == list(lists)
+    native.release()
+
+
+def test_a_default_gives_way_to_what_the_node_gives() -> None:
+    model = with_attributes(make_attribute("alpha", 0.5))
+    native, pointer = shown(model, model.graph)
+    assert [(a.name, a.f) for a in read_node(pointer).attribute] == [("alpha", 0.5)]
+    native.release()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "error"),
+    [
+        (AttributeProto(name="a", type=AttributeProto.INT, i=2**63), OverflowError),
+        (AttributeProto(name="a", type=AttributeProto.INTS, ints=[1, "2"]), TypeError),
+        (AttributeProto(name="a", type=AttributeProto.INTS, ints=(1, 2)), TypeError),
+        (AttributeProto(name="a", type=AttributeProto.FLOATS, floats=[1.0, None]), TypeError),
+        (AttributeProto(name="a", type=AttributeProto.STRINGS, strings=["text"]), TypeError),
+        (AttributeProto(name="a", type=AttributeProto.STRING, s="text"), TypeError),
+    ],
+)
+def test_an_attribute_that_does_not_hold_its_type_is_an_error(attribute: Any, error: type) -> None:
+    model = with_attributes(make_attribute("b", 1), attribute)
+    with pytest.raises(error):
+        shown(model, model.graph)
+
+
+def test_each_allocation_for_attributes_may_fail() -> None:
+    (node,) = with_attributes(*PLAIN).graph.nodes
+    schema = SimpleNamespace(defaults=())
+    out = ffi.new("OrtNode*[1]")
+    failed = 0
+    for count in range(40):
+        graph = lib.ephost_graph_new(b"g", 10, path_text(""))
+        out[0] = lib.ephost_graph_add_node(graph, 0, b"n", b"Op", b"", 1, b"", [], 0, [], 0)
+        lib.ephost_fail_allocation_after(count)
+        try:
+            call.graph_add_attributes([node], [schema], address(out), None)
+            break
+        except MemoryError:
+            failed += 1
+        finally:
+            lib.ephost_fail_allocation_after(-1)
+            lib.ephost_graph_free(graph)
+    assert failed >= 2 * len(PLAIN)  # each attribute, its place with the node, and what lists are gathered in

@@ -116,7 +116,7 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
                 f"{names.Name(attribute.type)} instead of {names.Name(kind)}"
             )
         missing.discard(attribute.name)
-        if kind == AttributeProto.STRINGS and any(b"\0" in text for text in attribute.strings):
+        if kind == AttributeProto.STRINGS and b"\0" in b"".join(attribute.strings):
             node.is_hosts = True  # plugins get each text of a list with a zero byte for its end
         if (allowed := choices.get((node.op_type, attribute.name))) is not None:
             _check_choice(attribute, allowed, node.label)

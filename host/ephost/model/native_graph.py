@@ -344,18 +344,10 @@ class _Builder:
         indices = [node.index for node in nodes]
         self.into.nodes.update(zip(indices, nodes, strict=True))
         self.into.node_pointers.update(zip(indices, pointers, strict=True))
-        for node, pointer, schema in zip(nodes, pointers, schemas, strict=True):
+        for node, pointer in zip(nodes, pointers, strict=True):
             for value in node.implicit_inputs:
                 _no_memory(lib.ephost_node_add_implicit_input(pointer, values[value]))
-            if not (schema.defaults or node.message.attribute):
-                continue
-            given = set()
-            for attribute in node.message.attribute:
-                given.add(attribute.name)
-                self.attribute(pointer, node, attribute)
-            for default in schema.defaults:
-                if default.name not in given:
-                    self.attribute(pointer, node, default)
+        call.graph_add_attributes(nodes, schemas, out, self.attribute)
 
     def schema_of(self, node: Node, inputs: int, outputs: int) -> _NodeSchema:
         """The schema of a node with so many inputs and outputs."""
@@ -367,24 +359,11 @@ class _Builder:
             tuple(formal.name for formal in node.custom.formals(False, outputs)),
         )
 
-    def attribute(self, node: Any, owner: Node, proto: AttributeProto) -> None:
+    def attribute(self, owner: Node, proto: AttributeProto, pointer: int) -> None:
+        """Add an attribute that is neither a number nor text, nor a list of these, to an ``OrtNode``."""
         kinds = AttributeProto
-        name = _bytes(proto.name)
-        if proto.type == kinds.INT:
-            done = lib.ephost_node_add_int(node, name, proto.i)
-        elif proto.type == kinds.FLOAT:
-            done = lib.ephost_node_add_float(node, name, proto.f)
-        elif proto.type == kinds.INTS:
-            done = lib.ephost_node_add_ints(node, name, proto.ints, len(proto.ints))
-        elif proto.type == kinds.FLOATS:
-            done = lib.ephost_node_add_floats(node, name, proto.floats, len(proto.floats))
-        elif proto.type == kinds.STRING:
-            done = lib.ephost_node_add_string(node, name, proto.s, len(proto.s))
-        elif proto.type == kinds.STRINGS:
-            texts = [ffi.new("char[]", content) for content in proto.strings]
-            lengths = [len(content) for content in proto.strings]
-            done = lib.ephost_node_add_strings(node, name, texts, lengths, len(texts))
-        elif proto.type == kinds.TENSOR:
+        name, node = _bytes(proto.name), ffi.cast("OrtNode*", pointer)
+        if proto.type == kinds.TENSOR:
             array = to_array(proto.t)
             value = ffi.cast("OrtValue*", call.value_from_object(array))
             done = lib.ephost_node_add_tensor(node, name, value)
