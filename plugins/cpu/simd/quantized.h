@@ -47,7 +47,9 @@ struct Quantized {
   // k's as the panel. Sums lie as [rows][kColumns].
   void (*product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
                   int32_t* sums);
-  // The same of two panels beside each other: sums lie as [rows][2 * kColumns].
+  // The same of two panels beside each other: sums lie as [rows][2 * kColumns]. `pairs`: that is the quicker
+  // way.
+  bool pairs;
   void (*pair_product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& first,
                        const Panel& second, const int32_t* start, int32_t* sums);
   void (*wide_product)(const int16_t* a, int64_t stride, int64_t rows, const WidePanel& b,
@@ -57,9 +59,10 @@ struct Quantized {
                            const int32_t* start, const Bytes& as, uint8_t* y, int64_t y_stride);
   void (*wide_product_to_bytes)(const int16_t* a, int64_t stride, int64_t rows, const WidePanel& b,
                                 const int32_t* start, const Bytes& as, uint8_t* y, int64_t y_stride);
-  // Four k's of a panel of bytes, of four rows of kColumns numbers. What is too much for it is written to
-  // `rest`; returned is for which half of the columns there is such: bits 0 and 1.
-  int (*interleave)(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest);
+  // Takes off four k's of a panel of bytes, [kColumns][4], what is too much for it: that is written to
+  // `rest`, and returned is for which half of the columns there is such: bits 0 and 1. Each column's four are
+  // added to `sums` before.
+  int (*settle)(int8_t* fours, int32_t* sums, int8_t* rest);
   void (*widen_unsigned)(const uint8_t* x, int64_t n, int16_t* out);
   void (*widen_signed)(const int8_t* x, int64_t n, int16_t* out);
   int32_t (*total_bytes)(const uint8_t* x, int64_t n);

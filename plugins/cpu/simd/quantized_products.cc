@@ -450,51 +450,44 @@ void product_to_bytes(const Element* a, int64_t stride, int64_t rows, const Pane
             [&](const auto& tile, int64_t row) { tile.store(to, y + row * y_stride, y_stride); });
 }
 
-#if defined(__AVX512VNNI__) || defined(__aarch64__)
-// Nothing is too much.
-int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t*) {
-  for (int c = 0; c < kColumns; ++c) {
-    for (int k = 0; k < 4; ++k) out[4 * c + k] = from[k][c];
-  }
-  return 0;
-}
-#else
-int interleave(const int8_t (*from)[kColumns], int8_t* out, int8_t* rest) {
-  // 128 of the largest unsigned byte are less than the largest, and the lowest, 16-bit number.
+int settle(int8_t* fours, int32_t* sums, [[maybe_unused]] int8_t* rest) {
+  int16_t pairs[2 * kColumns];
+  for (int i = 0; i < 2 * kColumns; ++i) pairs[i] = static_cast<int16_t>(fours[2 * i] + fours[2 * i + 1]);
+  for (int c = 0; c < kColumns; ++c) sums[c] += pairs[2 * c] + pairs[2 * c + 1];
+#if !defined(__AVX512VNNI__) && !defined(__aarch64__)  // Nothing is too much for these.
+  // 128 of the largest unsigned byte are less than the largest, and the lowest, 16-bit number. Only of one
+  // sign can two be more.
   constexpr int kMost = 128;
-  int8_t over[2][kColumns];
-  for (int pair = 0; pair < 2; ++pair) {
-    for (int c = 0; c < kColumns; ++c) {
-      const int first = from[2 * pair][c], second = from[2 * pair + 1][c], sum = first + second;
-      // Products of two signs make each other smaller. Of one sign, the first has all that is too much.
-      const bool one_sign = (first ^ second) >= 0;
-      const int more = !one_sign ? 0 : sum > kMost ? sum - kMost : sum < -kMost ? sum + kMost : 0;
-      over[pair][c] = static_cast<int8_t>(more);
-      out[4 * c + 2 * pair] = static_cast<int8_t>(first - more);
-      out[4 * c + 2 * pair + 1] = static_cast<int8_t>(second);
-    }
-  }
   int halves = 0;
-  for (int c = 0; c < kColumns; ++c) {
-    halves |= (over[0][c] | over[1][c]) == 0 ? 0 : c < kColumns / 2 ? 1 : 2;
+  for (int i = 0; i < 2 * kColumns; ++i) {
+    halves |= pairs[i] <= kMost && pairs[i] >= -kMost ? 0 : i < kColumns ? 1 : 2;
   }
   if (halves == 0) return 0;
-  for (int c = 0; c < kColumns; ++c) {
-    for (int k = 0; k < 4; ++k) rest[4 * c + k] = k % 2 == 0 ? over[k / 2][c] : int8_t{0};
+  // The first has all that is too much.
+  for (int i = 0; i < 2 * kColumns; ++i) {
+    const int more = pairs[i] > kMost ? pairs[i] - kMost : pairs[i] < -kMost ? pairs[i] + kMost : 0;
+    fours[2 * i] = static_cast<int8_t>(fours[2 * i] - more);
+    rest[2 * i] = static_cast<int8_t>(more);
+    rest[2 * i + 1] = 0;
   }
   return halves;
-}
+#else
+  return 0;
 #endif
+}
 
 }  // namespace
 
 void fill_quantized_products(Quantized* table) {
   table->product = product<uint8_t, Quantized::Panel>;
   table->pair_product = pair_product;
+#ifdef __AVX512VNNI__
+  table->pairs = true;
+#endif
   table->wide_product = product<int16_t, Quantized::WidePanel>;
   table->product_to_bytes = product_to_bytes<uint8_t, Quantized::Panel>;
   table->wide_product_to_bytes = product_to_bytes<int16_t, Quantized::WidePanel>;
-  table->interleave = interleave;
+  table->settle = settle;
 }
 
 }  // namespace ephost::cpu::EPHOST_ISA

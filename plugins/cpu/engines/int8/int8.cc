@@ -24,51 +24,97 @@ bool is_single(const Prepare& p, int i) {
 
 namespace {
 
-// Columns [column, column + kColumns) of some rows of a matrix [k, n], or [n, k] if it is transposed, made
-// signed. Those that it does not have are 0.
-void read_signed(const uint8_t* from, uint8_t flip, int64_t k, int64_t n, bool transposed, int64_t row,
-                 int rows, int64_t column, int8_t (*to)[kColumns]) {
+// A matrix [k, n] of bytes, or [n, k] if it is transposed, whose k's then lie as [k / taps][taps] and are
+// wanted as [taps][k / taps].
+struct Matrix {
+  const uint8_t* data;
+  uint8_t flip;  // Of each byte, which makes it signed.
+  int64_t k, n;
+  bool transposed;
+  int64_t taps;
+};
+
+// Columns [column, column + kColumns) of a matrix without taps: of the k's in `steps` steps from step `first`
+// on, `per` in each, as [steps][kColumns][per]. What the matrix does not have is 0.
+template <int per, typename T>
+void read_steps(const Matrix& matrix, int64_t first, int64_t steps, int64_t column, T* to) {
+  const auto [from, flip, k, n, transposed, taps] = matrix;
   const int64_t columns = std::min<int64_t>(kColumns, n - column);
-  const int64_t have = std::min<int64_t>(rows, k - row);
-  if (have < rows || columns < kColumns) std::memset(to, 0, static_cast<size_t>(rows * kColumns));
-  for (int64_t r = 0; r < have && !transposed; ++r) {
-    const uint8_t* line = from + (row + r) * n + column;
-    for (int64_t c = 0; c < columns; ++c) to[r][c] = static_cast<int8_t>(line[c] ^ flip);
+  const int64_t begin = first * per, end = std::min(k, (first + steps) * per), whole = end / per;
+  if (end < (first + steps) * per || columns < kColumns) {
+    std::fill_n(to, steps * kColumns * per, T{});
   }
-  for (int64_t c = 0; c < columns && transposed; ++c) {
-    const uint8_t* line = from + (column + c) * k + row;
-    for (int64_t r = 0; r < have; ++r) to[r][c] = static_cast<int8_t>(line[r] ^ flip);
+  const auto made = [flip = flip](uint8_t byte) { return static_cast<T>(static_cast<int8_t>(byte ^ flip)); };
+  if (!transposed) {
+    for (int64_t row = begin; row < end; ++row) {
+      const uint8_t* const line = from + row * n + column;
+      T* const at = to + (row / per - first) * kColumns * per + row % per;
+      for (int64_t c = 0; c < columns; ++c) at[c * per] = made(line[c]);
+    }
+    return;
+  }
+  for (int64_t c = 0; c < columns; ++c) {
+    const uint8_t* line = from + (column + c) * k + begin;
+    T* at = to + c * per;
+    for (int64_t step = first; step < whole; ++step, line += per, at += kColumns * per) {
+      for (int j = 0; j < per; ++j) at[j] = made(line[j]);
+    }
+    for (int64_t j = 0; j < end - whole * per; ++j) at[j] = made(line[j]);
   }
 }
 
-bool make_wide(Panels* panels, const uint8_t* from, uint8_t flip, bool transposed) {
-  const int64_t k = panels->k, n = panels->n, pairs = panels->pairs(), size = pairs * 2 * kColumns;
+// Calls body(first, steps, to) for all steps of a panel, which by then are read to `to`.
+template <int per, typename T, typename Body>
+void for_steps(const Matrix& matrix, int64_t panel, T* to, const Body& body) {
+  constexpr int64_t kSteps = 16;  // That are read at once: lines of the cache, of a transposed matrix.
+  const int64_t steps = (matrix.k + per - 1) / per, column = panel * kColumns;
+  std::vector<uint8_t> turned;
+  Matrix mine = matrix;
+  int64_t at = column;
+  if (matrix.taps > 1) {
+    // Of these columns alone, which stay in the cache. In numbers that bytes which are written cannot change.
+    const int64_t taps = matrix.taps, channels = matrix.k / taps;
+    mine.n = std::min<int64_t>(kColumns, matrix.n - column);
+    turned.resize(static_cast<size_t>(mine.n * mine.k));
+    for (int64_t line = 0; line < mine.n * taps; ++line) {
+      const uint8_t* const from = matrix.data + (column + line / taps) * matrix.k + line % taps;
+      uint8_t* const into = turned.data() + line * channels;
+      for (int64_t i = 0; i < channels; ++i) into[i] = from[i * taps];
+    }
+    mine.data = turned.data();
+    at = 0;
+  }
+  for (int64_t first = 0; first < steps; first += kSteps) {
+    const int64_t count = std::min(kSteps, steps - first);
+    read_steps<per>(mine, first, count, at, to + first * kColumns * per);
+    body(first, count, to + first * kColumns * per);
+  }
+}
+
+bool make_wide(Panels* panels, const Matrix& matrix) {
+  const int64_t size = panels->pairs() * 2 * kColumns;
   panels->wide = true;
   panels->memory = allocate(static_cast<size_t>(panels->count() * size) * sizeof(int16_t));
   int16_t* const memory = static_cast<int16_t*>(panels->memory.get());
   parallel_for(panels->count(), std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t p, int64_t end) {
     for (; p < end; ++p) {
-      int16_t* to = memory + p * size;
       int32_t* const sums = panels->sums.data() + p * kColumns;
-      for (int64_t pair = 0; pair < pairs; ++pair, to += 2 * kColumns) {
-        int8_t rows[2][kColumns];
-        read_signed(from, flip, k, n, transposed, pair * 2, 2, p * kColumns, rows);
-        for (int c = 0; c < kColumns; ++c) {
-          to[2 * c] = rows[0][c];
-          to[2 * c + 1] = rows[1][c];
-          sums[c] += rows[0][c] + rows[1][c];
+      for_steps<2>(matrix, p, memory + p * size, [&](int64_t, int64_t steps, const int16_t* to) {
+        for (int64_t step = 0; step < steps; ++step) {
+          const int16_t* const pair = to + step * 2 * kColumns;
+          for (int c = 0; c < kColumns; ++c) sums[c] += pair[2 * c] + pair[2 * c + 1];
         }
-      }
+      });
     }
   });
   return true;
 }
 
 // False if bytes cannot hold too many of the fours.
-bool make_bytes(Panels* panels, const uint8_t* from, uint8_t flip, bool transposed) {
+bool make_bytes(Panels* panels, const Matrix& matrix) {
   const Quantized& simd = ephost::cpu::simd().quantized;
   constexpr int64_t kHalf = 2 * kColumns;  // Bytes of four k's of half of the columns.
-  const int64_t k = panels->k, n = panels->n, fours = panels->fours(), size = fours * 2 * kHalf;
+  const int64_t fours = panels->fours(), size = fours * 2 * kHalf;
   // What is left over of half a panel takes half of the time of its fours, and wide ones a third longer than
   // bytes.
   const int64_t most = fours * panels->count() * 2 / 3;
@@ -82,21 +128,20 @@ bool make_bytes(Panels* panels, const uint8_t* from, uint8_t flip, bool transpos
   int8_t* const memory = static_cast<int8_t*>(panels->memory.get());
   parallel_for(panels->count(), std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t p, int64_t end) {
     for (; p < end && total.load(std::memory_order_relaxed) <= most; ++p) {
-      int8_t* to = memory + p * size;
       int32_t* const sums = panels->sums.data() + p * kColumns;
       Rest* const mine = rests.data() + 2 * p;
-      for (int64_t four = 0; four < fours; ++four, to += 2 * kHalf) {
-        int8_t rows[4][kColumns], rest[2 * kHalf];
-        read_signed(from, flip, k, n, transposed, four * 4, 4, p * kColumns, rows);
-        for (int c = 0; c < kColumns; ++c) sums[c] += rows[0][c] + rows[1][c] + rows[2][c] + rows[3][c];
-        const int halves = simd.interleave(rows, to, rest);
-        for (int half = 0; half < 2; ++half) {
-          if ((halves >> half & 1) == 0) continue;
-          const int8_t* weights = rest + half * kHalf;
-          mine[half].weights.insert(mine[half].weights.end(), weights, weights + kHalf);
-          mine[half].places.push_back(static_cast<int32_t>(four));
+      for_steps<4>(matrix, p, memory + p * size, [&](int64_t first, int64_t steps, int8_t* to) {
+        for (int64_t step = 0; step < steps; ++step) {
+          int8_t rest[2 * kHalf];
+          const int halves = simd.settle(to + step * 2 * kHalf, sums, rest);
+          for (int half = 0; half < 2; ++half) {
+            if ((halves >> half & 1) == 0) continue;
+            const int8_t* weights = rest + half * kHalf;
+            mine[half].weights.insert(mine[half].weights.end(), weights, weights + kHalf);
+            mine[half].places.push_back(static_cast<int32_t>(first + step));
+          }
         }
-      }
+      });
       total.fetch_add(static_cast<int64_t>(mine[0].places.size() + mine[1].places.size()),
                       std::memory_order_relaxed);
     }
@@ -116,7 +161,7 @@ struct PanelForm {
   const char* name;
   bool at_once;  // Made in little time, as is right for matrices that are multiplied once.
   // False where another form should have the matrix.
-  bool (*make)(Panels* panels, const uint8_t* from, uint8_t flip, bool transposed);
+  bool (*make)(Panels* panels, const Matrix& matrix);
 };
 constexpr PanelForm kForms[] = {{"bytes", false, make_bytes}, {"16-bit", true, make_wide}};
 
@@ -128,16 +173,18 @@ const char* form_made_at_once() {
       ->name;
 }
 
-Panels make_panels(const void* matrix, DType type, int64_t k, int64_t n, bool transposed, bool at_once) {
+Panels make_panels(const void* matrix, DType type, int64_t k, int64_t n, bool transposed, bool at_once,
+                   int64_t taps) {
   Panels panels;
   panels.k = k;
   panels.n = n;
-  const uint8_t flip = static_cast<uint8_t>(shift_of(type));
+  const Matrix from{
+      static_cast<const uint8_t*>(matrix), static_cast<uint8_t>(shift_of(type)), k, n, transposed, taps};
   for (const PanelForm& form : kForms) {
     if (at_once && !form.at_once) continue;
     panels.form = form.name;
     panels.sums.assign(static_cast<size_t>(panels.count() * kColumns), 0);
-    if (form.make(&panels, static_cast<const uint8_t*>(matrix), flip, transposed)) return panels;
+    if (form.make(&panels, from)) return panels;
   }
   fail("no form of panels holds the matrix");
 }

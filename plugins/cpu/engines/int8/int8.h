@@ -55,10 +55,11 @@ struct Panels {
     return {static_cast<const int16_t*>(memory.get()) + i * pairs() * 2 * kColumns, pairs()};
   }
 };
-// `transposed`: the matrix lies as [n, k]. In the first form that can hold the matrix, of those that are made
-// in little time where `at_once`, as is right for matrices that are multiplied once.
+// `transposed`: the matrix lies as [n, k]; where there are `taps`, its k's lie as [k / taps][taps] and are
+// wanted as [taps][k / taps]. In the first form that can hold the matrix, of those that are made in little
+// time where `at_once`, as is right for matrices that are multiplied once.
 Panels make_panels(const void* matrix, DType type, int64_t k, int64_t n, bool transposed,
-                   bool at_once = false);
+                   bool at_once = false, int64_t taps = 1);
 // The form of those.
 const char* form_made_at_once();
 

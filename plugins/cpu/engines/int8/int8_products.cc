@@ -17,19 +17,11 @@ using Weights = std::vector<Panels>;
 Weights pack(const Convolution& c, const void* weights, bool once) {
   Weights made;
   const uint8_t* const from = static_cast<const uint8_t*>(weights);
-  std::vector<uint8_t> turned(static_cast<size_t>(c.group_out() * c.k));
   // Bytes, unless one of the groups does not fit them.
   bool wide = once;
   for (int64_t group = 0; group < c.groups; ++group) {
     const uint8_t* mine = from + group * c.group_out() * c.k;
-    for (int64_t o = 0; o < c.group_out(); ++o) {
-      for (int64_t i = 0; i < c.group_in(); ++i) {
-        for (int64_t t = 0; t < c.taps; ++t) {
-          turned[static_cast<size_t>(o * c.k + t * c.group_in() + i)] = mine[o * c.k + i * c.taps + t];
-        }
-      }
-    }
-    made.push_back(make_panels(turned.data(), c.w_type, c.k, c.group_out(), true, wide));
+    made.push_back(make_panels(mine, c.w_type, c.k, c.group_out(), true, wide, c.taps));
     if (made.back().wide && !wide) {
       wide = true;
       if (group > 0) {
@@ -205,7 +197,7 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
         char* const scratch = args.scratch<char>() + static_cast<size_t>(thread_rank()) * plan.scratch;
         int32_t* const row_sums = reinterpret_cast<int32_t*>(scratch);
         Element* const own = reinterpret_cast<Element*>(row_sums + plan.pixels);
-        alignas(64) int32_t sums[kRows * kColumns];
+        alignas(64) int32_t sums[2 * kRows * 2 * kColumns];
         for (int64_t gathered = -1; task < end; ++task) {
           const int64_t part = task % plan.parts, whole = task / plan.parts;
           const int64_t block = whole % blocks, group = whole / blocks % c.groups,
@@ -223,11 +215,25 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
             }
           }
           const Panels& columns = weights[static_cast<size_t>(group)];
-          for (int64_t panel = panels * part / plan.parts; panel < panels * (part + 1) / plan.parts;
-               ++panel) {
+          const int64_t last_panel = panels * (part + 1) / plan.parts;
+          for (int64_t panel = panels * part / plan.parts; panel < last_panel; ++panel) {
             const int64_t column = panel * kColumns, here = std::min<int64_t>(kColumns, group_out - column);
             const int64_t channel = group * group_out + column, at = (group * panels + panel) * kColumns;
             const int64_t element = (n * c.out_size + first) * c.outputs + channel;
+            if constexpr (!kWide) {
+              // Two panels at a time, where that is quicker.
+              if (simd.pairs && !subtract && panel + 1 < last_panel) {
+                const int64_t both = std::min<int64_t>(2 * kColumns, group_out - column);
+                for (int64_t i = 0; i < pixels; i += 2 * kRows) {
+                  const int tile = static_cast<int>(std::min<int64_t>(2 * kRows, pixels - i));
+                  simd.pair_product(static_cast<const uint8_t*>(rows) + i * stride, stride, tile,
+                                    columns.panel(panel), columns.panel(panel + 1), start.data() + at, sums);
+                  out.store(element + i * c.outputs, channel, tile, both, sums, 2 * kColumns);
+                }
+                ++panel;
+                continue;
+              }
+            }
             if (out.bytes != nullptr && !subtract && here == kColumns) {
               multiply_to_bytes(columns, panel, rows, stride, pixels, start.data() + at, out.from(channel),
                                 out.bytes + element, c.outputs);
