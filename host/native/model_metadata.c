@@ -60,9 +60,14 @@ bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const
   return true;
 }
 
-bool ephost_graph_add_metadata(OrtGraph* graph, const char* key, const char* value) {
+bool ephost_graph_add_metadata(OrtGraph* graph, const char* texts, size_t count) {
   if (graph->metadata == NULL) graph->metadata = model_metadata_copy(NULL);
-  return graph->metadata != NULL && key_values_append(graph->metadata->custom, key, value);
+  for (size_t i = 0; graph->metadata != NULL && i < count; ++i) {
+    const char* value = texts + strlen(texts) + 1;
+    if (!key_values_append(graph->metadata->custom, texts, value)) return false;
+    texts = value + strlen(value) + 1;
+  }
+  return graph->metadata != NULL;
 }
 
 /* The caller releases it; every graph, subgraph or view of a model has the same. */

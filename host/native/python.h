@@ -128,7 +128,8 @@ bool ephost_graph_add_opset(OrtGraph* graph, const char* domain, int64_t version
 bool ephost_graph_set_metadata(OrtGraph* graph, const char* producer_name, const char* graph_name,
                                const char* domain, const char* description, const char* graph_description,
                                int64_t version);
-bool ephost_graph_add_metadata(OrtGraph* graph, const char* key, const char* value);
+/* texts: keys and values in turn, each with its NUL */
+bool ephost_graph_add_metadata(OrtGraph* graph, const char* texts, size_t count);
 /* Takes the type over; NULL: a tensor of which nothing is known. */
 OrtValueInfo* ephost_graph_add_value(OrtGraph* graph, const char* name, OrtTypeInfo* type);
 /* rank -1: not known; a dimension -1: not known; symbols NULL: none, else "" for a dimension without one. */

@@ -633,6 +633,48 @@ def test_a_link_that_leaves_the_folder(tmp_path: Path) -> None:
     refused(path, errors.InvalidGraph, "outside")
 
 
+@pytest.mark.parametrize(("leads_to", "is_inside"), [("weights", True), ("..", False)])
+def test_a_folder_of_data_may_be_a_link_within_the_folder(
+    tmp_path: Path, leads_to: str, is_inside: bool
+) -> None:
+    folder = tmp_path / "folder"
+    (folder / "weights").mkdir(parents=True)
+    path = external(folder, None, location="link/data.bin")
+    (folder / "link").symlink_to(leads_to)
+    (folder / "link" / "data.bin").write_bytes(bytes(8))
+    if not is_inside:
+        refused(path, errors.InvalidGraph, "link/data.bin", "outside")
+        return
+    x = np.array([1, 2], np.float32)
+    assert ephost.InferenceSession(path).run(None, {"x": x})[0].tolist() == [1, 2]
+
+
+def test_a_file_for_each_tensor_is_found_without_following_its_path_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 50
+    tensors = []
+    for at in range(count):
+        (tmp_path / f"{at}.bin").write_bytes(np.float32([at, 1]).tobytes())
+        tensor = TensorProto(name=f"c{at}", data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value=f"{at}.bin")
+        tensors.append(tensor)
+    path = tmp_path / "model.onnx"
+    node = helper.make_node("Sum", ["x", *(tensor.name for tensor in tensors)], ["y"])
+    path.write_bytes(graph_model([node], constants=tensors).SerializeToString())
+    followed, realpath = [], os.path.realpath
+
+    def noting(name: str) -> str:
+        followed.append(name)
+        return realpath(name)
+
+    monkeypatch.setattr(os.path, "realpath", noting)
+    session = ephost.InferenceSession(path)
+    assert len(followed) < 10 < count
+    (y,) = session.run(None, {"x": np.zeros(2, np.float32)})
+    assert y.tolist() == [count * (count - 1) / 2, count]
+
+
 def test_a_pipe_is_no_external_data(tmp_path: Path) -> None:
     path = external(tmp_path, None)
     os.mkfifo(tmp_path / "data.bin")

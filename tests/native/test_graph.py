@@ -327,8 +327,8 @@ def given_text(slot: Any, metadata: Any, *key: bytes) -> str | None:
 def test_metadata_comes_as_a_copy_in_the_callers_memory() -> None:
     main, body = with_subgraph()
     assert lib.ephost_graph_set_metadata(main.graph, b"maker", b"main", b"org.x", b"what", b"how", 3)
-    assert lib.ephost_graph_add_metadata(main.graph, b"k1", b"v1")
-    assert lib.ephost_graph_add_metadata(main.graph, b"k2", b"")
+    assert lib.ephost_graph_add_metadata(main.graph, b"", 0)
+    assert lib.ephost_graph_add_metadata(main.graph, b"k1\0v1\0k2\0", 2)
     metadata = get(api.Graph_GetModelMetadata, body.graph, "OrtModelMetadata*")
     lib.ephost_graph_free(main.graph)
     texts = [

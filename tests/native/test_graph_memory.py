@@ -113,7 +113,7 @@ def read_metadata(stack: ExitStack, arm: Callable[[], None]) -> None:
     arm()
     if not lib.ephost_graph_set_metadata(b.graph, b"p", b"g", b"d", b"", b"", 1):
         raise Refused(1, OUT_OF_MEMORY)
-    if not lib.ephost_graph_add_metadata(b.graph, b"k", b"v"):
+    if not lib.ephost_graph_add_metadata(b.graph, b"k\0v", 1):
         raise Refused(1, OUT_OF_MEMORY)
     metadata = out("OrtModelMetadata*", api.Graph_GetModelMetadata, b.graph)
     stack.callback(api.ReleaseModelMetadata, metadata)

@@ -10,8 +10,8 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ephost.messages import (
     TypeProto,
 )
 from ephost.model.check import check_functions, check_node
+from ephost.model.data_files import DataFiles, mapped
 from ephost.model.graph import (
     Dim,
     External,
@@ -196,13 +197,6 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
     return data, path
 
 
-def mapped(file: IO[bytes]) -> mmap:
-    """A file's content, mapped."""
-    import mmap  # what small models without external data do without
-
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
 def _serialized(model: Any) -> bytes:
     """A ``ModelProto`` of onnx's as bytes. protobuf writes no 2 GB: what is larger is written in parts."""
     if model.ByteSize() < _LARGEST_MESSAGE:
@@ -344,9 +338,6 @@ class Linker:
         self.initializers = initializers or {}
         self.files = files or {}
         self.in_file = in_file  # raw data that is a view lies in the model's file
-        self.maps: dict[str, np.ndarray] = {}
-        self.file_ids: dict[str, tuple[int, int]] = {}
-        self.paths: dict[str, str] = {}  # of external data by location
 
     def graph(
         self,
@@ -565,12 +556,7 @@ class Linker:
             raise InvalidGraph(f"{what} is in {location!r}, which is no path")
         if not location:
             raise InvalidGraph(f"{what} names no file")
-        if memory is not None:
-            path = f"{location} (in memory)"
-        else:
-            path = self.paths.get(location, "")
-            if not path:
-                path = self.paths[location] = _path_of_data(location, self._folders(), what)
+        path = f"{location} (in memory)" if memory is not None else self._data.path(location, what)
         try:
             offset = int(info.get("offset", "0"))
             length = int(info["length"]) if "length" in info else None
@@ -582,7 +568,8 @@ class Linker:
         count = math.prod(shape)
         bits = PACKED.get(proto.data_type, dtype.itemsize * 8)
         expected = (count * bits + 7) // 8
-        size = os.path.getsize(path) if memory is None else memory.size
+        content = self._data.content(path) if memory is None else memory
+        size = content.size
         if offset < 0 or offset + expected > size or (length is not None and length < expected):
             raise InvalidGraph(
                 f"{what} needs {expected} bytes at offset {offset} of {path}, which has {size}"
@@ -590,33 +577,23 @@ class Linker:
             )
         if length is not None and length != expected:
             raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
-        block = (self._map(path) if memory is None else memory)[offset : offset + expected]
+        block = content[offset : offset + expected]
         external = None
         if memory is None:
-            external = External(path, offset, expected, file_id=self.file_ids.get(path))
+            external = External(path, offset, expected, file_id=self._data.file_id(path))
         if proto.data_type in PACKED:
             raw = TensorProto(dims=list(shape), data_type=proto.data_type, raw_data=block.tobytes())
             return to_array(raw), external
         return block.view(dtype).reshape(shape), external
 
-    def _folders(self) -> list[str]:
+    @functools.cached_property
+    def _data(self) -> DataFiles:
         """Where external data may lie."""
         path = self.model.path
         if self.folder or not path:
-            return [self.folder or os.getcwd()]
+            return DataFiles([self.folder or os.getcwd()])
         # A cache of downloads has the model as a link, to a folder where its data is too.
-        return [os.path.dirname(path), os.path.dirname(os.path.realpath(path))]
-
-    def _map(self, path: str) -> np.ndarray:
-        if path not in self.maps:
-            if os.path.getsize(path) == 0:
-                self.maps[path] = np.zeros(0, dtype=np.uint8)
-            else:
-                with open(path, "rb") as file:
-                    about = os.fstat(file.fileno())
-                    self.file_ids[path] = about.st_dev, about.st_ino
-                    self.maps[path] = np.frombuffer(mapped(file), dtype=np.uint8)
-        return self.maps[path]
+        return DataFiles([os.path.dirname(path), os.path.dirname(os.path.realpath(path))])
 
 
 def _allows(declared: TensorType | TypeProto | None, element_type: int, rank: int) -> bool:
@@ -627,29 +604,6 @@ def _allows(declared: TensorType | TypeProto | None, element_type: int, rank: in
         and declared.dims is not None
         and len(declared.dims) == rank
     )
-
-
-def _path_of_data(location: str, folders: Sequence[str], what: str) -> str:
-    """The real path of a file of external data; ``what`` is what error messages call the data.
-
-    Raises:
-        InvalidGraph: it is outside of all folders, links followed, or it is no plain file.
-        NoSuchFile: there is none.
-    """
-    roots = [os.path.realpath(folder) for folder in folders]
-    paths = [os.path.realpath(os.path.join(root, location)) for root in roots]
-    inside = [path for path in paths if any(os.path.commonpath([root, path]) == root for root in roots)]
-    found = next((path for path in paths if os.path.exists(path)), None)
-    if os.path.isabs(location) or not inside or (found is not None and found not in inside):
-        raise InvalidGraph(
-            f"{what} is in '{location}', outside the model's folder {' and '.join(dict.fromkeys(roots))}"
-        )
-    if found is None:
-        raise NoSuchFile(f"{what} should be in {inside[0]}, which does not exist")
-    if not os.path.isfile(found):
-        kind = "a folder" if os.path.isdir(found) else "a pipe or device"
-        raise InvalidGraph(f"{what} should be in {found}, which is {kind}: only a plain file can be mapped")
-    return found
 
 
 def _dense(sparse: SparseTensorProto) -> np.ndarray:

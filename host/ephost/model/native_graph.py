@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -276,8 +277,8 @@ def _root(model: Model, graph: Graph) -> Any:
             about.version,
         )
     )
-    for key, value in about.custom.items():
-        _no_memory(lib.ephost_graph_add_metadata(pointer, _bytes(key), _bytes(value)))
+    texts = packed(list(chain.from_iterable(about.custom.items())))
+    _no_memory(lib.ephost_graph_add_metadata(pointer, texts, len(about.custom)))
     return pointer
 
 
