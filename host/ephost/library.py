@@ -3,147 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
-import struct
-import sys
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, text
-from ephost.errors import EPFail, Fail, InvalidArgument, NoSuchLibrary, OnnxRuntimeException, PluginFault
+from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException, PluginFault
 from ephost.host_log import HostLog
+from ephost.library_files import CREATE as _CREATE
+from ephost.library_files import RELEASE as _RELEASE
+from ephost.library_files import check_path, explain_open_error
 
 _LOG = HostLog("ephost.library")
 MAX_FACTORIES = 16
 ASSUME = "EPHOST_ASSUME_API_VERSION"  # in the environment: serve plugins of this version, newer than is known
 FIRST_VERSION = 22  # of the ABI, with OrtEp and OrtEpFactory in it
-_CREATE, _RELEASE = "CreateEpFactories", "ReleaseEpFactory"
-_ELF_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64", 22: "s390x"}
-_PT_LOAD = 1
-_LAST_OFFSET = (1 << 63) - 1  # in a file
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows alone would look for ends of lines
-_PE_MACHINES = {0x014C: "x86", 0x8664: "x86_64", 0xAA64: "aarch64"}
-_MACHO_MACHINES = {7: "x86", 0x01000007: "x86_64", 12: "arm", 0x0100000C: "aarch64"}
-_ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "i686": "x86", "i386": "x86"}
-
-
-def describe_binary(head: bytes) -> tuple[str, str] | None:
-    """(format, machine) of a shared library by its first bytes, or None when it is no binary."""
-    if head[:4] == b"\x7fELF" and len(head) >= 20:
-        order = "<" if head[5] == 1 else ">"
-        number = struct.unpack_from(order + "H", head, 18)[0]
-        return "ELF", _ELF_MACHINES.get(number, f"machine {number}")
-    if head[:2] == b"MZ":
-        if len(head) >= 0x40:
-            at = struct.unpack_from("<I", head, 0x3C)[0]
-            if len(head) >= at + 6:
-                number = struct.unpack_from("<H", head, at + 4)[0]
-                return "PE", _PE_MACHINES.get(number, f"machine {number:#x}")
-        return "PE", "unknown machine"
-    if head[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe"):
-        number = struct.unpack_from("<I", head, 4)[0]
-        return "Mach-O", _MACHO_MACHINES.get(number, f"machine {number:#x}")
-    if head[:4] in (b"\xca\xfe\xba\xbe", b"\xbe\xba\xfe\xca"):
-        return "Mach-O", "several machines"
-    return None
-
-
-@cache
-def _machine() -> str:
-    """This processor's name, as those of libraries are called here."""
-    import platform
-
-    name = platform.machine().lower()
-    return _ALIASES.get(name, name)
-
-
-def check_path(path: str) -> None:
-    """Say what is wrong with a path before the system's loader says it in its own words.
-
-    Raises:
-        NoSuchLibrary: nothing is there.
-        Fail: it is a folder, no shared library, or one for another system or processor.
-    """
-    try:
-        file = os.open(path, os.O_RDONLY | _BINARY)  # less than half of what open() takes
-        try:
-            head = os.read(file, 4096)
-            needed = _needed_bytes(file, head) if head[:4] == b"\x7fELF" and len(head) >= 20 else 0
-            size = os.lseek(file, 0, os.SEEK_END)
-        finally:
-            os.close(file)
-    except (OSError, ValueError) as error:
-        if not os.path.exists(path):
-            raise NoSuchLibrary(f"the plugin library {path} does not exist") from None
-        if os.path.isdir(path):
-            raise Fail(f"the plugin library {path} is a folder") from None
-        raise Fail(f"the plugin library {path} cannot be read: {error}") from error
-    found = describe_binary(head)
-    if found is None:
-        kind = "is empty" if not head else "is no shared library"
-        raise Fail(f"the plugin library {path} {kind}: its first bytes are {head[:8]!r}")
-    kind, machine = found
-    wanted = {"win32": "PE", "darwin": "Mach-O"}.get(sys.platform, "ELF")
-    here = _machine()
-    if kind != wanted or machine not in (here, "several machines"):
-        more = ""
-        if kind == "PE":
-            from ephost.windows_library import read_windows_library
-
-            windows = read_windows_library(path)
-            more = f" (a library of Windows: {windows.summary((_CREATE, _RELEASE))})" if windows else ""
-        raise Fail(
-            f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}{more}"
-        )
-    if size < needed:  # the system's loader would end the process
-        raise Fail(f"the plugin library {path} is cut short: it has {size} of at least {needed} bytes")
-
-
-def _needed_bytes(file: int, head: bytes) -> int:
-    """How long an ELF file must be for all that is mapped of it; 0 when it does not say so."""
-    wide = head[4] == 2
-    order = "<" if head[5] == 1 else ">"
-    if len(head) < 64:
-        return 64
-    start_at, sizes_at, segment = (32, 54, order + "I4xQ16xQ") if wide else (28, 42, order + "II8xI")
-    (start,) = struct.unpack_from(order + ("Q" if wide else "I"), head, start_at)
-    size, number = map(int, struct.unpack_from(order + "HH", head, sizes_at))
-    headers = head[start : start + size * number]
-    if len(headers) < size * number and start <= _LAST_OFFSET:
-        os.lseek(file, start, os.SEEK_SET)
-        headers = os.read(file, size * number)
-    if size < struct.calcsize(segment) or len(headers) < size * number:
-        return int(start) + size * number
-    found = [struct.unpack_from(segment, headers, at) for at in range(0, len(headers), size)]
-    return max((offset + length for kind, offset, length in found if kind == _PT_LOAD), default=0)
-
-
-def explain_open_error(path: str, error: str, windows: Sequence[str] | None = None) -> str:
-    """The loader's complaint, with the missing library named first when that is what it is about.
-
-    Args:
-        path: of the library.
-        error: what the loader says. Windows' does not say what is missing.
-        windows: the folders where Windows finds libraries, on any system; by default those of this one, if it
-            is Windows.
-    """
-    if windows is None and sys.platform == "win32":
-        root = os.environ.get("SYSTEMROOT", r"C:\Windows")
-        windows = [os.path.join(root, "System32"), os.path.dirname(sys.executable)]
-    if windows is not None:
-        from ephost.windows_library import missing_libraries
-
-        missing = [", which needs ".join(way) for way in missing_libraries(path, windows)]
-    else:
-        # One library after another is looked for until one is missing.
-        found = re.match(r"(.+?): cannot open shared object file", error)
-        missing = [found[1]] if found and os.path.basename(found[1]) != os.path.basename(path) else []
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        needs = ", and ".join(missing)
-        return f"the plugin library {path} needs {needs}, which {are} not on this machine ({error})"
-    return f"the plugin library {path} cannot be loaded: {error}"
 
 
 def check_version(who: str, version: int) -> None:

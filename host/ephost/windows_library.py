@@ -6,7 +6,7 @@ Read on any system, by the package pefile.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +98,35 @@ def missing_libraries(
             elif not any(key in files for files in elsewhere):
                 missing.append([*way, name])
     return missing
+
+
+def missing_functions(path: str | os.PathLike[str]) -> list[str]:
+    """The functions that a DLL takes of libraries beside it, and that those do not export.
+
+    Returns:
+        For each "FUNCTION of LIBRARY". Those of libraries elsewhere are Windows' own.
+    """
+    import pefile
+
+    beside = {file.name.lower(): file for file in Path(path).absolute().parent.iterdir()}
+    try:
+        with pefile.PE(os.fspath(path), fast_load=True) as file:
+            file.parse_data_directories(directories=[_IMPORTS])
+            taken = [
+                (entry.dll.decode("ascii", "replace"), symbol.name.decode("ascii", "replace"))
+                for entry in getattr(file, "DIRECTORY_ENTRY_IMPORT", [])
+                for symbol in entry.imports
+                if symbol.name  # some have a number alone
+            ]
+    except (pefile.PEFormatError, OSError, ValueError):
+        return []
+    exported: dict[str, Container[str]] = {}
+    for library in {library.lower() for library, _ in taken} & set(beside):
+        read = read_windows_library(beside[library])
+        if read is not None:
+            exported[library] = frozenset(read.exports)
+    return [
+        f"{function} of {library}"
+        for library, function in taken
+        if library.lower() in exported and function not in exported[library.lower()]
+    ]

@@ -12,11 +12,16 @@
 #include <wchar.h>
 #include <windows.h>
 
+/* The system's words for GetLastError(), in UTF-8 and on one line. */
 static void last_error(char* error, size_t size) {
   DWORD code = GetLastError();
-  DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0,
-                                error, (DWORD)size, NULL);
-  if (length == 0) snprintf(error, size, "error %lu", (unsigned long)code);
+  wchar_t wide[1024];
+  DWORD length = FormatMessageW(
+      FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS | FORMAT_MESSAGE_MAX_WIDTH_MASK, NULL, code,
+      0, wide, sizeof wide / sizeof *wide, NULL);
+  while (length > 0 && (wide[length - 1] == L' ' || wide[length - 1] == L'.')) wide[--length] = L'\0';
+  if (length > 0 && WideCharToMultiByte(CP_UTF8, 0, wide, -1, error, (int)size, NULL, NULL) > 0) return;
+  (void)snprintf(error, size, "error %lu", (unsigned long)code);
 }
 
 #define LONGEST_PATH 32768 /* of the system, with the last null */
@@ -53,9 +58,14 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
     last_error(error, error_size);
     return NULL;
   }
+  /* Without this the system would ask the user, in a window, what to do about a library that it cannot load.
+   */
+  DWORD mode;
+  BOOL changed = SetThreadErrorMode(SEM_FAILCRITICALERRORS, &mode);
   HMODULE module =
       LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);
   if (!module) last_error(error, error_size);
+  if (changed) (void)SetThreadErrorMode(mode, NULL);
   return module;
 }
 

@@ -64,6 +64,20 @@ def bad_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return build
 
 
+@pytest.fixture(scope="session")
+def compiled() -> Callable[..., Path]:
+    """Compiles a shared library from C text: ``compiled(text, library, flag...)``."""
+
+    def compile_text(text: str, library: Path, *flags: str) -> Path:
+        source = library.with_suffix(".c")
+        source.write_text(text)
+        command = ["cc", "-shared", "-fPIC", "-Wl,--no-as-needed", str(source), "-o", str(library), *flags]
+        subprocess.run(command, check=True)
+        return library
+
+    return compile_text
+
+
 def run_python(*arguments: str, timeout: float = 250, **env: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter that finds this ephost and the helpers of these tests."""
     package = str(Path(ephost.__file__).parents[1])

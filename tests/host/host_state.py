@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,11 +25,27 @@ def live_handles() -> dict[int, int]:
 
 def is_mapped(library: str | os.PathLike[str]) -> bool:
     """Whether a shared library is mapped into this process."""
+    if sys.platform == "win32":
+        import ctypes
+
+        find = ctypes.windll.kernel32.GetModuleHandleW
+        find.argtypes, find.restype = [ctypes.c_wchar_p], ctypes.c_void_p
+        return find(os.path.realpath(library)) is not None
     return os.path.realpath(library) in Path("/proc/self/maps").read_text()
 
 
 def resident_bytes() -> int:
     """Resident memory of this process."""
+    if sys.platform == "win32":
+        import ctypes
+
+        # PROCESS_MEMORY_COUNTERS: two numbers of 32 bits, and eight sizes; the second is what is resident.
+        counters = (ctypes.c_size_t * 9)(9 * 8)
+        kernel = ctypes.windll.kernel32
+        kernel.GetCurrentProcess.restype = ctypes.c_void_p
+        process = ctypes.c_void_p(kernel.GetCurrentProcess())
+        assert kernel.K32GetProcessMemoryInfo(process, ctypes.byref(counters), ctypes.sizeof(counters))
+        return int(counters[2])
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
-import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,40 +16,34 @@ import pytest
 from ephost import errors
 from ephost.plugins import sample_compiler, sample_kernels
 from host_state import adds_model, is_mapped
+from library_bytes import with_machine
 
 pytestmark = pytest.mark.usefixtures("nothing_leaks")
-MISSING = "libephost_test_notthere.so.1"
+ON_WINDOWS = sys.platform == "win32"
+MISSING, DRIVER, ELSEWHERE = (
+    ("ephost_test_notthere.dll", "nvcuda.dll", "kernel32.dll")
+    if ON_WINDOWS
+    else ("libephost_test_notthere.so.1", "libcuda.so.1", "libc.so.6")
+)
+FORMAT = "PE" if ON_WINDOWS else "ELF"
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler called cc")
 
 
 def register(path: object, name: str = "wrong") -> None:
     ephost.register_execution_provider_library(name, path)  # type: ignore[arg-type]
 
 
-def link(tmp_path: Path, source: str, *flags: str, name: str = "libplugin.so") -> Path:
-    """Compiles a shared library from C text."""
-    (tmp_path / "plugin.c").write_text(source)
-    library = tmp_path / name
-    subprocess.run(
-        [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-Wl,--no-as-needed",
-            str(tmp_path / "plugin.c"),
-            "-o",
-            str(library),
-            *flags,
-        ],
-        check=True,
-    )
-    return library
-
-
 def test_a_path_where_nothing_is(tmp_path: Path) -> None:
-    with pytest.raises(errors.NoSuchFile, match=r"/not_here\.so does not exist"):
+    with pytest.raises(errors.NoSuchFile, match=r"[/\\]not_here\.so does not exist"):
         register(tmp_path / "not_here.so")
-    with pytest.raises(errors.Fail, match=r"/dangling\.so does not exist"):  # as in onnxruntime
+
+
+def test_a_link_to_nothing(tmp_path: Path) -> None:
+    try:
         (tmp_path / "dangling.so").symlink_to(tmp_path / "nowhere")
+    except OSError as error:
+        pytest.skip(f"this system makes no links for this user: {error}")
+    with pytest.raises(errors.Fail, match=r"[/\\]dangling\.so does not exist"):  # as in onnxruntime
         register(tmp_path / "dangling.so")
 
 
@@ -60,8 +54,8 @@ def test_a_relative_path_is_of_the_working_directory(tmp_path: Path, monkeypatch
     (device,) = ephost.get_ep_devices()
     assert device.ep_metadata["library_path"] == str(tmp_path / "libhere.so")
     ephost.unregister_execution_provider_library("here")
-    with pytest.raises(errors.NoSuchFile, match=str(tmp_path)):
-        register("libc.so.6")  # which the loader would find elsewhere
+    with pytest.raises(errors.NoSuchFile, match=re.escape(str(tmp_path))):
+        register(ELSEWHERE)  # where the loader would find it
 
 
 @pytest.mark.parametrize(
@@ -96,13 +90,14 @@ def test_a_library_that_may_not_be_read(tmp_path: Path) -> None:
         register(file)
 
 
-@pytest.mark.parametrize(("machine", "name"), [(183, "aarch64"), (243, "riscv64"), (9999, "machine 9999")])
-def test_a_library_for_another_processor(tmp_path: Path, machine: int, name: str) -> None:
+@pytest.mark.parametrize("machine", ["aarch64", "riscv64", "machine 9999"])
+def test_a_library_for_another_processor(tmp_path: Path, machine: str) -> None:
+    if machine == platform.machine():
+        pytest.skip("that is this one")
     file = tmp_path / "libother.so"
-    content = bytearray(Path(sample_compiler.get_library_path()).read_bytes())
-    struct.pack_into("<H", content, 18, machine)
-    file.write_bytes(content)
-    with pytest.raises(errors.Fail, match=rf"libother\.so is ELF for {name}; this process runs ELF for"):
+    file.write_bytes(with_machine(Path(sample_compiler.get_library_path()).read_bytes(), machine))
+    said = rf"libother\.so is {FORMAT} for {machine}; this process runs {FORMAT} for"
+    with pytest.raises(errors.Fail, match=said):
         register(file)
 
 
@@ -115,31 +110,74 @@ def test_a_library_that_is_cut_short_anywhere(tmp_path: Path) -> None:
             register(file)
 
 
-@pytest.mark.parametrize("missing", [MISSING, "libcuda.so.1"])
-def test_a_library_that_it_needs_is_named(tmp_path: Path, missing: str) -> None:
-    if missing == "libcuda.so.1" and shutil.which("nvidia-smi"):
+def needing(compiled: Callable[..., Path], folder: Path, name: str) -> Path:
+    """A library that needs another one of that name, which is there while it is compiled."""
+    soname = () if ON_WINDOWS else (f"-Wl,-soname,{name}",)
+    needed = compiled("int there(void) { return 1; }", folder / name, *soname)
+    text = "int there(void); int f(void) { return there(); }"
+    library = compiled(text, folder / "libplugin.so", str(needed))
+    needed.unlink()
+    return library
+
+
+@needs_compiler
+@pytest.mark.parametrize("missing", [MISSING, DRIVER])
+def test_a_library_that_it_needs_is_named(
+    tmp_path: Path, missing: str, compiled: Callable[..., Path]
+) -> None:
+    if missing == DRIVER and shutil.which("nvidia-smi"):
         pytest.skip("this machine has a GPU's driver")
-    link(tmp_path, "int there(void) { return 1; }", f"-Wl,-soname,{missing}", name=missing)
-    library = link(
-        tmp_path, "int there(void); int f(void) { return there(); }", f"-L{tmp_path}", f"-l:{missing}"
-    )
-    (tmp_path / missing).unlink()
+    library = needing(compiled, tmp_path, missing)
     with pytest.raises(errors.Fail) as caught:
         register(library)
     assert f"{library} needs {missing}, which is not on this machine" in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert not is_mapped(library)
 
 
-def test_a_symbol_that_nobody_has_is_named(tmp_path: Path) -> None:
-    library = link(tmp_path, "int nobody_has_it(void); int f(void) { return nobody_has_it(); }")
-    with pytest.raises(errors.Fail, match=r"libplugin\.so cannot be loaded: .*nobody_has_it"):
+@needs_compiler
+@pytest.mark.skipif(ON_WINDOWS, reason="a library of Windows says of which other one each function is")
+def test_a_symbol_that_nobody_has_is_named(tmp_path: Path, compiled: Callable[..., Path]) -> None:
+    text = "int nobody_has_it(void); int f(void) { return nobody_has_it(); }"
+    library = compiled(text, tmp_path / "libplugin.so")
+    with pytest.raises(errors.Fail, match=r"libplugin\.so needs nobody_has_it, which is in no library"):
         register(library)
 
 
+@needs_compiler
+@pytest.mark.skipif(not ON_WINDOWS, reason="elsewhere a plugin says itself where its neighbours are")
+def test_windows_finds_what_lies_beside_a_plugin(
+    tmp_path: Path,
+    compiled: Callable[..., Path],
+    bad_plugin: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = compiled("int first(void) { return 1; }", tmp_path / "first.dll")
+    text = "int first(void); int second(void) { return first(); }"
+    second = compiled(text, tmp_path / "second.dll", str(first))
+    source = bad_plugin().parent / "asks.c"
+    source.write_text(
+        "int second(void); __attribute__((constructor)) static void ask(void) { (void)second(); }"
+    )
+    plugin = shutil.copy(bad_plugin(str(source), str(second)), tmp_path / "plugin.dll")
+    register(plugin, "neighbours")
+    assert is_mapped(plugin) and is_mapped(second) and is_mapped(first)
+    ephost.unregister_execution_provider_library("neighbours")
+    assert not is_mapped(plugin) and not is_mapped(second) and not is_mapped(first)
+    first.unlink()
+    with pytest.raises(
+        errors.Fail, match=r"needs second\.dll, which needs first\.dll, which is not on this machine"
+    ):
+        register(plugin, "neighbours")
+
+
+@needs_compiler
 @pytest.mark.parametrize("missing", ["CreateEpFactories", "ReleaseEpFactory"])
 def test_a_library_without_one_of_the_two_symbols(bad_plugin: Callable[..., Path], missing: str) -> None:
     library = bad_plugin(f"-D{missing}=Other")
-    with pytest.raises(errors.Fail, match=rf"{library} has no symbol {missing}: it is no plugin"):
+    with pytest.raises(
+        errors.Fail, match=rf"{re.escape(str(library))} has no symbol {missing}: it is no plugin"
+    ):
         register(library)
     assert not is_mapped(library)
 
@@ -166,7 +204,9 @@ def test_a_name_that_is_taken_stays_with_its_library(sample_compiler: list, tmp_
     other = shutil.copy(
         sample_kernels.get_library_path(), tmp_path
     )  # which no other test of this process opened
-    with pytest.raises(errors.Fail, match=r"already registered under compiler \(.*libsample_compiler\.so\)"):
+    with pytest.raises(
+        errors.Fail, match=r"already registered under compiler \(.*sample_compiler\.(so|dll)\)"
+    ):
         register(other, "compiler")
     assert [d.ep_name for d in ephost.get_ep_devices()] == ["sample_compiler"]
     assert not is_mapped(other)

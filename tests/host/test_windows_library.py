@@ -9,7 +9,7 @@ from pathlib import Path
 import ephost
 import pytest
 from ephost import errors
-from ephost.library import explain_open_error
+from ephost.library_files import explain_open_error
 from ephost.windows_library import missing_libraries, read_windows_library
 
 COMPILER = "x86_64-w64-mingw32-gcc"
@@ -87,7 +87,16 @@ def test_the_error_of_windows_loader_is_explained(folder: Path) -> None:
         f"the plugin library {path} needs middle.dll, which needs last.dll, which is not on this machine "
         "(The specified module could not be found.)"
     )
-    (folder / "middle.dll").write_bytes((folder / "plugin.dll").read_bytes())  # anything that is whole
+    (folder / "middle.dll").write_bytes((folder / "plugin.dll").read_bytes())  # another library of that name
+    said = explain_open_error(path, "The specified procedure could not be found.", windows=system)
+    assert said == (
+        f"the plugin library {path} needs middle of middle.dll, which is in no library that it asks for "
+        "(The specified procedure could not be found.)"
+    )
+
+
+def test_what_the_tables_do_not_tell_is_said_as_windows_says_it(folder: Path) -> None:
+    path, system = str(folder / "plugin.dll"), [str(folder / "System32")]
     said = explain_open_error(path, "Access is denied.", windows=system)
     assert said == f"the plugin library {path} cannot be loaded: Access is denied."
 

@@ -9,7 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _WIN32
+#include <windows.h>
+static inline bool fork_child(void) { return false; } /* there are no such children */
+static inline void wait_for_ever(void) { Sleep(INFINITE); }
+#else
 #include <unistd.h>
+static inline bool fork_child(void) { return fork() == 0; }
+static inline void wait_for_ever(void) { (void)pause(); }
+#endif
 
 static inline int overflow_stack(int depth) {
   volatile char here[4096];
@@ -37,11 +45,11 @@ static inline void fault(const char* where) {
   if (strcmp(kind, "overflow") == 0) (void)overflow_stack(0);
   /* A child that goes on and has all descriptors, and the end or not of who made it. */
   if (strcmp(kind, "child") == 0 || strcmp(kind, "orphan") == 0) {
-    bool is_child = fork() == 0;
-    while (is_child) (void)pause();
+    bool is_child = fork_child();
+    while (is_child) wait_for_ever();
   }
   if (strcmp(kind, "orphan") == 0) (void)raise(9);
-  while (strcmp(kind, "hang") == 0) (void)pause();
+  while (strcmp(kind, "hang") == 0) wait_for_ever();
 }
 
 #endif

@@ -23,7 +23,7 @@ from ephost.isolation.settings import Isolation, with_entries
 from ephost.isolation.snapshot import Sender, path_to
 from ephost.isolation.streams import Stream
 from ephost.isolation.tables import functions_of, giving_status, status_of
-from ephost.library import check_path
+from ephost.library_files import check_path
 from ephost.logs import is_heard
 from ephost.messages import NodeProto
 from ephost.model.custom_op import CustomOp, described

@@ -17,7 +17,7 @@ from pathlib import Path
 from ephost.errors import Fail, InvalidArgument, NotImplemented
 from ephost.layers.findings import Event, Finding, Handle, read_findings
 from ephost.layers.rules import RULES, Rule
-from ephost.library import check_path
+from ephost.library_files import check_path
 from ephost.suggestions import did_you_mean
 
 __all__ = [

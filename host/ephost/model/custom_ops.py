@@ -14,7 +14,8 @@ from typing import Any
 from ephost._bindings import NULL, api, check, ffi, guarded, lib, onnx_element_type, text
 from ephost.errors import Fail, InvalidGraph, OnnxRuntimeException, naming
 from ephost.host_log import HostLog
-from ephost.library import absolute, assume_version, check_path, explain_open_error
+from ephost.library import absolute, assume_version
+from ephost.library_files import check_path, explain_open_error
 from ephost.model.custom_op import CustomOp, op_member, read_operator
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.model.infer import merge

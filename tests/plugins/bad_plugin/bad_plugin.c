@@ -133,8 +133,9 @@ static OrtStatus* fail(const OrtApi* api, const char* text) { return api->Create
 static void log_stage(const OrtApi* api, const OrtLogger* logger, const char* stage) {
   fault(stage);
   if (bad(logs)) {
+    const ORTCHAR_T file[] = {'b', 'a', 'd', '_', 'p', 'l', 'u', 'g', 'i', 'n', '.', 'c', 0};
     OrtStatus* status =
-        api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_WARNING, stage, "bad_plugin.c", __LINE__, stage);
+        api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_WARNING, stage, file, __LINE__, stage);
     if (status != NULL) {
       api->ReleaseStatus(status);
     }

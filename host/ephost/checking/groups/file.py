@@ -12,7 +12,7 @@ from ephost.checking.registry import check
 from ephost.checking.subject import Subject
 from ephost.checking.verdicts import Failure, Skip
 from ephost.errors import OnnxRuntimeException
-from ephost.library import check_path
+from ephost.library_files import check_path
 
 _POINTS = ("CreateEpFactories", "ReleaseEpFactory")
 _OURS = ("ephost",)
