@@ -63,9 +63,25 @@ enum class Case : uint8_t { kNone, kLower, kUpper };
 #ifdef _WIN32
 bool knows_case() { return true; }
 
-// Windows' characters are of 16 bits: what is beyond them stays as it is.
+// Windows' characters are of 16 bits. Of those beyond them these are the capital letters that have small
+// ones, in Unicode 15: from the first to the last, and how far the small one of each is away.
+constexpr struct {
+  char32_t first, last, distance;
+} kCapitals[] = {
+    {0x10400, 0x10427, 40}, {0x104b0, 0x104d3, 40}, {0x10570, 0x1057a, 39}, {0x1057c, 0x1058a, 39},
+    {0x1058c, 0x10592, 39}, {0x10594, 0x10595, 39}, {0x10c80, 0x10cb2, 64}, {0x118a0, 0x118bf, 32},
+    {0x16e40, 0x16e5f, 32}, {0x1e900, 0x1e921, 34},
+};
+
 char32_t changed(char32_t code, Case to) {
-  if (code > 0xffff) return code;
+  if (code > 0xffff) {
+    for (const auto& range : kCapitals) {
+      const char32_t shift = to == Case::kLower ? 0 : range.distance;
+      if (code < range.first + shift || code > range.last + shift) continue;
+      return to == Case::kLower ? code + range.distance : code - range.distance;
+    }
+    return code;
+  }
   const wchar_t from = static_cast<wchar_t>(code);
   wchar_t made = from;
   LCMapStringEx(LOCALE_NAME_INVARIANT, to == Case::kLower ? LCMAP_LOWERCASE : LCMAP_UPPERCASE, &from, 1,

@@ -180,8 +180,23 @@ static inline double sqrt_of(double x) { return __builtin_sqrt(x); }
 EPHOST_LIBM(floor, floor)
 EPHOST_LIBM(ceil, ceil)
 EPHOST_LIBM(round, rint)
+#ifdef __MINGW32__
+// MinGW's own are the processor's fsin and fcos: they leave very large angles as they are, and have fewer
+// right digits the larger an angle is. These are pointers to Windows', as its linker calls them.
+extern "C" double (*const windows_sin)(double) __asm__("__imp_sin");
+extern "C" double (*const windows_cos)(double) __asm__("__imp_cos");
+template <typename T>
+static inline T sin_of(T x) {
+  return static_cast<T>(windows_sin(static_cast<double>(x)));
+}
+template <typename T>
+static inline T cos_of(T x) {
+  return static_cast<T>(windows_cos(static_cast<double>(x)));
+}
+#else
 EPHOST_LIBM(sin, sin)
 EPHOST_LIBM(cos, cos)
+#endif
 EPHOST_LIBM(tan, tan)
 EPHOST_LIBM(asin, asin)
 EPHOST_LIBM(acos, acos)

@@ -20,6 +20,7 @@ TRIES = int(os.environ.get("EPHOST_FUZZ_TRIES", "600"))
 
 
 def test_the_table_of_signatures_is_what_the_standard_says() -> None:
+    pytest.importorskip("onnxruntime")  # says what the operators of com.microsoft are
     made = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "operator_signatures.py")],
         capture_output=True,
@@ -67,6 +68,7 @@ def test_a_part_that_is_quantised_by_other_types_is_refused(
         cpu_plugin.run(model, feeds, fusion=fusion)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing limits the memory that graphs ask for")
 @pytest.mark.parametrize("part", range(3))
 def test_broken_graphs_and_tensors_end_in_errors(tmp_path: Path, part: int) -> None:
     seed = os.environ.get("EPHOST_FUZZ_SEED", "1")

@@ -223,6 +223,7 @@ def test_integer_weights_are_there_once_when_they_are_packed(tmp_path: Path, ope
 
 
 @pytest.mark.resources
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no process's addresses this way")
 def test_a_stack_that_is_declared_larger_than_memory_costs_none_before_it_is_there(tmp_path: Path) -> None:
     value = helper.make_tensor_value_info
     for a, b in (([2**31, 3, 4, 8], [3, 8, 16]), ([2**31, 3, 4, 1], [3, 1, 1])):

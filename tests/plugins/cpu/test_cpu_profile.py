@@ -5,7 +5,7 @@ from pathlib import Path
 
 import ephost
 import numpy as np
-import onnxruntime
+import pytest
 from ephost.plugins import cpu
 from onnx import helper
 
@@ -73,6 +73,7 @@ def test_onnxruntime_gets_the_same_events(tmp_path: Path) -> None:
         helper.make_node("Relu", ["a"], ["y"], name="second"),
     ]
     model = make_model(nodes, {"x": x}, ["y"])
+    onnxruntime = pytest.importorskip("onnxruntime")
     onnxruntime.register_execution_provider_library(name, cpu.get_library_path())
     device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == name)
     session = onnxruntime.InferenceSession(model.SerializeToString(), _options(onnxruntime, device, tmp_path))

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
+
+onnxruntime = pytest.importorskip("onnxruntime")
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 

@@ -113,6 +113,32 @@ def test_each_character_changes_its_case_alone(cpu_plugin: Cpu) -> None:
     assert lower == ["straße", "σασ", "ﬁx", "ǆ", "\U00010428"]  # noqa: RUF001
 
 
+def test_characters_beyond_sixteen_bits_change_their_case(cpu_plugin: Cpu) -> None:
+    # The first and the last of each alphabet there: what is between two letters of a row is in it, too.
+    capitals = [
+        0x10400,
+        0x10427,
+        0x104B0,
+        0x104D3,
+        0x10570,
+        0x1057A,
+        0x1057C,
+        0x1058A,
+        0x1058C,
+        0x10592,
+        0x10594,
+    ]
+    capitals += [0x10595, 0x10C80, 0x10CB2, 0x118A0, 0x118BF, 0x16E40, 0x16E5F, 0x1E900, 0x1E921]
+    words = [chr(code) for code in capitals]
+    small = [word.lower() for word in words]
+    assert all(word != other for word, other in zip(words, small, strict=True))
+    assert normalized(cpu_plugin, words, case_change_action="LOWER") == small
+    assert normalized(cpu_plugin, small, case_change_action="UPPER") == words
+    others = ["\U0001057b", "\U0001058b", "\U0001f600", "\U00020000"]
+    for action in ("LOWER", "UPPER"):
+        assert normalized(cpu_plugin, others, case_change_action=action) == others
+
+
 def test_where_no_word_stays_there_is_an_empty_one(cpu_plugin: Cpu) -> None:
     for case in (0, 1):
         assert normalized(cpu_plugin, ["a", "a"], stopwords=["a"], is_case_sensitive=case) == [""]

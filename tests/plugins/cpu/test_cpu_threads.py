@@ -96,7 +96,7 @@ def test_runs_of_many_threads_do_not_wait_for_each_others_workers(cpu_plugin: Cp
     assert not wrong
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks Linux which threads there are")
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which threads there are")
 def test_onednn_has_the_plugins_threads_and_no_others(saved: Path) -> None:
     program = """
 import sys, pathlib, time, numpy as np, ephost
@@ -125,6 +125,7 @@ print(first.count("ephost-cpu"), len([name for name in first if name.startswith(
     assert int(others) <= 1 + 2  # The program's own, and those of the session's pool, whose name is Python's.
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no process")
 def test_a_forked_process_runs_on_threads_of_its_own(saved: Path) -> None:
     program = """
 import os, sys, numpy as np, ephost
@@ -143,7 +144,10 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.parametrize("spinning", ["0", "1"])
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="asks Linux what threads have used")
+@pytest.mark.skipif(
+    sys.platform != "linux" or not Path("/proc/self/schedstat").exists(),
+    reason="asks Linux what threads have used",
+)
 def test_threads_without_work_cost_nothing(saved: Path, spinning: str) -> None:
     """What workers have used stops growing: one that spins does not stop, however busy the machine."""
     program = f"""
