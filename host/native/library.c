@@ -28,8 +28,9 @@ static void last_error(char* error, size_t size) {
 
 /* `path` as the system takes it, however long: MAX_PATH characters and more need a prefix that turns off what
  * the system else does to a path, so that is done here: GetFullPathNameW makes it absolute, with backslashes.
- * What has such a prefix stays as it is. False, with GetLastError set, if it is no path, or too long. */
-static bool system_path(const char* path, wchar_t* out) {
+ * What has such a prefix stays as it is; `always` gives it to short ones, too. False, with GetLastError set,
+ * if it is no path, or too long. */
+static bool system_path(const char* path, bool always, wchar_t* out) {
   const wchar_t kDrive[] = L"\\\\?\\", kShare[] = L"\\\\?\\UNC\\";
   wchar_t wide[LONGEST_PATH], full[LONGEST_PATH];
   if (!MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, LONGEST_PATH)) return false;
@@ -39,7 +40,7 @@ static bool system_path(const char* path, wchar_t* out) {
   const bool is_plain = wcsncmp(full, kDrive, 4) != 0 && wcsncmp(full, L"\\\\.\\", 4) != 0;
   const wchar_t* prefix = L"";
   const wchar_t* rest = full;
-  if (is_plain && length >= MAX_PATH) {
+  if (is_plain && (always || length >= MAX_PATH)) {
     prefix = is_share ? kShare : kDrive;
     if (is_share) rest += 2;
   }
@@ -54,17 +55,20 @@ static bool system_path(const char* path, wchar_t* out) {
 
 void* ephost_library_open(const char* path, char* error, size_t error_size) {
   wchar_t wide[LONGEST_PATH];
-  if (!system_path(path, wide)) {
-    last_error(error, error_size);
-    return NULL;
-  }
+  HMODULE module = NULL;
   /* Without this the system would ask the user, in a window, what to do about a library that it cannot load.
    */
-  DWORD mode;
+  DWORD mode = 0;
   BOOL changed = SetThreadErrorMode(SEM_FAILCRITICALERRORS, &mode);
-  HMODULE module =
-      LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);
-  if (!module) last_error(error, error_size);
+  /* wine takes a share's path for no whole one, unless it has the prefix. */
+  for (int prefixed = 0; prefixed < 2 && module == NULL; ++prefixed) {
+    if (system_path(path, prefixed == 1, wide)) {
+      module =
+          LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);
+    }
+    if (module == NULL && GetLastError() != ERROR_INVALID_PARAMETER) break;
+  }
+  if (module == NULL) last_error(error, error_size);
   if (changed) (void)SetThreadErrorMode(mode, NULL);
   return module;
 }

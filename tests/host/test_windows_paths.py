@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ephost
 import pytest
+from ephost.errors import NoSuchFile
 from ephost.plugins import sample_kernels
 
 pytestmark = [
@@ -50,3 +51,30 @@ def test_slashes_and_folders_above_in_a_long_path(folder: str) -> None:
     shutil.copy(sample_kernels.get_library_path(), PREFIX + os.path.join(folder, "plugin.dll"))
     written = folder.replace("\\", "/") + "/../" + os.path.basename(folder) + "/./plugin.dll"
     assert devices_of(written) == 1
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> str:
+    """The path of a folder without its first backslashes, as this machine shares its drive with itself."""
+    drive, rest = os.path.splitdrive(str(tmp_path))
+    shared = f"localhost\\{drive[0].lower()}${rest}"
+    if not os.path.isdir("\\\\" + shared):
+        pytest.skip(f"this machine does not share {drive}")
+    return shared
+
+
+@pytest.mark.parametrize("prefix", ["\\\\", "\\\\?\\UNC\\", "//"])
+@pytest.mark.parametrize("folders", [0, 9])
+def test_a_library_on_a_share(share: str, prefix: str, folders: int) -> None:
+    within = os.path.join(share, *["a folder with a name of 33 signs-\N{GREEK SMALL LETTER ALPHA}"] * folders)
+    path = os.path.join(within, "plugin.dll")
+    assert (len(path) > MAX_PATH) == (folders > 0)
+    os.makedirs("\\\\?\\UNC\\" + within, exist_ok=True)
+    shutil.copy(sample_kernels.get_library_path(), "\\\\?\\UNC\\" + path)
+    assert devices_of(prefix + (path.replace("\\", "/") if prefix == "//" else path)) == 1
+    shutil.rmtree("\\\\?\\UNC\\" + share)
+
+
+def test_what_is_not_on_a_share(share: str) -> None:
+    with pytest.raises(NoSuchFile, match=r"[\\]localhost[\\].*[\\]not_here\.dll does not exist"):
+        ephost.register_execution_provider_library("here", f"\\\\{share}\\not_here.dll")
