@@ -294,9 +294,10 @@ class Registration:
         return [factory for name, factory in pairs if name == ep_name]
 
     def _add_devices(self, factory: Any, devices: list[Any]) -> None:
+        names = ffi.new("const char*[2]")
         with naming(lambda: f"a factory of '{self.name}' ({self.path}) failed"):
-            ep_name = text(guarded("OrtEpFactory_GetName")(factory))
-            vendor = text(guarded("OrtEpFactory_GetVendor")(factory)) if ep_name else ""
+            check(lib.ephost_factory_names(factory, names, names + 1))
+        ep_name, vendor = text(names[0]), text(names[1])
         if not ep_name:
             raise EPFail(f"a factory of '{self.name}' ({self.path}) gives no EP name")
         self._ep_names.append(ep_name)

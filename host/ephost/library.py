@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, member, text
+from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, text
 from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException, PluginFault
 from ephost.host_log import HostLog
 from ephost.library_files import CREATE as _CREATE
@@ -102,7 +102,8 @@ class Library:
                 self.close()
                 raise
             return
-        check_path(path)
+        if not lib.ephost_library_is_sound(os.fsencode(path)):
+            check_path(path)
         error = ffi.new("char[]", 4096)
         handle = lib.ephost_library_open(os.fsencode(stand_in or path), error, 4096)
         if not handle:
@@ -152,11 +153,10 @@ class Library:
             raise EPFail(f"{where} gave {number} factories, of which only {len(different)} differ")
         for factory in self.factories:
             check_version(f"a factory of '{self.name}' ({self.path})", int(factory.ort_version_supported))
-            for name in ("GetName", "GetVendor", "GetSupportedDevices", "CreateEp", "ReleaseEp"):
-                if member("OrtEpFactory", factory, name) is None:
-                    raise EPFail(
-                        f"a factory of '{self.name}' ({self.path}) lacks {name}, which every factory needs"
-                    )
+            if lacking := text(lib.ephost_factory_lacks(factory)):
+                raise EPFail(
+                    f"a factory of '{self.name}' ({self.path}) lacks {lacking}, which every factory needs"
+                )
 
     @staticmethod
     def pool_of(_: Any) -> None:

@@ -54,7 +54,8 @@ def _machine() -> str:
 
 
 def check_path(path: str, system: str = sys.platform) -> None:
-    """Say what is wrong with a path before the system's loader says it in its own words.
+    """Say what is wrong with a path before the system's loader says it in its own words. What is sound is
+    mostly found to be so by the C half, which is quicker.
 
     Args:
         path: of the library.

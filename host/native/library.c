@@ -73,11 +73,22 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
   return module;
 }
 
+bool ephost_library_is_sound(const char* path) {
+  (void)path;
+  return false;
+}
+
 void* ephost_library_symbol(void* library, const char* name) { return (void*)GetProcAddress(library, name); }
 
 void ephost_library_close(void* library) { FreeLibrary(library); }
 #else
 #include <dlfcn.h>
+#ifdef __linux__
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
 
 #include "exceptions.h"
 #include "logger.h"
@@ -127,6 +138,48 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
   }
   return library;
 }
+
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
+#ifdef __x86_64__
+#define OWN_MACHINE EM_X86_64
+#else
+#define OWN_MACHINE EM_AARCH64
+#endif
+
+/* Whether the segments that `head` lists, the file's first bytes, lie within a file of that size. */
+static bool is_whole(const char* head, size_t head_size, uint64_t file_size) {
+  const Elf64_Ehdr* about = (const Elf64_Ehdr*)(const void*)head;
+  if (about->e_phentsize != sizeof(Elf64_Phdr) || about->e_phoff > head_size ||
+      about->e_phnum > (head_size - about->e_phoff) / sizeof(Elf64_Phdr))
+    return false;
+  for (size_t i = 0; i < about->e_phnum; ++i) {
+    Elf64_Phdr segment;
+    memcpy(&segment, head + about->e_phoff + i * sizeof segment, sizeof segment);
+    if (segment.p_type != PT_LOAD) continue;
+    if (segment.p_offset > file_size || segment.p_filesz > file_size - segment.p_offset) return false;
+  }
+  return true;
+}
+
+bool ephost_library_is_sound(const char* path) {
+  _Alignas(Elf64_Ehdr) char head[4096];
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  struct stat status;
+  const ssize_t got =
+      fstat(file, &status) == 0 && S_ISREG(status.st_mode) ? read(file, head, sizeof head) : -1;
+  (void)close(file);
+  const Elf64_Ehdr* about = (const Elf64_Ehdr*)(const void*)head;
+  return got >= (ssize_t)sizeof *about && memcmp(about->e_ident, ELFMAG, SELFMAG) == 0 &&
+         about->e_ident[EI_CLASS] == ELFCLASS64 && about->e_ident[EI_DATA] == ELFDATA2LSB &&
+         about->e_machine == OWN_MACHINE && is_whole(head, (size_t)got, (uint64_t)status.st_size);
+}
+#else
+bool ephost_library_is_sound(const char* path) {
+  (void)path;
+  return false;
+}
+#endif
 
 void* ephost_library_symbol(void* library, const char* name) { return dlsym(library, name); }
 #endif

@@ -112,6 +112,10 @@ OrtStatus* ephost_env_config_set(const char* key, const char* value);
 
 const OrtMemoryInfo* ephost_ep_device_read_only_memory(const OrtEpDevice* ep_device);
 OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device);
+/* The function that every factory needs and this one has not; NULL: it has all. */
+const char* ephost_factory_lacks(const OrtEpFactory* factory);
+/* What a factory calls its EP and, if that has a name, who makes it; NULL where it gives none. */
+OrtStatus* ephost_factory_names(OrtEpFactory* factory, const char** ep_name, const char** vendor);
 OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void); /* NULL without memory */
 
 /* ---- graphs, kernel registry ---- */
@@ -330,7 +334,10 @@ const OrtProfilingEvent* ephost_events_at(const OrtProfilingEventsContainer* con
 /* ---- libraries ---- */
 
 void* ephost_library_open(const char* path, char* error, size_t error_size); /* NULL: error says why */
-void* ephost_library_symbol(void* library, const char* name);                /* NULL when absent */
+/* Whether the file is an ELF library for this processor, with all that is mapped of it. False says nothing:
+ * the file has to be looked at more closely. */
+bool ephost_library_is_sound(const char* path);
+void* ephost_library_symbol(void* library, const char* name); /* NULL when absent */
 void ephost_library_close(void* library);
 
 /* ---- plans and runs ---- */

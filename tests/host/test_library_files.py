@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ import ephost
 import numpy as np
 import pytest
 from ephost import errors
+from ephost import library as library_module
+from ephost._bindings import lib
 from ephost.plugins import sample_compiler, sample_kernels
 from host_state import adds_model, is_mapped
 from library_bytes import with_machine
@@ -108,6 +111,36 @@ def test_a_library_that_is_cut_short_anywhere(tmp_path: Path) -> None:
         file.write_bytes(content[:length])
         with pytest.raises(errors.Fail, match=rf"libshort{length}\.so is cut short: it has {length} of"):
             register(file)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every file is looked at more closely")
+def test_a_sound_library_needs_no_closer_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_sound(content: bytes) -> bool:
+        file = tmp_path / "libsome.so"
+        file.write_bytes(content)
+        return bool(lib.ephost_library_is_sound(os.fsencode(file)))
+
+    whole = Path(sample_compiler.get_library_path()).read_bytes()
+    assert is_sound(whole)
+    at, size, number = (*struct.unpack_from("<Q", whole, 32), *struct.unpack_from("<HH", whole, 54))
+    segments = [struct.unpack_from("<IIQQQQ", whole, at + i * size) for i in range(number)]
+    end = max(offset + length for kind, _, offset, _, _, length in segments if kind == 1)
+    assert is_sound(whole[:end]) and not is_sound(whole[: end - 1])
+    for length in (0, 4, 63, 64, at + size * number - 1):
+        assert not is_sound(whole[:length])
+    changes = [("<H", 18, 9999), ("<B", 4, 1), ("<B", 5, 2), ("<H", 54, size - 1), ("<H", 56, 0xFFFF)]
+    changes += [("<Q", 32, 1 << 63), ("<Q", at + 8, (1 << 64) - 1), ("<Q", at + 32, (1 << 64) - 1)]
+    for layout, place, value in changes:
+        content = bytearray(whole)
+        struct.pack_into("<I", content, at, 1)  # the first segment is one that is mapped
+        struct.pack_into(layout, content, place, value)
+        assert not is_sound(bytes(content)), (layout, place)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "", "nothing"):
+        assert not lib.ephost_library_is_sound(os.fsencode(tmp_path / name))
+    monkeypatch.setattr(library_module, "check_path", pytest.fail)
+    register(sample_compiler.get_library_path(), "sound")
+    ephost.unregister_execution_provider_library("sound")
 
 
 def needing(compiled: Callable[..., Path], folder: Path, name: str) -> Path:
