@@ -1,6 +1,7 @@
 // RNN, GRU and LSTM: one matrix product for all inputs, then one for the state in each
 // step, with packed weights if they are constant; what the cells do with it is here.
 #include <cstring>
+#include <initializer_list>
 
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/onednn_operators.h"
@@ -100,34 +101,47 @@ std::vector<Gate> gates_of(const Node& node, size_t directions, const std::vecto
 
 enum Input { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
-// R in panels for products with the state: of each direction the gates that all cells multiply with the state
-// as it is, and the last gate of a GRU.
+// Weights in panels, of each direction.
 struct Packed {
   std::shared_ptr<void> memory;
-  size_t first = 0, direction = 0;  // Floats of the first part, and of both.
+  size_t direction = 0;  // Floats of one.
+  size_t last = 0;       // From a direction's first one to where the last gate of a GRU begins.
+
+  const float* of(int64_t d) const {
+    return static_cast<const float*>(memory.get()) + static_cast<size_t>(d) * direction;
+  }
 };
 
-std::shared_ptr<Packed> pack(const TensorPtr& r, int64_t gates) {
+// Null if the weights are no constant. The last `apart` columns begin with a panel of their own.
+std::shared_ptr<Packed> pack(const Prepare& p, Input input, int64_t apart) {
+  const TensorPtr weights = p.constant(input);
+  if (weights == nullptr || count(weights->dims) == 0) return nullptr;
   const auto make = [&] {
-    if (r->data == nullptr) fail("a weight is gone before it was packed");
+    if (weights->data == nullptr) fail("a weight is gone before it was packed");
     const Simd& table = simd();
-    const int64_t hidden = r->dims[2], first = (gates == 3 ? 2 : gates) * hidden, width = gates * hidden;
+    const int64_t width = weights->dims[1], k = weights->dims[2], first = width - apart;
     const auto size = [&](int64_t n) {
-      return static_cast<size_t>((n + table.panel - 1) / table.panel * table.panel * hidden);
+      return static_cast<size_t>((n + table.panel - 1) / table.panel * table.panel * k);
     };
     auto packed = std::make_shared<Packed>();
-    packed->first = size(first);
-    packed->direction = packed->first + size(width - first);
-    packed->memory = allocate(static_cast<size_t>(r->dims[0]) * packed->direction * sizeof(float));
-    float* to = static_cast<float*>(packed->memory.get());
-    for (int64_t d = 0; d < r->dims[0]; ++d, to += packed->direction) {
-      const float* from = r->as<float>() + d * width * hidden;
-      table.gemm_pack(from, 1, hidden, hidden, first, to);
-      table.gemm_pack(from + first * hidden, 1, hidden, hidden, width - first, to + packed->first);
-    }
+    packed->last = size(first);
+    packed->direction = packed->last + size(apart);
+    packed->memory = allocate(static_cast<size_t>(weights->dims[0]) * packed->direction * sizeof(float));
+    float* const to = static_cast<float*>(packed->memory.get());
+    const int64_t panels = static_cast<int64_t>(packed->direction) / (table.panel * k);
+    const int64_t before = static_cast<int64_t>(packed->last) / (table.panel * k);
+    parallel_for(weights->dims[0] * panels, 1 + kGrain / (table.panel * k), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const int64_t panel = i % panels;
+        const int64_t column = panel < before ? panel * table.panel : first + (panel - before) * table.panel;
+        const int64_t columns = std::min(table.panel, (panel < before ? first : width) - column);
+        const float* from = weights->as<float>() + (i / panels * width + column) * k;
+        table.gemm_pack(from, 1, k, k, columns, to + i * table.panel * k);
+      }
+    });
     return packed;
   };
-  return Prepare::packed<Packed>(r, "recurrent weights", make);
+  return Prepare::packed<Packed>(weights, "recurrent weights, " + std::to_string(apart) + " apart", make);
 }
 
 struct Network {
@@ -139,7 +153,7 @@ struct Network {
   bool linear_before_reset = false, input_forget = false;
   float clip = 0;  // 0: none
   std::vector<Gate> activations;
-  std::shared_ptr<Packed> packed;  // Null where R is no constant.
+  std::shared_ptr<Packed> packed_w, packed_r;  // Null where W or R is no constant.
 
   int64_t width() const { return gates * hidden; }
   // Memory that one direction needs, in floats: what the inputs give; a step's gates; h, c and one more of
@@ -167,9 +181,9 @@ Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& ac
   p.expect(w == Dims{n.directions, n.width(), n.inputs} && r == Dims{n.directions, n.width(), n.hidden} &&
                p.node.i("hidden_size", n.hidden) == n.hidden,
            "the shapes of X, W and R do not fit each other");
-  if (const TensorPtr constant = p.constant(kR); constant != nullptr && count(r) > 0) {
-    n.packed = pack(constant, gates);
-  }
+  n.packed_w = pack(p, kW, 0);
+  // What the last gate of a GRU multiplies is made of the others.
+  n.packed_r = pack(p, kR, gates == 3 ? n.hidden : 0);
   const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
   const Dims state =
       n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
@@ -210,40 +224,95 @@ void clip(const Network& n, float* x, int64_t count) {
 struct Memory {
   float *of_inputs, *gates, *h, *c, *extra, *bias;
   const float *r, *recurrent_bias, *peepholes;
-  const float* panels;  // Of R; null if it is not packed.
+  const float *w_panels, *r_panels;  // Null if W or R is not packed.
   const Gate* activations;
 };
 
-// c = beta * c + a * R^T for all gates but the last of a GRU, or for that: c has rows `ldc` apart, beta is 0
-// or 1.
-void add_recurrent(const Network& n, const Memory& m, bool last, const float* a, int beta, float* c,
-                   int64_t ldc) {
-  const int64_t h = n.hidden, before = last ? 2 * h : 0,
-                columns = last           ? h
-                          : n.gates == 3 ? 2 * h
-                                         : n.width();
-  if (m.panels == nullptr) {
-    add_product(n.batch, columns, h, a, m.r + before * h, static_cast<float>(beta), c, ldc);
+// m.of_inputs += x * w^T, of all steps.
+void add_inputs(const Network& n, const Memory& m, const float* x, const float* w) {
+  const int64_t rows = n.steps * n.batch, width = n.width(), k = n.inputs;
+  if (m.w_panels == nullptr) {
+    add_product(rows, width, k, x, w, 1, m.of_inputs, width);
     return;
   }
-  const int64_t panel = simd().panel, panels = (columns + panel - 1) / panel;
-  parallel_for(panels, std::max<int64_t>(1, 8 * kGrain / (n.batch * h * panel + 1)),
+  // Rows that stay in the second cache while panels pass by.
+  constexpr int64_t kRows = 192;
+  const int64_t panel = simd().panel, depth = simd().depth, panels = (width + panel - 1) / panel;
+  const int64_t blocks = (rows + kRows - 1) / kRows;
+  parallel_for(blocks * panels, 1 + 2 * kGrain / (std::min(rows, kRows) * k * panel + 1),
                [&](int64_t i, int64_t end) {
-                 GemmBlock g{};
-                 g.m = n.batch;
-                 g.n = std::min(columns, end * panel) - i * panel;
-                 g.k = h;
-                 g.a = a;
-                 g.a_row = h;
-                 g.a_step = 1;
-                 g.b = m.panels + (last ? n.packed->first : 0) + i * panel * h;
-                 g.b_step = panel;
-                 g.b_panel = panel * h;
-                 g.c = c + i * panel;
-                 g.c_row = ldc;
-                 g.accumulate = beta != 0;
-                 simd().gemm(g);
+                 while (i < end) {
+                   const int64_t row = i / panels * kRows, first = i % panels;
+                   const int64_t stop = std::min(panels, first + end - i);
+                   i += stop - first;
+                   GemmBlock g{};
+                   g.m = std::min(kRows, rows - row);
+                   g.n = std::min(width, stop * panel) - first * panel;
+                   g.a_row = k;
+                   g.a_step = 1;
+                   g.b_step = panel;
+                   g.b_panel = panel * k;
+                   g.c = m.of_inputs + row * width + first * panel;
+                   g.c_row = width;
+                   g.accumulate = true;
+                   for (int64_t p = 0; p < k; p += depth) {
+                     g.k = std::min(depth, k - p);
+                     g.a = x + row * k + p;
+                     g.b = m.w_panels + first * panel * k + p * panel;
+                     simd().gemm(g);
+                   }
+                 }
                });
+}
+
+// c = beta * c + a * R^T for all gates but the last of a GRU, or for that: c has rows `ldc` apart, beta is 0
+// or 1.
+struct Product {
+  bool last;
+  const float* a;
+  int beta;
+  float* c;
+  int64_t ldc;
+};
+
+// Products with R that do not wait for each other, shared by the threads as one: a step has little work, and
+// each thread finds the same part of R in its cache in the next one.
+void add_recurrent(const Network& n, const Memory& m, std::initializer_list<Product> products) {
+  const int64_t h = n.hidden;
+  const auto columns = [&](const Product& each) { return each.last ? h : n.gates == 3 ? 2 * h : n.width(); };
+  if (m.r_panels == nullptr) {
+    for (const Product& each : products) {
+      add_product(n.batch, columns(each), h, each.a, m.r + (each.last ? 2 * h * h : 0),
+                  static_cast<float>(each.beta), each.c, each.ldc);
+    }
+    return;
+  }
+  const int64_t panel = simd().panel;
+  int64_t all = 0;
+  for (const Product& each : products) all += (columns(each) + panel - 1) / panel;
+  parallel_for(all, 1 + 2 * kGrain / (n.batch * h * panel + 1), [&](int64_t i, int64_t end) {
+    int64_t first = 0;  // Of this product's panels.
+    for (const Product& each : products) {
+      const int64_t width = columns(each), panels = (width + panel - 1) / panel;
+      const int64_t begin = std::max<int64_t>(i - first, 0), stop = std::min(end - first, panels);
+      first += panels;
+      if (begin >= stop) continue;
+      GemmBlock g{};
+      g.m = n.batch;
+      g.n = std::min(width, stop * panel) - begin * panel;
+      g.k = h;
+      g.a = each.a;
+      g.a_row = h;
+      g.a_step = 1;
+      g.b = m.r_panels + (each.last ? n.packed_r->last : 0) + begin * panel * h;
+      g.b_step = panel;
+      g.b_panel = panel * h;
+      g.c = each.c + begin * panel;
+      g.c_row = each.ldc;
+      g.accumulate = each.beta != 0;
+      simd().gemm(g);
+    }
+  });
 }
 
 // `cell(memory, rows)` turns the products of a step into the new state: memory.gates holds those of the
@@ -260,9 +329,8 @@ void run_direction(const Network& n, int64_t d, const Args& args, const Cell& ce
   m.extra = m.c + n.state();
   m.bias = m.extra + n.state();
   m.r = args.in<float>(kR) + d * width * hidden;
-  m.panels = n.packed == nullptr ? nullptr
-                                 : static_cast<const float*>(n.packed->memory.get()) +
-                                       static_cast<size_t>(d) * n.packed->direction;
+  m.w_panels = n.packed_w == nullptr ? nullptr : n.packed_w->of(d);
+  m.r_panels = n.packed_r == nullptr ? nullptr : n.packed_r->of(d);
   m.recurrent_bias = n.biased ? args.in<float>(kB) + (2 * d + 1) * width : nullptr;
   m.peepholes = n.peepholes ? args.in<float>(kPeepholes) + d * 3 * hidden : nullptr;
   m.activations = n.activations.data() + d * static_cast<int64_t>(n.activations.size()) / n.directions;
@@ -289,8 +357,7 @@ void run_direction(const Network& n, int64_t d, const Args& args, const Cell& ce
     m.bias[i] = !n.biased ? 0.0f : m.recurrent_bias[i - width] + (apart ? 0.0f : m.recurrent_bias[i]);
   }
   for (int64_t i = 0; i < n.steps * batch; ++i) std::copy_n(m.bias, width, m.of_inputs + i * width);
-  add_product(n.steps * batch, width, n.inputs, args.in<float>(kX), args.in<float>(kW) + d * width * n.inputs,
-              1, m.of_inputs, width);
+  add_inputs(n, m, args.in<float>(kX), args.in<float>(kW) + d * width * n.inputs);
 
   std::vector<int64_t> lengths(static_cast<size_t>(batch), n.steps);
   for (int64_t b = 0; n.lengths && b < batch; ++b) {
@@ -359,7 +426,7 @@ Kernel rnn(Prepare& p) {
   const Network n = network_of(p, 1, {"Tanh"});
   return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden;
-    add_recurrent(net, m, false, m.h, 1, m.gates, h);
+    add_recurrent(net, m, {{false, m.h, 1, m.gates, h}});
     clip(net, m.gates, net.batch * h);
     m.activations[0].apply(m.gates, net.batch * h);
     for (int64_t b = 0; b < net.batch; ++b) {
@@ -374,13 +441,17 @@ Kernel gru(Prepare& p) {
   n.linear_before_reset = p.node.i("linear_before_reset", 0) != 0;
   return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden, width = 3 * h;
-    add_recurrent(net, m, false, m.h, 1, m.gates, width);
+    const Product others{false, m.h, 1, m.gates, width};
+    if (net.linear_before_reset) {
+      add_recurrent(net, m, {others, {true, m.h, 0, m.extra, h}});
+    } else {
+      add_recurrent(net, m, {others});
+    }
     for (int64_t b = 0; b < net.batch; ++b) {
       clip(net, m.gates + b * width, 2 * h);
       m.activations[0].apply(m.gates + b * width, 2 * h);
     }
     if (net.linear_before_reset) {
-      add_recurrent(net, m, true, m.h, 0, m.extra, h);
       for (int64_t b = 0; b < net.batch; ++b) {
         float *gates = m.gates + b * width, *product = m.extra + b * h;
         for (int64_t i = 0; i < h; ++i) {
@@ -392,7 +463,7 @@ Kernel gru(Prepare& p) {
       for (int64_t b = 0; b < net.batch; ++b) {
         for (int64_t i = 0; i < h; ++i) m.extra[b * h + i] = m.gates[b * width + h + i] * m.h[b * h + i];
       }
-      add_recurrent(net, m, true, m.extra, 1, m.gates + 2 * h, width);
+      add_recurrent(net, m, {{true, m.extra, 1, m.gates + 2 * h, width}});
     }
     for (int64_t b = 0; b < net.batch; ++b) {
       float *gates = m.gates + b * width, *made = gates + 2 * h, *state = m.h + b * h;
@@ -422,7 +493,7 @@ Kernel lstm(Prepare& p) {
   }
   return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden, width = 4 * h;
-    add_recurrent(net, m, false, m.h, 1, m.gates, width);
+    add_recurrent(net, m, {{false, m.h, 1, m.gates, width}});
     for (int64_t b = 0; b < net.batch; ++b) {
       if (!rows[static_cast<size_t>(b)]) {
         continue;
