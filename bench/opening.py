@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 import nxrt_ep_cpu
-from harness.models import adds, package_models
+from harness.models import adds, calls, files, forest, ifs, package_models
 from harness.report import Row, arguments, note, report, temporary_folder, wanted
 from harness.results import begin
 from harness.sides import Host, in_turns, sides
@@ -28,13 +28,20 @@ def main() -> int:
             host("register", name="nxrt", path=nxrt)
             host("register", name="sample_kernels", path=host.side.bundled("sample_kernels"))
         chain = adds(folder, "chain", nodes=1000)
-        cases = [
+        cases: list[tuple[str, str, str | None, int, float | None]] = [
             ("one node on nxrt", adds(folder, "one"), "nxrt", 10, 1.0),
             ("1,000 Adds on nxrt", chain, "nxrt", 1, 1.0),
             ("1,000 Adds on sample_kernels", chain, "sample_kernels", 1, None),
         ]
         for name, path in package_models("rapidocr_onnxruntime").items():
             cases.append((f"{name} on nxrt", path, "nxrt", 1, 1.0))
+        # On the host's own provider: what is built of something else than nodes and weights.
+        cases += [
+            ("2,000 calls of a function", calls(folder, 2000), None, 1, None),
+            ("1,000 Ifs", ifs(folder, 1000), None, 1, None),
+            ("1,000 weights, each in a file", files(folder, 1000), None, 1, None),
+            ("a forest of 200,000 nodes", forest(folder, 200, 9), None, 1, None),
+        ]
         for name, model, plugin, samples, limit in cases:
             if wanted(name, options):
                 note(f"{name} ...")

@@ -85,8 +85,8 @@ class Worker:
         assert self._run is not None
         return _timed(self._run, calls, samples)
 
-    def open(self, model: str, plugin: str, samples: int) -> float:
-        """Seconds to open a session."""
+    def open(self, model: str, plugin: str | None, samples: int) -> float:
+        """Seconds to open a session, without a plugin on the host's own provider."""
         gc.collect()
         return _timed(lambda: self._open(model, plugin), 1, samples)
 

@@ -28,7 +28,7 @@ from ephost.model.load import Linker
 from ephost.onnx_schema import default_of, newest_opset
 from ephost.records import Record
 
-_DEPTH = 32  # calls in calls
+_DEPTH = 100  # calls in calls: each asks all EPs once more
 # Operators of ONNX that are shorthand for others: hosts know no kernel for them, and EPs rather know what
 # they stand for. Other operators with a function body (Softmax, LayerNormalization, ...) stay whole: the
 # fallback runs them, and an EP that wants them claims them. Bernoulli is not here because its body in ONNX
