@@ -174,6 +174,39 @@ static bool append_new(PyObject* list, PyObject* item) {
   return done;
 }
 
+/* What is in a list without being packed comes one by one behind a tag, mostly all in a row: whether another
+ * one follows behind the tag that begins at `tag` and had `size` bytes. */
+static bool comes_again(Part* rest, const uint8_t* tag, size_t size) {
+  if ((size_t)(rest->end - rest->at) < size || memcmp(rest->at, tag, size) != 0) return false;
+  rest->at += size;
+  return true;
+}
+
+static bool read_numbers(PyObject* list, Part* rest, FieldKind kind, const uint8_t* tag) {
+  const size_t size = (size_t)(rest->at - tag);
+  do {
+    if (!append_new(list, number_of(rest, kind))) return false;
+  } while (comes_again(rest, tag, size));
+  return true;
+}
+
+/* Texts that are equal in a row, as names of branches and leaves in a tree are, become one object. */
+static bool read_texts(PyObject* list, Part* rest, const uint8_t* tag) {
+  const size_t size = (size_t)(rest->at - tag);
+  PyObject* last = NULL; /* lent by the list */
+  do {
+    Part part;
+    if (!read_part(rest, &part)) return false;
+    const Py_ssize_t length = part.end - part.at;
+    const bool is_same = last != NULL && PyBytes_Size(last) == length &&
+                         memcmp(PyBytes_AsString(last), part.at, (size_t)length) == 0;
+    PyObject* text = is_same ? Py_NewRef(last) : PyBytes_FromStringAndSize((const char*)part.at, length);
+    last = text;
+    if (!append_new(list, text)) return false;
+  } while (comes_again(rest, tag, size));
+  return true;
+}
+
 /* Room for `count` more elements at the end of an array of bytes. */
 static char* grown(PyObject* array, size_t count, size_t size) {
   Py_ssize_t before = PyByteArray_Size(array);
@@ -298,6 +331,7 @@ static bool read_field(Reading* reading, int index, Part* rest, unsigned wire, c
   } else if ((field->flags & FIELD_ONEOF) != 0 && !choose(reading, index)) {
     return false;
   }
+  if (list != NULL && field->kind == FIELD_BYTES) return read_texts(list, rest, start);
   Part part = *rest;
   if (wire == WIRE_BYTES) {
     if (!read_part(rest, &part)) return false;
@@ -333,6 +367,7 @@ static bool read_field(Reading* reading, int index, Part* rest, unsigned wire, c
         }
         return true;
       }
+      if (list != NULL) return read_numbers(list, rest, field->kind, start);
       value = number_of(rest, field->kind);
   }
   return list != NULL ? append_new(list, value) : set_new(reading, field, value);

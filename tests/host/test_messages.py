@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +392,19 @@ def test_an_attribute_without_a_value_has_none_to_give() -> None:
         message_helpers.get_attribute_value(messages.AttributeProto(name="a"))
     with pytest.raises(ValueError, match="function"):
         message_helpers.get_attribute_value(messages.AttributeProto(name="a", type=1, ref_attr_name="b"))
+
+
+def test_lists_are_read_in_a_row_and_in_pieces() -> None:
+    """Behind one tag after another, with other fields in between, and behind a longer tag."""
+    whole = onnx.AttributeProto(ints=[1, -1, 2**62], floats=[0.5], strings=[b"a", b"a", b"", b"", b"b"])
+    piece = onnx.AttributeProto(ints=[7], floats=[1.5, 2.5], strings=[b"b"])
+    longer = b"\xc0\x80\x00\x09"  # the tag of ints in three bytes, and a 9
+    joined = whole.SerializeToString() + longer + piece.SerializeToString() + longer
+    read = messages.AttributeProto.FromString(joined)
+    assert read.ints == [1, -1, 2**62, 9, 7, 9]
+    assert read.floats == [0.5, 1.5, 2.5]
+    assert read.strings == [b"a", b"a", b"", b"", b"b", b"b"]
+    assert read.strings[0] is read.strings[1]  # a forest has millions of two names
+    for cut in range(1, len(joined)):
+        with suppress(messages.DecodeError):
+            messages.AttributeProto.FromString(joined[:cut])
