@@ -77,8 +77,10 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
             )
         return
     proto = node.message
-    _check_count(node, "input", len(proto.input), rules.inputs)
-    _check_count(node, "output", len(proto.output), rules.outputs)
+    if not rules.inputs[0] <= len(proto.input) <= rules.inputs[1]:
+        raise _wrong_count(node, "input", len(proto.input), rules.inputs)
+    if not rules.outputs[0] <= len(proto.output) <= rules.outputs[1]:
+        raise _wrong_count(node, "output", len(proto.output), rules.outputs)
     if "" in proto.input:
         for name, needed in zip(proto.input, rules.needed, strict=False):
             if needed and not name:
@@ -93,9 +95,8 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
         _check_attributes(node, rules)
 
 
-def _check_count(node: Node, what: str, count: int, allowed: tuple[int, int]) -> None:
-    if not allowed[0] <= count <= allowed[1]:
-        raise InvalidGraph(f"node {node.label} has {count} {what}s: {allowed[0]} to {allowed[1]} are allowed")
+def _wrong_count(node: Node, what: str, count: int, allowed: tuple[int, int]) -> InvalidGraph:
+    return InvalidGraph(f"node {node.label} has {count} {what}s: {allowed[0]} to {allowed[1]} are allowed")
 
 
 def _check_attributes(node: Node, rules: _Rules) -> None:

@@ -443,20 +443,23 @@ class Linker:
                 if not name:
                     outputs.append(None)
                     continue
-                output = define(values, name, where)
+                if name in values:
+                    output = define(values, name, where)
+                else:
+                    output = values[name] = Value(name)
                 output.producer, output.producer_output = node, at
                 outputs.append(output)
             check_node(node, opset, self.model.functions)
             made.append(node)
-        scopes = (values, *outer)
+        scopes, custom_ops = (values, *outer), self.model.custom_ops
         for node in made:
             if (missing := call.link_inputs(node, scopes)) is not None:
                 raise InvalidGraph(
                     f"node {node.label} of {where} reads '{missing}', "
                     "which is no input, no initializer and no node's output"
                 )
-            if self.model.custom_ops is not None:
-                self.model.custom_ops.attach_node(self.model, node)
+            if custom_ops is not None:
+                custom_ops.attach_node(self.model, node)
             for attribute in node.message.attribute:
                 if attribute.type in _GRAPHS:
                     self._subgraphs(node, attribute, scopes)

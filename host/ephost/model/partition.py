@@ -332,6 +332,12 @@ class Partitioner:
         groups: list[tuple[list[Node], bool]] = []
         ep_name = assignment.ep.name
         for nodes, single, drops in claims:
+            if single and len(nodes) == 1 and assignment.budget is None:
+                (node,) = nodes  # mostly there is nothing to say against it
+                if not (node.index in taken or node.ep_name or node.left_to_host or _untyped(node.outputs)):
+                    taken.add(node.index)
+                    singles.append(node)
+                    continue
             owned: list[Node] = []
             for node in nodes:
                 if node.index in taken:

@@ -97,14 +97,18 @@ class Homes:
     def _add_on_cpu(self, nodes: Sequence[Node]) -> None:
         """The steps of nodes where there is no other memory."""
         slots, steps, runner_of = self._slots[0], self.steps, self._runners.of
+        slot_of = slots.setdefault
         first = len(slots)
         for node in nodes:
             runner = runner_of(node)
             wanted: Sequence[Value | None] = node.reads_all()
             if runner is not None and runner.missing:
                 wanted = [None if at in runner.missing else value for at, value in enumerate(wanted)]
-            inputs = [slots.setdefault(value, len(slots) - 1) for value in wanted]
-            outputs = [slots.setdefault(value, len(slots) - 1) for value in node.outputs]
+            inputs, outputs = [], []
+            for value in wanted:
+                inputs.append(slot_of(value, len(slots) - 1))
+            for value in node.outputs:
+                outputs.append(slot_of(value, len(slots) - 1))
             steps.append(SlotStep(node, runner, inputs, outputs))
         self.values += [(value, 0) for value in islice(slots, first, None) if value is not None]
 
