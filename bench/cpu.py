@@ -6,10 +6,11 @@ are asked in turns, and what is reported is the ratio of medians: below 1 ephost
     python bench/cpu.py                             ONNX's light models, rapidocr's, magika's
     python bench/cpu.py --models FOLDER             those that bench/export_models.py wrote, too
     python bench/cpu.py --models FOLDER --scaling   batches of 1 to 64 and 16 to 1,024 tokens
+    python bench/cpu.py --models FOLDER --quantized   what bench/quantize_models.py quantised statically
     python bench/cpu.py --only bert --profile       where the time of a run goes, by operator, on either side
     python bench/cpu.py --against CHECKOUT          beside another commit of ephost: ratios of this to that
 
-``--save`` keeps the figures in ``bench/results`` (``cpu.json``, ``scaling.json``).
+``--save`` keeps the figures in ``bench/results`` (``cpu.json``, ``cpu-quantized.json``, ``scaling.json``).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=0, help="for --profile and --scaling (0: all)")
     parser.add_argument("--profile", action="store_true", help="time by operator")
     parser.add_argument("--scaling", action="store_true", help="by batch and by tokens")
+    parser.add_argument("--quantized", action="store_true", help="models of bytes only (NAME_qdq, NAME_s8)")
     parser.add_argument("--markdown", metavar="FILE", help="write what is printed there")
     return checked(parser)
 
@@ -54,6 +56,8 @@ def main() -> int:
     both = sides(options.against)
     names = [side.name for side in both]
     models = [model for model in all_models(options.models) if wanted(model.name, options)]
+    if options.quantized:
+        models = [model for model in models if model.name.endswith(("_qdq", "_s8"))]
     if options.profile:
         texts = []
         for model in models:
@@ -62,7 +66,7 @@ def main() -> int:
         if options.markdown:
             Path(options.markdown).write_text("\n\n".join(texts) + "\n")
         return 0
-    kept = begin("scaling" if options.scaling else "cpu")
+    kept = begin("scaling" if options.scaling else "cpu-quantized" if options.quantized else "cpu")
     if options.scaling:
         kept.rows = scaling(models, both, options)
         if options.json:
