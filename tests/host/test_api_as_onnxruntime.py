@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ephost
 import pytest
 from api_models import add_and_relu
 
-HOST = Path(__file__).parents[2] / "host"
+HOST = Path(ephost.__file__).parents[1]
 
 
 def python(*arguments: str) -> str:

@@ -7,6 +7,8 @@ next.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,7 +197,9 @@ def test_a_fault_is_told_and_leaves_nothing_behind(outcomes: dict[str, dict], mo
         assert any(expected.log in line for line in outcome["log"]) or not expected.log, outcome["log"]
     else:
         assert (outcome["stage"], outcome["error"]) == (expected.stage, expected.kind), outcome
-        rest = outcome["message"]
+        if mode.endswith("_reaches") and sys.platform != "linux":
+            pytest.skip("what the plugin reaches it asks of Linux")
+        rest = outcome["message"].replace(os.sep, "/")
         for part in expected.text.split("*"):
             assert part in rest, outcome["message"]
             rest = rest[rest.index(part) + len(part) :]

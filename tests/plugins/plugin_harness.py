@@ -181,6 +181,7 @@ def build_plugin(folder: Path, target: Path, *flags: str, include: Path = ROOT /
         *(("c++", "-std=c++20") if sources[0].endswith(".cc") else ("cc", "-std=c11")),
         *("-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"),
         *("-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{include}"),
+        *(("-include", str(Path(__file__).with_name("windows_getenv.h"))) if sys.platform == "win32" else ()),
         *sources,
         *("-o", str(library), "-lm", *flags),
         *os.environ.get("EPHOST_TEST_CFLAGS", "").split(),  # .ci/sanitize's

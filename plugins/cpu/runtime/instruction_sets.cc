@@ -5,6 +5,10 @@
 #include <iterator>
 #include <string_view>
 
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__) && defined(__linux__)
@@ -96,6 +100,11 @@ Simd choose() {
 #undef X
   };
   const char* wanted = std::getenv("EPHOST_CPU_ISA");
+#ifdef _WIN32  // whose C library does not know what the program set since it began
+  char set[64];
+  const DWORD length = GetEnvironmentVariableA("EPHOST_CPU_ISA", set, sizeof set);
+  wanted = length > 0 && length < sizeof set ? set : nullptr;
+#endif
   const Set* best = &sets[0];
   for (const Set& set : sets) {
     if (!set.usable) {

@@ -107,10 +107,22 @@ static OrtStatus* new_info(const OrtApi* api, const void* data, size_t size, Inf
   return NULL;
 }
 
+/* A path as the C library takes it: Windows' paths are UTF-16, and those of tests ASCII. */
+static bool narrow(const ORTCHAR_T* path, char* out, size_t size) {
+  size_t length = 0;
+  while (path[length] != 0) ++length;
+  if (length >= size) return false;
+  for (size_t i = 0; i <= length; ++i) {
+    if (sizeof *path > 1 && (unsigned)path[i] > 127) return false;
+    out[i] = (char)path[i];
+  }
+  return true;
+}
+
 /* `name` in the folder of `model`. */
 static bool beside(const char* model, const char* name, char* out, size_t size) {
-  const char* slash = strrchr(model, '/');
-  const int folder = slash == NULL ? 0 : (int)(slash - model) + 1;
+  int folder = (int)strlen(model);
+  while (folder > 0 && model[folder - 1] != '/' && model[folder - 1] != '\\') --folder;
   const int length = snprintf(out, size, "%.*s%s", folder, model, name);
   return length > 0 && (size_t)length < size;
 }
@@ -135,7 +147,7 @@ static OrtStatus* read_data(const Ep* ep, const OrtGraph* graph, const char* nam
   const ORTCHAR_T* model = NULL;
   OrtAllocator* allocator = NULL;
   void* data = NULL;
-  char path[8192];
+  char path[8192], narrowed[4096];
   size_t size = 0;
   OrtStatus* status = NULL;
   FILE* file = NULL;
@@ -147,7 +159,8 @@ static OrtStatus* read_data(const Ep* ep, const OrtGraph* graph, const char* nam
     return status;
   }
   TRY(api->Graph_GetModelPath(graph, &model));
-  if (beside(model, name, path, sizeof path)) file = fopen(path, "rb");
+  if (narrow(model, narrowed, sizeof narrowed) && beside(narrowed, name, path, sizeof path))
+    file = fopen(path, "rb");
   if (file == NULL) return fail(api, "context_plugin: cannot read its file");
   (void)fseek(file, 0, SEEK_END);
   size = (size_t)ftell(file);

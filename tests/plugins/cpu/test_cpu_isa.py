@@ -81,12 +81,12 @@ print(json.dumps([y.ravel().tolist() for y in session.run(None, {"x": x})]))
 ROUNDED, EXACT = slice(8, 10), slice(10, None)
 
 
-def outputs(isa: str | None, **variables: str) -> list[np.ndarray]:
+def outputs(isa: str | None, before: str = "", **variables: str) -> list[np.ndarray]:
     environment = {key: value for key, value in os.environ.items() if key != "EPHOST_CPU_ISA"} | variables
     if isa is not None:
         environment["EPHOST_CPU_ISA"] = isa
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", before + SCRIPT],
         env=environment,
         capture_output=True,
         text=True,
@@ -119,6 +119,14 @@ def test_a_lower_instruction_set_can_be_asked_for_and_agrees_with_the_best(
     if isa == "x86-64" and " fma " in flags and " avx2 " in flags:
         # Products and sums in one rounding, or two: some last bits differ, so both sets were really used.
         assert any((a != b).any() for a, b in zip(best, lower, strict=True))
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="one instruction set only")
+def test_a_program_can_ask_for_one_before_it_registers_the_plugin() -> None:
+    asked = outputs(None, before="import os\nos.environ['EPHOST_CPU_ISA'] = 'x86-64'\n")
+    lowest = outputs("x86-64")
+    for a, b in zip(asked, lowest, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def same_bits(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
