@@ -37,10 +37,10 @@ def main() -> int:
             cases.append((f"{name} on nxrt", path, "nxrt", 1, 1.0))
         # On the host's own provider: what is built of something else than nodes and weights.
         cases += [
-            ("2,000 calls of a function", calls(folder, 2000), None, 1, None),
-            ("1,000 Ifs", ifs(folder, 1000), None, 1, None),
-            ("1,000 weights, each in a file", files(folder, 1000), None, 1, None),
-            ("a forest of 200,000 nodes", forest(folder, 200, 9), None, 1, None),
+            ("2,000 calls of a function on the CPU provider", calls(folder, 2000), None, 1, None),
+            ("1,000 Ifs on the CPU provider", ifs(folder, 1000), None, 1, None),
+            ("1,000 weights, each in a file on the CPU provider", files(folder, 1000), None, 1, None),
+            ("a forest of 200,000 nodes on the CPU provider", forest(folder, 200, 9), None, 1, None),
         ]
         for name, model, plugin, samples, limit in cases:
             if wanted(name, options):
