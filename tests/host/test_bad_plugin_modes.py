@@ -7,7 +7,6 @@ next.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -199,7 +198,7 @@ def test_a_fault_is_told_and_leaves_nothing_behind(outcomes: dict[str, dict], mo
         assert (outcome["stage"], outcome["error"]) == (expected.stage, expected.kind), outcome
         if mode.endswith("_reaches") and sys.platform != "linux":
             pytest.skip("what the plugin reaches it asks of Linux")
-        rest = outcome["message"].replace(os.sep, "/")
+        rest = outcome["message"].replace("\\libbad_plugin", "/libbad_plugin")
         for part in expected.text.split("*"):
             assert part in rest, outcome["message"]
             rest = rest[rest.index(part) + len(part) :]
