@@ -12,7 +12,9 @@ import ephost
 import onnx
 import onnx.parser
 import pytest
-from ephost.bisection.targets import Library, Target, named_target
+from ephost.bisection.targets import Library, Target, named_target, plugin_target
+from ephost.errors import InvalidArgument
+from ephost.plugins import sample_kernels
 from plugin_harness import python_path
 from searched_models import chain_model
 
@@ -70,3 +72,14 @@ def test_texts_are_compared_and_the_largest_is_looked_for_where_there_is_more_th
     assert found.same == {"u": [True, True]}
     assert "u (no numbers): the same for 2 of 2 inputs" in str(found)
     assert [output.agreed for output in found.outputs] == [[1.0, 1.0]]
+
+
+def test_a_plugin_is_named_as_commands_name_it(tmp_path: Path) -> None:
+    for name in ("sample_kernels", "sample-kernels", "ephost.plugins.sample_kernels"):
+        assert plugin_target(name).libraries[0].path == sample_kernels.get_library_path()
+    with pytest.raises(InvalidArgument, match=r"'onnxruntme' is neither a file nor .* 'onnxruntime'"):
+        plugin_target("onnxruntme")
+    with pytest.raises(InvalidArgument, match=r"there is no library '.*libnone\.so'"):
+        plugin_target(str(tmp_path / "libnone.so"))
+    with pytest.raises(InvalidArgument, match="the package 'json' has no get_library_path"):
+        plugin_target("json")

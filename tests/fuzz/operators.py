@@ -162,6 +162,8 @@ class Run:
         self.args, self.folder = args, folder
         operators = [name for name in found if not args.only or name in args.only]
         operators = [name for name in operators if name not in args.skip]
+        if not operators:
+            raise SystemExit(f"there are examples of none of these operators: {', '.join(args.only)}")
         self.names = [
             f"{operators[at % len(operators)]}/{at // len(operators)}" for at in range(args.first, args.cases)
         ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ephost.errors import InvalidArgument
-from ephost.suggestions import did_you_mean
+from ephost.plugin_paths import is_path, library_path
 
 HOSTS = ("ephost", "onnxruntime")
+_NAMED = ("reference", "cpu", "onnxruntime")  # by named_target
 _WITHOUT_CPU_PLUGIN = {"EPHOST_CPU_PLUGIN": "0"}
 
 
@@ -123,25 +122,11 @@ def plugin_target(where: str, options: Mapping[str, str] | None = None, host: st
         host: that it runs in.
 
     Raises:
-        InvalidArgument: there is no such file and no such package.
+        InvalidArgument: there is no such file and no such package, or the package has no library.
     """
+    if is_path(where) and not os.path.isfile(where):
+        raise InvalidArgument(f"there is no library {where!r}")
     name = os.path.basename(where).partition(".")[0].removeprefix("lib")
     if not os.path.isfile(where):
-        name, where = where.rpartition(".")[2], _package_library(where)
+        name, where = where.rpartition(".")[2], library_path(where, _NAMED)
     return Target(name, host, (Library(name, where, dict(options or {})),))
-
-
-def _package_library(package: str) -> str:
-    for candidate in (f"ephost.plugins.{package}", package):
-        try:
-            if importlib.util.find_spec(candidate) is None:
-                continue
-        except ImportError:
-            continue
-        get_path = getattr(importlib.import_module(candidate), "get_library_path", None)
-        if get_path is not None:
-            return str(get_path())
-    meant = did_you_mean(package, ("reference", "cpu", "onnxruntime"))
-    raise InvalidArgument(
-        f"{package!r} is neither a file nor an installed Python package with get_library_path(){meant}"
-    )

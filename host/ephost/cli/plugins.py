@@ -13,8 +13,9 @@ import click
 from ephost.environment import register_execution_provider_library
 from ephost.errors import InvalidArgument
 from ephost.isolation.settings import VARIABLE
-from ephost.named_plugins import add_offered, is_path, library_path
+from ephost.named_plugins import add_offered
 from ephost.options import SessionOptions
+from ephost.plugin_paths import is_path, library_path
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LAYERS = "ephost.layers"  # in a context's meta: what --layer says

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from ephost.environment import get_ep_devices, register_execution_provider_library
 from ephost.errors import InvalidArgument, NoSuchFile
-from ephost.named_plugins import add_offered, library_path
+from ephost.named_plugins import add_offered
 from ephost.options import SessionOptions
+from ephost.plugin_paths import library_path
 from ephost.serving.config import CONFIG_FILE, ModelConfig, read_config
 from ephost.serving.repository import MODEL_FILE, versions_in
 from ephost.serving.sessions import Opener
