@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnx.backend.base
 import onnx.backend.test
 from onnx.backend.test import runner
@@ -56,22 +57,45 @@ def count(
     return outcome
 
 
-def exchange_numbers(path: Path) -> None:
-    """Give tests of single operators the inputs and outputs in a file, which is written if it is not there.
+def in_brief(tests: list[Any]) -> list[Any]:
+    """Of single operators' tests those that bring an operator or an element type of it; else a fifth."""
+    if any(test.model is None for test in tests):
+        return sorted(tests, key=lambda test: str(test.name))[::5]
+    seen: set[tuple[str, str, int]] = set()
+    kept = []
+    for test in tests:
+        graph = test.model.graph
+        types = [value.type.tensor_type.elem_type for value in graph.input[:1]]
+        brought = {(node.domain, node.op_type, *types) for node in graph.node}
+        if brought - seen:
+            kept.append(test)
+        seen |= brought
+    return kept
 
-    onnx computes them by numpy as it is imported, and numpy's last bits differ between processors: what is 0
-    on one is 2e-7 on another, and these tests allow 1e-7.
+
+def exchange_tests(path: Path | None, brief: bool) -> None:
+    """Take single operators' tests from a file, which is written if it is not there; fewer tests if `brief`.
+
+    onnx computes their inputs and outputs by numpy as it is imported, and numpy's last bits differ between
+    processors: what is 0 on one is 2e-7 on another, and these tests allow 1e-7. Emulated it takes long, too.
     """
     load = vars(runner)["load_model_tests"]
 
-    def loaded(*args: Any, **named: Any) -> list[Any]:
+    def made(*args: Any, **named: Any) -> list[Any]:
         tests: list[Any] = load(*args, **named)
-        if named.get("kind") != "node":
-            return tests
+        return in_brief(tests) if brief else tests
+
+    def loaded(*args: Any, **named: Any) -> list[Any]:
+        if path is None or named.get("kind") != "node":
+            return made(*args, **named)
         if not path.exists():
-            path.write_bytes(pickle.dumps({test.name: test.data_sets for test in tests}))
-        numbers = pickle.loads(path.read_bytes())
-        return [dataclasses.replace(test, data_sets=numbers[test.name]) for test in tests]
+            as_bytes = [
+                dataclasses.replace(test, model=test.model.SerializeToString())
+                for test in made(*args, **named)
+            ]
+            path.write_bytes(pickle.dumps(as_bytes))
+        tests = pickle.loads(path.read_bytes())
+        return [dataclasses.replace(test, model=onnx.load_from_string(test.model)) for test in tests]
 
     vars(runner)["load_model_tests"] = loaded
 
@@ -83,10 +107,10 @@ def main() -> None:
     parser.add_argument("outcomes", nargs="?", type=Path, help="a file for each test's outcome, as JSON")
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("I", "N"), help="of N parts")
     parser.add_argument("--names", default="", help="only tests with this in their names")
-    parser.add_argument("--numbers", type=Path, help="a file of inputs and outputs, written if not there")
+    parser.add_argument("--tests", type=Path, help="a file of the nodes' tests, written if not there")
+    parser.add_argument("--brief", action="store_true", help="some tests of each operator, and of the models")
     chosen = parser.parse_args()
-    if chosen.numbers is not None:
-        exchange_numbers(chosen.numbers)
+    exchange_tests(chosen.tests, chosen.brief)
     os.environ.setdefault(
         "ALLOW_RELEASED_ONNX_OPSET_ONLY", "0"
     )  # onnxruntime.backend skips new opsets otherwise

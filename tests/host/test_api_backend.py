@@ -8,10 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from api_models import add_and_relu
-from backend_suite import count
+from backend_suite import count, in_brief
 from ephost.backend import EphostBackend
 from ephost.errors import InvalidArgument
 from onnx import helper
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.runner import load_model_tests
 
 X = np.ones((2, 3), np.float32)
 
@@ -28,6 +30,19 @@ def test_the_suite_passes_no_less_than_on_onnxruntime(group: str) -> None:
     outcome = count(ephost.backend, [group])[group]
     assert sum(text == "passed" for text in outcome.values()) >= ONNXRUNTIME[group]
     assert [name for name, text in outcome.items() if text == "skipped"] == []
+
+
+def test_in_brief_the_suite_still_has_every_operator() -> None:
+    tests = load_model_tests(kind="node")
+    brief = in_brief(tests)
+
+    def operators(of: list[TestCase]) -> set[tuple[str, str]]:
+        return {(node.domain, node.op_type) for test in of for node in test.model.graph.node}
+
+    assert operators(brief) == operators(tests)
+    assert len(brief) < len(tests) / 4
+    models = load_model_tests(kind="pytorch-operator")
+    assert [test.name for test in in_brief(models)] == sorted(test.name for test in models)[::5]
 
 
 def test_the_suites_node_tests_run_through_the_backend() -> None:
