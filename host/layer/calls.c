@@ -9,7 +9,9 @@
 
 _Thread_local Checked* innermost;
 static _Atomic(uint64_t) number;
-static _Atomic(uint32_t) asked; /* the newest API version that the plugin got */
+/* The newest API version that the plugin got. Relaxed where a call looks: who calls by a table has been given
+ * it. */
+static _Atomic(uint32_t) asked;
 
 void check_asked(uint32_t version, bool given) {
   if (!given) return;

@@ -26,7 +26,7 @@ typedef struct Entry {
 enum { BUCKETS = 1 << 14, LOCKS = 64, MOST_GROUPS = 256 };
 static Entry* buckets[BUCKETS];
 static pthread_mutex_t locks[LOCKS] = {[0 ... LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER};
-static _Atomic(bool) stopped;
+static _Atomic(bool) stopped; /* relaxed where each call looks: entries have locks of their own */
 
 static size_t bucket_of(uint8_t type, const void* address) {
   uint64_t bits = ((uint64_t)(uintptr_t)address >> 3) * 0x9E3779B97F4A7C15U + type * 0x85EBCA77C2B2AE63U;

@@ -19,7 +19,9 @@ extern "C" {
 #endif
 
 /* Where a worker process, which its plugin may end at any time, leaves what it has called last. The end of
- * the worker takes it away, while its other threads may still make calls: each reads it once. */
+ * the worker takes it away, while its other threads may still make calls: each reads it once. Relaxed: the
+ * page was mapped before any of them was told to call, and the handler of a fatal signal reads what its own
+ * thread wrote there, or another one since. */
 #if defined(__GNUC__)
 static uint32_t* noted;
 #define NOTED() __atomic_load_n(&noted, __ATOMIC_RELAXED)

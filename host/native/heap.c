@@ -8,7 +8,8 @@
 #include "heap.h"
 #include "python.h"
 
-/* Allocations left until one fails; negative: none will. */
+/* Allocations left until one fails; negative: none will. The first look is relaxed: a test sets it and
+ * allocates in one thread, or orders its threads itself. */
 static atomic_llong allocations_left = -1;
 
 void ephost_fail_allocation_after(int64_t count) { atomic_store(&allocations_left, count < 0 ? -1 : count); }

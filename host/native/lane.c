@@ -35,6 +35,7 @@ static inline void relax(void) {
 #endif
 }
 
+/* Relaxed: all that find it out find the same. */
 static _Atomic(int) spin_ns = -1;
 
 /* How long to look. Waits that took longer of late will again, and who looks keeps a processor from the
@@ -54,7 +55,8 @@ static bool is_turn(LaneBlock* lane, LaneTurn mine) {
   return atomic_load_explicit(&lane->turn, memory_order_acquire) == (uint32_t)mine;
 }
 
-/* Says on which processor this side is, for the other to see; from 1 on, and 0 where nobody knows. */
+/* Says on which processor this side is, for the other to see; from 1 on, and 0 where nobody knows. Relaxed: a
+ * hint, of which an old one costs time alone. */
 static uint32_t note_processor(LaneBlock* lane, LaneTurn mine) {
 #ifdef __linux__
   uint32_t here = (uint32_t)sched_getcpu() + 1;

@@ -20,7 +20,7 @@ typedef void (*LogCallback)(int level, const char* logger, const char* message, 
                             const char* function);
 
 static _Atomic(LogCallback) log_callback;
-static atomic_int host_level = ORT_LOGGING_LEVEL_WARNING;
+static atomic_int host_level = ORT_LOGGING_LEVEL_WARNING; /* relaxed, as loggers' own: nothing hangs on it */
 static atomic_int calls_under_way;
 static _Thread_local int own_calls_under_way; /* so that the callback itself may change the callback */
 

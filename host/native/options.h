@@ -39,7 +39,8 @@ struct OrtRunOptions {
   const _Atomic(uint32_t)* stop_elsewhere;
 };
 
-/* Whether runs with these options are to stop. */
+/* Whether runs with these options are to stop. Relaxed: who asks looks at nothing that the stopping thread
+ * wrote, and asks again at the next step. fallback.c, where once has to do, orders it by a fence. */
 static inline bool run_is_terminated(const OrtRunOptions* options) {
   return atomic_load_explicit(&options->terminate, memory_order_relaxed) ||
          (options->stop_elsewhere != NULL &&

@@ -10,7 +10,7 @@
 #include "python.h"
 #include "status.h"
 
-static atomic_int_least64_t live_handles[HANDLE_KINDS];
+static atomic_int_least64_t live_handles[HANDLE_KINDS]; /* relaxed: they count, and order nothing */
 
 void handle_count(HandleKind kind, int delta) {
   atomic_fetch_add_explicit(&live_handles[kind], delta, memory_order_relaxed);

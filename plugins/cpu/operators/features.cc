@@ -233,7 +233,7 @@ Kernel one_hot_encoder(Prepare& p) {
   to.push_back(width);
   p.out(0, DType::kFloat, to);
   return [=, label = p.node.label()](const Args& args) {
-    std::atomic<bool> unknown{false};
+    std::atomic<bool> unknown{false};  // Relaxed: read behind the loop, whose end orders it.
     const auto encode = [&](auto zero) {
       using T = decltype(zero);
       const T* x = args.in<T>(0);

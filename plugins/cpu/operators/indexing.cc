@@ -26,6 +26,7 @@ inline int64_t index_at(const void* indices, bool wide, int64_t i) {
 }
 
 // The index of an axis with n elements, counted from the end if negative; `bad` notes one that is beyond.
+// Relaxed, as everywhere here: it is read behind the region, whose end orders it.
 inline int64_t wrapped(int64_t index, int64_t n, std::atomic<bool>* bad) {
   index += index < 0 ? n : 0;
   if (index < 0 || index >= n) {

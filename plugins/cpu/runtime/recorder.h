@@ -24,6 +24,7 @@ class Recorder {
     int64_t duration_ns = 0;
   };
 
+  // Relaxed: who adds looks again with the lock.
   bool active() const { return active_.load(std::memory_order_relaxed); }
   // `elapsed_ns`: what the host's clock shows now.
   void start(int64_t elapsed_ns) {

@@ -123,7 +123,7 @@ bool make_bytes(Panels* panels, const Matrix& matrix) {
     std::vector<int32_t> places;
   };
   std::vector<Rest> rests(static_cast<size_t>(2 * panels->count()));
-  std::atomic<int64_t> total{0};
+  std::atomic<int64_t> total{0};  // Relaxed: an old one costs time, and the loop's end orders the last.
   panels->memory = allocate(static_cast<size_t>(panels->count() * size));
   int8_t* const memory = static_cast<int8_t*>(panels->memory.get());
   parallel_for(panels->count(), std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t p, int64_t end) {
