@@ -15,8 +15,10 @@
 #include <sys/auxv.h>
 #endif
 
-// EPHOST_ISAS is a list by CMake: X(namespace, name) for each instruction set, the best one last.
-#define X(space, name)                            \
+// EPHOST_ISAS is a list by CMake: X(namespace, name, others) for each instruction set, the best one last.
+// `others` is the namespace of what is not products of bytes: a lower set's where that has all that it could
+// use.
+#define X(space, name, others)                    \
   namespace ephost::cpu::space {                  \
   void fill_elementwise(Simd* table);             \
   void fill_gemm(Simd* table);                    \
@@ -78,23 +80,23 @@ Simd choose() {
     void (*fill)(Simd*);
   };
   const Set sets[] = {
-#define X(space, name)                                  \
+#define X(space, name, others)                          \
   {name, have(name), [](Simd* table) {                  \
-     space::fill_elementwise(table);                    \
-     space::fill_gemm(table);                           \
-     space::fill_nbits_floats(&table->nbits);           \
+     others::fill_elementwise(table);                   \
+     others::fill_gemm(table);                          \
+     others::fill_nbits_floats(&table->nbits);          \
      space::fill_nbits_bytes(&table->nbits);            \
-     space::fill_winograd(table);                       \
-     space::fill_rows(table);                           \
-     space::fill_pool(table);                           \
-     space::fill_bytes(&table->bytes);                  \
-     space::fill_depthwise(table);                      \
-     space::fill_depthwise_float(table);                \
-     space::fill_planes_float(table);                   \
-     space::fill_grid_float(table);                     \
+     others::fill_winograd(table);                      \
+     others::fill_rows(table);                          \
+     others::fill_pool(table);                          \
+     others::fill_bytes(&table->bytes);                 \
+     others::fill_depthwise(table);                     \
+     others::fill_depthwise_float(table);               \
+     others::fill_planes_float(table);                  \
+     others::fill_grid_float(table);                    \
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
-     space::fill_winograd8(&table->winograd8);          \
+     others::fill_winograd8(&table->winograd8);         \
    }},
       EPHOST_ISAS
 #undef X
