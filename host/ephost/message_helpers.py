@@ -224,4 +224,5 @@ def get_attribute_value(attribute: AttributeProto) -> Any:
         raise ValueError(f"the attribute '{attribute.name}' stands for one of a function's")
     if attribute.type not in _VALUES:
         raise ValueError(f"the attribute '{attribute.name}' has no type")
-    return getattr(attribute, _VALUES[attribute.type])
+    value = getattr(attribute, _VALUES[attribute.type])
+    return list(value) if attribute.type in (AttributeProto.FLOATS, AttributeProto.INTS) else value

@@ -5,7 +5,8 @@ written by the C half (``message_read.c``, ``message_write.c``). They differ fro
 
 - a repeated field is a list, and what is put into a list or a field is not copied;
 - what is read of a message that is not set is a new one of its kind, and writing to it sets nothing;
-- repeated numbers of tensors are the bytes of an array;
+- repeated numbers of tensors are the bytes of an array, and a thousand and more of an attribute an
+  ``array.array``, which has neither list's ``+`` nor is it equal to one;
 - text that is not UTF-8 has its bytes as surrogates.
 
 Fields that are not listed here are kept as they are, and written again.
@@ -14,9 +15,12 @@ Fields that are not listed here are kept as they are, and written again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ephost._bindings import call
+
+if TYPE_CHECKING:
+    from array import array
 
 # As in host/native/messages.h.
 (
@@ -33,7 +37,7 @@ from ephost._bindings import call
     _INT32_ARRAY,
     _INT64_ARRAY,
 ) = range(12)
-_REPEATED, _EAGER, _VIEWED, _ONEOF = 1, 2, 4, 8
+_REPEATED, _EAGER, _VIEWED, _ONEOF, _LONG = 1, 2, 4, 8, 16
 _LIST = _REPEATED | _EAGER
 
 DecodeError = ValueError  # what is raised for bytes that are no message
@@ -354,8 +358,8 @@ class AttributeProto(Message):
     s: bytes = b""
     t: TensorProto
     g: GraphProto
-    floats: list[float]
-    ints: list[int]
+    floats: list[float] | array[float]
+    ints: list[int] | array[int]
     strings: list[bytes]
     tensors: list[TensorProto]
     graphs: list[GraphProto]
@@ -422,8 +426,8 @@ AttributeProto.FIELDS = (
     ("s", 4, _BYTES, 0, None),
     ("t", 5, _MESSAGE, 0, TensorProto),
     ("g", 6, _MESSAGE, 0, GraphProto),
-    ("floats", 7, _FLOAT, _REPEATED, None),
-    ("ints", 8, _INT64, _REPEATED, None),
+    ("floats", 7, _FLOAT, _REPEATED | _LONG, None),
+    ("ints", 8, _INT64, _REPEATED | _LONG, None),
     ("strings", 9, _BYTES, _REPEATED, None),
     ("tensors", 10, _MESSAGE, _REPEATED, TensorProto),
     ("graphs", 11, _MESSAGE, _REPEATED, GraphProto),

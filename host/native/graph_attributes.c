@@ -7,6 +7,7 @@
 #include "abi.h"
 #include "graph_nodes.h"
 #include "heap.h"
+#include "messages.h"
 #include "python.h"
 
 /* The attributes of nodes, schemas and messages that are read here, interned. */
@@ -61,6 +62,13 @@ static void* room_for(Room* room, size_t count, size_t each) {
 }
 
 static bool add_ints(OrtNode* node, const char* name, PyObject* list, Room* room) {
+  if (!PyList_Check(list)) {
+    Py_buffer array;
+    if (!message_numbers(list, FIELD_INT64, &array)) return false;
+    const bool done = ephost_node_add_ints(node, name, array.buf, (size_t)array.len / sizeof(int64_t));
+    PyBuffer_Release(&array);
+    return done;
+  }
   const Py_ssize_t count = PyList_Size(list);
   int64_t* numbers = room_for(room, (size_t)count, sizeof *numbers);
   if (numbers == NULL) return false;
@@ -72,6 +80,13 @@ static bool add_ints(OrtNode* node, const char* name, PyObject* list, Room* room
 }
 
 static bool add_floats(OrtNode* node, const char* name, PyObject* list, Room* room) {
+  if (!PyList_Check(list)) {
+    Py_buffer array;
+    if (!message_numbers(list, FIELD_FLOAT, &array)) return false;
+    const bool done = ephost_node_add_floats(node, name, array.buf, (size_t)array.len / sizeof(float));
+    PyBuffer_Release(&array);
+    return done;
+  }
   const Py_ssize_t count = PyList_Size(list);
   float* numbers = room_for(room, (size_t)count, sizeof *numbers);
   if (numbers == NULL) return false;
@@ -136,7 +151,7 @@ static PyObject* field_of(long type) {
 }
 
 static bool add_content(OrtNode* node, const char* name, long type, PyObject* content, Room* room) {
-  if (type >= FLOATS && !PyList_Check(content)) {
+  if (type == STRINGS && !PyList_Check(content)) {
     PyErr_Format(PyExc_TypeError, "the attribute %s is no list", name);
     return false;
   }

@@ -174,6 +174,15 @@ static bool append_new(PyObject* list, PyObject* item) {
   return done;
 }
 
+/* To a list, or to the array that a field with FIELD_LONG may have in its place. */
+static bool append_number(PyObject* list, PyObject* item) {
+  if (item == NULL || PyList_Check(list)) return append_new(list, item);
+  PyObject* done = PyObject_CallMethod(list, "append", "O", item);
+  Py_DECREF(item);
+  Py_XDECREF(done);
+  return done != NULL;
+}
+
 /* What is in a list without being packed comes one by one behind a tag, mostly all in a row: whether another
  * one follows behind the tag that begins at `tag` and had `size` bytes. */
 static bool comes_again(Part* rest, const uint8_t* tag, size_t size) {
@@ -185,9 +194,69 @@ static bool comes_again(Part* rest, const uint8_t* tag, size_t size) {
 static bool read_numbers(PyObject* list, Part* rest, FieldKind kind, const uint8_t* tag) {
   const size_t size = (size_t)(rest->at - tag);
   do {
-    if (!append_new(list, number_of(rest, kind))) return false;
+    if (!append_number(list, number_of(rest, kind))) return false;
   } while (comes_again(rest, tag, size));
   return true;
+}
+
+/* Numbers in a row from which on they are an array: objects of Python's take six times as much memory, and
+ * longer than all else of a large forest. */
+enum { LONG_ROW = 1024 };
+
+/* A row of numbers: where it is, and the tag that each has, unless they are packed. */
+typedef struct Row {
+  Part part;
+  FieldKind kind;
+  const uint8_t* tag;
+  size_t tag_size; /* 0: packed */
+} Row;
+
+static bool next_number(Row* row, void* out) {
+  if (row->kind == FIELD_FLOAT) return read_fixed(&row->part, out, sizeof(float));
+  return read_varint(&row->part, out);
+}
+
+static bool goes_on(Row* row) {
+  return row->tag_size > 0 ? comes_again(&row->part, row->tag, row->tag_size) : row->part.at < row->part.end;
+}
+
+static PyObject* array_of(FieldKind kind, PyObject* bytes) {
+  static PyObject* class; /* never freed; imported when the first one is made */
+  if (class == NULL) {
+    PyObject* module = PyImport_ImportModule("array");
+    class = module != NULL ? PyObject_GetAttrString(module, "array") : NULL;
+    Py_XDECREF(module);
+    if (class == NULL) return NULL;
+  }
+  return PyObject_CallFunction(class, "sO", kind == FIELD_FLOAT ? "f" : "q", bytes);
+}
+
+/* The array of a long row, behind which `rest` is left then. NULL without an exception for a short row, whose
+ * numbers are still to be read. */
+static PyObject* long_row(Row row, Part* rest) {
+  const size_t each = row.kind == FIELD_FLOAT ? sizeof(float) : sizeof(int64_t);
+  uint64_t number = 0;
+  size_t count = 0;
+  if (row.part.at == row.part.end) return NULL;
+  Row counted = row;
+  do {
+    if (!next_number(&counted, &number)) return NULL;
+    ++count;
+  } while (goes_on(&counted));
+  if (count < LONG_ROW) return NULL;
+  if (count > (size_t)PY_SSIZE_T_MAX / each) return PyErr_NoMemory();
+  PyObject* bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * each));
+  if (bytes == NULL) return NULL;
+  char* to = PyBytes_AsString(bytes);
+  do {
+    if (!next_number(&row, &number)) break; /* which it was counted with */
+    memcpy(to, &number, each);
+    to += each;
+  } while (goes_on(&row));
+  PyObject* made = array_of(row.kind, bytes);
+  Py_DECREF(bytes);
+  if (made != NULL && row.tag_size > 0) *rest = row.part;
+  return made;
 }
 
 /* Texts that are equal in a row, as names of branches and leaves in a tree are, become one object. */
@@ -320,6 +389,20 @@ static bool read_message_field(Reading* reading, const MessageField* field, Part
   return set_new(reading, field, new_message(reading->reader, field->type, part, depth, viewed));
 }
 
+/* Reads an array in the place of an empty list. False without an exception: there are few numbers, and none
+ * was read. */
+static bool read_long_row(Reading* reading, int index, Row row, Part* rest) {
+  const MessageField* field = &reading->type->fields[index];
+  PyObject* list = reading->lists[index];
+  if ((field->flags & FIELD_LONG) == 0 || !PyList_Check(list) || PyList_Size(list) > 0) return false;
+  PyObject* array = long_row(row, rest);
+  if (array == NULL) return false;
+  const bool done = PyObject_SetAttr(reading->message, field->name, array) == 0;
+  reading->lists[index] = done ? array : NULL;
+  Py_DECREF(array); /* the message has it */
+  return done;
+}
+
 /* A field that the type has, behind its tag, in a wire type that fits. */
 static bool read_field(Reading* reading, int index, Part* rest, unsigned wire, const uint8_t* start) {
   const MessageField* field = &reading->type->fields[index];
@@ -362,12 +445,18 @@ static bool read_field(Reading* reading, int index, Part* rest, unsigned wire, c
     }
     default:
       if (wire == WIRE_BYTES) { /* packed */
+        if (read_long_row(reading, index, (Row){part, field->kind, NULL, 0}, rest)) return true;
+        if (PyErr_Occurred() != NULL) return false;
         while (part.at < part.end) {
-          if (!append_new(list, number_of(&part, field->kind))) return false;
+          if (!append_number(list, number_of(&part, field->kind))) return false;
         }
         return true;
       }
-      if (list != NULL) return read_numbers(list, rest, field->kind, start);
+      if (list != NULL) {
+        Row row = {*rest, field->kind, start, (size_t)(rest->at - start)};
+        if (read_long_row(reading, index, row, rest)) return true;
+        return PyErr_Occurred() == NULL && read_numbers(list, rest, field->kind, start);
+      }
       value = number_of(rest, field->kind);
   }
   return list != NULL ? append_new(list, value) : set_new(reading, field, value);

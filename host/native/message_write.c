@@ -135,7 +135,39 @@ static bool write_value(Writer* writer, const MessageField* field, PyObject* val
   }
 }
 
+bool message_numbers(PyObject* array, FieldKind kind, Py_buffer* out) {
+  if (PyObject_GetBuffer(array, out, PyBUF_FORMAT) < 0) {
+    PyErr_Format(PyExc_TypeError, "%R is no list of numbers", (PyObject*)Py_TYPE(array));
+    return false;
+  }
+  const bool fits = out->format != NULL && strcmp(out->format, kind == FIELD_FLOAT ? "f" : "q") == 0;
+  if (!fits) {
+    PyErr_SetString(PyExc_TypeError, "an array of other numbers than the field has");
+    PyBuffer_Release(out);
+  }
+  return fits;
+}
+
+static bool write_array(Writer* writer, const MessageField* field, PyObject* array) {
+  Py_buffer numbers;
+  if (!message_numbers(array, field->kind, &numbers)) return false;
+  bool done = true;
+  for (Py_ssize_t at = 0; done && at < numbers.len; at += numbers.itemsize) {
+    const char* from = (const char*)numbers.buf + at;
+    if (field->kind == FIELD_FLOAT) {
+      done = write_tag(writer, field, WIRE_FIXED32) && write_bytes(writer, from, sizeof(float));
+    } else {
+      uint64_t number;
+      memcpy(&number, from, sizeof number);
+      done = write_tag(writer, field, WIRE_VARINT) && write_varint(writer, number);
+    }
+  }
+  PyBuffer_Release(&numbers);
+  return done;
+}
+
 static bool write_list(Writer* writer, const MessageField* field, PyObject* list, int depth) {
+  if (!PyList_Check(list) && (field->flags & FIELD_LONG) != 0) return write_array(writer, field, list);
   if (!PyList_Check(list)) {
     PyErr_Format(PyExc_TypeError, "the field '%U' is no list", field->name);
     return false;

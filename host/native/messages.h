@@ -27,6 +27,7 @@ enum {
   FIELD_EAGER = 2,    /* the list is there also when it is empty */
   FIELD_VIEWED = 4,   /* messages whose large bytes may be views of what is read */
   FIELD_ONEOF = 8,    /* setting it unsets the message's others with this mark */
+  FIELD_LONG = 16,    /* a list of int64 or float; many in a row are an array.array instead */
 };
 
 enum {
@@ -64,6 +65,9 @@ extern MessageNames message_names;
 enum { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_GROUP, WIRE_END_GROUP, WIRE_FIXED32 };
 
 /* message_read.c, message_write.c */
+/* The numbers of an array.array that is in the place of a list; to be released. False with TypeError for
+ * another object. */
+bool message_numbers(PyObject* array, FieldKind kind, Py_buffer* out);
 PyObject* message_read(const MessageType* type, PyObject* data, Py_ssize_t smallest_view);
 PyObject* message_write(const MessageType* type, PyObject* message);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from array import array
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,13 @@ def test_messages_in_messages_end() -> None:
         messages.AttributeProto(i="1"),
         messages.AttributeProto(s=1),
         messages.AttributeProto(f="1"),
+        messages.AttributeProto(ints=array("f", [1])),
+        messages.AttributeProto(floats=array("q", [1])),
+        messages.AttributeProto(floats=array("d", [1])),
+        messages.AttributeProto(ints=(1, 2)),
+        messages.AttributeProto(ints=b"12345678"),
+        messages.AttributeProto(strings=array("q", [1])),
+        messages.TensorProto(dims=array("q", [1])),
     ],
 )
 def test_what_is_no_field_of_its_kind_is_not_written(wrong: messages.Message) -> None:
@@ -408,3 +416,37 @@ def test_lists_are_read_in_a_row_and_in_pieces() -> None:
     for cut in range(1, len(joined)):
         with suppress(messages.DecodeError):
             messages.AttributeProto.FromString(joined[:cut])
+
+
+@pytest.mark.parametrize("count", [1023, 1024, 5000])
+@pytest.mark.parametrize("packed", [False, True])
+def test_many_numbers_of_an_attribute_are_an_array(count: int, packed: bool) -> None:
+    random = np.random.default_rng(0)
+    ints = random.integers(-(2**63), 2**63 - 1, count).tolist()
+    floats = random.standard_normal(count).astype(np.float32).tolist()
+    model = onnx.AttributeProto(name="a", ints=ints, floats=floats)
+    data = model.SerializeToString()
+    if packed:
+        numbers = onnx.TensorProto(int64_data=ints, float_data=floats).SerializeToString()
+        assert numbers[0] == 0x22  # packed floats, as field 4
+        length = numbers.index(b"\x3a", 4 * count)  # behind them the integers, as field 7
+        data = b"\x0a\x01a" + b"\x3a" + numbers[1:length] + b"\x42" + numbers[length + 1 :]
+        assert onnx.AttributeProto.FromString(data) == model
+    found = messages.AttributeProto.FromString(data)
+    kind = array if count >= 1024 else list
+    assert isinstance(found.ints, kind) and isinstance(found.floats, kind)
+    assert list(found.ints) == ints and list(found.floats) == floats
+    assert onnx.AttributeProto.FromString(found.SerializeToString()) == model
+    assert found == found.copied() == pickle.loads(pickle.dumps(found))
+    found.type = messages.AttributeProto.INTS
+    assert message_helpers.get_attribute_value(found) == ints
+
+    # What comes behind them, and in front of them; and where they end too early.
+    single = onnx.AttributeProto(ints=[7], floats=[0.5])
+    both = messages.AttributeProto.FromString(data + single.SerializeToString() + data)
+    assert list(both.ints) == [*ints, 7, *ints] and list(both.floats) == [*floats, 0.5, *floats]
+    both = messages.AttributeProto.FromString(single.SerializeToString() + data)
+    assert list(both.ints) == [7, *ints] and list(both.floats) == [0.5, *floats]
+    for cut in range(len(data) - 12, len(data)):
+        with suppress(messages.DecodeError):
+            messages.AttributeProto.FromString(data[:cut])

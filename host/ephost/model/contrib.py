@@ -8,6 +8,7 @@ content, so that one pass of onnx's inference goes through the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ephost.message_helpers import get_attribute_value, make_node
 from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -108,7 +109,11 @@ class _Call:
         self.node = node
         self._rank_of = rank_of
         self._producers = producers
-        self._attributes = {a.name: get_attribute_value(a) for a in node.attribute}
+        self._attributes = {a.name: a for a in node.attribute}
+
+    def _value(self, name: str, otherwise: Any) -> Any:
+        found = self._attributes.get(name)
+        return otherwise if found is None else get_attribute_value(found)
 
     def has(self, at: int) -> bool:
         """Whether this input is there."""
@@ -116,22 +121,22 @@ class _Call:
 
     def number(self, name: str, otherwise: int = 0) -> int:
         """An integer attribute; `otherwise` where it is none or not there."""
-        found = self._attributes.get(name, otherwise)
+        found = self._value(name, otherwise)
         return found if isinstance(found, int) else otherwise
 
     def numbers(self, name: str) -> list[int]:
         """An attribute of several integers; empty if it is not there."""
-        found = self._attributes.get(name, [])
+        found = self._value(name, [])
         return [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
 
     def length(self, name: str) -> int:
         """How many elements a list has, 0 where there is none."""
-        found = self._attributes.get(name)
+        found = self._value(name, [])
         return len(found) if isinstance(found, list) else 0
 
     def text(self, name: str, otherwise: str) -> str:
         """An attribute of text."""
-        found = self._attributes.get(name, otherwise)
+        found = self._value(name, otherwise)
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
     def rank(self, at: int) -> int | None:
