@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -207,16 +209,23 @@ def test_labels_and_scores_of_support_vector_machines(
 def test_many_features_are_not_taken_for_a_shape_of_many_dimensions(op: str, rank: int) -> None:
     outputs = ["label", "y"] if op == "SVMClassifier" else ["y"]
     attributes = {"classlabels_ints": [1, 2]} if op == "SVMClassifier" else {}
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), before[1]))
-    try:
+    with room(1 << 30):
         model = learned(op, attributes, rank, outputs, many=1 << 30)
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
     assert model.graph.values["y"].type.element_type == (
         TensorProto.INT64 if op == "Imputer" else TensorProto.FLOAT
     )
+
+
+@contextlib.contextmanager
+def room(size: int) -> Iterator[None]:
+    """Lets the process take that many bytes more than it has. Under a sanitizer it has terabytes."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def learned(
@@ -245,12 +254,8 @@ def learned(
 def test_what_is_inferred_inside_of_a_function_is_bounded(text: str) -> None:
     """A declared length of 2^40 made onnx's inference take all memory."""
     head = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>\n'
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (16 << 30, before[1]))
-    try:
+    with room(8 << 30):
         assert inferred(onnx.parser.parse_model(head + text)).graph.nodes
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 SCORES = """<ir_version: 13, opset_import: ["": 26, "ai.onnx.preview": 1]>
