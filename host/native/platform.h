@@ -50,6 +50,7 @@ static inline int64_t clock_ns(void) {
   QueryPerformanceFrequency(&frequency);
   return (int64_t)((double)ticks.QuadPart * 1e9 / (double)frequency.QuadPart);
 }
+/* The number by which the system, and Python's threading.get_native_id, know the calling thread. */
 static inline uint64_t thread_id(void) { return GetCurrentThreadId(); }
 #else
 #include <pthread.h>
@@ -57,6 +58,7 @@ static inline uint64_t thread_id(void) { return GetCurrentThreadId(); }
 #include <unistd.h>
 #ifdef __linux__
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 
 typedef pthread_mutex_t Mutex;
@@ -93,7 +95,17 @@ static inline int64_t clock_ns(void) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
-static inline uint64_t thread_id(void) { return (uint64_t)(uintptr_t)pthread_self(); }
+static inline uint64_t thread_id(void) {
+#if defined(__linux__)
+  return (uint64_t)syscall(SYS_gettid);
+#elif defined(__APPLE__)
+  uint64_t number = 0;
+  pthread_threadid_np(NULL, &number);
+  return number;
+#else
+  return (uint64_t)(uintptr_t)pthread_self();
+#endif
+}
 #endif
 
 #endif

@@ -284,7 +284,7 @@ OrtStatus* ORT_API_CALL end_profiling(OrtEpProfilerImpl* profiler,
       if (!step.method.empty()) tell("method", step.method);
       OrtProfilingEvent* event = nullptr;
       self.api.check(self.api.ep->CreateProfilingEvent(
-          OrtProfilingEventCategory_KERNEL, -1, -1, step.name.c_str(), step.start_ns / 1000,
+          OrtProfilingEventCategory_KERNEL, -1, step.thread, step.name.c_str(), step.start_ns / 1000,
           (step.start_ns + step.duration_ns) / 1000 - step.start_ns / 1000, keys.data(), values.data(),
           keys.size(), &event));
       OrtStatus* status = self.api.ep->ProfilingEventsContainer_AddEvents(container, &event, 1);

@@ -317,6 +317,8 @@ def test_a_profile_has_each_node_of_a_compiled_group(tmp_path: Path) -> None:
         ("weights_kernel_time", "Softmax"),
     ] * 2
     assert {e["args"]["provider"] for e in nodes} == {"CPUExecutionProvider"}
+    # One thread opened the session and ran it: readers of profiles show what it did in one row.
+    assert len({e["tid"] for e in events}) == 1
     groups = [e for e in events if e["cat"] == "Group"]
     assert len(groups) == 2
     assert "sums" in groups[0]["args"]["nodes"]

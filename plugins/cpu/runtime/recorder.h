@@ -22,6 +22,7 @@ class Recorder {
     std::string method;    // "" where the operator has but one.
     int64_t start_ns = 0;  // Of the host's clock.
     int64_t duration_ns = 0;
+    int32_t thread = -1;  // By which the system knows the one that ran it; -1 where that is not known.
   };
 
   // Relaxed: who adds looks again with the lock.
@@ -64,6 +65,7 @@ class Recorder {
   // As many as a trace can show; later ones are dropped.
   static constexpr size_t kMaxEvents = 1000000;
 
+  static int32_t thread_number();  // Of the calling one.
   static int64_t now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
@@ -75,7 +77,7 @@ class Recorder {
       events_.push_back({node == nullptr ? "layout or copy" : node->label(),
                          node == nullptr ? "Reorder" : node->type, node != nullptr,
                          node == nullptr ? "" : node->name, method == nullptr ? "" : method, start - zero_,
-                         end - start});
+                         end - start, thread_number()});
     }
   }
 
