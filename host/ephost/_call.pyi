@@ -47,6 +47,10 @@ def graph_add_attributes(
 
 class Binding: ...
 
+class Passed:
+    def objects(self) -> list[Any]: ...
+    def for_its_last(self) -> Passed: ...
+
 class Runner:
     def __new__(
         cls,

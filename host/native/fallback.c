@@ -128,35 +128,51 @@ static bool lies_inside(const OrtValue* value, const OrtValue* other) {
   return data >= begin && data < begin + other->nbytes;
 }
 
-/* Puts what a reference operator returned into its slot. An array that is a view of one of the step's inputs
- * must not outlive that input's memory: it is copied, unless both can share the input's buffer. */
+/* Makes a tensor that is a view of one of the step's inputs, whose memory it must not outlive, a copy, unless
+ * both can share the input's buffer. False without memory. */
+static bool detach_tensor(const Frame* frame, const Step* step, OrtValue* made) {
+  for (size_t i = 0; i < step->input_count; ++i) {
+    if (step->inputs[i] < 0) continue;
+    const OrtValue* input = frame->values[step->inputs[i]];
+    if (!lies_inside(made, input)) continue;
+    OrtValue own = {0};
+    if (input->buffer != NULL && input->data == made->data && input->nbytes == made->nbytes &&
+        input == &frame->storage[step->inputs[i]]) {
+      buffer_retain(input->buffer);
+      if (!value_init_tensor(&own, made->element_type, made->dims, made->rank, input->buffer, NULL,
+                             made->memory_info)) {
+        buffer_release(input->buffer);
+      }
+    } else {
+      copy_tensor(&own, made);
+    }
+    value_clear(made);
+    if (own.type == ONNX_TYPE_UNKNOWN) return false;
+    value_move(made, &own);
+    break;
+  }
+  return true;
+}
+
+/* The same of all tensors in a value that Python's objects have been made into, and nobody shares yet. */
+static bool detach(const Frame* frame, const Step* step, OrtValue* made) {
+  if (made->type == ONNX_TYPE_TENSOR) return detach_tensor(frame, step, made);
+  for (size_t i = 0; i < made->item_count; ++i) {
+    if (!detach(frame, step, made->items[i])) return false;
+  }
+  return true;
+}
+
+/* Puts what a reference operator returned into its slot. */
 static int store_output(Frame* frame, const Step* step, size_t index, PyObject* object) {
   int32_t slot = step->outputs[index];
   if (slot < 0) return 0;
   OrtValue made = {0};
   if (value_from_python(object, &made) < 0) return -1;
-  for (size_t i = 0; i < step->input_count; ++i) {
-    if (step->inputs[i] < 0) continue;
-    const OrtValue* input = frame->values[step->inputs[i]];
-    if (!lies_inside(&made, input)) continue;
-    OrtValue own = {0};
-    if (input->buffer != NULL && input->data == made.data && input->nbytes == made.nbytes &&
-        input == &frame->storage[step->inputs[i]]) {
-      buffer_retain(input->buffer);
-      if (!value_init_tensor(&own, made.element_type, made.dims, made.rank, input->buffer, NULL,
-                             made.memory_info)) {
-        buffer_release(input->buffer);
-      }
-    } else {
-      copy_tensor(&own, &made);
-    }
+  if (!is_passed(object) && !detach(frame, step, &made)) {
     value_clear(&made);
-    if (own.type == ONNX_TYPE_UNKNOWN) {
-      PyErr_NoMemory();
-      return -1;
-    }
-    value_move(&made, &own);
-    break;
+    PyErr_NoMemory();
+    return -1;
   }
   /* Others read it as what the graph says it is. */
   ONNXTensorElementDataType expected = frame->plan->slots[slot].element_type;
@@ -169,25 +185,34 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
     value_clear(&made);
     return -1;
   }
-  OrtValue* target = &frame->storage[slot];
-  uint8_t preallocated = frame->preallocated[slot];
-  if (preallocated & PREALLOCATED_BOUND) {
-    bool fits = made.type == ONNX_TYPE_TENSOR && made.element_type == target->element_type &&
-                made.nbytes == target->nbytes && dims_equal(made.dims, made.rank, target->dims, target->rank);
-    if (fits) copy_bytes(target->data, made.data, made.nbytes);
-    value_clear(&made);
-    if (!fits) {
-      PyErr_Format(PyExc_ValueError, "output %zu has another type or shape than the value bound to it",
-                   index);
-      return -1;
-    }
-    frame->preallocated[slot] |= PREALLOCATED_GIVEN;
-    return 0;
+  OrtStatus* status;
+  if (frame->preallocated[slot] & PREALLOCATED_BOUND) { /* it is copied, and may be large */
+    Py_BEGIN_ALLOW_THREADS
+    status = frame_give(frame, step, index, &made);
+    Py_END_ALLOW_THREADS
+  } else {
+    status = frame_give(frame, step, index, &made);
   }
-  frame->preallocated[slot] = 0;
-  value_clear(target);
-  value_move(target, &made);
-  return 0;
+  if (status != NULL) raise_status(status);
+  return status != NULL ? -1 : 0;
+}
+
+/* A step's input as the object that its callable gets. */
+static PyObject* step_input(Frame* frame, const Step* step, size_t index) {
+  const int32_t slot = step->inputs[index];
+  if (slot < 0) return Py_NewRef(Py_None);
+  OrtValue* value = frame->values[slot];
+  if (step->kind != STEP_BODIES || !can_pass(value)) return value_to_python(value, VIEW);
+  /* What nobody reads after this is handed over: it grows without a copy. */
+  OrtValue passed = {0};
+  if (frame_ends(frame, step, index)) {
+    value_move(&passed, value);
+  } else if (!value_share(&passed, value)) {
+    return PyErr_NoMemory();
+  }
+  PyObject* object = passed_new(&passed);
+  value_clear(&passed);
+  return object;
 }
 
 static THREAD_LOCAL bool is_inside; /* this thread is in a step */
@@ -206,12 +231,7 @@ static OrtStatus* python_step(const Step* step, Frame* frame) {
   if (PyErr_Occurred() != NULL) goto done;
   inputs = PyList_New((Py_ssize_t)step->input_count);
   for (size_t i = 0; inputs != NULL && i < step->input_count; ++i) {
-    PyObject* item;
-    if (step->inputs[i] < 0) {
-      item = Py_NewRef(Py_None);
-    } else {
-      item = value_to_python(frame->values[step->inputs[i]], VIEW);
-    }
+    PyObject* item = step_input(frame, step, i);
     if (item == NULL || PyList_SetItem(inputs, (Py_ssize_t)i, item) < 0) goto done;
   }
   if (inputs == NULL) goto done;

@@ -205,6 +205,49 @@ bool frame_fetch_only(Frame* frame, const int32_t* slots, size_t count) {
   return true;
 }
 
+bool frame_ends(const Frame* frame, const Step* step, size_t index) {
+  const int32_t slot = step->inputs[index];
+  if (frame->values[slot] != &frame->storage[slot]) return false;
+  if (frame->needed != NULL && frame->needed[slot] == NEED_KEPT) return false;
+  for (size_t i = 0; i < step->input_count; ++i) {
+    if (i != index && step->inputs[i] == slot) return false;
+  }
+  for (size_t i = 0; i < step->release_count; ++i) {
+    if (step->releases[i] == slot) return true;
+  }
+  return false;
+}
+
+/* What is bound stays where it is. */
+static OrtStatus* fill_bound(Frame* frame, size_t index, int32_t slot, const OrtValue* made) {
+  OrtValue* target = &frame->storage[slot];
+  if (made->type != ONNX_TYPE_TENSOR || made->element_type != target->element_type ||
+      !dims_equal(made->dims, made->rank, target->dims, target->rank)) {
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu has another type or shape than the value bound to it",
+                      index);
+  }
+  if (has_strings(made)) {
+    if (!copy_strings(target->data, made->data, made->element_count)) return status_no_memory();
+  } else if (made->nbytes) {
+    memcpy(target->data, made->data, made->nbytes);
+  }
+  frame->preallocated[slot] |= PREALLOCATED_GIVEN;
+  return NULL;
+}
+
+OrtStatus* frame_give(Frame* frame, const Step* step, size_t index, OrtValue* made) {
+  const int32_t slot = step->outputs[index];
+  if (frame->preallocated[slot] & PREALLOCATED_BOUND) {
+    OrtStatus* status = fill_bound(frame, index, slot, made);
+    value_clear(made);
+    return status;
+  }
+  frame->preallocated[slot] = 0;
+  value_clear(&frame->storage[slot]);
+  value_move(&frame->storage[slot], made);
+  return NULL;
+}
+
 bool frame_borrows(const Frame* frame, int32_t slot) {
   const OrtValue* value = frame->values[slot];
   return value->buffer == NULL || value != &frame->storage[slot] ||

@@ -64,7 +64,7 @@ static Buffer* reusable(Frame* frame, const Step* step, size_t index, size_t nby
     return NULL;
   }
   Buffer* buffer = value->buffer;
-  if (buffer == NULL || buffer->data != value->data || buffer->is_misaligned ||
+  if (buffer == NULL || buffer->data != value->data || buffer->is_misaligned || buffer->is_foreign ||
       value->memory_info != memory || atomic_load(&buffer->references) != 1) {
     return NULL;
   }

@@ -127,7 +127,8 @@ static void find_lifetimes(Layout* layout) {
     layout->last_use[i] = NOBODY;
     if (plan->slots[i].constant != NULL) layout->flags[i] = KEPT | LENT;
   }
-  flag_slots(layout, plan->inputs, plan->input_count, KEPT | LENT);
+  /* A body lets go of what it is given: its sequences may be handed over, to grow in their place. */
+  flag_slots(layout, plan->inputs, plan->input_count, plan->is_body ? LENT : KEPT | LENT);
   flag_slots(layout, plan->outputs, plan->output_count, KEPT | LENT);
   flag_slots(layout, plan->device_inputs, plan->input_count, LENT);
   flag_slots(layout, plan->device_outputs, plan->output_count, LENT);
@@ -227,7 +228,7 @@ static OrtStatus* lay_out(Layout* layout) {
   for (size_t at = 0; at < plan->step_count; ++at) {
     Step* step = &plan->steps[at];
     OrtStatus* status = NULL;
-    if (step->kind != STEP_PYTHON && step->kind != STEP_HOST) { /* these make their outputs' memory */
+    if (step->kind < STEP_PYTHON || step->kind == STEP_COPY) { /* others make their outputs' memory */
       const OrtKernelDef* def = step->definition;
       if (def != NULL) {
         take_over(layout, step, def->aliases, def->alias_count);

@@ -166,7 +166,7 @@ static OrtStatus* take_items(Words* words, unsigned depth, OrtValue* out) {
     return damaged();
   }
   out->is_zipped = zipped == 1;
-  out->items = host_calloc(count ? (size_t)count : 1, sizeof(OrtValue*));
+  out->items = items_new((size_t)count);
   if (out->items == NULL) return status_no_memory();
   for (size_t i = 0; i < count; ++i) {
     out->items[i] = value_new();

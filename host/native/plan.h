@@ -15,6 +15,7 @@ typedef enum StepKind {
   STEP_PYTHON,   /* object: a Python callable, for nodes on the reference fallback */
   STEP_COPY,     /* object: OrtDataTransferImpl*: inputs are copied to outputs, on another device */
   STEP_HOST,     /* object: HostKernel*, for nodes that give what the ABI has no form for */
+  STEP_BODIES,   /* as STEP_PYTHON, for nodes that only hand sequences on, to runs of their bodies */
 } StepKind;
 
 typedef struct Step Step;
@@ -182,6 +183,11 @@ void frame_release(Frame* frame);
  * memory of the kind that the slot asks for. The slot must not be -1. */
 OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensorElementDataType element_type,
                         const int64_t* dims, size_t rank, OrtValue** out);
+/* Whether what the step's input holds is the run's own, and the step the last to see it. */
+bool frame_ends(const Frame* frame, const Step* step, size_t index);
+/* Makes a tensor, which is taken over also on failure, a step's output, or its content that of the value that
+ * is bound to it. The slot must not be -1. */
+OrtStatus* frame_give(Frame* frame, const Step* step, size_t index, OrtValue* made);
 /* Whether a step writes a slot that is needed. */
 bool step_needed(const Plan* plan, const Step* step, const uint8_t* needed);
 /* From here on the frame's run runs only the steps that these slots need. False without memory. */

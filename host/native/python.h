@@ -350,8 +350,9 @@ void ephost_compute_context_free(OrtNodeComputeContext* context);
  * these labels, a tensor of rank 1. */
 typedef struct HostKernel EphostHostKernel;
 OrtStatus* ephost_zip_map_new(const OrtValue* labels, EphostHostKernel** out);
-OrtStatus* ephost_sequence_insert_new(EphostHostKernel** out); /* SequenceInsert of tensors */
-void ephost_host_kernel_free(EphostHostKernel* kernel);        /* NULL is fine */
+/* of Identity and the operators of sequences; one of them all is shared */
+OrtStatus* ephost_sequence_kernel_new(const char* op_type, EphostHostKernel** out);
+void ephost_host_kernel_free(EphostHostKernel* kernel); /* NULL is fine */
 
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs,
  * allocators, memory infos, kernels and compute infos are borrowed and must outlive the plan. */

@@ -538,6 +538,7 @@ static int value_from_array(PyArrayObject* array, OrtValue* value) {
       if (buffer != NULL) {
         Py_INCREF((PyObject*)plain);
         buffer->is_misaligned = !PyArray_ISALIGNED(plain);
+        buffer->is_foreign = true;
       }
     }
   }
@@ -572,7 +573,7 @@ const OrtValue* wrapped_value(PyObject* object) {
 static int value_from_list(PyObject* list, OrtValue* value) {
   Py_ssize_t count = PySequence_Size(list);
   if (count < 0) return -1;
-  OrtValue** items = host_calloc(count ? (size_t)count : 1, sizeof *items);
+  OrtValue** items = items_new((size_t)count);
   if (items == NULL) {
     PyErr_NoMemory();
     return -1;
@@ -585,10 +586,7 @@ static int value_from_list(PyObject* list, OrtValue* value) {
     Py_XDECREF(item);
     if (failed) {
       if (PyErr_Occurred() == NULL) PyErr_NoMemory();
-      for (Py_ssize_t i = 0; i <= done; ++i) {
-        if (items[i] != NULL) ephost_api.ReleaseValue(items[i]);
-      }
-      host_free(items);
+      items_release(items, (size_t)count);
       return -1;
     }
   }
@@ -603,7 +601,7 @@ static int value_from_dict(PyObject* dict, OrtValue* value) {
   PyObject* values = PyDict_Values(dict);
   PyObject* key_array = keys != NULL ? PyArray_FROM_O(keys) : NULL;
   PyObject* value_array = values != NULL ? PyArray_FROM_O(values) : NULL;
-  OrtValue** items = host_calloc(2, sizeof *items);
+  OrtValue** items = items_new(2);
   int result = -1;
   if (key_array != NULL && value_array != NULL && items != NULL) {
     items[0] = value_new();
@@ -618,10 +616,7 @@ static int value_from_dict(PyObject* dict, OrtValue* value) {
     }
   }
   if (result < 0 && PyErr_Occurred() == NULL) PyErr_NoMemory();
-  for (int i = 0; items != NULL && i < 2; ++i) {
-    if (items[i] != NULL) ephost_api.ReleaseValue(items[i]);
-  }
-  host_free(items);
+  items_release(items, 2);
   Py_XDECREF(keys);
   Py_XDECREF(values);
   Py_XDECREF(key_array);
@@ -643,6 +638,7 @@ int value_from_python(PyObject* object, OrtValue* value) {
     PyErr_NoMemory();
     return -1;
   }
+  if (is_passed(object)) return value_from_passed(object, value);
   PyObject* array = PyArray_FROM_O(object);
   if (array == NULL) return -1;
   int result = value_from_array((PyArrayObject*)array, value);

@@ -27,7 +27,7 @@ Buffer* buffer_adopt(void* data, size_t nbytes, void (*free_data)(Buffer*), void
   buffer->nbytes = nbytes;
   buffer->free_data = free_data;
   buffer->context = context;
-  buffer->is_misaligned = buffer->is_mapped = false;
+  buffer->is_misaligned = buffer->is_mapped = buffer->is_foreign = false;
   atomic_init(&buffer->aligned, NULL);
   handle_count(HANDLE_BUFFER, +1);
   return buffer;
@@ -204,9 +204,8 @@ void value_clear(OrtValue* value) {
     buffer_release(value->buffer);
     if (value->dims != value->inline_dims) host_free(value->dims);
     memory_info_free(value->owned_memory_info);
-  } else if (value->items != NULL) {
-    for (size_t i = 0; i < value->item_count; i++) SLOT(OrtApi, ReleaseValue)(value->items[i]);
-    host_free(value->items);
+  } else {
+    items_release(value->items, value->item_count);
   }
   memset(value, 0, sizeof(*value));
 }
@@ -234,12 +233,10 @@ bool value_share(OrtValue* to, const OrtValue* from) {
     return true;
   }
   if (from->items != NULL) {
-    if (!value_init_items(to, from->type, from->element_type, (const OrtValue* const*)from->items,
-                          from->item_count)) {
-      return false;
-    }
+    items_retain(from->items);
+    to->items = from->items;
+    to->item_count = from->item_count;
     to->is_zipped = from->is_zipped;
-    return true;
   }
   to->type = from->type;
   to->element_type = from->element_type;

@@ -16,6 +16,7 @@ typedef struct Buffer {
   /* data begins where plugins do not expect it, inside a model's file: what they get is a copy, made when the
    * first one asks. In a mapped file, whose pages are not needed after that. */
   bool is_misaligned, is_mapped;
+  bool is_foreign; /* the data is a Python object's, which others may read: nothing is written over it */
   _Atomic(void*) aligned; /* that copy, or NULL; from cpu_alloc */
 } Buffer;
 
@@ -57,7 +58,8 @@ struct OrtValue {
   const OrtMemoryInfo* memory_info;
   /* NULL, or the same, when there is no such owner: see value_own_memory_info */
   OrtMemoryInfo* owned_memory_info;
-  /* never NULL for sequences: the elements; and maps: two rank 1 tensors, keys and values */
+  /* never NULL for sequences: the elements; and maps: two rank 1 tensors, keys and values. From items_new;
+   * other values may share them, and nobody changes what is shared. */
   OrtValue** items;
   size_t item_count;
   /* a sequence of maps with the same keys: items are two tensors, the keys and, a row for each map, the
@@ -134,6 +136,14 @@ bool copy_strings(StringElement* to, const StringElement* from, size_t count);
 
 /* ---- value_containers.c ---- */
 
+/* Room for the items of one value: `count` times NULL. NULL without memory. */
+OrtValue** items_new(size_t count);
+bool items_are_shared(OrtValue* const* items);
+/* The same items, of which nobody has a share, with room for at least `count`. NULL without memory: nothing
+ * is changed then. */
+OrtValue** items_grow(OrtValue** items, size_t count);
+void items_retain(OrtValue** items);
+void items_release(OrtValue** items, size_t count); /* with those that are not NULL; NULL is fine */
 /* Make a clear value a sequence or a map that shares (or copies, where they borrow) the items' data. */
 bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType element_type,
                       const OrtValue* const* items, size_t count);

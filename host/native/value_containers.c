@@ -6,9 +6,56 @@
 #include "status.h"
 #include "value.h"
 
+/* What lies before the items. */
+typedef struct ItemsHeader {
+  atomic_size_t references;
+  size_t capacity;
+} ItemsHeader;
+
+static ItemsHeader* header_of(OrtValue* const* items) { return (ItemsHeader*)(void*)items - 1; }
+
+static size_t items_nbytes(size_t capacity) { return sizeof(ItemsHeader) + capacity * sizeof(OrtValue*); }
+
+OrtValue** items_new(size_t count) {
+  if (count > (SIZE_MAX - sizeof(ItemsHeader)) / sizeof(OrtValue*)) return NULL;
+  ItemsHeader* header = host_calloc(1, items_nbytes(count));
+  if (header == NULL) return NULL;
+  atomic_init(&header->references, 1);
+  header->capacity = count;
+  return (OrtValue**)(void*)(header + 1);
+}
+
+bool items_are_shared(OrtValue* const* items) { return atomic_load(&header_of(items)->references) > 1; }
+
+OrtValue** items_grow(OrtValue** items, size_t count) {
+  ItemsHeader* header = header_of(items);
+  if (count <= header->capacity) return items;
+  /* Twice as many: a sequence that grows by one element after another is moved a few times alone. */
+  const size_t capacity = count / 2 < header->capacity ? header->capacity * 2 : count;
+  if (capacity > (SIZE_MAX - sizeof(ItemsHeader)) / sizeof(OrtValue*)) return NULL;
+  header = host_realloc(header, items_nbytes(capacity));
+  if (header == NULL) return NULL;
+  header->capacity = capacity;
+  return (OrtValue**)(void*)(header + 1);
+}
+
+/* Relaxed: who takes a share has one, or holds what has. */
+void items_retain(OrtValue** items) {
+  atomic_fetch_add_explicit(&header_of(items)->references, 1, memory_order_relaxed);
+}
+
+void items_release(OrtValue** items, size_t count) {
+  if (items == NULL ||
+      atomic_fetch_sub_explicit(&header_of(items)->references, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
+  for (size_t i = 0; i < count; i++) SLOT(OrtApi, ReleaseValue)(items[i]);
+  host_free(header_of(items));
+}
+
 bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType element_type,
                       const OrtValue* const* items, size_t count) {
-  OrtValue** copies = host_calloc(count, sizeof(*copies));
+  OrtValue** copies = items_new(count);
   if (copies == NULL) return false;
   for (size_t i = 0; i < count; i++) {
     copies[i] = value_new();
@@ -26,8 +73,7 @@ bool value_init_items(OrtValue* value, ONNXType type, ONNXTensorElementDataType 
   value->item_count = count;
   return true;
 failed:
-  for (size_t i = 0; i < count; i++) SLOT(OrtApi, ReleaseValue)(copies[i]);
-  host_free(copies);
+  items_release(copies, count);
   return false;
 }
 

@@ -12,11 +12,13 @@ from ephost._bindings import address, call, dtype_of
 from ephost.errors import InvalidGraph
 from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
-from ephost.model.planning.host_kernels import host_kernel
+from ephost.model.planning.host_kernels import host_kernel, is_sequence
 from ephost.model.planning.steps import Plan
 
 # Plans a body, given what is fed to it.
 BodyPlanner = Callable[[Graph, Sequence[Value]], Plan]
+# Operators that only hand on what their bodies are given and make.
+_HANDING_ON = ("If", "Loop")
 
 
 def create_kernels(
@@ -37,16 +39,43 @@ def create_kernels(
 
 def _body_runner(node: Node, plan: Plan, plan_body: BodyPlanner) -> Callable[..., list[Any]] | None:
     """What runs a node's bodies where an EP has claimed a part of one; None: the reference operators do."""
-    if not any(_has_claims(body) for body in node.subgraphs.values()):
+    if not any(_has_claims(body) for body in node.subgraphs.values()) and not _hands_on_sequences(node):
         return None
+    from ephost.reference.values import Opaque
+
+    opaque = Opaque if node.op_type in _HANDING_ON else None
     bodies = {}
     for name, body in node.subgraphs.items():
         captured = captured_values(body)
         fed = [*body.inputs, *(v for v in captured if v.initializer is None or not v.is_constant)]
         made = plan_body(body, fed)
         plan.bodies.append(made)
-        bodies[name] = _BodyRunner(made)
+        bodies[name] = _BodyRunner(made, opaque, node.op_type == "If")
     return lambda name, values, implicit: bodies[name](values, implicit)
+
+
+def _hands_on_sequences(node: Node) -> bool:
+    """Whether sequences go through a node into its bodies, or out of them: on plans of their own these grow
+    in their place, where the reference operators would copy a list each time.
+    """
+    return node.op_type in _HANDING_ON and any(
+        is_sequence(value) for value in (*node.inputs, *node.implicit_inputs, *node.outputs)
+    )
+
+
+class BodiesKernel:
+    """What runs a node that hands sequences on: it gets and gives them as C passes them."""
+
+    def __init__(self, run: Callable[[list[Any]], list[Any]]) -> None:
+        from ephost.reference.values import Opaque
+
+        self._run, self._opaque = run, Opaque
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        """Run the node once."""
+        opaque = self._opaque
+        given = [opaque(value) if type(value) is call.Passed else value for value in inputs]
+        return [value.held if type(value) is opaque else value for value in self._run(given)]
 
 
 def _is_known(node: Node) -> bool:
@@ -91,13 +120,12 @@ def _create_kernel(
         raise InvalidGraph(str(error)) from error
     explicit = len(node.inputs)
     names = [value.name for value in node.implicit_inputs]
-    if not names:
-        return kernel
 
     def with_captured(inputs: list[Any]) -> list[Any]:
         return kernel(inputs[:explicit], dict(zip(names, inputs[explicit:], strict=True)))
 
-    return with_captured
+    run = with_captured if names else kernel
+    return BodiesKernel(run) if run_subgraph is not None and node.op_type in _HANDING_ON else run
 
 
 def _declared_dtype(value: Value | None) -> np.dtype | None:
@@ -114,9 +142,18 @@ def _has_claims(graph: Graph) -> bool:
 
 
 class _BodyRunner:
-    """Runs a subgraph on a plan of its own, where an EP has claimed a part of it."""
+    """Runs a subgraph on a plan of its own: an EP has claimed a part of it, or sequences go through it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, opaque: Any, once: bool) -> None:
+        """Make it.
+
+        Args:
+            plan: of the subgraph.
+            opaque: the class of values that the node's operator hands on; None: it looks at them.
+            once: whether a node's body runs at most once in a run of the node, so that nobody reads after it
+                what it captures.
+        """
+        self._opaque, self._once = opaque, once
         self._names = [value.name for value in plan.inputs]
         self._outputs = len(plan.outputs)
         # Values come from operators, not from users: what they are is what they are.
@@ -125,10 +162,21 @@ class _BodyRunner:
         self._run = call.Runner(address(plan.pointer), None, _as_is, KeyError, inputs, outputs).run
 
     def __call__(self, values: Sequence[Any], implicit: Mapping[str, Any]) -> list[Any]:
-        feed = dict(zip(self._names, values, strict=False))
+        # What a body is given is the state of a loop, which this iteration is the last to read.
+        feed = {name: self._held(value, True) for name, value in zip(self._names, values, strict=False)}
         for name in self._names[len(values) :]:
-            feed[name] = implicit[name]
-        return list(self._run(None, feed, None))
+            feed[name] = self._held(implicit[name], self._once)
+        return [self._given(made) for made in self._run(None, feed, None)]
+
+    def _held(self, value: Any, is_last: bool) -> Any:
+        if self._opaque is None or type(value) is not self._opaque:
+            return value
+        return value.held.for_its_last() if is_last else value.held
+
+    def _given(self, made: Any) -> Any:
+        if type(made) is not call.Passed:
+            return made
+        return made.objects() if self._opaque is None else self._opaque(made)
 
 
 def _as_is(_: int, value: Any) -> Any:

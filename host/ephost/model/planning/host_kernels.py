@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ephost._bindings import NULL, api, call, check, ffi, lib
-from ephost.model.graph import Node
+from ephost.messages import TypeProto
+from ephost.model.graph import Node, Value
 
 
 class HostKernel:
@@ -32,6 +33,13 @@ def host_kernel(node: Node) -> HostKernel | None:
     return HostKernel(out[0]) if make is not None and make(node, out) else None
 
 
+def is_sequence(value: Value | None) -> bool:
+    """Whether the graph says that a value is a sequence of tensors."""
+    if value is None or not isinstance(value.type, TypeProto) or not value.type.HasField("sequence_type"):
+        return False
+    return value.type.sequence_type.elem_type.HasField("tensor_type")
+
+
 def _zip_map(node: Node, out: Any) -> bool:
     texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
     if not texts and not numbers:
@@ -45,9 +53,21 @@ def _zip_map(node: Node, out: Any) -> bool:
     return True
 
 
-def _sequence_insert(node: Node, out: Any) -> bool:
-    check(lib.ephost_sequence_insert_new(out))
+def _of_sequences(node: Node, out: Any) -> bool:
+    check(lib.ephost_sequence_kernel_new(node.op_type.encode(), out))
     return True
 
 
-_MAKERS = {("ai.onnx.ml", "ZipMap"): _zip_map, ("", "SequenceInsert"): _sequence_insert}
+def _identity(node: Node, out: Any) -> bool:
+    return is_sequence(node.inputs[0]) and _of_sequences(node, out)
+
+
+_MAKERS = {
+    ("ai.onnx.ml", "ZipMap"): _zip_map,
+    ("", "Identity"): _identity,
+    ("", "SequenceAt"): _of_sequences,
+    ("", "SequenceConstruct"): _of_sequences,
+    ("", "SequenceErase"): _of_sequences,
+    ("", "SequenceInsert"): _of_sequences,
+    ("", "SequenceLength"): _of_sequences,
+}
