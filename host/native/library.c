@@ -73,11 +73,6 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
   return module;
 }
 
-bool ephost_library_is_sound(const char* path) {
-  (void)path;
-  return false;
-}
-
 void* ephost_library_symbol(void* library, const char* name) { return (void*)GetProcAddress(library, name); }
 
 void ephost_library_close(void* library) { FreeLibrary(library); }
@@ -139,6 +134,9 @@ void* ephost_library_open(const char* path, char* error, size_t error_size) {
   return library;
 }
 
+void* ephost_library_symbol(void* library, const char* name) { return dlsym(library, name); }
+#endif
+
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 #ifdef __x86_64__
 #define OWN_MACHINE EM_X86_64
@@ -179,7 +177,4 @@ bool ephost_library_is_sound(const char* path) {
   (void)path;
   return false;
 }
-#endif
-
-void* ephost_library_symbol(void* library, const char* name) { return dlsym(library, name); }
 #endif
