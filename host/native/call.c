@@ -19,6 +19,14 @@ static atomic_bool finalizing; /* set by Python's atexit */
 
 bool python_is_leaving(void) { return atomic_load(&finalizing); }
 
+bool intern_names(const InternedName* names, size_t count) {
+  for (size_t at = 0; at < count; ++at) {
+    *names[at].to = PyUnicode_InternFromString(names[at].text);
+    if (*names[at].to == NULL) return false;
+  }
+  return true;
+}
+
 /* setup(status_error, dtypes: dict element type -> dtype, more_dtypes: callable() -> such a dict of all) */
 static PyObject* call_setup(PyObject* module, PyObject* args) {
   (void)module;

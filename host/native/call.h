@@ -12,6 +12,13 @@
 /* Once Python's atexit has run: from then on no thread may ask for the GIL. */
 bool python_is_leaving(void);
 
+/* Where a text is put as an interned str, and the text. */
+typedef struct InternedName {
+  PyObject** to;
+  const char* text;
+} InternedName;
+bool intern_names(const InternedName* names, size_t count); /* false with an exception set */
+
 /* dlpack.c: methods of the module. */
 PyObject* call_dlpack_export(PyObject* module, PyObject* args);
 PyObject* call_dlpack_device(PyObject* module, PyObject* capsule);

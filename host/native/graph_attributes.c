@@ -16,10 +16,7 @@ static struct {
 } names;
 
 bool graph_attributes_setup(void) {
-  const struct {
-    PyObject** to;
-    const char* text;
-  } all[] = {
+  const InternedName all[] = {
       {&names.message, "message"},
       {&names.attribute, "attribute"},
       {&names.defaults, "defaults"},
@@ -32,11 +29,7 @@ bool graph_attributes_setup(void) {
       {&names.floats, "floats"},
       {&names.strings, "strings"},
   };
-  for (size_t at = 0; at < sizeof all / sizeof all[0]; ++at) {
-    *all[at].to = PyUnicode_InternFromString(all[at].text);
-    if (*all[at].to == NULL) return false;
-  }
-  return true;
+  return intern_names(all, sizeof all / sizeof all[0]);
 }
 
 /* AttributeProto.AttributeType of ONNX. */

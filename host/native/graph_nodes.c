@@ -19,10 +19,7 @@ static struct {
 } names;
 
 bool graph_nodes_setup(void) {
-  const struct {
-    PyObject** to;
-    const char* text;
-  } all[] = {
+  const InternedName all[] = {
       {&names.inputs, "inputs"},
       {&names.outputs, "outputs"},
       {&names.implicit_inputs, "implicit_inputs"},
@@ -39,11 +36,7 @@ bool graph_nodes_setup(void) {
       {&names.message, "message"},
       {&names.input, "input"},
   };
-  for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
-    *all[i].to = PyUnicode_InternFromString(all[i].text);
-    if (*all[i].to == NULL) return false;
-  }
-  return true;
+  return intern_names(all, sizeof all / sizeof all[0]);
 }
 
 static bool number_of(PyObject* object, PyObject* name, Py_ssize_t* out) {

@@ -10,9 +10,8 @@ MessageNames message_names;
 static const char capsule_name[] = "ephost.message_type";
 
 bool messages_setup(void) {
-  message_names.unknown = PyUnicode_InternFromString("_unknown");
-  message_names.place = PyUnicode_InternFromString("place");
-  return message_names.unknown != NULL && message_names.place != NULL;
+  const InternedName all[] = {{&message_names.unknown, "_unknown"}, {&message_names.place, "place"}};
+  return intern_names(all, sizeof all / sizeof all[0]);
 }
 
 static MessageType* type_of(PyObject* capsule) { return PyCapsule_GetPointer(capsule, capsule_name); }
