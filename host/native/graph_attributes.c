@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "graph_attributes.h"
 
+#include <string.h>
+
 #include "abi.h"
 #include "graph_nodes.h"
 #include "heap.h"
@@ -54,41 +56,43 @@ static void* room_for(Room* room, size_t count, size_t each) {
   return room->data;
 }
 
-static bool add_ints(OrtNode* node, const char* name, PyObject* list, Room* room) {
-  if (!PyList_Check(list)) {
-    Py_buffer array;
-    if (!message_numbers(list, FIELD_INT64, &array)) return false;
-    const bool done = ephost_node_add_ints(node, name, array.buf, (size_t)array.len / sizeof(int64_t));
-    PyBuffer_Release(&array);
-    return done;
+static bool put_number(char* to, FieldKind kind, PyObject* number) {
+  if (kind == FIELD_FLOAT) {
+    const float narrow = (float)PyFloat_AsDouble(number);
+    memcpy(to, &narrow, sizeof narrow);
+    return narrow != -1 || PyErr_Occurred() == NULL;
   }
-  const Py_ssize_t count = PyList_Size(list);
-  int64_t* numbers = room_for(room, (size_t)count, sizeof *numbers);
-  if (numbers == NULL) return false;
-  for (Py_ssize_t at = 0; at < count; ++at) {
-    numbers[at] = PyLong_AsLongLong(PyList_GetItem(list, at));
-    if (numbers[at] == -1 && PyErr_Occurred() != NULL) return false;
-  }
-  return ephost_node_add_ints(node, name, numbers, (size_t)count);
+  const int64_t whole = PyLong_AsLongLong(number);
+  memcpy(to, &whole, sizeof whole);
+  return whole != -1 || PyErr_Occurred() == NULL;
 }
 
-static bool add_floats(OrtNode* node, const char* name, PyObject* list, Room* room) {
+/* The numbers of a list, or of the array that is in its place: int64_t or float. `array` is to be released
+ * when they are not needed any more. NULL with an exception set. */
+static const void* numbers_of(PyObject* list, FieldKind kind, Room* room, Py_buffer* array, size_t* count) {
+  const size_t each = kind == FIELD_FLOAT ? sizeof(float) : sizeof(int64_t);
   if (!PyList_Check(list)) {
-    Py_buffer array;
-    if (!message_numbers(list, FIELD_FLOAT, &array)) return false;
-    const bool done = ephost_node_add_floats(node, name, array.buf, (size_t)array.len / sizeof(float));
-    PyBuffer_Release(&array);
-    return done;
+    if (!message_numbers(list, kind, array)) return NULL;
+    *count = (size_t)array->len / each;
+    return array->buf;
   }
-  const Py_ssize_t count = PyList_Size(list);
-  float* numbers = room_for(room, (size_t)count, sizeof *numbers);
-  if (numbers == NULL) return false;
-  for (Py_ssize_t at = 0; at < count; ++at) {
-    const double number = PyFloat_AsDouble(PyList_GetItem(list, at));
-    if (number == -1 && PyErr_Occurred() != NULL) return false;
-    numbers[at] = (float)number;
+  *count = (size_t)PyList_Size(list);
+  char* numbers = room_for(room, *count, each);
+  for (size_t at = 0; numbers != NULL && at < *count; ++at) {
+    if (!put_number(numbers + at * each, kind, PyList_GetItem(list, (Py_ssize_t)at))) return NULL;
   }
-  return ephost_node_add_floats(node, name, numbers, (size_t)count);
+  return numbers;
+}
+
+static bool add_numbers(OrtNode* node, const char* name, FieldKind kind, PyObject* list, Room* room) {
+  Py_buffer array = {0};
+  size_t count;
+  const void* numbers = numbers_of(list, kind, room, &array, &count);
+  const bool done =
+      numbers != NULL && (kind == FIELD_FLOAT ? ephost_node_add_floats(node, name, numbers, count)
+                                              : ephost_node_add_ints(node, name, numbers, count));
+  PyBuffer_Release(&array);
+  return done;
 }
 
 static bool add_strings(OrtNode* node, const char* name, PyObject* list, Room* room) {
@@ -156,9 +160,9 @@ static bool add_content(OrtNode* node, const char* name, long type, PyObject* co
     case STRING:
       return add_string(node, name, content);
     case FLOATS:
-      return add_floats(node, name, content, room);
+      return add_numbers(node, name, FIELD_FLOAT, content, room);
     case INTS:
-      return add_ints(node, name, content, room);
+      return add_numbers(node, name, FIELD_INT64, content, room);
     default:
       return add_strings(node, name, content, room);
   }
