@@ -10,7 +10,9 @@
 #include "abi.h"
 #include "fallback.h"
 #include "graph_attributes.h"
+#include "graph_load.h"
 #include "graph_nodes.h"
+#include "graph_objects.h"
 #include "heap.h"
 #include "messages.h"
 #include "runner.h"
@@ -148,9 +150,13 @@ static PyMethodDef module_methods[] = {
     {"message_fields", call_message_fields, METH_VARARGS, "message_fields(capsule, rows)"},
     {"message_read", call_message_read, METH_VARARGS, "message_read(capsule, bytes, smallest_view)"},
     {"message_write", call_message_write, METH_VARARGS, "message_write(capsule, message) -> bytes"},
+    {"set_graph_classes", call_set_graph_classes, METH_VARARGS, "set_graph_classes(node, value)"},
     {"depth_first_order", call_depth_first_order, METH_O, "depth_first_order(nodes) -> nodes"},
     {"is_ordered", call_is_ordered, METH_O, "is_ordered(nodes) -> whether producers come before readers"},
-    {"link_inputs", call_link_inputs, METH_VARARGS, "link_inputs(node, scopes) -> a name that is missing"},
+    {"make_nodes", call_make_nodes, METH_VARARGS,
+     "make_nodes(messages, values, index, operators, operator_of, constant, define, check) -> nodes, and "
+     "those with graphs"},
+    {"link_inputs", call_link_inputs, METH_VARARGS, "link_inputs(nodes, scopes) -> what is missing"},
     {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,
      "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
     {"graph_add_attributes", call_graph_add_attributes, METH_VARARGS,
@@ -177,9 +183,10 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject *runner = runner_make_type(), *binding = binding_make_type(), *passed = passed_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
-  if (!messages_setup() || !graph_nodes_setup() || !graph_attributes_setup() || runner == NULL ||
-      binding == NULL || passed == NULL || call_state.object_dtype == NULL ||
-      call_state.address_name == NULL || PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
+  if (!messages_setup() || !graph_nodes_setup() || !graph_load_setup() || !graph_attributes_setup() ||
+      !graph_objects_setup(module) || runner == NULL || binding == NULL || passed == NULL ||
+      call_state.object_dtype == NULL || call_state.address_name == NULL ||
+      PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0 ||
       PyModule_AddObjectRef(module, "Passed", passed) < 0) {
     Py_XDECREF(runner);

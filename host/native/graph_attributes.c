@@ -8,18 +8,16 @@
 
 #include "abi.h"
 #include "graph_nodes.h"
+#include "graph_objects.h"
 #include "heap.h"
 #include "messages.h"
 #include "python.h"
 
-/* The attributes of nodes, schemas and messages that are read here, interned. */
-static struct {
-  PyObject *message, *attribute, *defaults, *name, *type, *i, *f, *s, *ints, *floats, *strings;
-} names;
+/* The attributes of schemas and messages that are read here, interned. */
+static struct { PyObject *attribute, *defaults, *name, *type, *i, *f, *s, *ints, *floats, *strings; } names;
 
 bool graph_attributes_setup(void) {
   const InternedName all[] = {
-      {&names.message, "message"},
       {&names.attribute, "attribute"},
       {&names.defaults, "defaults"},
       {&names.name, "name"},
@@ -250,11 +248,11 @@ PyObject* call_graph_add_attributes(PyObject* module, PyObject* args) {
   for (Py_ssize_t at = 0; done && at < PyList_Size(nodes); ++at) {
     adding.node = PyList_GetItem(nodes, at);
     adding.made = made[at];
-    PyObject* message = PyObject_GetAttr(adding.node, names.message);
+    const GraphNode* node = graph_node_of(adding.node);
+    PyObject* message = node != NULL ? graph_field(node->message, "message") : NULL;
     PyObject* given = message != NULL ? PyObject_GetAttr(message, names.attribute) : NULL;
     PyObject* defaults = given != NULL ? PyObject_GetAttr(PyList_GetItem(schemas, at), names.defaults) : NULL;
     done = defaults != NULL && add_all(&adding, given, defaults);
-    Py_XDECREF(message);
     Py_XDECREF(given);
     Py_XDECREF(defaults);
   }

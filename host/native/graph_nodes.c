@@ -9,50 +9,20 @@
 
 #include "abi.h"
 #include "graph.h"
+#include "graph_objects.h"
 #include "heap.h"
 #include "python.h"
 
-/* The attributes of nodes and values that are read here, interned. */
-static struct {
-  PyObject *inputs, *outputs, *implicit_inputs, *producer, *index, *since_version, *name, *op_type, *domain,
-      *ep_name, *left_to_host, *address, *consumers, *message, *input;
-} names;
+static PyObject* address_name; /* "address", interned */
 
 bool graph_nodes_setup(void) {
-  const InternedName all[] = {
-      {&names.inputs, "inputs"},
-      {&names.outputs, "outputs"},
-      {&names.implicit_inputs, "implicit_inputs"},
-      {&names.producer, "producer"},
-      {&names.index, "index"},
-      {&names.since_version, "since_version"},
-      {&names.name, "name"},
-      {&names.op_type, "op_type"},
-      {&names.domain, "domain"},
-      {&names.ep_name, "ep_name"},
-      {&names.left_to_host, "left_to_host"},
-      {&names.address, "address"},
-      {&names.consumers, "consumers"},
-      {&names.message, "message"},
-      {&names.input, "input"},
-  };
+  const InternedName all[] = {{&address_name, "address"}};
   return intern_names(all, sizeof all / sizeof all[0]);
 }
 
-static bool number_of(PyObject* object, PyObject* name, Py_ssize_t* out) {
-  PyObject* number = PyObject_GetAttr(object, name);
-  *out = number != NULL ? PyLong_AsSsize_t(number) : -1;
-  Py_XDECREF(number);
+static bool number_of(PyObject* field, const char* name, Py_ssize_t* out) {
+  *out = graph_field(field, name) != NULL ? PyLong_AsSsize_t(field) : -1;
   return PyErr_Occurred() == NULL;
-}
-
-/* A list that is an attribute: a new reference, NULL with an exception set. */
-static PyObject* list_of(PyObject* object, PyObject* name) {
-  PyObject* list = PyObject_GetAttr(object, name);
-  if (list == NULL || PyList_Check(list)) return list;
-  PyErr_Format(PyExc_TypeError, "%S is no list", name);
-  Py_DECREF(list);
-  return NULL;
 }
 
 /* ---- the order ----------------------------------------------------------------------------------------- */
@@ -63,7 +33,7 @@ typedef struct Place {
 } Place;
 
 typedef struct Order {
-  PyObject* places;   /* dict: node -> where it is in the list */
+  PyObject* list;     /* of the nodes */
   Place* nodes;       /* by where they are */
   Place* makers;      /* of what each node reads, by key, one node's after the other's */
   Py_ssize_t* starts; /* where a node's makers begin; one more for the end */
@@ -94,40 +64,43 @@ static bool add_maker(Order* order, Place maker) {
   return true;
 }
 
-/* Notes who among the nodes makes the values of an attribute. */
-static bool add_makers(Order* order, PyObject* node, PyObject* name) {
-  PyObject* values = list_of(node, name);
-  if (values == NULL) return false;
-  bool done = true;
-  for (Py_ssize_t i = 0; done && i < PyList_Size(values); ++i) {
-    PyObject* value = PyList_GetItem(values, i);
-    if (value == Py_None) continue;
-    PyObject* producer = PyObject_GetAttr(value, names.producer);
-    PyObject* place = producer != NULL ? PyDict_GetItemWithError(order->places, producer) : NULL;
-    Py_XDECREF(producer); /* the value has it */
-    if (place != NULL)
-      done = add_maker(order, order->nodes[PyLong_AsSsize_t(place)]);
-    else
-      done = PyErr_Occurred() == NULL;
-  }
-  Py_DECREF(values);
-  return done;
+/* Where a node is in the list; -1: it is not there. Nothing that runs Python's code comes between this and
+ * where places were set. */
+static Py_ssize_t place_of(const Order* order, PyObject* producer) {
+  if (producer == NULL || producer == Py_None) return -1;
+  const GraphNode* node = graph_node_of(producer);
+  if (node == NULL || node->place < 0 || node->place >= PyList_Size(order->list)) return -1;
+  return PyList_GetItem(order->list, node->place) == producer ? node->place : -1;
 }
 
-static bool read_links(Order* order, PyObject* nodes, Py_ssize_t count) {
+/* Notes who among the nodes makes the values of a list. */
+static bool add_makers(Order* order, PyObject* values, const char* name) {
+  if (!graph_is_list(values, name)) return false;
+  const Py_ssize_t count = PyList_Size(values);
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* node = PyList_GetItem(nodes, i);
-    PyObject* place = PyLong_FromSsize_t(i);
-    const bool placed = place != NULL && PyDict_SetItem(order->places, node, place) == 0;
-    Py_XDECREF(place);
-    order->nodes[i].at = i;
-    if (!placed || !number_of(node, names.index, &order->nodes[i].key)) return false;
+    PyObject* item = PyList_GetItem(values, i);
+    if (item == Py_None) continue;
+    const GraphValue* value = graph_value_of(item);
+    if (value == NULL) return false;
+    const Py_ssize_t place = place_of(order, value->producer);
+    if (place < 0 && PyErr_Occurred() != NULL) return false;
+    if (place >= 0 && !add_maker(order, order->nodes[place])) return false;
+  }
+  return true;
+}
+
+static bool read_links(Order* order, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    GraphNode* node = graph_node_of(PyList_GetItem(order->list, i));
+    if (node == NULL || !number_of(node->index, "index", &order->nodes[i].key)) return false;
+    order->nodes[i].at = node->place = i;
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* node = PyList_GetItem(nodes, i);
+    const GraphNode* node = (const GraphNode*)(void*)PyList_GetItem(order->list, i);
     const size_t start = order->maker_count;
     order->starts[i] = (Py_ssize_t)start;
-    if (!add_makers(order, node, names.inputs) || !add_makers(order, node, names.implicit_inputs))
+    if (!add_makers(order, node->inputs, "inputs") ||
+        !add_makers(order, node->implicit_inputs, "implicit_inputs"))
       return false;
     if (order->maker_count - start > 1)
       qsort(order->makers + start, order->maker_count - start, sizeof *order->makers, by_key);
@@ -183,16 +156,15 @@ static bool make_order(Order* order, PyObject* nodes) {
   }
   const Py_ssize_t count = PyList_Size(nodes);
   const size_t room = (size_t)count + 1;
-  order->places = PyDict_New();
+  order->list = nodes;
   order->nodes = host_malloc(room * sizeof *order->nodes);
   order->starts = host_malloc(room * sizeof *order->starts);
   order->flags = host_calloc(room, 1);
   if (order->nodes == NULL || order->starts == NULL || order->flags == NULL) PyErr_NoMemory();
-  return PyErr_Occurred() == NULL && read_links(order, nodes, count);
+  return PyErr_Occurred() == NULL && read_links(order, count);
 }
 
 static void free_order(Order* order) {
-  Py_XDECREF(order->places);
   host_free(order->nodes);
   host_free(order->makers);
   host_free(order->starts);
@@ -219,65 +191,12 @@ PyObject* call_is_ordered(PyObject* module, PyObject* nodes) {
   return PyErr_Occurred() == NULL ? PyBool_FromLong(ordered) : NULL;
 }
 
-/* ---- links --------------------------------------------------------------------------------------------- */
-
-/* Notes that a node reads a value once more: ephost.model.graph.Value.note_reader. */
-static bool note_reader(PyObject* value, PyObject* node) {
-  PyObject* readers = PyObject_GetAttr(value, names.consumers);
-  PyObject* before = readers != NULL ? PyDict_GetItemWithError(readers, node) : NULL;
-  PyObject* times =
-      PyErr_Occurred() == NULL ? PyLong_FromLong(before != NULL ? PyLong_AsLong(before) + 1 : 1) : NULL;
-  const bool done = times != NULL && PyDict_SetItem(readers, node, times) == 0;
-  Py_XDECREF(times);
-  Py_XDECREF(readers);
-  return done;
-}
-
-/* What a name stands for in dicts of values, of which the first one that has it counts, and where that is: a
- * borrowed reference; NULL with or without an exception set. */
-static PyObject* look_up(PyObject* scopes, PyObject* name, Py_ssize_t* scope) {
-  for (*scope = 0; *scope < PyTuple_Size(scopes); ++*scope) {
-    PyObject* value = PyDict_GetItemWithError(PyTuple_GetItem(scopes, *scope), name);
-    if (value != NULL || PyErr_Occurred() != NULL) return value;
-  }
-  return NULL;
-}
-
-/* (node, values of the graph and of those around it) -> the name of a value that there is not, or None. */
-PyObject* call_link_inputs(PyObject* module, PyObject* args) {
-  (void)module;
-  PyObject *node, *scopes;
-  if (!PyArg_ParseTuple(args, "OO!", &node, &PyTuple_Type, &scopes)) return NULL;
-  PyObject* message = PyObject_GetAttr(node, names.message);
-  PyObject* texts = message != NULL ? list_of(message, names.input) : NULL;
-  PyObject* inputs = texts != NULL ? list_of(node, names.inputs) : NULL;
-  PyObject* missing = NULL;
-  bool done = inputs != NULL;
-  for (Py_ssize_t i = 0; done && i < PyList_Size(texts); ++i) {
-    PyObject* name = PyList_GetItem(texts, i);
-    Py_ssize_t scope;
-    PyObject* value = look_up(scopes, name, &scope);
-    if (value == NULL) {
-      if (PyErr_Occurred() == NULL && PyObject_IsTrue(name) == 1) missing = Py_NewRef(name);
-      done = PyErr_Occurred() == NULL && missing == NULL && PyList_Append(inputs, Py_None) == 0;
-      continue;
-    }
-    done = PyList_Append(inputs, value) == 0;
-    if (done && scope == 0) done = note_reader(value, node);
-  }
-  Py_XDECREF(message);
-  Py_XDECREF(texts);
-  Py_XDECREF(inputs);
-  if (missing != NULL) return missing;
-  if (!done || PyErr_Occurred() != NULL) return NULL;
-  Py_RETURN_NONE;
-}
-
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
 const char* graph_text(PyObject* text, PyObject** held) {
   Py_ssize_t size;
   *held = NULL;
+  if (graph_field(text, "a text of a node") == NULL) return NULL;
   const char* plain = PyUnicode_AsUTF8AndSize(text, &size);
   if (plain != NULL && memchr(plain, '\0', (size_t)size) == NULL) return plain;
   if (plain == NULL && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return NULL;
@@ -301,10 +220,9 @@ typedef struct Builder {
   size_t capacity;
 } Builder;
 
-/* Adds the infos of a node's values to the links, without those that are left out at the end. */
-static bool add_links(Builder* builder, PyObject* node, PyObject* name, size_t start, size_t* count) {
-  PyObject* values = list_of(node, name);
-  if (values == NULL) return false;
+/* Adds the infos of a list of values to the links, without those that are left out at the end. */
+static bool add_links(Builder* builder, PyObject* values, const char* name, size_t start, size_t* count) {
+  if (!graph_is_list(values, name)) return false;
   Py_ssize_t size = PyList_Size(values);
   while (size > 0 && PyList_GetItem(values, size - 1) == Py_None) --size;
   *count = (size_t)size;
@@ -312,47 +230,37 @@ static bool add_links(Builder* builder, PyObject* node, PyObject* name, size_t s
     const size_t capacity = 2 * (start + *count);
     OrtValueInfo** grown = host_realloc(builder->links, capacity * sizeof(OrtValueInfo*));
     if (grown == NULL) {
-      Py_DECREF(values);
       PyErr_NoMemory();
       return false;
     }
     builder->links = grown;
     builder->capacity = capacity;
   }
-  bool done = true;
-  for (Py_ssize_t i = 0; done && i < size; ++i) {
+  for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* value = PyList_GetItem(values, i);
     OrtValueInfo** link = &builder->links[start + (size_t)i];
     *link = NULL;
     if (value == Py_None) continue;
     PyObject* number = PyDict_GetItemWithError(builder->numbers, value);
-    if (number != NULL) {
-      *link = builder->infos[PyLong_AsSsize_t(number)];
-    } else {
+    if (number == NULL) {
       if (PyErr_Occurred() == NULL) PyErr_SetObject(PyExc_KeyError, value);
-      done = false;
+      return false;
     }
+    *link = builder->infos[PyLong_AsSsize_t(number)];
   }
-  Py_DECREF(values);
-  return done;
+  return true;
 }
 
-/* Who has the node: an EP, the host, or nobody yet. A new reference. */
-static PyObject* owner_of(const Builder* builder, PyObject* node) {
-  PyObject* owner = PyObject_GetAttr(node, names.ep_name);
-  if (owner == NULL || PyObject_IsTrue(owner) == 1) return owner;
-  PyObject* left = PyObject_GetAttr(node, names.left_to_host);
-  const int is_left = left != NULL ? PyObject_IsTrue(left) : -1;
-  Py_XDECREF(left);
-  if (is_left == 0) return owner;
-  Py_DECREF(owner);
-  return is_left == 1 ? Py_NewRef(builder->left_owner) : NULL;
+/* Who has the node: an EP, the host, or nobody yet. Borrowed. */
+static PyObject* owner_of(const Builder* builder, const GraphNode* node) {
+  const int is_owned = node->ep_name != NULL ? PyObject_IsTrue(node->ep_name) : 1;
+  return is_owned == 0 && node->left_to_host == Py_True ? builder->left_owner : node->ep_name;
 }
 
 static bool set_schema(const Builder* builder, PyObject* node, OrtNode* made, PyObject* schemas) {
   PyObject* schema = PyObject_CallFunction(builder->schema_of, "Onn", node, (Py_ssize_t)made->input_count,
                                            (Py_ssize_t)made->output_count);
-  PyObject* address = schema != NULL ? PyObject_GetAttr(schema, names.address) : NULL;
+  PyObject* address = schema != NULL ? PyObject_GetAttr(schema, address_name) : NULL;
   const EphostSchema* found = address != NULL ? PyLong_AsVoidPtr(address) : NULL;
   Py_XDECREF(address);
   const bool done = PyErr_Occurred() == NULL && PyList_Append(schemas, schema) == 0;
@@ -364,29 +272,23 @@ static bool set_schema(const Builder* builder, PyObject* node, OrtNode* made, Py
   return done;
 }
 
-static OrtNode* add_node(Builder* builder, PyObject* node) {
-  PyObject *texts[4] = {NULL}, *held[4] = {NULL};
+static OrtNode* add_node(Builder* builder, const GraphNode* node) {
+  PyObject* const texts[] = {node->name, node->op_type, node->domain, owner_of(builder, node)};
+  PyObject* held[4] = {NULL};
   const char* text[4];
   OrtNode* made = NULL;
   size_t inputs = 0, outputs = 0;
   Py_ssize_t index, version;
-  texts[0] = PyObject_GetAttr(node, names.name);
-  texts[1] = PyObject_GetAttr(node, names.op_type);
-  texts[2] = PyObject_GetAttr(node, names.domain);
-  texts[3] = owner_of(builder, node);
-  bool done = number_of(node, names.index, &index) && number_of(node, names.since_version, &version);
-  for (int i = 0; i < 4; ++i)
-    done = done && texts[i] != NULL && (text[i] = graph_text(texts[i], &held[i])) != NULL;
-  if (done && add_links(builder, node, names.inputs, 0, &inputs) &&
-      add_links(builder, node, names.outputs, inputs, &outputs)) {
+  bool done =
+      number_of(node->index, "index", &index) && number_of(node->since_version, "since_version", &version);
+  for (int i = 0; done && i < 4; ++i) done = (text[i] = graph_text(texts[i], &held[i])) != NULL;
+  if (done && add_links(builder, node->inputs, "inputs", 0, &inputs) &&
+      add_links(builder, node->outputs, "outputs", inputs, &outputs)) {
     made = ephost_graph_add_node(builder->graph, (size_t)index, text[0], text[1], text[2], (int)version,
                                  text[3], builder->links, inputs, builder->links + inputs, outputs);
     if (made == NULL) PyErr_NoMemory();
   }
-  for (int i = 0; i < 4; ++i) {
-    Py_XDECREF(texts[i]);
-    Py_XDECREF(held[i]);
-  }
+  for (int i = 0; i < 4; ++i) Py_XDECREF(held[i]);
   return made;
 }
 
@@ -404,9 +306,10 @@ PyObject* call_graph_add_nodes(PyObject* module, PyObject* args) {
   PyObject* schemas = PyErr_Occurred() == NULL ? PyList_New(0) : NULL;
   bool done = schemas != NULL;
   for (Py_ssize_t i = 0; done && i < PyList_Size(nodes); ++i) {
-    PyObject* node = PyList_GetItem(nodes, i);
-    made[i] = add_node(&builder, node);
-    done = made[i] != NULL && set_schema(&builder, node, made[i], schemas);
+    PyObject* item = PyList_GetItem(nodes, i);
+    const GraphNode* node = graph_node_of(item);
+    made[i] = node != NULL ? add_node(&builder, node) : NULL;
+    done = made[i] != NULL && set_schema(&builder, item, made[i], schemas);
   }
   host_free(builder.links);
   if (!done) Py_CLEAR(schemas);

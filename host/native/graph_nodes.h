@@ -10,7 +10,6 @@ bool graph_nodes_setup(void); /* false with an exception set */
 const char* graph_text(PyObject* text, PyObject** held);
 PyObject* call_depth_first_order(PyObject* module, PyObject* nodes);
 PyObject* call_is_ordered(PyObject* module, PyObject* nodes);
-PyObject* call_link_inputs(PyObject* module, PyObject* args);
 PyObject* call_graph_add_nodes(PyObject* module, PyObject* args);
 
 #endif

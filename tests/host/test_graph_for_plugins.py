@@ -65,7 +65,7 @@ def test_the_order_is_that_of_lists_of_nodes_alone() -> None:
     assert depth_first_order([]) == []
     with pytest.raises(TypeError, match="no list"):
         call.depth_first_order(())
-    with pytest.raises(AttributeError, match="index"):
+    with pytest.raises(TypeError, match="no node of a graph"):
         call.depth_first_order([object()])
     node = Node(0, NodeProto(), "Op", "", "", 1, [], [])
     node.inputs = ()  # type: ignore[assignment]
@@ -139,20 +139,23 @@ def reader_of(*names: str) -> Node:
 def test_inputs_are_linked_by_name_and_their_readers_counted() -> None:
     x, outside = Value("x"), Value("outside")
     node = reader_of("x", "", "outside", "x")
-    assert call.link_inputs(node, ({"x": x}, {"outside": outside, "x": outside})) is None
+    assert call.link_inputs([node], ({"x": x}, {"outside": outside, "x": outside})) is None
     assert node.inputs == [x, None, outside, x]
     assert (x.consumers, outside.consumers) == ({node: 2}, {})
     values = {"x": x, "": Value("")}  # which a model may have
     other = reader_of("", "x")
-    assert call.link_inputs(other, (values,)) is None
+    assert call.link_inputs([other], (values,)) is None
     assert other.inputs == [values[""], x] and x.consumers == {node: 2, other: 1}
 
 
 def test_a_name_that_nobody_has_is_said() -> None:
     x = Value("x")
-    assert call.link_inputs(reader_of("x", "nobody"), ({"x": x}, {})) == "nobody"
+    fine, lacking = reader_of("x"), reader_of("x", "nobody")
+    assert call.link_inputs([fine, lacking], ({"x": x}, {})) == (lacking, "nobody")
     with pytest.raises(TypeError):
-        call.link_inputs(reader_of("x"), [])
+        call.link_inputs([reader_of("x")], [])
+    with pytest.raises(TypeError, match="no value of a graph"):
+        call.link_inputs([reader_of("x")], ({"x": object()},))
 
 
 def test_nodes_are_in_order_where_each_comes_behind_those_that_it_needs() -> None:

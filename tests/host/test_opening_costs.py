@@ -261,9 +261,9 @@ def test_bodies_look_names_up_in_the_graphs_around_them(monkeypatch: pytest.Monk
     """A copy of what is around for each body would make many bodies cost their number times all values."""
     made_with, link_inputs = [], call.link_inputs
 
-    def noting(node: Node, scopes: tuple[dict, ...]) -> str | None:
+    def noting(nodes: list[Node], scopes: tuple[dict, ...]) -> tuple[Node, str] | None:
         made_with.append(scopes)
-        return link_inputs(node, scopes)
+        return link_inputs(nodes, scopes)
 
     monkeypatch.setattr(call, "link_inputs", noting)
     made = load(

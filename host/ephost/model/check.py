@@ -53,6 +53,15 @@ def _rules(op_type: str, domain: str, version: int) -> _Rules | None:
     )
 
 
+def plain_counts(op_type: str, domain: str, opset: int | None) -> tuple[int, int, int, int]:
+    """How many inputs and outputs a node of an operator has at least and at most against which
+    :func:`check_node` has nothing to say, as long as it leaves out no input and has no attributes; there are
+    no such numbers where it is to be asked in any case.
+    """
+    rules = _rules(op_type, domain, opset) if opset is not None else None
+    return (1, 0, 1, 0) if rules is None or rules.required else (*rules.inputs, *rules.outputs)
+
+
 def check_node(node: Node, opset: int | None, functions: Functions) -> None:
     """Look at one node's operator, attributes and counts.
 

@@ -1,8 +1,8 @@
 """The in-memory model that the stages of the pipeline pass on.
 
 Deliberately thin: a node keeps its ``NodeProto`` for attributes, and links to its values. Building it costs
-about 10 us a node, against 0.5 ms for the smallest model and 0.6 s of import time with onnx-ir, which would
-be most of the time in which a small session has to open.
+about a microsecond a node, against 0.5 ms for the smallest model and 0.6 s of import time with onnx-ir, which
+would be most of the time in which a small session has to open.
 """
 
 from __future__ import annotations
@@ -98,24 +98,29 @@ class External(Record):
     file_id: tuple[int, int] | None = None  # device and number of the file that was mapped; None: not told
 
 
-class Value:
-    """A named value of a graph: an input, an initializer, or a node's output."""
+class Value(call.GraphValue):  # type: ignore[misc]
+    """A named value of a graph: an input, an initializer, or a node's output.
 
-    __slots__ = (
-        "awaits_producer",
-        "consumers",
-        "external",
-        "initializer",
-        "is_constant",
-        "is_disputed",
-        "is_input",
-        "is_listed",
-        "is_output",
-        "name",
-        "producer",
-        "producer_output",
-        "type",
-    )
+    Its fields lie in a struct of C's (``host/native/graph_objects.h``), which gives them the defaults below.
+    """
+
+    if not TYPE_CHECKING:
+        __slots__ = ()  # mypy would look for the fields in it
+
+    name: str
+    type: TensorType | TypeProto | None  # a TypeProto for what is no tensor
+    producer: Node | None  # None
+    producer_output: int  # -1
+    consumers: dict[Node, int]  # and how many times each of them reads it; none
+    initializer: np.ndarray | None
+    external: External | None
+    is_input: bool  # False
+    is_output: bool  # False
+    is_constant: bool  # an initializer that no caller can replace
+    # The model declares another shape than inference finds: some of it stays unknown. False
+    is_disputed: bool
+    is_listed: bool  # the model says its type (value_info), and so does what is written of it; False
+    awaits_producer: bool  # while a call of a function is replaced by the function's body; False
 
     def __init__(
         self,
@@ -127,19 +132,10 @@ class Value:
         is_constant: bool = False,
     ) -> None:
         self.name = name
-        self.type = type  # a TypeProto for what is no tensor
-        self.producer: Node | None = None
-        self.producer_output = -1
-        self.consumers: dict[Node, int] = {}  # and how many times each of them reads it
+        self.type = type
         self.initializer = initializer
         self.external = external
-        self.is_input = False
-        self.is_output = False
-        self.is_constant = is_constant  # an initializer that no caller can replace
-        # The model declares another shape than inference finds: some of it stays unknown.
-        self.is_disputed = False
-        self.is_listed = False  # the model says its type (value_info), and so does what is written of it
-        self.awaits_producer = False  # while a call of a function is replaced by the function's body
+        self.is_constant = is_constant
 
     def __repr__(self) -> str:
         return f"Value({self.name!r}, {self.type})"
@@ -182,28 +178,32 @@ class CustomOperators(Protocol):
         """Find types of what these make; whether there were any."""
 
 
-class Node:
-    """One operator of a graph. ``index`` is its id for plugins, unique within the session."""
+class Node(call.GraphNode):  # type: ignore[misc]
+    """One operator of a graph. ``index`` is its id for plugins, unique within the session.
 
-    __slots__ = (
-        "_captured",
-        "custom",
-        "domain",
-        "ep_name",
-        "from_layout",
-        "implicit_inputs",
-        "index",
-        "inputs",
-        "is_edited",
-        "is_hosts",
-        "left_to_host",
-        "message",
-        "name",
-        "op_type",
-        "outputs",
-        "since_version",
-        "subgraphs",
-    )
+    Its fields lie in a struct, as those of values do.
+    """
+
+    if not TYPE_CHECKING:
+        __slots__ = ()
+
+    index: int
+    message: NodeProto  # as it was read; names are those of its values when `proto` gives it
+    op_type: str
+    domain: str  # "" for ai.onnx
+    name: str
+    since_version: int
+    inputs: list[Value | None]
+    outputs: list[Value | None]
+    implicit_inputs: list[Value]  # outer values that its subgraphs read; none
+    _captured: tuple[list[Value], frozenset[Value]] | None  # these, and what they are as a set; None
+    subgraphs: dict[str, Graph]  # none
+    ep_name: str  # who claimed it
+    from_layout: bool  # it was put there to make an operator channels last; False
+    is_hosts: bool  # no plugin is offered it: the ABI cannot tell its attributes; False
+    left_to_host: bool  # nobody claimed it while it was on offer; False
+    custom: CustomOp | None  # the operator, when a plugin or a library brought it; None
+    is_edited: bool  # its message says something else than it does; False
 
     def __init__(
         self,
@@ -218,24 +218,14 @@ class Node:
         ep_name: str = "",
     ) -> None:
         self.index = index
-        self.message = message  # as it was read; names are those of its values when `proto` gives it
+        self.message = message
         self.op_type = op_type
-        self.domain = domain  # "" for ai.onnx
+        self.domain = domain
         self.name = name
         self.since_version = since_version
         self.inputs = inputs
         self.outputs = outputs
-        self.implicit_inputs: list[Value] = []  # outer values that its subgraphs read
-        self._captured: tuple[list[Value], frozenset[Value]] | None = (
-            None  # these, and what they are as a set
-        )
-        self.subgraphs: dict[str, Graph] = {}
-        self.ep_name = ep_name  # who claimed it
-        self.from_layout = False  # it was put there to make an operator channels last
-        self.is_hosts = False  # no plugin is offered it: the ABI cannot tell its attributes
-        self.left_to_host = False  # nobody claimed it while it was on offer
-        self.custom: CustomOp | None = None  # the operator, when a plugin or a library brought it
-        self.is_edited = False  # its message says something else than it does
+        self.ep_name = ep_name
 
     def __repr__(self) -> str:
         return f"Node({self.index}, {self.label})"
@@ -288,6 +278,9 @@ class Node:
         return bool(self.ep_name) or any(
             node.has_claims for graph in self.subgraphs.values() for node in graph.nodes
         )
+
+
+call.set_graph_classes(Node, Value)
 
 
 class Graph(Record):

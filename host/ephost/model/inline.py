@@ -6,7 +6,7 @@ anything is taken back: the reference operators run the call itself, which is qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ephost.errors import InvalidGraph
@@ -266,7 +266,7 @@ def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) ->
     return _splice(model, graph, node, protos, f"the body of the function of node {node.label}")
 
 
-def _splice(model: Model, graph: Graph, node: Node, protos: Sequence[NodeProto], where: str) -> list[Node]:
+def _splice(model: Model, graph: Graph, node: Node, protos: list[NodeProto], where: str) -> list[Node]:
     """Link nodes in the place of one, whose outputs they make; returns them, for the graph's list."""
     graph.detach(node, awaiting=True)
     outer = {value.name: value for value in node.reads() if graph.values.get(value.name) is not value}

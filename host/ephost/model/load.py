@@ -31,7 +31,7 @@ from ephost.messages import (
     TensorProto,
     TypeProto,
 )
-from ephost.model.check import check_functions, check_node
+from ephost.model.check import check_functions, check_node, plain_counts
 from ephost.model.data_files import DataFiles, mapped
 from ephost.model.graph import (
     Dim,
@@ -338,6 +338,7 @@ class Linker:
         self.initializers = initializers or {}
         self.files = files or {}
         self.in_file = in_file  # raw data that is a view lies in the model's file
+        self._operators: dict[str, dict[str, tuple[Any, ...] | None]] = {}  # by domain and name
 
     def graph(
         self,
@@ -410,7 +411,7 @@ class Linker:
 
     def nodes(
         self,
-        protos: Iterable[NodeProto],
+        protos: list[NodeProto],
         values: dict[str, Value],
         outer: Scopes,
         where: str,
@@ -421,45 +422,31 @@ class Linker:
 
         `constants` are names of a graph's inputs and initializers.
         """
-        made, constants = [], set() if constants is None else constants
-        opsets = self.model.opsets
-        for proto in protos:
-            op_type, domain = proto.op_type, proto.domain
-            if domain == "ai.onnx":
-                domain = ""
-            if op_type == "Constant" and domain == "":
-                if len(proto.output) != 1 or not proto.output[0]:
-                    raise InvalidGraph(f"the Constant node '{proto.name}' of {where} has not one output")
-                constant = define_constant(values, proto.output[0], where, constants)
-                array, element_type = self._constant(proto)
-                self._set_initializer(constant, array, element_type, None)
-                constant.is_constant = not constant.is_input
-                continue
-            opset = opsets.get(domain)
-            version = since_version(op_type, domain, 1 if opset is None else opset)
-            outputs: list[Value | None] = []
-            node = Node(self.model.new_index(), proto, op_type, domain, proto.name, version, [], outputs)
-            for at, name in enumerate(proto.output):
-                if not name:
-                    outputs.append(None)
-                    continue
-                if name in values:
-                    output = define(values, name, where)
-                else:
-                    output = values[name] = Value(name)
-                output.producer, output.producer_output = node, at
-                outputs.append(output)
-            check_node(node, opset, self.model.functions)
-            made.append(node)
-        scopes, custom_ops = (values, *outer), self.model.custom_ops
-        for node in made:
-            if (missing := call.link_inputs(node, scopes)) is not None:
-                raise InvalidGraph(
-                    f"node {node.label} of {where} reads '{missing}', "
-                    "which is no input, no initializer and no node's output"
-                )
-            if custom_ops is not None:
-                custom_ops.attach_node(self.model, node)
+        constants = set() if constants is None else constants
+        model = self.model
+        made: list[Node]
+        made, carriers = call.make_nodes(
+            protos,
+            values,
+            model.next_index,
+            self._operators,
+            self._operator,
+            lambda proto: self._define_constant(proto, values, where, constants),
+            lambda name: define(values, name, where),
+            lambda node: check_node(node, model.opsets.get(node.domain), model.functions),
+        )
+        model.next_index += len(made)
+        scopes = (values, *outer)
+        if (missing := call.link_inputs(made, scopes)) is not None:
+            node, name = missing
+            raise InvalidGraph(
+                f"node {node.label} of {where} reads '{name}', "
+                "which is no input, no initializer and no node's output"
+            )
+        if model.custom_ops is not None:
+            for node in made:
+                model.custom_ops.attach_node(model, node)
+        for node in carriers:
             for attribute in node.message.attribute:
                 if attribute.type in _GRAPHS:
                     self._subgraphs(node, attribute, scopes)
@@ -467,6 +454,27 @@ class Linker:
                 if not outer or values.get(value.name) is value:
                     value.note_reader(node)
         return made
+
+    def _operator(self, domain: str, op_type: str) -> tuple[Any, ...] | None:
+        """What ``call.make_nodes`` asks of an operator, by its domain and name in messages."""
+        own = "" if domain == "ai.onnx" else domain
+        row: tuple[Any, ...] | None = None
+        if own or op_type != "Constant":
+            opset = self.model.opsets.get(own)
+            version = since_version(op_type, own, 1 if opset is None else opset)
+            row = own, version, *plain_counts(op_type, own, opset)
+        self._operators.setdefault(domain, {})[op_type] = row
+        return row
+
+    def _define_constant(
+        self, proto: NodeProto, values: dict[str, Value], where: str, constants: set[str]
+    ) -> None:
+        if len(proto.output) != 1 or not proto.output[0]:
+            raise InvalidGraph(f"the Constant node '{proto.name}' of {where} has not one output")
+        constant = define_constant(values, proto.output[0], where, constants)
+        array, element_type = self._constant(proto)
+        self._set_initializer(constant, array, element_type, None)
+        constant.is_constant = not constant.is_input
 
     def _subgraphs(self, node: Node, attribute: AttributeProto, scopes: Scopes) -> None:
         protos: Iterable[GraphProto] = (
