@@ -25,6 +25,7 @@ Functions = Mapping[tuple[str, str, str], FunctionProto]
 _MOST_DIMENSIONS = 255  # of a tensor: onnx's inference reads beyond its list for others
 # What an Einsum may say, without its blanks. onnx's inference never ends on other characters.
 _TERM = rb"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_CHECKED_BY_NAME = ("equation", "num_outputs")
 _EQUATION = rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM)
 
 
@@ -130,8 +131,9 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
             node.is_hosts = True  # plugins get each text of a list with a zero byte for its end
         if (allowed := choices.get((node.op_type, attribute.name))) is not None:
             _check_choice(attribute, allowed, node.label)
-        _check_equation(attribute, node.label)
-        _check_parts(attribute, node.proto, node.label)
+        if attribute.name in _CHECKED_BY_NAME:
+            _check_equation(attribute, node.label)
+            _check_parts(attribute, node.proto, node.label)
         if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
             raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
         # numpy takes the lowest number of 32 bits for no axis at all. With one scale it says nothing.

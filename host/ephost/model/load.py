@@ -496,7 +496,7 @@ class Linker:
             or not isinstance(value.type, TensorType)
             or value.type.static_dims != array.shape
         ):
-            value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
+            value.type = tensor_type(element_type, array.shape)
 
     def _constant(self, proto: NodeProto) -> tuple[np.ndarray, int]:
         for attribute in proto.attribute:
@@ -521,7 +521,7 @@ class Linker:
     def tensor(self, proto: TensorProto) -> tuple[np.ndarray, External | None]:
         """The data of an initializer: a view of its raw bytes, or of the mapped file."""
         shape = tuple(proto.dims)
-        if any(d < 0 for d in shape):
+        if min(shape, default=0) < 0:
             raise InvalidGraph(f"the initializer '{proto.name}' has a negative dimension: {list(shape)}")
         if proto.data_location == _EXTERNAL:
             return self._external(proto, shape)

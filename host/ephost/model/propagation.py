@@ -44,13 +44,14 @@ _REARRANGE = {"Flatten", *_SIZED_BY}
 def is_bounded(model: Model) -> bool:
     """Whether no list that onnx would propagate gets longer than LONGEST, as far as what is known tells."""
     graphs = list(all_graphs(model.graph))
-    sizes: dict[int, float] = {}  # of values: elements at most
-    extents: dict[int, float] = {}  # of values: the largest dimension at most
+    sizes: dict[Value | None, float] = {}  # of values: elements at most; 1 for one that is left out
     products = _products_of_sizes(graphs)  # of values: of their numbers at most
-    return all(
-        _is_bounded(graph, sizes, products) and _bodies_are_bounded(graph, model, sizes, extents)
-        for graph in graphs
-    )
+    if not all(_is_bounded(graph, sizes, products) for graph in graphs):
+        return False
+    if max(sizes.values(), default=1) <= LONGEST:
+        return True  # no dimension is longer than there are elements
+    extents: dict[Value | None, float] = {}  # of values: the largest dimension at most
+    return all(_bodies_are_bounded(graph, model, sizes, extents) for graph in graphs)
 
 
 def _products_of_sizes(graphs: Sequence[Graph]) -> dict[int, float]:
@@ -75,29 +76,28 @@ def _products_of_sizes(graphs: Sequence[Graph]) -> dict[int, float]:
     return products
 
 
-def _is_bounded(graph: Graph, sizes: dict[int, float], products: dict[int, float]) -> bool:
+def _is_bounded(graph: Graph, sizes: dict[Value | None, float], products: dict[int, float]) -> bool:
     for value in graph.values.values():
         if value.producer is None:
-            sizes[id(value)] = _size_of(value) or 1
-            if sizes[id(value)] > LONGEST and _is_list(value):
+            size = sizes[value] = _size_of(value) or 1
+            if size > LONGEST and _is_list(value):
                 return False
     for node in graph.nodes:
-        inputs = [value for value in node.inputs if value is not None]
-        size = _made_by(node, inputs, sizes, products)
+        most = _made_by(node, sizes, products)
         for made in node.outputs:
             if made is None:
                 continue
             known = _size_of(made)
-            sizes[id(made)] = min(size, known) if known is not None else size
+            size = sizes[made] = most if known is None or known > most else known
             if id(made) in products:
-                products[id(made)] = _numbers_of(node, inputs, sizes, products)
-            if sizes[id(made)] > LONGEST and _is_list(made):
+                products[id(made)] = _numbers_of(node, sizes, products)
+            if size > LONGEST and _is_list(made):
                 return False
     return True
 
 
 def _bodies_are_bounded(
-    graph: Graph, model: Model, sizes: dict[int, float], extents: dict[int, float]
+    graph: Graph, model: Model, sizes: dict[Value | None, float], extents: dict[Value | None, float]
 ) -> bool:
     """The same for what happens inside of nodes that onnx infers by a function.
 
@@ -105,19 +105,19 @@ def _bodies_are_bounded(
     """
     for value in graph.values.values():
         if value.producer is None:
-            extents[id(value)] = _extent_of(value) or 1
+            extents[value] = _extent_of(value) or 1
     for node in graph.nodes:
-        given = [value for value in node.inputs if value is not None]
-        largest = max((extents.get(id(value), 1) for value in given), default=1.0)
+        given = [extents.get(value, 1) for value in node.inputs]
+        largest = max(given, default=1.0)
         if largest > LONGEST and _has_body(node, model):
             return False
         if node.op_type == "Concat":
-            largest = sum(extents.get(id(value), 1) for value in given)
+            largest = sum(given)
         for made in node.outputs:
             if made is not None:
                 known = _extent_of(made)
-                most = sizes.get(id(made), 1) if node.op_type in _REARRANGE else largest
-                extents[id(made)] = most if known is None else min(most, known)
+                most = sizes.get(made, 1) if node.op_type in _REARRANGE else largest
+                extents[made] = most if known is None else min(most, known)
     return True
 
 
@@ -128,36 +128,36 @@ def _has_body(node: Node, model: Model) -> bool:
     return bool(schema and (schema.has_function or schema.has_context_dependent_function))
 
 
-def _made_by(node: Node, inputs: list[Value], sizes: dict[int, float], products: dict[int, float]) -> float:
+def _made_by(node: Node, sizes: dict[Value | None, float], products: dict[int, float]) -> float:
     """How many elements an output of a node has at most."""
-    given = [sizes.get(id(value), 1) for value in inputs]
-    if node.op_type == "Concat":
+    given = [sizes.get(value, 1) for value in node.inputs]
+    op_type = node.op_type
+    if op_type == "Concat":
         return sum(given)
-    if node.op_type == "Shape":
+    if op_type == "Shape":
         return 64
-    if node.op_type in ("RandomNormal", "RandomUniform"):
+    if op_type in ("RandomNormal", "RandomUniform"):
         return math.prod(float(size) for size in node.attribute("shape", ()))
     size = max(given, default=1.0)
-    if node.op_type in _SIZED_BY:
-        for at in _SIZED_BY[node.op_type]:
+    if op_type in _SIZED_BY:
+        for at in _SIZED_BY[op_type]:
             by = node.inputs[at] if at < len(node.inputs) else None
             if by is not None:
                 size *= products.get(id(by), 1)
     return size
 
 
-def _numbers_of(
-    node: Node, inputs: list[Value], sizes: dict[int, float], products: dict[int, float]
-) -> float:
+def _numbers_of(node: Node, sizes: dict[Value | None, float], products: dict[int, float]) -> float:
     """The product of the numbers of a node's output at most, of those that onnx would know."""
-    if not inputs:
+    first = next((value for value in node.inputs if value is not None), None)
+    if first is None:
         return 1
     if node.op_type in ("Shape", "Size"):
-        return sizes.get(id(inputs[0]), 1)
+        return sizes.get(first, 1)
     if node.op_type in _KEEP_NUMBERS:
-        return products.get(id(inputs[0]), 1)
+        return products.get(id(first), 1)
     if node.op_type in _COMBINE_NUMBERS:
-        return min(math.prod(products.get(id(value), 1) for value in inputs) * 2, 1e300)
+        return min(math.prod(products.get(id(value), 1) for value in node.inputs) * 2, 1e300)
     return 1
 
 
@@ -169,8 +169,9 @@ def _is_list(value: Value) -> bool:
 
 
 def _size_of(value: Value) -> float | None:
+    """Elements; of a tensor without any, as if those dimensions were left out that have none."""
     dims = value.type.static_dims if isinstance(value.type, TensorType) else None
-    return None if dims is None else float(math.prod(dims))
+    return None if dims is None else float(math.prod(dims) or math.prod(filter(None, dims)))
 
 
 def _extent_of(value: Value) -> float | None:
