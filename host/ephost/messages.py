@@ -119,8 +119,8 @@ class Message:
 
         Args:
             data: an object with a buffer.
-            smallest_view: if not 0, of the main graph's initializers raw data of so many bytes and more is a
-                view of ``data``, and the attribute ``place`` says where it begins there.
+            smallest_view: if not 0, of initializers and of nodes' tensors raw data of so many bytes and more
+                is a view of ``data``, and the attribute ``place`` says where it begins there.
 
         Raises:
             DecodeError: they hold none.
@@ -227,7 +227,7 @@ class TensorProto(Message):
         ("string_data", 6, _BYTES, _REPEATED, None),
         ("int64_data", 7, _INT64_ARRAY, 0, None),
         ("name", 8, _STRING, 0, None),
-        ("raw_data", 9, _BYTES, 0, None),
+        ("raw_data", 9, _BYTES, _VIEWED, None),
         ("double_data", 10, _DOUBLE_ARRAY, 0, None),
         ("uint64_data", 11, _INT64_ARRAY, 0, None),
         ("external_data", 13, _MESSAGE, _REPEATED, StringStringEntryProto),
@@ -390,7 +390,7 @@ class NodeProto(Message):
         ("output", 2, _STRING, _LIST, None),
         ("name", 3, _STRING, 0, None),
         ("op_type", 4, _WORD, 0, None),
-        ("attribute", 5, _MESSAGE, _LIST, AttributeProto),
+        ("attribute", 5, _MESSAGE, _LIST | _VIEWED, AttributeProto),
         ("domain", 7, _WORD, 0, None),
         ("overload", 8, _WORD, 0, None),
     )
@@ -408,7 +408,7 @@ class GraphProto(Message):
     value_info: list[ListedInfo]
     sparse_initializer: list[SparseTensorProto]
     FIELDS = (
-        ("node", 1, _MESSAGE, _LIST, NodeProto),
+        ("node", 1, _MESSAGE, _LIST | _VIEWED, NodeProto),
         ("name", 2, _STRING, 0, None),
         ("initializer", 5, _MESSAGE, _LIST | _VIEWED, TensorProto),
         ("doc_string", 10, _STRING, 0, None),
@@ -424,8 +424,8 @@ AttributeProto.FIELDS = (
     ("f", 2, _FLOAT, 0, None),
     ("i", 3, _INT64, 0, None),
     ("s", 4, _BYTES, 0, None),
-    ("t", 5, _MESSAGE, 0, TensorProto),
-    ("g", 6, _MESSAGE, 0, GraphProto),
+    ("t", 5, _MESSAGE, _VIEWED, TensorProto),
+    ("g", 6, _MESSAGE, _VIEWED, GraphProto),
     ("floats", 7, _FLOAT, _REPEATED | _LONG, None),
     ("ints", 8, _INT64, _REPEATED | _LONG, None),
     ("strings", 9, _BYTES, _REPEATED, None),
@@ -510,6 +510,46 @@ class TypesOfModel(Message):
 
     graph: TypesOfGraph
     FIELDS = (("graph", 7, _MESSAGE, 0, TypesOfGraph),)
+
+
+class TypesOfAttribute(Message):
+    """Of an attribute, what is known of the values of its graph."""
+
+    name: str = ""
+    g: TypesOfBody
+
+
+class TypesOfNode(Message):
+    """Of a node, what is known of the values of its bodies."""
+
+    output: list[str]
+    attribute: list[TypesOfAttribute]
+    FIELDS = (
+        ("output", 2, _STRING, _LIST, None),
+        ("attribute", 5, _MESSAGE, _LIST, TypesOfAttribute),
+    )
+
+
+class TypesOfBody(Message):
+    """Of a graph and of the bodies of its nodes, what is known of their values."""
+
+    node: list[TypesOfNode]
+    output: list[ListedInfo]
+    value_info: list[ListedInfo]
+    FIELDS = (("node", 1, _MESSAGE, _LIST, TypesOfNode), *TypesOfGraph.FIELDS)
+
+
+TypesOfAttribute.FIELDS = (
+    ("name", 1, _WORD, 0, None),
+    ("g", 6, _MESSAGE, 0, TypesOfBody),
+)
+
+
+class TypesWithBodies(Message):
+    """Of a model, what is known of the values of all its graphs."""
+
+    graph: TypesOfBody
+    FIELDS = (("graph", 7, _MESSAGE, 0, TypesOfBody),)
 
 
 def _kinds(cls: type[Message]) -> Iterator[tuple[str, Any]]:

@@ -71,16 +71,16 @@ static bool add_outputs(const Making* making, GraphNode* node, PyObject* texts) 
   return true;
 }
 
-enum { GRAPH = 5, GRAPHS = 10 }; /* of AttributeProto.AttributeType */
+enum { TENSOR = 4, GRAPH = 5, GRAPHS = 10 }; /* of AttributeProto.AttributeType */
 
-/* Whether one of the attributes has a graph; -1 with an exception set. */
-static int has_graph(PyObject* attributes) {
+/* Whether one of the attributes is a graph or a tensor; -1 with an exception set. */
+static int has_parts(PyObject* attributes) {
   int found = 0;
   for (Py_ssize_t at = 0; found == 0 && at < PyList_Size(attributes); ++at) {
     PyObject* number = PyObject_GetAttr(PyList_GetItem(attributes, at), names.type);
     const long type = number != NULL ? PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
-    found = PyErr_Occurred() != NULL ? -1 : type == GRAPH || type == GRAPHS;
+    found = PyErr_Occurred() != NULL ? -1 : type == TENSOR || type == GRAPH || type == GRAPHS;
   }
   return found;
 }
@@ -121,7 +121,7 @@ static bool make_node(Making* making, PyObject* message, PyObject* op_type, PyOb
   if (done && PyList_Size(attributes) == 0)
     plain = is_plain(inputs, least_inputs, most_inputs);
   else if (done)
-    carries = has_graph(attributes);
+    carries = has_parts(attributes);
   const Py_ssize_t made = done ? PyList_Size(outputs) : 0;
   done = done && plain >= 0 && carries >= 0;
   if (done && !(plain == 1 && least_outputs <= made && made <= most_outputs)) {

@@ -377,8 +377,12 @@ static bool choose(Reading* reading, int index) {
   return true;
 }
 
+static bool is_viewed(const Reading* reading, const MessageField* field) {
+  return reading->viewed && (field->flags & FIELD_VIEWED) != 0;
+}
+
 static bool read_message_field(Reading* reading, const MessageField* field, Part part, PyObject* list) {
-  bool viewed = reading->viewed && (field->flags & FIELD_VIEWED) != 0;
+  bool viewed = is_viewed(reading, field);
   int depth = reading->depth + 1;
   if (depth > MESSAGE_MOST_DEPTH) return too_deep();
   if (list != NULL) return append_new(list, new_message(reading->reader, field->type, part, depth, viewed));
@@ -433,7 +437,7 @@ static bool read_field(Reading* reading, int index, Part* rest, unsigned wire, c
       if (value != NULL && field->kind == FIELD_WORD) PyUnicode_InternInPlace(&value);
       break;
     case FIELD_BYTES:
-      value = bytes_of(reading->reader, part, reading->viewed, reading->message);
+      value = bytes_of(reading->reader, part, is_viewed(reading, field), reading->message);
       break;
     case FIELD_ENUM: {
       uint64_t number;

@@ -25,7 +25,7 @@ typedef enum FieldKind {
 enum {
   FIELD_REPEATED = 1, /* a list; not for arrays, which always are */
   FIELD_EAGER = 2,    /* the list is there also when it is empty */
-  FIELD_VIEWED = 4,   /* messages whose large bytes may be views of what is read */
+  FIELD_VIEWED = 4,   /* large bytes, and messages that have some, which may be views of what is read */
   FIELD_ONEOF = 8,    /* setting it unsets the message's others with this mark */
   FIELD_LONG = 16,    /* a list of int64 or float; many in a row are an array.array instead */
 };

@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 import pytest
 from ephost.errors import InvalidGraph
-from ephost.model.graph import Model
+from ephost.model.graph import Model, tensor_type
 from ephost.model.infer import infer
 from ephost.model.load import load
+from ephost.onnx_library import extension
 from graphs import model_of
 from onnx import TensorProto, helper, numpy_helper
 
@@ -256,6 +257,42 @@ def test_what_is_inferred_inside_of_a_function_is_bounded(text: str) -> None:
     head = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>\n'
     with room(8 << 30):
         assert inferred(onnx.parser.parse_model(head + text)).graph.nodes
+
+
+def test_weights_of_bodies_stay_out_of_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took four times their size of memory, and no body could hold 2 GiB."""
+    weights = numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
+    axes = numpy_helper.from_array(np.array([0], np.int64), "axes")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Unsqueeze", ["m", "axes"], ["t"]),
+    ]
+    inner = helper.make_graph(nodes, "inner", [], [onnx.ValueInfoProto(name="t")], [weights, axes])
+    nested = helper.make_node("If", ["c"], ["n"], then_branch=inner, else_branch=inner)
+    outer = helper.make_graph([nested], "outer", [], [onnx.ValueInfoProto(name="n")])
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], then_branch=outer, else_branch=outer)],
+        "g",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 256]),
+        ],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    given: list[int] = []
+    infer_shapes = extension().shape_inference.infer_shapes
+
+    def counted(model: bytes, *arguments: Any) -> bytes:
+        given.append(len(model))
+        found: bytes = infer_shapes(model, *arguments)
+        return found
+
+    monkeypatch.setattr(extension().shape_inference, "infer_shapes", counted)
+    model = inferred(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    assert given and max(given) < 4096
+    assert dims(model, "y") == (1, 3, 256)
+    body = model.graph.nodes[0].subgraphs["then_branch"].nodes[0].subgraphs["else_branch"]
+    assert body.values["m"].type == tensor_type(TensorProto.FLOAT, (3, 256))
 
 
 SCORES = """<ir_version: 13, opset_import: ["": 26, "ai.onnx.preview": 1]>

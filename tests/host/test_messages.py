@@ -293,15 +293,22 @@ def test_large_tensors_are_views_of_what_is_read(sizes: list[int]) -> None:
     assert onnx.ModelProto.FromString(found.SerializeToString()) == model
 
 
-def test_tensors_of_attributes_and_bodies_are_copied() -> None:
-    large = numpy_helper.from_array(np.zeros(2000, np.float32), "w")
-    body = helper.make_graph([], "body", [], [], [large])
-    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=body, value=large)]
-    model = helper.make_model(helper.make_graph(nodes, "g", [], []))
-    found = messages.ModelProto.FromString(model.SerializeToString(), 4096)
-    for attribute in found.graph.node[0].attribute:
-        tensor = attribute.g.initializer[0] if attribute.HasField("g") else attribute.t
-        assert isinstance(tensor.raw_data, bytes)
+def test_large_tensors_of_nodes_and_bodies_are_views_too_and_texts_are_not() -> None:
+    large = numpy_helper.from_array(np.arange(2000, dtype=np.float32), "w")
+    inner = helper.make_node("If", ["c"], ["z"], then_branch=helper.make_graph([], "inner", [], [], [large]))
+    body = helper.make_graph([inner], "body", [], [], [large])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=body, value=large, text=b"t" * 8000)
+    model = helper.make_model(helper.make_graph([node], "g", [], []))
+    data = model.SerializeToString()
+    found = messages.ModelProto.FromString(data, 4096)
+    by_name = {attribute.name: attribute for attribute in found.graph.node[0].attribute}
+    branch = by_name["then_branch"].g
+    bodies = [branch, branch.node[0].attribute[0].g]
+    for tensor in (by_name["value"].t, *(each.initializer[0] for each in bodies)):
+        assert isinstance(tensor.raw_data, memoryview)
+        assert data[tensor.place : tensor.place + 8000] == tensor.raw_data == large.raw_data
+    assert by_name["text"].s == b"t" * 8000 and isinstance(by_name["text"].s, bytes)
+    assert onnx.ModelProto.FromString(found.SerializeToString()) == model
 
 
 @pytest.mark.parametrize("source", ["file", "bytes"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from ephost.model.load import load
 from onnx import TensorProto, helper, numpy_helper
 
 PROGRAM = """
@@ -27,7 +28,7 @@ with open(path, "r+b") as file:
     if how == "cut":
         file.truncate(4096)
     else:
-        file.write(bytes(8_000_000))
+        file.write(bytes(12_000_000))
 after = session.run(None, {"x": x})
 for first, second in zip(before, after, strict=True):
     np.testing.assert_array_equal(first, second)
@@ -37,11 +38,31 @@ print("the same")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A model of some 8 MB with weights inside of its file, one of which is an output as it is."""
+    """A model of some 12 MB with weights inside of its file: in the graph, in a node, in a body and in a node
+    of that. One is an output as it is."""
     random = np.random.default_rng(3)
     weights = {"w": (1000, 1000), "b": (2, 1000), "t": (1000, 500), "c": (1000, 250)}
+    apart = {
+        name: numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+        for name, shape in {"n": (1000, 500), "v": (500, 500), "u": (500, 400)}.items()
+    }
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["n", "v"], ["i"]),
+            helper.make_node("Constant", [], ["k"], value=apart["u"]),
+            helper.make_node("MatMul", ["i", "k"], ["o"]),
+        ],
+        "body",
+        [],
+        [onnx.ValueInfoProto(name="o")],
+        [apart["v"]],
+    )
     graph = helper.make_graph(
         [
+            helper.make_node("Constant", [], ["n"], value=apart["n"]),
+            helper.make_node("ReduceMax", ["x"], ["p"], keepdims=0),
+            helper.make_node("Cast", ["p"], ["q"], to=TensorProto.BOOL),
+            helper.make_node("If", ["q"], ["s"], then_branch=body, else_branch=body),
             helper.make_node("MatMul", ["x", "w"], ["m"]),
             helper.make_node("Add", ["m", "b"], ["a"]),
             helper.make_node("Concat", ["a", "b"], ["y"], axis=0),
@@ -50,7 +71,7 @@ def path(tmp_path: Path) -> Path:
         ],
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 1000])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yzr"],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yzrs"],
         [
             numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
             for name, shape in weights.items()
@@ -70,3 +91,16 @@ def test_a_session_does_not_depend_on_its_models_file(
 ) -> None:
     done = python("-c", PROGRAM, str(path), how, plugin, EPHOST_CPU_PLUGIN=default)
     assert (done.returncode, done.stdout.strip()) == (0, "the same"), done.stderr
+
+
+def test_a_large_tensor_of_a_node_is_copied(tmp_path: Path) -> None:
+    """Its operator may read it whenever it runs."""
+    large = numpy_helper.from_array(np.ones((600, 600), np.float32))
+    graph = helper.make_graph(
+        [helper.make_node("F", [], ["y"], domain="d", table=large)], "g", [], [onnx.ValueInfoProto(name="y")]
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "model.onnx")
+    (node,) = load(str(tmp_path / "model.onnx")).graph.nodes
+    assert node.attribute("table").raw_data == large.raw_data
+    assert isinstance(node.attribute("table").raw_data, bytes)

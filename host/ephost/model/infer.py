@@ -21,6 +21,7 @@ from ephost._bindings import dtype_of
 from ephost.errors import Fail, InvalidGraph
 from ephost.message_helpers import from_array
 from ephost.messages import (
+    AttributeProto,
     FunctionProto,
     GraphProto,
     ListedInfo,
@@ -29,13 +30,15 @@ from ephost.messages import (
     OperatorSetIdProto,
     TensorProto,
     TypeProto,
+    TypesOfBody,
     TypesOfGraph,
     TypesOfModel,
+    TypesWithBodies,
     ValueInfoProto,
 )
 from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
 from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type, type_proto
-from ephost.model.load import listed_type, value_type
+from ephost.model.load import listed_type
 from ephost.model.propagation import is_bounded
 from ephost.onnx_library import extension
 
@@ -93,7 +96,7 @@ def infer(model: Model) -> None:
     if declared:
         for value, _ in declared:
             value.type = None
-        _infer(model, declared=False, loaded=True)
+        _infer(model, loaded=True)
         more = False
         for value, kind in declared:
             found = value.type
@@ -167,23 +170,6 @@ def _with_all_outputs(node: NodeProto, functions: Functions) -> NodeProto:
     return node.with_fields(output=node.output + [""] * (len(function.output) - len(node.output)))
 
 
-def _is_undisputed(graph: Graph) -> bool:
-    return not any(value.is_disputed for part in all_graphs(graph) for value in part.values.values())
-
-
-def _forget_declared(graph: GraphProto) -> None:
-    """Take out what a body declares of the values that its nodes make."""
-    graph.value_info = []
-    made = {name for node in graph.node for name in node.output}
-    for output in graph.output:
-        if output.name in made:
-            output.ClearField("type")
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _forget_declared(attribute.g)
-
-
 def _infer_alike(model: Model) -> bool:
     """Find the types where they follow at once: all nodes are elementwise, of operands that are alike.
 
@@ -191,8 +177,6 @@ def _infer_alike(model: Model) -> bool:
         Whether all types are found, so that onnx's inference, whose way there and back is the longer one,
         would find no more. Otherwise nothing has changed.
     """
-    if model.functions:
-        return False  # what is wrong with them is for onnx's inference to say
     found: dict[int, TensorType] = {}
     for node in model.graph.nodes:
         if node.op_type not in ALIKE or node.domain or node.custom is not None:
@@ -226,16 +210,16 @@ def _infer_alike(model: Model) -> bool:
     return True
 
 
-def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
+def _infer(model: Model, loaded: bool = False) -> None:
     graph = model.graph
     if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
         return
-    if _infer_alike(model):
+    # What is wrong with functions is for onnx's inference to say, once.
+    if not (model.functions and loaded) and _infer_alike(model):
         return
     domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
     functions = list(model.functions.values())
-    # Bodies are changed below; all else of the model's is only read.
-    nodes = [node.proto.copied() if node.subgraphs else node.proto for node in graph.nodes]
+    nodes = [_with_known_bodies(node) for node in graph.nodes]
     hidden = _norms_of_unknown_rank(graph)
     nodes = _without_hidden_axes(graph, nodes)
     opset = model.opsets.get("", 1)
@@ -248,21 +232,8 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
         nodes = [_with_all_outputs(node, model.functions) for node in nodes]
     told = _shapes_told(graph)
     nodes = [node for node in nodes if not (node.op_type == "Shape" and node.output[0] in told)]
-    if any(node.subgraphs for node in graph.nodes) and not (declared and _is_undisputed(graph)):
-        for proto_node in nodes:
-            for attribute in proto_node.attribute:
-                if attribute.HasField("g"):
-                    _forget_declared(attribute.g)
-    target = GraphProto(name=graph.name or "graph", node=nodes)
-    for value in graph.values.values():
-        if value.initializer is not None and value.is_constant and _may_matter(value.initializer):
-            target.initializer.append(_small_tensor(value))
-        elif value.initializer is not None or value.is_input:
-            target.input.append(_value_info(value))
-        elif value.type is not None and not value.is_output:
-            target.value_info.append(_listed_info(value))
+    target = _known(graph, nodes)
     target.initializer.extend(from_array(array, name) for name, array in told.items())
-    target.output = [_value_info(value) for value in graph.outputs]
     proto = ModelProto(
         ir_version=max(model.ir_version, 4),
         opset_import=[OperatorSetIdProto(domain=domain, version=at) for domain, at in domains.items()],
@@ -288,20 +259,48 @@ def _infer(model: Model, declared: bool = True, loaded: bool = False) -> None:
         raise InvalidGraph(f"shape inference of '{graph.name}' takes more memory than there is") from error
     except (RuntimeError, ValueError, compiled.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
-    # Of the nodes that come back only their bodies tell something.
     has_bodies = any(node.subgraphs for node in graph.nodes)
-    _take(graph, (ModelProto if has_bodies else TypesOfModel).FromString(inferred).graph)
+    _take(graph, (TypesWithBodies if has_bodies else TypesOfModel).FromString(inferred).graph)
     for node in graph.nodes:
         if node.subgraphs and (node.domain or node.op_type not in _WITH_INFERRED_BODIES):
             for body in node.subgraphs.values():
-                _infer(_of_body(model, body), declared)
+                _infer(_of_body(model, body))
     for node in hidden:
         for made in node.outputs[1:]:
             if made is not None and made.type is None:
                 made.type = tensor_type(node.attribute("stash_type", TensorProto.FLOAT), None)
     follows = len(_shapes_told(graph)) > len(told) or len(_norms_of_unknown_rank(graph)) < len(hidden)
     if follows and not all(_is_known(value) for value in graph.values.values()):
-        _infer(model, declared)  # what is as large as they say, and what follows from means and factors
+        _infer(model)  # what is as large as they say, and what follows from means and factors
+
+
+def _with_known_bodies(node: Node) -> NodeProto:
+    """The node's message, with bodies that say what is known of their values by now."""
+    if not node.subgraphs:
+        return node.proto
+    attributes = []
+    for attribute in node.proto.attribute:
+        body = node.subgraphs.get(attribute.name) if attribute.type == AttributeProto.GRAPH else None
+        if body is not None:
+            known = _known(body, [_with_known_bodies(inner) for inner in body.nodes])
+            attribute = attribute.with_fields(g=known)
+        attributes.append(attribute)
+    return node.proto.with_fields(attribute=attributes)
+
+
+def _known(graph: Graph, nodes: list[NodeProto]) -> GraphProto:
+    """A graph of these nodes, with what is known of its values; of large weights the types alone."""
+    proto = GraphProto(name=graph.name or "graph", node=nodes)
+    constants = dict.fromkeys(value for value in graph.values.values() if _may_matter(value))
+    # A constant that is listed as an input is none of the model's. A body has as many as its node gives it.
+    inputs = graph.inputs if graph.parent is not None else [v for v in graph.inputs if v not in constants]
+    proto.initializer = [_small_tensor(value) for value in constants]
+    proto.input = [_value_info(value) for value in inputs]
+    proto.output = [_value_info(value) for value in graph.outputs]
+    for value in graph.values.values():
+        if value.type is not None and not value.is_output and not value.is_input and value not in constants:
+            proto.value_info.append(_listed_info(value))
+    return proto
 
 
 def _shapes_told(graph: Graph) -> dict[str, np.ndarray]:
@@ -357,7 +356,7 @@ def _refuse_impossible(graph: Graph, said: str) -> None:
 
 def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Leave means and factors of normalisations out where the axis may lie outside of the input: onnx's
-    inference writes beyond its list then. Changes the nodes of bodies, and no others.
+    inference writes beyond its list then. Changes nothing but the bodies of :func:`_with_known_bodies`.
 
     Raises:
         InvalidGraph: it does lie outside.
@@ -410,7 +409,11 @@ def _is_known(value: Value) -> bool:
     )
 
 
-def _may_matter(array: np.ndarray) -> bool:
+def _may_matter(value: Value) -> bool:
+    """Whether it is a constant whose numbers may tell types and shapes."""
+    array = value.initializer
+    if array is None or not value.is_constant:
+        return False
     return array.size <= (_SMALL_INTEGERS if array.dtype.kind == "i" else _SMALL_OTHERS)
 
 
@@ -447,14 +450,14 @@ def _encoded(element_type: int, dims: tuple[Dim, ...] | None) -> bytes:
     return type_proto(element_type, dims).SerializeToString()
 
 
-def _take(graph: Graph, proto: GraphProto | TypesOfGraph) -> None:
+def _take(graph: Graph, proto: TypesOfGraph | TypesOfBody) -> None:
     """Take over what inference found, of the bodies inside bodies too."""
     for infos in (proto.value_info, proto.output):
         for info in infos:
             value = graph.values.get(info.name)
             if value is None or value.initializer is not None or value.is_disputed:
                 continue
-            found = listed_type(info.type) if isinstance(info, ListedInfo) else value_type(info.type)
+            found = listed_type(info.type)
             if isinstance(found, TensorType) and found.element_type not in _ELEMENT_TYPES:
                 by = f"node {value.producer.label} makes" if value.producer is not None else "the model has"
                 raise InvalidGraph(
@@ -462,15 +465,13 @@ def _take(graph: Graph, proto: GraphProto | TypesOfGraph) -> None:
                 )
             if found is not None:
                 value.type = merge(value.type, found)
-    with_bodies = [node for node in graph.nodes if node.subgraphs]
-    by_outputs: dict[tuple[str, ...], NodeProto] = {}
-    if with_bodies:
-        assert isinstance(proto, GraphProto)
-        by_outputs = {tuple(node.output): node for node in proto.node}
-    for node in with_bodies:
-        if (found_node := by_outputs.get(tuple(node.proto.output))) is not None:
+    if isinstance(proto, TypesOfGraph):
+        return  # no node has a body
+    with_bodies = {tuple(node.proto.output): node for node in graph.nodes if node.subgraphs}
+    for found_node in proto.node if with_bodies else ():
+        if (node := with_bodies.get(tuple(found_node.output))) is not None:
             for attribute in found_node.attribute:
-                if attribute.name in node.subgraphs:
+                if attribute.name in node.subgraphs and attribute.HasField("g"):
                     _take(node.subgraphs[attribute.name], attribute.g)
 
 

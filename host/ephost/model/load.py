@@ -159,7 +159,7 @@ def parse(source: Any) -> tuple[ModelProto, str | None]:
 def _parse(source: Any) -> tuple[ModelProto, str | None, bool]:
     """As :func:`parse`, and whether large initializers lie in the file, mapped."""
     data, path = _read(source)
-    # The raw data of the main graph's large initializers stays where it is.
+    # The raw data of large tensors stays where it is.
     smallest_view = _SMALLEST_TENSOR if len(data) >= _SMALLEST_MODEL else 0
     try:
         proto = ModelProto.FromString(data, smallest_view)
@@ -450,6 +450,10 @@ class Linker:
             for attribute in node.message.attribute:
                 if attribute.type in _GRAPHS:
                     self._subgraphs(node, attribute, scopes)
+                elif attribute.type == AttributeProto.TENSOR and isinstance(
+                    raw := attribute.t.raw_data, memoryview
+                ):
+                    attribute.t.raw_data = bytes(raw)  # it may be read as long as there is the node
             for value in node.implicit_inputs:
                 if not outer or values.get(value.name) is value:
                     value.note_reader(node)
@@ -472,8 +476,7 @@ class Linker:
         if len(proto.output) != 1 or not proto.output[0]:
             raise InvalidGraph(f"the Constant node '{proto.name}' of {where} has not one output")
         constant = define_constant(values, proto.output[0], where, constants)
-        array, element_type = self._constant(proto)
-        self._set_initializer(constant, array, element_type, None)
+        self._set_initializer(constant, *self._constant(proto))
         constant.is_constant = not constant.is_input
 
     def _subgraphs(self, node: Node, attribute: AttributeProto, scopes: Scopes) -> None:
@@ -498,24 +501,25 @@ class Linker:
         ):
             value.type = tensor_type(element_type, array.shape)
 
-    def _constant(self, proto: NodeProto) -> tuple[np.ndarray, int]:
+    def _constant(self, proto: NodeProto) -> tuple[np.ndarray, int, External | None]:
         for attribute in proto.attribute:
             if attribute.type == AttributeProto.SPARSE_TENSOR:
-                return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type
+                return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type, None
             if attribute.name == "value":
-                return self.tensor(attribute.t)[0], attribute.t.data_type
+                array, external = self.tensor(attribute.t)
+                return array, attribute.t.data_type, external
             if attribute.name == "value_float":
-                return np.asarray(attribute.f, dtype=np.float32), TensorProto.FLOAT
+                return np.asarray(attribute.f, dtype=np.float32), TensorProto.FLOAT, None
             if attribute.name == "value_floats":
-                return np.asarray(attribute.floats, dtype=np.float32), TensorProto.FLOAT
+                return np.asarray(attribute.floats, dtype=np.float32), TensorProto.FLOAT, None
             if attribute.name == "value_int":
-                return np.asarray(attribute.i, dtype=np.int64), TensorProto.INT64
+                return np.asarray(attribute.i, dtype=np.int64), TensorProto.INT64, None
             if attribute.name == "value_ints":
-                return np.asarray(attribute.ints, dtype=np.int64), TensorProto.INT64
+                return np.asarray(attribute.ints, dtype=np.int64), TensorProto.INT64, None
             if attribute.name == "value_string":
-                return np.asarray(attribute.s.decode(), dtype=object), _STRING
+                return np.asarray(attribute.s.decode(), dtype=object), _STRING, None
             if attribute.name == "value_strings":
-                return np.asarray([s.decode() for s in attribute.strings], dtype=object), _STRING
+                return np.asarray([s.decode() for s in attribute.strings], dtype=object), _STRING, None
         raise InvalidGraph(f"the Constant node '{proto.name}' has no value")
 
     def tensor(self, proto: TensorProto) -> tuple[np.ndarray, External | None]:

@@ -17,34 +17,42 @@ void let_go_of_packed(const Node& node) {
   }
 }
 
-void Program::own_constants() {
-  std::unordered_map<const Tensor*, bool> packed;
-  for (const auto& value : graph_->values) {
-    if (value->constant != nullptr && (value->is_output || value->is_outer)) {
-      packed[value->constant.get()] = false;
-    }
+std::vector<Program*> Program::with_bodies() {
+  std::vector<Program*> found{this};
+  for (const auto& [graph, body] : subgraphs_) {
+    const std::vector<Program*> inner = body->with_bodies();
+    found.insert(found.end(), inner.begin(), inner.end());
   }
-  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
-    const Node& node = *graph_->nodes[n];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != nullptr && node.inputs[i]->constant != nullptr) {
-        const bool packs = operators_[n]->packs != nullptr && operators_[n]->packs(node, i);
-        bool& all = packed.emplace(node.inputs[i]->constant.get(), true).first->second;
-        all = all && packs;
+  return found;
+}
+
+void Program::own_constants() {
+  // Bodies read constants of the graphs around them, which are the same tensors there.
+  std::unordered_map<Tensor*, bool> packed;  // Whether each reader packs it.
+  std::vector<TensorPtr> read;
+  const auto reads = [&](const Value* value, bool packs) {
+    if (value == nullptr || value->constant == nullptr) return;
+    const auto [found, is_new] = packed.emplace(value->constant.get(), packs);
+    if (is_new) read.push_back(value->constant);
+    found->second = found->second && packs;
+  };
+  for (const Program* program : with_bodies()) {
+    for (const Value* value : program->graph_->outputs) {
+      reads(value, false);
+    }
+    for (size_t n = 0; n < program->graph_->nodes.size(); ++n) {
+      const Node& node = *program->graph_->nodes[n];
+      const Operator& op = *program->operators_[n];
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        reads(node.inputs[i], op.packs != nullptr && op.packs(node, i));
       }
     }
-    for (const Value* value : node.implicit) {
-      if (value->constant != nullptr) packed[value->constant.get()] = false;
-    }
   }
-  for (const auto& value : graph_->values) {
-    if (value->constant == nullptr || (value->consumers.empty() && !value->is_output)) {
-      continue;
-    }
-    if (packed[value->constant.get()]) {
-      packable_.push_back(value->constant);
+  for (const TensorPtr& tensor : read) {
+    if (packed[tensor.get()]) {
+      packable_.push_back(tensor);
     } else {
-      value->constant->own();
+      tensor->own();
     }
   }
 }
@@ -54,14 +62,17 @@ void Program::free_packed() {
   for (const TensorPtr& tensor : packable_) {
     packable.insert(tensor.get());
   }
-  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
-    const Node& node = *graph_->nodes[n];
-    const auto packs = [&](const Value* value) {
-      return value != nullptr && packable.count(value->constant.get()) != 0;
-    };
-    if (operators_[n]->pack != nullptr && std::any_of(node.inputs.begin(), node.inputs.end(), packs)) {
-      operators_[n]->pack(node);
-      let_go_of_packed(node);
+  const auto packs = [&](const Value* value) {
+    return value != nullptr && packable.count(value->constant.get()) != 0;
+  };
+  for (const Program* program : with_bodies()) {
+    for (size_t n = 0; n < program->graph_->nodes.size(); ++n) {
+      const Node& node = *program->graph_->nodes[n];
+      const Operator& op = *program->operators_[n];
+      if (op.pack != nullptr && std::any_of(node.inputs.begin(), node.inputs.end(), packs)) {
+        op.pack(node);
+        let_go_of_packed(node);
+      }
     }
   }
   for (const TensorPtr& tensor : packable_) {

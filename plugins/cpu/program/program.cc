@@ -52,14 +52,26 @@ Program& Program::subgraph(const Graph* graph) {
 }
 
 void Program::load() {
+  make_bodies();
+  own_constants();
+  const ThreadScope threads(options_.threads, options_.spin);
+  for (Program* program : with_bodies()) {
+    program->plan_ahead();
+  }
+  free_packed();
+}
+
+void Program::make_bodies() {
   for (const Node* node : graph_->nodes) {
     for (const auto& [name, subgraph] : node->subgraphs) {
-      auto child = std::make_unique<Program>(subgraph, options_);
-      child->load();
-      subgraphs_.emplace(subgraph.get(), std::move(child));
+      auto body = std::make_unique<Program>(subgraph, options_);
+      body->make_bodies();
+      subgraphs_.emplace(subgraph.get(), std::move(body));
     }
   }
-  own_constants();
+}
+
+void Program::plan_ahead() {
   // Where the model says all input shapes the plan is made now, so that the first run does not wait for it.
   struct Shapes final : Io {
     const Desc& input(size_t i) override { return descs[i]; }
@@ -75,11 +87,9 @@ void Program::load() {
     known = known && value->type != DType::kUndefined && value->has_shape && !open && !value->is_outer;
     shapes.descs.push_back({value->type, value->dims, Layout::kPlain});
   }
-  const ThreadScope threads(options_.threads, options_.spin);
   if (known) {
     root_for(shapes);
   }
-  free_packed();
 }
 
 std::shared_ptr<Plan> Program::root_for(Io& io) {

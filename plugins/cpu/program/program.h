@@ -46,7 +46,11 @@ class Program final : public Subgraph {
   friend class PrepareNode;
 
   std::shared_ptr<Plan> root_for(Io& io);
-  // Copies the host's constants, but for those that kernels pack; and frees the originals of these.
+  void make_bodies();
+  std::vector<Program*> with_bodies();  // This one first.
+  void plan_ahead();
+  // Copies the host's constants, but for those that kernels pack; and frees the originals of these. Those of
+  // its bodies too.
   void own_constants();
   void free_packed();
 

@@ -101,9 +101,11 @@ def _create_kernel(
     from ephost.reference.errors import NodeError
 
     declared = [_declared_dtype(value) for value in node.outputs]
+    # The reference operators read the weights of bodies there, which may lie in the model's file.
+    proto = node.proto.copied() if node.subgraphs and run_subgraph is None else node.proto
     try:
         kernel = create_kernel(
-            node.proto, model.opsets, model.functions, run_subgraph=run_subgraph, declared=declared
+            proto, model.opsets, model.functions, run_subgraph=run_subgraph, declared=declared
         )
     except NotImplementedError as error:
         if node.domain == "" and schema_of(node.op_type, "", model.opsets.get("", 1)) is None:
