@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ephost._bindings import call
 from ephost.message_helpers import make_attribute
-from ephost.messages import AttributeProto, GraphProto, NodeProto
+from ephost.messages import AttributeProto, GraphProto, NodeProto, TensorProto
 from ephost.model.graph import Node, Value
 from ephost.model.native_graph import Constants, NativeGraph
 from graphs import model_of
@@ -71,7 +71,7 @@ def test_a_field_that_was_deleted_is_missed(name: str) -> None:
 
 
 def made_of(*messages: NodeProto, values: dict[str, Any] | None = None) -> tuple[list[Node], list, list]:
-    """The nodes of messages, those with graphs, and those that were to be checked."""
+    """The nodes of messages, those with graphs or tensors, and those that were to be checked."""
     checked: list[Node] = []
     values = {} if values is None else values
     nodes, carriers = call.make_nodes(
@@ -106,10 +106,13 @@ def test_what_is_not_plain_is_checked() -> None:
         NodeProto(op_type="Relu", input=["x", "x"], output=["c"]),
         NodeProto(op_type="Relu", input=[""], output=["d"]),
         NodeProto(op_type="Relu", input=["x"], output=["e"], attribute=[make_attribute("alpha", 1.0)]),
+        NodeProto(
+            op_type="Relu", input=["x"], output=["g"], attribute=[make_attribute("value", TensorProto())]
+        ),
         NodeProto(op_type="Relu", input=["x"], output=["f"], attribute=[body]),
     ]
     nodes, carriers, checked = made_of(*odd)
-    assert checked == nodes and carriers == nodes[-1:]
+    assert checked == nodes and carriers == nodes[-2:]
     left_out = NodeProto(op_type="Relu", input=["x"], output=[""])
     nodes, _, checked = made_of(left_out)
     assert nodes[0].outputs == [None] and not checked
