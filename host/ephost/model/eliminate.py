@@ -32,6 +32,8 @@ def eliminate(graph: Graph, disabled: Collection[str] = ()) -> bool:
         disabled: onnxruntime's names of eliminations that are not wanted.
     """
     for node in graph.nodes:
+        if node.op_type not in _RULES:
+            continue
         source = passes_on(node)
         out = node.outputs[0] if node.outputs else None
         if source is None or out is None or (disabled and _RULES[node.op_type] in disabled):

@@ -100,7 +100,6 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
     informs = False
     budget = _Budget(graph)
     for node in graph.nodes:
-        types = [value and value.type for value in node.outputs]
         made = _known_shape(node)
         if (
             made is None
@@ -111,6 +110,7 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
             made = _filled(node) or _evaluated(model, node)
         if made is None:
             continue
+        types = [value and value.type for value in node.outputs]
         for value, constant in zip(node.outputs, made, strict=True):
             if value is not None and constant is not None:
                 graph.make_constant(value, *constant)
@@ -182,7 +182,7 @@ def _informs(constant: Value, retyped: bool) -> bool:
 
 def _known_shape(node: Node) -> list[_Constant | None] | None:
     """What Shape makes of a tensor whose shape is known."""
-    if node.domain or node.op_type != "Shape" or len(node.outputs) != 1 or node.ep_name:
+    if node.op_type != "Shape" or node.domain or len(node.outputs) != 1 or node.ep_name:
         return None
     source, out = node.inputs[0], node.outputs[0]
     if source is None or out is None or out.is_output or not isinstance(source.type, TensorType):
@@ -236,7 +236,9 @@ def _filled(node: Node) -> list[_Constant | None] | None:
         fill = found
     if math.prod(dims) * fill.itemsize > _LARGE:
         return None
-    return [(np.full(dims, fill, fill.dtype), element_type)]
+    array = np.empty(dims, fill.dtype)
+    array[...] = fill  # half of the time of np.full
+    return [(array, element_type)]
 
 
 @lru_cache(maxsize=64)
@@ -250,11 +252,11 @@ def _only_element(tensor: bytes) -> np.ndarray | None:
 
 
 def _is_foldable(node: Node) -> bool:
-    if node.subgraphs or node.op_type in _KEPT or not node.inputs or node.ep_name:
-        return False
     for value in node.inputs:
         if value is not None and not (value.is_constant and value.initializer is not None):
             return False
+    if node.subgraphs or node.op_type in _KEPT or not node.inputs or node.ep_name:
+        return False
     for value in node.outputs:
         if value is None:
             continue

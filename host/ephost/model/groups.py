@@ -18,9 +18,8 @@ def group_order(nodes: Sequence[Node]) -> list[Node]:
     waiting: dict[int, int] = {}
     consumers: dict[int, list[int]] = {}
     for node in nodes:
-        producers = {
-            v.producer.index for v in node.reads() if v.producer is not None and v.producer.index in inside
-        }
+        makers = [value.producer for value in node.reads()]
+        producers = {maker.index for maker in makers if maker is not None and maker.index in inside}
         waiting[node.index] = len(producers)
         for producer in producers:
             consumers.setdefault(producer, []).append(node.index)

@@ -100,6 +100,8 @@ def infer(model: Model) -> None:
         more = False
         for value, kind in declared:
             found = value.type
+            if found is kind:
+                continue
             value.type = _agreed(value, kind, found)
             is_read = bool(value.consumers) or model.graph.values.get(value.name) is not value
             more = more or (is_read and value.type is not found and _tells_more(value.type, found))

@@ -358,14 +358,16 @@ class Linker:
             value.is_input = True
             inputs.append(value)
         constants = set(values)
+        replaced = self.initializers if parent is None else {}
         for tensor in proto.initializer:
-            if not tensor.name:
+            name = tensor.name
+            if not name:
                 raise InvalidGraph(f"{where} has an initializer without a name")
-            if parent is None and tensor.name in self.initializers:
+            if name in replaced:
                 array, external = self._replacement(tensor), None
             else:
                 array, external = self.tensor(tensor)
-            held = define_constant(values, tensor.name, where, constants)
+            held = define_constant(values, name, where, constants)
             # Before IR version 4 every initializer had to be listed as an input, which said nothing.
             held.is_constant = not held.is_input or self.model.ir_version < 4
             declared = held.type
@@ -494,11 +496,8 @@ class Linker:
     ) -> None:
         value.initializer = array
         value.external = external
-        if (
-            value.type is None
-            or not isinstance(value.type, TensorType)
-            or value.type.static_dims != array.shape
-        ):
+        kind = value.type
+        if not isinstance(kind, TensorType) or kind.static_dims != array.shape:
             value.type = tensor_type(element_type, array.shape)
 
     def _constant(self, proto: NodeProto) -> tuple[np.ndarray, int, External | None]:
@@ -545,7 +544,7 @@ class Linker:
             external = None
             if self.in_file and isinstance(raw, memoryview):
                 external = External(self.model.path or "", proto.place, expected, in_model=True)
-            return np.frombuffer(raw, dtype=dtype).reshape(shape), external
+            return np.ndarray(shape, dtype, raw), external
         try:
             return to_array(proto).reshape(shape), None
         except (ValueError, TypeError, KeyError, IndexError) as error:
