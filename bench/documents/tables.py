@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.report import geometric_mean
 from harness.results import Results
+from harness.sides import HOSTS
 
 All = dict[str, list[Results]]
 Row = dict[str, Any]
@@ -99,6 +100,21 @@ def timed(results: Results) -> str:
         for row in results.rows
     ]
     return table(("", "onnxruntime", "ephost", "ratio", "limit"), rows)
+
+
+def limits(results: Results) -> str:
+    """Rows of seconds in both hosts, and what part of the processor's limit they are."""
+    rows = [
+        (
+            row["name"],
+            seconds(row["onnxruntime"]),
+            seconds(row["ephost"]),
+            number(row["ephost"] / row["onnxruntime"]),
+            *(f"{row['least'] / row[host]:.0%}" if "least" in row else "" for host in HOSTS),
+        )
+        for row in results.rows
+    ]
+    return table(("", "onnxruntime", "ephost", "ratio", "onnxruntime's part of the limit", "ephost's"), rows)
 
 
 def layered(results: Results) -> str:
@@ -376,6 +392,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "cpu-mean": cpu_mean,
     "nbits": lambda found: by_machine("nbits", found, timed),
     "nbits-mean": nbits_mean,
+    "limits": lambda found: by_machine("limits", found, limits),
     "operators": lambda found: by_machine("operators", found, timed),
     "operators-busy": lambda found: by_machine("operators-busy", found, timed),
     "classical": lambda found: by_machine("classical", found, classical),

@@ -18,12 +18,16 @@ from harness.sides import Side
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: seconds on either side, and the ratio that is not to be exceeded, if any."""
+    """One measurement: seconds on either side, and the ratio that is not to be exceeded, if any.
+
+    ``least`` is how long it would take at the rate that is the processor's limit, where that is known.
+    """
 
     name: str
     one: float
     other: float
     limit: float | None = None
+    least: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -99,12 +103,15 @@ def report(
     for row in rows:
         limit = None if options.against else row.limit
         said = "" if limit is None else f"{limit:5.2f}" + ("" if row.holds else "  above")
+        if row.least is not None:
+            said += f"  {row.least / row.one:4.0%} and {row.least / row.other:4.0%} of the processor's limit"
         print(f"{row.name:{width}}  {_time(row.one)}  {_time(row.other)}  {row.ratio:6.3f}  {said}")
     mean = geometric_mean([row.ratio for row in rows])
     print(f"{'geometric mean':{width}}  {'':14}  {'':14}  {mean:6.3f}")
     kept.rows = [
         {"name": row.name, one: row.one, other: row.other}
         | ({} if options.against or row.limit is None else {"limit": row.limit})
+        | ({} if row.least is None else {"least": row.least})
         for row in rows
     ]
     if options.json:

@@ -48,6 +48,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
                 reason="not all of scikit-learn, its converter, LightGBM and XGBoost are installed",
             ),
         ),
+        pytest.param(
+            ("limits.py", "--rounds", "1", "--only", "Integer,1 x,7 x 7"),
+            marks=pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
+        ),
         ("cpu.py", "--seconds", "0", "--quick", "--only", "light_squeezenet"),
         ("cpu.py", "--seconds", "0", "--quick", "--only", "light_squeezenet", *BESIDE_ITSELF),
     ],
