@@ -223,6 +223,29 @@ def test_tiles_of_a_convolution(
         )
 
 
+@pytest.mark.parametrize("channels", [(256, 256), (160, 200)])
+@pytest.mark.parametrize("images", [1, 2])
+def test_few_tiles_whose_weights_are_many_are_shared_by_their_points(
+    cpu_plugin: Cpu, channels: tuple[int, int], images: int, tmp_path: Path
+) -> None:
+    """On several threads: each reads a part of the weights."""
+    inputs, outputs = channels
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], name="conv"),
+        helper.make_node("Add", ["c", "r"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    constants = {"w": random(outputs, inputs, 3, 3) / 20, "b": random(outputs)}
+    feeds = {"x": random(images, inputs, 7, 7), "r": random(images, outputs, 7, 7)}
+    for threads in (1, 2, 3):
+        cpu_plugin.check_beside_onnxruntime(
+            nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4, intra_op_num_threads=threads
+        )
+    model = make_model(nodes, feeds, ["y"], constants)
+    methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
+    assert methods == ["winograd"]
+
+
 @pytest.mark.parametrize("channels", [32, 200])
 def test_transformed_weights_serve_shapes_that_the_method_does_not_fit(
     cpu_plugin: Cpu, channels: int

@@ -70,9 +70,9 @@ bool winograd_worth(const ConvProblem& problem, int tile) {
     used *= static_cast<double>(side);
   }
   const double tiles = whole / (tile * tile) * static_cast<double>(problem.source[0]);
-  // The transformed weights are four times as many: for few tiles the other way, where that has wide
-  // registers, is done before they are read.
-  const double least = tile == 2 ? 20 : simd().panel > 16 ? 17 : 9;
+  // Small tiles' transformed weights are not twice as many, large ones' four times: for few tiles the other
+  // way, where that has wide registers, is done before they are read.
+  const double least = tile == 2 ? 12 : simd().panel > 16 ? 17 : 9;
   return tiles >= least && used / whole > 0.6;
 }
 
@@ -167,16 +167,23 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
   const int64_t down = (out_height + tile - 1) / tile, across = (out_width + tile - 1) / tile;
   const int64_t tiles = problem.source[0] * down * across, points = (tile + 2) * (tile + 2);
   const int64_t threads = std::max(1, p.threads());
-  // As many tiles at a time as the second cache holds, but enough to be worth reading all weights for, and
-  // the same number for each thread.
-  const int64_t most = std::clamp<int64_t>((384 << 10) / (points * (inputs + outputs) * 4), 24, 120);
-  const int64_t rounds = (tiles + most * threads - 1) / (most * threads);
-  const int64_t blocks = std::min(tiles, rounds * threads), at_once = (tiles + blocks - 1) / blocks;
-  const size_t share = static_cast<size_t>(points * at_once * (inputs + outputs)) * sizeof(float) + 64;
-  const int64_t shares = std::min(threads, blocks);
-  p.scratch(share * static_cast<size_t>(shares));
   const std::shared_ptr<void> weights = winograd_weights(p.constant(1), tile);
   const size_t size = point_size(inputs, outputs);
+  // Weights that are larger than what they are multiplied with are read once, each by one thread: threads
+  // share the points of all tiles then. Else each has tiles of its own: as many at a time as the second cache
+  // holds, but enough to be worth reading all weights for, and the same number for each thread.
+  const bool together = threads > 1 && static_cast<int64_t>(size) > 2 * tiles * (inputs + outputs);
+  const int64_t most = std::clamp<int64_t>((384 << 10) / (points * (inputs + outputs) * 4), 24, 120);
+  const int64_t rounds = (tiles + most * threads - 1) / (most * threads);
+  const int64_t blocks = together ? 1 : std::min(tiles, rounds * threads),
+                at_once = (tiles + blocks - 1) / blocks;
+  // A line of the cache more from point to point: in multiples of its size all of them would be in the same
+  // places.
+  constexpr int64_t kMore = 16;
+  const size_t share =
+      static_cast<size_t>(points * (at_once * (inputs + outputs) + 2 * kMore)) * sizeof(float) + 64;
+  const int64_t shares = std::min(threads, blocks);
+  p.scratch(share * static_cast<size_t>(shares));
   const RowEpilogue epilogue(post_ops);
   const bool last = layout == Layout::kChannelsLast;
   const int64_t in_pixel = last ? inputs : 8, out_pixel = last ? outputs : 8;
@@ -189,31 +196,40 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
     const float* others[8] = {};
     for (int i = operands; i < ends; ++i) others[i - operands] = args.in<float>(i);
     char* scratch = args.scratch<char>();
-    const auto run = [&](int64_t first, int64_t count, float* v, float* m) {
-      for (int64_t t = 0; t < count; ++t) {
+    // Of a block of `count` tiles from `first` on, some tiles [t, end) or points.
+    const auto transform = [&](int64_t first, int64_t count, int64_t t, int64_t end, float* v) {
+      for (; t < end; ++t) {
         const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
         table.winograd_input[index]({x + n * inputs * height * width, in_block, in_pixel * width, in_pixel,
                                      inputs / 8, height, width, row * tile - top, column * tile - left,
-                                     v + t * inputs, count * inputs});
+                                     v + t * inputs, count * inputs + kMore});
       }
-      for (int64_t point = 0; point < points; ++point) {
+    };
+    // Panel q of point p is number p * panels + q.
+    const int64_t panels = (outputs + table.panel - 1) / table.panel;
+    const auto multiply = [&](int64_t count, int64_t i, int64_t end, const float* v, float* m) {
+      for (int64_t next; i < end; i = next) {
+        const int64_t point = i / panels, panel = i % panels, column = panel * table.panel;
+        next = std::min(end, i - panel + panels);
         GemmBlock g{};
         g.m = count;
-        g.n = outputs;
+        g.n = std::min(outputs - column, (next - i) * table.panel);
         g.k = inputs;
-        g.a = v + point * count * inputs;
+        g.a = v + point * (count * inputs + kMore);
         g.a_row = inputs;
         g.a_step = 1;
-        g.b = static_cast<const float*>(weights.get()) + static_cast<size_t>(point) * size;
+        g.b = static_cast<const float*>(weights.get()) + static_cast<size_t>(point) * size + column * inputs;
         g.b_step = table.panel;
         g.b_panel = table.panel * inputs;
-        g.c = m + point * count * outputs;
+        g.c = m + point * (count * outputs + kMore) + column;
         g.c_row = outputs;
         table.gemm(g);
       }
-      for (int64_t t = 0; t < count; ++t) {
+    };
+    const auto finish = [&](int64_t first, int64_t count, int64_t begin, int64_t end, const float* m) {
+      for (int64_t t = begin; t < end; ++t) {
         const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
-        table.winograd_output[index]({m + t * outputs, count * outputs, bias,
+        table.winograd_output[index]({m + t * outputs, count * outputs + kMore, bias,
                                       y + n * outputs * out_height * out_width, out_block,
                                       out_pixel * out_width, out_pixel, outputs / 8, out_height, out_width,
                                       row * tile, column * tile});
@@ -222,13 +238,13 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
         return;
       }
       // Tiles side by side make rows of pixels without a gap.
-      for (int64_t t = 0; t < count;) {
+      for (int64_t t = begin; t < end;) {
         const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
-        const int64_t side_by_side = std::min(count - t, across - column);
+        const int64_t side_by_side = std::min(end - t, across - column);
         const int64_t from = column * tile, to = std::min(out_width, (column + side_by_side) * tile);
-        const int64_t end = std::min(out_height, (row + 1) * tile);
+        const int64_t bottom = std::min(out_height, (row + 1) * tile);
         for (int64_t block = 0; block < (last ? 1 : outputs / 8); ++block) {
-          for (int64_t line = row * tile; line < end; ++line) {
+          for (int64_t line = row * tile; line < bottom; ++line) {
             const int64_t pixel = line * out_width + from;
             epilogue.run(y, others,
                          n * outputs * out_height * out_width + block * out_block + pixel * out_pixel,
@@ -238,13 +254,22 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
         t += side_by_side;
       }
     };
+    if (together) {
+      float *const v = reinterpret_cast<float*>(scratch), *const m = v + points * (tiles * inputs + kMore);
+      parallel_for(tiles, 1, [&](int64_t t, int64_t end) { transform(0, tiles, t, end, v); });
+      parallel_for(points * panels, 1, [&](int64_t i, int64_t end) { multiply(tiles, i, end, v, m); });
+      parallel_for(tiles, 1, [&](int64_t t, int64_t end) { finish(0, tiles, t, end, m); });
+      return;
+    }
     parallel_for(shares, 1, [&](int64_t i, int64_t end) {
       for (; i < end; ++i) {
         float* v = reinterpret_cast<float*>(scratch + share * static_cast<size_t>(i));
-        float* m = v + points * at_once * inputs;
+        float* m = v + points * (at_once * inputs + kMore);
         for (int64_t block = blocks * i / shares; block < blocks * (i + 1) / shares; ++block) {
-          const int64_t first = tiles * block / blocks, last = tiles * (block + 1) / blocks;
-          run(first, last - first, v, m);
+          const int64_t first = tiles * block / blocks, count = tiles * (block + 1) / blocks - first;
+          transform(first, count, 0, count, v);
+          multiply(count, 0, points * panels, v, m);
+          finish(first, count, 0, count, m);
         }
       }
     });
