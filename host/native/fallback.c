@@ -9,6 +9,7 @@
 #include "call.h"
 #include "options.h"
 #include "python_values.h"
+#include "signals.h"
 #include "status.h"
 
 /* The options of the run that this thread is in. */
@@ -92,21 +93,51 @@ static void end_stoppable(Stoppable* step, bool is_inner) {
  * which know statuses only. */
 static THREAD_LOCAL PyObject* passing;
 
+/* What is set, for the program that called the run. */
+static void let_pass(void) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(passing);
+  passing = Py_XNewRef(value);
+  PyErr_Restore(type, value, traceback);
+}
+
 /* The exception that is set, as a status. */
 static OrtStatus* step_status(void) {
   if (PyErr_ExceptionMatches(terminated_type)) {
     PyErr_Clear();
     return status_new(ORT_FAIL, "the run was terminated through its RunOptions");
   }
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    Py_XDECREF(passing);
-    passing = Py_XNewRef(value);
-    PyErr_Restore(type, value, traceback);
-  }
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) let_pass();
   return status_from_exception();
+}
+
+/* Whether Python calls the handlers of signals in this thread: the main one's, which may be another after a
+ * fork. False with an exception set, too. */
+static bool has_handlers(void) {
+  PyObject* threading = PyImport_ImportModule("threading");
+  PyObject* main_thread = threading != NULL ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
+  PyObject* ident = main_thread != NULL ? PyObject_GetAttrString(main_thread, "ident") : NULL;
+  const bool has =
+      ident != NULL && PyLong_Check(ident) && PyLong_AsUnsignedLong(ident) == PyThread_get_thread_ident();
+  Py_XDECREF(ident);
+  Py_XDECREF(main_thread);
+  Py_XDECREF(threading);
+  return has;
+}
+
+static int64_t run_handlers(int64_t now) {
+  if (python_is_leaving()) return INT64_MAX;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  int64_t next = PyErr_CheckSignals() == 0 && has_handlers() ? now + SIGNAL_LOOK_NS : INT64_MAX;
+  if (PyErr_Occurred() != NULL) { /* of a handler: also has_handlers calls Python's code, where one may run */
+    let_pass();
+    next = 0;
+  }
+  PyErr_Clear();
+  PyGILState_Release(gil);
+  return next;
 }
 
 bool fallback_raise_passing(void) {
@@ -267,6 +298,7 @@ bool fallback_install(void) {
   no_code = Py_CompileString("pass", "<ephost>", Py_file_input);
   if (terminated_type == NULL || no_code == NULL) return false;
   options_stop_python = stop_python;
+  signals_run_handlers = run_handlers;
   plan_python_step = python_step;
   plan_python_release = python_release;
   return true;

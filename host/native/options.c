@@ -9,6 +9,7 @@
 #include "lock.h"
 #include "options.h"
 #include "python.h"
+#include "signals.h"
 #include "status.h"
 
 /* ---- session options ----------------------------------------------------------------------------------- */
@@ -299,7 +300,7 @@ const char* ORT_API_CALL SLOT(OrtApi, GetRunConfigEntry)(const OrtRunOptions* op
                                                          const char* config_key) {
   if (options == NULL || config_key == NULL) return NULL;
   if (strcmp(config_key, "ephost.run_terminated") == 0) {
-    return run_is_terminated(options) ? "1" : NULL;
+    return run_is_terminated(options) || run_is_interrupted() ? "1" : NULL;
   }
   return key_values_get(options->config, config_key);
 }

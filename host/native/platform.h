@@ -52,6 +52,7 @@ static inline int64_t clock_ns(void) {
 }
 /* The number by which the system, and Python's threading.get_native_id, know the calling thread. */
 static inline uint64_t thread_id(void) { return GetCurrentThreadId(); }
+static inline int64_t coarse_clock_ns(void) { return (int64_t)GetTickCount64() * 1000000; }
 #else
 #include <pthread.h>
 #include <time.h>
@@ -94,6 +95,16 @@ static inline int64_t clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+/* To a few milliseconds, for a fraction of the time. */
+static inline int64_t coarse_clock_ns(void) {
+#ifdef CLOCK_MONOTONIC_COARSE
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+#else
+  return clock_ns();
+#endif
 }
 static inline uint64_t thread_id(void) {
 #if defined(__linux__)

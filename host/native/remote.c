@@ -17,6 +17,7 @@
 #include "key_values.h"
 #include "logger.h"
 #include "memory.h"
+#include "signals.h"
 #include "status.h"
 #include "value.h"
 
@@ -526,11 +527,24 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info);
 static OrtStatus* talk(Run* run, const RemoteInfo* info) {
   const OrtRunOptions* options = run->context->frame->options;
   RunWatch watch;
+  atomic_store(&run->lane->block->stop, 0); /* a signal may have ended the run before */
   if (options == NULL) return converse(run, info);
   options_watch(&watch, options, &run->lane->block->stop);
   OrtStatus* status = converse(run, info);
   options_unwatch(&watch);
   return status;
+}
+
+/* Waits for the worker, no longer than `limit` from `started` on, or for ever where that is negative. A
+ * signal that ends the run tells the worker to stop, which then answers. */
+static Waited wait_and_look(Lane* lane, int64_t started, int64_t limit) {
+  for (;;) {
+    const int64_t left = limit < 0 ? INT64_MAX : limit - (clock_ns() - started);
+    const int64_t most = left < 0 ? 0 : left < SIGNAL_LOOK_NS ? left : SIGNAL_LOOK_NS;
+    const Waited waited = lane_wait(lane->block, TURN_HOST, &lane->side, most);
+    if (waited != WAITED_TIMEOUT || left <= SIGNAL_LOOK_NS) return waited;
+    if (run_is_interrupted()) atomic_store(&lane->block->stop, 1);
+  }
 }
 
 static OrtStatus* converse(Run* run, const RemoteInfo* info) {
@@ -552,8 +566,7 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
   int64_t started = clock_ns(), limit = remote->timeout_ns;
   for (;;) {
     lane_pass(block, TURN_WORKER, &lane->side);
-    int64_t left = limit < 0 ? -1 : limit - (clock_ns() - started);
-    Waited waited = lane_wait(block, TURN_HOST, &lane->side, limit >= 0 && left < 0 ? 0 : left);
+    Waited waited = wait_and_look(lane, started, limit);
     if (waited != WAITED_TURN) {
       run->is_lost = true;
       return remote->fault(remote->handle, waited == WAITED_TIMEOUT, step->node_name);

@@ -12,6 +12,7 @@
 #include "heap.h"
 #include "memory.h"
 #include "plan.h"
+#include "signals.h"
 #include "status.h"
 #include "streams.h"
 
@@ -144,7 +145,7 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
   bool profiling = atomic_load_explicit(&plan->profiling, memory_order_relaxed);
   for (size_t i = 0; i < plan->step_count; ++i) {
     const Step* step = &plan->steps[i];
-    if (options != NULL && run_is_terminated(options)) {
+    if ((options != NULL && run_is_terminated(options)) || run_is_interrupted()) {
       return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'",
                         step->node_name);
     }

@@ -9,6 +9,7 @@
 #include "heap.h"
 #include "isolation.h"
 #include "memory.h"
+#include "signals.h"
 #include "status.h"
 
 /* up to here an output of known shape is allocated by numpy, before the run */
@@ -353,9 +354,12 @@ int runner_execute(Runner* runner, Frame* frame, PyObject* options, const int32_
   }
   if (only && find_route(runner, frame, slots, count) < 0) return -1;
   OrtStatus* status;
+  const bool is_outermost = !runner->plan->is_body;
+  const SignalWatch before = is_outermost ? watch_signals() : (SignalWatch){0, false};
   Py_BEGIN_ALLOW_THREADS
   status = plan_execute(frame, run_options);
   Py_END_ALLOW_THREADS
+  if (is_outermost) unwatch_signals(before);
   if (PyErr_Occurred() != NULL || fallback_raise_passing()) {
     if (status != NULL) ephost_api.ReleaseStatus(status);
     return -1;

@@ -1,6 +1,9 @@
 """A run that is told to stop ends, also inside of one compiled group."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -140,3 +143,68 @@ def test_a_run_that_is_stopped_leaves_others_alone(cpu_plugin: Cpu) -> None:
     assert found
     for each in found:
         np.testing.assert_array_equal(each, x)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import ephost, numpy as np
+from onnx import parser
+signal.signal(signal.SIGINT, signal.default_int_handler)
+session = ephost.InferenceSession(parser.parse_model(sys.argv[1]).SerializeToString())
+feeds = {"most": np.array(2**62), "x": np.ones(4, np.float32)}
+if sys.argv[2] == "binding":
+    binding = session.io_binding()
+    for name, value in feeds.items():
+        binding.bind_cpu_input(name, value)
+    binding.bind_output("y")
+for round in range(2):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        if sys.argv[2] == "binding":
+            session.run_with_iobinding(binding)
+        else:
+            session.run(None, feeds, ephost.RunOptions() if sys.argv[2] == "options" else None)
+        print("it ended")
+    except KeyboardInterrupt:
+        print("interrupted")
+(y,) = session.run(None, {**feeds, "most": np.array(3)})
+print(y.tolist())
+
+class Late(Exception):
+    pass
+
+def handler(number, frame):
+    raise Late("it takes too long")
+
+signal.signal(signal.SIGINT, lambda number, frame: handled.append(number))
+handled = []
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+options = ephost.RunOptions()
+threading.Timer(0.6, setattr, (options, "terminate", True)).start()
+try:
+    session.run(None, feeds, options)
+except ephost.capi.onnxruntime_pybind11_state.Fail as error:
+    print(len(handled), "terminated" in str(error))
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    session.run(None, feeds)
+except Late as late:
+    print(late)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send to oneself")
+@pytest.mark.parametrize("isolated", ["0", "1"])
+@pytest.mark.parametrize("how", ["plain", "options", "binding"])
+def test_ctrl_c_ends_a_run_inside_of_a_compiled_group(how: str, isolated: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, ENDLESS.replace("BODY", "Relu"), how],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "EPHOST_CPU_PLUGIN": "1", "EPHOST_ISOLATED": isolated},
+        timeout=FOREVER,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = ["interrupted", "interrupted", "[1.0, 1.0, 1.0, 1.0]", "1 True", "it takes too long"]
+    assert done.stdout.splitlines() == expected
