@@ -22,6 +22,7 @@ from ephost.model.infer import ALIKE, FIRST_ALIKE, infer
 from ephost.model.inline import inline_calls, restore
 from ephost.model.load import load, value_type
 from ephost.plugins import cpu
+from ephost.reference import create_kernel
 from onnx import TensorProto, helper, numpy_helper, parser
 
 
@@ -404,3 +405,31 @@ def test_a_listed_type_that_cannot_be_read_is_refused() -> None:
     broken = serialised.replace(whole, whole[:1] + b"\x7f" + whole[2:])  # longer than what holds it
     with pytest.raises(InvalidProtobuf, match=r"the type of 'nobody'.*cannot be read"):
         ephost.InferenceSession(broken)
+
+
+def test_nodes_that_differ_in_their_names_alone_are_folded_by_one_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To make a kernel takes longer than to run it, and a model may compute hundreds of shapes."""
+    made = load(
+        model(
+            """g (float[2] x) => (int64[2] p, int64[2] q, int64[1] r, int64[1] s)
+            <int64[2] a = {1, 2}, int64[2] b = {3, 4}, int64 zero = {0}, int64 one = {1},
+             int64[1] u = {0}, int64[1] w = {2}> {
+              c = Gather(a, zero) d = Gather(b, zero) e = Gather <axis = 0> (b, one)
+              f = Unsqueeze(c, u) g = Unsqueeze(d, u) h = Unsqueeze(e, u)
+              i = Concat <axis = 0> (f, g) j = Concat <axis = 0> (g, h, f)
+              p = Identity(i) k = Slice(j, u, w) q = Identity(k) r = Identity(g) s = Identity(h) }"""
+        )
+    )
+    infer(made)
+    kinds: list[str] = []
+    monkeypatch.setattr(
+        "ephost.reference.create_kernel",
+        lambda node, *rest: kinds.append(node.op_type) or create_kernel(node, *rest),
+    )
+    fold(made)
+    # One Gather names its axis, and one Concat has three inputs.
+    assert sorted(kinds) == ["Concat", "Concat", "Gather", "Gather", "Slice", "Unsqueeze"]
+    data = {name: made.graph.values[name].initializer.tolist() for name in "ghik"}
+    assert data == {"g": [3], "h": [4], "i": [1, 3], "k": [3, 4]}

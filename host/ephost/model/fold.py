@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -99,6 +100,7 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
     graph = model.graph
     informs = False
     budget = _Budget(graph)
+    evaluator = _Evaluator(model)
     for node in graph.nodes:
         made = _known_shape(node)
         if (
@@ -107,7 +109,7 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
             and not (leave_transposed and _is_left_to_a_product(node))
             and budget.is_left(node)
         ):
-            made = _filled(node) or _evaluated(model, node)
+            made = _filled(node) or evaluator.outcome(node)
         if made is None:
             continue
         types = [value and value.type for value in node.outputs]
@@ -268,26 +270,49 @@ def _is_foldable(node: Node) -> bool:
     return True
 
 
-def _evaluated(model: Model, node: Node) -> list[_Constant | None] | None:
-    """What the reference operators make of a node's constants."""
-    from ephost.reference import create_kernel
+class _Evaluator:
+    """Has the reference operators compute nodes of constants."""
 
-    try:
-        kernel = create_kernel(node.proto, model.opsets, model.functions)
-        results = kernel([None if v is None else v.initializer for v in node.inputs])
-    except Exception as error:  # whatever is wrong shows again, with its place, when the node runs
-        _LOG.debug("node %s is not folded: %s", node.label, error)
-        return None
-    made: list[_Constant | None] = []
-    for value, array in zip(node.outputs, results[: len(node.outputs)], strict=True):
-        if value is None:
-            made.append(None)
-            continue
-        if not isinstance(array, np.ndarray) or array.nbytes > _LARGE:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        # To make one takes longer than to run it, and arithmetic of shapes is the same few operators.
+        self._kernels: dict[Any, Callable[[list[Any]], list[Any]]] = {}
+
+    def outcome(self, node: Node) -> list[_Constant | None] | None:
+        """What they make of the node's inputs; None where it is left to the run."""
+        try:
+            results = self._kernel(node)([None if v is None else v.initializer for v in node.inputs])
+        except Exception as error:  # whatever is wrong shows again, with its place, when the node runs
+            _LOG.debug("node %s is not folded: %s", node.label, error)
             return None
-        assert isinstance(value.type, TensorType)
-        made.append((np.ascontiguousarray(array).reshape(array.shape), value.type.element_type))
-    return made
+        made: list[_Constant | None] = []
+        for value, array in zip(node.outputs, results[: len(node.outputs)], strict=True):
+            if value is None:
+                made.append(None)
+                continue
+            if not isinstance(array, np.ndarray) or array.nbytes > _LARGE:
+                return None
+            assert isinstance(value.type, TensorType)
+            made.append((np.ascontiguousarray(array).reshape(array.shape), value.type.element_type))
+        return made
+
+    def _kernel(self, node: Node) -> Callable[[list[Any]], list[Any]]:
+        outputs = tuple([value is not None for value in node.outputs])
+        key = (
+            node.op_type,
+            node.domain,
+            node.message.overload,
+            len(node.inputs),
+            outputs,
+            node.attributes_key(),
+        )
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            from ephost.reference import create_kernel
+
+            made = create_kernel(node.proto, self._model.opsets, self._model.functions)
+            kernel = self._kernels[key] = made
+        return kernel
 
 
 def drop_unused_initializers(graph: Graph) -> None:

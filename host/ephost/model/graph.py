@@ -248,6 +248,13 @@ class Node(call.GraphNode):  # type: ignore[misc]
                 return get_attribute_value(attribute)
         return default
 
+    def attributes_key(self) -> tuple[bytes, ...]:
+        """What is equal where the attributes are."""
+        attributes = self.message.attribute
+        if len(attributes) > 1:
+            attributes = sorted(attributes, key=lambda attribute: attribute.name)
+        return tuple([attribute.SerializeToString() for attribute in attributes])
+
     @property
     def label(self) -> str:
         """What an error calls the node: its name and operator."""

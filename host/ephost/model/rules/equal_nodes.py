@@ -47,12 +47,7 @@ def merge_equal_nodes(r: Rewriting) -> bool:
 def _key(node: Node) -> Any:
     inputs = tuple(None if v is None else _identity(v) for v in node.inputs)
     outputs = tuple(v is not None for v in node.outputs)
-    attributes: Any = node.message.attribute
-    if attributes:
-        attributes = tuple(a.SerializeToString() for a in sorted(attributes, key=lambda a: a.name))
-    else:
-        attributes = ()
-    return node.op_type, node.domain, node.since_version, inputs, outputs, attributes
+    return node.op_type, node.domain, node.since_version, inputs, outputs, node.attributes_key()
 
 
 def _identity(value: Value) -> Any:
