@@ -157,6 +157,9 @@ static PyMethodDef module_methods[] = {
      "make_nodes(messages, values, index, operators, operator_of, constant, define, check) -> nodes, and "
      "those with graphs"},
     {"link_inputs", call_link_inputs, METH_VARARGS, "link_inputs(nodes, scopes) -> what is missing"},
+    {"group_order", call_group_order, METH_O, "group_order(nodes) -> nodes"},
+    {"group_interface", call_group_interface, METH_VARARGS,
+     "group_interface(nodes, drop_constants) -> inputs, outputs"},
     {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,
      "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
     {"graph_add_attributes", call_graph_add_attributes, METH_VARARGS,

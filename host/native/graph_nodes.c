@@ -191,6 +191,187 @@ PyObject* call_is_ordered(PyObject* module, PyObject* nodes) {
   return PyErr_Occurred() == NULL ? PyBool_FromLong(ordered) : NULL;
 }
 
+/* ---- groups -------------------------------------------------------------------------------------------- */
+
+/* Kahn's algorithm with a queue. Sources come by key, and so do the readers of each node. */
+typedef struct Queue {
+  Place* sorted;       /* the nodes by key */
+  Py_ssize_t* waiting; /* of each node: how many makers have not come yet */
+  Py_ssize_t* starts;  /* where its readers begin; one more for the end */
+  Py_ssize_t* readers;
+  Py_ssize_t* at; /* the nodes that have come, in order */
+} Queue;
+
+/* Whether the maker is the first of a node's that is that one: they are sorted. */
+static bool is_another(const Order* order, Py_ssize_t node, Py_ssize_t maker) {
+  return maker == order->starts[node] || order->makers[maker].at != order->makers[maker - 1].at;
+}
+
+static void read_readers(const Order* order, Queue* queue, Py_ssize_t count) {
+  memcpy(queue->sorted, order->nodes, (size_t)count * sizeof *queue->sorted);
+  qsort(queue->sorted, (size_t)count, sizeof *queue->sorted, by_key);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    for (Py_ssize_t k = order->starts[i]; k < order->starts[i + 1]; ++k) {
+      if (!is_another(order, i, k)) continue;
+      ++queue->waiting[i];
+      ++queue->starts[order->makers[k].at + 1];
+    }
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) queue->starts[i + 1] += queue->starts[i];
+  Py_ssize_t* next = queue->at; /* where the next reader of each goes; nothing has come yet */
+  memcpy(next, queue->starts, (size_t)count * sizeof *next);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Py_ssize_t node = queue->sorted[i].at;
+    for (Py_ssize_t k = order->starts[node]; k < order->starts[node + 1]; ++k) {
+      if (is_another(order, node, k)) queue->readers[next[order->makers[k].at]++] = node;
+    }
+  }
+}
+
+static PyObject* run_queue(const Order* order, Queue* queue, Py_ssize_t count) {
+  PyObject* ordered = PyList_New(0);
+  Py_ssize_t come = 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Py_ssize_t node = queue->sorted[i].at;
+    if (queue->waiting[node] == 0) queue->at[come++] = node;
+  }
+  for (Py_ssize_t i = 0; ordered != NULL && i < come; ++i) {
+    const Py_ssize_t node = queue->at[i];
+    if (PyList_Append(ordered, PyList_GetItem(order->list, node)) < 0) Py_CLEAR(ordered);
+    for (Py_ssize_t k = queue->starts[node]; k < queue->starts[node + 1]; ++k) {
+      if (--queue->waiting[queue->readers[k]] == 0) queue->at[come++] = queue->readers[k];
+    }
+  }
+  return ordered;
+}
+
+PyObject* call_group_order(PyObject* module, PyObject* nodes) {
+  (void)module;
+  Order order;
+  PyObject* ordered = NULL;
+  if (make_order(&order, nodes)) {
+    const Py_ssize_t count = PyList_Size(nodes);
+    const size_t room = (size_t)count + 1;
+    Queue queue = {
+        .sorted = host_malloc(room * sizeof *queue.sorted),
+        .waiting = host_calloc(room, sizeof *queue.waiting),
+        .starts = host_calloc(room, sizeof *queue.starts),
+        .readers = host_malloc((order.maker_count + 1) * sizeof *queue.readers),
+        .at = host_malloc(room * sizeof *queue.at),
+    };
+    if (queue.sorted == NULL || queue.waiting == NULL || queue.starts == NULL || queue.readers == NULL ||
+        queue.at == NULL) {
+      PyErr_NoMemory();
+    } else {
+      read_readers(&order, &queue, count);
+      ordered = run_queue(&order, &queue, count);
+    }
+    host_free(queue.sorted);
+    host_free(queue.waiting);
+    host_free(queue.starts);
+    host_free(queue.readers);
+    host_free(queue.at);
+  }
+  free_order(&order);
+  return ordered;
+}
+
+/* What a group reads and makes, in dicts that are sets in the order in which things were put in. */
+typedef struct Border {
+  Order nodes; /* the list alone, and the places */
+  bool drops_constants;
+  PyObject *inputs, *outputs;
+} Border;
+
+/* Adds those of a list of values that come from outside. */
+static bool add_read(Border* border, PyObject* values, const char* name) {
+  if (!graph_is_list(values, name)) return false;
+  for (Py_ssize_t i = 0; i < PyList_Size(values); ++i) {
+    PyObject* item = PyList_GetItem(values, i);
+    if (item == Py_None) continue;
+    const GraphValue* value = graph_value_of(item);
+    if (value == NULL) return false;
+    const bool is_own = place_of(&border->nodes, value->producer) >= 0;
+    if (PyErr_Occurred() != NULL) return false;
+    if (is_own || (border->drops_constants && value->is_constant == Py_True)) continue;
+    if (PyDict_SetItem(border->inputs, item, Py_None) < 0) return false;
+  }
+  return true;
+}
+
+/* Whether another node reads the value; -1 with an exception set. */
+static int is_read_outside(const Border* border, const GraphValue* value) {
+  PyObject* reader;
+  Py_ssize_t at = 0;
+  if (value->consumers == NULL || !PyDict_Check(value->consumers)) {
+    PyErr_SetString(PyExc_TypeError, "consumers is no dict");
+    return -1;
+  }
+  while (PyDict_Next(value->consumers, &at, &reader, NULL)) {
+    if (place_of(&border->nodes, reader) < 0) return PyErr_Occurred() != NULL ? -1 : 1;
+  }
+  return 0;
+}
+
+/* Adds what a node makes for others: first the graph's outputs, then what other nodes read. */
+static bool add_made(Border* border, PyObject* values) {
+  if (!graph_is_list(values, "outputs")) return false;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (Py_ssize_t i = 0; i < PyList_Size(values); ++i) {
+      PyObject* item = PyList_GetItem(values, i);
+      if (item == Py_None) continue;
+      const GraphValue* value = graph_value_of(item);
+      if (value == NULL) return false;
+      const int is_wanted = pass == 0 ? value->is_output == Py_True : is_read_outside(border, value);
+      if (is_wanted < 0 || (is_wanted == 1 && PyDict_SetItem(border->outputs, item, Py_None) < 0))
+        return false;
+    }
+  }
+  return true;
+}
+
+static bool walk_border(Border* border) {
+  PyObject* nodes = border->nodes.list;
+  const Py_ssize_t count = PyList_Size(nodes);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    GraphNode* node = graph_node_of(PyList_GetItem(nodes, i));
+    if (node == NULL) return false;
+    node->place = i;
+  }
+  for (int implicit = 0; implicit < 2; ++implicit) {
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const GraphNode* node = (const GraphNode*)(void*)PyList_GetItem(nodes, i);
+      if (!add_read(border, implicit ? node->implicit_inputs : node->inputs, "inputs")) return false;
+    }
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const GraphNode* node = (const GraphNode*)(void*)PyList_GetItem(nodes, i);
+    if (!add_made(border, node->outputs)) return false;
+  }
+  return true;
+}
+
+PyObject* call_group_interface(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* nodes;
+  int drops_constants;
+  if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &nodes, &drops_constants)) return NULL;
+  Border border = {.nodes.list = nodes, .drops_constants = drops_constants != 0};
+  border.inputs = PyDict_New();
+  border.outputs = PyDict_New();
+  PyObject *inputs = NULL, *outputs = NULL, *both = NULL;
+  if (border.inputs != NULL && border.outputs != NULL && walk_border(&border)) {
+    inputs = PyDict_Keys(border.inputs);
+    outputs = PyDict_Keys(border.outputs);
+  }
+  if (inputs != NULL && outputs != NULL) both = PyTuple_Pack(2, inputs, outputs);
+  Py_XDECREF(border.inputs);
+  Py_XDECREF(border.outputs);
+  Py_XDECREF(inputs);
+  Py_XDECREF(outputs);
+  return both;
+}
+
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
 const char* graph_text(PyObject* text, PyObject** held) {

@@ -10,6 +10,9 @@ bool graph_nodes_setup(void); /* false with an exception set */
 const char* graph_text(PyObject* text, PyObject** held);
 PyObject* call_depth_first_order(PyObject* module, PyObject* nodes);
 PyObject* call_is_ordered(PyObject* module, PyObject* nodes);
+/* The order in which a group's inputs and outputs are found, and what they are (ephost.model.groups). */
+PyObject* call_group_order(PyObject* module, PyObject* nodes);
+PyObject* call_group_interface(PyObject* module, PyObject* args);
 PyObject* call_graph_add_nodes(PyObject* module, PyObject* args);
 
 #endif

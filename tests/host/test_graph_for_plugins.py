@@ -11,6 +11,7 @@ from ephost._bindings import address, call, ffi, lib, path_text, text
 from ephost.message_helpers import from_array, get_attribute_value, make_attribute
 from ephost.messages import AttributeProto, NodeProto
 from ephost.model.graph import Graph, Model, Node, Value
+from ephost.model.groups import group_interface, group_order
 from ephost.model.native_graph import Constants, NativeGraph, depth_first_order, read_node
 from graphs import model_of
 from hypothesis import given
@@ -38,19 +39,22 @@ def in_order(nodes: list[Node]) -> list[int]:
     return ordered
 
 
-@given(
+GRAPHS = given(
     st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=4), st.booleans()), max_size=30),
     st.randoms(use_true_random=False),
 )
-def test_the_order_is_that_of_a_walk_from_the_last_leaf(
-    reads: list[tuple[list[int], bool]], random: Any
-) -> None:
+
+
+def graph_of(reads: list[tuple[list[int], bool]], random: Any) -> list[Node]:
+    """Nodes that read what those before them make, some in bodies, with indices that have gaps."""
     nodes: list[Node] = []
     for at, (wanted, in_body) in enumerate(reads):
         values = [nodes[source].outputs[0] for source in wanted if source < at]
         node = Node(at, NodeProto(), "Op", "", "", 1, [None] if in_body else list(values), [Value(f"v{at}")])
         if in_body:
             node.implicit_inputs = [value for value in values if value is not None]
+        for value in node.reads():
+            value.note_reader(node)
         (made,) = node.outputs
         assert made is not None
         made.producer = node
@@ -58,7 +62,72 @@ def test_the_order_is_that_of_a_walk_from_the_last_leaf(
     numbers = random.sample(range(100), len(nodes))
     for node, number in zip(nodes, sorted(numbers), strict=True):
         node.index = number
+    return nodes
+
+
+@GRAPHS
+def test_the_order_is_that_of_a_walk_from_the_last_leaf(
+    reads: list[tuple[list[int], bool]], random: Any
+) -> None:
+    nodes = graph_of(reads, random)
     assert [node.index for node in depth_first_order(nodes)] == in_order(nodes)
+
+
+def queued(nodes: list[Node]) -> list[int]:
+    """The order of a group, node by node: of those that wait for none in the group, the lowest index first;
+    then what they set free.
+    """
+    own = {node.index: node for node in nodes}
+    makers = {
+        node.index: {value.producer.index for value in node.reads() if value.producer is not None}
+        & own.keys()
+        for node in nodes
+    }
+    queue = sorted(index for index in own if not makers[index])
+    for index in queue:
+        for reader in sorted(index_ for index_ in own if index in makers[index_]):
+            makers[reader].discard(index)
+            if not makers[reader]:
+                queue.append(reader)
+    return queue
+
+
+@GRAPHS
+def test_a_group_has_the_order_of_a_queue_and_its_values_in_the_order_of_use(
+    reads: list[tuple[list[int], bool]], random: Any
+) -> None:
+    nodes = graph_of(reads, random)
+    for node in nodes:
+        for value in node.outputs:
+            assert value is not None
+            value.is_output, value.is_constant = random.random() < 0.2, random.random() < 0.2
+    group = random.sample(nodes, random.randint(0, len(nodes)))
+    ordered = group_order(group)
+    assert [node.index for node in ordered] == queued(group)
+    made = [value for node in ordered for value in node.outputs]
+    for drops in (False, True):
+        inputs, outputs = group_interface(ordered, drops)
+        read = [v for node in ordered for v in node.inputs if v] + [
+            v for node in ordered for v in node.implicit_inputs
+        ]
+        from_outside = [v for v in read if v not in made and not (drops and v.is_constant)]
+        assert inputs == list(dict.fromkeys(from_outside))
+        assert outputs == [v for v in made if v and (v.is_output or set(v.consumers) - set(ordered))]
+
+
+def test_groups_are_lists_of_nodes() -> None:
+    assert group_order([]) == [] and group_interface([], False) == ([], [])
+    for nodes in ((), [object()]):
+        with pytest.raises(TypeError):
+            call.group_order(nodes)
+        with pytest.raises(TypeError):
+            call.group_interface(nodes, False)
+    node = Node(0, NodeProto(), "Op", "", "", 1, [], [Value("v")])
+    (value,) = node.outputs
+    assert value is not None
+    value.consumers = None  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="consumers"):
+        group_interface([node], False)
 
 
 def test_the_order_is_that_of_lists_of_nodes_alone() -> None:
@@ -130,6 +199,21 @@ def test_each_allocation_for_the_order_may_fail() -> None:
     assert (
         failed == 6
     )  # what is known of nodes, their makers and where those begin, flags, leaves and the way
+
+
+def test_each_allocation_for_the_order_of_a_group_may_fail() -> None:
+    nodes = model_of("g (float[2] x) => (float[2] y) { a = Relu(x)  y = Neg(a) }").graph.nodes
+    failed = 0
+    for count in range(20):
+        lib.ephost_fail_allocation_after(count)
+        try:
+            assert group_order(nodes) == nodes
+            break
+        except MemoryError:
+            failed += 1
+        finally:
+            lib.ephost_fail_allocation_after(-1)
+    assert failed == 9  # nodes, makers and where those begin, flags; then those of the queue
 
 
 def reader_of(*names: str) -> Node:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
+from ephost._bindings import call
 from ephost.model.graph import Graph, Node, Value, topological_order
 
 
@@ -12,26 +12,7 @@ def group_order(nodes: Sequence[Node]) -> list[Node]:
     """The nodes of a group in the order in which its inputs and outputs are found: Kahn's algorithm with a
     queue, the sources and each node's consumers by index, as onnxruntime does it.
     """
-    if len(nodes) == 1:
-        return list(nodes)
-    inside = {node.index: node for node in nodes}
-    waiting: dict[int, int] = {}
-    consumers: dict[int, list[int]] = {}
-    for node in nodes:
-        makers = [value.producer for value in node.reads()]
-        producers = {maker.index for maker in makers if maker is not None and maker.index in inside}
-        waiting[node.index] = len(producers)
-        for producer in producers:
-            consumers.setdefault(producer, []).append(node.index)
-    queue = deque(sorted(index for index, count in waiting.items() if count == 0))
-    ordered = []
-    while queue:
-        index = queue.popleft()
-        ordered.append(inside[index])
-        for consumer in sorted(consumers.get(index, ())):
-            waiting[consumer] -= 1
-            if waiting[consumer] == 0:
-                queue.append(consumer)
+    ordered: list[Node] = call.group_order(list(nodes))
     return ordered
 
 
@@ -42,23 +23,8 @@ def group_interface(nodes: Sequence[Node], drop_constants: bool) -> tuple[list[V
     unless the EP drops them. Outputs are, node by node, those of the graph and then those that other nodes
     read.
     """
-    inside = {node.index for node in nodes}
-    made = {id(v) for node in nodes for v in node.outputs if v is not None}
-    inputs: dict[int, Value] = {}
-    implicit = [v for node in nodes for v in node.implicit_inputs]
-    for value in (*(v for node in nodes for v in node.inputs), *implicit):
-        if value is None or id(value) in made or (drop_constants and value.is_constant):
-            continue
-        inputs.setdefault(id(value), value)
-    outputs: dict[int, Value] = {}
-    for node in nodes:
-        for value in node.outputs:
-            if value is not None and value.is_output:
-                outputs.setdefault(id(value), value)
-        for value in node.outputs:
-            if value is not None and any(c.index not in inside for c in value.consumers):
-                outputs.setdefault(id(value), value)
-    return list(inputs.values()), list(outputs.values())
+    inputs, outputs = call.group_interface(list(nodes), drop_constants)
+    return inputs, outputs
 
 
 class Fusing:
