@@ -66,6 +66,46 @@ def test_concat_joins_any_number_of_parts(
     cpu_plugin.check(helper.make_node("Concat", list(feeds), ["y"], axis=axis), feeds)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("shapes", "axis"),
+    [
+        ([(3, 40, 64), (3, 40, 200)], -1),  # Rows with a piece of each part.
+        ([(16, 9, 17), (16, 4, 17), (16, 8, 17), (16, 0, 17)], 1),
+        ([(15, 9, 17), (15, 4, 17)], 1),  # Few rows.
+        ([(4000, 64), (4000, 65)], 1),  # For several threads.
+    ],
+)
+def test_long_pieces_are_joined(
+    cpu_plugin: Cpu, shapes: list[tuple[int, ...]], axis: int, dtype: type
+) -> None:
+    feeds = {f"x{i}": numbered(shape, dtype) for i, shape in enumerate(shapes)}
+    cpu_plugin.check(helper.make_node("Concat", list(feeds), ["y"], axis=axis), feeds)
+
+
+@pytest.mark.parametrize("channels", [(64, 32), (24, 40, 16)])
+def test_channels_that_lie_together_are_joined(cpu_plugin: Cpu, channels: tuple[int, ...]) -> None:
+    """Between convolutions, in the layout that those like."""
+    nodes = [
+        helper.make_node("Conv", ["x", f"w{i}"], [f"c{i}"], pads=[1, 1, 1, 1]) for i in range(len(channels))
+    ]
+    names = [f"c{i}" for i in range(len(channels))]
+    nodes += [
+        helper.make_node("Concat", names, ["j"], axis=1),
+        helper.make_node("Conv", ["j", "last"], ["y"]),
+    ]
+    random = np.random.default_rng(0)
+    constants = {f"w{i}": random.normal(size=(n, 8, 3, 3)) / 9 for i, n in enumerate(channels)}
+    constants["last"] = random.normal(size=(16, sum(channels), 1, 1)) / 9
+    cpu_plugin.check_beside_onnxruntime(
+        nodes,
+        {"x": random.normal(size=(2, 8, 13, 11)).astype(np.float32)},
+        constants={name: value.astype(np.float32) for name, value in constants.items()},
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
 @given(st.data(), shapes, st.sampled_from(TYPES))
 def test_split_is_the_reverse_of_concat(
     cpu_plugin: Cpu, data: st.DataObject, shape: list[int], dtype: type

@@ -70,9 +70,9 @@ bool winograd_worth(const ConvProblem& problem, int tile) {
     used *= static_cast<double>(side);
   }
   const double tiles = whole / (tile * tile) * static_cast<double>(problem.source[0]);
-  // Small tiles' transformed weights are not twice as many, large ones' four times: for few tiles the other
-  // way, where that has wide registers, is done before they are read.
-  const double least = tile == 2 ? 12 : simd().panel > 16 ? 17 : 9;
+  // The transformed weights are more, of large tiles four times as many: for few tiles the other way is done
+  // before they are read.
+  const double least = tile == 2 ? 12 : 9;
   return tiles >= least && used / whole > 0.6;
 }
 
