@@ -458,7 +458,7 @@ class FunctionProto(Message):
         ("input", 4, _STRING, _LIST, None),
         ("output", 5, _STRING, _LIST, None),
         ("attribute", 6, _STRING, _LIST, None),
-        ("node", 7, _MESSAGE, _LIST, NodeProto),
+        ("node", 7, _MESSAGE, _LIST | _VIEWED, NodeProto),
         ("opset_import", 9, _MESSAGE, _LIST, OperatorSetIdProto),
         ("domain", 10, _WORD, 0, None),
         ("attribute_proto", 11, _MESSAGE, _LIST, AttributeProto),
@@ -490,7 +490,7 @@ class ModelProto(Message):
         ("graph", 7, _MESSAGE, _VIEWED, GraphProto),
         ("opset_import", 8, _MESSAGE, _LIST, OperatorSetIdProto),
         ("metadata_props", 14, _MESSAGE, _LIST, StringStringEntryProto),
-        ("functions", 25, _MESSAGE, _LIST, FunctionProto),
+        ("functions", 25, _MESSAGE, _LIST | _VIEWED, FunctionProto),
     )
 
 

@@ -259,7 +259,7 @@ def test_what_is_inferred_inside_of_a_function_is_bounded(text: str) -> None:
         assert inferred(onnx.parser.parse_model(head + text)).graph.nodes
 
 
-def test_weights_of_bodies_stay_out_of_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_bodies_and_functions_stay_out_of_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     """They took four times their size of memory, and no body could hold 2 GiB."""
     weights = numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
     axes = numpy_helper.from_array(np.array([0], np.int64), "axes")
@@ -268,10 +268,28 @@ def test_weights_of_bodies_stay_out_of_inference(monkeypatch: pytest.MonkeyPatch
         helper.make_node("Unsqueeze", ["m", "axes"], ["t"]),
     ]
     inner = helper.make_graph(nodes, "inner", [], [onnx.ValueInfoProto(name="t")], [weights, axes])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("d", 1)]
+    constant = helper.make_node("Constant", [], ["w"], value=weights)
+    branch = helper.make_graph([nodes[0]], "branch", [], [onnx.ValueInfoProto(name="m")], [weights])
+    function = helper.make_function(
+        "d",
+        "F",
+        ["c", "a"],
+        ["b"],
+        [
+            constant,
+            helper.make_node("MatMul", ["a", "w"], ["x"]),
+            helper.make_node("If", ["c"], ["b"], then_branch=branch, else_branch=branch),
+        ],
+        opsets[:1],
+    )
     nested = helper.make_node("If", ["c"], ["n"], then_branch=inner, else_branch=inner)
     outer = helper.make_graph([nested], "outer", [], [onnx.ValueInfoProto(name="n")])
     graph = helper.make_graph(
-        [helper.make_node("If", ["c"], ["y"], then_branch=outer, else_branch=outer)],
+        [
+            helper.make_node("If", ["c"], ["i"], then_branch=outer, else_branch=outer),
+            helper.make_node("F", ["c", "i"], ["y"], domain="d"),
+        ],
         "g",
         [
             helper.make_tensor_value_info("c", TensorProto.BOOL, []),
@@ -288,9 +306,10 @@ def test_weights_of_bodies_stay_out_of_inference(monkeypatch: pytest.MonkeyPatch
         return found
 
     monkeypatch.setattr(extension().shape_inference, "infer_shapes", counted)
-    model = inferred(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    proto = helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10)
+    model = inferred(proto)
     assert given and max(given) < 4096
-    assert dims(model, "y") == (1, 3, 256)
+    assert dims(model, "i") == dims(model, "y") == (1, 3, 256)
     body = model.graph.nodes[0].subgraphs["then_branch"].nodes[0].subgraphs["else_branch"]
     assert body.values["m"].type == tensor_type(TensorProto.FLOAT, (3, 256))
 

@@ -39,12 +39,12 @@ print("the same")
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A model of some 12 MB with weights inside of its file: in the graph, in a node, in a body and in a node
-    of that. One is an output as it is."""
+    of that, and in a function. One is an output as it is."""
     random = np.random.default_rng(3)
     weights = {"w": (1000, 1000), "b": (2, 1000), "t": (1000, 500), "c": (1000, 250)}
     apart = {
         name: numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
-        for name, shape in {"n": (1000, 500), "v": (500, 500), "u": (500, 400)}.items()
+        for name, shape in {"n": (1000, 500), "v": (500, 500), "u": (500, 400), "f": (400, 300)}.items()
     }
     body = helper.make_graph(
         [
@@ -63,6 +63,7 @@ def path(tmp_path: Path) -> Path:
             helper.make_node("ReduceMax", ["x"], ["p"], keepdims=0),
             helper.make_node("Cast", ["p"], ["q"], to=TensorProto.BOOL),
             helper.make_node("If", ["q"], ["s"], then_branch=body, else_branch=body),
+            helper.make_node("F", ["s"], ["g"], domain="d"),
             helper.make_node("MatMul", ["x", "w"], ["m"]),
             helper.make_node("Add", ["m", "b"], ["a"]),
             helper.make_node("Concat", ["a", "b"], ["y"], axis=0),
@@ -71,14 +72,21 @@ def path(tmp_path: Path) -> Path:
         ],
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 1000])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yzrs"],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yzrsg"],
         [
             numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
             for name, shape in weights.items()
         ],
     )
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=apart["f"]),
+        helper.make_node("MatMul", ["a", "w"], ["b"]),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    function = helper.make_function("d", "F", ["a"], ["b"], nodes, opsets[:1])
     made = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), made)
+    model = helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=8)
+    onnx.save(model, made)
     return made
 
 

@@ -538,6 +538,7 @@ class Model(Record):
     functions: dict[tuple[str, str, str], FunctionProto]  # by domain, name, overload
     path: str | None  # absolute; None for a model from memory
     metadata: Metadata
+    is_mapped: bool = False  # raw data that is a view lies in its file
     next_index: int = 0
     custom_ops: CustomOperators | None = None  # once it is known who the session's plugins are
     sparse_outputs: frozenset[str] = frozenset()  # that callers get as sparse tensors; here they are dense

@@ -11,9 +11,10 @@ several times.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -77,6 +78,7 @@ _REFUSED = r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError
 _IN_A_BODY = r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
 # The last is what onnx says that propagates contents: it takes what Unsqueeze makes for a list.
 _UNTOLD = r"existing|instead is null|Inference error\(s\)|Invalid rank for \w+ broadcasting"
+_O = TypeVar("_O", FunctionProto, GraphProto)
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
@@ -220,7 +222,7 @@ def _infer(model: Model, loaded: bool = False) -> None:
     if not (model.functions and loaded) and _infer_alike(model):
         return
     domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
-    functions = list(model.functions.values())
+    functions = [_without_large_tensors(function) for function in model.functions.values()]
     nodes = [_with_known_bodies(node) for node in graph.nodes]
     hidden = _norms_of_unknown_rank(graph)
     nodes = _without_hidden_axes(graph, nodes)
@@ -288,6 +290,29 @@ def _with_known_bodies(node: Node) -> NodeProto:
             attribute = attribute.with_fields(g=known)
         attributes.append(attribute)
     return node.proto.with_fields(attribute=attributes)
+
+
+def _without_large_tensors(owner: _O) -> _O:
+    """A function, or a body in one, whose nodes' large tensors are types and shapes alone."""
+    nodes = []
+    for node in owner.node:
+        parts = []
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                attribute = attribute.with_fields(t=_light(attribute.t))
+            elif attribute.HasField("g"):
+                tensors = [_light(tensor) for tensor in attribute.g.initializer]
+                body = _without_large_tensors(attribute.g).with_fields(initializer=tensors)
+                attribute = attribute.with_fields(g=body)
+            parts.append(attribute)
+        nodes.append(node.with_fields(attribute=parts) if parts else node)
+    return owner.with_fields(node=nodes)
+
+
+def _light(tensor: TensorProto) -> TensorProto:
+    if math.prod(tensor.dims) <= _SMALL_INTEGERS or tensor.data_location == TensorProto.EXTERNAL:
+        return tensor
+    return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
 
 
 def _known(graph: Graph, nodes: list[NodeProto]) -> GraphProto:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ephost.errors import InvalidGraph
 from ephost.message_helpers import make_node
-from ephost.messages import FunctionProto, GraphProto, NodeProto, TypeProto
+from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 from ephost.model.graph import (
     Graph,
     Model,
@@ -257,7 +257,7 @@ def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) ->
         names[name] = prefix + name if out is None else out.name
     protos = []
     for inner in function.node:
-        protos.append(rename(bind_attributes(inner, bindings).copied(), names, prefix))
+        protos.append(_renamed_all(bind_attributes(inner, bindings), names, prefix))
     for source, target in passed:
         protos.append(make_node("Identity", [source], [target]))
     for entry in function.opset_import:
@@ -322,41 +322,45 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> list[
         names.setdefault(name, prefix + name)
     protos = []
     for inner in branch.nodes:
-        protos.append(_rename_known(inner.proto.copied(), names, prefix))
+        protos.append(_renamed(inner.proto, names, prefix))
     for source, target in passed:
         protos.append(make_node("Identity", [source], [target]))
     return _splice(model, graph, node, protos, f"the branch of node {node.label}")
 
 
-def _rename_known(node: NodeProto, names: Mapping[str, str], prefix: str) -> NodeProto:
-    for at, name in enumerate(node.input):
-        node.input[at] = names.get(name, name)
-    for at, name in enumerate(node.output):
-        node.output[at] = names.get(name, name)
-    for attribute in node.attribute:
-        for graph in attribute.bodies():
-            _rename_captured(graph, names, prefix)
-    return node
-
-
-def rename(node: NodeProto, names: dict[str, str], prefix: str) -> NodeProto:
-    """Give the values of a body's node the names that they have in the caller's graph; changes the node."""
-    for at, name in enumerate(node.input):
+def _renamed_all(node: NodeProto, names: dict[str, str], prefix: str) -> NodeProto:
+    """A body's node with the names that its values have in the caller's graph; notes those that are new."""
+    for name in (*node.input, *node.output):
         if name:
-            node.input[at] = names.setdefault(name, prefix + name)
-    for at, name in enumerate(node.output):
-        if name:
-            node.output[at] = names.setdefault(name, prefix + name)
-    for attribute in node.attribute:
-        for graph in attribute.bodies():
-            _rename_captured(graph, names, prefix)
-    return node
+            names.setdefault(name, prefix + name)
+    return _renamed(node, names, prefix)
 
 
-def _rename_captured(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
-    """Give the values of around a body that it reads their new names; changes the body."""
-    sparse = [each.values for each in graph.sparse_initializer]
-    declared: list[Any] = [*graph.input, *graph.initializer, *sparse]
+def _renamed(node: NodeProto, names: Mapping[str, str], prefix: str) -> NodeProto:
+    """The node with other names of values, in its bodies too; all else, like large tensors, is not copied."""
+    return node.with_fields(
+        input=[names.get(name, name) for name in node.input],
+        output=[names.get(name, name) for name in node.output],
+        attribute=[_with_renamed_bodies(attribute, names, prefix) for attribute in node.attribute],
+    )
+
+
+def _with_renamed_bodies(attribute: AttributeProto, names: Mapping[str, str], prefix: str) -> AttributeProto:
+    if not attribute.bodies():
+        return attribute
+    graphs = [_renamed_captured(graph, names, prefix) for graph in attribute.graphs]
+    if not attribute.HasField("g"):
+        return attribute.with_fields(graphs=graphs)
+    return attribute.with_fields(g=_renamed_captured(attribute.g, names, prefix), graphs=graphs)
+
+
+def _renamed_captured(graph: GraphProto, names: Mapping[str, str], prefix: str) -> GraphProto:
+    """A body with the new names of the values of around it that it reads."""
+    declared: list[Any] = [
+        *graph.input,
+        *graph.initializer,
+        *(each.values for each in graph.sparse_initializer),
+    ]
     own = {value.name for value in declared}
     own |= {name for node in graph.node for name in node.output if name}
     visible = {name: new for name, new in names.items() if name not in own}
@@ -368,15 +372,15 @@ def _rename_captured(graph: GraphProto, names: Mapping[str, str], prefix: str) -
             new += "_"
         taken.add(new)
         visible[name] = new
-    for value in (*declared, *graph.value_info):
-        value.name = visible.get(value.name, value.name)
-    for node in graph.node:
-        for at, name in enumerate(node.output):
-            node.output[at] = visible.get(name, name)
-        for at, name in enumerate(node.input):
-            node.input[at] = visible.get(name, name)
-        for attribute in node.attribute:
-            for inner in attribute.bodies():
-                _rename_captured(inner, visible, prefix)
-    for output in graph.output:
-        output.name = visible.get(output.name, output.name)
+
+    def named(value: Any) -> Any:
+        return value.with_fields(name=visible[value.name]) if value.name in visible else value
+
+    return graph.with_fields(
+        input=[named(value) for value in graph.input],
+        output=[named(value) for value in graph.output],
+        initializer=[named(tensor) for tensor in graph.initializer],
+        sparse_initializer=[each.with_fields(values=named(each.values)) for each in graph.sparse_initializer],
+        value_info=[named(value) for value in graph.value_info],
+        node=[_renamed(node, visible, prefix) for node in graph.node],
+    )

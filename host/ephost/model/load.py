@@ -138,10 +138,11 @@ def load(
             version=proto.model_version,
             custom={entry.key: entry.value for entry in proto.metadata_props},
         ),
+        is_mapped=mapped,
     )
     if model.functions:
         check_functions(model.functions)
-    linker = Linker(model, external_data_folder, initializers, files_in_memory, in_file=mapped)
+    linker = Linker(model, external_data_folder, initializers, files_in_memory)
     overrides = _dimension_override(free_dimensions or {}, free_denotations or {})
     model.graph = linker.graph(graph, None, (), overrides)
     model.sparse_outputs = frozenset(
@@ -331,13 +332,11 @@ class Linker:
         folder: str | None,
         initializers: Mapping[str, np.ndarray] | None = None,
         files: Mapping[str, np.ndarray] | None = None,
-        in_file: bool = False,
     ) -> None:
         self.model = model
         self.folder = folder  # where external data lies; None: beside the model
         self.initializers = initializers or {}
         self.files = files or {}
-        self.in_file = in_file  # raw data that is a view lies in the model's file
         self._operators: dict[str, dict[str, tuple[Any, ...] | None]] = {}  # by domain and name
 
     def graph(
@@ -542,7 +541,7 @@ class Linker:
                     f"{expected}"
                 )
             external = None
-            if self.in_file and isinstance(raw, memoryview):
+            if self.model.is_mapped and isinstance(raw, memoryview):
                 external = External(self.model.path or "", proto.place, expected, in_model=True)
             return np.ndarray(shape, dtype, raw), external
         try:

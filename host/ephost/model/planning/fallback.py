@@ -10,11 +10,13 @@ import numpy as np
 from ephost import errors
 from ephost._bindings import address, call, dtype_of
 from ephost.errors import InvalidGraph
+from ephost.messages import FunctionProto
 from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
 from ephost.model.planning.host_kernels import host_kernel, is_sequence
 from ephost.model.planning.steps import Plan
 
+Functions = Mapping[tuple[str, str, str], FunctionProto]
 # Plans a body, given what is fed to it.
 BodyPlanner = Callable[[Graph, Sequence[Value]], Plan]
 # Operators that only hand on what their bodies are given and make.
@@ -29,10 +31,14 @@ def create_kernels(
     Raises:
         InvalidGraph, NotImplemented: a node that nobody can run.
     """
+    functions = model.functions
+    if model.is_mapped and any(node is not None for node in nodes):
+        # The reference operators read constants of functions there, which may lie in the model's file.
+        functions = {key: function.copied() for key, function in functions.items()}
     return [
         None
         if node is None
-        else host_kernel(node) or _create_kernel(model, node, _body_runner(node, plan, plan_body))
+        else host_kernel(node) or _create_kernel(model, functions, node, _body_runner(node, plan, plan_body))
         for node in nodes
     ]
 
@@ -86,7 +92,7 @@ def _is_known(node: Node) -> bool:
 
 
 def _create_kernel(
-    model: Model, node: Node, run_subgraph: Callable[..., list[Any]] | None
+    model: Model, functions: Functions, node: Node, run_subgraph: Callable[..., list[Any]] | None
 ) -> Callable[[list[Any]], list[Any]]:
     """What runs a node on the reference operators: a function of its inputs, then of its captured values.
 
@@ -101,12 +107,10 @@ def _create_kernel(
     from ephost.reference.errors import NodeError
 
     declared = [_declared_dtype(value) for value in node.outputs]
-    # The reference operators read the weights of bodies there, which may lie in the model's file.
+    # The same holds for the weights of bodies.
     proto = node.proto.copied() if node.subgraphs and run_subgraph is None else node.proto
     try:
-        kernel = create_kernel(
-            proto, model.opsets, model.functions, run_subgraph=run_subgraph, declared=declared
-        )
+        kernel = create_kernel(proto, model.opsets, functions, run_subgraph=run_subgraph, declared=declared)
     except NotImplementedError as error:
         if node.domain == "" and schema_of(node.op_type, "", model.opsets.get("", 1)) is None:
             raise InvalidGraph(
