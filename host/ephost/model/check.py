@@ -23,9 +23,10 @@ MOST_NODES_OF_A_FUNCTION = 1_000_000  # with those of the functions that it call
 _NO_TENSOR = -1  # the type of a sequence, a map or an optional value
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 _MOST_DIMENSIONS = 255  # of a tensor: onnx's inference reads beyond its list for others
+# The attributes that are looked at besides, whatever the operator.
+_CHECKED_BY_NAME = frozenset(("axis", "batch_dims", "equation", "num_outputs"))
 # What an Einsum may say, without its blanks. onnx's inference never ends on other characters.
 _TERM = rb"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
-_CHECKED_BY_NAME = ("equation", "num_outputs")
 _EQUATION = rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM)
 
 
@@ -110,48 +111,52 @@ def _wrong_count(node: Node, what: str, count: int, allowed: tuple[int, int]) ->
 
 
 def _check_attributes(node: Node, rules: _Rules) -> None:
+    proto, op_type = node.proto, node.op_type
     missing = set(rules.required)
     choices = CHOICES.get(node.domain, {})
-    for attribute in node.proto.attribute:
-        kind = rules.attributes.get(attribute.name)
+    for attribute in proto.attribute:
+        name, given = attribute.name, attribute.type
+        kind = rules.attributes.get(name)
         if kind is None:
-            if attribute.name.startswith("_"):  # onnxruntime's private ones
+            if name.startswith("_"):  # onnxruntime's private ones
                 continue
-            raise InvalidGraph(
-                f"node {node.label} has an attribute '{attribute.name}': its operator has none"
-            )
-        if attribute.type not in (kind, AttributeProto.UNDEFINED):
+            raise InvalidGraph(f"node {node.label} has an attribute '{name}': its operator has none")
+        if given != kind and given != AttributeProto.UNDEFINED:
             names = AttributeProto.AttributeType
             raise InvalidGraph(
-                f"the attribute '{attribute.name}' of node {node.label} is of type "
-                f"{names.Name(attribute.type)} instead of {names.Name(kind)}"
+                f"the attribute '{name}' of node {node.label} is of type "
+                f"{names.Name(given)} instead of {names.Name(kind)}"
             )
-        missing.discard(attribute.name)
+        missing.discard(name)
         if kind == AttributeProto.STRINGS and b"\0" in b"".join(attribute.strings):
             node.is_hosts = True  # plugins get each text of a list with a zero byte for its end
-        if (allowed := choices.get((node.op_type, attribute.name))) is not None:
+        if (allowed := choices.get((op_type, name))) is not None:
             _check_choice(attribute, allowed, node.label)
-        if attribute.name in _CHECKED_BY_NAME:
+        if name in _CHECKED_BY_NAME:
             _check_equation(attribute, node.label)
-            _check_parts(attribute, node.proto, node.label)
-        if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
-            raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
-        # numpy takes the lowest number of 32 bits for no axis at all. With one scale it says nothing.
-        if (
-            attribute.name == "axis"
-            and kind == AttributeProto.INT
-            and abs(attribute.i) > _MOST_DIMENSIONS
-            and node.op_type not in ("DequantizeLinear", "QuantizeLinear")
-        ):
-            raise InvalidGraph(
-                f"the axis {attribute.i} of node {node.label}: such an axis is not one of the input"
-            )
+            _check_parts(attribute, proto, node.label)
+            _check_axes(attribute, kind, node)
     if missing:
         raise InvalidGraph(f"node {node.label} lacks the attribute '{min(missing)}'")
     if node.op_type == "TfIdfVectorizer" and not node.domain:
         _check_grams(node)
-    if problem := misfit(node.proto):
+    if problem := misfit(proto):
         raise InvalidGraph(f"node {node.label}: {problem}")
+
+
+def _check_axes(attribute: AttributeProto, kind: int, node: Node) -> None:
+    if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
+        raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
+    # numpy takes the lowest number of 32 bits for no axis at all. With one scale it says nothing.
+    if (
+        attribute.name == "axis"
+        and kind == AttributeProto.INT
+        and abs(attribute.i) > _MOST_DIMENSIONS
+        and node.op_type not in ("DequantizeLinear", "QuantizeLinear")
+    ):
+        raise InvalidGraph(
+            f"the axis {attribute.i} of node {node.label}: such an axis is not one of the input"
+        )
 
 
 def _check_values(node: Node) -> None:
