@@ -228,7 +228,8 @@ Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pad
       std::max(begin + width, std::max<int64_t>(8, out_width) * w.strides[last] + w.span(last));
   // Several short rows are combined before they are read again: what has just been stored is slow to read at
   // another offset.
-  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, 16);
+  constexpr int64_t kMost = 16;
+  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, kMost);
   return [=, lines = lines_of(w, with_pads)](const Args& args) {
     const auto combine = simd().pool_rows[what];
     const auto finish = simd().pool_windows[what];
@@ -239,6 +240,7 @@ Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pad
           std::vector<float> combined(static_cast<size_t>(at_once * padded),
                                       what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
           std::vector<const float*> rows;
+          bool numbers[kMost];
           // A channel at a time, as far as it is this part's.
           for (int64_t left = 0; i < end; i += left) {
             const float* const x = args.in<float>(0) + i / out_rows * size;
@@ -250,13 +252,13 @@ Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pad
               for (int64_t r = 0; r < now; ++r) {
                 rows.clear();
                 for (int64_t from : line[first + r].from) rows.push_back(x + from);
-                combine(rows.data(), static_cast<int64_t>(rows.size()), width,
-                        combined.data() + r * padded + begin);
+                numbers[r] = combine(rows.data(), static_cast<int64_t>(rows.size()), width,
+                                     combined.data() + r * padded + begin);
               }
               for (int64_t r = 0; r < now; ++r) {
                 finish({combined.data() + r * padded, w.kernel[last], w.dilations[last], w.strides[last],
                         out_width, what == kPoolMean ? along.data() : nullptr, line[first + r].taps,
-                        y + (first + r) * out_width});
+                        y + (first + r) * out_width, numbers[r]});
               }
             }
           }

@@ -1,6 +1,11 @@
 // Pooling of float32 whose rows lie in one piece.
+#include <type_traits>
+
 #include "cpu/simd/simd.h"
 #include "cpu/simd/vectors.h"
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
@@ -11,6 +16,17 @@ struct Largest {  // NaN if there is one.
   static T of(T a, T b) {
     const T larger = a > b ? a : b;
     return a != a ? a : larger;
+  }
+};
+struct LargestNumber {  // Of numbers: one instruction, where the test for NaN takes two more.
+  static constexpr float kNone = Largest::kNone;
+  static float of(float a, float b) { return a > b ? a : b; }
+  static Vector of(const Vector& a, const Vector& b) {
+#ifdef __AVX2__
+    return _mm256_max_ps(a, b);
+#else
+    return a > b ? a : b;
+#endif
   }
 };
 struct Sum {
@@ -31,23 +47,43 @@ inline bool by_eight(int64_t n, const Part& part) {
   return true;
 }
 
+// Returns whether it knows all elements to be numbers.
 template <typename Of>
-void rows(const float* const* x, int64_t count, int64_t n, float* y) {
+bool rows(const float* const* x, int64_t count, int64_t n, float* y) {
   if (count == 0) {
     for (int64_t i = 0; i < n; ++i) y[i] = Of::kNone;
-    return;
+    return true;
   }
   const bool done = by_eight(n, [&](int64_t i) {
     Vector all = load(x[0] + i);
     for (int64_t r = 1; r < count; ++r) all = Of::of(all, load(x[r] + i));
     store(y + i, all);
   });
-  if (done) return;
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n && !done; ++i) {
     float all = x[0][i];
     for (int64_t r = 1; r < count; ++r) all = Of::of(all, x[r][i]);
     y[i] = all;
   }
+  return false;
+}
+
+// The sum of all tells whether there is a NaN; infinities of both signs make one, too, which costs the time
+// of the other way and nothing else.
+bool largest_of_rows(const float* const* x, int64_t count, int64_t n, float* y) {
+  Vector sums = {};
+  const bool done = count > 0 && by_eight(n, [&](int64_t i) {
+                      Vector all = load(x[0] + i), sum = all;
+                      for (int64_t r = 1; r < count; ++r) {
+                        const Vector row = load(x[r] + i);
+                        all = LargestNumber::of(all, row);
+                        sum += row;
+                      }
+                      sums += sum;
+                      store(y + i, all);
+                    });
+  float total = 0;
+  for (int64_t l = 0; l < kLanes; ++l) total += sums[l];
+  return done && total == total ? true : rows<Largest>(x, count, n, y);
 }
 
 // Every kStride-th of what lies at x; 0: every stride-th.
@@ -88,13 +124,16 @@ void windows(const PoolRow& row) {
 
 template <typename Of>
 void pool_row(const PoolRow& row) {
+  if constexpr (std::is_same_v<Of, Largest>) {
+    if (row.numbers) return pool_row<LargestNumber>(row);
+  }
   return row.stride == 1 ? windows<Of, 1>(row) : row.stride == 2 ? windows<Of, 2>(row) : windows<Of, 0>(row);
 }
 
 }  // namespace
 
 void fill_pool(Simd* table) {
-  table->pool_rows[kPoolMax] = rows<Largest>;
+  table->pool_rows[kPoolMax] = largest_of_rows;
   table->pool_rows[kPoolMean] = rows<Sum>;
   table->pool_windows[kPoolMax] = pool_row<Largest>;
   table->pool_windows[kPoolMean] = pool_row<Sum>;

@@ -157,6 +157,7 @@ struct PoolRow {
   const float* taps;  // For means: what each window's sum is divided by, is taps[i] * lines. Else null.
   float lines;
   float* y;
+  bool numbers;  // No element is NaN: of means nobody asks.
 };
 
 // Points between the pixels of images of one to three axes, which are sums of pixels by linear weights.
@@ -206,8 +207,9 @@ struct Simd {
   // (x - mean) * factor * scale + bias; `scale` may be null, and so may `bias`.
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
-  // By Pooling: the largest or the sum of `count` rows; then what is in windows along the result.
-  void (*pool_rows[2])(const float* const* x, int64_t count, int64_t n, float* y) = {};
+  // By Pooling: the largest or the sum of `count` rows, and whether it is known that all elements are
+  // numbers; then what is in windows along the result.
+  bool (*pool_rows[2])(const float* const* x, int64_t count, int64_t n, float* y) = {};
   void (*pool_windows[2])(const PoolRow& row) = {};
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;

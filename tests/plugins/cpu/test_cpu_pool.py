@@ -185,7 +185,8 @@ def test_rows_of_infinities_and_of_what_is_not_a_number(cpu_plugin: Cpu, width: 
     x[0, 0] = -np.inf
     x[0, 1, 4, width // 2] = np.nan
     x[0, 2, 8, 0] = np.nan
-    x[0, 3, 0, width - 1] = np.inf
+    x[0, 3, 0, width - 1] = np.inf  # Of both signs under one window, whose sum is no number.
+    x[0, 3, 1, width // 2] = -np.inf
     node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     (found,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
