@@ -19,7 +19,6 @@ struct Largest {  // NaN if there is one.
   }
 };
 struct LargestNumber {  // Of numbers: one instruction, where the test for NaN takes two more.
-  static constexpr float kNone = Largest::kNone;
   static float of(float a, float b) { return a > b ? a : b; }
   static Vector of(const Vector& a, const Vector& b) {
 #ifdef __AVX2__
