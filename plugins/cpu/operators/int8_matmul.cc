@@ -134,10 +134,11 @@ Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_
 }
 
 // Calls body(element, row, column, n, sums) for all parts of the product, to which a bias is added if it is
-// not null; `element` is the place in the output.
+// not null; `element` is the place in the output. Where the output is `out`, the sums themselves, most are
+// written there without a call.
 template <typename Body>
 void run_product(const Factors& f, const void* a, DType a_type, const void* a_zero, const int32_t* bias,
-                 const Args& args, const Body& body) {
+                 int32_t* out, const Args& args, const Body& body) {
   const Product& product = f.product;
   const Quantized& simd = ephost::cpu::simd().quantized;
   std::vector<int32_t> zeros(static_cast<size_t>(f.b_zeros));
@@ -170,7 +171,8 @@ void run_product(const Factors& f, const void* a, DType a_type, const void* a_ze
       simd.subtract(start.data(), static_cast<int64_t>(start.size()), panels.sums.data(), 1, zero);
     }
     const int64_t begin = static_cast<int64_t>(s) * product.m * product.n;
-    multiply(rows, panels, start.data(), [&](int64_t row, int64_t column, int64_t n, int32_t* sums) {
+    int32_t* const here = out == nullptr || a_step != 0 || subtract ? nullptr : out + begin;
+    multiply(rows, panels, start.data(), here, [&](int64_t row, int64_t column, int64_t n, int32_t* sums) {
       if (a_step != 0) simd.subtract(sums, n, panels.sums.data() + column, 1, point(row));
       if (subtract) {
         simd.subtract(sums, n, zeros.data() + step * column, step, rows.sums[static_cast<size_t>(row)]);
@@ -185,8 +187,8 @@ Kernel matmul_integer(Prepare& p) {
   p.out(0, DType::kInt32, f.product.out);
   return [f, a_type = p.type(0)](const Args& args) {
     int32_t* out = args.out<int32_t>(0);
-    run_product(f, args.in<void>(0), a_type, f.a_zero < 0 ? nullptr : args.in<void>(f.a_zero), nullptr, args,
-                [&](int64_t element, int64_t, int64_t, int64_t n, const int32_t* sums) {
+    run_product(f, args.in<void>(0), a_type, f.a_zero < 0 ? nullptr : args.in<void>(f.a_zero), nullptr, out,
+                args, [&](int64_t element, int64_t, int64_t, int64_t n, const int32_t* sums) {
                   std::memcpy(out + element, sums, static_cast<size_t>(n) * sizeof(int32_t));
                 });
   };
@@ -207,7 +209,7 @@ Kernel qlinear_matmul(Prepare& p) {
     for (size_t i = 0; i < scales.size(); ++i) scales[i] = a_scale * b_scale[i] / y_scale;
     const int zero = zero_of(to, args.in<void>(7)), step = b_scales == 1 ? 0 : 1;
     uint8_t* out = args.out<uint8_t>(0);
-    run_product(f, args.in<void>(0), a_type, args.in<void>(2), nullptr, args,
+    run_product(f, args.in<void>(0), a_type, args.in<void>(2), nullptr, nullptr, args,
                 [&](int64_t element, int64_t, int64_t column, int64_t n, int32_t* sums) {
                   simd().quantized.to_bytes(
                       sums, 0, 1, n, {scales.data() + step * column, step, zero, lowest(to), highest(to)},
@@ -221,7 +223,7 @@ void float_product(const Factors& f, const void* a, DType a_type, const void* a_
                    const float* b_scale, int64_t b_scales, const float* bias, const Args& args) {
   float* out = args.out<float>(0);
   const int step = b_scales == 1 ? 0 : 1;
-  run_product(f, a, a_type, a_zero, nullptr, args,
+  run_product(f, a, a_type, a_zero, nullptr, nullptr, args,
               [&](int64_t element, int64_t, int64_t column, int64_t n, const int32_t* sums) {
                 simd().quantized.to_float(sums, n, a_scale, b_scale + step * column, step,
                                           bias == nullptr ? nullptr : bias + column, out + element);
@@ -293,7 +295,7 @@ Kernel qgemm(Prepare& p) {
     const int zero = quantized ? zero_of(to, args.in<void>(8)) : 0, step = b_scales == 1 ? 0 : 1;
     const int32_t* bias = biased ? args.in<int32_t>(6) : nullptr;
     run_product(
-        f, args.in<void>(0), a_type, args.in<void>(2), whole ? bias : nullptr, args,
+        f, args.in<void>(0), a_type, args.in<void>(2), whole ? bias : nullptr, nullptr, args,
         [&](int64_t element, int64_t, int64_t column, int64_t count, int32_t* sums) {
           for (int64_t i = 0; i < count && spread; ++i) {
             const int64_t row = bias_rows == 1 ? 0 : element / n, at = bias_columns == 1 ? 0 : column + i;

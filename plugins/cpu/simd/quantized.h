@@ -47,11 +47,11 @@ struct Quantized {
   // k's as the panel. Sums lie as [rows][kColumns].
   void (*product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& b, const int32_t* start,
                   int32_t* sums);
-  // The same of two panels beside each other: sums lie as [rows][2 * kColumns]. `pairs`: that is the quicker
-  // way.
+  // The same of two panels beside each other: rows of 2 * kColumns sums lie `sums_stride` apart. `pairs`:
+  // that is the quicker way.
   bool pairs;
   void (*pair_product)(const uint8_t* a, int64_t stride, int64_t rows, const Panel& first,
-                       const Panel& second, const int32_t* start, int32_t* sums);
+                       const Panel& second, const int32_t* start, int32_t* sums, int64_t sums_stride);
   void (*wide_product)(const int16_t* a, int64_t stride, int64_t rows, const WidePanel& b,
                        const int32_t* start, int32_t* sums);
   // The same with sums as bytes, in rows that lie `y_stride` apart.

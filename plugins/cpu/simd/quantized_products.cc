@@ -100,7 +100,8 @@ inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePa
 // Rows by two panels: what is loaded of a row serves both, since loading takes longer than multiplying.
 template <int rows>
 inline void pair_tile(const uint8_t* a, int64_t stride, const Quantized::Panel& first,
-                      const Quantized::Panel& second, const int32_t* start, int32_t* sums) {
+                      const Quantized::Panel& second, const int32_t* start, int32_t* sums,
+                      int64_t sums_stride) {
   static_assert(rows % 3 == 0);
   __m512i at[2][rows];
 #pragma GCC unroll 12
@@ -124,8 +125,8 @@ inline void pair_tile(const uint8_t* a, int64_t stride, const Quantized::Panel& 
   }
 #pragma GCC unroll 12
   for (int r = 0; r < rows; ++r) {
-    _mm512_storeu_si512(sums + 2 * r * kColumns, at[0][r]);
-    _mm512_storeu_si512(sums + (2 * r + 1) * kColumns, at[1][r]);
+    _mm512_storeu_si512(sums + r * sums_stride, at[0][r]);
+    _mm512_storeu_si512(sums + r * sums_stride + kColumns, at[1][r]);
   }
 }
 
@@ -422,13 +423,13 @@ void product(const Element* a, int64_t stride, int64_t rows, const Panel& b, con
 }
 
 void pair_product(const uint8_t* a, int64_t stride, int64_t rows, const Quantized::Panel& first,
-                  const Quantized::Panel& second, const int32_t* start, int32_t* sums) {
+                  const Quantized::Panel& second, const int32_t* start, int32_t* sums, int64_t sums_stride) {
   int64_t row = 0;
 #ifdef __AVX512VNNI__
   const auto tiles = [&](auto tall) {
     constexpr int kTall = decltype(tall)::value;
     for (; row + kTall <= rows; row += kTall) {
-      pair_tile<kTall>(a + row * stride, stride, first, second, start, sums + 2 * row * kColumns);
+      pair_tile<kTall>(a + row * stride, stride, first, second, start, sums + row * sums_stride, sums_stride);
     }
   };
   tiles(std::integral_constant<int, 2 * kRows>());
@@ -437,7 +438,7 @@ void pair_product(const uint8_t* a, int64_t stride, int64_t rows, const Quantize
   for (int half = 0; half < 2; ++half) {
     for_tiles(a + row * stride, stride, rows - row, half == 0 ? first : second, start + half * kColumns,
               [&](const auto& tile, int64_t at) {
-                tile.store(sums + (2 * (row + at) + half) * kColumns, 2 * kColumns);
+                tile.store(sums + (row + at) * sums_stride + half * kColumns, sums_stride);
               });
   }
 }

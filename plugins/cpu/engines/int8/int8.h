@@ -112,9 +112,10 @@ void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, u
 
 // Calls body(row, column, n, sums) for all parts of the product, on several threads. Sums begin with `start`,
 // a number for each column of all panels; zero points of the columns are not yet subtracted, and `sums` may
-// be changed.
+// be changed. Where `out` is not null it has room for all sums, [m, n], and some are written there without a
+// call.
 template <typename Body>
-void multiply(const Rows& a, const Panels& b, const int32_t* start, const Body& body) {
+void multiply(const Rows& a, const Panels& b, const int32_t* start, int32_t* out, const Body& body) {
   // A task keeps its part of a in the second cache while it goes through panels: two at a time, of bytes.
   constexpr int64_t kTall = 2 * kRows;
   const int64_t block = std::max<int64_t>(kRows, std::min<int64_t>(a.m, 48)),
@@ -137,9 +138,12 @@ void multiply(const Rows& a, const Panels& b, const int32_t* start, const Body& 
           for (int r = 0; r < rows; ++r) body(row + r, column, columns, sums + r * width);
         };
         if (together) {
+          const int64_t column = panel * kColumns;
+          const bool there = out != nullptr && column + 2 * kColumns <= b.n;
           simd().quantized.pair_product(a.row(row), a.stride, rows, b.panel(panel), b.panel(panel + 1),
-                                        start + panel * kColumns, sums);
-          tell(panel * kColumns, 2 * kColumns);
+                                        start + column, there ? out + row * b.n + column : sums,
+                                        there ? b.n : 2 * kColumns);
+          if (!there) tell(panel * kColumns, 2 * kColumns);
           continue;
         }
         for (int64_t each = panel; each < panel + panels; ++each) {

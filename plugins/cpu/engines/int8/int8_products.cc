@@ -227,7 +227,8 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
                 for (int64_t i = 0; i < pixels; i += 2 * kRows) {
                   const int tile = static_cast<int>(std::min<int64_t>(2 * kRows, pixels - i));
                   simd.pair_product(static_cast<const uint8_t*>(rows) + i * stride, stride, tile,
-                                    columns.panel(panel), columns.panel(panel + 1), start.data() + at, sums);
+                                    columns.panel(panel), columns.panel(panel + 1), start.data() + at, sums,
+                                    2 * kColumns);
                   out.store(element + i * c.outputs, channel, tile, both, sums, 2 * kColumns);
                 }
                 ++panel;
