@@ -144,6 +144,44 @@ def tied(rows: int, columns: int) -> tuple[list[onnx.NodeProto], dict[str, np.nd
     return nodes, {"table": table}
 
 
+# Runs a model, and prints KB of memory for which large pages are asked.
+LARGE_PAGES = """
+import re, sys
+import ephost, numpy
+session = ephost.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session.run(None, {x.name: numpy.ones(x.shape, numpy.float32) for x in session.get_inputs()})
+asked = size = 0
+for line in open("/proc/self/smaps"):
+    if line.startswith("Size:"):
+        size = int(line.split()[1])
+    elif line.startswith("VmFlags:") and "hg" in line.split():
+        asked += size
+print(asked)
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the system has no large pages"
+)
+@pytest.mark.parametrize(("rows", "asked"), [(2048, 8192), (128, 0)])
+def test_large_weights_lie_in_large_pages(tmp_path: Path, rows: int, asked: int) -> None:
+    """Of 1,024 columns: whole pages of 2 MiB, and none where the weights are smaller than one."""
+    x = np.ones((1, rows), np.float32)
+    path = tmp_path / "product.onnx"
+    path.write_bytes(
+        make_model(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            {"x": x},
+            ["y"],
+            {"w": np.ones((rows, 1024), np.float32)},
+        ).SerializeToString()
+    )
+    environment = {**os.environ, "EPHOST_CPU_PLUGIN": "1"}
+    command = [sys.executable, "-c", LARGE_PAGES, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert int(done.stdout) == asked
+
+
 @pytest.mark.parametrize("fusion", [1, 0])
 def test_products_by_large_transposed_constants(cpu_plugin: Any, fusion: int) -> None:
     nodes, constants = tied(700, 512)
