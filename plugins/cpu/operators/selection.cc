@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <random>
 
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
@@ -60,13 +61,20 @@ void compress(Run& run) {
   const int64_t outer = flat ? 1 : count(in.dims, 0, at), n = flat ? in.count() : in.dims[at];
   const int64_t inner = flat ? 1 : count(in.dims, at + 1, in.rank());
   const size_t bytes = static_cast<size_t>(inner) * size_of(in.type);
-  const bool* condition = run.as<bool>(1);
+  const uint8_t* condition = run.as<uint8_t>(1);  // Callers may have other bytes than 0 and 1.
   const int64_t conditions = std::min(n, run.in(1).count());
-  std::vector<int64_t> chosen(static_cast<size_t>(conditions));
+  const auto wanted = static_cast<size_t>(conditions - std::count(condition, condition + conditions, 0));
+  std::vector<int64_t> chosen(wanted + 1);
   size_t found = 0;
-  for (int64_t i = 0; i < conditions; ++i) {  // Without a branch, which nobody could foretell.
-    chosen[found] = i;
-    found += condition[i];
+  for (int64_t i = 0; found < wanted;) {
+    uint64_t next = 1;
+    if (i + 8 <= conditions) std::memcpy(&next, condition + i, sizeof next);
+    const int64_t stop = std::min(i + 8, conditions);
+    if (next == 0) i = stop;
+    for (; i < stop; ++i) {  // Without a branch, which nobody could foretell.
+      chosen[found] = i;
+      found += condition[i] != 0;
+    }
   }
   chosen.resize(found);
   Dims to = flat ? Dims{0} : in.dims;
@@ -176,6 +184,59 @@ Kernel top_k(Prepare& p) {
 
 // ---- Unique
 
+// The same bits for elements that are equal: zeros of both signs are, and NaNs.
+template <typename T>
+uint64_t bits_of(T element) {
+  using A = arithmetic_t<T>;
+  const A value = static_cast<A>(element);
+  if (value != value) return ~uint64_t{0};
+  uint64_t bits = 0;
+  if (value != A{}) std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+// Numbers groups of equal items, rows of `width` elements, in the order of their first ones.
+template <typename T>
+void group_equal(const T* x, int64_t n, int64_t width, std::vector<int64_t>* group,
+                 std::vector<int64_t>* first) {
+  // Nobody outside of the process knows which items meet in the table.
+  static const uint64_t seed = std::random_device{}() | 1;
+  const auto hash_of = [&](int64_t item) {
+    uint64_t hash = seed;
+    for (int64_t i = 0; i < width; ++i) {
+      hash = (hash ^ bits_of(x[item * width + i])) * 0x9E3779B97F4A7C15 * seed;
+      hash ^= hash >> 32;
+    }
+    return static_cast<size_t>(hash);
+  };
+  const auto equal = [&](int64_t a, int64_t b) {
+    return std::equal(x + a * width, x + (a + 1) * width, x + b * width,
+                      [](T left, T right) { return bits_of(left) == bits_of(right); });
+  };
+  std::vector<int64_t> table(64, -1);  // Groups, each at its hash or at the next free place.
+  const auto place_of = [&](int64_t item) {
+    size_t place = hash_of(item) & (table.size() - 1);
+    while (table[place] >= 0 && !equal((*first)[static_cast<size_t>(table[place])], item)) {
+      place = (place + 1) & (table.size() - 1);
+    }
+    return place;
+  };
+  for (int64_t item = 0; item < n; ++item) {
+    const size_t place = place_of(item);
+    if (table[place] < 0) {
+      table[place] = static_cast<int64_t>(first->size());
+      first->push_back(item);
+      (*group)[static_cast<size_t>(item)] = table[place];
+      if (2 * first->size() > table.size()) {
+        table.assign(4 * table.size(), -1);
+        for (size_t g = 0; g < first->size(); ++g) table[place_of((*first)[g])] = static_cast<int64_t>(g);
+      }
+    } else {
+      (*group)[static_cast<size_t>(item)] = table[place];
+    }
+  }
+}
+
 void unique(Run& run) {
   const Desc in = run.in(0);
   const bool flat = !run.node.has("axis");
@@ -197,42 +258,29 @@ void unique(Run& run) {
   const size_t size = size_of(in.type);
   StridedCopy(size, dims, strides, strides_of(dims))(run.data(0), mutable_data(rows));
 
-  std::vector<int64_t> order(static_cast<size_t>(n)), group(order.size());
+  std::vector<int64_t> group(static_cast<size_t>(n));
   std::vector<int64_t> first, counts;  // Of each group of equal items.
-  std::iota(order.begin(), order.end(), 0);
   with_type(in.type, [&](auto zero) {
     using T = decltype(zero);
     const T* x = rows->as<T>();
-    const auto less = [&](int64_t a, int64_t b) {
-      return std::lexicographical_compare(x + a * width, x + (a + 1) * width, x + b * width,
-                                          x + (b + 1) * width, before<T>);
-    };
-    std::stable_sort(order.begin(), order.end(), less);
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (i == 0 || less(order[i - 1], order[i])) {
-        first.push_back(order[i]);
-        counts.push_back(0);
-      }
-      ++counts.back();
-      group[static_cast<size_t>(order[i])] = static_cast<int64_t>(first.size()) - 1;
-    }
-  });
-  if (run.node.i("sorted", 1) != 1) {  // In the order of their first items.
+    group_equal(x, n, width, &group, &first);
+    if (run.node.i("sorted", 1) != 1) return;  // They are in the order of their first items.
     std::vector<int64_t> place(first.size()), rank(first.size());
     std::iota(place.begin(), place.end(), 0);
     std::sort(place.begin(), place.end(), [&](int64_t a, int64_t b) {
-      return first[static_cast<size_t>(a)] < first[static_cast<size_t>(b)];
+      const T* left = x + first[static_cast<size_t>(a)] * width;
+      const T* right = x + first[static_cast<size_t>(b)] * width;
+      return std::lexicographical_compare(left, left + width, right, right + width, before<T>);
     });
-    std::vector<int64_t> new_first, new_counts;
+    const std::vector<int64_t> unsorted = first;
     for (size_t i = 0; i < place.size(); ++i) {
       rank[static_cast<size_t>(place[i])] = static_cast<int64_t>(i);
-      new_first.push_back(first[static_cast<size_t>(place[i])]);
-      new_counts.push_back(counts[static_cast<size_t>(place[i])]);
+      first[i] = unsorted[static_cast<size_t>(place[i])];
     }
     for (int64_t& g : group) g = rank[static_cast<size_t>(g)];
-    first = new_first;
-    counts = new_counts;
-  }
+  });
+  counts.resize(first.size());
+  for (const int64_t g : group) ++counts[static_cast<size_t>(g)];
   if (run.wants(0)) {
     Dims to = whole;
     to[at] = static_cast<int64_t>(first.size());

@@ -170,6 +170,35 @@ def test_compress(cpu_plugin: Cpu, axis: int | None) -> None:
     cpu_plugin.check(node, {"x": some((3, 4)), "c": np.array([False, True, True])})
 
 
+@pytest.mark.parametrize("length", [7, 8, 1000, 4099])
+@pytest.mark.parametrize("share", [0, 0.003, 0.5, 1])
+def test_compress_by_many_conditions(cpu_plugin: Cpu, length: int, share: float) -> None:
+    condition = np.random.default_rng(length).random(length) < share
+    condition[-1] = True
+    # A byte that is no bool's, as views of others have.
+    condition = np.where(condition, np.uint8(6), np.uint8(0)).view(np.bool_)
+    x = np.arange(length + 3, dtype=np.float32)
+    node = helper.make_node("Compress", ["x", "c"], ["y"])
+    (y,) = cpu_plugin.run(make_model([node], {"x": x, "c": condition}, ["y"]), {"x": x, "c": condition})
+    np.testing.assert_array_equal(y, np.flatnonzero(condition.view(np.uint8)))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.uint8, np.float64])
+@pytest.mark.parametrize("order", [0, 1])
+def test_unique_of_many(cpu_plugin: Cpu, dtype: type, order: int) -> None:
+    x = np.random.default_rng(5).integers(0, 1500, 20_000).astype(dtype)
+    if issubclass(dtype, np.floating):
+        x[::7], x[::11], x[::13] = np.nan, -0.0, 0.0
+    node = helper.make_node("Unique", ["x"], ["y", "i", "v", "c"], sorted=order)
+    y, first, inverse, counts = cpu_plugin.run(make_model([node], {"x": x}, ["y", "i", "v", "c"]), {"x": x})
+    sorted_y, at, back, n = np.unique(x, True, True, True)
+    place = np.arange(len(at)) if order else np.argsort(at)
+    np.testing.assert_array_equal(y, sorted_y[place])
+    np.testing.assert_array_equal(first, at[place])
+    np.testing.assert_array_equal(counts, n[place])
+    np.testing.assert_array_equal(place[inverse], back)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("order", [0, 1])
 def test_unique(cpu_plugin: Cpu, axis: int | None, order: int) -> None:
