@@ -9,7 +9,7 @@ import numpy as np
 
 from ephost.devices import OrtDevice
 from ephost.errors import InvalidArgument
-from ephost.options import RunOptions
+from ephost.options import RunOptions, as_run_options
 from ephost.values import OrtValue, OrtValueVector, memory_on, over_memory
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ class SessionIOBinding:
     def _run(self, run_options: RunOptions | None) -> None:
         runner = self._session._opened.runner
         bound = self._bound
-        adapted = run_options is not None and run_options._adapted
+        options = None if run_options is None else as_run_options(run_options)
+        adapted = options is not None and options._adapted
         if bound is None or adapted or not runner.made(bound):
             if not self._outputs:
                 raise InvalidArgument("At least one output should be requested: bind_output was not called.")
@@ -143,7 +144,7 @@ class SessionIOBinding:
             bound = runner.bind(feed, targets_of(self._outputs))
             self._bound = None if adapted else bound
             self._written = [value for value in self._outputs.values() if isinstance(value, OrtValue)]
-        made = runner.run_bound(bound, None if run_options is None else run_options._address)
+        made = runner.run_bound(bound, None if options is None else options._address)
         if made is None:  # all were written where they are bound
             self._results = self._written
         elif made:  # nothing: an EP repeated what it recorded, on the same memory

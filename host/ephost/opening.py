@@ -496,7 +496,12 @@ def effective_options(source: Any, given: SessionOptions | None, from_model: Any
         given: what the user gave.
         from_model: 1: the model's own options are taken (:func:`ephost.options.options_of_model`). None: the
             environment says whether they are.
+
+    Raises:
+        TypeError: they are no options.
     """
+    if given is not None and not isinstance(given, SessionOptions):
+        raise TypeError(f"the options of a session are a SessionOptions, not {given!r}")
     options = given or SessionOptions()
     if int(os.environ.get(CONFIG_FROM_MODEL) == "1" if from_model is None else from_model) == 1:
         options = options_of_model(parse(source)[0], options)

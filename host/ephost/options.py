@@ -654,3 +654,14 @@ def thread_count(options: SessionOptions) -> int:
     """Threads of a session's pool: the user's number, or that of the processors this process may use."""
     wanted: int = options.intra_op_num_threads
     return wanted if wanted > 0 else processor_count()
+
+
+def as_run_options(options: Any) -> RunOptions:
+    """The options of a run, if that is what they are.
+
+    Raises:
+        TypeError: they are not.
+    """
+    if not isinstance(options, RunOptions):
+        raise TypeError(f"the options of a run are a RunOptions, not {options!r}")
+    return options

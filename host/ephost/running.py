@@ -15,7 +15,7 @@ from ephost.errors import EPFail, InvalidArgument, NotImplemented
 from ephost.host_log import HostLog
 from ephost.io_binding import IOBinding, Target, into_bound, targets_of
 from ephost.lifecycle import Lifecycle
-from ephost.options import RunOptions
+from ephost.options import RunOptions, as_run_options
 from ephost.values import OrtValue
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Session(Lifecycle):
         """Run the model once.
 
         Args:
-            output_names: which outputs to compute, in which order; None or empty for all.
+            output_names: which outputs to compute, in which order, a list or any other iterable; None or an
+                empty list for all.
             input_feed: a value for each input: an array of the input's dtype (used in place when it is
                 contiguous), a list, an OrtValue; a list for a sequence, a dict for a map, None for an empty
                 optional.
@@ -55,6 +56,7 @@ class Session(Lifecycle):
 
         Raises:
             ValueError: inputs are missing.
+            TypeError: the output names are no names, the options no RunOptions.
             InvalidArgument: an unknown name, or a value of the wrong type, rank or dimension.
             EPFail and the other errors of a plugin, naming the node. As long as :meth:`enable_fallback`
                 holds, the first EPFail is a :class:`ephost.FallbackWarning` instead.
@@ -63,7 +65,8 @@ class Session(Lifecycle):
         try:
             if run_options is None:
                 return run(output_names, input_feed, None)
-            return run(output_names, run_options._fed(input_feed), run_options._address)
+            options = as_run_options(run_options)
+            return run(output_names, options._fed(input_feed), options._address)
         except EPFail as error:
             if not self._fall_back(run, error):
                 raise
@@ -76,7 +79,7 @@ class Session(Lifecycle):
         self, feed: Mapping[str, Any], targets: list[tuple[str, Any]], options: RunOptions | None
     ) -> list[int]:
         runner = self._opened.runner
-        feed = feed if options is None else options._fed(feed)
+        feed = feed if options is None else as_run_options(options)._fed(feed)
         bound = runner.bind(feed if type(feed) is dict else dict(feed), targets)
         made = runner.run_bound(bound, None if options is None else options._address)
         return [0] * len(targets) if made is None else made

@@ -440,18 +440,8 @@ void runner_no_frame(const Runner* runner, OrtStatus* failed) {
                runner->plan->arena_bytes);
 }
 
-/* run(output_names or None, feed, run_options address or None) -> list */
-static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
-  Runner* runner = (Runner*)self;
-  if (nargs < 2 || nargs > 3) {
-    PyErr_SetString(PyExc_TypeError, "run takes output names, a feed and run options");
-    return NULL;
-  }
-  PyObject* names = args[0] == Py_None ? NULL : args[0];
-  if (names != NULL && PyUnicode_Check(names)) {
-    PyErr_Format(PyExc_TypeError, "output names are a list of str, or None for all, not the str %R", names);
-    return NULL;
-  }
+/* Runs for the outputs of these names, a list or a tuple; NULL: all. */
+static PyObject* run_for(Runner* runner, PyObject* names, PyObject* feed, PyObject* options) {
   Py_ssize_t count = names != NULL ? PySequence_Size(names) : 0;
   if (count < 0 || runner_is_closed(runner)) return NULL;
   if (count == 0) { /* as in onnxruntime, an empty list asks for all of them */
@@ -475,9 +465,9 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
     goto done;
   }
   for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = NULL;
-  if (output_slots(runner, names, count, slots) < 0 || bind_feeds(runner, frame, args[1]) < 0) goto done;
+  if (output_slots(runner, names, count, slots) < 0 || bind_feeds(runner, frame, feed) < 0) goto done;
   for (Py_ssize_t i = 0; i < count; ++i) arrays[i] = small_output(frame, slots[i]);
-  if (runner_execute(runner, frame, nargs > 2 ? args[2] : NULL, slots, (size_t)count, false) < 0) goto done;
+  if (runner_execute(runner, frame, options, slots, (size_t)count, false) < 0) goto done;
   /* What an EP replays has no results but in the memory that the caller bound for the run it recorded. */
   list = PyList_New(frame->replayed ? 0 : count);
   for (Py_ssize_t i = 0; list != NULL && !frame->replayed && i < count; ++i) {
@@ -498,6 +488,27 @@ done:
   if (slots != stack_slots) host_free(slots);
   if (arrays != stack_arrays) host_free(arrays);
   return list;
+}
+
+/* run(output_names or None, feed, run_options address or None) -> list */
+static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs < 2 || nargs > 3) {
+    PyErr_SetString(PyExc_TypeError, "run takes output names, a feed and run options");
+    return NULL;
+  }
+  PyObject *names = args[0], *options = nargs > 2 ? args[2] : NULL;
+  if (names == Py_None) return run_for((Runner*)self, NULL, args[1], options);
+  if (PyList_Check(names) || PyTuple_Check(names)) return run_for((Runner*)self, names, args[1], options);
+  /* A set, the keys of a dict, what a generator gives. */
+  PyObject* list = PyUnicode_Check(names) || PyBytes_Check(names) ? NULL : PySequence_List(names);
+  if (list == NULL) {
+    if (PyErr_Occurred() == NULL || PyErr_ExceptionMatches(PyExc_TypeError))
+      PyErr_Format(PyExc_TypeError, "output names are a list of str, or None for all, not %R", names);
+    return NULL;
+  }
+  PyObject* results = run_for((Runner*)self, list, args[1], options);
+  Py_DECREF(list);
+  return results;
 }
 
 /* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does.

@@ -44,6 +44,49 @@ def sample_ep() -> Iterator[str]:
     ephost.unregister_execution_provider_library("api-sample")
 
 
+# ---- arguments ----
+
+
+def test_output_names_may_be_anything_that_gives_names(session: ephost.InferenceSession) -> None:
+    for names in ({"z"}, (name for name in ["z"]), {"z": 1}.keys(), ("z",), np.array(["z"], object)):
+        (found,) = session.run(names, {"x": X, "y": Y})
+        assert found.tolist() == Z.tolist()
+
+
+@pytest.mark.parametrize("names", ["z", b"z", 5, 1.5])
+def test_what_gives_no_names_is_refused(session: ephost.InferenceSession, names: Any) -> None:
+    with pytest.raises(TypeError, match="output names are a list of str"):
+        session.run(names, {"x": X, "y": Y})
+
+
+def test_an_error_among_names_is_the_callers(session: ephost.InferenceSession) -> None:
+    def broken() -> Iterator[str]:
+        yield "z"
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        session.run(broken(), {"x": X, "y": Y})
+
+
+@pytest.mark.parametrize("options", [5, "terminate", ephost.SessionOptions()])
+def test_options_of_another_kind_are_refused(session: ephost.InferenceSession, options: Any) -> None:
+    feeds = {"x": X, "y": Y}
+    values = {name: ephost.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_cpu_input("y", Y)
+    for run in (
+        lambda: session.run(None, feeds, options),
+        lambda: session.run_with_ort_values(None, values, options),
+        lambda: session.run_with_iobinding(binding, options),
+    ):
+        with pytest.raises(TypeError, match="the options of a run are a RunOptions, not"):
+            run()
+    if not isinstance(options, ephost.SessionOptions):
+        with pytest.raises(TypeError, match="the options of a session are a SessionOptions, not"):
+            ephost.InferenceSession(add_and_relu(), options)
+
+
 # ---- IO binding ----
 
 

@@ -92,8 +92,8 @@ def test_names_that_do_not_fit_are_named(
         (["z", 3], errors.InvalidArgument, "output name: 3"),
         (["z", None], errors.InvalidArgument, "output name: None"),
         ([["z"]], TypeError, "unhashable"),
-        ("z", TypeError, "not the str 'z'"),
-        (3, TypeError, "int"),
+        ("z", TypeError, "not 'z'"),
+        (3, TypeError, "not 3"),
     ],
 )
 def test_output_names_that_do_not_fit_are_named(
