@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -43,10 +44,15 @@ class Balance(HTMLParser):
         self.words += f"{data} "
 
 
+_SESSIONS: weakref.WeakSet[ort.InferenceSession] = weakref.WeakSet()
+
+
 @pytest.fixture(autouse=True)
 def plugin() -> Iterator[None]:
     ort.register_execution_provider_library("kernels", sample_kernels.get_library_path())
     yield
+    for session in list(_SESSIONS):  # the exception that ends a test holds what the test held
+        session.close()
     ort.unregister_execution_provider_library("kernels")
 
 
@@ -57,7 +63,9 @@ def opened() -> ort.InferenceSession:
     model = parser.parse_model(MODEL)
     model.graph.name = HOSTILE
     model.graph.input[0].name = model.graph.node[0].input[0] = HOSTILE
-    return ort.InferenceSession(model.SerializeToString(), options)
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    _SESSIONS.add(session)
+    return session
 
 
 def shown(value: Any) -> Balance:
