@@ -78,7 +78,8 @@ class Wide final : public Prepare {
       if (!half_[i]) {
         continue;
       }
-      if (const TensorPtr wide = constant(index)) {
+      // A form of a constant lies as the model has it: in another layout it is converted like what runs make.
+      if (const TensorPtr wide = in_[i].layout == Layout::kPlain ? constant(index) : nullptr) {
         constants[i] = const_cast<void*>(wide->data);
         held.push_back(wide);
         continue;

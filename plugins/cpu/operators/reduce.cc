@@ -318,12 +318,14 @@ Kernel reduce(Prepare& p) {
     p.expect(p.dims(1).size() == 1, "the axes are not a list");
     axes = p.ints(1);
   }
-  if (axes.empty() && axes_are_input && p.node.i("noop_with_empty_axes", 0) == 1) {
+  const bool none = axes.empty() && axes_are_input && p.node.i("noop_with_empty_axes", 0) == 1;
+  if (none && kind.map == kNone && (kind.finish == kAsIs || kind.finish == kMean)) {
     p.out(0, p.type(0), dims);
     p.alias(0, 0);
     return nullptr;
   }
-  std::vector<bool> reduced(dims.size(), axes.empty());
+  // Where nothing is reduced, ReduceSumSquare still squares, ReduceLogSum takes logarithms.
+  std::vector<bool> reduced(dims.size(), axes.empty() && !none);
   for (int64_t axis : axes) reduced[p.axis(axis, dims.size())] = true;
   Dims to;
   int64_t kept = 1;

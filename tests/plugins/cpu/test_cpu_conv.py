@@ -11,6 +11,9 @@ from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model, traced
 
+CPUINFO = Path("/proc/cpuinfo")
+AVX512 = CPUINFO.exists() and " avx512bw " in CPUINFO.read_text()
+
 
 def random(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)

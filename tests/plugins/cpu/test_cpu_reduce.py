@@ -85,6 +85,29 @@ def test_no_axes_mean_all_or_none_as_the_attribute_says(cpu_plugin: Cpu) -> None
         cpu_plugin.check(node, {"x": x}, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "ReduceMean",
+        "ReduceProd",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceSumSquare",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+    ],
+)
+def test_what_else_a_reduction_computes_it_does_without_axes(cpu_plugin: Cpu, kind: str, dtype: type) -> None:
+    """ReduceSumSquare squares, ReduceL1 takes absolute values."""
+    x = some((4, 5)).astype(dtype)
+    x = np.abs(x) if kind == "ReduceLogSum" else x
+    for inputs, constants in ((["x"], {}), (["x", "axes"], {"axes": np.empty(0, np.int64)})):
+        node = helper.make_node(kind, inputs, ["y"], noop_with_empty_axes=1)
+        tolerance = 1e-2 if dtype is np.float16 else 1e-5
+        cpu_plugin.check(node, {"x": x}, constants=constants, rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])
 @pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin"])
 def test_extremes_of_integers_are_exact(cpu_plugin: Cpu, kind: str, dtype: type) -> None:
