@@ -152,7 +152,7 @@ class Prepare {
   template <typename T>
   static std::shared_ptr<T> packed(const TensorPtr& constant, const std::string& key,
                                    const std::function<std::shared_ptr<T>()>& make) {
-    const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+    const std::lock_guard lock(constant->packed_mutex);
     std::shared_ptr<void>& slot = constant->packed[key];
     if (slot == nullptr) {
       slot = make();

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ephost/ephost.h"
+#include "toolkit/mutex.h"
 
 namespace ephost {
 
@@ -122,7 +122,7 @@ struct Tensor {
   // Forms of it that kernels made for themselves (packed weights), by a name of their choice. A kernel that
   // has packed what it needs of a constant never touches `data` again: see Prepare::packed.
   std::map<std::string, std::shared_ptr<void>> packed;
-  std::mutex packed_mutex;
+  Mutex packed_mutex;
 
   size_t bytes() const { return static_cast<size_t>(count(dims)) * size_of(type); }
   template <typename T>

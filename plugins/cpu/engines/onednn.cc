@@ -57,7 +57,7 @@ Primitive::Primitive(dnnl::primitive primitive, std::vector<Argument> arguments)
 void Primitive::run(void* const* pointers) const {
   std::unique_ptr<Set> set;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!free_.empty()) {
       set = std::move(free_.back());
       free_.pop_back();
@@ -77,7 +77,7 @@ void Primitive::run(void* const* pointers) const {
   const dnnl_status_t status = dnnl_primitive_execute(
       primitive_.get(), set->stream.get(), static_cast<int>(arguments_.size()), set->arguments.data());
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     free_.push_back(std::move(set));
   }
   if (status != dnnl_success) {
@@ -99,7 +99,7 @@ namespace {
 
 // All forms of one constant under one key.
 struct Forms {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::shared_ptr<Packed>> forms;
 };
 
@@ -112,7 +112,7 @@ std::shared_ptr<Forms> forms_of(const TensorPtr& constant, const std::string& ke
 std::shared_ptr<Packed> packed(const TensorPtr& constant, const std::string& key, const Md& from,
                                const void* data, const Md& to) {
   const std::shared_ptr<Forms> all = forms_of(constant, key);
-  const std::lock_guard<std::mutex> lock(all->mutex);
+  const std::lock_guard lock(all->mutex);
   for (const std::shared_ptr<Packed>& form : all->forms) {
     if (form->desc == to) {
       return form;
@@ -134,13 +134,13 @@ std::shared_ptr<Packed> packed(const TensorPtr& constant, const std::string& key
 
 std::optional<Md> packed_form(const TensorPtr& constant, const std::string& key) {
   const std::shared_ptr<Forms> all = forms_of(constant, key);
-  const std::lock_guard<std::mutex> lock(all->mutex);
+  const std::lock_guard lock(all->mutex);
   return all->forms.empty() ? std::nullopt : std::optional<Md>(all->forms[0]->desc);
 }
 
 void unpack(const TensorPtr& constant, const std::string& key, const Md& to, void* out) {
   const std::shared_ptr<Forms> all = forms_of(constant, key);
-  const std::lock_guard<std::mutex> lock(all->mutex);
+  const std::lock_guard lock(all->mutex);
   if (all->forms.empty()) {
     fail("a weight is gone before it was packed");
   }

@@ -3,11 +3,11 @@
 #ifndef EPHOST_CPU_ENGINES_ONEDNN_H_
 #define EPHOST_CPU_ENGINES_ONEDNN_H_
 
-#include <mutex>
 #include <optional>
 
 #include "cpu/engines/onednn_library.h"
 #include "cpu/operator.h"
+#include "toolkit/mutex.h"
 
 namespace ephost::cpu::dnn {
 
@@ -53,7 +53,7 @@ class Primitive {
   };
   dnnl::primitive primitive_;
   std::vector<Argument> arguments_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Set>> free_;
 };
 

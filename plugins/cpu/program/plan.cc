@@ -4,7 +4,7 @@ namespace ephost::cpu {
 
 std::unique_ptr<Frame> Plan::take() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (!frames_.empty()) {
       std::unique_ptr<Frame> frame = std::move(frames_.back());
       frames_.pop_back();

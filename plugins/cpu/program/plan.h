@@ -3,9 +3,8 @@
 #ifndef EPHOST_CPU_PROGRAM_PLAN_H_
 #define EPHOST_CPU_PROGRAM_PLAN_H_
 
-#include <mutex>
-
 #include "cpu/operator.h"
+#include "toolkit/mutex.h"
 
 namespace ephost::cpu {
 
@@ -82,7 +81,7 @@ class Plan {
   // The memory for one run: one that another run has given back, or a new one.
   std::unique_ptr<Frame> take();
   void give(std::unique_ptr<Frame> frame) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     frames_.push_back(std::move(frame));
   }
 
@@ -116,7 +115,7 @@ class Plan {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::unique_ptr<Frame>> frames_;
 };
 

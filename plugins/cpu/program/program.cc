@@ -43,7 +43,7 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
 Program::~Program() = default;
 
 Program& Program::subgraph(const Graph* graph) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const auto found = subgraphs_.find(graph);
   if (found == subgraphs_.end()) {
     fail("a subgraph was not loaded");
@@ -109,7 +109,7 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
     }
     return true;
   };
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   for (size_t i = roots_.size(); i-- > 0;) {
     if (matches(roots_[i].first)) {
       if (i + 1 < roots_.size()) {

@@ -7,11 +7,10 @@
 #ifndef EPHOST_CPU_PROGRAM_PROGRAM_H_
 #define EPHOST_CPU_PROGRAM_PROGRAM_H_
 
-#include <mutex>
-
 #include "cpu/operator.h"
 #include "cpu/operators/signature.h"
 #include "cpu/runtime/recorder.h"
+#include "toolkit/mutex.h"
 
 namespace ephost::cpu {
 
@@ -60,7 +59,7 @@ class Program final : public Subgraph {
   std::vector<const Signature*> signatures_;  // For each node; null for one that is not the standard's.
   std::vector<const Operator*> operators_;    // For each node.
   bool texts_ = false;                        // Whether there may be strings.
-  std::mutex mutex_;                          // Of the plans' tables.
+  Mutex mutex_;                               // Of the plans' tables.
   std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.
   std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
 };

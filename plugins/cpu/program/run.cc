@@ -110,7 +110,7 @@ void Program::run(Io& io) {
     }
     std::shared_ptr<Plan> next;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard lock(mutex_);
       for (const auto& [have, child] : plan->children) {
         if (have == key) next = child;
       }

@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "toolkit/graph.h"
+#include "toolkit/mutex.h"
 
 namespace ephost::cpu {
 
@@ -29,13 +29,13 @@ class Recorder {
   bool active() const { return active_.load(std::memory_order_relaxed); }
   // `elapsed_ns`: what the host's clock shows now.
   void start(int64_t elapsed_ns) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     zero_ = now() - elapsed_ns;
     events_.clear();
     active_ = true;
   }
   std::vector<Event> stop() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     active_ = false;
     return std::move(events_);
   }
@@ -72,7 +72,7 @@ class Recorder {
         .count();
   }
   void add(const Node* node, const char* method, int64_t start, int64_t end) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (active_ && events_.size() < kMaxEvents) {
       events_.push_back({node == nullptr ? "layout or copy" : node->label(),
                          node == nullptr ? "Reorder" : node->type, node != nullptr,
@@ -82,7 +82,7 @@ class Recorder {
   }
 
   std::atomic<bool> active_{false};
-  std::mutex mutex_;
+  Mutex mutex_;
   int64_t zero_ = 0;
   std::vector<Event> events_;
 };

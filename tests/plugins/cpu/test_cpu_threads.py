@@ -143,6 +143,43 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert run_alone(program, saved).strip() == "0"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no process")
+def test_a_process_forked_while_other_threads_run_a_session_runs_it(tmp_path: Path) -> None:
+    """A child has the locks that other threads held, but not the threads that would give them back."""
+    model = make_model([helper.make_node("Sqrt", ["x"], ["y"])], {"x": np.ones(3, np.float32)}, ["y"])
+    onnx.save(model, tmp_path / "small.onnx")
+    program = """
+import os, sys, threading, time, numpy as np, ephost
+sys.setswitchinterval(1e-5)
+options = ephost.SessionOptions()
+options.intra_op_num_threads = 1
+session = ephost.InferenceSession(sys.argv[1], options)
+feeds = {"x": np.full(3, 4, np.float32)}
+def work():
+    while True:
+        session.run(None, feeds)
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(200):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if session.run(None, feeds)[0].tolist() == [2, 2, 2] else 1)
+    until = time.monotonic() + 30
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < until:
+        time.sleep(0.0005)
+    if ended[0] == 0:
+        os.kill(child, 9)
+        print("hangs", flush=True)
+        os._exit(0)
+    if ended[1]:
+        print("fails", flush=True)
+        os._exit(0)
+print("runs", flush=True)
+os._exit(0)
+"""
+    assert run_alone(program, tmp_path / "small.onnx").strip() == "runs"
+
+
 @pytest.mark.parametrize("spinning", ["0", "1"])
 @pytest.mark.skipif(
     sys.platform != "linux" or not Path("/proc/self/schedstat").exists(),

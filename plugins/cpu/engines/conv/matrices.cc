@@ -112,7 +112,7 @@ struct Taps {
 }  // namespace
 
 bool has_matrix_weights(const TensorPtr& constant, const ConvProblem& c) {
-  const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+  const std::lock_guard lock(constant->packed_mutex);
   return constant->packed.count(key_of(c)) != 0;
 }
 

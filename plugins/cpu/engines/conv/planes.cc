@@ -22,7 +22,7 @@ bool is_planes(const ConvProblem& c) {
 }
 
 bool has_plane_weights(const TensorPtr& constant) {
-  const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+  const std::lock_guard lock(constant->packed_mutex);
   return constant->packed.count(kKey) != 0;
 }
 

@@ -68,7 +68,7 @@ bool is_deconv(const Dims& weights, const Dims& strides, const Dims& dilations, 
 }
 
 bool has_deconv_weights(const TensorPtr& constant, const Dims& strides) {
-  const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+  const std::lock_guard lock(constant->packed_mutex);
   return constant->packed.count(key_of(strides)) != 0;
 }
 

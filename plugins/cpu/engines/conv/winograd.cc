@@ -77,7 +77,7 @@ bool winograd_worth(const ConvProblem& problem, int tile) {
 }
 
 bool has_winograd_weights(const TensorPtr& constant, int tile) {
-  const std::lock_guard<std::mutex> lock(constant->packed_mutex);
+  const std::lock_guard lock(constant->packed_mutex);
   return constant->packed.count(key_of(tile)) != 0;
 }
 
