@@ -40,7 +40,7 @@ from ephost.isolation.settings import ON_CRASH
 from ephost.model.capture import check_copies, recorder
 from ephost.model.check import check_types
 from ephost.model.custom_ops import CustomOps, domains_of, operators_of
-from ephost.model.fold import TAKES_TRANSPOSED, drop_unused_initializers, simplify, unwanted
+from ephost.model.fold import TAKES_TRANSPOSED, drop_unused_initializers, fill, simplify, unwanted
 from ephost.model.graph import Metadata, Model, Node, Value, all_graphs
 from ephost.model.infer import infer
 from ephost.model.limits import SETTINGS, budget_of
@@ -235,12 +235,15 @@ class Opening:
             target.check()
         fed = [v for v in graph.inputs if v.initializer is None]
         defaulted = [v for v in graph.inputs if v.initializer is not None and not v.is_constant]
+        if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
+            self._unwanted = unwanted(config, self._disabled)
         with self._timed("infer"):
+            if self._unwanted is not None and "ConstantFolding" not in self._unwanted:
+                fill(model)
             infer(model)
             check_types(model.graph)
         with self._timed("fold"):
-            if options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_BASIC:
-                self._unwanted = unwanted(config, self._disabled)
+            if self._unwanted is not None:
                 # Each EP may get each node: it is enough that one does not know how.
                 flags = [device.ep_metadata.get(TAKES_TRANSPOSED) for c in chosen for device in c.devices]
                 self._leave_transposed = bool(flags) and set(flags) == {"1"}

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import ephost
 import numpy as np
@@ -15,7 +16,8 @@ from ephost._bindings import call, packed
 from ephost.errors import InvalidGraph, InvalidProtobuf
 from ephost.messages import NodeProto
 from ephost.model import infer as infer_module
-from ephost.model.fold import fold
+from ephost.model.data_files import DataFiles
+from ephost.model.fold import drop_unused_initializers, fill, fold
 from ephost.model.graph import Model, Node, Value, tensor_type, topological_order
 from ephost.model.groups import Fusing
 from ephost.model.infer import ALIKE, FIRST_ALIKE, infer
@@ -71,6 +73,51 @@ def test_folding_asks_for_inference_where_a_shape_follows_from_the_data() -> Non
     infer(made)
     assert fold(made)
     assert [n.op_type for n in made.graph.nodes] == ["Expand"]
+
+
+def test_what_constants_fill_is_a_constant_before_inference() -> None:
+    """Reshape of opset 13 looks at constants alone."""
+    proto = model(
+        """g (float[8, n] x) => (float[a, b, c] y)
+        <int64[1] three = {3}>
+        { shape = ConstantOfShape <value: tensor = int64[1] {2}> (three) \n y = Reshape(x, shape) }"""
+    )
+    proto.opset_import[0].version = 13
+    made = load(proto)
+    fill(made)
+    assert [n.op_type for n in made.graph.nodes] == ["Reshape"]
+    assert "three" not in made.graph.values
+    infer(made)
+    assert made.graph.outputs[0].type == tensor_type(TensorProto.FLOAT, (2, 2, 2))
+
+
+@pytest.mark.parametrize("declared", ["int64[3]", "float[2]", "float[3, 1]", "seq(float[3])"])
+def test_what_contradicts_its_declaration_is_left_to_inference(declared: str) -> None:
+    text = f"""g (float[3] x) => (float[3] y) <int64[1] three = {{3}}, {declared} zeros>
+      {{ zeros = ConstantOfShape(three) \n y = Add(x, zeros) }}"""
+    made = load(model(text))
+    fill(made)
+    assert [n.op_type for n in made.graph.nodes] == ["ConstantOfShape", "Add"]
+
+
+@pytest.mark.parametrize("declared", ["float[3]", "float[n]", "float[]"])
+def test_what_agrees_with_its_declaration_has_its_own_type(declared: str) -> None:
+    text = f"""g (float[3] x) => (float[3] y) <int64[1] three = {{3}}, {declared} zeros>
+      {{ zeros = ConstantOfShape(three) \n y = Add(x, zeros) }}"""
+    made = load(model(text))
+    fill(made)
+    assert made.graph.values["zeros"].type == tensor_type(TensorProto.FLOAT, (3,))
+
+
+@pytest.mark.parametrize("name", ["ConstantFolding", "another"])
+def test_nothing_is_filled_where_folding_is_not_wanted(name: str) -> None:
+    text = """g (float[3] x) => (float[3] y) <int64[1] three = {3}>
+      { zeros = ConstantOfShape(three) \n y = Mul(x, zeros) }"""
+    options = ephost.SessionOptions()
+    options.add_session_config_entry("optimization.disable_specified_optimizers", name)
+    session = ephost.InferenceSession(model(text).SerializeToString(), options)
+    kinds = [n.op_type for part in ephost.explain(session).partitions for n in part.nodes]
+    assert ("ConstantOfShape" in kinds) == (name == "ConstantFolding")
 
 
 def test_folding_asks_for_no_inference_where_only_numbers_follow() -> None:
@@ -332,6 +379,28 @@ def asked_of_onnx(monkeypatch: pytest.MonkeyPatch, made: Model) -> bool:
     return bool(asked)
 
 
+def if_of(then: str, other: str, *, within: bool = False) -> str:
+    """A graph of an If with such branches, or that If alone."""
+    node = f"If(c) <then_branch = t () => (a) {{ {then} }}, else_branch = e () => (b) {{ {other} }}>"
+    return node if within else f"g (bool c, float[2, 3] x, float[3] w) => (y) {{ y = {node} }}"
+
+
+def test_what_branches_of_an_if_make_alike_has_the_types_that_onnx_finds() -> None:
+    proto = model(if_of("u = Add(x, x) \n a = Neg(u)", "b = Abs(x)"))
+    made = load(proto)
+    infer(made)
+    (node,) = made.graph.nodes
+    inferred = onnx.shape_inference.infer_shapes(proto).graph
+    kinds = {info.name: value_type(info.type) for info in (*inferred.output, *inferred.value_info)}
+    for attribute in inferred.node[0].attribute:
+        body = attribute.g
+        kinds.update((info.name, value_type(info.type)) for info in (*body.output, *body.value_info))
+    assert kinds.keys() == {"y", "u", "a", "b"}
+    found = {value.name: value.type for body in node.subgraphs.values() for value in body.values.values()}
+    found["y"] = made.graph.outputs[0].type
+    assert found == kinds
+
+
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
@@ -340,6 +409,11 @@ def asked_of_onnx(monkeypatch: pytest.MonkeyPatch, made: Model) -> bool:
         ("g (float[n, 3] x) => (y) { y = Relu(x) }", True),
         ("g (float[2, 3] x) => (y) { t = Relu(x) \n y = MatMul(t, x) }", True),
         ("g (float[2, 3] x) => (float[2, 4] y) { y = Relu(x) }", False),
+        (if_of("a = Neg(x)", "b = Abs(x)"), False),
+        (if_of("a = Identity(x)", "b = Identity(w)"), True),  # another shape
+        (if_of("a = Neg(x)", "b = Softmax(x)"), True),
+        (if_of("a = " + if_of("a = Neg(x)", "b = Abs(x)", within=True), "b = Abs(x)"), False),
+        (if_of("a = " + if_of("a = Neg(x)", "b = Softmax(x)", within=True), "b = Abs(x)"), True),
     ],
 )
 def test_onnx_infers_what_does_not_follow_at_once(
@@ -433,3 +507,50 @@ def test_nodes_that_differ_in_their_names_alone_are_folded_by_one_kernel(
     assert sorted(kinds) == ["Concat", "Concat", "Gather", "Gather", "Slice", "Unsqueeze"]
     data = {name: made.graph.values[name].initializer.tolist() for name in "ghik"}
     assert data == {"g": [3], "h": [4], "i": [1, 3], "k": [3, 4]}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("size", "is_mapped"), [(0, False), (4096, False), (1 << 16, True)])
+def test_files_of_weights_are_mapped_but_for_small_ones(tmp_path: Path, size: int, is_mapped: bool) -> None:
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(os.urandom(size))
+    files = DataFiles([str(tmp_path)])
+    path = files.path("weights.bin", "the data")
+    content = files.content(path)
+    assert content.tobytes() == weights.read_bytes()
+    assert not content.flags.writeable
+    assert (path in Path("/proc/self/maps").read_text()) == is_mapped
+    # Another process maps what this one has mapped, and is sent what it has read.
+    assert (files.file_id(path) is not None) == is_mapped
+
+
+@pytest.mark.parametrize(("version", "left"), [(3, ["x", "w"]), (4, ["x", "w", "u"])])
+def test_unread_constants_go_with_their_inputs(version: int, left: list[str]) -> None:
+    """From IR version 4 on such an input has a default, and callers may feed another value."""
+    proto = model(
+        """g (float[1] x, float[1] w, float[1] u) => (float[1] y)
+        <float[1] w = {1}, float[1] u = {2}> { y = Add(x, w) }"""
+    )
+    proto.ir_version = version
+    proto.opset_import[0].version = 9
+    made = load(proto)
+    drop_unused_initializers(made.graph)
+    assert [value.name for value in made.graph.inputs] == left
+    assert [value.name for value in made.graph.initializers] == left[1:]
+    session = ephost.InferenceSession(proto.SerializeToString())
+    assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == [2]
+
+
+def test_an_unread_constant_stays_where_a_body_lists_it_as_an_input() -> None:
+    proto = model(
+        """g (int64 n, bool c, float[1] x) => (float[1] y) {
+          y = Loop(n, c, x) <body = b (int64 i, bool d, float[1] s) => (bool d, float[1] t)
+            <float[1] s = {1}> { t = Neg(x) }>
+        }"""
+    )
+    proto.ir_version = 3
+    (node,) = load(proto).graph.nodes
+    body = node.subgraphs["body"]
+    assert body.values["s"].is_constant and not body.values["s"].consumers
+    drop_unused_initializers(body)
+    assert [value.name for value in body.inputs] == ["i", "d", "s"]

@@ -14,6 +14,9 @@ from ephost.errors import InvalidGraph, NoSuchFile
 if TYPE_CHECKING:
     from mmap import mmap
 
+# A smaller file is read: to map it, and to end that, takes longer. A model may have one for each tensor.
+_SMALLEST_MAPPED = 1 << 16
+
 
 def mapped(file: IO[bytes]) -> mmap:
     """A file's content, mapped."""
@@ -23,7 +26,7 @@ def mapped(file: IO[bytes]) -> mmap:
 
 
 class DataFiles:
-    """Files in and below some folders, each looked for and mapped once."""
+    """Files in and below some folders, each looked for, and mapped or read, once."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         """Nothing is looked at yet. The first folder that has a file counts."""
@@ -70,7 +73,7 @@ class DataFiles:
         return None
 
     def content(self, path: str) -> np.ndarray:
-        """The bytes of a file, mapped; never written to.
+        """The bytes of a file, mapped where it is not small; never written to.
 
         Raises:
             OSError: it cannot be opened.
@@ -79,12 +82,13 @@ class DataFiles:
         if found is None:
             with open(path, "rb", buffering=0) as file:
                 about = os.fstat(file.fileno())
-                if about.st_size == 0:  # which cannot be mapped
-                    found = np.zeros(0, dtype=np.uint8)
+                data: bytes | mmap
+                if about.st_size < _SMALLEST_MAPPED:
+                    data = file.read(_SMALLEST_MAPPED)
                 else:
+                    data = mapped(file)
                     self._ids[path] = about.st_dev, about.st_ino
-                    found = np.frombuffer(mapped(file), dtype=np.uint8)
-            self._content[path] = found
+            found = self._content[path] = np.frombuffer(data, dtype=np.uint8)
         return found
 
     def file_id(self, path: str) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -117,7 +117,7 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
             if value is not None and constant is not None:
                 graph.make_constant(value, *constant)
         graph.drop(node)
-        budget.spend(node)
+        budget.spend([value.initializer for value in node.outputs if value is not None])
         informs = informs or any(
             v and _informs(v, v.type != t) for v, t in zip(node.outputs, types, strict=True)
         )
@@ -125,6 +125,52 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
         graph.sweep()
         drop_unused_initializers(graph)
     return informs
+
+
+def fill(model: Model) -> None:
+    """Replace what ``ConstantOfShape`` makes of constants by initializers, ahead of inference.
+
+    Where all weights are made so, inference then has half of the nodes to go through. What contradicts the
+    model's declarations, or is not plain, is left for inference to see.
+    """
+    graph = model.graph
+    nodes = [node for node in graph.nodes if node.op_type == "ConstantOfShape" and not node.domain]
+    if not nodes:
+        return
+    budget = _Budget(graph)
+    for node in nodes:
+        out = node.outputs[0]
+        if out is None or out.is_output or budget.is_spent or (made := _filled(node)) is None:
+            continue
+        constant = made[0]
+        assert constant is not None
+        array, element_type = constant
+        if element_type in _FILLABLE and _allows(out.type, element_type, array.shape):
+            graph.make_constant(out, array, element_type)
+            graph.drop(node)
+            budget.spend([array])
+    if graph.dropped:
+        graph.sweep()
+        drop_unused_initializers(graph)
+
+
+# What each version of ConstantOfShape makes; what else newer ones make is inferred and checked as usual.
+_FILLABLE = frozenset(
+    (*range(TensorProto.FLOAT, TensorProto.STRING), *range(TensorProto.BOOL, TensorProto.UINT64 + 1))
+)
+
+
+def _allows(declared: Any, element_type: int, dims: tuple[int, ...]) -> bool:
+    """Whether a tensor is of the type that is declared."""
+    if declared is None:
+        return True
+    if not isinstance(declared, TensorType) or declared.element_type not in (0, element_type):
+        return False
+    known = declared.dims
+    return known is None or (
+        len(known) == len(dims)
+        and all(not isinstance(k, int) or k == d for k, d in zip(known, dims, strict=True))
+    )
 
 
 class _Budget:
@@ -135,15 +181,20 @@ class _Budget:
         self._bytes = held + _GROWTH  # weights may double: a Cast of all of them from 16 bits to 32
         self._end = time.monotonic() + _SECONDS
 
+    @property
+    def is_spent(self) -> bool:
+        return self._bytes <= 0 or time.monotonic() > self._end
+
     def is_left(self, node: Node) -> bool:
-        if self._bytes <= 0 or time.monotonic() > self._end or _result_bytes(node) > _LARGE:
+        if self.is_spent or _result_bytes(node) > _LARGE:
             _LOG.warning("node %s, of constants, is not folded: too large, or it takes too long", node.label)
             return False
         return True
 
-    def spend(self, node: Node) -> None:
-        made = [value.initializer for value in node.outputs if value is not None]
-        self._bytes -= sum(array.nbytes for array in made if array is not None)
+    def spend(self, made: Sequence[np.ndarray | None]) -> None:
+        for array in made:
+            if array is not None:
+                self._bytes -= array.nbytes
 
 
 def _result_bytes(node: Node) -> float:
@@ -316,6 +367,17 @@ class _Evaluator:
 
 
 def drop_unused_initializers(graph: Graph) -> None:
-    """Forget the data that nobody reads any more."""
+    """Forget the data that nobody reads any more.
+
+    Before IR version 4 all constants were listed as inputs: of the model's those go with it.
+    """
+    unlisted = []
     for value in list(graph.values.values()):
-        graph.remove_if_unread(value)
+        if value.initializer is None or value.consumers or value.is_output:
+            continue
+        if not value.is_input:
+            graph.remove_value(value)
+        elif value.is_constant and graph.parent is None:  # a body has as many inputs as its node gives it
+            unlisted.append(value)
+    if unlisted:
+        graph.remove_inputs(unlisted)

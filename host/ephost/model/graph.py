@@ -472,6 +472,12 @@ class Graph(Record):
         if self.owns(value):
             del self.values[value.name]
 
+    def remove_inputs(self, values: Collection[Value]) -> None:
+        """Forget inputs of the graph that nobody reads."""
+        for value in values:
+            self.remove_value(value)
+        self.inputs = [value for value in self.inputs if self.owns(value)]
+
     def remove_if_unread(self, value: Value) -> bool:
         """Forget a constant when nobody reads it any more."""
         if value.initializer is None or value.consumers or value.is_input or value.is_output:

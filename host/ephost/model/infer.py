@@ -14,7 +14,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -175,42 +175,78 @@ def _with_all_outputs(node: NodeProto, functions: Functions) -> NodeProto:
 
 
 def _infer_alike(model: Model) -> bool:
-    """Find the types where they follow at once: all nodes are elementwise, of operands that are alike.
+    """Find the types where they follow at once: all nodes are elementwise, of operands that are alike, or Ifs
+    whose branches are graphs of such nodes and give the same.
 
     Returns:
         Whether all types are found, so that onnx's inference, whose way there and back is the longer one,
         would find no more. Otherwise nothing has changed.
     """
-    found: dict[int, TensorType] = {}
-    for node in model.graph.nodes:
-        if node.op_type not in ALIKE or node.domain or node.custom is not None:
+    found: dict[Value, TensorType] = {}
+    if not _find_alike(model.graph, found):
+        return False
+    for value, kind in found.items():
+        if not value.is_disputed:
+            value.type = merge(value.type, kind)
+    return True
+
+
+def _find_alike(graph: Graph, found: dict[Value, TensorType]) -> bool:
+    """Find the types of what a graph's nodes make; False where one does not follow at once."""
+    for node in graph.nodes:
+        if node.domain or node.custom is not None:
             return False
-        if node.since_version < FIRST_ALIKE or not node.inputs or len(node.outputs) != 1:
+        if node.op_type == "If":
+            if not _find_in_branches(node, found):
+                return False
+            continue
+        if node.op_type not in ALIKE or node.since_version < FIRST_ALIKE:
+            return False
+        if not node.inputs or len(node.outputs) != 1:
             return False
         first, made = node.inputs[0], node.outputs[0]
         if first is None or made is None:
             return False
-        kind = found.get(id(first), first.type)
-        if (
-            not isinstance(kind, TensorType)
-            or kind.static_dims is None
-            or not kind.element_type
-            or kind.element_type not in _ELEMENT_TYPES
-        ):
+        kind = found.get(first, first.type)
+        if not _is_plain(kind):
             return False
         for value in node.inputs:
             if value is first:
                 continue
             if value is None:
                 return False
-            other = found.get(id(value), value.type)
+            other = found.get(value, value.type)
             if other is not kind and other != kind:
                 return False
-        found[id(made)] = kind
-    for node in model.graph.nodes:
-        value = node.outputs[0]
-        if value is not None and not value.is_disputed:
-            value.type = merge(value.type, found[id(value)])
+        found[made] = kind
+    return True
+
+
+def _is_plain(kind: Any) -> TypeGuard[TensorType]:
+    """Whether it is a tensor's type, and all of it is known."""
+    return (
+        isinstance(kind, TensorType)
+        and kind.static_dims is not None
+        and bool(kind.element_type)
+        and kind.element_type in _ELEMENT_TYPES
+    )
+
+
+def _find_in_branches(node: Node, found: dict[Value, TensorType]) -> bool:
+    """Find the types of what an If makes, and of what its branches make; False where one does not follow at
+    once, or the branches differ.
+    """
+    branches = list(node.subgraphs.values())
+    if len(branches) != 2 or node.inputs[:1] in ([], [None]):
+        return False
+    for body in branches:
+        if body.inputs or len(body.outputs) != len(node.outputs) or not _find_alike(body, found):
+            return False
+    for made, one, other in zip(node.outputs, branches[0].outputs, branches[1].outputs, strict=True):
+        kind = found.get(one, one.type)
+        if made is None or not _is_plain(kind) or found.get(other, other.type) != kind:
+            return False
+        found[made] = kind
     return True
 
 

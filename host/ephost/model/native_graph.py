@@ -30,7 +30,7 @@ from ephost._bindings import (
 from ephost.errors import EPFail, InvalidGraph, NotImplemented
 from ephost.message_helpers import from_array, make_attribute, to_array
 from ephost.messages import AttributeProto, NodeProto, TypeProto
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, schema_of
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
 from ephost.onnx_schema import default_of
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
@@ -291,7 +291,7 @@ class _Builder:
 
     def fill(self, pointer: Any, graph: Graph, *, is_body: bool = False) -> None:
         """Add everything of `graph`; for a subgraph also the values that it reads from outside."""
-        own, captured = list(graph.values.values()), list(_captured(graph)) if is_body else []
+        own, captured = list(graph.values.values()), captured_values(graph) if is_body else []
         values = self.values(pointer, [*own, *captured])
         for value in captured:
             lib.ephost_value_set_outer_scope(values[value])
@@ -518,12 +518,6 @@ def depth_first_order(nodes: list[Node]) -> list[Node]:
     """
     ordered: list[Node] = call.depth_first_order(nodes)
     return ordered
-
-
-def _captured(graph: Graph) -> Iterable[Value]:
-    from ephost.model.graph import captured_values
-
-    return captured_values(graph)
 
 
 def type_info(proto: TypeProto) -> Any:

@@ -6,7 +6,7 @@ What comes back is the same graph with claimed groups as single nodes, and for e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain, groupby, islice
 from typing import Any
@@ -157,8 +157,9 @@ class Partitioner:
         self.incapable = incapable
         self.telling = telling  # gets the name of each EP before that is offered the model
         self._incapable: set[str] = set()
-        # What the last EP that was asked saw and claimed nothing of; it is among its assignment's graphs.
-        self._unchanged: NativeGraph | None = None
+        # What the last EP that was asked saw and claimed nothing of, which is among its assignment's graphs,
+        # and the EP's kernel registry.
+        self._unchanged: tuple[NativeGraph, Any] | None = None
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -233,24 +234,23 @@ class Partitioner:
 
     def _assign(self, assignment: Assignment, graph: Graph) -> None:
         ep = assignment.ep
-        try:
-            registry = ep.kernel_registry()
-        except OnnxRuntimeException as error:
-            if not self._leave_out(ep, error):
-                raise
-            return
-        reads_files = any(device.ep_metadata.get(READS_FILES) == "1" for device in ep.devices)
-        # What goes to another process is read at once.
-        reads_files = reads_files or ep.shared_pool is not None
-        # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph.
-        native, self._unchanged = self._unchanged, None
-        if native is None:
-            native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
-            assignment.graphs.append(native)
+        # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph, and
+        # it is asked once for its registry.
+        unchanged, self._unchanged = self._unchanged, None
+        if unchanged is not None:
+            native, registry = unchanged
+        else:
+            try:
+                registry = ep.kernel_registry()
+            except OnnxRuntimeException as error:
+                if not self._leave_out(ep, error):
+                    raise
+                return
+            native = self._shown_to(assignment)
         claims = self.ask(assignment, native, graph, registry)
         if not claims:
             assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
-            self._unchanged = native
+            self._unchanged = native, registry
             return
         converted: list[Node] = []
         if prefers_nhwc(ep):
@@ -259,8 +259,7 @@ class Partitioner:
         if converted:
             assignment.graphs.remove(native)
             native.release()
-            native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
-            assignment.graphs.append(native)
+            native = self._shown_to(assignment)
             claims = self.ask(assignment, native, graph, registry)
         kernels = len(assignment.kernels)
         singles, candidates = self.sort_claims(assignment, claims)
@@ -277,10 +276,21 @@ class Partitioner:
         if converted:
             LayoutConverter(self.model, graph).convert_back([n for n in graph.nodes if not n.ep_name])
 
+    def _shown_to(self, assignment: Assignment) -> NativeGraph:
+        """The model's graph as an EP sees it, which is among its assignment's."""
+        ep = assignment.ep
+        reads_files = any(device.ep_metadata.get(READS_FILES) == "1" for device in ep.devices)
+        # What goes to another process is read at once.
+        reads_files = reads_files or ep.shared_pool is not None
+        native = NativeGraph(self.model, self.model.graph, self.constants, reads_files=reads_files)
+        assignment.graphs.append(native)
+        return native
+
     def _forget_unchanged(self, assignment: Assignment) -> None:
         if self._unchanged is not None:
-            assignment.graphs.remove(self._unchanged)
-            self._unchanged.release()
+            native, _ = self._unchanged
+            assignment.graphs.remove(native)
+            native.release()
             self._unchanged = None
 
     def _convert(self, ep: ExecutionProvider, graph: Graph, claimed: Sequence[Node]) -> list[Node]:
@@ -301,16 +311,17 @@ class Partitioner:
         if not info:
             raise MemoryError("no memory for the claims of an EP")
         try:
-            with ExitStack() as stack:
-                if self.record_messages:
-                    stack.enter_context(ep.recorded_messages(assignment.messages))
+            with ep.recorded_messages(assignment.messages) if self.record_messages else nullcontext():
                 try:
                     ep.call("GetCapability", pointer, info)
                 except OnnxRuntimeException as error:
                     if not self._leave_out(ep, error):
                         raise
                     return []
-            claims = ffi.new("EphostClaim[]", lib.ephost_support_info_claim_count(info))
+            count = lib.ephost_support_info_claim_count(info)
+            if not count:
+                return []
+            claims = ffi.new("EphostClaim[]", count)
             ids = ffi.new("size_t[]", lib.ephost_support_info_node_count(info))
             lib.ephost_support_info_read(info, claims, ids)
             nodes = iter([native.nodes[i] for i in ids])

@@ -230,7 +230,7 @@ def _given_back(subject: Subject) -> None:
         subject.warn(f"after a run on {bytes_text(size)} it holds {bytes_text(held)}")
 
 
-_SIDE = 64  # a weight of that many rows and columns fills whole pages of memory
+_SIDE = 128  # a weight of so many rows and columns fills whole pages, and its file is mapped, not read
 _WEIGHTED = ("Mul", "Add", "MatMul", "Gemm")
 
 

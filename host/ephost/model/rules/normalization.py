@@ -59,14 +59,14 @@ def _scale_conv(
     new_bias = None if bias is None else _wide(bias)
     if factor is not None:
         scaled = _wide(weight) * _over_weights(node, _wide(factor), weight)
-        new_weight = r.constant(old_weight.name, scaled.astype(weight.dtype), kind)
+        new_weight = r.constant(old_weight.name, scaled.astype(weight.dtype, copy=False), kind)
         new_bias = None if new_bias is None else new_bias * _wide(factor)
     if shift is not None:
         new_bias = _wide(shift) if new_bias is None else new_bias + _wide(shift)
     made = old_bias
     if new_bias is not None:
         name = old_bias.name if old_bias is not None else f"{old_weight.name}_bias"
-        made = r.constant(name, new_bias.astype(weight.dtype), kind)
+        made = r.constant(name, new_bias.astype(weight.dtype, copy=False), kind)
     r.take_output(node, reader)
     r.set_inputs(node, [source, new_weight] if made is None else [source, new_weight, made])
     return True
@@ -74,7 +74,7 @@ def _scale_conv(
 
 def _wide(data: np.ndarray) -> Any:
     """Numbers as they are computed with: in float32, or float64 where they are that."""
-    return data if data.dtype == np.float64 else data.astype(np.float32)
+    return data if data.dtype == np.float64 else data.astype(np.float32, copy=False)
 
 
 def _normalisation(node: Node) -> tuple[np.ndarray, np.ndarray] | None:
