@@ -1,6 +1,7 @@
 #include "toolkit/graph.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "toolkit/half.h"
 
@@ -172,11 +173,16 @@ void Graph::replace_uses(Value* from, Value* to) {
 }
 
 void Graph::remove(Node* node) {
-  for (Value* value : node->inputs) {
-    drop_use(value, node);
-  }
-  for (Value* value : node->implicit) {
-    drop_use(value, node);
+  // A node may read one value thousands of times: each loses all of its uses at once.
+  std::vector<Value*> read = node->inputs;
+  read.insert(read.end(), node->implicit.begin(), node->implicit.end());
+  std::sort(read.begin(), read.end(), std::less<>());
+  read.erase(std::unique(read.begin(), read.end()), read.end());
+  for (Value* value : read) {
+    if (value != nullptr) {
+      auto& uses = value->consumers;
+      uses.erase(std::remove(uses.begin(), uses.end(), node), uses.end());
+    }
   }
   for (Value* value : node->outputs) {
     if (value != nullptr && value->producer == node) {

@@ -351,16 +351,16 @@ Expression::Id Expression::add(const Value& value) {
 }
 
 Expression::Id Expression::input(int i, DType type) {
-  for (size_t v = 0; v < values_.size(); ++v) {
-    if (values_[v].kind == Value::kInput && values_[v].input == i) {
-      return static_cast<Id>(v);
-    }
+  const size_t at = static_cast<size_t>(i);
+  if (at >= inputs_.size()) inputs_.resize(at + 1, -1);
+  if (inputs_[at] < 0) {
+    Value value;
+    value.kind = Value::kInput;
+    value.type = type;
+    value.input = i;
+    inputs_[at] = add(value);
   }
-  Value value;
-  value.kind = Value::kInput;
-  value.type = type;
-  value.input = i;
-  return add(value);
+  return inputs_[at];
 }
 
 Expression::Id Expression::number(double number, DType type) {

@@ -49,6 +49,7 @@ class Expression {
   Id add(const Value& value);
   Id widened(Id value);
   std::vector<Value> values_;
+  std::vector<Id> inputs_;  // by number; -1: not there
 };
 
 // Makes the node's output 0 the value `result` of the expression, broadcast over all inputs that it uses:

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <unordered_map>
 
 namespace ephost::cpu {
 namespace {
@@ -256,10 +258,18 @@ const std::vector<Entry>& entries() {
   return all;
 }
 
+// Asked several times of each node of a graph.
 const Entry* find(const Node& node) {
-  for (const Entry& entry : entries()) {
-    if (node.is(entry.of.domain, entry.of.type)) {
-      return node.version >= entry.of.min_version ? &entry : nullptr;
+  static const std::unordered_map<std::string_view, std::vector<const Entry*>> by_type = [] {
+    std::unordered_map<std::string_view, std::vector<const Entry*>> all;
+    for (const Entry& entry : entries()) all[entry.of.type].push_back(&entry);
+    return all;
+  }();
+  const auto found = by_type.find(node.type);
+  if (found == by_type.end()) return nullptr;
+  for (const Entry* entry : found->second) {
+    if (node.domain == entry->of.domain) {
+      return node.version >= entry->of.min_version ? entry : nullptr;
     }
   }
   return nullptr;

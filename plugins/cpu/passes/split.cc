@@ -30,6 +30,7 @@ class Chain {
     if (halves) {
       for (Value*& value : rest) value = add("Cast", {value}, type, value);
     }
+    const Value* all = shape_of_all();
     const bool mean = wide_.is("Mean");
     const size_t count = rest.size();
     Value* made = nullptr;
@@ -37,13 +38,13 @@ class Chain {
       std::vector<Value*> in;
       if (made != nullptr) in.push_back(made);
       while (in.size() < kMostInputs && next < count) in.push_back(rest[next++]);
-      made = add(mean ? "Sum" : wide_.type, std::move(in), type, shape_of_all());
+      made = add(mean ? "Sum" : wide_.type, std::move(in), type, all);
     }
     if (mean) {
       Value* share = constant_like(&graph_, 1.0 / static_cast<double>(count), type);
-      made = add("Mul", {made, share}, type, shape_of_all());
+      made = add("Mul", {made, share}, type, all);
     }
-    if (halves) made = add("Cast", {made}, like_.type, shape_of_all());
+    if (halves) made = add("Cast", {made}, like_.type, all);
     Node* last = made->producer;
     graph_.steal_output(last, 0, wide_.out());
     graph_.remove(&wide_);

@@ -73,6 +73,14 @@ def test_opening_takes_time_in_proportion_to_the_nodes(cpu_plugin: Cpu) -> None:
     assert many < 50 * few
 
 
+def test_opening_takes_time_in_proportion_to_how_often_a_node_reads_one_value(cpu_plugin: Cpu) -> None:
+    def opened(length: int) -> ephost.InferenceSession:
+        return session(cpu_plugin, [helper.make_node("Sum", ["x"] * length, ["y"])], ["y"], {})
+
+    few, many = (processor_time(lambda length=length: opened(length)) for length in (10_000, 60_000))
+    assert many < 16 * few  # what grows with the square takes 36 times as long
+
+
 def test_thousands_of_values_of_different_size_and_life_share_memory(cpu_plugin: Cpu) -> None:
     draw = random.Random(5)
     x = np.random.default_rng(5).standard_normal((4, 4)).astype(np.float32)
