@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +111,26 @@ def test_convolution_of_other_types(cpu_plugin: Cpu, dtype: type) -> None:
     tolerance = 2e-2 if dtype is np.float16 else 1e-9
     cpu_plugin.check(
         node, {"x": random(1, 4, 6, 6, dtype=dtype)}, constants=constants, rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("channels", [1, 8, 16])
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_an_image_that_is_constant_too(cpu_plugin: Cpu, kind: str, channels: int, dtype: type) -> None:
+    """oneDNN asks for it in a layout of its own."""
+    nodes = [
+        helper.make_node(kind, ["image", "w"], ["c"], strides=[3, 2]),
+        helper.make_node("Add", ["c", "x"], ["y"]),
+    ]
+    shape = (channels, channels, 3, 3)
+    constants = {
+        "image": random(1, channels, 5, 6, dtype=dtype),
+        "w": random(*shape, seed=1, dtype=dtype) / dtype(3 * channels),
+    }
+    tolerance = 1e-2 if dtype is np.float16 else 1e-4
+    cpu_plugin.check(
+        nodes, {"x": np.ones(1, dtype)}, constants=constants, rtol=tolerance, atol=tolerance, opset=22
     )
 
 
@@ -267,6 +289,52 @@ def test_transformed_weights_serve_shapes_that_the_method_does_not_fit(
         feeds["q"] = random(*shape)
         found, expected = session.run(None, feeds)[0], plain.run(None, feeds)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def few_pixels(side: int = 7, open_shapes: bool = False) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A convolution of 1x1 whose weights are more than the second cache has room for, between two others."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], name="before"),
+        helper.make_node("Conv", ["a", "w", "b"], ["c"], name="many"),
+        helper.make_node("Relu", ["c"], ["d"]),
+        helper.make_node("Add", ["d", "a"], ["e"]),
+        helper.make_node("Conv", ["e", "w1"], ["y"], name="after", strides=[2, 2]),
+    ]
+    constants = {
+        "w0": random(520, 8, 1, 1),
+        "w": random(520, 520, 1, 1, seed=1) / 20,
+        "b": random(520, seed=2),
+        "w1": random(8, 520, 1, 1, seed=3) / 20,
+    }
+    feeds = {"x": random(1, 8, side, side, seed=4)}
+    return make_model(nodes, feeds, ["y"], constants, open_shapes=open_shapes), feeds
+
+
+@pytest.mark.parametrize("sides", [(7, 40, 3), (40, 7), (16, 17)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_weights_serve_few_pixels_and_many(
+    cpu_plugin: Cpu, sides: tuple[int, ...], threads: int
+) -> None:
+    model, _ = few_pixels(open_shapes=True)
+    session = cpu_plugin.session(model, intra_op_num_threads=threads)
+    rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for side in sides:
+        _, feeds = few_pixels(side)
+        (found,), (expected,) = session.run(None, feeds), rival.run(None, feeds)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not AVX512, reason="oneDNN has channels last on processors with AVX-512 alone")
+@pytest.mark.parametrize(("side", "many"), [(7, "matrices"), (16, "matrices"), (17, None)])
+def test_many_weights_are_read_once_for_few_pixels(
+    cpu_plugin: Cpu, side: int, many: str | None, tmp_path: Path
+) -> None:
+    """And more pixels are left to oneDNN, in a build that has it."""
+    model, feeds = few_pixels(side)
+    steps = traced(cpu_plugin, model, feeds, tmp_path)
+    methods = [step["method"] for step in steps if "Conv" in step["op_name"]]
+    assert methods[1] == (many or methods[2])
+    assert not any("Reorder" in step["op_name"] for step in steps[1:-1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])

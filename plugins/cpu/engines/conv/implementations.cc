@@ -164,7 +164,49 @@ Kernel make_planes(ConvTask& task) {
   return planes(task.p, c, task.post_ops, kOperands);
 }
 
+// ---- Products of matrices, of copied windows
+
+bool fits_matrices(const ConvProblem&, const std::vector<PostOp>&) { return true; }
+
+bool pack_matrices(const TensorPtr& weights, const ConvProblem& c) {
+  matrix_weights(weights, c);
+  return true;
+}
+
+Kernel make_matrices(ConvTask& task) { return matrices(task.p, task.problem, task.post_ops, kOperands); }
+
 #ifdef EPHOST_ONEDNN
+// ---- The same for a few pixels and more weights than the second cache has room for, of which each is read
+// once: these products ask for weights ahead, and oneDNN's wait for them.
+
+bool fits_few_pixels(const ConvProblem& c, const std::vector<PostOp>&) {
+  constexpr int64_t kLeastWeights = 1 << 18, kMostPixels = 256;
+  return !c.transposed && c.groups == 1 && count(c.window.kernel) == 1 && count(c.weights) >= kLeastWeights &&
+         count(c.window.out) * c.source[0] <= kMostPixels;
+}
+
+// Where neighbours that are left to oneDNN have the same layout.
+bool is_last(const OtherWay& other) {
+  return other.source == Layout::kChannelsLast && other.target == Layout::kChannelsLast;
+}
+
+bool pack_few_pixels(const TensorPtr& weights, const ConvProblem& c) {
+  if (!has_matrix_weights(weights, c)) {
+    if (has_other_weights(weights, turned(c)) || !is_last(other_way(turned(c)))) return false;
+    matrix_weights(weights, c);
+  }
+  return true;
+}
+
+Kernel make_few_pixels(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  if (weights == nullptr || !is_last(task.other()) || !operands_fill(task) ||
+      (weights->data == nullptr && !has_matrix_weights(weights, task.problem))) {
+    return nullptr;
+  }
+  return make_matrices(task);
+}
+
 // ---- oneDNN
 
 bool fits_onednn(const ConvProblem& c, const std::vector<PostOp>&) { return c.source.size() <= 5; }
@@ -181,17 +223,6 @@ Kernel make_onednn(ConvTask& task) {
   return onednn_conv(task.p, task.problem, task.post_ops, task.other(), kOperands);
 }
 #endif
-
-// ---- Products of matrices, of copied windows
-
-bool fits_matrices(const ConvProblem&, const std::vector<PostOp>&) { return true; }
-
-bool pack_matrices(const TensorPtr& weights, const ConvProblem& c) {
-  matrix_weights(weights, c);
-  return true;
-}
-
-Kernel make_matrices(ConvTask& task) { return matrices(task.p, task.problem, task.post_ops, kOperands); }
 
 // ---- Plain loops
 
@@ -232,6 +263,7 @@ constexpr ConvImplementation kImplementations[] = {
     {"winograd", fits_winograd, pack_winograd, make_winograd},
     {"planes", fits_planes, pack_planes, make_planes},
 #ifdef EPHOST_ONEDNN
+    {"matrices", fits_few_pixels, pack_few_pixels, make_few_pixels},
     {"onednn", fits_onednn, pack_onednn, make_onednn},
 #endif
     {"matrices", fits_matrices, pack_matrices, make_matrices},

@@ -44,13 +44,21 @@ struct Form {
   }
 
   void pack(const float* from, float* to) const {
-    parallel_for(groups, std::max<int64_t>(1, kGrain / (group() + 1)), [&](int64_t g, int64_t end) {
-      for (; g < end; ++g) {
-        // What fills the last panel up is multiplied too, and forgotten.
-        if (outputs % panel() != 0) std::fill(to + g * group(), to + (g + 1) * group(), 0.0f);
-        for_each(g, [&](int64_t i, int64_t j) { to[j] = from[i]; });
-      }
-    });
+    const int64_t wide = panel(), panels = (outputs + wide - 1) / wide;
+    // From an input to the next, and from an output.
+    const int64_t row = transposed ? outputs * taps : taps, column = transposed ? taps : inputs * taps;
+    parallel_for(groups * panels, std::max<int64_t>(1, kGrain / (depth() * wide + 1)),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const int64_t g = i / panels, q = i % panels;
+                     const float* const first = from + g * inputs * outputs * taps + q * wide * column;
+                     float* const panel = to + g * group() + q * wide * depth();
+                     for (int64_t t = 0; t < taps; ++t) {
+                       simd().gemm_pack(first + t, row, column, inputs, std::min(wide, outputs - q * wide),
+                                        panel + t * inputs * wide);
+                     }
+                   }
+                 });
   }
 };
 
