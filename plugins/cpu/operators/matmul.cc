@@ -1,6 +1,7 @@
 // MatMul and Gemm, and "ephost.MatMul": what passes make of them, with transposed inputs, a bias, and the
 // activations and additions of epilogue.h.
 #include <cmath>
+#include <numeric>
 
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/epilogue_loops.h"
@@ -200,17 +201,39 @@ class Parts {
   int64_t m_, panels_, rows_by_, panels_by_, stacks_;
 };
 
+// A block of b stays in the second cache while rows pass by.
+constexpr int64_t kBlockColumns = 256, kBlockRows = 192;
+
 Parts divide(const Product& product, int threads, bool b_is_packed) {
   const int64_t width = simd().panel, panels = (product.n + width - 1) / width, stacks = product.stacks();
   const double work =
       static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k);
   int64_t rows_by = 1, panels_by = 1;
-  // A thread is worth waking for some 20 microseconds of work.
+  // A thread is worth waking for some microseconds of work, and so is a part worth being taken.
   const double worth = 5e5;
-  if (stacks < threads && work * static_cast<double>(stacks) > worth) {
-    const int64_t want = std::min<int64_t>((threads + stacks - 1) / stacks,
-                                           std::max<int64_t>(2, static_cast<int64_t>(work / worth)));
-    if (panels >= want && (panels >= 4 * want || product.m < 12 * want || !b_is_packed)) {
+  if (threads == 1 || work * static_cast<double>(stacks) <= worth) {
+    return {product, panels, rows_by, panels_by};
+  }
+  const auto parts_worth = [&](int64_t most) {
+    return std::clamp<int64_t>(static_cast<int64_t>(work * static_cast<double>(stacks) / worth), 2, most);
+  };
+  if (b_is_packed) {
+    // Some for each thread, which takes them as it comes to them: one that computes more slowly than the
+    // others, or has been woken late, is waited for by as little as a part. At most the blocks that are
+    // computed at a time anyway.
+    constexpr int64_t kForEachThread = 4;
+    const int64_t want = parts_worth(kForEachThread * threads);
+    rows_by = (product.m + kBlockRows - 1) / kBlockRows;
+    const auto missing = [&](int64_t there) { return (want + stacks * there - 1) / (stacks * there); };
+    panels_by = std::min(panels, std::max((product.n + kBlockColumns - 1) / kBlockColumns, missing(rows_by)));
+    rows_by = std::min((product.m + 5) / 6, std::max(rows_by, missing(panels_by)));
+    // As many for each thread, where they are few and alike.
+    const int64_t step = threads / std::gcd(stacks * rows_by, static_cast<int64_t>(threads));
+    const int64_t even = (panels_by + step - 1) / step * step;
+    if (even <= panels) panels_by = even;
+  } else if (stacks < threads) {
+    const int64_t want = std::min<int64_t>((threads + stacks - 1) / stacks, parts_worth(threads));
+    if (panels >= want) {
       panels_by = want;
     } else {
       rows_by = std::min<int64_t>(want, (product.m + 5) / 6);
@@ -233,8 +256,6 @@ constexpr ProductWay kWays[] = {
     {Way::kPackedInRun, "packed in the run", [](const Product& p, bool) { return p.trans_b || p.m >= 32; }},
     {Way::kInPlace, "in place", [](const Product&, bool) { return true; }},
 };
-// A block of b stays in the second cache while rows pass by.
-constexpr int64_t kBlockColumns = 256, kBlockRows = 192;
 
 // A column on the right as a row on the left: the same numbers, where b's one column would fill a tile's
 // first lane alone.
@@ -404,16 +425,22 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
     const int64_t grain = std::max<int64_t>(
         1,
         static_cast<int64_t>(2.5e5 / (work * static_cast<double>(stacks) / static_cast<double>(total) + 1)));
-    // Shares, each with memory of its own.
-    const int64_t shares = std::clamp<int64_t>(total / grain, 1, threads);
-    parallel_for(shares, 1, [&](int64_t share, int64_t end) {
-      for (; share < end; ++share) {
-        float* room = reinterpret_cast<float*>(scratch + own * static_cast<size_t>(share));
-        for (int64_t i = total * share / shares; i < total * (share + 1) / shares; ++i) {
-          run(parts[i], room);
+    if (own == 0) {
+      parallel_for(total, grain, [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) run(parts[i], nullptr);
+      });
+    } else {
+      // Shares, each with memory of its own.
+      const int64_t shares = std::clamp<int64_t>(total / grain, 1, threads);
+      parallel_for(shares, 1, [&](int64_t share, int64_t end) {
+        for (; share < end; ++share) {
+          float* room = reinterpret_cast<float*>(scratch + own * static_cast<size_t>(share));
+          for (int64_t i = total * share / shares; i < total * (share + 1) / shares; ++i) {
+            run(parts[i], room);
+          }
         }
-      }
-    });
+      });
+    }
     if (fused) {
       return;
     }
