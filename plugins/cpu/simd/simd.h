@@ -85,6 +85,13 @@ struct WinogradOutput {
   int64_t blocks, height, width;
   int64_t y, x;  // Of the tile's first output; what lies outside is not written.
 };
+// The kernels of eight outputs, of all their inputs, which are a multiple of eight.
+struct WinogradWeights {
+  const float* from;  // Of output o and input i: nine in a row at from[o * output_step + i * 9].
+  int64_t output_step, inputs;
+  float* to;  // Point p of that: to[p * step + i * input_step + o].
+  int64_t input_step, step;
+};
 
 // Channels of a convolution of each channel on its own that are computed side by side: 32 or 16.
 struct DepthwiseBlock {
@@ -195,6 +202,7 @@ struct Simd {
   // For tiles of 2x2 and of 4x4 outputs.
   void (*winograd_input[2])(const WinogradInput& tile) = {};
   void (*winograd_output[2])(const WinogradOutput& tile) = {};
+  void (*winograd_weights[2])(const WinogradWeights& kernels) = {};
 
   // Rows of float32 that lie in one piece.
   float (*reduce[4])(const float* x, int64_t n, float start) = {};  // By Reduction.

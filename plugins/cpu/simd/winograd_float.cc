@@ -1,6 +1,7 @@
 // The transformations of Winograd's convolution with 3x3 kernels (see engines/conv/winograd.h), on tensors
 // whose channels lie side by side, all of them or by eight.
 #include "cpu/simd/simd.h"
+#include "cpu/simd/turned.h"
 #include "cpu/simd/vectors.h"
 
 namespace ephost::cpu::EPHOST_ISA {
@@ -47,6 +48,28 @@ inline void output_line(const Vector* m, Vector* y) {
   }
 }
 
+// One row or column of a kernel: three weights, kFrom apart, for the points of a line of a tile, kTo apart.
+template <int kTile, int kFrom, int kTo>
+inline void weights_line(const Vector* g, Vector* u) {
+  const Vector g0 = g[0], g1 = g[kFrom], g2 = g[2 * kFrom];
+  if constexpr (kTile == 4) {
+    const Vector ends = -1.0f / 6 * (g0 + g2), middle = 1.0f / 6 * g1;
+    const Vector far = 1.0f / 24 * g0 + 1.0f / 6 * g2, half = 1.0f / 12 * g1;
+    u[0] = 0.25f * g0;
+    u[kTo] = ends - middle;
+    u[2 * kTo] = ends + middle;
+    u[3 * kTo] = far + half;
+    u[4 * kTo] = far - half;
+    u[5 * kTo] = g2;
+  } else {
+    const Vector ends = 0.5f * (g0 + g2), middle = 0.5f * g1;
+    u[0] = g0;
+    u[kTo] = ends + middle;
+    u[2 * kTo] = ends - middle;
+    u[3 * kTo] = g2;
+  }
+}
+
 template <int kTile>
 void input(const WinogradInput& w) {
   constexpr int kSide = kTile + 2;
@@ -89,6 +112,25 @@ void output(const WinogradOutput& w) {
   }
 }
 
+template <int kTile>
+void weights(const WinogradWeights& w) {
+  constexpr int kSide = kTile + 2;
+  for (int64_t i = 0; i < w.inputs; i += 8) {
+    float turned[9 * 8 * 8];  // Of eight inputs: the weights one after another, of eight outputs each.
+    for (int64_t j = 0; j < 9 * 8; j += 8) turn_eight(w.from + i * 9 + j, w.output_step, turned + j * 8, 8);
+    for (int64_t each = 0; each < 8; ++each) {
+      Vector g[9], rows[kSide * 3], u[kSide];
+      for (int k = 0; k < 9; ++k) g[k] = load(turned + (each * 9 + k) * 8);
+      for (int c = 0; c < 3; ++c) weights_line<kTile, 3, 3>(g + c, rows + c);
+      float* to = w.to + (i + each) * w.input_step;
+      for (int r = 0; r < kSide; ++r) {
+        weights_line<kTile, 1, 1>(rows + r * 3, u);
+        for (int c = 0; c < kSide; ++c, to += w.step) store(to, u[c]);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void fill_winograd(Simd* table) {
@@ -96,6 +138,8 @@ void fill_winograd(Simd* table) {
   table->winograd_input[1] = input<4>;
   table->winograd_output[0] = output<2>;
   table->winograd_output[1] = output<4>;
+  table->winograd_weights[0] = weights<2>;
+  table->winograd_weights[1] = weights<4>;
 }
 
 }  // namespace ephost::cpu::EPHOST_ISA

@@ -8,15 +8,6 @@ namespace {
 
 std::string key_of(int tile) { return "winograd " + std::to_string(tile); }
 
-// The weights' transformation: [points of a side][3].
-constexpr float kWeights4[6][3] = {{1.0f / 4, 0, 0},
-                                   {-1.0f / 6, -1.0f / 6, -1.0f / 6},
-                                   {-1.0f / 6, 1.0f / 6, -1.0f / 6},
-                                   {1.0f / 24, 1.0f / 12, 1.0f / 6},
-                                   {1.0f / 24, -1.0f / 12, 1.0f / 6},
-                                   {0, 0, 1}};
-constexpr float kWeights2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-
 size_t point_size(int64_t inputs, int64_t outputs) {
   const int64_t panel = simd().panel;
   return static_cast<size_t>((outputs + panel - 1) / panel * panel * inputs);
@@ -25,30 +16,6 @@ size_t point_size(int64_t inputs, int64_t outputs) {
 struct Transformed {
   std::shared_ptr<void> memory;
 };
-
-// Transforms the kernels from one input to eight outputs, `step` elements apart. Point p of output o goes to
-// to[p * size + o].
-template <int kSide>
-inline void transform(const float (&g)[kSide][3], const float* from, int64_t step, float* to, size_t size) {
-  float kernel[9][8], rows[kSide][3][8];
-  for (int64_t o = 0; o < 8; ++o) {
-    for (int k = 0; k < 9; ++k) kernel[k][o] = from[o * step + k];
-  }
-  for (int r = 0; r < kSide; ++r) {
-    for (int c = 0; c < 3; ++c) {
-      for (int o = 0; o < 8; ++o) {
-        rows[r][c][o] = g[r][0] * kernel[c][o] + g[r][1] * kernel[3 + c][o] + g[r][2] * kernel[6 + c][o];
-      }
-    }
-  }
-  for (int r = 0; r < kSide; ++r) {
-    for (int c = 0; c < kSide; ++c, to += size) {
-      for (int o = 0; o < 8; ++o) {
-        to[o] = g[c][0] * rows[r][0][o] + g[c][1] * rows[r][1][o] + g[c][2] * rows[r][2][o];
-      }
-    }
-  }
-}
 
 }  // namespace
 
@@ -99,14 +66,9 @@ std::shared_ptr<void> winograd_weights(const TensorPtr& constant, int tile) {
                parallel_for((outputs + 7) / 8, 1, [&](int64_t eight, int64_t end) {
                  for (; eight < end; ++eight) {
                    float* to = memory + eight * 8 / panel * inputs * panel + eight * 8 % panel;
-                   const float* from = weights + eight * 8 * inputs * 9;
-                   for (int64_t i = 0; i < inputs; ++i, to += panel, from += 9) {
-                     if (tile == 4) {
-                       transform(kWeights4, from, inputs * 9, to, size);
-                     } else {
-                       transform(kWeights2, from, inputs * 9, to, size);
-                     }
-                   }
+                   simd().winograd_weights[tile == 4 ? 1 : 0](
+                       {weights + eight * 8 * inputs * 9, inputs * 9, inputs, to, panel,
+                        static_cast<int64_t>(size)});
                  }
                  // The last panel may be half empty; what is there is multiplied, and forgotten.
                  for (int64_t point = 0; end * 8 == outputs && point < side * side; ++point) {
