@@ -9,7 +9,7 @@ namespace ephost {
 namespace {
 
 template <typename T>
-T attribute(const Node& node, const std::string& name, const T& otherwise) {
+const T& attribute(const Node& node, const std::string& name, const T& otherwise) {
   const auto found = node.attributes.find(name);
   if (found == node.attributes.end()) {
     return otherwise;
@@ -18,6 +18,12 @@ T attribute(const Node& node, const std::string& name, const T& otherwise) {
     return *value;
   }
   invalid(node.label() + ": attribute '" + name + "' has another type than its operator defines");
+}
+
+template <typename T>
+const std::vector<T>& list(const Node& node, const std::string& name) {
+  static const std::vector<T> none;
+  return attribute(node, name, none);
 }
 
 void drop_use(Value* value, Node* node) {
@@ -42,11 +48,12 @@ std::string Node::s(const std::string& name, const std::string& otherwise) const
 std::vector<int64_t> Node::ints(const std::string& name, const std::vector<int64_t>& otherwise) const {
   return attribute(*this, name, otherwise);
 }
-std::vector<float> Node::floats(const std::string& name, const std::vector<float>& otherwise) const {
-  return attribute(*this, name, otherwise);
+const std::vector<int64_t>& Node::ints(const std::string& name) const {
+  return list<int64_t>(*this, name);
 }
-std::vector<std::string> Node::strings(const std::string& name) const {
-  return attribute(*this, name, std::vector<std::string>());
+const std::vector<float>& Node::floats(const std::string& name) const { return list<float>(*this, name); }
+const std::vector<std::string>& Node::strings(const std::string& name) const {
+  return list<std::string>(*this, name);
 }
 TensorPtr Node::t(const std::string& name) const { return attribute(*this, name, TensorPtr()); }
 

@@ -66,9 +66,11 @@ struct Node {
   int64_t i(const std::string& attribute, int64_t otherwise) const;
   float f(const std::string& attribute, float otherwise) const;
   std::string s(const std::string& attribute, const std::string& otherwise) const;
-  std::vector<int64_t> ints(const std::string& attribute, const std::vector<int64_t>& otherwise = {}) const;
-  std::vector<float> floats(const std::string& attribute, const std::vector<float>& otherwise = {}) const;
-  std::vector<std::string> strings(const std::string& attribute) const;
+  std::vector<int64_t> ints(const std::string& attribute, const std::vector<int64_t>& otherwise) const;
+  // Lists as the node has them, which may be long; empty where there is none.
+  const std::vector<int64_t>& ints(const std::string& attribute) const;
+  const std::vector<float>& floats(const std::string& attribute) const;
+  const std::vector<std::string>& strings(const std::string& attribute) const;
   TensorPtr t(const std::string& attribute) const;  // Null if it is not there.
   Graph* subgraph(const std::string& attribute) const;
   // "Conv 'name'", for messages.

@@ -200,11 +200,11 @@ struct Reader {
       }
       case ORT_OP_ATTR_STRINGS: {
         const std::vector<char> all = read_array<char>(attribute, type);  // Each ends with a zero.
-        std::vector<std::string> list;
+        auto& list = out.emplace<std::vector<std::string>>();
+        list.reserve(static_cast<size_t>(std::count(all.begin(), all.end(), '\0')) + 1);
         for (size_t at = 0; at < all.size(); at += list.back().size() + 1) {
           list.emplace_back(all.data() + at, strnlen(all.data() + at, all.size() - at));
         }
-        out = list;
         break;
       }
       default:  // Graphs (read as subgraphs), and types that no operator of ours has.

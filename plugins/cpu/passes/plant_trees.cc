@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "cpu/engines/ensemble.h"
@@ -35,7 +39,7 @@ std::vector<double> numbers(const Node& node, const std::string& attribute) {
 // The same of one that may be a list of float32 instead.
 std::vector<double> numbers_of_either(const Node& node, const std::string& attribute) {
   const std::string as_tensor = attribute + "_as_tensor";
-  const std::vector<float> list = node.floats(attribute);
+  const std::vector<float>& list = node.floats(attribute);
   std::vector<double> all = numbers(node, as_tensor);
   if (!list.empty() && !all.empty()) {
     invalid(node.label() + ": it has both '" + attribute + "' and '" + as_tensor + "'");
@@ -88,13 +92,14 @@ class Checks {
 };
 
 Branch branch_named(const Checks& checks, const std::string& name) {
-  static const std::unordered_map<std::string, Branch> all = {
-      {"BRANCH_LEQ", Branch::kLeq}, {"BRANCH_LT", Branch::kLt}, {"BRANCH_GTE", Branch::kGte},
-      {"BRANCH_GT", Branch::kGt},   {"BRANCH_EQ", Branch::kEq}, {"BRANCH_NEQ", Branch::kNeq},
-      {"LEAF", Branch::kLeaf}};
-  const auto found = all.find(name);
-  if (found == all.end()) checks.wrong("no mode of a node is called '" + name + "'");
-  return found->second;
+  static constexpr std::pair<std::string_view, Branch> kAll[] = {
+      {"BRANCH_LEQ", Branch::kLeq}, {"LEAF", Branch::kLeaf},    {"BRANCH_LT", Branch::kLt},
+      {"BRANCH_GTE", Branch::kGte}, {"BRANCH_GT", Branch::kGt}, {"BRANCH_EQ", Branch::kEq},
+      {"BRANCH_NEQ", Branch::kNeq}};
+  for (const auto& [known, branch] : kAll) {
+    if (known == name) return branch;
+  }
+  checks.wrong("no mode of a node is called '" + name + "'");
 }
 
 Transform transform_named(const Checks& checks, const std::string& name) {
@@ -121,13 +126,55 @@ Aggregate aggregate_named(const Checks& checks, const std::string& name) {
 // A node of a tree by the numbers that attributes of versions before 5 give both.
 struct Place {
   int64_t tree, node;
-  bool operator==(const Place& other) const { return tree == other.tree && node == other.node; }
+  auto operator<=>(const Place&) const = default;
 };
-struct PlaceHash {
-  size_t operator()(const Place& place) const {
-    return std::hash<uint64_t>()(static_cast<uint64_t>(place.tree) * 0x9e3779b97f4a7c15u +
-                                 static_cast<uint64_t>(place.node));
+
+std::string name_of(const Place& at) {
+  return "node " + std::to_string(at.node) + " of tree " + std::to_string(at.tree);
+}
+
+// Where in the lists a place is. Converters write places in order, and mostly without gaps.
+class Places {
+ public:
+  Places(const Checks& checks, const std::vector<int64_t>& trees, const std::vector<int64_t>& nodes)
+      : trees_(trees), nodes_(nodes) {
+    const size_t n = trees.size();
+    size_t sorted = 1;
+    while (sorted < n && at(sorted - 1) < at(sorted)) ++sorted;
+    if (sorted >= n) return;
+    order_.resize(n);
+    std::iota(order_.begin(), order_.end(), 0u);
+    std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) { return at(a) < at(b); });
+    for (size_t i = 1; i < n; ++i) {
+      if (at(order_[i - 1]) == at(order_[i])) checks.wrong("it has " + name_of(at(order_[i])) + " twice");
+    }
   }
+
+  Place at(size_t i) const { return {trees_[i], nodes_[i]}; }
+
+  // None if there is no such place. `near`: where one of the same tree is, if any.
+  std::optional<uint32_t> find(const Place& place, size_t near = 0) const {
+    const size_t n = trees_.size();
+    const uint64_t guess = static_cast<uint64_t>(near) + static_cast<uint64_t>(place.node) -
+                           (near < n ? static_cast<uint64_t>(nodes_[near]) : 0);
+    if (guess < n && at(guess) == place) return static_cast<uint32_t>(guess);
+    size_t first = 0, last = n;
+    while (first < last) {
+      const size_t middle = first + (last - first) / 2;
+      if (at(number(middle)) < place) {
+        first = middle + 1;
+      } else {
+        last = middle;
+      }
+    }
+    if (first == n || at(number(first)) != place) return std::nullopt;
+    return static_cast<uint32_t>(number(first));
+  }
+
+ private:
+  size_t number(size_t i) const { return order_.empty() ? i : order_[i]; }
+  const std::vector<int64_t>&trees_, &nodes_;
+  std::vector<uint32_t> order_;  // Of places by their numbers; empty where that is how they lie.
 };
 
 // The trees of TreeEnsembleClassifier and TreeEnsembleRegressor. `weights` is "class" or "target", what the
@@ -135,11 +182,11 @@ struct PlaceHash {
 template <typename T>
 Trees<T> trees_of_lists(const Node& node, const std::string& weights, int64_t targets) {
   const Checks checks(node);
-  const std::vector<std::string> modes = node.strings("nodes_modes");
-  const std::vector<int64_t> tree_ids = node.ints("nodes_treeids"), node_ids = node.ints("nodes_nodeids"),
-                             features = node.ints("nodes_featureids"), yes = node.ints("nodes_truenodeids"),
-                             no = node.ints("nodes_falsenodeids"),
-                             missing = node.ints("nodes_missing_value_tracks_true");
+  const std::vector<std::string>& modes = node.strings("nodes_modes");
+  const std::vector<int64_t>&tree_ids = node.ints("nodes_treeids"), &node_ids = node.ints("nodes_nodeids"),
+                            &features = node.ints("nodes_featureids"), &yes = node.ints("nodes_truenodeids"),
+                            &no = node.ints("nodes_falsenodeids"),
+                            &missing = node.ints("nodes_missing_value_tracks_true");
   const std::vector<double> values = numbers_of_either(node, "nodes_values");
   const size_t n = modes.size();
   checks.same_length("nodes_modes", n, "nodes_treeids", tree_ids.size());
@@ -152,24 +199,17 @@ Trees<T> trees_of_lists(const Node& node, const std::string& weights, int64_t ta
 
   Trees<T> trees;
   trees.nodes.resize(n);
-  std::unordered_map<Place, uint32_t, PlaceHash> places;
-  places.reserve(n);
-  const auto name = [](const Place& at) {
-    return "node " + std::to_string(at.node) + " of tree " + std::to_string(at.tree);
-  };
+  const Places places(checks, tree_ids, node_ids);
   for (size_t i = 0; i < n; ++i) {
-    if (!places.emplace(Place{tree_ids[i], node_ids[i]}, static_cast<uint32_t>(i)).second) {
-      checks.wrong("it has " + name({tree_ids[i], node_ids[i]}) + " twice");
-    }
     if (i == 0 || tree_ids[i] != tree_ids[i - 1]) trees.roots.push_back(static_cast<uint32_t>(i));
   }
   const auto child = [&](const char* attribute, size_t i, int64_t id) {
-    const auto found = places.find({tree_ids[i], id});
-    if (found == places.end()) {
-      checks.wrong("'" + std::string(attribute) + "' of " + name({tree_ids[i], node_ids[i]}) + " names " +
-                   name({tree_ids[i], id}) + ", which is not there");
+    const auto found = places.find({tree_ids[i], id}, i);
+    if (!found) {
+      checks.wrong("'" + std::string(attribute) + "' of " + name_of(places.at(i)) + " names " +
+                   name_of({tree_ids[i], id}) + ", which is not there");
     }
-    return found->second;
+    return *found;
   };
   for (size_t i = 0; i < n; ++i) {
     auto& made = trees.nodes[i];
@@ -186,22 +226,25 @@ Trees<T> trees_of_lists(const Node& node, const std::string& weights, int64_t ta
   }
 
   const std::string ids = weights + "_ids", of_trees = weights + "_treeids", of_nodes = weights + "_nodeids";
-  const std::vector<int64_t> weight_ids = node.ints(ids), weight_trees = node.ints(of_trees),
-                             weight_nodes = node.ints(of_nodes);
+  const std::vector<int64_t>&weight_ids = node.ints(ids), &weight_trees = node.ints(of_trees),
+                            &weight_nodes = node.ints(of_nodes);
   const std::vector<double> weight_values = numbers_of_either(node, weights + "_weights");
   checks.same_length(ids, weight_ids.size(), of_trees, weight_trees.size());
   checks.same_length(ids, weight_ids.size(), of_nodes, weight_nodes.size());
   checks.same_length(ids, weight_ids.size(), weights + "_weights", weight_values.size());
   std::vector<std::pair<uint32_t, uint32_t>> order;  // Of weights, by the leaf that has them.
+  order.reserve(weight_ids.size());
+  uint32_t last = 0;
   for (size_t i = 0; i < weight_ids.size(); ++i) {
     checks.within(ids, i, weight_ids[i], targets, weights == "class" ? "classes" : "targets");
     const Place place = {weight_trees[i], weight_nodes[i]};
-    const auto found = places.find(place);
-    if (found == places.end()) checks.wrong("a weight is for " + name(place) + ", which is not there");
-    if (trees.nodes[found->second].branch != Branch::kLeaf) continue;  // As older converters left them.
-    order.emplace_back(found->second, static_cast<uint32_t>(i));
+    const auto found = places.find(place, last);  // Weights follow each other as leaves do.
+    if (!found) checks.wrong("a weight is for " + name_of(place) + ", which is not there");
+    last = *found;
+    if (trees.nodes[last].branch != Branch::kLeaf) continue;  // As older converters left them.
+    order.emplace_back(last, static_cast<uint32_t>(i));
   }
-  std::sort(order.begin(), order.end());
+  if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
   for (const auto& [leaf, i] : order) {
     auto& made = trees.nodes[leaf];
     if (made.no++ == 0) made.yes = static_cast<uint32_t>(trees.weights.size());
@@ -225,11 +268,12 @@ bool truncates(const std::vector<T>& members) {
 template <typename T>
 Trees<T> trees_of_arrays(const Node& node, int64_t targets) {
   const Checks checks(node);
-  const std::vector<int64_t> roots = node.ints("tree_roots"), features = node.ints("nodes_featureids"),
-                             yes = node.ints("nodes_truenodeids"), no = node.ints("nodes_falsenodeids"),
-                             yes_leaf = node.ints("nodes_trueleafs"), no_leaf = node.ints("nodes_falseleafs"),
-                             missing = node.ints("nodes_missing_value_tracks_true"),
-                             leaf_targets = node.ints("leaf_targetids");
+  const std::vector<int64_t>&roots = node.ints("tree_roots"), &features = node.ints("nodes_featureids"),
+                            &yes = node.ints("nodes_truenodeids"), &no = node.ints("nodes_falsenodeids"),
+                            &yes_leaf = node.ints("nodes_trueleafs"),
+                            &no_leaf = node.ints("nodes_falseleafs"),
+                            &missing = node.ints("nodes_missing_value_tracks_true"),
+                            &leaf_targets = node.ints("leaf_targetids");
   const std::vector<double> modes = numbers(node, "nodes_modes"), splits = numbers(node, "nodes_splits"),
                             weights = numbers(node, "leaf_weights"),
                             members = numbers(node, "membership_values");
@@ -349,7 +393,7 @@ std::shared_ptr<Ensemble> ensemble_of(const Node& node) {
   rules.targets = labels.size();
   checks.targets("the number of classes", rules.targets);
   checks.base_values(rules.base.size(), rules.targets, true);
-  const std::vector<int64_t> ids = node.ints("class_ids");
+  const std::vector<int64_t>& ids = node.ints("class_ids");
   const std::vector<double> weights = numbers_of_either(node, "class_weights");
   rules.one_class = rules.targets == 2 && !ids.empty() &&
                     std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; });
