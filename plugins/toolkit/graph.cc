@@ -48,9 +48,7 @@ std::string Node::s(const std::string& name, const std::string& otherwise) const
 std::vector<int64_t> Node::ints(const std::string& name, const std::vector<int64_t>& otherwise) const {
   return attribute(*this, name, otherwise);
 }
-const std::vector<int64_t>& Node::ints(const std::string& name) const {
-  return list<int64_t>(*this, name);
-}
+const std::vector<int64_t>& Node::ints(const std::string& name) const { return list<int64_t>(*this, name); }
 const std::vector<float>& Node::floats(const std::string& name) const { return list<float>(*this, name); }
 const std::vector<std::string>& Node::strings(const std::string& name) const {
   return list<std::string>(*this, name);

@@ -184,9 +184,8 @@ Trees<T> trees_of_lists(const Node& node, const std::string& weights, int64_t ta
   const Checks checks(node);
   const std::vector<std::string>& modes = node.strings("nodes_modes");
   const std::vector<int64_t>&tree_ids = node.ints("nodes_treeids"), &node_ids = node.ints("nodes_nodeids"),
-                            &features = node.ints("nodes_featureids"), &yes = node.ints("nodes_truenodeids"),
-                            &no = node.ints("nodes_falsenodeids"),
-                            &missing = node.ints("nodes_missing_value_tracks_true");
+        &features = node.ints("nodes_featureids"), &yes = node.ints("nodes_truenodeids"),
+        &no = node.ints("nodes_falsenodeids"), &missing = node.ints("nodes_missing_value_tracks_true");
   const std::vector<double> values = numbers_of_either(node, "nodes_values");
   const size_t n = modes.size();
   checks.same_length("nodes_modes", n, "nodes_treeids", tree_ids.size());
@@ -227,7 +226,7 @@ Trees<T> trees_of_lists(const Node& node, const std::string& weights, int64_t ta
 
   const std::string ids = weights + "_ids", of_trees = weights + "_treeids", of_nodes = weights + "_nodeids";
   const std::vector<int64_t>&weight_ids = node.ints(ids), &weight_trees = node.ints(of_trees),
-                            &weight_nodes = node.ints(of_nodes);
+        &weight_nodes = node.ints(of_nodes);
   const std::vector<double> weight_values = numbers_of_either(node, weights + "_weights");
   checks.same_length(ids, weight_ids.size(), of_trees, weight_trees.size());
   checks.same_length(ids, weight_ids.size(), of_nodes, weight_nodes.size());
@@ -269,11 +268,9 @@ template <typename T>
 Trees<T> trees_of_arrays(const Node& node, int64_t targets) {
   const Checks checks(node);
   const std::vector<int64_t>&roots = node.ints("tree_roots"), &features = node.ints("nodes_featureids"),
-                            &yes = node.ints("nodes_truenodeids"), &no = node.ints("nodes_falsenodeids"),
-                            &yes_leaf = node.ints("nodes_trueleafs"),
-                            &no_leaf = node.ints("nodes_falseleafs"),
-                            &missing = node.ints("nodes_missing_value_tracks_true"),
-                            &leaf_targets = node.ints("leaf_targetids");
+        &yes = node.ints("nodes_truenodeids"), &no = node.ints("nodes_falsenodeids"),
+        &yes_leaf = node.ints("nodes_trueleafs"), &no_leaf = node.ints("nodes_falseleafs"),
+        &missing = node.ints("nodes_missing_value_tracks_true"), &leaf_targets = node.ints("leaf_targetids");
   const std::vector<double> modes = numbers(node, "nodes_modes"), splits = numbers(node, "nodes_splits"),
                             weights = numbers(node, "leaf_weights"),
                             members = numbers(node, "membership_values");

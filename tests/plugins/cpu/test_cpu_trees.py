@@ -263,6 +263,29 @@ def test_every_mode_takes_the_way_that_onnxruntime_takes(
     check(cpu_plugin, model, *(grown.inputs(rows, dtype) for rows in (1, 2, 6, 7, 16, 33, 200)))
 
 
+@pytest.mark.parametrize("gap", [1, 3])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_nodes_of_a_tree_may_lie_and_be_numbered_as_they_like(
+    cpu_plugin: Cpu, shuffled: bool, gap: int
+) -> None:
+    """But for its root, which is its first."""
+    grown = Grown(3, 7, (0, 2), depth=4)
+    attributes = regressor(grown, 2, "some")
+    trees = np.array(attributes["nodes_treeids"])
+    order = np.arange(len(trees))
+    if shuffled:
+        for tree in range(7):
+            (places,) = np.nonzero(trees == tree)
+            order[places[1:]] = grown.random.permutation(places[1:])
+    for name, values in attributes.items():
+        if name.startswith("nodes_"):
+            attributes[name] = [values[i] for i in order]
+        if name.endswith("nodeids"):
+            attributes[name] = [gap * i + 5 * (gap - 1) for i in attributes[name]]
+    model = model_of("TreeEnsembleRegressor", attributes, np.float32)
+    check(cpu_plugin, model, grown.inputs(1, np.float32), grown.inputs(40, np.float32))
+
+
 @pytest.mark.parametrize("style", ["one", "all", "some", "last"])
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("transform", TRANSFORMS)
