@@ -66,9 +66,9 @@ std::shared_ptr<void> winograd_weights(const TensorPtr& constant, int tile) {
                parallel_for((outputs + 7) / 8, 1, [&](int64_t eight, int64_t end) {
                  for (; eight < end; ++eight) {
                    float* to = memory + eight * 8 / panel * inputs * panel + eight * 8 % panel;
-                   simd().winograd_weights[tile == 4 ? 1 : 0](
-                       {weights + eight * 8 * inputs * 9, inputs * 9, inputs, to, panel,
-                        static_cast<int64_t>(size)});
+                   simd().winograd_weights[tile == 4 ? 1 : 0]({weights + eight * 8 * inputs * 9, inputs * 9,
+                                                               inputs, to, panel,
+                                                               static_cast<int64_t>(size)});
                  }
                  // The last panel may be half empty; what is there is multiplied, and forgotten.
                  for (int64_t point = 0; end * 8 == outputs && point < side * side; ++point) {
