@@ -9,8 +9,10 @@ are asked in turns, and what is reported is the ratio of medians: below 1 ephost
     python bench/cpu.py --models FOLDER --quantized   what bench/quantize_models.py quantised statically
     python bench/cpu.py --only bert --profile       where the time of a run goes, by operator, on either side
     python bench/cpu.py --against CHECKOUT          beside another commit of ephost: ratios of this to that
+    python bench/cpu.py --without-onednn            beside the build that .ci/without_onednn makes
 
-``--save`` keeps the figures in ``bench/results`` (``cpu.json``, ``cpu-quantized.json``, ``scaling.json``).
+``--save`` keeps the figures in ``bench/results`` (``cpu.json``, ``cpu-quantized.json``, ``cpu-onednn.json``,
+``scaling.json``).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.machine import ROOT
 from harness.report import checked, common, dump, note, wanted
 from harness.results import begin
 from harness.sides import sides
@@ -29,6 +32,9 @@ from whole_models.measure import Result, measure, ratio
 from whole_models.profiles import profile
 from whole_models.scaling import scaling
 from whole_models.tables import broken, number, slower, table
+
+# Where .ci/without_onednn leaves its build.
+WITHOUT_ONEDNN = ROOT / "build" / "without-onednn" / "tree"
 
 
 def options_of() -> argparse.Namespace:
@@ -46,8 +52,16 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true", help="time by operator")
     parser.add_argument("--scaling", action="store_true", help="by batch and by tokens")
     parser.add_argument("--quantized", action="store_true", help="models of bytes only (NAME_qdq, NAME_s8)")
+    parser.add_argument("--without-onednn", action="store_true", help="what oneDNN is worth")
     parser.add_argument("--markdown", metavar="FILE", help="write what is printed there")
-    return checked(parser)
+    options = checked(parser)
+    if options.without_onednn:
+        if options.against or options.scaling or options.quantized:
+            parser.error("--without-onednn is a comparison of its own")
+        if not (WITHOUT_ONEDNN / "host" / "ephost" / "__init__.py").is_file():
+            parser.error(f"{WITHOUT_ONEDNN} has no build: run .ci/without_onednn")
+        options.against = WITHOUT_ONEDNN
+    return options
 
 
 def main() -> int:
@@ -66,7 +80,8 @@ def main() -> int:
         if options.markdown:
             Path(options.markdown).write_text("\n\n".join(texts) + "\n")
         return 0
-    kept = begin("scaling" if options.scaling else "cpu-quantized" if options.quantized else "cpu")
+    part = "-quantized" if options.quantized else "-onednn" if options.without_onednn else ""
+    kept = begin("scaling" if options.scaling else f"cpu{part}")
     if options.scaling:
         kept.rows = scaling(models, both, options)
         if options.json:

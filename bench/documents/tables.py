@@ -388,6 +388,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "imports-range": ratio_range("imports"),
     "cpu": lambda found: by_machine("cpu", found, whole_models),
     "cpu-quantized": lambda found: by_machine("cpu-quantized", found, whole_models),
+    "cpu-onednn": lambda found: by_machine("cpu-onednn", found, whole_models),
     "cpu-summary": cpu_summary,
     "cpu-mean": cpu_mean,
     "nbits": lambda found: by_machine("nbits", found, timed),

@@ -69,6 +69,12 @@ def test_a_benchmark_measures_both_sides(arguments: tuple[str, ...], tmp_path: P
         assert len(pair) == 2 and min(pair) > 0
 
 
+def test_what_onednn_is_worth_is_a_comparison_of_its_own() -> None:
+    done = run("cpu.py", "--without-onednn", "--scaling")
+    assert done.returncode == 2
+    assert "--without-onednn is a comparison of its own" in done.stderr
+
+
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("grpc", "uvicorn", "rapidocr_onnxruntime")),
     reason="the extra ephost[serve] or rapidocr_onnxruntime is not installed",
