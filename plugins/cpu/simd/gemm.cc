@@ -25,8 +25,8 @@ inline const Vector& load(const float* from) { return *reinterpret_cast<const Ve
 inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
 
 // Rows [0, kCount) of one panel. One or two rows have too few sums to keep the multipliers busy: they get
-// several of each, for every second or fourth p. Meanwhile it asks for
-// `lines` of `next` for every kAhead of p, which need not be memory that can be read.
+// several of each, for every second or fourth p. Meanwhile it asks for `lines` of `next` for every kAhead of
+// p, which need not be memory that can be read.
 template <int kCount>
 void tile(const GemmBlock& g, const float* a, const float* b, float* c, int columns, const float* bias,
           const float* next, int64_t lines) {
