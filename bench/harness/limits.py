@@ -22,7 +22,7 @@ ROUNDS = (
 
 
 class Limits:
-    """Loops in C, compiled for this processor in a folder."""
+    """Loops in C, compiled in a folder for this processor, or for the set below it that is compared."""
 
     def __init__(self, folder: Path) -> None:
         """Compile them.
@@ -31,7 +31,9 @@ class Limits:
             SystemExit: there is no compiler that takes GCC's options.
         """
         library = folder / "loops.so"
-        command = [os.environ.get("CC", "cc"), "-O3", "-march=native", "-shared", "-fPIC", "-o", str(library)]
+        isa = os.environ.get("EPHOST_CPU_ISA", "")
+        target = isa if isa in ("x86-64", "x86-64-v3", "x86-64-v4") else "native"
+        command = [os.environ.get("CC", "cc"), "-O3", f"-march={target}", "-shared", "-fPIC", "-o", str(library)]
         try:
             subprocess.run([*command, str(SOURCE)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import lowered
 from harness.machine import ROOT
 
 # Seconds between the turns of hosts in processes of their own: threads of onnxruntime spin for over 30 ms.
@@ -49,6 +50,7 @@ class Side:
         kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         bench = ROOT / "bench"
         paths = [str(bench / "harness" / "startup"), str(bench), str(self.root / "host")]
+        kept |= lowered.environment()
         return {**kept, "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [kept.get("PYTHONPATH")])])}
 
 

@@ -18,12 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from harness import lowered
+
 
 class Worker:
     """Sessions of small models on a plugin, timed."""
 
     def __init__(self, module: str) -> None:
         """Import the host."""
+        lowered.lower(module)
         self.module = importlib.import_module(module)
         self._devices: dict[str, list[Any]] = {}
         self._options: dict[str, dict[str, str]] = {}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import lowered
 from harness.worker import serve
 
 from whole_models.catalog import Inputs, feed_for
@@ -33,6 +34,7 @@ class Worker:
 
     def __init__(self, host: str) -> None:
         self.host = host
+        lowered.lower(host)
         self.module = importlib.import_module(host)
         self.session: Any = None
         self.feed: dict[str, np.ndarray] = {}

@@ -26,6 +26,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -155,6 +156,10 @@ class Prepare {
     const std::lock_guard lock(constant->packed_mutex);
     std::shared_ptr<void>& slot = constant->packed[key];
     if (slot == nullptr) {
+      // Waking a thread for less costs more than it packs meanwhile.
+      constexpr size_t kWorthThreads = size_t{1} << 20;
+      std::optional<OneRank> alone;
+      if (constant->bytes() < kWorthThreads) alone.emplace();
       slot = make();
     }
     return std::static_pointer_cast<T>(slot);

@@ -44,6 +44,15 @@ class ThreadScope {
   const bool outermost_;
 };
 
+// While one lives, the calling thread's regions have one rank: for work that is not worth waking others for.
+class OneRank {
+ public:
+  OneRank() { begin_region(1, nullptr, nullptr); }
+  ~OneRank() { end_region(); }
+  OneRank(const OneRank&) = delete;
+  OneRank& operator=(const OneRank&) = delete;
+};
+
 }  // namespace ephost::cpu
 
 #endif
