@@ -1,6 +1,7 @@
 #include "cpu/engines/nbits_weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "cpu/engines/as_float.h"
@@ -17,6 +18,19 @@ int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * ste
 // The i-th of numbers of so many bits, the first in the lowest.
 int code(const uint8_t* from, int64_t i, int64_t bits) {
   return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+}
+
+// Eight codes of two bits as eight of four.
+uint32_t apart(uint32_t x) {
+  x = (x | x << 8) & 0x00ff00ff;
+  x = (x | x << 4) & 0x0f0f0f0f;
+  return (x | x << 2) & 0x33333333;
+}
+
+// Eight codes of four bits, of which byte i gets the i-th and, above it, the (i + 4)-th.
+uint32_t halves_side_by_side(uint32_t x) {
+  x = (x & 0xff0000ff) | (x & 0x0000ff00) << 8 | (x & 0x00ff0000) >> 8;
+  return (x & 0xf00ff00f) | (x & 0x00f000f0) << 4 | (x & 0x0f000f00) >> 4;
 }
 
 std::vector<float> as_floats(const Tensor& tensor) {
@@ -47,7 +61,7 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
     : sizes_(sizes), bits_(sizes.bits == 8 ? 8 : 4) {
   panel_bytes_ = rounded_up(sizes.k, NBits::kStep) * kPanel * bits_ / 8;
   const int64_t blocks = sizes.blocks();
-  codes_.resize(static_cast<size_t>(sizes.panels() * panel_bytes_));
+  codes_ = allocate(static_cast<size_t>(sizes.panels() * panel_bytes_));
   scales_.resize(static_cast<size_t>(sizes.panels() * blocks * kPanel));
   zeros_.resize(zeros == nullptr ? 0 : scales_.size());
   const std::vector<float> all_scales = as_floats(scales);
@@ -76,14 +90,26 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
 }
 
 void NBitsWeights::fill_codes(int64_t q, const uint8_t* from) {
-  uint8_t* panel = codes_.data() + q * panel_bytes_;
-  for (int64_t j = 0; j < std::min(kPanel, sizes_.n - q * kPanel); ++j) {
-    const uint8_t* column = from + (q * kPanel + j) * sizes_.blocks() * sizes_.block_bytes();
-    for (int64_t p = 0; p < sizes_.k; ++p) {
-      const int value = code(column + p / sizes_.block * sizes_.block_bytes(), p % sizes_.block, sizes_.bits);
-      const int64_t byte = (bits_ == 8 ? p / 4 : p / 8) * 64 + j * 4 + p % 4;
-      const bool is_high = bits_ == 4 && p % 8 >= 4;
-      panel[byte] = static_cast<uint8_t>(panel[byte] | (is_high ? value << 4 : value));
+  uint8_t* to = static_cast<uint8_t*>(codes_.get()) + q * panel_bytes_;
+  // A column's blocks lie without gaps, since they hold whole bytes.
+  const int64_t column_bytes = sizes_.blocks() * sizes_.block_bytes();
+  const uint8_t* first = from + q * kPanel * column_bytes;
+  const int64_t columns = std::min(kPanel, sizes_.n - q * kPanel), bits = sizes_.bits;
+  const int64_t rows = bits_ == 8 ? 4 : 8;  // Of a word.
+  if (columns < kPanel) std::fill_n(to, panel_bytes_, uint8_t{0});
+  for (int64_t p = 0; p < rounded_up(sizes_.k, NBits::kStep); p += rows, to += 4 * kPanel) {
+    const int64_t there = std::clamp<int64_t>(sizes_.k - p, 0, rows);
+    const auto bytes = static_cast<size_t>((there * bits + 7) / 8);
+    const auto kept = static_cast<uint32_t>((uint64_t{1} << there * bits) - 1);
+    const bool is_word = bytes == sizeof kept;  // As nearly all are: whose copy is one instruction.
+    for (int64_t j = 0; j < columns; ++j) {
+      const uint8_t* codes = first + j * column_bytes + p * bits / 8;
+      uint32_t word = 0;
+      std::memcpy(&word, codes, is_word ? sizeof word : bytes);
+      word &= kept;
+      if (bits == 2) word = apart(word);
+      if (bits_ == 4) word = halves_side_by_side(word);
+      std::memcpy(to + j * 4, &word, sizeof word);
     }
   }
 }
@@ -94,7 +120,7 @@ NBits::Panel NBitsWeights::panel(int64_t q) const {
   made.k = sizes_.k;
   made.block = sizes_.block;
   made.bits = bits_;
-  made.codes = codes_.data() + q * panel_bytes_;
+  made.codes = static_cast<const uint8_t*>(codes_.get()) + q * panel_bytes_;
   made.scales = scales_.data() + first;
   made.zeros = zeros_.empty() ? nullptr : zeros_.data() + first;
   made.zero = static_cast<float>(1 << (sizes_.bits - 1));

@@ -37,7 +37,7 @@ class NBitsWeights {
   NBitsSizes sizes_;
   int bits_;  // As they are kept: two bits take four.
   int64_t panel_bytes_;
-  std::vector<uint8_t> codes_;         // By panel.
+  std::shared_ptr<void> codes_;        // Bytes, by panel.
   std::vector<float> scales_, zeros_;  // By panel and block; without zeros where all are alike.
 };
 
