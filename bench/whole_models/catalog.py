@@ -46,13 +46,15 @@ def feed_for(session: Any, inputs: Inputs, dimensions: Sequence[int]) -> dict[st
     feed = {}
     for value in session.get_inputs():
         told = inputs.get(value.name, {})
-        shape = told.get("shape") or [
-            d if isinstance(d, int) else dimensions[at] for at, d in enumerate(value.shape)
-        ]
+        shape = told.get("shape")
+        if shape is None:
+            shape = [d if isinstance(d, int) else dimensions[at] for at, d in enumerate(value.shape)]
         name = value.type.removeprefix("tensor(").removesuffix(")")
         dtype = np.dtype(types.get(name, name))
         if told.get("ones"):
             feed[value.name] = np.ones(shape, dtype)
+        elif "value" in told:
+            feed[value.name] = np.full(shape, told["value"], dtype)
         elif dtype.kind == "f":
             feed[value.name] = random.standard_normal(shape).astype(dtype)
         else:
