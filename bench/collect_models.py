@@ -41,9 +41,7 @@ class Kept:
 
 PACKAGES: dict[str, tuple[Kept, ...]] = {
     "basic-pitch==0.4.0": (
-        Kept(
-            "icassp_2022/nmp.onnx", "basic_pitch", {"serving_default_input_2:0": {"shape": [1, 43844, 1]}}
-        ),
+        Kept("icassp_2022/nmp.onnx", "basic_pitch", {"serving_default_input_2:0": {"shape": [1, 43844, 1]}}),
     ),
     "ddddocr==1.6.1": (
         Kept("common.onnx", "ddddocr", {"input1": {"shape": [1, 1, 64, 192]}}),

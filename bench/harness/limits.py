@@ -33,7 +33,15 @@ class Limits:
         library = folder / "loops.so"
         isa = os.environ.get("EPHOST_CPU_ISA", "")
         target = isa if isa in ("x86-64", "x86-64-v3", "x86-64-v4") else "native"
-        command = [os.environ.get("CC", "cc"), "-O3", f"-march={target}", "-shared", "-fPIC", "-o", str(library)]
+        command = [
+            os.environ.get("CC", "cc"),
+            "-O3",
+            f"-march={target}",
+            "-shared",
+            "-fPIC",
+            "-o",
+            str(library),
+        ]
         try:
             subprocess.run([*command, str(SOURCE)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:

@@ -1,6 +1,7 @@
 """If, Loop and Scan: claimed as a whole with what is in them, in ephost and in onnxruntime."""
 
 import contextlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from ephost.plugins import cpu, sample_kernels
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 
-from tests.plugins.cpu.conftest import Cpu
+from tests.plugins.cpu.conftest import Cpu, traced
 
 NESTED_IF = """
 <ir_version: 10, opset_import: ["" : 21]>
@@ -83,6 +84,33 @@ g (float[8, 3] x) => (float[2, 3] y, float[k, 2, 3] rows) {
       past = Add (first, two)
       row = Slice (x, first, past)
       next = Add (sum, row)
+    }
+  >
+}
+"""
+
+# As exporters of TensorFlow write loops: all that the body reads are states. The loops' outputs are `kept` and `w`,
+# the second of which goes through an inner loop as well.
+INVARIANTS = """
+<ir_version: 10, opset_import: ["" : 21]>
+g (int64 most, float[1, 4] x, float[1, 4] bias) => (float[1, 4] y, float[1, 4] kept, float[4, 4] v, float[k, 1, 4] all) {
+  w = Constant <value = float[4, 4] WEIGHTS> ()
+  y, kept, v, swapped, also, all = Loop (most, "", x, bias, w, x, bias) <
+    body = b (int64 i, bool c, float[1, 4] s, float[1, 4] a, float[4, 4] m, float[1, 4] o, float[1, 4] d)
+        => (bool more, float[1, 4] next, float[1, 4] a2, float[4, 4] m2, float[1, 4] o2, float[1, 4] d, float[1, 4] a) {
+      more = Identity (c)
+      a1 = Identity (a)
+      a2 = Identity (a1)
+      one = Constant <value_int = 1> ()
+      t, m2 = Loop (one, "", s, m) <
+        body = b2 (int64 j, bool cc, float[1, 4] u, float[4, 4] n) => (bool go, float[1, 4] p, float[4, 4] n) {
+          go = Identity (cc)
+          p = MatMul (u, n)
+        }
+      >
+      e = Add (t, d)
+      next = Add (e, o)
+      o2 = Neg (o)
     }
   >
 }
@@ -192,6 +220,66 @@ def test_loops_end_by_number_or_by_condition(cpu_plugin: Cpu, most: int, limit: 
     np.testing.assert_allclose(y, sums[-1])
     np.testing.assert_allclose(parts, sums * limit)
     np.testing.assert_array_equal(numbers, np.arange(iterations))
+
+
+@pytest.mark.parametrize("most", [0, 1, 4])
+@pytest.mark.parametrize("weights_are", ["constants", "inputs"])
+def test_states_that_never_change_are_read_from_outside(
+    cpu_plugin: Cpu, tmp_path: Path, most: int, weights_are: str
+) -> None:
+    weights = np.linspace(-0.4, 0.5, 16, dtype=np.float32).reshape(4, 4)
+    written = "{" + ", ".join(f"{w:.9g}" for w in weights.ravel()) + "}"
+    text = INVARIANTS.replace("WEIGHTS", written)
+    feeds = {
+        "most": np.array(most),
+        "x": np.arange(4, dtype=np.float32).reshape(1, 4),
+        "bias": np.array([[1, -1, 2, 0.5]], np.float32),
+    }
+    if weights_are == "inputs":
+        text = re.sub(r"  w = Constant.*\n", "", text).replace(
+            "float[1, 4] bias)", "float[1, 4] bias, float[4, 4] w)"
+        )
+        feeds["w"] = weights
+    y, other = feeds["x"], feeds["x"]
+    for _ in range(most):
+        y, other = y @ weights + feeds["bias"] + other, -other
+    model = model_of(text)
+    found = cpu_plugin.run(model, feeds)
+    np.testing.assert_allclose(found[0], y, rtol=1e-5)
+    np.testing.assert_array_equal(found[1], feeds["bias"])
+    np.testing.assert_array_equal(found[2], weights)
+    np.testing.assert_array_equal(found[3], np.repeat(feeds["bias"][None], most, 0))
+    # A constant outside is one inside: the product's weights are packed when the session opens.
+    methods = {
+        a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "MatMul" in a["op_name"]
+    }
+    assert methods == (set() if most == 0 else {"packed" if weights_are == "constants" else "in place"})
+
+
+def test_a_scan_reads_states_that_never_change_from_outside(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    model = model_of("""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[1, 2] start, float[n, 1, 2] x) => (float[1, 2] last, float[2, 2] kept, float[n, 1, 2] sums) {
+          w = Constant <value = float[2, 2] {0.5, -1, 2, 0.25}> ()
+          last, kept, sums = Scan <
+            num_scan_inputs = 1,
+            body = b (float[1, 2] s, float[2, 2] m, float[1, 2] a) => (float[1, 2] next, float[2, 2] m, float[1, 2] sum) {
+              p = MatMul (s, m)
+              next = Add (p, a)
+              sum = Identity (next)
+            }
+          > (start, w, x)
+        }
+    """)
+    x = np.arange(6, dtype=np.float32).reshape(3, 1, 2)
+    feeds = {"start": np.ones((1, 2), np.float32), "x": x}
+    found = cpu_plugin.run(model, feeds)
+    for a, b in zip(found, ReferenceEvaluator(model).run(None, feeds), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    methods = [
+        a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "MatMul" in a["op_name"]
+    ]
+    assert methods == ["packed"] * 3
 
 
 @pytest.mark.parametrize(("most", "go"), [(0, True), (3, False)])

@@ -21,10 +21,11 @@ FOREVER = 120.0
 ENDLESS = """
 <ir_version: 10, opset_import: ["" : 21]>
 g (int64 most, float[n] x) => (float[m] y) {
-  y = Loop (most, "", x) <
-    body = b (int64 i, bool c, float[n] s) => (bool more, float[n] next) {
+  y, other = Loop (most, "", x, x) <
+    body = b (int64 i, bool c, float[n] s, float[n] t) => (bool more, float[n] next, float[n] second) {
       more = Identity (c)
-      next = BODY (s)
+      next = BODY (t)
+      second = BODY (s)
     }
   >
 }
