@@ -1,5 +1,7 @@
 // Matrix products of 8-bit integers. Sums are exact; see int8.h.
+#include <atomic>
 #include <cstring>
+#include <exception>
 
 #include "cpu/engines/int8/int8.h"
 #include "cpu/operator.h"
@@ -150,7 +152,7 @@ void run_product(const Factors& f, const void* a, DType a_type, const void* a_ze
   }
   const int step = f.b_zeros == 1 ? 0 : 1;
   const int a_step = f.a_zeros == 1 ? 0 : 1;
-  for (size_t s = 0; s < product.stacks.size(); ++s) {
+  const auto run_stack = [&](size_t s) {
     const auto [at_a, at_b] = product.stacks[s];
     Panels made;
     if (f.panels == nullptr) {
@@ -179,7 +181,25 @@ void run_product(const Factors& f, const void* a, DType a_type, const void* a_ze
       }
       body(begin + row * product.n + column, row, column, n, sums);
     });
+  };
+  // Each thread has stacks of its own, where there are enough for all to be busy, and else parts of each.
+  const auto stacks = static_cast<int64_t>(product.stacks.size());
+  const bool shared = stacks % max_threads() != 0 && stacks < 4 * max_threads();
+  if (stacks == 1 || shared) {
+    for (size_t s = 0; s < product.stacks.size(); ++s) run_stack(s);
+    return;
   }
+  std::atomic<bool> failed{false};  // Relaxed: the loop's end orders it.
+  std::exception_ptr error;
+  const int64_t work = product.m * product.n * product.k + product.k * product.n;
+  parallel_for(stacks, std::max<int64_t>(1, 8 * kGrain / (work + 1)), [&](int64_t s, int64_t end) {
+    try {
+      for (; s < end; ++s) run_stack(static_cast<size_t>(s));
+    } catch (...) {
+      if (!failed.exchange(true, std::memory_order_relaxed)) error = std::current_exception();
+    }
+  });
+  if (error != nullptr) std::rethrow_exception(error);
 }
 
 Kernel matmul_integer(Prepare& p) {

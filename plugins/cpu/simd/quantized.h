@@ -63,6 +63,7 @@ struct Quantized {
   // `rest`, and returned is for which half of the columns there is such: bits 0 and 1. Each column's four are
   // added to `sums` before.
   int (*settle)(int8_t* fours, int32_t* sums, int8_t* rest);
+  bool settles;  // Whether there can be such.
   void (*widen_unsigned)(const uint8_t* x, int64_t n, int16_t* out);
   void (*widen_signed)(const int8_t* x, int64_t n, int16_t* out);
   int32_t (*total_bytes)(const uint8_t* x, int64_t n);

@@ -13,6 +13,10 @@
 #include "cpu/simd/arm_dots.h"
 #endif
 
+#if !defined(__AVX512VNNI__) && !defined(__aarch64__)  // Nothing is too much for these.
+#define EPHOST_BYTES_SATURATE
+#endif
+
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
@@ -455,7 +459,7 @@ int settle(int8_t* fours, int32_t* sums, [[maybe_unused]] int8_t* rest) {
   int16_t pairs[2 * kColumns];
   for (int i = 0; i < 2 * kColumns; ++i) pairs[i] = static_cast<int16_t>(fours[2 * i] + fours[2 * i + 1]);
   for (int c = 0; c < kColumns; ++c) sums[c] += pairs[2 * c] + pairs[2 * c + 1];
-#if !defined(__AVX512VNNI__) && !defined(__aarch64__)  // Nothing is too much for these.
+#ifdef EPHOST_BYTES_SATURATE
   // 128 of the largest unsigned byte are less than the largest, and the lowest, 16-bit number. Only of one
   // sign can two be more.
   constexpr int kMost = 128;
@@ -484,11 +488,18 @@ void fill_quantized_products(Quantized* table) {
   table->pair_product = pair_product;
 #ifdef __AVX512VNNI__
   table->pairs = true;
+#else
+  table->pairs = false;
 #endif
   table->wide_product = product<int16_t, Quantized::WidePanel>;
   table->product_to_bytes = product_to_bytes<uint8_t, Quantized::Panel>;
   table->wide_product_to_bytes = product_to_bytes<int16_t, Quantized::WidePanel>;
   table->settle = settle;
+#ifdef EPHOST_BYTES_SATURATE
+  table->settles = true;
+#else
+  table->settles = false;
+#endif
 }
 
 }  // namespace ephost::cpu::EPHOST_ISA

@@ -1,6 +1,8 @@
 """The CPU plugin on single nodes and small graphs, beside the reference implementation and onnxruntime."""
 
 import json
+import os
+import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +20,18 @@ NAME = "CpuUnderTest"
 # Whether the plugin is built with oneDNN; what takes a convolution that no special method fits.
 WITH_ONEDNN = Path(cpu.get_library_path()).with_name("libcpu_onednn.so").exists()
 GENERAL_METHOD = "onednn" if WITH_ONEDNN else "matrices"
+
+
+def has_vnni() -> bool:
+    """Whether the plugin takes AVX-512 VNNI's instructions."""
+    cpuinfo = Path("/proc/cpuinfo")
+    best = os.environ.get("EPHOST_CPU_ISA", "") in ("", "x86-64-v4-vnni")
+    return best and cpuinfo.exists() and " avx512_vnni" in cpuinfo.read_text()
+
+
+# How products of bytes are multiplied of which both factors come with the run: as bytes where the instruction holds
+# all sums.
+FORM_OF_FED_BYTES = "bytes" if has_vnni() or platform.machine() == "aarch64" else "16-bit"
 
 
 def make_model(

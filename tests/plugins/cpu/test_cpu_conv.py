@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model, traced
+from tests.plugins.cpu.conftest import WITH_ONEDNN, Cpu, make_model, traced
 
 CPUINFO = Path("/proc/cpuinfo")
 AVX512 = CPUINFO.exists() and " avx512bw " in CPUINFO.read_text()
@@ -224,7 +224,7 @@ def test_weights_that_two_convolutions_share_are_packed_for_both(cpu_plugin: Cpu
     )
 
 
-@pytest.mark.parametrize("channels", [(32, 32), (16, 40), (160, 200)])
+@pytest.mark.parametrize("channels", [(32, 32), (16, 40), (96, 24), (160, 200)])
 @pytest.mark.parametrize("size", [(12, 12), (15, 22), (26, 7)])
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 2, 1, 0]])
 def test_tiles_of_a_convolution(
@@ -246,6 +246,20 @@ def test_tiles_of_a_convolution(
         cpu_plugin.check_beside_onnxruntime(
             nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4, intra_op_num_threads=threads
         )
+
+
+@pytest.mark.skipif(not WITH_ONEDNN, reason="other convolutions have other layouts")
+def test_few_outputs_are_worth_tiles_where_they_fill_most_of_a_panel(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Conv", ["a", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["c", "w2"], ["y"]),
+    ]
+    constants = {"w0": random(96, 5, 1, 1), "w": random(24, 96, 3, 3) / 20, "w2": random(24, 24, 1, 1)}
+    feeds = {"x": random(1, 5, 20, 20)}
+    model = make_model(nodes, feeds, ["y"], constants)
+    methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
+    assert methods[1] == "winograd"
 
 
 @pytest.mark.parametrize("channels", [(256, 256), (160, 200)])

@@ -36,6 +36,22 @@ def _inputs(kind: str, m: int, k: int, dtype: type) -> np.ndarray:
     return np.full((m, k), limits.max if kind == "highest" else limits.min, dtype)
 
 
+@pytest.mark.parametrize(
+    "shapes", [((4, 7, 13), (4, 13, 17)), ((3, 1, 7, 9), (1, 2, 9, 33)), ((7, 13), (5, 13, 20))]
+)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_stacks_of_products_are_exact(
+    cpu_plugin: Cpu, shapes: tuple[tuple[int, ...], tuple[int, ...]], threads: int
+) -> None:
+    """Each thread has stacks of its own, or parts of each."""
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(0, 256, shape).astype(np.uint8) for shape in shapes)
+    feeds = {"a": a, "b": b, "az": np.array(3, np.uint8), "bz": np.array(250, np.uint8)}
+    node = helper.make_node("MatMulInteger", ["a", "b", "az", "bz"], ["y"])
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds, intra_op_num_threads=threads)
+    np.testing.assert_array_equal(y, (a.astype(np.int64) - 3) @ (b.astype(np.int64) - 250))
+
+
 @pytest.mark.parametrize("constant", [True, False], ids=["packed weights", "weights as an input"])
 @pytest.mark.parametrize("weights", ["small", "a few large", "any", "highest", "lowest"])
 @pytest.mark.parametrize("a_type", [np.uint8, np.int8])

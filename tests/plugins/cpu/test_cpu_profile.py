@@ -9,7 +9,7 @@ import pytest
 from ephost.plugins import cpu
 from onnx import helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import FORM_OF_FED_BYTES, Cpu, make_model
 
 
 def _options(host, device, folder: Path):  # type: ignore[no-untyped-def]
@@ -113,7 +113,7 @@ def test_steps_say_which_implementation_computes_them(cpu_plugin: Cpu, tmp_path:
     steps = [event for event in trace if event.get("cat") == "Kernel" and "method" in event["args"]]
     assert {event["name"].split("'")[1]: event["args"]["method"] for event in steps} == {
         "constant": "bytes",
-        "known in the run": "16-bit",
+        "known in the run": FORM_OF_FED_BYTES,
         "floats": "packed in the run",
         "channels alone": "lines",
     }

@@ -23,7 +23,8 @@ int winograd_tile(const ConvProblem& problem) {
   const Window& w = problem.window;
   const int64_t outputs = problem.weights[0], inputs = problem.weights[1];
   if (w.rank() != 2 || problem.groups != 1 || w.kernel != Dims{3, 3} || w.strides != Dims{1, 1} ||
-      w.dilations != Dims{1, 1} || inputs % 8 != 0 || outputs % 8 != 0 || inputs < 16 || outputs < 32) {
+      w.dilations != Dims{1, 1} || inputs % 8 != 0 || outputs % 8 != 0 || inputs < 16 ||
+      outputs < 16 || outputs * 4 < simd().panel * 3) {  // A panel that is mostly empty takes as long as a full one.
     return 0;
   }
   return inputs * outputs <= 128 * 192 ? 4 : 2;

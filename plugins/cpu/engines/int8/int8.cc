@@ -159,17 +159,18 @@ bool make_bytes(Panels* panels, const Matrix& matrix) {
 // The forms of panels, best first: packing and running ask the same list.
 struct PanelForm {
   const char* name;
-  bool at_once;  // Made in little time, as is right for matrices that are multiplied once.
+  bool (*at_once)();  // Whether it is made in little time, as is right for matrices that are multiplied once.
   // False where another form should have the matrix.
   bool (*make)(Panels* panels, const Matrix& matrix);
 };
-constexpr PanelForm kForms[] = {{"bytes", false, make_bytes}, {"16-bit", true, make_wide}};
+constexpr PanelForm kForms[] = {{"bytes", [] { return !simd().quantized.settles; }, make_bytes},
+                                {"16-bit", [] { return true; }, make_wide}};
 
 }  // namespace
 
 const char* form_made_at_once() {
   return std::find_if(std::begin(kForms), std::end(kForms),
-                      [](const PanelForm& form) { return form.at_once; })
+                      [](const PanelForm& form) { return form.at_once(); })
       ->name;
 }
 
@@ -181,7 +182,7 @@ Panels make_panels(const void* matrix, DType type, int64_t k, int64_t n, bool tr
   const Matrix from{
       static_cast<const uint8_t*>(matrix), static_cast<uint8_t>(shift_of(type)), k, n, transposed, taps};
   for (const PanelForm& form : kForms) {
-    if (at_once && !form.at_once) continue;
+    if (at_once && !form.at_once()) continue;
     panels.form = form.name;
     panels.sums.assign(static_cast<size_t>(panels.count() * kColumns), 0);
     if (form.make(&panels, from)) return panels;

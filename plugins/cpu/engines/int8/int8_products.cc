@@ -17,8 +17,8 @@ using Weights = std::vector<Panels>;
 Weights pack(const Convolution& c, const void* weights, bool once) {
   Weights made;
   const uint8_t* const from = static_cast<const uint8_t*>(weights);
-  // Bytes, unless one of the groups does not fit them.
-  bool wide = once;
+  // Bytes, unless one of the groups does not fit them, or it takes long to find out.
+  bool wide = once && simd().quantized.settles;
   for (int64_t group = 0; group < c.groups; ++group) {
     const uint8_t* mine = from + group * c.group_out() * c.k;
     made.push_back(make_panels(mine, c.w_type, c.k, c.group_out(), true, wide, c.taps));
@@ -253,23 +253,27 @@ void run_products(const Plan& plan, const Args& args, const Weights& weights, co
         }
       });
 }
-}  // namespace
 
-Int8Kernel byte_products(Prepare& p, const Convolution& c) {
-  const std::shared_ptr<Weights> weights = packed_weights(p, c);
-  if (weights == nullptr || weights->front().wide) return nullptr;
-  return [plan = plan_of(p, c, weights)](const Args& args, const int32_t* bias, const Int8Output& out) {
-    run_products<uint8_t>(plan, args, *plan.weights, bias, out);
+template <typename Element>
+Int8Kernel products(Prepare& p, const Convolution& c, std::shared_ptr<Weights> weights) {
+  return [plan = plan_of(p, c, std::move(weights))](const Args& args, const int32_t* bias,
+                                                    const Int8Output& out) {
+    Weights made;
+    if (plan.weights == nullptr) made = pack(plan.c, args.in<void>(plan.c.w), true);
+    run_products<Element>(plan, args, plan.weights == nullptr ? made : *plan.weights, bias, out);
   };
 }
 
+}  // namespace
+
+Int8Kernel byte_products(Prepare& p, const Convolution& c) {
+  std::shared_ptr<Weights> weights = packed_weights(p, c);
+  if (weights == nullptr ? simd().quantized.settles : weights->front().wide) return nullptr;
+  return products<uint8_t>(p, c, std::move(weights));
+}
+
 Int8Kernel wide_products(Prepare& p, const Convolution& c) {
-  return [plan = plan_of(p, c, packed_weights(p, c))](const Args& args, const int32_t* bias,
-                                                      const Int8Output& out) {
-    Weights made;
-    if (plan.weights == nullptr) made = pack(plan.c, args.in<void>(plan.c.w), true);
-    run_products<int16_t>(plan, args, plan.weights == nullptr ? made : *plan.weights, bias, out);
-  };
+  return products<int16_t>(p, c, packed_weights(p, c));
 }
 
 }  // namespace ephost::cpu
