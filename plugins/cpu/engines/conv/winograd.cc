@@ -17,14 +17,52 @@ struct Transformed {
   std::shared_ptr<void> memory;
 };
 
+int64_t parts_of(int64_t n, int64_t step) { return (n + step - 1) / step; }
+
+// One dimension of a convolution with gaps between its taps: every `step`-th output, and every `step`-th
+// input, is one without gaps. There are as many of these as the gap is long, of about the same size.
+class Phases {
+ public:
+  Phases(const Window& window, size_t d, int64_t tile)
+      : step_(window.dilations[d]),
+        in_(window.in[d]),
+        out_(window.out[d]),
+        begin_(window.begin[d]),
+        tile_(tile),
+        tiles_(parts_of(parts_of(out_, step_), tile)) {}
+
+  int64_t step() const { return step_; }
+  int64_t tiles() const { return tiles_ * step_; }  // Of all phases, one phase after the other.
+  // Tiles of one phase from this one on.
+  int64_t left(int64_t at) const { return tiles_ - at % tiles_; }
+
+  // Where a tile's outputs are: from[first + step * (start + i)], of `size`. They may be none.
+  struct Part {
+    int64_t first, size, start;
+  };
+  Part outputs(int64_t at) const {
+    const int64_t phase = at / tiles_;
+    return {phase, parts_of(out_ - phase, step_), at % tiles_ * tile_};
+  }
+  // The same of its inputs, of which those outside of the size are zeros.
+  Part inputs(int64_t at) const {
+    const int64_t behind = at / tiles_ - begin_, phase = (behind % step_ + step_) % step_;
+    return {phase, phase >= in_ ? 0 : parts_of(in_ - phase, step_),
+            at % tiles_ * tile_ + (behind - phase) / step_};
+  }
+
+ private:
+  int64_t step_, in_, out_, begin_, tile_, tiles_;
+};
+
 }  // namespace
 
 int winograd_tile(const ConvProblem& problem) {
   const Window& w = problem.window;
   const int64_t outputs = problem.weights[0], inputs = problem.weights[1];
   if (w.rank() != 2 || problem.groups != 1 || w.kernel != Dims{3, 3} || w.strides != Dims{1, 1} ||
-      w.dilations != Dims{1, 1} || inputs % 8 != 0 || outputs % 8 != 0 || inputs < 16 ||
-      outputs < 16 || outputs * 4 < simd().panel * 3) {  // A panel that is mostly empty takes as long as a full one.
+      inputs % 8 != 0 || outputs % 8 != 0 || inputs < 16 || outputs < 16 ||
+      outputs * 4 < simd().panel * 3) {  // A panel that is mostly empty takes as long as a full one.
     return 0;
   }
   return inputs * outputs <= 128 * 192 ? 4 : 2;
@@ -33,9 +71,10 @@ int winograd_tile(const ConvProblem& problem) {
 bool winograd_worth(const ConvProblem& problem, int tile) {
   // Tiles at the end of a side are done whole.
   double whole = 1, used = 1;
-  for (int64_t side : problem.window.out) {
-    whole *= static_cast<double>((side + tile - 1) / tile * tile);
-    used *= static_cast<double>(side);
+  for (size_t d = 0; d < problem.window.out.size(); ++d) {
+    const Phases phases(problem.window, d, tile);
+    whole *= static_cast<double>(phases.tiles() * tile);
+    used *= static_cast<double>(problem.window.out[d]);
   }
   const double tiles = whole / (tile * tile) * static_cast<double>(problem.source[0]);
   // The transformed weights are more, of large tiles four times as many: for few tiles the other way is done
@@ -126,8 +165,8 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
   const int64_t inputs = problem.weights[1], outputs = problem.weights[0];
   const int64_t height = problem.source[2], width = problem.source[3];
   const int64_t out_height = problem.target[2], out_width = problem.target[3];
-  const int64_t top = problem.window.begin[0], left = problem.window.begin[1];
-  const int64_t down = (out_height + tile - 1) / tile, across = (out_width + tile - 1) / tile;
+  const Phases rows_of(problem.window, 0, tile), columns_of(problem.window, 1, tile);
+  const int64_t down = rows_of.tiles(), across = columns_of.tiles();
   const int64_t tiles = problem.source[0] * down * across, points = (tile + 2) * (tile + 2);
   const int64_t threads = std::max(1, p.threads());
   const std::shared_ptr<void> weights = winograd_weights(p.constant(1), tile);
@@ -162,9 +201,12 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
     // Of a block of `count` tiles from `first` on, some tiles [t, end) or points.
     const auto transform = [&](int64_t first, int64_t count, int64_t t, int64_t end, float* v) {
       for (; t < end; ++t) {
-        const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
-        table.winograd_input[index]({x + n * inputs * height * width, in_block, in_pixel * width, in_pixel,
-                                     inputs / 8, height, width, row * tile - top, column * tile - left,
+        const int64_t at = first + t, n = at / across / down;
+        const Phases::Part row = rows_of.inputs(at / across % down), column = columns_of.inputs(at % across);
+        const int64_t pixel = row.size == 0 || column.size == 0 ? 0 : row.first * width + column.first;
+        table.winograd_input[index]({x + n * inputs * height * width + pixel * in_pixel, in_block,
+                                     in_pixel * width * rows_of.step(), in_pixel * columns_of.step(),
+                                     inputs / 8, row.size, column.size, row.start, column.start,
                                      v + t * inputs, count * inputs + kMore});
       }
     };
@@ -191,27 +233,37 @@ Kernel winograd(Prepare& p, const ConvProblem& problem, int tile, Layout layout,
     };
     const auto finish = [&](int64_t first, int64_t count, int64_t begin, int64_t end, const float* m) {
       for (int64_t t = begin; t < end; ++t) {
-        const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
+        const int64_t at = first + t, n = at / across / down;
+        const Phases::Part row = rows_of.outputs(at / across % down),
+                           column = columns_of.outputs(at % across);
+        const int64_t pixel = row.size == 0 || column.size == 0 ? 0 : row.first * out_width + column.first;
         table.winograd_output[index]({m + t * outputs, count * outputs + kMore, bias,
-                                      y + n * outputs * out_height * out_width, out_block,
-                                      out_pixel * out_width, out_pixel, outputs / 8, out_height, out_width,
-                                      row * tile, column * tile});
+                                      y + n * outputs * out_height * out_width + pixel * out_pixel, out_block,
+                                      out_pixel * out_width * rows_of.step(), out_pixel * columns_of.step(),
+                                      outputs / 8, row.size, column.size, row.start, column.start});
       }
       if (epilogue.empty()) {
         return;
       }
-      // Tiles side by side make rows of pixels without a gap.
+      // Tiles side by side make rows of pixels, without a gap if taps have none.
       for (int64_t t = begin; t < end;) {
-        const int64_t at = first + t, column = at % across, row = at / across % down, n = at / across / down;
-        const int64_t side_by_side = std::min(end - t, across - column);
-        const int64_t from = column * tile, to = std::min(out_width, (column + side_by_side) * tile);
-        const int64_t bottom = std::min(out_height, (row + 1) * tile);
+        const int64_t at = first + t, n = at / across / down;
+        const int64_t side_by_side = std::min(end - t, columns_of.left(at % across));
+        const Phases::Part row = rows_of.outputs(at / across % down),
+                           column = columns_of.outputs(at % across);
+        const int64_t pixels = std::min(column.size - column.start, side_by_side * tile);
+        const int64_t bottom = std::min(row.size, row.start + tile);
+        const bool gaps = columns_of.step() > 1;
+        const int64_t runs = gaps ? pixels : std::min<int64_t>(1, pixels), run = gaps ? 1 : pixels;
         for (int64_t block = 0; block < (last ? 1 : outputs / 8); ++block) {
-          for (int64_t line = row * tile; line < bottom; ++line) {
-            const int64_t pixel = line * out_width + from;
-            epilogue.run(y, others,
-                         n * outputs * out_height * out_width + block * out_block + pixel * out_pixel,
-                         (to - from) * out_pixel);
+          for (int64_t line = row.start; line < bottom; ++line) {
+            for (int64_t i = 0; i < runs; ++i) {
+              const int64_t pixel = (row.first + line * rows_of.step()) * out_width + column.first +
+                                    (column.start + i) * columns_of.step();
+              epilogue.run(y, others,
+                           n * outputs * out_height * out_width + block * out_block + pixel * out_pixel,
+                           run * out_pixel);
+            }
           }
         }
         t += side_by_side;
