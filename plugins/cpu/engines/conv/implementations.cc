@@ -180,7 +180,7 @@ Kernel make_matrices(ConvTask& task) { return matrices(task.p, task.problem, tas
 // once: these products ask for weights ahead, and oneDNN's wait for them.
 
 bool fits_few_pixels(const ConvProblem& c, const std::vector<PostOp>&) {
-  constexpr int64_t kLeastWeights = 1 << 18, kMostPixels = 256;
+  constexpr int64_t kLeastWeights = 1 << 18, kMostPixels = 32;
   return !c.transposed && c.groups == 1 && count(c.window.kernel) == 1 && count(c.weights) >= kLeastWeights &&
          count(c.window.out) * c.source[0] <= kMostPixels;
 }
