@@ -160,10 +160,26 @@ void pack(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, flo
   }
 }
 
-float total(const Vector& v) {
-  float sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += v[i];
-  return sum;
+typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
+
+inline Eight folded(const Vector& v) {
+#ifdef __AVX512F__
+  return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+         __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  return v;
+#endif
+}
+
+inline void total_each(const Eight (&v)[4], float (&to)[4]) {
+  const auto halved = [](const Eight& a, const Eight& b) {
+    return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+           __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+  };
+  const Eight a = halved(v[0], v[1]), b = halved(v[2], v[3]);
+  const Eight fours = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+                      __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  for (int q = 0; q < 4; ++q) to[q] = fours[q] + fours[q + 4];
 }
 
 // Here b_panel is the distance of columns.
@@ -183,8 +199,16 @@ void dots(const GemmBlock& g) {
           sums[q][1] += a1 * load(b[q] + p + kLanes);
         }
       }
+      Eight eights[4];
+      for (int q = 0; q < 4; ++q) eights[q] = folded(sums[q][0] + sums[q][1]);
+      for (; p + 8 <= g.k; p += 8) {
+        const Eight last = *reinterpret_cast<const Eight*>(a + p);
+        for (int q = 0; q < 4; ++q) eights[q] += last * *reinterpret_cast<const Eight*>(b[q] + p);
+      }
+      float totals[4];
+      total_each(eights, totals);
       for (int q = 0; q < count; ++q) {
-        float sum = total(sums[q][0] + sums[q][1]) + (g.bias == nullptr ? 0 : g.bias[j + q]);
+        float sum = totals[q] + (g.bias == nullptr ? 0 : g.bias[j + q]);
         for (int64_t rest = p; rest < g.k; ++rest) sum += a[rest] * b[q][rest];
         g.c[i * g.c_row + j + q] = sum;
       }

@@ -103,3 +103,43 @@ def test_only_steps_of_one_group_are_products(
     model = make_model([node], feeds, ["y"], {"w": _random(8, outputs, 3, 3)})
     methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
     assert methods == (["products"] if products else [GENERAL_METHOD])
+
+
+@pytest.mark.parametrize("inputs", [8, 24, 45])
+@pytest.mark.parametrize(("outputs", "kernel"), [(1, [2, 2]), (2, [1, 3]), (1, [3, 2]), (3, [2]), (8, [1])])
+@pytest.mark.parametrize("biased", [False, True])
+def test_next_to_no_outputs_are_dot_products(
+    cpu_plugin: Cpu, tmp_path: Path, inputs: int, outputs: int, kernel: list[int], biased: bool
+) -> None:
+    sides = (5, 7)[: len(kernel)]
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w", "b"] if biased else ["x", "w"], ["c"], strides=kernel),
+        helper.make_node("Add", ["c", "z"], ["d"]),
+        helper.make_node("Sigmoid", ["d"], ["y"]),
+    ]
+    whole = [side * step for side, step in zip(sides, kernel, strict=True)]
+    feeds = {"x": _random(2, inputs, *sides), "z": _random(2, outputs, *whole)}
+    constants = {"w": _random(inputs, outputs, *kernel)} | ({"b": _random(outputs)} if biased else {})
+    for threads in (1, 3):
+        cpu_plugin.check_beside_onnxruntime(
+            nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4, intra_op_num_threads=threads
+        )
+    model = make_model(nodes, feeds, ["y"], constants)
+    methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
+    assert methods == ["dots"]
+
+
+@pytest.mark.parametrize("attributes", [{"pads": [1, 0, 0, 1]}, {"output_padding": [1, 1]}, {}])
+def test_weights_packed_for_dot_products_serve_what_is_padded_or_cut(
+    cpu_plugin: Cpu, attributes: dict[str, list[int]]
+) -> None:
+    """The original is gone by then, since no shape is known when the session opens."""
+    weights = _random(12, 2, 2, 2)
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], **attributes)
+    feeds = {"x": _random(1, 12, 4, 3)}
+    session = cpu_plugin.session(make_model([node], feeds, ["y"], {"w": weights}, open_shapes=True))
+    for shape in [(1, 12, 4, 3), (2, 12, 6, 9), (1, 12, 4, 3)]:
+        x = _random(*shape)
+        one = make_model([node], {"x": x, "w": weights}, ["y"])
+        (expected,) = cpu_plugin.run(one, {"x": x, "w": weights})
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-4)

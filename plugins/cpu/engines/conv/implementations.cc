@@ -103,6 +103,30 @@ Kernel make_products(ConvTask& task) {
   return deconv(task.p, c.window, c.target, c.biased, task.post_ops, kOperands);
 }
 
+// ---- The same with next to no outputs
+
+bool fits_dots(const ConvProblem& c, const std::vector<PostOp>&) {
+  return c.transposed && is_dots(c.weights, c.window.strides, c.window.dilations, c.groups);
+}
+
+bool pack_dots(const TensorPtr& weights, const ConvProblem&) {
+  dots_weights(weights);
+  return true;
+}
+
+Kernel make_dots(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  const Window& window = task.problem.window;
+  if (weights == nullptr || (weights->data == nullptr && !has_dots_weights(weights)) ||
+      !operands_fill(task)) {
+    return nullptr;
+  }
+  for (size_t d = 0; d < window.in.size(); ++d) {
+    if (window.begin[d] != 0 || window.out[d] != window.in[d] * window.strides[d]) return nullptr;
+  }
+  return deconv_by_dots(task.p, window, task.problem.target, task.problem.biased, task.post_ops, kOperands);
+}
+
 // ---- Winograd's method, where it can take the place of what would have been done
 
 bool fits_winograd(const ConvProblem& c, const std::vector<PostOp>&) {
@@ -260,6 +284,7 @@ constexpr ConvImplementation kImplementations[] = {
     {"loops", fits_loops, pack_nothing, make_loops},
     {"lines", fits_depthwise, pack_depthwise, make_depthwise},
     {"products", fits_products, pack_products, make_products},
+    {"dots", fits_dots, pack_dots, make_dots},
     {"winograd", fits_winograd, pack_winograd, make_winograd},
     {"planes", fits_planes, pack_planes, make_planes},
 #ifdef EPHOST_ONEDNN

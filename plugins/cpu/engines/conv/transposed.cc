@@ -55,6 +55,20 @@ struct Packed {
   std::shared_ptr<void> memory;
 };
 
+constexpr const char* kDots = "deconvolution by dot products";
+
+// The places of weights [inputs][outputs][kernel] and of those that dot products read,
+// [kernel][outputs][inputs].
+template <typename Move>
+void for_each_dot(const Dims& weights, const Move& move) {
+  const int64_t inputs = weights[0], outputs = weights[1], taps = count(weights, 2, weights.size());
+  for (int64_t i = 0; i < inputs; ++i) {
+    for (int64_t o = 0; o < outputs; ++o) {
+      for (int64_t t = 0; t < taps; ++t) move((i * outputs + o) * taps + t, (t * outputs + o) * inputs + i);
+    }
+  }
+}
+
 std::string key_of(const Dims& strides) { return "deconvolution in steps of " + to_string(strides); }
 
 }  // namespace
@@ -204,6 +218,93 @@ Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
         if (!epilogue.empty()) epilogue.run(y, others, line - y + left * outputs, (right - left) * outputs);
       }
     });
+  };
+}
+
+bool is_dots(const Dims& weights, const Dims& strides, const Dims& dilations, int64_t groups) {
+  const bool has_gaps = std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
+  constexpr int64_t kMostColumns = 8;
+  return groups == 1 && (weights.size() == 3 || weights.size() == 4) && !has_gaps &&
+         std::equal(strides.begin(), strides.end(), weights.begin() + 2, weights.end()) && weights[0] >= 8 &&
+         count(weights, 1, weights.size()) <= kMostColumns;
+}
+
+bool has_dots_weights(const TensorPtr& constant) {
+  const std::lock_guard lock(constant->packed_mutex);
+  return constant->packed.count(kDots) != 0;
+}
+
+std::shared_ptr<void> dots_weights(const TensorPtr& constant) {
+  const auto make = [&] {
+    if (constant->data == nullptr) fail("a weight is gone before it was packed");
+    auto made = std::make_shared<Packed>();
+    made->memory = allocate(constant->bytes());
+    float* const to = static_cast<float*>(made->memory.get());
+    const float* const from = constant->as<float>();
+    for_each_dot(constant->dims, [&](int64_t i, int64_t j) { to[j] = from[i]; });
+    return made;
+  };
+  return Prepare::packed<Packed>(constant, kDots, make)->memory;
+}
+
+TensorPtr dots_original(const TensorPtr& constant) {
+  const float* const from = static_cast<const float*>(dots_weights(constant).get());
+  TensorPtr made = make_tensor(DType::kFloat, constant->dims);
+  float* const to = static_cast<float*>(mutable_data(made));
+  for_each_dot(constant->dims, [&](int64_t i, int64_t j) { to[i] = from[j]; });
+  return made;
+}
+
+Kernel deconv_by_dots(Prepare& p, const Window& window, const Dims& target, bool biased,
+                      const std::vector<PostOp>& post_ops, int operands) {
+  p.require(0, Layout::kChannelsLast);
+  for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
+  p.out(0, DType::kFloat, target, Layout::kChannelsLast);
+  const Dims& dims = p.dims(1);
+  const std::shared_ptr<void> weights = dots_weights(p.constant(1));
+  const int64_t inputs = dims[0], outputs = dims[1], columns = count(dims, 1, dims.size());
+  const int64_t tall = window.rank() == 2 ? dims[2] : 1, together = columns / tall;  // Neighbours in a line.
+  const int64_t width = window.in.back(), lines = target[0] * (window.rank() == 2 ? window.in[0] : 1);
+  const size_t room = (static_cast<size_t>(width * columns) * sizeof(float) + 63) & ~size_t{63};
+  p.scratch(room * static_cast<size_t>(std::max(1, p.threads())));
+  const RowEpilogue epilogue(post_ops);
+  const int ends = p.inputs();
+  return [=](const Args& args) {
+    const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
+    float* const y = args.out<float>(0);
+    const float* others[16] = {};
+    for (int i = operands; i < ends; ++i) others[i - operands] = args.in<float>(i);
+    float start[8] = {};
+    for (int64_t c = 0; c < columns && bias != nullptr; ++c) start[c] = bias[c % outputs];
+    char* const scratch = args.scratch<char>();
+    parallel_for(lines, std::max<int64_t>(1, kGrain / (width * columns * inputs / 8 + 1)),
+                 [&](int64_t i, int64_t end) {
+                   float* const mine =
+                       reinterpret_cast<float*>(scratch + room * static_cast<size_t>(thread_rank()));
+                   for (; i < end; ++i) {
+                     GemmBlock g{};
+                     g.m = width;
+                     g.n = columns;
+                     g.k = inputs;
+                     g.a = x + i * width * inputs;
+                     g.a_row = inputs;
+                     g.b = static_cast<const float*>(weights.get());
+                     g.b_panel = inputs;
+                     g.c = mine;
+                     g.c_row = columns;
+                     g.bias = start;
+                     simd().gemm_dots(g);
+                     const int64_t offset = i * width * columns;
+                     float* to = y + offset;
+                     for (int64_t line = 0; line < tall; ++line) {
+                       const float* from = mine + line * together;
+                       for (int64_t pixel = 0; pixel < width; ++pixel, from += columns) {
+                         for (int64_t c = 0; c < together; ++c) *to++ = from[c];
+                       }
+                     }
+                     if (!epilogue.empty()) epilogue.run(y, others, offset, width * columns);
+                   }
+                 });
   };
 }
 
