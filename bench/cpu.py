@@ -5,14 +5,16 @@ are asked in turns, and what is reported is the ratio of medians: below 1 ephost
 
     python bench/cpu.py                             ONNX's light models, rapidocr's, magika's
     python bench/cpu.py --models FOLDER             those that bench/export_models.py wrote, too
+    python bench/cpu.py --packages FOLDER           those that bench/collect_models.py wrote, alone
     python bench/cpu.py --models FOLDER --scaling   batches of 1 to 64 and 16 to 1,024 tokens
     python bench/cpu.py --models FOLDER --quantized   what bench/quantize_models.py quantised statically
     python bench/cpu.py --only bert --profile       where the time of a run goes, by operator, on either side
     python bench/cpu.py --against CHECKOUT          beside another commit of ephost: ratios of this to that
     python bench/cpu.py --without-onednn            beside the build that .ci/without_onednn makes
 
-``--save`` keeps the figures in ``bench/results`` (``cpu.json``, ``cpu-quantized.json``, ``cpu-onednn.json``,
-``scaling.json``).
+``--save`` keeps the figures in ``bench/results`` (``cpu.json``, ``cpu-packages.json``,
+``cpu-quantized.json``, ``cpu-onednn.json``, ``scaling.json``). With ``EPHOST_CPU_ISA`` set both hosts do
+with that instruction set.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from harness.machine import ROOT
 from harness.report import checked, common, dump, note, wanted
 from harness.results import begin
 from harness.sides import sides
-from whole_models.catalog import all_models
+from whole_models.catalog import all_models, models_of
 from whole_models.measure import Result, measure, ratio
 from whole_models.profiles import profile
 from whole_models.scaling import scaling
@@ -43,6 +45,9 @@ def options_of() -> argparse.Namespace:
     common(parser)
     parser.add_argument(
         "--models", type=Path, metavar="FOLDER", help="with what bench/export_models.py wrote"
+    )
+    parser.add_argument(
+        "--packages", type=Path, metavar="FOLDER", help="what bench/collect_models.py wrote, alone"
     )
     parser.add_argument("--seconds", type=float, default=6.0, help="for each measurement (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="all cores and opening only")
@@ -69,7 +74,8 @@ def main() -> int:
     options = options_of()
     both = sides(options.against)
     names = [side.name for side in both]
-    models = [model for model in all_models(options.models) if wanted(model.name, options)]
+    found = models_of(options.packages) if options.packages else all_models(options.models)
+    models = [model for model in found if wanted(model.name, options)]
     if options.quantized:
         models = [model for model in models if model.name.endswith(("_qdq", "_s8"))]
     if options.profile:
@@ -81,6 +87,7 @@ def main() -> int:
             Path(options.markdown).write_text("\n\n".join(texts) + "\n")
         return 0
     part = "-quantized" if options.quantized else "-onednn" if options.without_onednn else ""
+    part = "-packages" if options.packages else part
     kept = begin("scaling" if options.scaling else f"cpu{part}")
     if options.scaling:
         kept.rows = scaling(models, both, options)

@@ -35,7 +35,7 @@ def machine(results: Results) -> str:
     processor = described["processor"]
     if family := described.get("family"):
         processor += f" of family {family[0]}, model {family[1]}"
-    lowered = f", kernels for {described['lowered_to']}" if "lowered_to" in described else ""
+    lowered = f", as if it were {described['lowered_to']}" if "lowered_to" in described else ""
     return f"{processor} ({', '.join(shown)}), {described['cores']} cores{lowered}"
 
 
@@ -388,6 +388,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "imports-range": ratio_range("imports"),
     "cpu": lambda found: by_machine("cpu", found, whole_models),
     "cpu-quantized": lambda found: by_machine("cpu-quantized", found, whole_models),
+    "cpu-packages": lambda found: by_machine("cpu-packages", found, whole_models),
     "cpu-onednn": lambda found: by_machine("cpu-onednn", found, whole_models),
     "cpu-summary": cpu_summary,
     "cpu-mean": cpu_mean,

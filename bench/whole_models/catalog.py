@@ -33,7 +33,13 @@ def all_models(folder: Path | None) -> list[Model]:
         found.append(Model(f"rapidocr_{short}", path, dimensions=shapes[short]))
     for path in package_models("magika").values():
         found.append(Model("magika", path, dimensions=(1, 2048)))
-    for described in sorted(folder.glob("*.json")) if folder else []:
+    return found + (models_of(folder) if folder else [])
+
+
+def models_of(folder: Path) -> list[Model]:
+    """The models of a folder, beside each of which is a description of its inputs."""
+    found = []
+    for described in sorted(folder.glob("*.json")):
         inputs = json.loads(described.read_text())
         found.append(Model(described.stem, str(described.with_suffix(".onnx")), inputs))
     return found

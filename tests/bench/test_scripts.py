@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import platform
 import shutil
 import subprocess
 import sys
@@ -133,3 +134,38 @@ def test_frames_of_a_page_are_measured_in_a_browser(tmp_path: Path) -> None:
     rows = json.loads(figures.read_text())["rows"]
     assert len(rows) == 5 and all(row["frames"] == 4 and row["median_ms"] > 0 for row in rows)
     assert len(list(tmp_path.glob("*.png"))) == 6
+
+
+LOWERED = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+os.environ["EPHOST_CPU_ISA"] = sys.argv[2]
+from harness import lowered
+lowered.lower("onnxruntime")
+import numpy as np, onnxruntime
+from onnx import parser
+header = '<ir_version: 8, opset_import: ["": 17]>'
+model = parser.parse_model(header + 'g (float[9, 9] x) => (float[9, 9] y) { y = MatMul (x, x) }')
+session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+assert np.allclose(session.run(None, {"x": np.eye(9, dtype=np.float32)})[0], np.eye(9))
+print(lowered.answered())
+"""
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or not sys.platform.startswith("linux") or shutil.which("objdump") is None,
+    reason="CPUID instructions are of x86-64, and objdump finds them",
+)
+@pytest.mark.parametrize(("isa", "hidden"), [("x86-64-v3", True), ("x86-64-v4-vnni", False)])
+def test_instruction_sets_are_hidden_from_onnxruntime(isa: str, hidden: bool) -> None:
+    command = [sys.executable, "-c", LOWERED, str(ROOT / "bench"), isa]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert (int(ended.stdout) > 0) == hidden
+
+
+def test_what_is_unknown_is_not_hidden() -> None:
+    command = [sys.executable, "-c", LOWERED, str(ROOT / "bench"), "x86-64-v9"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode != 0
+    assert "EPHOST_CPU_ISA=x86-64-v9" in ended.stderr

@@ -29,8 +29,8 @@ def has_vnni() -> bool:
     return best and cpuinfo.exists() and " avx512_vnni" in cpuinfo.read_text()
 
 
-# How products of bytes are multiplied of which both factors come with the run: as bytes where the instruction holds
-# all sums.
+# How products of bytes are multiplied of which both factors come with the run: as bytes where the instruction
+# holds all sums.
 FORM_OF_FED_BYTES = "bytes" if has_vnni() or platform.machine() == "aarch64" else "16-bit"
 
 

@@ -89,21 +89,24 @@ g (float[8, 3] x) => (float[2, 3] y, float[k, 2, 3] rows) {
 }
 """
 
-# As exporters of TensorFlow write loops: all that the body reads are states. The loops' outputs are `kept` and `w`,
-# the second of which goes through an inner loop as well.
+# As exporters of TensorFlow write loops: all that the body reads are states. One of them, the weights, goes
+# through an inner loop as well.
 INVARIANTS = """
 <ir_version: 10, opset_import: ["" : 21]>
-g (int64 most, float[1, 4] x, float[1, 4] bias) => (float[1, 4] y, float[1, 4] kept, float[4, 4] v, float[k, 1, 4] all) {
+g (int64 most, float[1, 4] x, float[1, 4] bias)
+    => (float[1, 4] y, float[1, 4] kept, float[4, 4] v, float[k, 1, 4] all) {
   w = Constant <value = float[4, 4] WEIGHTS> ()
   y, kept, v, swapped, also, all = Loop (most, "", x, bias, w, x, bias) <
     body = b (int64 i, bool c, float[1, 4] s, float[1, 4] a, float[4, 4] m, float[1, 4] o, float[1, 4] d)
-        => (bool more, float[1, 4] next, float[1, 4] a2, float[4, 4] m2, float[1, 4] o2, float[1, 4] d, float[1, 4] a) {
+        => (bool more, float[1, 4] next, float[1, 4] a2, float[4, 4] m2, float[1, 4] o2, float[1, 4] d,
+            float[1, 4] a) {
       more = Identity (c)
       a1 = Identity (a)
       a2 = Identity (a1)
       one = Constant <value_int = 1> ()
       t, m2 = Loop (one, "", s, m) <
-        body = b2 (int64 j, bool cc, float[1, 4] u, float[4, 4] n) => (bool go, float[1, 4] p, float[4, 4] n) {
+        body = b2 (int64 j, bool cc, float[1, 4] u, float[4, 4] n)
+            => (bool go, float[1, 4] p, float[4, 4] n) {
           go = Identity (cc)
           p = MatMul (u, n)
         }
@@ -263,7 +266,8 @@ def test_a_scan_reads_states_that_never_change_from_outside(cpu_plugin: Cpu, tmp
           w = Constant <value = float[2, 2] {0.5, -1, 2, 0.25}> ()
           last, kept, sums = Scan <
             num_scan_inputs = 1,
-            body = b (float[1, 2] s, float[2, 2] m, float[1, 2] a) => (float[1, 2] next, float[2, 2] m, float[1, 2] sum) {
+            body = b (float[1, 2] s, float[2, 2] m, float[1, 2] a)
+                => (float[1, 2] next, float[2, 2] m, float[1, 2] sum) {
               p = MatMul (s, m)
               next = Add (p, a)
               sum = Identity (next)
