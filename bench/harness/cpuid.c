@@ -1,5 +1,6 @@
-/* Hides instruction sets from a library that is loaded already, for harness/lowered.py: its CPUID instructions become
- * ones that fault, and the handler of the fault answers as an older processor would. x86-64, Linux. */
+/* Hides instruction sets from a library that is loaded already, for harness/lowered.py: its CPUID
+ * instructions become ones that fault, and the handler of the fault answers as an older processor would.
+ * x86-64, Linux. */
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <signal.h>
@@ -47,7 +48,8 @@ static void answer(int number, siginfo_t* info, void* context) {
 }
 
 /* Change the instructions at these places, which must stay in memory; bits are the 12 words of `hidden`.
- * 0, or -1 if one of them is no CPUID or its page cannot be written: then none of those from it on is changed. */
+ * 0, or -1 if one of them is no CPUID or its page cannot be written: then none of those from it on is
+ * changed. */
 int hide(const uintptr_t* at, long number, const uint32_t* bits) {
   places = at;
   count = number;

@@ -7,8 +7,7 @@ namespace {
 
 // What this value is a copy of.
 const Value* copied(const Value* value) {
-  while (value->producer != nullptr && value->producer->is("Identity") &&
-         value->producer->in(0) != nullptr) {
+  while (value->producer != nullptr && value->producer->is("Identity") && value->producer->in(0) != nullptr) {
     value = value->producer->in(0);
   }
   return value;
@@ -47,7 +46,8 @@ void take_out(Graph* graph, Node* node, Graph* body, const States& states, size_
   if (s < node->outputs.size()) {
     if (Value* const result = node->outputs[s]) {
       if (result->is_output) {
-        Node* const copy = graph->add_node("", "Identity", {outside}, {graph->add_like(result)}, result->name);
+        Node* const copy =
+            graph->add_node("", "Identity", {outside}, {graph->add_like(result)}, result->name);
         copy->version = 16;
         graph->steal_output(copy, 0, result);
       } else {
