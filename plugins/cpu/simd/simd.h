@@ -67,7 +67,7 @@ struct GemmBlock {
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
 
 // One tile of a convolution by Winograd's method. Channels are taken by eight, which lie side by side; a tile
-// is 2x2 or 4x4 outputs, for which it reads 4x4 or 6x6 inputs and multiplies in 16 or 36 points.
+// reads as many inputs as it has points in which is multiplied: 4x4 or 6x6, or six in a line.
 struct WinogradInput {
   const float* from;                         // An image.
   int64_t block_step, row_step, pixel_step;  // From eight channels to the next, and between pixels.
@@ -87,10 +87,24 @@ struct WinogradOutput {
 };
 // The kernels of eight outputs, of all their inputs, which are a multiple of eight.
 struct WinogradWeights {
-  const float* from;  // Of output o and input i: nine in a row at from[o * output_step + i * 9].
+  const float* from;  // Of output o and input i: its taps in a row at from[o * output_step + i * taps].
   int64_t output_step, inputs;
   float* to;  // Point p of that: to[p * step + i * input_step + o].
   int64_t input_step, step;
+};
+struct WinogradTransforms {
+  void (*input)(const WinogradInput& tile);
+  void (*output)(const WinogradOutput& tile);
+  void (*weights)(const WinogradWeights& kernels);
+};
+// The outputs of a tile, of kernels.
+enum WinogradTiles : uint8_t {
+  kTiles2x2Of3x3,
+  kTiles4x4Of3x3,
+  kTiles2x2Of5x5,
+  kTiles1x4Of1x3,
+  kTiles1x2Of1x5,
+  kWinogradTiles
 };
 
 // Channels of a convolution of each channel on its own that are computed side by side: 32 or 16.
@@ -200,9 +214,7 @@ struct Simd {
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
   // For tiles of 2x2 and of 4x4 outputs.
-  void (*winograd_input[2])(const WinogradInput& tile) = {};
-  void (*winograd_output[2])(const WinogradOutput& tile) = {};
-  void (*winograd_weights[2])(const WinogradWeights& kernels) = {};
+  WinogradTransforms winograd[kWinogradTiles] = {};
 
   // Rows of float32 that lie in one piece.
   float (*reduce[4])(const float* x, int64_t n, float start) = {};  // By Reduction.

@@ -249,6 +249,93 @@ def test_tiles_of_a_convolution(
         )
 
 
+# Kernels that Winograd's method takes, and images for them.
+LINES_AND_SQUARES = [
+    ([3], (50,)),
+    ([5], (37,)),
+    ([1, 3], (7, 22)),
+    ([1, 5], (6, 15)),
+    ([3, 1], (22, 7)),
+    ([5, 1], (15, 6)),
+    ([5, 1], (40, 1)),
+    ([5, 5], (12, 15)),
+]
+
+
+@pytest.mark.parametrize(("kernel", "size"), LINES_AND_SQUARES)
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_tiles_of_other_kernels(
+    cpu_plugin: Cpu, tmp_path: Path, kernel: list[int], size: tuple[int, ...], dilation: int, uneven: bool
+) -> None:
+    dilations = [1 if taps == 1 else dilation for taps in kernel]
+    half = [taps // 2 * gap for taps, gap in zip(kernel, dilations, strict=True)]
+    pads = [*half, *half]
+    if uneven:  # Also where a kernel has one tap.
+        pads = [0, *half[1:], *(pad + (taps > 1) for pad, taps in zip(half, kernel, strict=True))]
+    target = [
+        side + pads[d] + pads[d + len(kernel)] - (kernel[d] - 1) * dilations[d] for d, side in enumerate(size)
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Conv", ["a", "w", "b"], ["c"], pads=pads, dilations=dilations),
+        helper.make_node("Relu", ["r"], ["s"]),
+        helper.make_node("Add", ["c", "s"], ["d"]),
+        helper.make_node("HardSwish", ["d"], ["e"]),
+        helper.make_node("Conv", ["e", "w2"], ["y"]),
+    ]
+    one = [1] * len(kernel)
+    constants = {
+        "w0": random(32, 5, *one),
+        "w": random(40, 32, *kernel) / 20,
+        "b": random(40),
+        "w2": random(40, 40, *one) / 5,
+    }
+    feeds = {"x": random(2, 5, *size), "r": random(2, 40, *target)}
+    for threads in (1, 3):
+        cpu_plugin.check_beside_onnxruntime(
+            nodes, feeds, constants=constants, rtol=1e-4, atol=1e-4, intra_op_num_threads=threads
+        )
+    if WITH_ONEDNN and dilation == 1:
+        model = make_model(nodes, feeds, ["y"], constants)
+        steps = traced(cpu_plugin, model, feeds, tmp_path)
+        assert [a.get("method") for a in steps if "Conv" in a["op_name"]][1] == "winograd"
+
+
+@pytest.mark.parametrize(("kernel", "size"), LINES_AND_SQUARES)
+def test_originals_of_other_transformed_kernels(
+    cpu_plugin: Cpu, kernel: list[int], size: tuple[int, ...]
+) -> None:
+    """A sum that is broadcast only in the run: the weights' original is made from the transformed ones."""
+    pads = [taps // 2 for taps in kernel] * 2
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=pads),
+        helper.make_node("Conv", ["q", "v"], ["r"]),
+        helper.make_node("Add", ["c", "r"], ["y"]),
+    ]
+    feeds = {"x": random(1, 32, *size), "q": random(1, 3, *size)}
+    constants = {"w": random(40, 32, *kernel) / 5, "v": random(40, 3, *[1] * len(kernel))}
+    model = make_model(nodes, feeds, ["y"], constants, open_shapes=True)
+    session, plain = cpu_plugin.session(model), cpu_plugin.session(model, fusion=0)
+    for shape in [(1, 3, *size), (1, 3, *[1] * len(size)), (1, 3, *[1] * (len(size) - 1), size[-1])]:
+        feeds["q"] = random(*shape)
+        found, expected = session.run(None, feeds)[0], plain.run(None, feeds)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_long_gaps_leave_an_image_to_others(cpu_plugin: Cpu) -> None:
+    """Each phase would be next to nothing, and there would be as many as the gap is long."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[70, 900] * 2, dilations=[70, 900])
+    weights = random(32, 16, 3, 3)
+    feeds = {"x": random(1, 16, 9, 9)}
+    session = cpu_plugin.session(make_model([node], feeds, ["y"], {"w": weights}, open_shapes=True))
+    for side in (9, 3, 12):
+        x = random(1, 16, side, side)
+        # Only the middle tap meets the image.
+        expected = np.einsum("nchw,oc->nohw", x, weights[:, :, 1, 1])
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dilations", [[2, 1], [1, 3], [2, 2], [6, 5]])
 @pytest.mark.parametrize("size", [(13, 12), (5, 22), (30, 31)])
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 7, 12, 3], [6, 5, 6, 5]])

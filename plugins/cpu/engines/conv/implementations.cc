@@ -130,19 +130,24 @@ Kernel make_dots(ConvTask& task) {
 // ---- Winograd's method, where it can take the place of what would have been done
 
 bool fits_winograd(const ConvProblem& c, const std::vector<PostOp>&) {
-  return !c.transposed && c.source.size() <= 5 && winograd_tile(turned(c)) != 0;
+  return !c.transposed && c.source.size() <= 5 && winograd_form(turned(c)) != nullptr;
 }
 
 bool pack_winograd(const TensorPtr& weights, const ConvProblem& given) {
   const ConvProblem c = turned(given);
-  const int tile = winograd_tile(c);
-  if (has_winograd_weights(weights, tile)) {
+  const WinogradForm& form = *winograd_form(c);
+  if (has_winograd_weights(weights, form)) {
     return true;
   }
-  if (has_other_weights(weights, c) || !winograd_layout(other_way(c)).has_value()) {
+  // Long gaps leave little of an image to each of its phases.
+  constexpr int64_t kLongGap = 4;
+  const Dims& gaps = c.window.dilations;
+  const bool long_gaps = std::any_of(gaps.begin(), gaps.end(), [](int64_t gap) { return gap > kLongGap; });
+  if (has_other_weights(weights, c) || !winograd_layout(other_way(c)).has_value() ||
+      (long_gaps && !winograd_worth(c, form))) {
     return false;
   }
-  winograd_weights(weights, tile);
+  winograd_weights(weights, form);
   return true;
 }
 
@@ -153,16 +158,16 @@ Kernel make_winograd(ConvTask& task) {
   if (weights == nullptr || !other.fused || !other.good) {
     return nullptr;
   }
-  const int tile = winograd_tile(c);
+  const WinogradForm& form = *winograd_form(c);
   const std::optional<Layout> layout = winograd_layout(other);
   if (!layout.has_value() ||
-      !(has_winograd_weights(weights, tile) || (weights->data != nullptr && winograd_worth(c, tile)))) {
+      !(has_winograd_weights(weights, form) || (weights->data != nullptr && winograd_worth(c, form)))) {
     return nullptr;
   }
   task.p.require(0, *layout);
   for (int i = kOperands; i < task.p.inputs(); ++i) task.p.require(i, *layout);
-  task.p.out(0, DType::kFloat, c.target, *layout);
-  return winograd(task.p, c, tile, *layout, c.biased, task.post_ops, kOperands);
+  task.p.out(0, DType::kFloat, task.problem.target, *layout);  // Whose columns may be lines in `c`.
+  return winograd(task.p, c, form, *layout, c.biased, task.post_ops, kOperands);
 }
 
 // ---- Few input channels, where windows would be copied

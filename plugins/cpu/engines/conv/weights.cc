@@ -12,8 +12,8 @@ namespace ephost::cpu {
 TensorPtr original_conv_weights(const TensorPtr& constant, const ConvProblem& c) {
   if (constant->data != nullptr) return constant;
   if (has_matrix_weights(constant, c)) return matrix_original(constant, c);
-  for (const int tile : {2, 4}) {
-    if (has_winograd_weights(constant, tile)) return winograd_original(constant, tile);
+  for (const WinogradForm& form : kWinogradForms) {
+    if (has_winograd_weights(constant, form)) return winograd_original(constant, form);
   }
   if (has_depthwise_weights(constant)) return depthwise_original(constant);
   if (has_plane_weights(constant)) return plane_original(constant);
