@@ -213,7 +213,6 @@ struct Simd {
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
-  // For tiles of 2x2 and of 4x4 outputs.
   WinogradTransforms winograd[kWinogradTiles] = {};
 
   // Rows of float32 that lie in one piece.
