@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness import lowered
 from harness.machine import machine
 
 SOURCE = Path(__file__).with_name("loops.c")
@@ -31,8 +32,8 @@ class Limits:
             SystemExit: there is no compiler that takes GCC's options.
         """
         library = folder / "loops.so"
-        isa = os.environ.get("EPHOST_CPU_ISA", "")
-        target = isa if isa in ("x86-64", "x86-64-v3", "x86-64-v4") else "native"
+        isa = os.environ.get(lowered.VARIABLE, "")
+        target = isa if isa in lowered.HIDDEN else "native"
         command = [
             os.environ.get("CC", "cc"),
             "-O3",

@@ -249,6 +249,18 @@ def test_tiles_of_a_convolution(
         )
 
 
+def between_others(pads: list[int], dilations: list[int]) -> list[onnx.NodeProto]:
+    """A convolution between two others, with what is fused into it."""
+    return [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Conv", ["a", "w", "b"], ["c"], pads=pads, dilations=dilations),
+        helper.make_node("Relu", ["r"], ["s"]),
+        helper.make_node("Add", ["c", "s"], ["d"]),
+        helper.make_node("HardSwish", ["d"], ["e"]),
+        helper.make_node("Conv", ["e", "w2"], ["y"]),
+    ]
+
+
 # Kernels that Winograd's method takes, and images for them.
 LINES_AND_SQUARES = [
     ([3], (50,)),
@@ -276,14 +288,7 @@ def test_tiles_of_other_kernels(
     target = [
         side + pads[d] + pads[d + len(kernel)] - (kernel[d] - 1) * dilations[d] for d, side in enumerate(size)
     ]
-    nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["a"]),
-        helper.make_node("Conv", ["a", "w", "b"], ["c"], pads=pads, dilations=dilations),
-        helper.make_node("Relu", ["r"], ["s"]),
-        helper.make_node("Add", ["c", "s"], ["d"]),
-        helper.make_node("HardSwish", ["d"], ["e"]),
-        helper.make_node("Conv", ["e", "w2"], ["y"]),
-    ]
+    nodes = between_others(pads, dilations)
     one = [1] * len(kernel)
     constants = {
         "w0": random(32, 5, *one),
@@ -346,14 +351,7 @@ def test_tiles_of_a_convolution_with_gaps_between_its_taps(
     target = [side + pads[d] + pads[d + 2] - 2 * dilations[d] for d, side in enumerate(size)]
     if min(target) < 1:
         return
-    nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["a"]),
-        helper.make_node("Conv", ["a", "w", "b"], ["c"], pads=pads, dilations=dilations),
-        helper.make_node("Relu", ["r"], ["s"]),
-        helper.make_node("Add", ["c", "s"], ["d"]),
-        helper.make_node("HardSwish", ["d"], ["e"]),
-        helper.make_node("Conv", ["e", "w2"], ["y"]),
-    ]
+    nodes = between_others(pads, dilations)
     constants = {
         "w0": random(24, 5, 1, 1),
         "w": random(32, 24, 3, 3) / 20,

@@ -109,15 +109,10 @@ bool fits_dots(const ConvProblem& c, const std::vector<PostOp>&) {
   return c.transposed && is_dots(c.weights, c.window.strides, c.window.dilations, c.groups);
 }
 
-bool pack_dots(const TensorPtr& weights, const ConvProblem&) {
-  dots_weights(weights);
-  return true;
-}
-
 Kernel make_dots(ConvTask& task) {
   const TensorPtr weights = task.p.constant(1);
   const Window& window = task.problem.window;
-  if (weights == nullptr || (weights->data == nullptr && !has_dots_weights(weights)) ||
+  if (weights == nullptr || (weights->data == nullptr && !has_depthwise_weights(weights)) ||
       !operands_fill(task)) {
     return nullptr;
   }
@@ -289,7 +284,7 @@ constexpr ConvImplementation kImplementations[] = {
     {"loops", fits_loops, pack_nothing, make_loops},
     {"lines", fits_depthwise, pack_depthwise, make_depthwise},
     {"products", fits_products, pack_products, make_products},
-    {"dots", fits_dots, pack_dots, make_dots},
+    {"dots", fits_dots, pack_depthwise, make_dots},
     {"winograd", fits_winograd, pack_winograd, make_winograd},
     {"planes", fits_planes, pack_planes, make_planes},
 #ifdef EPHOST_ONEDNN

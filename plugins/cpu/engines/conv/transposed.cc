@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/engines/conv/depthwise.h"
+
 namespace ephost::cpu {
 namespace {
 
@@ -54,20 +56,6 @@ struct Form {
 struct Packed {
   std::shared_ptr<void> memory;
 };
-
-constexpr const char* kDots = "deconvolution by dot products";
-
-// The places of weights [inputs][outputs][kernel] and of those that dot products read,
-// [kernel][outputs][inputs].
-template <typename Move>
-void for_each_dot(const Dims& weights, const Move& move) {
-  const int64_t inputs = weights[0], outputs = weights[1], taps = count(weights, 2, weights.size());
-  for (int64_t i = 0; i < inputs; ++i) {
-    for (int64_t o = 0; o < outputs; ++o) {
-      for (int64_t t = 0; t < taps; ++t) move((i * outputs + o) * taps + t, (t * outputs + o) * inputs + i);
-    }
-  }
-}
 
 std::string key_of(const Dims& strides) { return "deconvolution in steps of " + to_string(strides); }
 
@@ -229,39 +217,13 @@ bool is_dots(const Dims& weights, const Dims& strides, const Dims& dilations, in
          count(weights, 1, weights.size()) <= kMostColumns;
 }
 
-bool has_dots_weights(const TensorPtr& constant) {
-  const std::lock_guard lock(constant->packed_mutex);
-  return constant->packed.count(kDots) != 0;
-}
-
-std::shared_ptr<void> dots_weights(const TensorPtr& constant) {
-  const auto make = [&] {
-    if (constant->data == nullptr) fail("a weight is gone before it was packed");
-    auto made = std::make_shared<Packed>();
-    made->memory = allocate(constant->bytes());
-    float* const to = static_cast<float*>(made->memory.get());
-    const float* const from = constant->as<float>();
-    for_each_dot(constant->dims, [&](int64_t i, int64_t j) { to[j] = from[i]; });
-    return made;
-  };
-  return Prepare::packed<Packed>(constant, kDots, make)->memory;
-}
-
-TensorPtr dots_original(const TensorPtr& constant) {
-  const float* const from = static_cast<const float*>(dots_weights(constant).get());
-  TensorPtr made = make_tensor(DType::kFloat, constant->dims);
-  float* const to = static_cast<float*>(mutable_data(made));
-  for_each_dot(constant->dims, [&](int64_t i, int64_t j) { to[i] = from[j]; });
-  return made;
-}
-
 Kernel deconv_by_dots(Prepare& p, const Window& window, const Dims& target, bool biased,
                       const std::vector<PostOp>& post_ops, int operands) {
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);
   const Dims& dims = p.dims(1);
-  const std::shared_ptr<void> weights = dots_weights(p.constant(1));
+  const std::shared_ptr<void> weights = depthwise_weights(p.constant(1));
   const int64_t inputs = dims[0], outputs = dims[1], columns = count(dims, 1, dims.size());
   const int64_t tall = window.rank() == 2 ? dims[2] : 1, together = columns / tall;  // Neighbours in a line.
   const int64_t width = window.in.back(), lines = target[0] * (window.rank() == 2 ? window.in[0] : 1);

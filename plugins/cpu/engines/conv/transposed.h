@@ -26,10 +26,7 @@ Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
 // The same with kernels that are as large as the steps, and next to no outputs, which would leave a panel
 // empty: each output is the dot product of a pixel with some weights.
 bool is_dots(const Dims& weights, const Dims& strides, const Dims& dilations, int64_t groups);
-std::shared_ptr<void> dots_weights(const TensorPtr& constant);
-bool has_dots_weights(const TensorPtr& constant);
-TensorPtr dots_original(const TensorPtr& constant);
-// Where nothing is padded or cut away.
+// Where nothing is padded or cut away. Its weights are those that depthwise_weights makes.
 Kernel deconv_by_dots(Prepare& p, const Window& window, const Dims& target, bool biased,
                       const std::vector<PostOp>& post_ops, int operands);
 

@@ -18,7 +18,6 @@ TensorPtr original_conv_weights(const TensorPtr& constant, const ConvProblem& c)
   if (has_depthwise_weights(constant)) return depthwise_original(constant);
   if (has_plane_weights(constant)) return plane_original(constant);
   if (has_deconv_weights(constant, c.window.strides)) return deconv_original(constant, c.window.strides);
-  if (has_dots_weights(constant)) return dots_original(constant);
 #ifdef EPHOST_ONEDNN
   if (TensorPtr made = onednn_original(constant, c)) return made;
 #endif
