@@ -225,7 +225,7 @@ class Opening:
             config.update({prefix + key: value for key, value in entry.options.items()})
             if entry.ep_name == DEFAULT_PROVIDER:  # Named by the user it is told the same.
                 config.setdefault(prefix + "intra_op_num_threads", str(thread_count(options)))
-        graph = model.graph
+        graph = resources.graph = model.graph
         if custom := self._custom_ops(chosen):
             resources.custom_ops = custom
             custom.attach(model)
@@ -273,7 +273,7 @@ class Opening:
 
             with self._timed("write"):
                 write_compiled_model(model, resources.assignments, resources.constants, target)
-        forget_dropped(model, resources.assignments, resources.constants)
+        forget_dropped(resources.assignments, resources.constants)
         left = [node for node in graph.nodes if not node.ep_name]
         if left and config.get(DISABLE_FALLBACK) == "1":
             raise Fail(_fallback_refused(left, total_nodes, resources.assignments))
@@ -330,6 +330,7 @@ class Opening:
         free_originals(graph, resources.assignments, resources.constants)
         exclusive = not all(a.ep.runs_may_overlap() for a in resources.assignments)
         inputs = [*fed, *defaulted]
+        model.seen.clear()
         with self._timed("plan"):
             plan = resources.plan = make_plan(
                 model,

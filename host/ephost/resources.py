@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import NULL, api, lib
 from ephost.model.custom_ops import CustomOps
+from ephost.model.graph import Graph
 from ephost.model.kernels import HostKernels
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
@@ -27,6 +28,7 @@ class Resources:
         self.callbacks: tuple[Any, ...] = ()  # that plugins may call; kept alive
         self.custom_ops: CustomOps | None = None  # it keeps libraries open
         self.plan: Plan | None = None
+        self.graph: Graph | None = None
         self.options: Any = NULL
         self.config: Any = NULL
         self.logger: Any = NULL
@@ -62,7 +64,11 @@ class Resources:
         for profilers in self.profilers:
             profilers.release()
         self.host_kernels.release()
+        if self.graph is not None:
+            self.graph.let_go()
         for assignment in reversed(self.assignments):
+            for node in assignment.nodes:
+                node.let_go()
             assignment.release()
             assignment.ep.release()
         self.assignments.clear()

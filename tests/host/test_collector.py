@@ -89,3 +89,24 @@ print(len(passes), gc.isenabled())
     # A pass may begin before and behind each of the two imports; thirty would without.
     assert int(passes) <= 8
     assert is_enabled == "True"
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_nothing_of_a_session_waits_for_the_collector(closed: bool, sample_kernels) -> None:
+    """Nodes and values refer to each other, and weights hang on them."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+      g (bool c, float[2] x) => (z) <float[2] w = {1, 2}> {
+        y = If(c) <then_branch = t () => (float[2] a) { a = Mul(x, w) },
+                   else_branch = e () => (float[2] b) { b0 = Mul(w, x)  b = Softmax(b0) }>
+        s = Mul(y, x)
+        z = Softmax(s)
+      }"""
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_kernels, {})
+    session = ephost.InferenceSession(parser.parse_model(text).SerializeToString(), options)
+    gc.collect()
+    gc.disable()
+    if closed:
+        session.close()
+    del session
+    assert gc.collect() == 0

@@ -374,7 +374,7 @@ def test_onnx_finds_what_is_found_at_once_of_elementwise_operators(op_type: str)
 def asked_of_onnx(monkeypatch: pytest.MonkeyPatch, made: Model) -> bool:
     """Whether types are found by onnx's inference."""
     asked = []
-    monkeypatch.setattr(infer_module, "is_bounded", lambda model: not asked.append(model))
+    monkeypatch.setattr(infer_module, "is_bounded", lambda model, _: not asked.append(model))
     infer(made)
     return bool(asked)
 

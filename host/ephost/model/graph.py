@@ -284,6 +284,12 @@ class Node(call.GraphNode):  # type: ignore[misc]
             self._captured = self.implicit_inputs, frozenset(self.implicit_inputs)
         return value in self._captured[1]
 
+    def let_go(self) -> None:
+        """Let go of its values and subgraphs: see :meth:`Graph.let_go`."""
+        self.inputs, self.outputs, self.implicit_inputs, self._captured = [], [], [], None
+        for body in self.subgraphs.values():
+            body.let_go()
+
     @property
     def has_claims(self) -> bool:
         """Whether an EP has claimed it, or a node of its subgraphs."""
@@ -319,6 +325,14 @@ class Graph(Record):
     def owns(self, value: Value | None) -> bool:
         """Whether the value is this graph's, and not one of a graph around it or one that has gone."""
         return value is not None and self.values.get(value.name) is value
+
+    def let_go(self) -> None:
+        """Cut the circles of nodes, values and subgraphs, which is the end of the graph: each goes with its
+        last reference from then on, weights among them, and not when Python comes to look for circles.
+        """
+        for node in self.nodes:
+            node.let_go()
+        self.parent = None
 
     # ---- editing: nothing else changes nodes and the links between nodes and values ----
 
@@ -548,6 +562,10 @@ class Model(Record):
     next_index: int = 0
     custom_ops: CustomOperators | None = None  # once it is known who the session's plugins are
     sparse_outputs: frozenset[str] = frozenset()  # that callers get as sparse tensors; here they are dense
+    # For ephost.model.unseen alone: what inference knew of what each node reads, when it went through it, and
+    # how many parts of the graph it went through.
+    parts_seen: int = 0
+    seen: dict[Node, tuple[Any, ...]] = made_by(default_factory=dict)
 
     def new_index(self) -> int:
         """An id for a new node."""

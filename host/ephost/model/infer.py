@@ -41,6 +41,7 @@ from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
 from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type, type_proto
 from ephost.model.load import listed_type
 from ephost.model.propagation import is_bounded
+from ephost.model.unseen import NamesOfDimensions, forget_readers, is_known, note, unseen
 from ephost.onnx_library import extension
 
 # Elements up to which a constant's value may matter to inference: shapes, axes, pads, ...; scales of Resize.
@@ -110,6 +111,10 @@ def infer(model: Model) -> None:
         if not more:
             _infer_custom(model)
             return
+        for graph in all_graphs(model.graph):
+            for node in graph.nodes:
+                if node.op_type == "If" and not node.domain:
+                    _take_of_branches(node)
     _infer(model, loaded=not declared)
     _infer_custom(model)
 
@@ -252,11 +257,21 @@ def _find_in_branches(node: Node, found: dict[Value, TensorType]) -> bool:
 
 def _infer(model: Model, loaded: bool = False) -> None:
     graph = model.graph
-    if all(_is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
+    if all(is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
         return
     # What is wrong with functions is for onnx's inference to say, once.
     if not (model.functions and loaded) and _infer_alike(model):
         return
+    if loaded:
+        _infer_part(model, graph, loaded=True)
+    onward = False
+    while (part := unseen(model, onward=onward)) is not None:
+        _infer_part(model, part)
+        onward = True
+
+
+def _infer_part(model: Model, graph: Graph, loaded: bool = False) -> None:
+    """Go through the model's graph, or a part of it, with onnx's inference."""
     domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
     functions = [_without_large_tensors(function) for function in model.functions.values()]
     nodes = [_with_known_bodies(node) for node in graph.nodes]
@@ -281,7 +296,7 @@ def _infer(model: Model, loaded: bool = False) -> None:
         graph=target,
     )
     compiled = extension()
-    serialized, with_contents = proto.SerializeToString(), is_bounded(model)
+    serialized, with_contents = proto.SerializeToString(), is_bounded(model, graph)
     inferred = None
     if loaded:
         try:
@@ -300,7 +315,8 @@ def _infer(model: Model, loaded: bool = False) -> None:
     except (RuntimeError, ValueError, compiled.checker.ValidationError) as error:
         raise InvalidGraph(f"the graph '{graph.name}' is not valid: {error}") from error
     has_bodies = any(node.subgraphs for node in graph.nodes)
-    _take(graph, (TypesWithBodies if has_bodies else TypesOfModel).FromString(inferred).graph)
+    names = NamesOfDimensions(model, graph)
+    _take(graph, (TypesWithBodies if has_bodies else TypesOfModel).FromString(inferred).graph, names)
     for node in graph.nodes:
         if node.subgraphs and (node.domain or node.op_type not in _WITH_INFERRED_BODIES):
             for body in node.subgraphs.values():
@@ -309,9 +325,32 @@ def _infer(model: Model, loaded: bool = False) -> None:
         for made in node.outputs[1:]:
             if made is not None and made.type is None:
                 made.type = tensor_type(node.attribute("stash_type", TensorProto.FLOAT), None)
-    follows = len(_shapes_told(graph)) > len(told) or len(_norms_of_unknown_rank(graph)) < len(hidden)
-    if follows and not all(_is_known(value) for value in graph.values.values()):
-        _infer(model)  # what is as large as they say, and what follows from means and factors
+    note(model, graph.nodes)
+    for name in _shapes_told(graph).keys() - told.keys():
+        forget_readers(model, graph.values[name])
+    for node in set(hidden).difference(_norms_of_unknown_rank(graph)):
+        model.seen.pop(node, None)
+
+
+def _take_of_branches(node: Node) -> None:
+    """Of an If's outputs whose rank inference has not found, take what its branches have in common, of which
+    the model has declared more.
+    """
+    branches = [
+        node.subgraphs[key].outputs for key in ("then_branch", "else_branch") if key in node.subgraphs
+    ]
+    if len(branches) != 2 or any(len(made) != len(node.outputs) for made in branches):
+        return
+    for value, one, other in zip(node.outputs, *branches, strict=True):
+        if value is not None and not _has_rank(value.type) and _has_rank(one.type) and _has_rank(other.type):
+            kind, twin = one.type, other.type
+            if kind.element_type == twin.element_type and len(kind.dims) == len(twin.dims):
+                dims = tuple([a if a == b else None for a, b in zip(kind.dims, twin.dims, strict=True)])
+                value.type = tensor_type(kind.element_type, dims)
+
+
+def _has_rank(kind: Any) -> bool:
+    return isinstance(kind, TensorType) and kind.dims is not None
 
 
 def _with_known_bodies(node: Node) -> NodeProto:
@@ -464,14 +503,6 @@ def _rank_of(graph: Graph, name: str) -> int | None:
     return len(value.type.dims)
 
 
-def _is_known(value: Value) -> bool:
-    if value.type is None:
-        return False
-    return not isinstance(value.type, TensorType) or (
-        value.type.element_type != 0 and value.type.static_dims is not None
-    )
-
-
 def _may_matter(value: Value) -> bool:
     """Whether it is a constant whose numbers may tell types and shapes."""
     array = value.initializer
@@ -513,7 +544,7 @@ def _encoded(element_type: int, dims: tuple[Dim, ...] | None) -> bytes:
     return type_proto(element_type, dims).SerializeToString()
 
 
-def _take(graph: Graph, proto: TypesOfGraph | TypesOfBody) -> None:
+def _take(graph: Graph, proto: TypesOfGraph | TypesOfBody, names: NamesOfDimensions) -> None:
     """Take over what inference found, of the bodies inside bodies too."""
     for infos in (proto.value_info, proto.output):
         for info in infos:
@@ -527,7 +558,7 @@ def _take(graph: Graph, proto: TypesOfGraph | TypesOfBody) -> None:
                     f"{by} '{info.name}' of the element type {found.element_type}: there is none"
                 )
             if found is not None:
-                value.type = merge(value.type, found)
+                value.type = merge(value.type, names.of_model(found))
     if isinstance(proto, TypesOfGraph):
         return  # no node has a body
     with_bodies = {tuple(node.proto.output): node for node in graph.nodes if node.subgraphs}
@@ -535,7 +566,7 @@ def _take(graph: Graph, proto: TypesOfGraph | TypesOfBody) -> None:
         if (node := with_bodies.get(tuple(found_node.output))) is not None:
             for attribute in found_node.attribute:
                 if attribute.name in node.subgraphs and attribute.HasField("g"):
-                    _take(node.subgraphs[attribute.name], attribute.g)
+                    _take(node.subgraphs[attribute.name], attribute.g, names)
 
 
 def merge(known: TensorType | TypeProto | None, found: TensorType | TypeProto) -> TensorType | TypeProto:

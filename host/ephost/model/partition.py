@@ -603,28 +603,23 @@ def create_state(ep: ExecutionProvider, group: Group) -> None:
     group.state, group.has_state = state[0], True
 
 
-def forget_dropped(model: Model, assignments: Sequence[Assignment], constants: Constants) -> None:
+def forget_dropped(assignments: Sequence[Assignment], constants: Constants) -> None:
     """Free the data of constants that compiled groups have copied and nobody else reads.
 
     Args:
-        model: after partitioning, and after a compiled model was written from it, if one was wanted.
-        assignments: its groups.
+        assignments: the groups of a model that is partitioned, and written where a compiled one was wanted.
         constants: where the data's native values are.
     """
     if any(assignment.graphs for assignment in assignments):
         return  # kernels may look constants up in their graphs
-    left: set[int] = set()
-    for part in all_graphs(model.graph):
-        left.update(map(id, part.outputs))
-        for node in part.nodes:
-            left.update(map(id, node.inputs))
     for assignment in assignments:
         for group in assignment.groups:
             for node in group.nodes:
                 for value in node.inputs:
-                    if value is not None and value.is_constant and id(value) not in left:
-                        constants.forget(value)
-                        value.initializer = value.external = None
+                    if value is None or not value.is_constant or value.consumers or value.is_output:
+                        continue
+                    constants.forget(value)
+                    value.initializer = value.external = None
 
 
 def check_weightless(ep: ExecutionProvider) -> None:

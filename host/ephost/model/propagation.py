@@ -9,7 +9,7 @@ inference is bounded, and knows a little less.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,14 @@ _PROPAGATE = {"Size"} | _NUMBERS_FROM_NUMBERS
 _REARRANGE = {"Flatten", *_SIZED_BY}
 
 
-def is_bounded(model: Model) -> bool:
-    """Whether no list that onnx would propagate gets longer than LONGEST, as far as what is known tells."""
-    graphs = list(all_graphs(model.graph))
+def is_bounded(model: Model, graph: Graph) -> bool:
+    """Whether no list that onnx would propagate gets longer than LONGEST, as far as what is known tells.
+
+    Args:
+        model: the model.
+        graph: its graph, or the part of it that onnx is going to see.
+    """
+    graphs = list(all_graphs(graph))
     sizes: dict[Value | None, float] = {}  # of values: elements at most; 1 for one that is left out
     products = _products_of_sizes(graphs)  # of values: of their numbers at most
     if not all(_is_bounded(graph, sizes, products) for graph in graphs):
@@ -77,11 +82,10 @@ def _products_of_sizes(graphs: Sequence[Graph]) -> dict[int, float]:
 
 
 def _is_bounded(graph: Graph, sizes: dict[Value | None, float], products: dict[int, float]) -> bool:
-    for value in graph.values.values():
-        if value.producer is None:
-            size = sizes[value] = _size_of(value) or 1
-            if size > LONGEST and _is_list(value):
-                return False
+    for value in _given(graph):
+        size = sizes[value] = _size_of(value) or 1
+        if size > LONGEST and _is_list(value):
+            return False
     for node in graph.nodes:
         most = _made_by(node, sizes, products)
         for made in node.outputs:
@@ -103,9 +107,8 @@ def _bodies_are_bounded(
 
     Nobody here sees its values. A list among them is hardly longer than the longest dimension that goes in.
     """
-    for value in graph.values.values():
-        if value.producer is None:
-            extents[value] = _extent_of(value) or 1
+    for value in _given(graph):
+        extents[value] = _extent_of(value) or 1
     for node in graph.nodes:
         given = [extents.get(value, 1) for value in node.inputs]
         largest = max(given, default=1.0)
@@ -119,6 +122,14 @@ def _bodies_are_bounded(
                 most = sizes.get(made, 1) if node.op_type in _REARRANGE else largest
                 extents[made] = most if known is None else min(most, known)
     return True
+
+
+def _given(graph: Graph) -> Iterator[Value]:
+    """The values that none of its nodes makes. The inputs of a part may be made elsewhere."""
+    yield from graph.inputs
+    for value in graph.values.values():
+        if value.producer is None:
+            yield value
 
 
 def _has_body(node: Node, model: Model) -> bool:

@@ -1,0 +1,149 @@
+"""What of a graph inference has not seen yet.
+
+Folding and the rules change a few nodes of a graph that inference went through before, and what models
+declare adds to what it has found. Inference then goes on from there: it is given the nodes that read
+something else than when it saw them last, and what their lists of numbers are computed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ephost.messages import TypeProto
+from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
+
+_MADE_UP = "unk__"
+Reads = tuple[Any, ...]  # what a node reads, and what was known of it
+
+
+def note(model: Model, nodes: Iterable[Node]) -> None:
+    """Remember what is known now of what these nodes read: inference has gone through them."""
+    model.seen.update((node, _reads(node)) for node in nodes)
+
+
+def forget_readers(model: Model, value: Value) -> None:
+    """Let inference go through the readers of a value again: more is known of it than its type says."""
+    for node in value.consumers:
+        model.seen.pop(node, None)
+
+
+def unseen(model: Model, *, onward: bool) -> Graph | None:
+    """The part of the model's graph that inference has to see; None where that would tell nothing new.
+
+    Args:
+        model: the model; nodes of which all is known are noted.
+        onward: with all that follows in the graph, since more has been found already. Without, what follows
+            is left for when more is found.
+    """
+    graph = model.graph
+    chosen: dict[Node, None] = {}
+    touched: set[Value] = set()  # values of which more may be known once inference has gone through them
+    told = False
+    for node in graph.nodes:
+        reads = _reads(node)
+        if model.seen.get(node) == reads and touched.isdisjoint(node.reads_all()):
+            continue
+        made = [value for value in node.outputs if value is not None]
+        unknown = [value for value in made if not is_known(value)]
+        lists = [value for value in made if _may_be_list(value)]
+        if not unknown and not lists and not node.subgraphs:
+            model.seen[node] = reads
+            continue
+        chosen[node] = None
+        told = told or bool(unknown or node.subgraphs)
+        touched.update(lists)
+        if onward:
+            touched.update(unknown)
+    if not told:
+        note(model, chosen)
+        return None
+    _add_lists(chosen)
+    if len(chosen) == len(graph.nodes):
+        return graph
+    return _part(graph, [node for node in graph.nodes if node in chosen])
+
+
+class NamesOfDimensions:
+    """The names that onnx gives to dimensions that it does not know, unk__0 and so on, in one inference.
+
+    It makes up those that it does not find in what it is given: of a part of a graph it would give a name
+    that another value's dimension has.
+    """
+
+    def __init__(self, model: Model, part: Graph) -> None:
+        self._number = 0  # of the part; 0: all names were seen
+        self._part = part
+        self._found: set[str] | None = None  # names that inference was given
+        if part is not model.graph:
+            model.parts_seen += 1
+            self._number = model.parts_seen
+
+    def of_model(self, kind: TensorType | TypeProto) -> TensorType | TypeProto:
+        """A type that inference has found, with names that are the model's."""
+        if not self._number or not isinstance(kind, TensorType) or kind.static_dims is not None:
+            return kind
+        if not any(isinstance(dim, str) and dim.startswith(_MADE_UP) for dim in kind.dims or ()):
+            return kind
+        return tensor_type(kind.element_type, tuple([self._name(dim) for dim in kind.dims or ()]))
+
+    def _name(self, dim: Dim) -> Dim:
+        if not isinstance(dim, str) or not dim.startswith(_MADE_UP):
+            return dim
+        if self._found is None:
+            values = (value for graph in all_graphs(self._part) for value in graph.values.values())
+            types = (value.type for value in values if isinstance(value.type, TensorType))
+            self._found = {name for kind in types for name in kind.dims or () if isinstance(name, str)}
+        return dim if dim in self._found else f"{_MADE_UP}{self._number}_{dim.removeprefix(_MADE_UP)}"
+
+
+def is_known(value: Value) -> bool:
+    """Whether inference can find no more: element type and all dimensions are known."""
+    if value.type is None:
+        return False
+    return not isinstance(value.type, TensorType) or (
+        value.type.element_type != 0 and value.type.static_dims is not None
+    )
+
+
+def _reads(node: Node) -> Reads:
+    """Of all that it reads the types; of what may be a list of numbers also which one it is."""
+    values = node.reads_all()
+    kinds = [None if value is None else value.type for value in values]
+    lists = [(value, value.is_constant) for value in values if value is not None and _may_be_list(value)]
+    if not node.subgraphs:
+        return (*kinds, *lists)
+    inner = [_reads(inner) for body in node.subgraphs.values() for inner in body.nodes]
+    return (*kinds, *lists, *inner)
+
+
+def _may_be_list(value: Value) -> bool:
+    """Whether it may be a list of numbers, or one number, which onnx propagates from node to node."""
+    return not isinstance(value.type, TensorType) or value.type.dims is None or len(value.type.dims) < 2
+
+
+def _add_lists(chosen: dict[Node, None]) -> None:
+    """Add the nodes that compute the lists of numbers that the chosen ones read."""
+    left = list(chosen)
+    while left:
+        for value in left.pop().reads():
+            producer = value.producer
+            if producer is not None and producer not in chosen and _may_be_list(value):
+                chosen[producer] = None
+                left.append(producer)
+
+
+def _part(graph: Graph, nodes: list[Node]) -> Graph:
+    """A graph of some of the nodes; what others make is an input of it."""
+    values: dict[str, Value] = {}
+    for node in nodes:
+        values.update((value.name, value) for value in node.reads())
+    inside = set(nodes)
+    inputs = [
+        value
+        for value in values.values()
+        if value.producer not in inside and not value.is_constant and value.type is not None
+    ]
+    for node in nodes:
+        values.update((value.name, value) for value in node.outputs if value is not None)
+    return Graph(graph.name, nodes, inputs, [], values)
