@@ -2,13 +2,15 @@
 
 ``dataclasses`` writes a class's methods as text and compiles them whenever the class is made, which takes up
 to half a millisecond for each. The modules that open a session have thirty such classes. Here all classes
-share their methods; that makes an object dearer, so that what a model has thousands of is a plain class.
+share their methods, and C sets the fields (``host/native/records.c``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
+
+from ephost._bindings import call
 
 _R = TypeVar("_R", bound="Record")
 
@@ -30,8 +32,8 @@ def made_by(*, default_factory: Callable[[], Any]) -> Any:
 @dataclass_transform(eq_default=False, field_specifiers=(made_by,))
 class _RecordType(type):
     _fields: tuple[str, ...]
-    _places: tuple[Callable[[Any, Any], None], ...]  # that set the fields, past what refuses to
     _defaults: dict[str, Any]
+    _factories: dict[str, Callable[[], Any]]  # of the defaults that each object gets a new one of
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], frozen: bool = False
@@ -43,42 +45,25 @@ class _RecordType(type):
             namespace.update(__setattr__=_refused, __delattr__=_refused, __eq__=_equals, __hash__=_hash)
         cls = super().__new__(mcs, name, bases, namespace)
         above = [base for base in bases if isinstance(base, _RecordType)]
-        own_places = tuple(getattr(cls, field).__set__ for field in own)
-        cls._places = tuple(place for base in above for place in base._places) + own_places
         cls._fields = tuple(field for base in above for field in base._fields) + tuple(own)
-        cls._defaults = {key: value for base in above for key, value in base._defaults.items()} | defaults
+        cls._defaults = {key: value for base in above for key, value in base._defaults.items()}
+        cls._factories = {key: make for base in above for key, make in base._factories.items()}
+        for field, value in defaults.items():
+            if type(value) is _Made:
+                cls._factories[field] = value.make
+            else:
+                cls._defaults[field] = value
         return cls
 
     def __init__(cls, *_: Any, **__: Any) -> None:
         """Nothing that is not done yet."""
 
 
-class Record(metaclass=_RecordType):
+class Record(call.Fields, metaclass=_RecordType):  # type: ignore[misc]
     """What has fields: those that its annotations name, with the values that they have there as defaults.
 
     With ``frozen=True`` no field is set again, and two with equal fields are equal.
     """
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        cls = type(self)
-        fields, defaults = cls._fields, cls._defaults
-        if len(values) > len(fields):
-            raise TypeError(f"{cls.__name__} has {len(fields)} fields, not {len(values)}")
-        for place, value in zip(cls._places, values, strict=False):
-            place(self, value)
-        first = len(values)
-        if first == len(fields) and not named:
-            return
-        for place, field in zip(cls._places[first:], fields[first:], strict=True):
-            if field in named:
-                place(self, named.pop(field))
-            elif field in defaults:
-                default = defaults[field]
-                place(self, default.make() if type(default) is _Made else default)
-            else:
-                raise TypeError(f"{cls.__name__} lacks a value for '{field}'")
-        if named:
-            raise TypeError(f"{cls.__name__} has no field '{min(named)}', or has it twice")
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{field}={getattr(self, field)!r}" for field in type(self)._fields)

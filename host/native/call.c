@@ -15,6 +15,7 @@
 #include "graph_objects.h"
 #include "heap.h"
 #include "messages.h"
+#include "records.h"
 #include "runner.h"
 
 static atomic_bool finalizing; /* set by Python's atexit */
@@ -187,8 +188,8 @@ PyMODINIT_FUNC PyInit__call(void) {
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
   if (!messages_setup() || !graph_nodes_setup() || !graph_load_setup() || !graph_attributes_setup() ||
-      !graph_objects_setup(module) || runner == NULL || binding == NULL || passed == NULL ||
-      call_state.object_dtype == NULL || call_state.address_name == NULL ||
+      !graph_objects_setup(module) || !records_setup(module) || runner == NULL || binding == NULL ||
+      passed == NULL || call_state.object_dtype == NULL || call_state.address_name == NULL ||
       PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0 ||
       PyModule_AddObjectRef(module, "Passed", passed) < 0) {

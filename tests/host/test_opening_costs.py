@@ -20,7 +20,7 @@ from ephost.model.data_files import DataFiles
 from ephost.model.fold import drop_unused_initializers, fill, fold
 from ephost.model.graph import Model, Node, Value, tensor_type, topological_order
 from ephost.model.groups import Fusing
-from ephost.model.infer import ALIKE, FIRST_ALIKE, infer
+from ephost.model.infer import infer
 from ephost.model.inline import inline_calls, restore
 from ephost.model.load import load, value_type
 from ephost.plugins import cpu
@@ -344,33 +344,6 @@ def test_what_a_body_reads_of_thousands_of_values_is_told_at_once() -> None:
     assert values[0].is_replaceable and not values[1].is_replaceable
 
 
-def versions_of(op_type: str) -> list[int]:
-    all_of_them = onnx.defs.get_all_schemas_with_history()
-    return [s.since_version for s in all_of_them if s.name == op_type and s.since_version >= FIRST_ALIKE]
-
-
-@pytest.mark.parametrize("op_type", sorted(ALIKE))
-def test_onnx_finds_what_is_found_at_once_of_elementwise_operators(op_type: str) -> None:
-    for version in versions_of(op_type):
-        kind = TensorProto.BOOL if op_type in ("And", "Or", "Xor", "Not") else TensorProto.FLOAT
-        count = {1: 1, 2: 2}.get(onnx.defs.get_schema(op_type, version, "").max_input, 3)
-        names = [f"x{at}" for at in range(count)]
-        proto = helper.make_model(
-            helper.make_graph(
-                [helper.make_node(op_type, names, ["y"])],
-                "g",
-                [helper.make_tensor_value_info(name, kind, [2, 0, 3]) for name in names],
-                [helper.make_empty_tensor_value_info("y")],
-            ),
-            opset_imports=[helper.make_opsetid("", version)],
-        )
-        inferred = onnx.shape_inference.infer_shapes(proto).graph.output[0].type
-        assert inferred == helper.make_tensor_type_proto(kind, [2, 0, 3]), version
-        made = load(proto)
-        infer(made)
-        assert made.graph.outputs[0].type == tensor_type(kind, (2, 0, 3))
-
-
 def asked_of_onnx(monkeypatch: pytest.MonkeyPatch, made: Model) -> bool:
     """Whether types are found by onnx's inference."""
     asked = []
@@ -405,20 +378,19 @@ def test_what_branches_of_an_if_make_alike_has_the_types_that_onnx_finds() -> No
     ("text", "asked"),
     [
         ("g (float[2, 3] x) => (y) { t = Relu(x) \n y = Add(t, x) }", False),
-        ("g (float[2, 3] x, float[3] z) => (y) { y = Add(x, z) }", True),
-        ("g (float[n, 3] x) => (y) { y = Relu(x) }", True),
-        ("g (float[2, 3] x) => (y) { t = Relu(x) \n y = MatMul(t, x) }", True),
+        ("g (float[2, 3] x, float[3] z) => (y) { y = Add(x, z) }", False),
+        ("g (float[2, 3] x, float[4] z) => (y) { y = Add(x, z) }", True),  # to say what is wrong
+        ("g (float[n, 3] x) => (y) { y = Relu(x) }", False),
+        ("g (float[2, 3] x) => (y) { t = Relu(x) \n y = Unique(t) }", True),
         ("g (float[2, 3] x) => (float[2, 4] y) { y = Relu(x) }", False),
         (if_of("a = Neg(x)", "b = Abs(x)"), False),
-        (if_of("a = Identity(x)", "b = Identity(w)"), True),  # another shape
-        (if_of("a = Neg(x)", "b = Softmax(x)"), True),
+        (if_of("a = Identity(x)", "b = Identity(w)"), False),
+        (if_of("a = Neg(x)", "b = Unique(x)"), True),
         (if_of("a = " + if_of("a = Neg(x)", "b = Abs(x)", within=True), "b = Abs(x)"), False),
-        (if_of("a = " + if_of("a = Neg(x)", "b = Softmax(x)", within=True), "b = Abs(x)"), True),
+        (if_of("a = " + if_of("a = Neg(x)", "b = Unique(x)", within=True), "b = Abs(x)"), True),
     ],
 )
-def test_onnx_infers_what_does_not_follow_at_once(
-    text: str, asked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_onnx_infers_what_no_rule_is_sure_of(text: str, asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked_of_onnx(monkeypatch, load(model(text))) == asked
 
 

@@ -14,7 +14,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
 from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type, type_proto
 from ephost.model.load import listed_type
 from ephost.model.propagation import is_bounded
+from ephost.model.type_rules import find_types
 from ephost.model.unseen import NamesOfDimensions, forget_readers, is_known, note, unseen
 from ephost.onnx_library import extension
 
@@ -48,29 +49,6 @@ from ephost.onnx_library import extension
 _SMALL_INTEGERS = 1024
 _SMALL_OTHERS = 16
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values())
-# Operators of ONNX that make of inputs of one type and shape an output of the same; those that are older than
-# the version below have no inference in onnx.
-ALIKE = frozenset(
-    (
-        *("Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh"),
-        *("Div", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "Identity", "LeakyRelu", "Log", "Max", "Mean"),
-        *("Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign"),
-        *(
-            "Sin",
-            "Sinh",
-            "Softplus",
-            "Softsign",
-            "Sqrt",
-            "Sub",
-            "Sum",
-            "Tan",
-            "Tanh",
-            "ThresholdedRelu",
-            "Xor",
-        ),
-    )
-)
-FIRST_ALIKE = 6
 _STANDARD = frozenset(("", "ai.onnx", "ai.onnx.ml"))
 # The operators of which onnx looks into the bodies. In others we start from what the bodies' inputs declare.
 _WITH_INFERRED_BODIES = frozenset(("If", "Loop", "Scan"))
@@ -179,88 +157,9 @@ def _with_all_outputs(node: NodeProto, functions: Functions) -> NodeProto:
     return node.with_fields(output=node.output + [""] * (len(function.output) - len(node.output)))
 
 
-def _infer_alike(model: Model) -> bool:
-    """Find the types where they follow at once: all nodes are elementwise, of operands that are alike, or Ifs
-    whose branches are graphs of such nodes and give the same.
-
-    Returns:
-        Whether all types are found, so that onnx's inference, whose way there and back is the longer one,
-        would find no more. Otherwise nothing has changed.
-    """
-    found: dict[Value, TensorType] = {}
-    if not _find_alike(model.graph, found):
-        return False
-    for value, kind in found.items():
-        if not value.is_disputed:
-            value.type = merge(value.type, kind)
-    return True
-
-
-def _find_alike(graph: Graph, found: dict[Value, TensorType]) -> bool:
-    """Find the types of what a graph's nodes make; False where one does not follow at once."""
-    for node in graph.nodes:
-        if node.domain or node.custom is not None:
-            return False
-        if node.op_type == "If":
-            if not _find_in_branches(node, found):
-                return False
-            continue
-        if node.op_type not in ALIKE or node.since_version < FIRST_ALIKE:
-            return False
-        if not node.inputs or len(node.outputs) != 1:
-            return False
-        first, made = node.inputs[0], node.outputs[0]
-        if first is None or made is None:
-            return False
-        kind = found.get(first, first.type)
-        if not _is_plain(kind):
-            return False
-        for value in node.inputs:
-            if value is first:
-                continue
-            if value is None:
-                return False
-            other = found.get(value, value.type)
-            if other is not kind and other != kind:
-                return False
-        found[made] = kind
-    return True
-
-
-def _is_plain(kind: Any) -> TypeGuard[TensorType]:
-    """Whether it is a tensor's type, and all of it is known."""
-    return (
-        isinstance(kind, TensorType)
-        and kind.static_dims is not None
-        and bool(kind.element_type)
-        and kind.element_type in _ELEMENT_TYPES
-    )
-
-
-def _find_in_branches(node: Node, found: dict[Value, TensorType]) -> bool:
-    """Find the types of what an If makes, and of what its branches make; False where one does not follow at
-    once, or the branches differ.
-    """
-    branches = list(node.subgraphs.values())
-    if len(branches) != 2 or node.inputs[:1] in ([], [None]):
-        return False
-    for body in branches:
-        if body.inputs or len(body.outputs) != len(node.outputs) or not _find_alike(body, found):
-            return False
-    for made, one, other in zip(node.outputs, branches[0].outputs, branches[1].outputs, strict=True):
-        kind = found.get(one, one.type)
-        if made is None or not _is_plain(kind) or found.get(other, other.type) != kind:
-            return False
-        found[made] = kind
-    return True
-
-
 def _infer(model: Model, loaded: bool = False) -> None:
     graph = model.graph
     if all(is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
-        return
-    # What is wrong with functions is for onnx's inference to say, once.
-    if not (model.functions and loaded) and _infer_alike(model):
         return
     if loaded:
         _infer_part(model, graph, loaded=True)
@@ -271,6 +170,18 @@ def _infer(model: Model, loaded: bool = False) -> None:
 
 
 def _infer_part(model: Model, graph: Graph, loaded: bool = False) -> None:
+    """Go through the model's graph, or a part of it."""
+    # What is wrong with functions is for onnx's inference to say, once.
+    found = None if model.functions and loaded else find_types(graph, model.graph)
+    if found is None:
+        _ask_onnx(model, graph, loaded)
+    else:
+        for value, kind in found.items():
+            value.type = kind
+    note(model, graph.nodes)
+
+
+def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     """Go through the model's graph, or a part of it, with onnx's inference."""
     domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
     functions = [_without_large_tensors(function) for function in model.functions.values()]

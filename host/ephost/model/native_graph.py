@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -619,6 +619,7 @@ def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
     return ffi.new("char*[]", strings or [NULL]), strings
 
 
+@lru_cache(8192)
 def native_tensor_type(kind: TensorType) -> tuple[Any, ...]:
     """An ``EphostTensorType*``, and what it points to."""
     element_type = abi_element_type(kind.element_type)

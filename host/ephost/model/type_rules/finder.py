@@ -1,0 +1,195 @@
+"""The walk over a graph, and over the branches of its Ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ephost.messages import TensorProto
+from ephost.model.graph import Dim, Graph, Node, TensorType, Value, all_graphs, tensor_type
+from ephost.model.type_rules import elementwise, movement, products, reductions, windows
+from ephost.model.type_rules.lists import propagated
+from ephost.model.type_rules.registry import (
+    ALIKE,
+    LONGEST,
+    OF_FIRST,
+    RULES,
+    List,
+    Made,
+    Types,
+    UnknownRank,
+    Unsure,
+)
+
+assert elementwise and movement and products and reductions and windows  # they know the rules
+
+_MADE_UP = "unk__"
+_ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {0}
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+
+
+def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType] | None:
+    """The types of all that the nodes of a graph make, and of what the branches of its Ifs make.
+
+    Args:
+        graph: of which the inputs and constants have types. Nothing of it is changed.
+        whole: the graph that it is a part of, or the same: names of dimensions in there are taken.
+
+    Returns:
+        None where a node's operator has no rule, or the rule is not sure.
+    """
+    if not all(map(_has_rule, graph.nodes)):
+        return None
+    finder = _Finder(whole)
+    try:
+        finder.find(graph)
+    except Unsure:
+        return None
+    return finder.found
+
+
+def _has_rule(node: Node) -> bool:
+    if node.domain or node.custom is not None:
+        return False
+    if node.op_type == "If":
+        return all(_has_rule(inner) for body in node.subgraphs.values() for inner in body.nodes)
+    since = RULES.get(node.op_type)
+    return since is not None and node.since_version >= since[0] and not node.subgraphs
+
+
+class _Finder:
+    """What is found on the way."""
+
+    def __init__(self, whole: Graph) -> None:
+        self.found: dict[Value, TensorType] = {}
+        self.lists: dict[Value, List | None] = {}
+        self._whole = whole
+        self._names: set[str] | None = None  # of dimensions; collected when there is one to make up
+        self._made_up = 0
+
+    def find(self, graph: Graph) -> None:
+        """Go through a graph's nodes.
+
+        Raises:
+            Unsure: a rule is not.
+        """
+        for node in graph.nodes:
+            types = [None if value is None else self.type_of(value) for value in node.inputs]
+            if node.op_type in ALIKE and self._find_alike(node, types):
+                continue
+            made = self._of_branches(node) if node.op_type == "If" else self._by_rule(node, types)
+            if len(made) < len(node.outputs):
+                raise Unsure
+            for value, kind in zip(node.outputs, made, strict=False):
+                if value is None:
+                    continue
+                if kind is None:
+                    raise Unsure
+                self.found[value] = kind = self._settled(value, kind)
+                if kind.dims is not None and len(kind.dims) < 2:
+                    self.lists[value] = propagated(node, types, kind, self)
+
+    def _by_rule(self, node: Node, types: Types) -> Made:
+        try:
+            return RULES[node.op_type][1](node, types, self)
+        except UnknownRank:
+            first = types[0] if types else None
+            if first is None or node.op_type not in OF_FIRST:
+                raise
+            return [tensor_type(first.element_type, None)] * len(node.outputs)
+
+    def _find_alike(self, node: Node, types: Types) -> bool:
+        """The short way for most nodes of most graphs: of inputs of one type and shape, all of it known."""
+        first = types[0] if types else None
+        if first is None or not first.static_dims or len(first.static_dims) < 2 or len(node.outputs) != 1:
+            return False
+        value = node.outputs[0]
+        if value is None or value.type is not None or any(kind is not first for kind in types):
+            return False
+        self.found[value] = first
+        return True
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a value, which may have been found or be known.
+
+        Raises:
+            Unsure: it is not known, or no tensor's.
+        """
+        kind = self.found.get(value, value.type)
+        if not isinstance(kind, TensorType) or kind.element_type not in _ELEMENT_TYPES:
+            raise Unsure
+        return kind
+
+    def numbers(self, value: Value | None) -> List | None:
+        """See Knowledge."""
+        if value is None:
+            raise Unsure
+        if value not in self.lists:
+            self.lists[value] = _constant_list(value)
+        return self.lists[value]
+
+    def _settled(self, value: Value, kind: TensorType) -> TensorType:
+        """With what is known of the value before, and names for the dimensions that nobody knows."""
+        before = value.type
+        if before is not None:
+            if not isinstance(before, TensorType):
+                raise Unsure
+            if value.is_disputed:
+                return before
+            if before.element_type not in (0, kind.element_type):
+                raise Unsure
+            if kind.dims is None:
+                return tensor_type(kind.element_type, before.dims)
+            if before.dims is not None:
+                if len(before.dims) != len(kind.dims):
+                    raise Unsure
+                dims = tuple(
+                    old if isinstance(old, int) or (old is not None and not isinstance(new, int)) else new
+                    for old, new in zip(before.dims, kind.dims, strict=True)
+                )
+                kind = tensor_type(kind.element_type, dims)
+        if kind.dims is None or None not in kind.dims:
+            return kind
+        named = tuple([self._new_name() if dim is None else dim for dim in kind.dims])
+        return tensor_type(kind.element_type, named)
+
+    def _new_name(self) -> str:
+        if self._names is None:
+            values = [value for graph in all_graphs(self._whole) for value in graph.values.values()]
+            kinds = [value.type for value in values if isinstance(value.type, TensorType)]
+            self._names = {dim for kind in kinds for dim in kind.dims or () if isinstance(dim, str)}
+        while (name := f"{_MADE_UP}{self._made_up}") in self._names:
+            self._made_up += 1
+        self._made_up += 1
+        return name
+
+    def _of_branches(self, node: Node) -> Types:
+        """What an If makes: what its branches have in common."""
+        bodies = [node.subgraphs.get(name) for name in ("then_branch", "else_branch")]
+        made = []
+        for body in bodies:
+            if body is None or body.inputs or len(body.outputs) != len(node.outputs):
+                raise Unsure
+            self.find(body)
+            made.append([self.type_of(value) for value in body.outputs])
+        return [self._common(one, other) for one, other in zip(*made, strict=True)]
+
+    @staticmethod
+    def _common(one: TensorType, other: TensorType) -> TensorType:
+        if one is other:
+            return one
+        if one.element_type != other.element_type:
+            raise Unsure
+        if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
+            return tensor_type(one.element_type, None)
+        dims: list[Dim] = [a if a == b else None for a, b in zip(one.dims, other.dims, strict=True)]
+        return tensor_type(one.element_type, tuple(dims))
+
+
+def _constant_list(value: Value) -> List | None:
+    array = value.initializer
+    if array is None or not value.is_constant or array.ndim > 1 or array.size > LONGEST:
+        return None
+    kind = value.type
+    if not isinstance(kind, TensorType) or kind.element_type not in _INTEGERS:
+        return None
+    return tuple(array.reshape(-1).tolist())
