@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,8 +19,8 @@ from ephost.model.type_rules.registry import (
     axes_of,
     axis_of,
     broadcast,
+    constant,
     dims_of,
-    floats,
     given,
     input_at,
     integers,
@@ -79,8 +78,8 @@ def _reshape(node: Node, types: Types, known: Knowledge) -> Made:
             if rest == 0 or whole % rest:
                 raise Unsure
             made[left[0]] = whole // rest
-    counts = [math.prod(d for d in part if isinstance(d, int)) for part in (dims, made)]
-    if all(isinstance(d, int) for d in (*dims, *made)) and counts[0] != counts[1]:
+    before, after = product(dims), product(made)
+    if isinstance(before, int) and isinstance(after, int) and before != after:
         raise Unsure
     return [same(kind, made)]
 
@@ -358,7 +357,7 @@ def _resize(node: Node, types: Types, known: Knowledge) -> Made:
         if len(made) != len(dims) or any(isinstance(size, int) and size < 0 for size in made):
             raise Unsure
         return [same(kind, made)]
-    scales = floats(input_at(node, 2 if newer else 1))
+    scales = constant(input_at(node, 2 if newer else 1))
     if scales is None:
         return [same(kind, [None] * len(dims))]
     if scales.dtype != np.float32 or scales.shape != (len(dims),):

@@ -124,10 +124,9 @@ def axes_of(node: Node, known: Knowledge, at: int, *, input_since: int) -> list[
     return axes
 
 
-def floats(value: Value | None) -> np.ndarray | None:
-    """A constant's numbers, as they are; None where it is no constant."""
-    array = value.initializer if value is not None and value.is_constant else None
-    return array
+def constant(value: Value | None) -> np.ndarray | None:
+    """A constant's elements; None where it is none."""
+    return value.initializer if value is not None and value.is_constant else None
 
 
 def rank_of_list(kind: TensorType) -> int:
