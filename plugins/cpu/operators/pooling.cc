@@ -9,6 +9,7 @@
 #include "cpu/engines/int8/int8.h"
 #include "cpu/engines/onednn_operators.h"
 #include "cpu/operator.h"
+#include "cpu/runtime/careful.h"
 #include "cpu/simd/simd.h"
 #include "toolkit/dispatch.h"
 
@@ -375,6 +376,17 @@ Kernel on_loops(Prepare& p, const Pool& pool, bool with_pads) {
   return by_rows<T, Of<T>>(pool.in, w, with_pads);
 }
 
+// oneDNN's maximum, which leaves NaN out, but in careful runs: there blocks of channels are images.
+Kernel kept_nan(Kernel fast, const Desc& in, const Window& w) {
+  Dims images = in.dims;
+  if (const int64_t block = block_of(in.layout); block > 1) {
+    images[0] *= (images[1] + block - 1) / block;
+    images[1] = block;
+  }
+  return [fast = std::move(fast), careful = by_pixels<float, Largest<float>>(images, w, false)](
+             const Args& args) { (is_careful() ? careful : fast)(args); };
+}
+
 Kernel max_pool(Prepare& p) {
   const Pool pool = pool_of(p);
   if (p.outputs() > 1 && p.wants(1)) {
@@ -387,7 +399,7 @@ Kernel max_pool(Prepare& p) {
   }
   if (fits_onednn(p, pool)) {
     if (Kernel kernel = onednn_pool(p, pool.window, pool.out, OnednnPooling::kMax)) {
-      return kernel;
+      return kept_nan(std::move(kernel), p.in(0), pool.window);
     }
   }
   return with_one_of<float, double, int8_t, uint8_t>(

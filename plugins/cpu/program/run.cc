@@ -1,14 +1,32 @@
 // One run of a program: from plan to plan, until one reaches the end of the graph.
+#include <cmath>
 #include <cstring>
 
 #include "cpu/program/planner.h"
 #include "cpu/program/run_node.h"
+#include "cpu/runtime/careful.h"
+#include "cpu/simd/simd.h"
 #include "toolkit/text.h"
 
 namespace ephost::cpu {
+namespace {
+
+// Whether all that a program is fed of float32 is finite; false also where the sum of an input is not.
+bool is_finite(Io& io, size_t inputs) {
+  for (size_t i = 0; i < inputs; ++i) {
+    const Desc& desc = io.input(i);
+    if (desc.type != DType::kFloat) continue;
+    const auto* numbers = static_cast<const float*>(io.input_data(i));
+    if (!std::isfinite(simd().reduce[kSum](numbers, desc.count(), 0))) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void Program::run(Io& io) {
   const ThreadScope threads(options_.threads, options_.spin);
+  const CarefulScope careful(drops_nan_ && !is_finite(io, graph_->inputs.size()));
   Recorder* recorder =
       options_.recorder != nullptr && options_.recorder->active() ? options_.recorder.get() : nullptr;
   struct Held {

@@ -134,6 +134,43 @@ def test_an_image_that_is_constant_too(cpu_plugin: Cpu, kind: str, channels: int
     )
 
 
+# Channels, groups and kernels of which each goes another way. None transforms tiles: that spreads NaN.
+@pytest.mark.parametrize(
+    "channels", [(1, 1, 1, 3), (3, 8, 1, 3), (64, 64, 1, 1), (64, 64, 64, 3), (32, 48, 1, 2)]
+)
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "HardSwish", "Sigmoid", "Add", "MaxPool"])
+@pytest.mark.parametrize("fed", [np.nan, np.inf])
+def test_what_is_no_number_does_not_become_one(
+    cpu_plugin: Cpu, channels: tuple[int, int, int, int], activation: str, fed: float
+) -> None:
+    """onnxruntime's own maximum of a window is NaN only where all of it is."""
+    source, target, groups, size = channels
+    x, w = random(1, source, 8, 8), random(target, source // groups, size, size, seed=1)
+    x[0, 0, 2, 2] = fed
+    attributes = {"kernel_shape": [1, 1]} if activation == "MaxPool" else {}
+    inputs, constants = ["c"], {"w": w}
+    if activation == "Clip":
+        constants |= {"low": np.float32(0), "high": np.float32(6)}
+        inputs += ["low", "high"]
+    feeds = {"x": x}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], group=groups)]
+    if activation == "Add":
+        feeds["r"] = random(1, target, 9 - size, 9 - size, seed=2)
+        nodes += [helper.make_node("Add", ["c", "r"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    else:
+        nodes.append(helper.make_node(activation, inputs, ["y"], **attributes))
+    # onnx's reference has no maximum of NaN, and onnxruntime none of -inf.
+    beside_onnxruntime = activation == "MaxPool" and np.isnan(fed)
+    check = cpu_plugin.check_beside_onnxruntime if beside_onnxruntime else cpu_plugin.check
+    with np.errstate(invalid="ignore"):
+        check(nodes, feeds, constants=constants, opset=17, rtol=1e-4, atol=1e-4)
+    # A run that is fed numbers alone is as fast as before, and the next one careful again.
+    finite = feeds | {"x": random(1, source, 8, 8, seed=3)}
+    session = cpu_plugin.session(make_model(nodes, feeds, ["y"], constants, 17))
+    whole = [np.isfinite(session.run(None, each)[0]).all() for each in (finite, feeds, finite)]
+    assert whole[0] and whole[2] and (not whole[1] or fed == np.inf)
+
+
 def test_layouts_stay_right_through_a_chain_of_odd_channels(cpu_plugin: Cpu) -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),

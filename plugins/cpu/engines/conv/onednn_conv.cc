@@ -3,6 +3,7 @@
 #include "cpu/engines/conv/weights.h"
 #include "cpu/engines/epilogue_rows.h"
 #include "cpu/engines/onednn_epilogue.h"
+#include "cpu/runtime/careful.h"
 
 namespace ephost::cpu {
 
@@ -136,6 +137,51 @@ void note(OnednnChoice* choice, std::optional<OnednnConv> found) {
   choice->target = dnn::layout_of(found->target, choice->problem.target);
   choice->found = std::make_shared<OnednnConv>(*std::move(found));
 }
+
+constexpr int64_t kTile = 1024;  // Stays in the first cache from one function to the next.
+
+// The convolution without what oneDNN's activations make of NaN, for careful runs; made for the first one.
+class Careful {
+ public:
+  Careful(const ConvProblem& c, const Mds& mds, const std::vector<PostOp>& post_ops)
+      : problem_(c), mds_(mds), epilogue_(post_ops) {}
+
+  // As the primitive with its activations; false where oneDNN has no such one. `operands` are those of the
+  // additions, laid out like the output, which has so many elements in memory.
+  bool run(void* const* pointers, const float* const* operands, int64_t stored) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!asked_) made_ = make(problem_, mds_, dnn::attributes(), false);
+      if (!asked_ && made_.has_value()) {
+        std::vector<dnn::Primitive::Argument> arguments = {{DNNL_ARG_SRC, made_->source},
+                                                           {DNNL_ARG_WEIGHTS, made_->weights},
+                                                           {DNNL_ARG_DST, made_->target},
+                                                           {DNNL_ARG_SCRATCHPAD, made_->scratch}};
+        if (problem_.biased) arguments.push_back({DNNL_ARG_BIAS, made_->bias});
+        primitive_ = std::make_unique<dnn::Primitive>(made_->primitive, std::move(arguments));
+      }
+      asked_ = true;
+    }
+    if (primitive_ == nullptr) return false;
+    const std::shared_ptr<void> scratch = allocate(made_->scratch.get_size());
+    void* own[5] = {pointers[0], pointers[1], pointers[2], scratch.get(), pointers[4]};
+    primitive_->run(own);
+    auto* y = static_cast<float*>(pointers[2]);
+    parallel_for(stored, kGrain / 16, [&](int64_t i, int64_t end) {
+      for (; i < end; i += kTile) epilogue_.run(y, operands, i, std::min(kTile, end - i));
+    });
+    return true;
+  }
+
+ private:
+  ConvProblem problem_;
+  Mds mds_;
+  RowEpilogue epilogue_;
+  Mutex mutex_;
+  bool asked_ = false;
+  std::optional<OnednnConv> made_;
+  std::unique_ptr<dnn::Primitive> primitive_;
+};
 
 }  // namespace
 
@@ -298,10 +344,19 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
   const size_t primitive_scratch = (made->scratch.get_size() + 63) & ~size_t{63};
   const bool in_scratch = !fused && dims != given.target;
   p.scratch(primitive_scratch + (in_scratch ? static_cast<size_t>(count(c.target)) * sizeof(float) : 0));
+  std::shared_ptr<Careful> careful;
+  // What fills blocks of channels up must stay 0.
+  const bool keeps_filling = c.target[1] % block_of(to) == 0 ||
+                             std::all_of(post_ops.begin(), post_ops.end(), [](const PostOp& post_op) {
+                               return post_op.binary() || apply_post_op(post_op, 0) == 0;
+                             });
+  if (fused && keeps_filling && !post_ops.empty()) {
+    mds = {made->source, made->weights, made->bias, made->target};
+    careful = std::make_shared<Careful>(c, mds, post_ops);
+  }
   const int inputs = p.inputs();
-  constexpr int64_t kTile = 1024;  // Stays in the first cache from one function to the next.
   return [=, epilogue = RowEpilogue(later), target = given.target, biased = c.biased](const Args& args) {
-    void* pointers[16];
+    void* pointers[16] = {};
     size_t n = 0;
     char* scratch = args.scratch<char>();
     float* y = args.out<float>(0);
@@ -313,10 +368,14 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
     if (biased) {
       pointers[n++] = const_cast<void*>(args.in<void>(2));
     }
+    const size_t first = n;
     for (int i = first_operand; fused && i < inputs; ++i) {
       pointers[n++] = const_cast<void*>(args.in<void>(i));
     }
-    primitive->run(pointers);
+    const auto* operands = reinterpret_cast<const float* const*>(pointers + first);
+    if (careful == nullptr || !is_careful() || !careful->run(pointers, operands, stored)) {
+      primitive->run(pointers);
+    }
     if (!epilogue.empty()) {
       parallel_for(stored, kGrain / 16, [&](int64_t i, int64_t end) {
         for (; i < end; i += kTile) epilogue.run(y, nullptr, i, std::min(kTile, end - i));
