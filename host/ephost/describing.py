@@ -11,7 +11,7 @@ from ephost.enums import OrtAllocatorType, OrtMemType
 from ephost.environment import OrtEpDevice
 from ephost.errors import Fail
 from ephost.feeds import type_text
-from ephost.model.graph import Metadata, TensorType, Value
+from ephost.model.graph import Metadata, TensorType, Value, told
 from ephost.native_session import NativeNames
 from ephost.opening import Opened
 from ephost.options import SessionOptions
@@ -171,7 +171,7 @@ class Described(NativeNames):
 
 def _node_arg(value: Value) -> NodeArg:
     dims = value.type.dims if isinstance(value.type, TensorType) and value.type.dims is not None else ()
-    return NodeArg(value.name, type_text(value.type), list(dims))
+    return NodeArg(value.name, type_text(value.type), told(dims))
 
 
 @cache

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ephost
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from ephost.messages import TensorProto
 from ephost.model import infer as infer_module
@@ -119,3 +122,18 @@ def test_what_the_branches_of_an_if_declare_is_its_own() -> None:
     )
     infer(model)
     assert dims(model, "y") == dims(model, "z") == (2, "n")
+
+
+def test_names_that_are_made_up_stay_inside(sample_compiler) -> None:
+    """onnxruntime has None for them, and plugins see an empty name."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+      g (float[n, 4] x) => (float[n, 4] y, z) { y = Relu(x)  z = NonZero(y) }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].ClearField("dim_param")
+    proto.graph.output[0].type.tensor_type.shape.dim[0].ClearField("dim_param")
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_compiler, {})
+    session = ephost.InferenceSession(proto.SerializeToString(), options)
+    other = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    shapes = [output.shape for output in session.get_outputs()]
+    assert shapes == [output.shape for output in other.get_outputs()] == [[None, 4], [2, None]]

@@ -435,6 +435,8 @@ def test_only_1_lets_a_zero_of_a_shape_stand_for_itself() -> None:
     x, shape = np.ones((2, 0, 3), np.float32), np.array([2, 0, 0])
     assert ours("Reshape", [x, shape], allowzero=2)[0].shape == (2, 0, 3)
     assert ours("Reshape", [x, shape], allowzero=1)[0].shape == (2, 0, 0)
+    # What torch's exporter writes, and the standard rules out.
+    assert ours("Reshape", [x, np.array([0, -1, 3])], allowzero=1)[0].shape == (0, 2, 3)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 NHWC_DOMAIN = "com.ms.internal.nhwc"  # of operators that were made channels last
 
 Dim = int | str | None  # known, named, unknown
+# How the names begin that inference makes up for dimensions that nobody knows: those of one name are alike.
+# Neither plugins nor users see them.
+MADE_UP = "#"
 
 _WIDE = 64  # inputs from which on it is worth to remember where a node reads which value
 
@@ -63,6 +66,11 @@ class TensorType:
         if self.dims is None:
             return f"{name}[...]"
         return f"{name}[{','.join('?' if d is None else str(d) for d in self.dims)}]"
+
+
+def told(dims: Iterable[Dim]) -> list[Dim]:
+    """Dimensions as others are told of them: without names that inference made up."""
+    return [None if isinstance(dim, str) and dim.startswith(MADE_UP) else dim for dim in dims]
 
 
 @lru_cache(maxsize=8192)
@@ -562,8 +570,8 @@ class Model(Record):
     next_index: int = 0
     custom_ops: CustomOperators | None = None  # once it is known who the session's plugins are
     sparse_outputs: frozenset[str] = frozenset()  # that callers get as sparse tensors; here they are dense
-    # For ephost.model.unseen alone: what inference knew of what each node reads, when it went through it, and
-    # how many parts of the graph it went through.
+    # For ephost.model.unseen alone: how many times inference has gone through the graph or a part of it, and
+    # what it knew of what each node reads when it went through that last.
     parts_seen: int = 0
     seen: dict[Node, tuple[Any, ...]] = made_by(default_factory=dict)
 

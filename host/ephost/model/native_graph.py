@@ -30,7 +30,7 @@ from ephost._bindings import (
 from ephost.errors import EPFail, InvalidGraph, NotImplemented
 from ephost.message_helpers import from_array, make_attribute, to_array
 from ephost.messages import AttributeProto, NodeProto, TypeProto
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of, told
 from ephost.onnx_schema import default_of
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
@@ -627,6 +627,7 @@ def native_tensor_type(kind: TensorType) -> tuple[Any, ...]:
         return (ffi.new("EphostTensorType*", (element_type, -1, NULL, NULL)),)
     dims = ffi.new("int64_t[]", [d if isinstance(d, int) else -1 for d in kind.dims])
     symbols: tuple[Any, Any] = (NULL, None)
-    if any(isinstance(d, str) for d in kind.dims):
-        symbols = _strings([_bytes(d) if isinstance(d, str) else b"" for d in kind.dims])
+    names = told(kind.dims)
+    if any(isinstance(d, str) for d in names):
+        symbols = _strings([_bytes(d) if isinstance(d, str) else b"" for d in names])
     return (ffi.new("EphostTensorType*", (element_type, len(kind.dims), dims, symbols[0])), dims, symbols)

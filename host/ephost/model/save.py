@@ -12,7 +12,7 @@ import onnx
 
 from ephost.errors import Fail, InvalidArgument
 from ephost.messages import Message
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, type_proto
+from ephost.model.graph import Graph, Model, Node, TensorType, Value, told, type_proto
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # A session's entries: the name of a file beside the optimized model, and the bytes from which an initializer
@@ -86,7 +86,8 @@ def value_info(value: Value) -> onnx.ValueInfoProto:
     """A value's name and type."""
     info = onnx.ValueInfoProto(name=value.name)
     if isinstance(value.type, TensorType):
-        info.type.CopyFrom(as_onnx(onnx.TypeProto, type_proto(value.type.element_type, value.type.dims)))
+        dims = None if value.type.dims is None else tuple(told(value.type.dims))
+        info.type.CopyFrom(as_onnx(onnx.TypeProto, type_proto(value.type.element_type, dims)))
     elif value.type is not None:
         info.type.CopyFrom(as_onnx(onnx.TypeProto, value.type))
     return info

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ephost.messages import TypeProto
-from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
+from ephost.model.graph import MADE_UP, Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 
-_MADE_UP = "unk__"
+_UNKNOWN = "unk__"  # how onnx's begin
 Reads = tuple[Any, ...]  # what a node reads, and what was known of it
 
 
@@ -67,34 +67,32 @@ def unseen(model: Model, *, onward: bool) -> Graph | None:
 class NamesOfDimensions:
     """The names that onnx gives to dimensions that it does not know, unk__0 and so on, in one inference.
 
-    It makes up those that it does not find in what it is given: of a part of a graph it would give a name
-    that another value's dimension has.
+    It begins anew each time, and of a part of a graph does not know which ones there are: here they are
+    turned into names of the whole model.
     """
 
     def __init__(self, model: Model, part: Graph) -> None:
-        self._number = 0  # of the part; 0: all names were seen
+        model.parts_seen += 1
+        self._number = model.parts_seen
         self._part = part
-        self._found: set[str] | None = None  # names that inference was given
-        if part is not model.graph:
-            model.parts_seen += 1
-            self._number = model.parts_seen
+        self._given: set[str] | None = None  # names that inference was given
 
     def of_model(self, kind: TensorType | TypeProto) -> TensorType | TypeProto:
         """A type that inference has found, with names that are the model's."""
-        if not self._number or not isinstance(kind, TensorType) or kind.static_dims is not None:
+        if not isinstance(kind, TensorType) or kind.static_dims is not None:
             return kind
-        if not any(isinstance(dim, str) and dim.startswith(_MADE_UP) for dim in kind.dims or ()):
+        if not any(isinstance(dim, str) and dim.startswith(_UNKNOWN) for dim in kind.dims or ()):
             return kind
         return tensor_type(kind.element_type, tuple([self._name(dim) for dim in kind.dims or ()]))
 
     def _name(self, dim: Dim) -> Dim:
-        if not isinstance(dim, str) or not dim.startswith(_MADE_UP):
+        if not isinstance(dim, str) or not dim.startswith(_UNKNOWN):
             return dim
-        if self._found is None:
+        if self._given is None:
             values = (value for graph in all_graphs(self._part) for value in graph.values.values())
             types = (value.type for value in values if isinstance(value.type, TensorType))
-            self._found = {name for kind in types for name in kind.dims or () if isinstance(name, str)}
-        return dim if dim in self._found else f"{_MADE_UP}{self._number}_{dim.removeprefix(_MADE_UP)}"
+            self._given = {name for kind in types for name in kind.dims or () if isinstance(name, str)}
+        return dim if dim in self._given else f"{MADE_UP}{self._number}_{dim.removeprefix(_UNKNOWN)}"
 
 
 def is_known(value: Value) -> bool:

@@ -1,6 +1,7 @@
 // Operators that compute shapes, or only rename memory.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "cpu/operator.h"
 #include "toolkit/text.h"
@@ -27,7 +28,17 @@ Kernel reshape(Prepare& p) {
       p.expect(!__builtin_mul_overflow(known, to[i], &known), "the shape has more elements than memory");
     }
   }
-  const int64_t total = p.in(0).count();
+  int64_t total = p.in(0).count();
+  if (open >= 0 && zero_means_zero && known == 0 && total == 0) {
+    // The standard rules it out, but exporters write it for batches of any size, and onnxruntime takes it:
+    // what is left follows from the other dimensions.
+    const auto without_zeros = [](const Dims& dims) {
+      return std::accumulate(dims.begin(), dims.end(), int64_t{1},
+                             [](int64_t product, int64_t dim) { return dim > 0 ? product * dim : product; });
+    };
+    known = without_zeros(to);
+    total = without_zeros(from);
+  }
   if (open >= 0) {
     p.expect(known > 0 && total % known == 0, "the shape does not fit the number of elements");
     to[static_cast<size_t>(open)] = total / known;

@@ -42,3 +42,18 @@ def test_shape_arithmetic_is_done_once_for_each_shape(cpu_plugin: Cpu) -> None:
     ]
     nodes = [nodes[0], nodes[1], nodes[3], nodes[2]]
     cpu_plugin.check(nodes, {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)})
+
+
+@pytest.mark.parametrize(("x", "shape", "expected"), [
+    ((0, 9, 384), (0, 9, -1, 32), (0, 9, 12, 32)),
+    ((0, 9, 384), (2, 0, -1), (2, 0, 1728)),
+    ((2, 0, 32), (-1, 0), (64, 0)),
+])  # fmt: skip
+def test_a_batch_of_nothing_is_reshaped_as_in_onnxruntime(
+    cpu_plugin: Cpu, x: tuple[int, ...], shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    """torch's exporter writes 0 and -1 in one shape, with allowzero, which the standard rules out."""
+    node = helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1)
+    feeds = {"x": np.zeros(x, np.float32), "s": np.array(shape)}
+    cpu_plugin.check_beside_onnxruntime(node, feeds)
+    assert cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)[0].shape == expected

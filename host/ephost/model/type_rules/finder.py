@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ephost.messages import TensorProto
-from ephost.model.graph import Dim, Graph, Node, TensorType, Value, all_graphs, tensor_type
+from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, all_graphs, tensor_type
 
 # They add their rules to RULES.
 from ephost.model.type_rules import elementwise, movement, products, reductions, windows  # noqa: F401
@@ -22,7 +22,6 @@ from ephost.model.type_rules.registry import (
     Unsure,
 )
 
-_MADE_UP = "unk__"
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {0}
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
@@ -157,7 +156,7 @@ class _Finder:
             values = [value for graph in all_graphs(self._whole) for value in graph.values.values()]
             kinds = [value.type for value in values if isinstance(value.type, TensorType)]
             self._names = {dim for kind in kinds for dim in kind.dims or () if isinstance(dim, str)}
-        while (name := f"{_MADE_UP}{self._made_up}") in self._names:
+        while (name := f"{MADE_UP}{self._made_up}") in self._names:
             self._made_up += 1
         self._made_up += 1
         return name

@@ -5,6 +5,7 @@ The package has these too; see `numeric` for why they are here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -121,6 +122,11 @@ def reshape(node: OperatorNode, x: np.ndarray, shape: np.ndarray) -> tuple[np.nd
     dims = shape.tolist()
     if node.attributes.get("allowzero") != 1:
         dims = [x.shape[at] if dim == 0 else dim for at, dim in enumerate(dims)]
+    elif not x.size and 0 in dims and -1 in dims:
+        # Against the standard, but exporters write it for batches of any size, and onnxruntime takes it.
+        whole, known = (math.prod(dim for dim in part if dim > 0) for part in (x.shape, dims))
+        if whole % known == 0:
+            dims[dims.index(-1)] = whole // known
     return (x.reshape(dims),)
 
 
