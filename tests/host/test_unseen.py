@@ -137,3 +137,18 @@ def test_names_that_are_made_up_stay_inside(sample_compiler) -> None:
     other = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     shapes = [output.shape for output in session.get_outputs()]
     assert shapes == [output.shape for output in other.get_outputs()] == [[None, 4], [2, None]]
+
+
+def test_readers_of_a_shape_that_becomes_known_are_inferred_again() -> None:
+    """onnx's inference propagates it to no older Reshape; a graph with an operator of no rule goes there."""
+    model = model_of(
+        """g (float[2, 3] x, float[6] w) => (y, u) <float[1] one = {1}, int64[1] flat = {-1}> {
+             f = Reshape(x, flat)
+             r = Add(f, w)
+             shape = Shape(r)
+             y = Expand(one, shape)
+             u = Unique(x)
+        }""",
+        opset=11,
+    )
+    assert dims(model, "y") == (6,)

@@ -175,9 +175,9 @@ def _infer_part(model: Model, graph: Graph, loaded: bool = False) -> None:
     found = None if model.functions and loaded else find_types(graph, model.graph)
     if found is None:
         _ask_onnx(model, graph, loaded)
-    else:
-        for value, kind in found.items():
-            value.type = kind
+        return
+    for value, kind in found.items():
+        value.type = kind
     note(model, graph.nodes)
 
 
