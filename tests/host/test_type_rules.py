@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from ephost.model.graph import Model, TensorType, tensor_type
 from ephost.model.load import load
 from ephost.model.type_rules import find_types
 from ephost.model.type_rules.registry import RULES, Unsure, broadcast, joined
 from graphs import model_of
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
@@ -287,3 +288,69 @@ def test_a_rule_does_not_read_data_of_what_callers_may_replace() -> None:
     proto.graph.initializer.append(numpy_helper.from_array(np.array([6]), "s"))
     found = found_by_rules(proto)
     assert found is not None and isinstance((found["y"].dims or ())[0], str)
+
+
+LEARNED: list[tuple[str, dict[str, Any], str, list[str]]] = [
+    ("Scaler", {"offset": [0.0], "scale": [1.0]}, "float[n, 3] x", ["float[n,3]"]),
+    ("Binarizer", {}, "float[n, 3] x", ["float[n,3]"]),
+    ("LinearRegressor", {"coefficients": [0.5] * 6, "targets": 2}, "float[n, 3] x", ["float[n,2]"]),
+    ("LinearClassifier", {"coefficients": [0.5] * 9, "intercepts": [0.1] * 3, "classlabels_ints": [4, 5, 6]},
+     "float[n, 3] x", ["int64[n]", "float[n,3]"]),
+    ("LinearClassifier", {"coefficients": [0.5] * 3, "intercepts": [0.1], "classlabels_strings": ["a", "b"]},
+     "float[n, 3] x", ["string[n]", "float[n,2]"]),
+    ("LabelEncoder", {"keys_int64s": [1, 2], "values_strings": ["a", "b"]}, "int64[n, 2] x", ["string[n,2]"]),
+    ("LabelEncoder", {"keys_strings": ["a"], "values_floats": [1.5]}, "string[n] x", ["float[n]"]),
+    ("CategoryMapper", {"cats_int64s": [1], "cats_strings": ["a"]}, "string[n, 1] x", ["int64[n,1]"]),
+    ("OneHotEncoder", {"cats_int64s": [1, 2, 3]}, "int64[n, 2] x", ["float[n,2,3]"]),
+    ("ArrayFeatureExtractor", {}, "float[n, 5] x, int64[2] i", ["float[n,2]"]),
+    ("ArrayFeatureExtractor", {}, "float[5] x, int64[2] i", ["float[1,2]"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op_type", "attributes", "inputs", "made"), LEARNED)
+def test_rules_of_learned_models_say_what_they_make(
+    op_type: str, attributes: dict[str, Any], inputs: str, made: list[str]
+) -> None:
+    names = [part.split()[-1] for part in inputs.split(", ") if "]" in part and part.split()[-1].isalpha()]
+    outputs = [f"y{at}" for at in range(len(made))]
+    parsed = onnx.parser.parse_graph(f"g ({inputs}) => () {{}}")
+    node = helper.make_node(op_type, names, outputs, domain="ai.onnx.ml", **attributes)
+    infos = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph([node], "g", parsed.input, infos)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    found = found_by_rules(proto)
+    assert found is not None and [str(found[name]) for name in outputs] == made
+    options = onnxruntime.SessionOptions()
+    for info, kind in zip(infos, made, strict=True):  # without a type onnxruntime takes none
+        element = {"float": 1, "int64": 7, "string": 8}[kind.split("[")[0]]
+        info.CopyFrom(helper.make_tensor_value_info(info.name, element, None))
+    del proto.graph.output[:]
+    proto.graph.output.extend(infos)
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    feeds = {}
+    for info in proto.graph.input:
+        shape = [dim.dim_value or 4 for dim in info.type.tensor_type.shape.dim]
+        kinds = {1: np.float32, 7: np.int64, 8: object}
+        array = np.ones(shape, kinds[info.type.tensor_type.elem_type])
+        feeds[info.name] = np.full(shape, "a", object) if array.dtype == object else array
+    for kind, result in zip(made, session.run(None, feeds), strict=True):
+        sizes = [4 if size == "n" else int(size) for size in kind.split("[")[1].rstrip("]").split(",")]
+        assert list(result.shape) == sizes, kind
+
+
+def test_a_zipmap_makes_a_list_of_maps() -> None:
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["n", 2])],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    found: Any = found_by_rules(proto)
+    theirs = onnx.shape_inference.infer_shapes(proto).graph.output[0].type
+    assert onnx.TypeProto.FromString(found["y"].SerializeToString()) == theirs

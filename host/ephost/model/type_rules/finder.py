@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ephost.messages import TensorProto
+from ephost.messages import TensorProto, TypeProto
 from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, all_graphs, tensor_type
 
 # They add their rules to RULES.
-from ephost.model.type_rules import elementwise, movement, products, reductions, windows  # noqa: F401
+from ephost.model.type_rules import elementwise, learned, movement, products, reductions, windows  # noqa: F401
 from ephost.model.type_rules.lists import propagated
 from ephost.model.type_rules.registry import (
     ALIKE,
     LONGEST,
     OF_FIRST,
-    RULES,
     List,
     Made,
     Types,
     UnknownRank,
     Unsure,
+    rule_of,
 )
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {0}
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
 
-def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType] | None:
+def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType | TypeProto] | None:
     """The types of all that the nodes of a graph make, and of what the branches of its Ifs make.
 
     Args:
@@ -47,19 +47,16 @@ def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType] | None:
 
 
 def _has_rule(node: Node) -> bool:
-    if node.domain or node.custom is not None:
-        return False
-    if node.op_type == "If":
+    if node.op_type == "If" and not node.domain:
         return all(_has_rule(inner) for body in node.subgraphs.values() for inner in body.nodes)
-    since = RULES.get(node.op_type)
-    return since is not None and node.since_version >= since[0] and not node.subgraphs
+    return rule_of(node) is not None
 
 
 class _Finder:
     """What is found on the way."""
 
     def __init__(self, whole: Graph) -> None:
-        self.found: dict[Value, TensorType] = {}
+        self.found: dict[Value, TensorType | TypeProto] = {}
         self.lists: dict[Value, List | None] = {}
         self._whole = whole
         self._names: set[str] | None = None  # of dimensions; collected when there is one to make up
@@ -73,7 +70,7 @@ class _Finder:
         """
         for node in graph.nodes:
             types = [None if value is None else self.type_of(value) for value in node.inputs]
-            if node.op_type in ALIKE and self._find_alike(node, types):
+            if node.op_type in ALIKE and not node.domain and self._find_alike(node, types):
                 continue
             made = self._of_branches(node) if node.op_type == "If" else self._by_rule(node, types)
             if len(made) < len(node.outputs):
@@ -83,13 +80,19 @@ class _Finder:
                     continue
                 if kind is None:
                     raise Unsure
+                if not isinstance(kind, TensorType):
+                    self.found[value] = kind
+                    continue
                 self.found[value] = kind = self._settled(value, kind)
                 if kind.dims is not None and len(kind.dims) < 2:
                     self.lists[value] = propagated(node, types, kind, self)
 
     def _by_rule(self, node: Node, types: Types) -> Made:
+        rule = rule_of(node)
+        if rule is None:
+            raise Unsure
         try:
-            return RULES[node.op_type][1](node, types, self)
+            return rule(node, types, self)
         except UnknownRank:
             first = types[0] if types else None
             if first is None or node.op_type not in OF_FIRST:

@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ephost.messages import TypeProto
 from ephost.model.graph import Dim, Node, TensorType, Value, tensor_type
 
 Types = list[TensorType | None]  # of a node's inputs; None: left out
-Made = Sequence[TensorType | None]  # of its outputs; None: none that a rule knows
+# Of its outputs; None: none that a rule knows. A TypeProto is that of what is no tensor.
+Made = Sequence[TensorType | TypeProto | None]
 LONGEST = 64  # numbers of a list that is propagated: shapes have a few
 List = tuple[Dim, ...]  # the numbers of a list, or of a scalar
 
@@ -35,7 +37,9 @@ class Knowledge(Protocol):
 
 
 Rule = Callable[[Node, Types, Knowledge], Made]
-# By the operator's name: the first version of the operator that the rule is right for, and the rule.
+ML_DOMAIN = "ai.onnx.ml"
+# By the operator's name, behind its domain and a dot if that is ML_DOMAIN: the first version of the operator
+# that the rule is right for, and the rule.
 RULES: dict[str, tuple[int, Rule]] = {}
 # Operators that make one output, of elements of the first input's type.
 OF_FIRST: set[str] = set()
@@ -63,6 +67,15 @@ def rule(*names: str, since: int = 1, alike: bool = False, of_first: bool = Fals
         return function
 
     return add
+
+
+def rule_of(node: Node) -> Rule | None:
+    """The rule of a node's operator; None if there is none."""
+    if node.domain not in ("", ML_DOMAIN) or node.custom is not None:
+        return None
+    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    since, found = RULES.get(name, (0, None))
+    return found if node.since_version >= since and not node.subgraphs else None
 
 
 def given(types: Types, at: int) -> TensorType:
