@@ -98,17 +98,22 @@ def _encoded_labels(node: Node, types: Types, known: Knowledge) -> Made:
     if node.since_version < 2:
         element = _INT64 if given(types, 0).element_type == _STRING else _STRING
         return [tensor_type(element, dims_of(types, 0))]
-    table = node.attribute("values_tensor")
-    kinds = {"values_strings": _STRING, "values_int64s": _INT64, "values_floats": _FLOAT}
-    found = [kind for name, kind in kinds.items() if node.attribute(name)]
-    found += [] if table is None else [table.data_type]
-    if len(found) != 1:
+    lists = {"strings": _STRING, "int64s": _INT64, "floats": _FLOAT}
+    keys, values = (
+        [(kind, len(found)) for name, kind in lists.items() if (found := node.attribute(f"{role}_{name}"))]
+        for role in ("keys", "values")
+    )
+    if len(keys) != 1 or len(values) != 1 or keys[0] != (given(types, 0).element_type, values[0][1]):
         raise Unsure
-    return [tensor_type(found[0], dims_of(types, 0))]
+    if any(node.attribute(f"{role}_tensor") is not None for role in ("keys", "values", "default")):
+        raise Unsure
+    return [tensor_type(values[0][0], dims_of(types, 0))]
 
 
 @rule(*_named("CategoryMapper"))
 def _categories(node: Node, types: Types, known: Knowledge) -> Made:
+    if _length(node, "cats_int64s") != _length(node, "cats_strings"):
+        raise Unsure
     element = _INT64 if given(types, 0).element_type == _STRING else _STRING
     return [tensor_type(element, dims_of(types, 0))]
 
