@@ -1,7 +1,7 @@
 """What a fresh process costs: an import, and the way to a first result, in turns.
 
-The way to the first result (import, open a model of one node, run it once) is in processor time, of all
-threads, and without numpy's import. numpy's OpenBLAS has one thread: a second one looks for work for tens of
+The way to the first result (import, open a model, run it once) is in processor time, of all threads, and
+without numpy's import. numpy's OpenBLAS has one thread: a second one looks for work for tens of
 milliseconds after that import, and would count as whatever comes next. Both hosts may keep compiled modules,
 as installed packages have them, whatever PYTHONDONTWRITEBYTECODE says.
 """
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from harness.models import adds
+from harness.models import adds, package_models
 from harness.report import Row, arguments, note, report, temporary_folder, wanted
 from harness.results import begin
 from harness.sides import Side, sides
@@ -30,7 +30,8 @@ import numpy as np
 start = time.process_time()
 import {module}
 session = {module}.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-session.run(None, {{value.name: np.ones(1, np.float32) for value in session.get_inputs()}})
+shape = [int(size) for size in sys.argv[2:]]
+session.run(None, {{value.name: np.ones(shape, np.float32) for value in session.get_inputs()}})
 print(time.process_time() - start)
 """
 
@@ -55,9 +56,11 @@ def main() -> int:
     rows = []
     with temporary_folder() as folder:
         model = adds(folder, "one")
+        network = package_models("rapidocr_onnxruntime")["ch_ppocr_mobile_v2.0_cls_infer"]
         for name, script, *given in (
             ("import, numpy's included", _IMPORT),
-            ("import, open and run one node, numpy's import not included", _FIRST_RESULT, model),
+            ("import, open and run one node, numpy's import not included", _FIRST_RESULT, model, "1"),
+            ("the same with a network of 170 nodes", _FIRST_RESULT, network, "1", "3", "48", "192"),
         ):
             if not wanted(name, options):
                 continue

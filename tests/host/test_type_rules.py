@@ -13,6 +13,7 @@ import pytest
 from ephost.model.graph import Model, TensorType, tensor_type
 from ephost.model.load import load
 from ephost.model.type_rules import find_types
+from ephost.model.type_rules.finder import _propagation
 from ephost.model.type_rules.registry import RULES, Unsure, broadcast, joined
 from graphs import model_of
 from onnx import helper, numpy_helper
@@ -20,6 +21,8 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 Dims = tuple[Any, ...] | None
+
+_propagation()  # RULES is filled when the first of them is needed
 
 
 @functools.cache

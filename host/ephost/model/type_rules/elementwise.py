@@ -5,6 +5,7 @@ from __future__ import annotations
 from ephost.messages import TensorProto
 from ephost.model.graph import Node, tensor_type
 from ephost.model.type_rules.registry import (
+    ALIKE,
     Knowledge,
     Made,
     Types,
@@ -25,12 +26,6 @@ def _keeps(node: Node, types: Types, known: Knowledge) -> Made:
     return [given(types, 0)]
 
 
-# Before version 6 they had an attribute "consumed_inputs", and no inference.
-_OLD = ("Abs", "Ceil", "Elu", "Exp", "Floor", "HardSigmoid", "LeakyRelu", "Log", "Neg", "Reciprocal", "Relu")
-rule(*_OLD, "Selu", "Sigmoid", "Sqrt", "Tanh", since=6, alike=True)(_keeps)
-_ANGLES = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan")
-rule(*_ANGLES, "Erf", "Identity", "Not", "Round", "Sign", "Softplus", "Softsign", alike=True)(_keeps)
-rule("ThresholdedRelu", "BitwiseNot", alike=True)(_keeps)
 rule("Clip", since=6)(_keeps)
 rule("Celu", "CumSum", "Gelu", "HardSwish", "Mish", "Shrink", "Swish")(_keeps)
 rule("LRN", "MeanVarianceNormalization")(_keeps)
@@ -113,9 +108,8 @@ def _combines(node: Node, types: Types, known: Knowledge) -> Made:
     return [same(first, broadcast([dims_of(types, at) for at in range(len(types))]))]
 
 
-rule("Add", "And", "Div", "Mul", "Or", "Sub", "Xor", since=7, alike=True)(_combines)
-rule("Max", "Mean", "Min", "Sum", since=8, alike=True)(_combines)
-rule("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod", alike=True)(_combines)
+for _name, _since in ALIKE.items():
+    rule(_name, since=_since, of_first=True)(_combines)
 
 
 @rule("Pow", since=7, of_first=True)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from ephost.messages import TensorProto, TypeProto
 from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, all_graphs, tensor_type
-
-# They add their rules to RULES.
-from ephost.model.type_rules import elementwise, learned, movement, products, reductions, windows  # noqa: F401
-from ephost.model.type_rules.lists import propagated
 from ephost.model.type_rules.registry import (
     ALIKE,
     LONGEST,
+    ML_DOMAIN,
     OF_FIRST,
+    RULES,
+    Knowledge,
     List,
     Made,
+    Rule,
     Types,
     UnknownRank,
     Unsure,
-    rule_of,
 )
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {0}
@@ -46,10 +46,34 @@ def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType | TypePr
     return finder.found
 
 
+@cache
+def _propagation() -> Callable[[Node, Types, TensorType, Knowledge], List | None]:
+    """What propagates lists, once all rules are there. A graph of elementwise nodes does without both."""
+    # Each of these has put its rules into RULES by then.
+    from ephost.model.type_rules import elementwise, learned, movement, products, reductions, windows  # noqa: F401  # noqa: F401
+    from ephost.model.type_rules.lists import propagated
+
+    return propagated
+
+
 def _has_rule(node: Node) -> bool:
     if node.op_type == "If" and not node.domain:
         return all(_has_rule(inner) for body in node.subgraphs.values() for inner in body.nodes)
-    return rule_of(node) is not None
+    return _is_alike(node) or _rule_of(node) is not None
+
+
+def _is_alike(node: Node) -> bool:
+    since = ALIKE.get(node.op_type)
+    return since is not None and node.since_version >= since and not node.domain and node.custom is None
+
+
+def _rule_of(node: Node) -> Rule | None:
+    """The rule of a node's operator; None if there is none."""
+    if node.domain not in ("", ML_DOMAIN) or node.custom is not None or node.subgraphs:
+        return None
+    _propagation()
+    since, found = RULES.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type, (0, None))
+    return found if node.since_version >= since else None
 
 
 class _Finder:
@@ -70,7 +94,7 @@ class _Finder:
         """
         for node in graph.nodes:
             types = [None if value is None else self.type_of(value) for value in node.inputs]
-            if node.op_type in ALIKE and not node.domain and self._find_alike(node, types):
+            if node.op_type in ALIKE and self._find_alike(node, types):
                 continue
             made = self._of_branches(node) if node.op_type == "If" else self._by_rule(node, types)
             if len(made) < len(node.outputs):
@@ -85,10 +109,10 @@ class _Finder:
                     continue
                 self.found[value] = kind = self._settled(value, kind)
                 if kind.dims is not None and len(kind.dims) < 2:
-                    self.lists[value] = propagated(node, types, kind, self)
+                    self.lists[value] = _propagation()(node, types, kind, self)
 
     def _by_rule(self, node: Node, types: Types) -> Made:
-        rule = rule_of(node)
+        rule = _rule_of(node)
         if rule is None:
             raise Unsure
         try:
@@ -102,7 +126,13 @@ class _Finder:
     def _find_alike(self, node: Node, types: Types) -> bool:
         """The short way for most nodes of most graphs: of inputs of one type and shape, all of it known."""
         first = types[0] if types else None
-        if first is None or not first.static_dims or len(first.static_dims) < 2 or len(node.outputs) != 1:
+        if (
+            node.domain
+            or first is None
+            or not first.static_dims
+            or len(first.static_dims) < 2
+            or len(node.outputs) != 1
+        ):
             return False
         value = node.outputs[0]
         if value is None or value.type is not None or any(kind is not first for kind in types):

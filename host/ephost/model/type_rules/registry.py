@@ -43,39 +43,39 @@ ML_DOMAIN = "ai.onnx.ml"
 RULES: dict[str, tuple[int, Rule]] = {}
 # Operators that make one output, of elements of the first input's type.
 OF_FIRST: set[str] = set()
-# Operators that make of inputs of one type and shape an output of the same.
-ALIKE: set[str] = set()
+# Operators that make of inputs of one type and shape an output of the same, from these versions of theirs on.
+# Most nodes of most graphs are theirs, and a graph that has no others needs no rules.
+ALIKE = {
+    **dict.fromkeys(("Abs", "Ceil", "Elu", "Exp", "Floor", "HardSigmoid", "LeakyRelu", "Log", "Neg"), 6),
+    **dict.fromkeys(("Reciprocal", "Relu", "Selu", "Sigmoid", "Sqrt", "Tanh"), 6),
+    **dict.fromkeys(
+        ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan"), 1
+    ),
+    **dict.fromkeys(("BitwiseNot", "Erf", "Identity", "Not", "Round", "Sign", "Softplus", "Softsign"), 1),
+    **dict.fromkeys(("Tan", "ThresholdedRelu"), 1),
+    **dict.fromkeys(("Add", "And", "Div", "Mul", "Or", "Sub", "Xor"), 7),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), 8),
+    **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod"), 1),
+}
 
 
-def rule(*names: str, since: int = 1, alike: bool = False, of_first: bool = False) -> Callable[[Rule], Rule]:
+def rule(*names: str, since: int = 1, of_first: bool = False) -> Callable[[Rule], Rule]:
     """Makes a function the rule of operators from a version of theirs on.
 
     Args:
         names: of the operators.
         since: the version.
-        alike: they make of inputs of one type and shape an output of the same.
         of_first: each output has elements of the first input's type, whatever is known of shapes.
     """
 
     def add(function: Rule) -> Rule:
         for name in names:
             RULES[name] = since, function
-        if alike:
-            ALIKE.update(names)
-        if of_first or alike:
+        if of_first:
             OF_FIRST.update(names)
         return function
 
     return add
-
-
-def rule_of(node: Node) -> Rule | None:
-    """The rule of a node's operator; None if there is none."""
-    if node.domain not in ("", ML_DOMAIN) or node.custom is not None:
-        return None
-    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    since, found = RULES.get(name, (0, None))
-    return found if node.since_version >= since and not node.subgraphs else None
 
 
 def given(types: Types, at: int) -> TensorType:
