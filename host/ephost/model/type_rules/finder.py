@@ -126,14 +126,10 @@ class _Finder:
     def _find_alike(self, node: Node, types: Types) -> bool:
         """The short way for most nodes of most graphs: of inputs of one type and shape, all of it known."""
         first = types[0] if types else None
-        if (
-            node.domain
-            or first is None
-            or not first.static_dims
-            or len(first.static_dims) < 2
-            or len(node.outputs) != 1
-        ):
+        if first is None or first.static_dims is None or node.domain or len(node.outputs) != 1:
             return False
+        if len(first.static_dims) < 2 and first.element_type in _INTEGERS:
+            return False  # a list
         value = node.outputs[0]
         if value is None or value.type is not None or any(kind is not first for kind in types):
             return False
