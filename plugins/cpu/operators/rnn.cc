@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "cpu/engines/as_float.h"
+#include "cpu/engines/gates.h"
 #include "cpu/engines/onednn_operators.h"
 #include "cpu/engines/tiles.h"
 #include "cpu/operator.h"
@@ -50,51 +51,6 @@ void add_product(int64_t m, int64_t n, int64_t k, const float* a, const float* b
       }
     }
   });
-}
-
-// ---- Activations
-
-struct Gate {
-  Op op = Op::kTanh;
-  float params[2] = {0, 0};
-
-  void apply(float* x, int64_t n) const {
-    const void* in[] = {x};
-    simd().ops[static_cast<size_t>(op)](in, x, n, params);
-  }
-};
-
-// Any of the table, but for Clip, whose bounds have no defaults here. Null if there is none.
-const ActivationRow* gate_named(const std::string& name) {
-  const ActivationRow* row = activation_named(name);
-  return row == nullptr || row->activation == Activation::kClip ? nullptr : row;
-}
-
-// `each` for every direction. Parameters are taken from the lists by the activations that have them, in
-// order.
-std::vector<Gate> gates_of(const Node& node, size_t directions, const std::vector<std::string>& each) {
-  std::vector<std::string> names = node.strings("activations");
-  if (names.empty()) {
-    for (size_t d = 0; d < directions; ++d) names.insert(names.end(), each.begin(), each.end());
-  }
-  const std::vector<float> alphas = node.floats("activation_alpha"), betas = node.floats("activation_beta");
-  size_t alpha = 0, beta = 0;
-  std::vector<Gate> out;
-  for (const std::string& name : names) {
-    const ActivationRow* row = gate_named(name);
-    if (row == nullptr) {
-      invalid(node.label() + ": there is no activation '" + name + "'");
-    }
-    const auto next = [](const char* parameter, const std::vector<float>& given, size_t* i, float otherwise) {
-      return *parameter != '\0' && *i < given.size() ? given[(*i)++] : otherwise;
-    };
-    Gate made;
-    made.op = op_of(row->activation);
-    made.params[0] = next(row->a, alphas, &alpha, row->a_default);
-    made.params[1] = next(row->b, betas, &beta, row->b_default);
-    out.push_back(made);
-  }
-  return out;
 }
 
 // ---- What the three have in common
@@ -524,15 +480,6 @@ Kernel lstm(Prepare& p) {
       for (int64_t i = 0; i < h; ++i) state[i] *= out[i];
     }
   });
-}
-
-std::string known_activations(const Node& node) {
-  for (const std::string& name : node.strings("activations")) {
-    if (gate_named(name) == nullptr) {
-      return "the activation " + name;
-    }
-  }
-  return "";
 }
 
 }  // namespace

@@ -111,25 +111,6 @@ std::string supports_moved_batch(const Node& node) {
   return "";
 }
 
-std::string supports_quantized_lstm(const Node& node) {
-  for (size_t i : {1, 2, 8, 9, 10, 11}) {
-    if (node.in(i) == nullptr || node.in(i)->constant == nullptr) return "weights that are no constants";
-  }
-  for (size_t i : {1, 2}) {
-    const Tensor &weights = *node.in(i)->constant, &scales = *node.in(i + (i == 1 ? 7 : 8))->constant;
-    const Tensor& zeros = *node.in(i + (i == 1 ? 8 : 9))->constant;
-    if (weights.dims.size() != 3 || zeros.type != weights.type || scales.type != DType::kFloat ||
-        (weights.type != DType::kInt8 && weights.type != DType::kUint8)) {
-      return "weights that are no bytes with a scale";
-    }
-    for (const Tensor* each : {&scales, &zeros}) {
-      const int64_t n = count(each->dims);
-      if (n != weights.dims[0] && n != weights.dims[0] * weights.dims[2]) return "scales of blocks";
-    }
-  }
-  return "";
-}
-
 // Writes one node out.
 class Expansion {
  public:
@@ -142,8 +123,6 @@ class Expansion {
       fused_gemm();
     } else if (node_->type == "EmbedLayerNormalization") {
       embed();
-    } else if (node_->type == "DynamicQuantizeLSTM") {
-      quantized_lstm();
     } else if (node_->type == "FusedMatMul") {
       moved_batch();
     } else {
@@ -325,43 +304,6 @@ class Expansion {
     }
   }
 
-  // The weights of all gates as floats, and transposed to what LSTM has.
-  Value* weights(size_t at, size_t scale) {
-    const Tensor &bytes = *node_->in(at)->constant, &scales = *node_->in(scale)->constant,
-                 &zeros = *node_->in(scale + 1)->constant;
-    const int64_t directions = bytes.dims[0], rows = bytes.dims[1], columns = bytes.dims[2];
-    const TensorPtr out = make_tensor(DType::kFloat, {directions, columns, rows});
-    float* to = static_cast<float*>(mutable_data(out));
-    const auto byte = [](const Tensor& of, int64_t i) {
-      return of.type == DType::kInt8 ? int{static_cast<const int8_t*>(of.data)[i]}
-                                     : int{static_cast<const uint8_t*>(of.data)[i]};
-    };
-    const bool each_scale = count(scales.dims) != directions, each_zero = count(zeros.dims) != directions;
-    for (int64_t d = 0; d < directions; ++d) {
-      for (int64_t c = 0; c < columns; ++c) {
-        const float factor = static_cast<const float*>(scales.data)[each_scale ? d * columns + c : d];
-        const int zero = byte(zeros, each_zero ? d * columns + c : d);
-        for (int64_t r = 0; r < rows; ++r) {
-          *to++ = factor * static_cast<float>(byte(bytes, (d * rows + r) * columns + c) - zero);
-        }
-      }
-    }
-    return graph_->add_constant(out);
-  }
-
-  void quantized_lstm() {
-    std::vector<Value*> out;
-    for (size_t i = 0; i < node_->outputs.size(); ++i) {
-      out.push_back(node_->out(i) == nullptr ? nullptr : like(i));
-    }
-    Node* lstm = add("", "LSTM", 14,
-                     {node_->in(0), weights(1, 8), weights(2, 10), node_->in(3), node_->in(4), node_->in(5),
-                      node_->in(6), node_->in(7)},
-                     out);
-    lstm->attributes = node_->attributes;
-    for (size_t i = 0; i < out.size(); ++i) result(i, out[i]);
-  }
-
   Graph* graph_;
   Node* node_;
   std::vector<Value*> results_;
@@ -396,7 +338,6 @@ const Registration registration([](Registry* registry) {
   add(
       "EmbedLayerNormalization",
       [](const Node& node) { return node.out() == nullptr ? "its output is left out" : ""; }, kHalvesToo);
-  add("DynamicQuantizeLSTM", supports_quantized_lstm, kBytesToo);
   add(
       "FusedConv",
       [](const Node& node) {

@@ -61,6 +61,11 @@ inline __m512i four_of(const uint8_t* a) {
   return _mm512_set1_epi32(four);
 }
 inline void add(__m512i& sums, const uint8_t* a, __m512i b) { add(sums, four_of(a), b); }
+// The weights from memory, where no other row wants them.
+using Weights = int8_t[4 * kColumns];
+inline void add(__m512i& sums, __m512i four, const Weights& b) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(four), "m"(b));
+}
 inline void add(__m512i& sums, const int16_t* a, __m512i b) {
   int32_t two;
   __builtin_memcpy(&two, a, sizeof two);
@@ -131,6 +136,51 @@ inline void pair_tile(const uint8_t* a, int64_t stride, const Quantized::Panel& 
   for (int r = 0; r < rows; ++r) {
     _mm512_storeu_si512(sums + r * sums_stride, at[0][r]);
     _mm512_storeu_si512(sums + r * sums_stride + kColumns, at[1][r]);
+  }
+}
+
+// The same of few rows, for which reading the weights takes longest: sums of every second step are apart, so
+// that one does not wait for the other.
+template <int rows>
+inline void few_by_pair(const uint8_t* a, int64_t stride, const Quantized::Panel& first,
+                        const Quantized::Panel& second, const int32_t* start, int32_t* sums,
+                        int64_t sums_stride) {
+  __m512i at[2][2][rows];  // [panel][step]
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    at[0][0][r] = _mm512_loadu_si512(start);
+    at[1][0][r] = _mm512_loadu_si512(start + kColumns);
+    at[0][1][r] = at[1][1][r] = _mm512_setzero_si512();
+  }
+  const auto step = [&](int64_t p, int odd) __attribute__((always_inline)) {
+    const Weights& b0 = *reinterpret_cast<const Weights*>(first.weights + p * 4 * kColumns);
+    const Weights& b1 = *reinterpret_cast<const Weights*>(second.weights + p * 4 * kColumns);
+    if constexpr (rows == 1) {
+      const __m512i four = four_of(a + 4 * p);
+      add(at[0][odd][0], four, b0);
+      add(at[1][odd][0], four, b1);
+    } else {
+      const __m512i w0 = _mm512_loadu_si512(b0), w1 = _mm512_loadu_si512(b1);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        const __m512i four = four_of(a + r * stride + 4 * p);
+        add(at[0][odd][r], four, w0);
+        add(at[1][odd][r], four, w1);
+      }
+    }
+  };
+  int64_t p = 0;
+  for (; p + 2 <= first.fours; p += 2) {
+    step(p, 0);
+    step(p + 1, 1);
+  }
+  if (p < first.fours) step(p, 0);
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    for (int panel = 0; panel < 2; ++panel) {
+      _mm512_storeu_si512(sums + r * sums_stride + panel * kColumns,
+                          _mm512_add_epi32(at[panel][0][r], at[panel][1][r]));
+    }
   }
 }
 
@@ -438,6 +488,18 @@ void pair_product(const uint8_t* a, int64_t stride, int64_t rows, const Quantize
   };
   tiles(std::integral_constant<int, 2 * kRows>());
   tiles(std::integral_constant<int, kRows>());
+  const auto few = [&](auto left) {
+    few_by_pair<decltype(left)::value>(a + row * stride, stride, first, second, start,
+                                       sums + row * sums_stride, sums_stride);
+  };
+  switch (rows - row) {
+    case 1:
+      return few(std::integral_constant<int, 1>());
+    case 2:
+      return few(std::integral_constant<int, 2>());
+    default:
+      break;
+  }
 #endif
   for (int half = 0; half < 2; ++half) {
     for_tiles(a + row * stride, stride, rows - row, half == 0 ? first : second, start + half * kColumns,

@@ -5,7 +5,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from tests.plugins.cpu.conftest import Cpu, assert_close, make_model
 
@@ -174,41 +173,6 @@ def test_products_with_what_follows_them(
     cpu_plugin.check_beside_onnxruntime(node, {"a": some(5, 12)}, constants=constants, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-@pytest.mark.parametrize("by_column", [False, True])
-def test_recurrent_networks_with_weights_of_bytes(cpu_plugin: Cpu, direction: str, by_column: bool) -> None:
-    random = np.random.default_rng(0)
-    directions, hidden, width = 2 if direction == "bidirectional" else 1, 8, 6
-    constants = {"b": some(directions, 8 * hidden, seed=3) / 4}
-    exact = {"b": constants["b"]}
-    for name, rows in (("w", width), ("r", hidden)):
-        scales = (directions, 4 * hidden) if by_column else (directions,)
-        constants[name] = random.integers(-60, 60, (directions, rows, 4 * hidden)).astype(np.int8)
-        constants[name + "s"] = random.uniform(0.005, 0.01, scales).astype(np.float32)
-        constants[name + "z"] = np.zeros(scales, np.int8) if by_column else np.full(scales, 3, np.int8)
-        factor, zero = (
-            constants[name + kind].astype(np.float32).reshape(directions, 1, -1) for kind in ("s", "z")
-        )
-        exact[name] = ((constants[name] - zero) * factor).transpose(0, 2, 1)
-    feeds = {"x": some(5, 2, width)}
-    outputs = ["y", "h", "c"]
-    attributes = {"hidden_size": hidden, "direction": direction}
-    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
-    model = make_model(
-        [node_of("DynamicQuantizeLSTM", names, outputs, **attributes)], feeds, outputs, constants
-    )
-    found = cpu_plugin.run(model, feeds)
-    floats = helper.make_node("LSTM", ["x", "w", "r", "b"], outputs, **attributes)
-    expected = ReferenceEvaluator(make_model([floats], feeds, outputs, exact)).run(None, feeds)
-    onnxruntime = pytest.importorskip("onnxruntime")
-    other = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    # onnxruntime rounds the inputs of all products to bytes, too.
-    rounded = other.run(None, feeds)
-    for name, y, exactly, roughly in zip(outputs, found, expected, rounded, strict=True):
-        assert_close(y, exactly, 1e-4, 1e-5, name)
-        assert_close(y, roughly, None, 0.03, name)
-
-
 @pytest.mark.parametrize("transposed", ["", "A", "B", "AB"])
 @pytest.mark.parametrize("moved", ["A", "B", "AB"])
 def test_products_with_the_batch_between_rows_and_columns(
@@ -267,7 +231,6 @@ def test_normalisations_that_onnxruntime_writes_into_an_opset_without_them(
         ("Attention", ["x", "w", "b"], {"num_heads": 5}),
         ("FusedConv", ["x", "w", "b"], {"activation": "Softmax"}),
         ("FusedGemm", ["x", "w", "b"], {"activation": "Softmax"}),
-        ("DynamicQuantizeLSTM", ["x", "w", "w", "b", "", "", "", "", "b", "w", "b", "w"], {"hidden_size": 4}),
     ],
 )
 def test_what_cannot_be_written_out_is_not_taken(

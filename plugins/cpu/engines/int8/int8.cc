@@ -240,6 +240,13 @@ Rows make_rows(const void* matrix, DType type, int64_t m, const Panels& b, const
   return rows;
 }
 
+void scale_of_range(float low, float high, float* scale, uint8_t* zero) {
+  const float step = high == low ? 1.0f : (high - low) / 255.0f;
+  const float middle = std::nearbyint(std::clamp(0.0f - low / step, 0.0f, 255.0f));
+  *scale = step;
+  *zero = std::isfinite(middle) ? static_cast<uint8_t>(middle) : 0;  // Where an input is infinite.
+}
+
 void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, uint8_t* zero) {
   constexpr int64_t kMost = 64;
   const int64_t parts = std::clamp<int64_t>(n / kGrain, 1, kMost);
@@ -256,13 +263,9 @@ void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, u
     low = std::min(low, limits[2 * part]);
     high = std::max(high, limits[2 * part + 1]);
   }
-  const float step = high == low ? 1.0f : (high - low) / 255.0f;
-  const float middle = std::nearbyint(std::clamp(0.0f - low / step, 0.0f, 255.0f));
-  const int point = std::isfinite(middle) ? static_cast<int>(middle) : 0;  // Where an input is infinite.
-  *scale = step;
-  *zero = static_cast<uint8_t>(point);
+  scale_of_range(low, high, scale, zero);
   parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
-    simd().quantized.quantize(x + i, end - i, step, point, 0, 255, y + i);
+    simd().quantized.quantize(x + i, end - i, *scale, *zero, 0, 255, y + i);
   });
 }
 

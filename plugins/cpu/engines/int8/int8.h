@@ -107,7 +107,8 @@ inline void multiply_to_bytes(const Panels& b, int64_t panel, const void* row, i
   }
 }
 
-// DynamicQuantizeLinear.
+// DynamicQuantizeLinear: the scale and the zero point of numbers whose least and largest these are, and all.
+void scale_of_range(float low, float high, float* scale, uint8_t* zero);
 void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, uint8_t* zero);
 
 // Calls body(row, column, n, sums) for all parts of the product, on several threads. Sums begin with `start`,
