@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kSteps = 1 << 14;
 // Elements of tiles, and of sums, that stay in the cache while trees pass by.
 constexpr int64_t kInCache = 6144;
-constexpr int64_t kFewRows = 6;  // So many rows are walked one by one, in several trees at a time.
+constexpr size_t kTrees = 16;  // That pass by a tile at a time.
 
 // A sum, or what else becomes of weights. It counts as 0 until there is one: but transformations set it.
 template <typename T>
@@ -130,9 +130,17 @@ class EnsembleOf final : public Ensemble {
  private:
   // Memory of one thread, kept for the next run.
   struct Room {
-    std::vector<T> tiles, sums, leaves;
+    std::vector<T> sums, leaves;
     std::vector<uint8_t> has;
     std::vector<Score<T>> scores;
+    // Where so many elements of tiles lie: a line of the cache for the rows of a feature.
+    T* tiles(int64_t elements) {
+      constexpr size_t kLine = 64;
+      kept_tiles.resize(static_cast<size_t>(elements) + kLine / sizeof(T));
+      const size_t over = reinterpret_cast<uintptr_t>(kept_tiles.data()) % kLine;
+      return kept_tiles.data() + (over == 0 ? 0 : (kLine - over) / sizeof(T));
+    }
+    std::vector<T> kept_tiles;
   };
   static Room& room() {
     static thread_local Room kept;
@@ -143,7 +151,7 @@ class EnsembleOf final : public Ensemble {
   void some_rows(const X* x, int64_t rows, int64_t stride, Y* y, int64_t* labels) const {
     constexpr int64_t kTile = Forest<T>::kTile;
     const int64_t targets = rules_.targets;
-    if (rows <= kFewRows) {
+    if (rows <= forest_.few_rows()) {
       for (int64_t r = 0; r < rows; ++r) {
         one_row(x + r * stride, stride, y + r * targets, labels == nullptr ? nullptr : labels + r);
       }
@@ -151,8 +159,8 @@ class EnsembleOf final : public Ensemble {
     }
     const int64_t tiles = (rows + kTile - 1) / kTile;
     const int64_t together = std::max<int64_t>(1, kInCache / (std::max(forest_.tile(), targets * kTile)));
-    const int64_t steps = forest_.work() + forest_.tile() / kTile + 4 * targets;
-    const int64_t grain = std::max<int64_t>(1, kSteps / (kTile * steps));
+    const int64_t steps = forest_.tile_work() + forest_.tile() + 4 * targets * kTile;
+    const int64_t grain = std::max<int64_t>(1, kSteps / steps);
     parallel_for(tiles, grain, [&](int64_t tile, int64_t end) {
       for (; tile < end; tile += together) {
         const int64_t first = tile * kTile, last = std::min(rows, std::min(end, tile + together) * kTile);
@@ -167,19 +175,21 @@ class EnsembleOf final : public Ensemble {
     constexpr int64_t kTile = Forest<T>::kTile;
     Room& all = room();
     const int64_t targets = rules_.targets, tiles = (rows + kTile - 1) / kTile, size = forest_.tile();
-    all.tiles.resize(static_cast<size_t>(tiles * size));
+    T* const tile = all.tiles(tiles * size);
     all.sums.assign(static_cast<size_t>(tiles * kTile * targets), 0);
     all.has.assign(static_cast<size_t>(tiles * kTile * targets), 0);
     for (int64_t t = 0; t < tiles; ++t) {
-      forest_.fill(x + t * kTile * stride, std::min(kTile, rows - t * kTile), stride,
-                   all.tiles.data() + t * size);
+      forest_.fill(x + t * kTile * stride, std::min(kTile, rows - t * kTile), stride, tile + t * size);
     }
-    T leaves[kTile];
-    for (size_t tree = 0; tree < forest_.trees(); ++tree) {
+    T leaves[kTrees * kTile];
+    for (size_t first = 0; first < forest_.trees(); first += kTrees) {
+      const size_t last = std::min(forest_.trees(), first + kTrees);
       for (int64_t t = 0; t < tiles; ++t) {
-        forest_.walk(tree, all.tiles.data() + t * size, leaves);
-        const int64_t at = t * kTile * targets;
-        add(tree, leaves, kTile, all.sums.data() + at, all.has.data() + at);
+        const int64_t at = t * kTile * targets, some = std::min(kTile, rows - t * kTile);
+        forest_.find(first, last, tile + t * size, some, leaves);
+        for (size_t tree = first; tree < last; ++tree) {
+          add(tree, leaves + (tree - first) * kTile, some, all.sums.data() + at, all.has.data() + at);
+        }
       }
     }
     for (int64_t r = 0; r < rows; ++r) {
@@ -193,15 +203,15 @@ class EnsembleOf final : public Ensemble {
   void one_row(const X* x, int64_t stride, Y* y, int64_t* label) const {
     Room& all = room();
     const size_t targets = static_cast<size_t>(rules_.targets), trees = forest_.trees();
-    all.tiles.resize(static_cast<size_t>(forest_.tile()));
+    T* const tile = all.tiles(forest_.tile());
     all.leaves.resize(trees);
     all.sums.assign(targets, 0);
     all.has.assign(targets, 0);
-    forest_.fill(x, 1, stride, all.tiles.data());
+    forest_.fill(x, 1, stride, tile);
     const int64_t n = static_cast<int64_t>(trees);
     const int64_t grain = std::max<int64_t>(1, kSteps * n / std::max<int64_t>(1, forest_.work()));
     parallel_for(n, grain, [&](int64_t first, int64_t last) {
-      forest_.walk_first(static_cast<size_t>(first), static_cast<size_t>(last), all.tiles.data(),
+      forest_.walk_first(static_cast<size_t>(first), static_cast<size_t>(last), tile,
                          all.leaves.data() + first);
     });
     for (size_t tree = 0; tree < trees; ++tree) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "cpu/simd/simd.h"
 #include "toolkit/half.h"
 #include "toolkit/types.h"
 
@@ -77,6 +78,7 @@ class Planting {
       lay_out_general();
     }
     for (uint32_t root : trees_.roots) out_.work_ += heights_[root] + 1;
+    if (plain) lay_out_bits(branch);
   }
 
  private:
@@ -339,6 +341,65 @@ class Planting {
     return true;
   }
 
+  // Where trees are small enough, and it is faster.
+  void lay_out_bits(Branch branch) {
+    const Treewise& simd = ephost::cpu::simd().trees;
+    FindLeaves<T> find = nullptr;
+    if constexpr (sizeof(T) == 4) {
+      find = simd.floats[static_cast<size_t>(branch)];
+    } else {
+      find = simd.doubles[static_cast<size_t>(branch)];
+    }
+    if (find == nullptr) return;
+    std::vector<uint32_t> todo;
+    for (uint32_t root : trees_.roots) {
+      size_t leaves = 0;
+      todo.assign(1, root);
+      while (!todo.empty()) {
+        const Node& node = trees_.nodes[todo.back()];
+        todo.pop_back();
+        if (node.branch == Branch::kLeaf) {
+          if (++leaves > kMostLeaves) return;
+          continue;
+        }
+        todo.push_back(node.yes);
+        todo.push_back(node.no);
+      }
+    }
+    auto& bits = out_.bits_;
+    for (uint32_t root : trees_.roots) {
+      bits.nodes.push_back(static_cast<uint32_t>(bits.values.size()));
+      bits.firsts.push_back(static_cast<uint32_t>(bits.leaves.size()));
+      bits_under(root);
+    }
+    bits.nodes.push_back(static_cast<uint32_t>(bits.values.size()));
+    bits.firsts.push_back(static_cast<uint32_t>(bits.leaves.size()));
+    bits.leaves.resize(bits.leaves.size() + kMostLeaves);
+    if (out_.search_work() < out_.work_ * Forest<T>::kTile) {
+      out_.find_ = find;
+    } else {
+      bits = {};
+    }
+  }
+
+  // Lays out what is under a node; the bits of its leaves.
+  bits_t<T> bits_under(uint32_t at) {
+    auto& bits = out_.bits_;
+    const Node& node = trees_.nodes[at];
+    if (node.branch == Branch::kLeaf) {
+      const size_t number = bits.leaves.size() - bits.firsts.back();
+      bits.leaves.push_back(leaves_[at]);
+      return static_cast<bits_t<T>>(bits_t<T>{1} << (kMostLeaves - 1 - number));
+    }
+    const size_t place = bits.values.size();
+    bits.values.push_back(node.value);
+    bits.places.push_back(place_of(node, true));
+    bits.clears.push_back(0);
+    const bits_t<T> yes = bits_under(node.yes);
+    bits.clears[place] = yes;
+    return yes | bits_under(node.no);
+  }
+
   void lay_out_general() {
     constexpr uint32_t kNowhere = UINT32_MAX;
     std::vector<uint32_t> places(trees_.nodes.size(), kNowhere), todo, order;
@@ -400,6 +461,8 @@ class Planting {
     return set;
   }
 
+  static constexpr size_t kMostLeaves = 8 * sizeof(T);
+
   Trees<T> trees_;
   const std::string& label_;
   Forest<T>& out_;
@@ -434,11 +497,18 @@ template <typename T>
 template <typename X>
 void Forest<T>::fill(const X* x, int64_t rows, int64_t stride, T* tile) const {
   const size_t used = used_.size(), second = second_.size();
-  int64_t places[kTile];
-  for (int64_t r = 0; r < kTile; ++r) places[r] = r < rows ? r * stride : 0;
-  for (size_t i = 0; i < used; ++i) {
-    const X* const column = x + used_[i];
-    for (int64_t r = 0; r < kTile; ++r) tile[i * kTile + r] = static_cast<T>(column[places[r]]);
+  const auto copy = [&](auto n) {
+    for (size_t i = 0; i < used; ++i) {
+      const X* const column = x + used_[i];
+      for (int64_t r = 0; r < n; ++r) tile[i * kTile + r] = static_cast<T>(column[r * stride]);
+    }
+  };
+  if (rows == kTile) {
+    copy(std::integral_constant<int64_t, kTile>{});
+  } else if (rows == 1) {
+    copy(std::integral_constant<int64_t, 1>{});
+  } else {
+    copy(rows);
   }
   for (size_t i = 0; i < second; ++i) {
     const T* const from = tile + second_[i] * kTile;
@@ -525,9 +595,26 @@ void Forest<T>::walks(const Start* starts, const T* tile, T* leaves) const {
 }
 
 template <typename T>
-void Forest<T>::walk(size_t tree, const T* tile, T* leaves) const {
-  walks<kTile / 2, true>(&starts_[tree], tile, leaves);
-  walks<kTile / 2, true>(&starts_[tree], tile + kTile / 2, leaves + kTile / 2);
+int64_t Forest<T>::search_work() const {
+  // For all rows of a tile a node takes three quarters of a step of a walk; the leaf is then found in the
+  // time of some nodes.
+  constexpr int64_t kOfLeaf = 4;
+  return (static_cast<int64_t>(bits_.values.size()) + kOfLeaf * static_cast<int64_t>(trees())) * 3 / 4;
+}
+
+template <typename T>
+void Forest<T>::find(size_t first, size_t last, const T* tile, int64_t rows, T* leaves) const {
+  if (find_ != nullptr) {
+    const BitTrees<T> trees = {bits_.values.data(), bits_.places.data(), bits_.clears.data(),
+                               bits_.nodes.data(),  bits_.leaves.data(), bits_.firsts.data()};
+    return find_(trees, static_cast<int64_t>(first), static_cast<int64_t>(last), tile, rows, leaves);
+  }
+  constexpr int kTogether = 8;
+  for (; first < last; ++first, leaves += kTile) {
+    for (int64_t r = 0; r < rows; r += kTogether) {
+      walks<kTogether, true>(&starts_[first], tile + r, leaves + r);
+    }
+  }
 }
 
 template <typename T>

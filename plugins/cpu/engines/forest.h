@@ -5,13 +5,17 @@
 // Anything else is a general forest: any comparison, sets of members, nodes that several share.
 //
 // Rows are walked in tiles: kTile of them, with the elements of one feature side by side. Several walks are
-// under way at a time, as each is a chain of loads that depend on each other.
+// under way at a time, as each is a chain of loads that depend on each other. Where no tree has more leaves
+// than an element has bits, a tile's leaves are found without a walk (simd/leaves.cc).
 #ifndef EPHOST_CPU_ENGINES_FOREST_H_
 #define EPHOST_CPU_ENGINES_FOREST_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "cpu/simd/leaves.h"
 
 namespace ephost::cpu {
 
@@ -44,7 +48,7 @@ struct Trees {
 template <typename T>
 class Forest {
  public:
-  static constexpr int64_t kTile = 16;
+  static constexpr int64_t kTile = kTreeRows<T>;
 
   // Throws Error where a path never ends; `label` says whose trees they are. `targets` is how many there are.
   Forest(Trees<T> trees, int64_t targets, const std::string& label);
@@ -54,8 +58,9 @@ class Forest {
   int64_t columns() const { return used_.empty() ? 0 : static_cast<int64_t>(used_.back()) + 1; }
   // Elements of a tile.
   int64_t tile() const { return static_cast<int64_t>(slots_) * kTile; }
-  // Steps that a row takes, about.
+  // Steps that a row takes, about; and that a tile takes.
   int64_t work() const { return work_; }
+  int64_t tile_work() const { return find_ == nullptr ? work_ * kTile : search_work(); }
 
   // What leaves hold: one weight, all of a tree for the same target (`target_of`); or one for each target; or
   // any number of them.
@@ -72,11 +77,13 @@ class Forest {
     return {sparse_.data() + first_[i], sparse_.data() + first_[i + 1]};
   }
 
-  // Brings `rows` rows, `stride` elements apart, into a tile; what it has more of are copies of the first.
+  // Brings `rows` rows, `stride` elements apart, into a tile; what it has more of stays as it is.
   template <typename X>
   void fill(const X* x, int64_t rows, int64_t stride, T* tile) const;
-  // The leaves that the rows of a tile reach in a tree.
-  void walk(size_t tree, const T* tile, T* leaves) const;
+  // How many rows are best walked one by one, in several trees at a time.
+  int64_t few_rows() const { return find_ == nullptr ? 6 : std::max<int64_t>(1, search_work() / work_); }
+  // The leaves that the first `rows` rows of a tile, or more, reach in trees [first, last).
+  void find(size_t first, size_t last, const T* tile, int64_t rows, T* leaves) const;
   // The leaves that the first row of a tile reaches in trees [first, last).
   void walk_first(size_t first, size_t last, const T* tile, T* leaves) const;
 
@@ -117,6 +124,8 @@ class Forest {
   template <typename>
   friend class Planting;  // What makes one.
 
+  int64_t search_work() const;
+
   static size_t index(T leaf);
 
   template <int kWalks, bool kRows>
@@ -133,6 +142,13 @@ class Forest {
   std::vector<General> general_;
   std::vector<Set> sets_;
   std::vector<Start> starts_;
+  // What BitTrees has.
+  struct Bits {
+    std::vector<T> values, leaves;
+    std::vector<uint32_t> places, nodes, firsts;
+    std::vector<typename LeafBits<T>::type> clears;
+  } bits_;
+  FindLeaves<T> find_ = nullptr;
   int64_t work_ = 0;
 
   // The columns that are read, in order: each has a slot in a tile. Some have a second one, in which NaN is

@@ -35,6 +35,7 @@
   void fill_quantized(Quantized* table);          \
   void fill_quantized_products(Quantized* table); \
   void fill_winograd8(Winograd8* table);          \
+  void fill_leaves(Treewise* table);              \
   }
 EPHOST_ISAS
 #undef X
@@ -97,6 +98,7 @@ Simd choose() {
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
      others::fill_winograd8(&table->winograd8);         \
+     others::fill_leaves(&table->trees);                \
    }},
       EPHOST_ISAS
 #undef X

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cpu/simd/bytes.h"
+#include "cpu/simd/leaves.h"
 #include "cpu/simd/nbits.h"
 #include "cpu/simd/quantized.h"
 #include "cpu/simd/winograd_int8.h"
@@ -240,6 +241,7 @@ struct Simd {
   Quantized quantized = {};
   NBits nbits = {};
   Winograd8 winograd8 = {};
+  Treewise trees = {};
 };
 
 // The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.

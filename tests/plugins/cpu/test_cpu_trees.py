@@ -498,6 +498,24 @@ def test_nodes_that_many_paths_share_are_kept_once(cpu_plugin: Cpu) -> None:
     assert session.run(None, {"x": x})[0].ravel().tolist() == [1, 5] * 10
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", range(4))
+@pytest.mark.parametrize("depth", [1, 5, 6, 7])  # As many leaves as an element has bits, and more.
+def test_few_rows_reach_the_leaves_that_one_reaches(
+    cpu_plugin: Cpu, depth: int, mode: int, dtype: Any
+) -> None:
+    grown = Grown(depth, 37, (mode,), depth=depth)
+    model = model_of("TreeEnsembleRegressor", regressor(grown, 2), dtype)
+    session = cpu_plugin.session(model)
+    for rows in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33):
+        x = grown.inputs(rows, dtype)
+        found = session.run(None, {"x": x})[0]
+        np.testing.assert_array_equal(found, of_onnxruntime(model, x)[0])
+        np.testing.assert_array_equal(
+            found, np.concatenate([session.run(None, {"x": x[r : r + 1]})[0] for r in range(rows)])
+        )
+
+
 def test_large_trees_and_many_columns_have_room(cpu_plugin: Cpu) -> None:
     random = np.random.default_rng(3)
     n = 40000
