@@ -117,28 +117,34 @@ bool cuts_well(Layout layout, size_t axis, const std::vector<int64_t>& sizes) {
 Kernel concat(Prepare& p) {
   std::vector<int> parts;
   std::vector<int64_t> sizes;
-  const Desc first = p.in(0);
+  // What has no elements may have any shape, and counts along the axis all the same: onnxruntime leaves that
+  // part of the output, the last, as it is; here it is 0.
+  int fullest = 0;
+  while (fullest < p.inputs() && p.in(fullest).count() == 0) ++fullest;
+  const Desc first = p.in(fullest < p.inputs() ? fullest : 0);
+  bool misfits = false;
   const size_t axis = p.axis(p.node.version < 4 ? p.node.i("axis", 1) : p.node.i("axis", 0), first.rank());
   Dims to = first.dims;
   to[axis] = 0;
   Layout layout = Layout::kPlain;
   for (int i = 0; i < p.inputs(); ++i) {
     const Desc& in = p.in(i);
-    bool fits = in.rank() == to.size() && in.type == first.type;
+    bool fits = in.rank() == to.size();
     for (size_t d = 0; fits && d < to.size(); ++d) {
       fits = d == axis || in.dims[d] == to[d];
     }
-    if (!fits) {
+    misfits = misfits || !fits;
+    if (in.type != first.type || !(fits || in.count() == 0)) {
       p.invalid("cannot join shapes " + to_string(first.dims) + " and " + to_string(in.dims) +
                 " along axis " + std::to_string(axis));
     }
-    to[axis] += in.dims[axis];
-    sizes.push_back(in.dims[axis]);
+    sizes.push_back(axis < in.rank() ? in.dims[axis] : 0);
+    to[axis] += sizes.back();
     parts.push_back(i);
     // Convolutions like their channels last, most of them: one input in blocks must not turn all the others.
     layout = layout == Layout::kPlain || in.layout == Layout::kChannelsLast ? in.layout : layout;
   }
-  if (layout != Layout::kPlain && !cuts_well(layout, axis, sizes)) {
+  if (layout != Layout::kPlain && (misfits || !cuts_well(layout, axis, sizes))) {
     layout = Layout::kPlain;
   }
   for (int i : parts) {
@@ -148,7 +154,11 @@ Kernel concat(Prepare& p) {
   // What has no elements is not copied; what is the only one left need not be.
   parts.erase(std::remove_if(parts.begin(), parts.end(), [&](int i) { return p.in(i).count() == 0; }),
               parts.end());
-  if (parts.size() <= 1) {
+  int64_t joined = 0;
+  for (int i : parts) joined += p.in(i).count();
+  const int64_t left = out.count() - joined;
+  p.expect(left == 0 || first.type != DType::kString, "an input without elements has a shape of its own");
+  if (parts.size() <= 1 && left == 0) {
     p.alias(0, parts.empty() ? 0 : parts[0]);
     return nullptr;
   }
@@ -171,7 +181,7 @@ Kernel concat(Prepare& p) {
     least = std::min(least, bytes);
   }
   constexpr int64_t kCrumb = 64, kManyRows = 16;
-  if (rows >= kManyRows && least >= kCrumb) {
+  if (rows >= kManyRows && least >= kCrumb && left == 0) {
     return [=, pieces = std::move(pieces)](const Args& args) {
       parallel_for(rows, std::max<int64_t>(1, 4 * kGrain / row), [&](int64_t r, int64_t end) {
         for (char* to = args.out<char>() + r * row; r < end; ++r) {
@@ -192,7 +202,9 @@ Kernel concat(Prepare& p) {
         i, StridedCopy(size_of(first.type), dims, strides_of(dims), out_strides, 0, begin * out_strides[at]));
     begin += dims[at];
   }
-  return [copies = std::move(copies)](const Args& args) {
+  const size_t cleared = left == 0 ? 0 : static_cast<size_t>(out.count()) * size_of(first.type);
+  return [cleared, copies = std::move(copies)](const Args& args) {
+    if (cleared != 0) std::memset(args.out(), 0, cleared);
     for (const auto& [i, copy] : copies) copy(args.in(i), args.out());
   };
 }

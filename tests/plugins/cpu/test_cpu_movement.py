@@ -4,6 +4,7 @@ import ephost
 import numpy as np
 import pytest
 from ephost.errors import InvalidArgument
+from ephost.reference import create_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
@@ -81,6 +82,41 @@ def test_long_pieces_are_joined(
 ) -> None:
     feeds = {f"x{i}": numbered(shape, dtype) for i, shape in enumerate(shapes)}
     cpu_plugin.check(helper.make_node("Concat", list(feeds), ["y"], axis=axis), feeds)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize(
+    ("shapes", "axis", "joined"),
+    [
+        ([(0, 1, 75), (1, 15, 75)], 1, (1, 16, 75)),
+        ([(3, 6, 128), (0, 6, 16)], 2, (3, 6, 144)),
+        ([(20, 100), (0, 3), (20, 200)], -1, (20, 303)),
+        ([(2, 3), (5, 0), (2, 1)], 1, (2, 4)),
+        ([(2, 3), (2, 0), (0, 2)], 0, (4, 3)),
+        ([(2, 0), (0, 3)], 1, (2, 3)),
+        ([(2, 0), (0, 3)], 0, (2, 0)),
+        ([(0, 2), (0, 3), (1, 2)], 1, (1, 7)),
+        ([(0,), (2, 3), (2, 4)], 1, (2, 7)),  # onnxruntime ends the process.
+        ([(2, 3), (0, 1, 2)], -1, (2, 4)),
+    ],
+)
+def test_what_is_empty_joins_anything(
+    cpu_plugin: Cpu, shapes: list[tuple[int, ...]], axis: int, joined: tuple[int, ...], dtype: type
+) -> None:
+    """In onnxruntime too, where shapes are open; there its part at the end is not written."""
+    feeds = {f"x{i}": numbered(shape, dtype) + dtype(1) for i, shape in enumerate(shapes)}
+    node = helper.make_node("Concat", list(feeds), ["y"], axis=axis)
+    model = make_model([node], feeds, ["y"], opset=21)
+    for value in model.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    expected = np.zeros(joined, dtype)
+    whole = [x for x in feeds.values() if x.size > 0]
+    if whole:
+        parts = np.concatenate(whole, axis=axis)
+        expected[tuple(map(slice, parts.shape))] = parts
+    np.testing.assert_array_equal(cpu_plugin.run(model, feeds)[0], expected)
+    kernel = create_kernel(node, {"": 21})
+    np.testing.assert_array_equal(kernel(list(feeds.values()))[0], expected)
 
 
 @pytest.mark.parametrize("channels", [(64, 32), (24, 40, 16)])

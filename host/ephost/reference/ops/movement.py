@@ -52,8 +52,26 @@ def gather(node: OperatorNode, x: np.ndarray, indices: np.ndarray) -> tuple[Any]
 
 @operator("Concat", since=4)
 def concat(node: OperatorNode, *values: np.ndarray) -> tuple[np.ndarray]:
-    """All of them along `axis`."""
-    return (np.concatenate(values, axis=node.attributes["axis"]),)
+    """All of them along `axis`.
+
+    What has no elements may have any shape: as in onnxruntime its length counts all the same, and zeros
+    at the end stand for it.
+    """
+    like = next((value for value in values if value.size > 0), values[0])
+    axis = node.attributes["axis"]
+    at = axis % max(like.ndim, 1)
+
+    def fits(value: np.ndarray) -> bool:
+        same = value.shape[:at] + value.shape[at + 1 :] == like.shape[:at] + like.shape[at + 1 :]
+        return value.size > 0 or (same and value.ndim == like.ndim)
+
+    strays = [value for value in values if not fits(value)]
+    parts = [value for value in values if fits(value)]
+    missing = sum(value.shape[at] for value in strays if at < value.ndim)
+    if missing > 0:
+        shape = (*like.shape[:at], missing, *like.shape[at + 1 :])
+        parts.append(np.full(shape, "" if like.dtype == object else 0, like.dtype))
+    return (np.concatenate(parts, axis=axis),)
 
 
 @operator("Slice", until=10)
