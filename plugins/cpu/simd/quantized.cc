@@ -53,8 +53,8 @@ int32_t total_wide(const int16_t* x, int64_t n) { return total(x, n); }
 inline float rounded(float x) { return (x + 12582912.0f) - 12582912.0f; }
 
 inline int32_t limited(float x, float low, float high) {
+  x = x > low ? x : low;  // Not a number becomes the lower limit, as in onnxruntime.
   x = x < high ? x : high;
-  x = x > low ? x : low;  // Not a number becomes the upper limit.
   return static_cast<int32_t>(rounded(x));
 }
 
@@ -102,9 +102,9 @@ void quantize(const float* x, int64_t n, float scale, int zero, int low, int hig
   const __m256 step = _mm256_set1_ps(scale), large = _mm256_set1_ps(most), small = _mm256_set1_ps(least);
   const __m256i offset = _mm256_set1_epi16(static_cast<int16_t>(zero));
   const auto eight = [&](int64_t at) {
-    // What is not a number becomes the upper limit.
+    // What is not a number becomes the lower limit.
     const __m256 value = _mm256_div_ps(_mm256_loadu_ps(x + at), step);
-    return _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(value, large), small));
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(value, small), large));
   };
   const auto sixteen = [&](int64_t at) {
     return _mm256_add_epi16(_mm256_packs_epi32(eight(at), eight(at + 8)), offset);

@@ -87,12 +87,34 @@ def test_dynamic_quantization_finds_the_ends_of_the_range_wherever_they_are(cpu_
         assert (y[at], y[(at + 40) % 77], y[(at + 1) % 77], zero) == (255, 0, zero, 102)
 
 
-def test_dynamic_quantization_of_an_infinity_gives_the_zero_point_zero(cpu_plugin: Cpu) -> None:
+@pytest.mark.parametrize("length", [2, 7, 33, 100])
+@pytest.mark.parametrize("special", [[np.inf], [-np.inf], [np.inf, -np.inf]])
+def test_dynamic_quantization_of_infinities_is_onnxruntimes(
+    cpu_plugin: Cpu, special: list[float], length: int
+) -> None:
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
-    feeds = {"x": np.array([1, -np.inf, 2], np.float32)}
-    _, scale, zero = cpu_plugin.run(make_model([node], feeds, ["y", "s", "z"]), feeds)
-    assert np.isinf(scale)
-    assert zero == 0
+    x = np.linspace(-2, 1, length, dtype=np.float32)
+    x[length // 2 - 1 :][: len(special)] = special
+    cpu_plugin.check_beside_onnxruntime(node, {"x": x}, ("y", "s", "z"))
+    y, scale, zero = cpu_plugin.run(make_model([node], {"x": x}, ["y", "s", "z"]), {"x": x})
+    assert scale == np.inf
+    assert zero == (255 if -np.inf in special else 0)
+    assert not y[np.isinf(x)].any()  # Behind a zero point of 255 that is minus infinity.
+    assert np.all(y[np.isfinite(x)] == zero)
+
+
+@pytest.mark.parametrize("length", [3, 33, 100])
+def test_what_is_not_a_number_becomes_the_least_byte(cpu_plugin: Cpu, length: int) -> None:
+    x = np.linspace(-2, 1, length, dtype=np.float32)
+    x[1:-1:2] = np.nan  # The range is that of the numbers; onnxruntime's may lack those around a NaN.
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    y, scale, zero = cpu_plugin.run(make_model([node], {"x": x}, ["y", "s", "z"]), {"x": x})
+    assert (scale, zero) == (np.float32(3) / np.float32(255), 170)
+    assert not y[np.isnan(x)].any()
+    for of_type in (np.uint8, np.int8):
+        feeds = {"x": x, "s": np.asarray(np.float32(0.5)), "z": np.asarray(of_type(7))}
+        node = helper.make_node("QuantizeLinear", list(feeds), ["y"])
+        cpu_plugin.check_beside_onnxruntime(node, feeds)
 
 
 @given(

@@ -244,7 +244,7 @@ void scale_of_range(float low, float high, float* scale, uint8_t* zero) {
   const float step = high == low ? 1.0f : (high - low) / 255.0f;
   const float middle = std::nearbyint(std::clamp(0.0f - low / step, 0.0f, 255.0f));
   *scale = step;
-  *zero = std::isfinite(middle) ? static_cast<uint8_t>(middle) : 0;  // Where an input is infinite.
+  *zero = std::isnan(middle) ? 255 : static_cast<uint8_t>(middle);  // Where an input is -infinity.
 }
 
 void quantize_dynamically(const float* x, int64_t n, uint8_t* y, float* scale, uint8_t* zero) {
