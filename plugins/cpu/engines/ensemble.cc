@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kSteps = 1 << 14;
 // Elements of tiles, and of sums, that stay in the cache while trees pass by.
 constexpr int64_t kInCache = 6144;
-constexpr size_t kTrees = 16;  // That pass by a tile at a time.
+constexpr size_t kTrees = 16;  // That pass by a tile at a time where they are searched.
 
 // A sum, or what else becomes of weights. It counts as 0 until there is one: but transformations set it.
 template <typename T>
@@ -182,13 +182,19 @@ class EnsembleOf final : public Ensemble {
       forest_.fill(x + t * kTile * stride, std::min(kTile, rows - t * kTile), stride, tile + t * size);
     }
     T leaves[kTrees * kTile];
-    for (size_t first = 0; first < forest_.trees(); first += kTrees) {
-      const size_t last = std::min(forest_.trees(), first + kTrees);
+    const size_t step = forest_.searches() ? kTrees : 1;  // What is walked has the cache for itself.
+    for (size_t first = 0; first < forest_.trees(); first += step) {
+      const size_t last = std::min(forest_.trees(), first + step);
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t at = t * kTile * targets, some = std::min(kTile, rows - t * kTile);
         forest_.find(first, last, tile + t * size, some, leaves);
         for (size_t tree = first; tree < last; ++tree) {
-          add(tree, leaves + (tree - first) * kTile, some, all.sums.data() + at, all.has.data() + at);
+          const T* const found = leaves + (tree - first) * kTile;
+          if (some == kTile) {  // The compiler knows how many then.
+            add(tree, found, kTile, all.sums.data() + at, all.has.data() + at);
+          } else {
+            add(tree, found, some, all.sums.data() + at, all.has.data() + at);
+          }
         }
       }
     }

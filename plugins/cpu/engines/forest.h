@@ -82,6 +82,8 @@ class Forest {
   void fill(const X* x, int64_t rows, int64_t stride, T* tile) const;
   // How many rows are best walked one by one, in several trees at a time.
   int64_t few_rows() const { return find_ == nullptr ? 6 : std::max<int64_t>(1, search_work() / work_); }
+  // Whether leaves are searched for by bits.
+  bool searches() const { return find_ != nullptr; }
   // The leaves that the first `rows` rows of a tile, or more, reach in trees [first, last).
   void find(size_t first, size_t last, const T* tile, int64_t rows, T* leaves) const;
   // The leaves that the first row of a tile reaches in trees [first, last).
