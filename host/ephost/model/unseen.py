@@ -19,7 +19,7 @@ Reads = tuple[Any, ...]  # what a node reads, and what was known of it
 
 def note(model: Model, nodes: Iterable[Node]) -> None:
     """Remember what is known now of what these nodes read: inference has gone through them."""
-    model.seen.update((node, _reads(node)) for node in nodes)
+    model.seen.update((node, _reads(node)) for node in nodes if _open_ends(node) != ([], []))
 
 
 def forget_readers(model: Model, value: Value) -> None:
@@ -32,7 +32,7 @@ def unseen(model: Model, *, onward: bool) -> Graph | None:
     """The part of the model's graph that inference has to see; None where that would tell nothing new.
 
     Args:
-        model: the model; nodes of which all is known are noted.
+        model: the model.
         onward: with all that follows in the graph, since more has been found already. Without, what follows
             is left for when more is found.
     """
@@ -41,26 +41,23 @@ def unseen(model: Model, *, onward: bool) -> Graph | None:
     touched: set[Value] = set()  # values of which more may be known once inference has gone through them
     told = False
     for node in graph.nodes:
-        reads = _reads(node)
-        if model.seen.get(node) == reads and touched.isdisjoint(node.reads_all()):
+        unknown, lists = _open_ends(node)
+        if not unknown and not lists:
             continue
-        made = [value for value in node.outputs if value is not None]
-        unknown = [value for value in made if not is_known(value)]
-        lists = [value for value in made if _may_be_list(value)]
-        if not unknown and not lists and not node.subgraphs:
-            model.seen[node] = reads
+        before = model.seen.get(node)
+        if before is not None and before == _reads(node) and touched.isdisjoint(node.reads_all()):
             continue
         chosen[node] = None
-        told = told or bool(unknown or node.subgraphs)
+        told = told or bool(unknown)
         touched.update(lists)
         if onward:
             touched.update(unknown)
     if not told:
         note(model, chosen)
         return None
+    if 2 * len(chosen) > len(graph.nodes):
+        return graph  # to cut a part out would take longer
     _add_lists(chosen)
-    if len(chosen) == len(graph.nodes):
-        return graph
     return _part(graph, [node for node in graph.nodes if node in chosen])
 
 
@@ -102,6 +99,15 @@ def is_known(value: Value) -> bool:
     return not isinstance(value.type, TensorType) or (
         value.type.element_type != 0 and value.type.static_dims is not None
     )
+
+
+def _open_ends(node: Node) -> tuple[list[Value], list[Value]]:
+    """What a node makes of which inference may find more, and what may be lists of numbers. Of what is in its
+    subgraphs nobody knows it: a node that has some counts as if it made something unknown.
+    """
+    made = [value for value in node.outputs if value is not None]
+    unknown = [value for value in made if not is_known(value)]
+    return (unknown or made if node.subgraphs else unknown), [value for value in made if _may_be_list(value)]
 
 
 def _reads(node: Node) -> Reads:
