@@ -6,9 +6,9 @@
 
 namespace ephost::cpu {
 
-// Writes Attention, QAttention, EmbedLayerNormalization, FusedConv, FusedGemm, and FusedMatMul of batches that
-// lie between rows and columns, which onnxruntime's optimizers and quantizers make, out in operators that have
-// kernels: they have none of their own.
+// Writes Attention, QAttention, EmbedLayerNormalization, FusedConv, FusedGemm, and FusedMatMul of batches
+// that lie between rows and columns, which onnxruntime's optimizers and quantizers make, out in operators
+// that have kernels: they have none of their own.
 void expand_contrib(Graph* graph);
 
 }  // namespace ephost::cpu
