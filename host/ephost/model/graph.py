@@ -700,3 +700,10 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
             for name in sorted(node.subgraphs):
                 yield from all_graphs(node.subgraphs[name])
     yield graph
+
+
+def names_of_dimensions(graph: Graph) -> set[str]:
+    """The names that dimensions of the graph's values have, and of those in its subgraphs."""
+    values = (value for part in all_graphs(graph) for value in part.values.values())
+    kinds = (value.type for value in values if isinstance(value.type, TensorType))
+    return {name for kind in kinds for name in kind.dims or () if isinstance(name, str)}

@@ -11,7 +11,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from ephost.messages import TypeProto
-from ephost.model.graph import MADE_UP, Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
+from ephost.model.graph import (
+    MADE_UP,
+    Dim,
+    Graph,
+    Model,
+    Node,
+    TensorType,
+    Value,
+    names_of_dimensions,
+    tensor_type,
+)
 
 _UNKNOWN = "unk__"  # how onnx's begin
 Reads = tuple[Any, ...]  # what a node reads, and what was known of it
@@ -86,9 +96,7 @@ class NamesOfDimensions:
         if not isinstance(dim, str) or not dim.startswith(_UNKNOWN):
             return dim
         if self._given is None:
-            values = (value for graph in all_graphs(self._part) for value in graph.values.values())
-            types = (value.type for value in values if isinstance(value.type, TensorType))
-            self._given = {name for kind in types for name in kind.dims or () if isinstance(name, str)}
+            self._given = names_of_dimensions(self._part)
         return dim if dim in self._given else f"{MADE_UP}{self._number}_{dim.removeprefix(_UNKNOWN)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from ephost.messages import TensorProto, TypeProto
-from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, all_graphs, tensor_type
+from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, names_of_dimensions, tensor_type
 from ephost.model.type_rules.registry import (
     ALIKE,
     LONGEST,
@@ -50,7 +50,7 @@ def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType | TypePr
 def _propagation() -> Callable[[Node, Types, TensorType, Knowledge], List | None]:
     """What propagates lists, once all rules are there. A graph of elementwise nodes does without both."""
     # Each of these has put its rules into RULES by then.
-    from ephost.model.type_rules import elementwise, learned, movement, products, reductions, windows  # noqa: F401  # noqa: F401
+    from ephost.model.type_rules import elementwise, learned, movement, products, reductions, windows  # noqa: F401
     from ephost.model.type_rules.lists import propagated
 
     return propagated
@@ -182,9 +182,7 @@ class _Finder:
 
     def _new_name(self) -> str:
         if self._names is None:
-            values = [value for graph in all_graphs(self._whole) for value in graph.values.values()]
-            kinds = [value.type for value in values if isinstance(value.type, TensorType)]
-            self._names = {dim for kind in kinds for dim in kind.dims or () if isinstance(dim, str)}
+            self._names = names_of_dimensions(self._whole)
         while (name := f"{MADE_UP}{self._made_up}") in self._names:
             self._made_up += 1
         self._made_up += 1
