@@ -2,8 +2,8 @@
 // rounds together with one thread: X with one scale, and in each step the states of the whole batch.
 #include <cstring>
 
-#include "cpu/engines/gates.h"
 #include "cpu/engines/int8/int8.h"
+#include "cpu/engines/recurrent.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 
@@ -85,49 +85,13 @@ struct Network {
   }
 };
 
-void clip(const Network& n, float* x, int64_t count) {
-  if (n.clip > 0) {
-    for (int64_t i = 0; i < count; ++i) x[i] = std::clamp(x[i], -n.clip, n.clip);
-  }
-}
-
 // A direction's memory.
 struct Memory {
   float *of_inputs, *h, *c, *bias;
   int32_t *start, *row_sums;
   char* rows;
-  const float* peepholes;
-  const Gate* activations;
+  LstmCell cell;
 };
-
-// Units [first, first + count) of a sequence, by what is in their gates, [4][step].
-void update(const Network& n, const Memory& m, int64_t b, int64_t first, int64_t count, float* gates,
-            int64_t step) {
-  float *const in = gates, *const out = in + step, *const forget = out + step, *const cell = forget + step;
-  float *const c = m.c + b * n.hidden + first, *const h = m.h + b * n.hidden + first;
-  const float* const peepholes = m.peepholes == nullptr ? nullptr : m.peepholes + first;
-  if (peepholes != nullptr) {
-    for (int64_t i = 0; i < count; ++i) in[i] += peepholes[i] * c[i];
-    for (int64_t i = 0; i < count; ++i) forget[i] += peepholes[2 * n.hidden + i] * c[i];
-  }
-  for (float* gate : {in, forget, cell}) clip(n, gate, count);
-  m.activations[0].apply(in, count);
-  if (n.input_forget) {
-    for (int64_t i = 0; i < count; ++i) forget[i] = 1 - in[i];
-  } else {
-    m.activations[0].apply(forget, count);
-  }
-  m.activations[1].apply(cell, count);
-  for (int64_t i = 0; i < count; ++i) c[i] = forget[i] * c[i] + in[i] * cell[i];
-  if (peepholes != nullptr) {
-    for (int64_t i = 0; i < count; ++i) out[i] += peepholes[n.hidden + i] * c[i];
-  }
-  clip(n, out, count);
-  m.activations[0].apply(out, count);
-  std::copy_n(c, count, h);
-  m.activations[2].apply(h, count);
-  for (int64_t i = 0; i < count; ++i) h[i] *= out[i];
-}
 
 // The numbers that X was rounded to.
 struct Rounded {
@@ -214,7 +178,8 @@ void run_step(const Network& n, const Memory& m, int64_t d, float scale, uint8_t
           }
         }
         for (int64_t r = 0; r < rows; ++r) {
-          if (row_of(b + r) >= 0) update(n, m, b + r, first, count, gates[r], kStep);
+          if (row_of(b + r) >= 0)
+            m.cell.update(gates[r], kStep, first, count, m.h + (b + r) * n.hidden, m.c + (b + r) * n.hidden);
         }
       }
     }
@@ -232,8 +197,11 @@ void run_direction(const Network& n, int64_t d, int64_t longest, const Rounded& 
   m.start = reinterpret_cast<int32_t*>(m.bias + width);
   m.row_sums = m.start + width;
   m.rows = reinterpret_cast<char*>(m.row_sums + batch);
-  m.peepholes = n.peepholes ? args.in<float>(kPeepholes) + d * 3 * hidden : nullptr;
-  m.activations = n.activations.data() + d * 3;
+  m.cell = {.activations = n.activations.data() + d * 3,
+            .peepholes = n.peepholes ? args.in<float>(kPeepholes) + d * 3 * hidden : nullptr,
+            .hidden = hidden,
+            .clip = n.clip,
+            .input_forget = n.input_forget};
   const bool backwards = d == 1 || !n.forward_first;
   const Panels& panels = (*n.r)[static_cast<size_t>(d)];
   const int64_t row_bytes = panels.stride() * (panels.wide ? 2 : 1);
@@ -360,15 +328,8 @@ Kernel quantized_lstm(Prepare& p) {
   const std::string label = p.node.label();
   return [=](const Args& args) {
     // Steps behind the end of all sequences are not rounded with the others.
-    int64_t longest = n.lengths ? 0 : n.steps;
-    for (int64_t b = 0; n.lengths && b < n.batch; ++b) {
-      const int64_t length = args.in<int32_t>(kLengths)[b];
-      if (length < 0 || length > n.steps) {
-        invalid(label + ": sequence " + std::to_string(b) + " has the length " + std::to_string(length) +
-                ", and the input has " + std::to_string(n.steps) + " steps");
-      }
-      longest = std::max(longest, length);
-    }
+    const int64_t longest =
+        n.lengths ? longest_sequence(args.in<int32_t>(kLengths), n.batch, n.steps, label) : n.steps;
     uint8_t* const x = args.scratch<uint8_t>() + floats;
     Rounded inputs{x, 1, 0};
     quantize_dynamically(args.in<float>(kX), longest * n.batch * n.inputs, x, &inputs.scale, &inputs.zero);

@@ -4,8 +4,8 @@
 #include <initializer_list>
 
 #include "cpu/engines/as_float.h"
-#include "cpu/engines/gates.h"
 #include "cpu/engines/onednn_operators.h"
+#include "cpu/engines/recurrent.h"
 #include "cpu/engines/tiles.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
@@ -168,12 +168,6 @@ Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& ac
   }
   p.scratch(static_cast<size_t>(n.directions * n.scratch()) * sizeof(float));
   return n;
-}
-
-void clip(const Network& n, float* x, int64_t count) {
-  if (n.clip > 0) {
-    for (int64_t i = 0; i < count; ++i) x[i] = std::clamp(x[i], -n.clip, n.clip);
-  }
 }
 
 // The memory of one direction.
@@ -355,13 +349,7 @@ Kernel run_network(const Prepare& p, const Network& n, const Cell& cell) {
   const bool together = n.directions == 2 && p.threads() <= 4;
   const std::string label = p.node.label();
   return [=](const Args& args) {
-    for (int64_t b = 0; n.lengths && b < n.batch; ++b) {
-      const int64_t length = args.in<int32_t>(kLengths)[b];
-      if (length < 0 || length > n.steps) {
-        invalid(label + ": sequence " + std::to_string(b) + " has the length " + std::to_string(length) +
-                ", and the input has " + std::to_string(n.steps) + " steps");
-      }
-    }
+    if (n.lengths) longest_sequence(args.in<int32_t>(kLengths), n.batch, n.steps, label);
     if (together) {
       parallel_for(2, 1, [&](int64_t d, int64_t end) {
         for (; d < end; ++d)
@@ -383,7 +371,7 @@ Kernel rnn(Prepare& p) {
   return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden;
     add_recurrent(net, m, {{false, m.h, 1, m.gates, h}});
-    clip(net, m.gates, net.batch * h);
+    clip_gate(net.clip, m.gates, net.batch * h);
     m.activations[0].apply(m.gates, net.batch * h);
     for (int64_t b = 0; b < net.batch; ++b) {
       if (rows[static_cast<size_t>(b)]) std::copy_n(m.gates + b * h, h, m.h + b * h);
@@ -404,7 +392,7 @@ Kernel gru(Prepare& p) {
       add_recurrent(net, m, {others});
     }
     for (int64_t b = 0; b < net.batch; ++b) {
-      clip(net, m.gates + b * width, 2 * h);
+      clip_gate(net.clip, m.gates + b * width, 2 * h);
       m.activations[0].apply(m.gates + b * width, 2 * h);
     }
     if (net.linear_before_reset) {
@@ -423,7 +411,7 @@ Kernel gru(Prepare& p) {
     }
     for (int64_t b = 0; b < net.batch; ++b) {
       float *gates = m.gates + b * width, *made = gates + 2 * h, *state = m.h + b * h;
-      clip(net, made, h);
+      clip_gate(net.clip, made, h);
       m.activations[1].apply(made, h);
       for (int64_t i = 0; rows[static_cast<size_t>(b)] && i < h; ++i) {
         state[i] = (1 - gates[i]) * made[i] + gates[i] * state[i];
@@ -450,34 +438,9 @@ Kernel lstm(Prepare& p) {
   return run_network(p, n, [](const Network& net, const Memory& m, const std::vector<char>& rows) {
     const int64_t h = net.hidden, width = 4 * h;
     add_recurrent(net, m, {{false, m.h, 1, m.gates, width}});
+    const LstmCell cell{m.activations, m.peepholes, h, net.clip, net.input_forget};
     for (int64_t b = 0; b < net.batch; ++b) {
-      if (!rows[static_cast<size_t>(b)]) {
-        continue;
-      }
-      float *in = m.gates + b * width, *out = in + h, *forget = in + 2 * h, *cell = in + 3 * h;
-      float *c = m.c + b * h, *state = m.h + b * h;
-      if (m.peepholes != nullptr) {
-        for (int64_t i = 0; i < h; ++i) in[i] += m.peepholes[i] * c[i];
-        for (int64_t i = 0; i < h; ++i) forget[i] += m.peepholes[2 * h + i] * c[i];
-      }
-      clip(net, in, h);
-      clip(net, forget, 2 * h);  // And the cell's gate.
-      m.activations[0].apply(in, h);
-      if (net.input_forget) {
-        for (int64_t i = 0; i < h; ++i) forget[i] = 1 - in[i];
-      } else {
-        m.activations[0].apply(forget, h);
-      }
-      m.activations[1].apply(cell, h);
-      for (int64_t i = 0; i < h; ++i) c[i] = forget[i] * c[i] + in[i] * cell[i];
-      if (m.peepholes != nullptr) {
-        for (int64_t i = 0; i < h; ++i) out[i] += m.peepholes[h + i] * c[i];
-      }
-      clip(net, out, h);
-      m.activations[0].apply(out, h);
-      std::copy_n(c, h, state);
-      m.activations[2].apply(state, h);
-      for (int64_t i = 0; i < h; ++i) state[i] *= out[i];
+      if (rows[static_cast<size_t>(b)]) cell.update(m.gates + b * width, h, 0, h, m.h + b * h, m.c + b * h);
     }
   });
 }
