@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "cpu/engines/as_float.h"
+#include "cpu/engines/product.h"
 #include "cpu/simd/simd.h"
 
 namespace ephost::cpu {
@@ -263,7 +264,7 @@ void AttentionCore::run_share(const AttentionOperands& operands, int64_t item, i
     g.c = in_place ? target : result;
     g.c_row = in_place ? out.strides[2] : width;
     if (to > from && width > 0) {
-      table.gemm(g);
+      gemm_in_blocks(g);
     } else {  // The sum of nothing.
       for (int64_t i = 0; i < count; ++i) std::fill_n(g.c + i * g.c_row, width, 0.0f);
     }

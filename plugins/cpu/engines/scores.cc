@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "cpu/engines/product.h"
 #include "cpu/simd/simd.h"
 
 namespace ephost::cpu {
@@ -72,7 +73,6 @@ PackedMatrix::PackedMatrix(const float* from, int64_t row, int64_t column, int64
 }
 
 void PackedMatrix::multiply(const float* a, int64_t m, const float* bias, float* to) const {
-  const int64_t panel = simd().panel, depth = simd().depth;
   if (m == 0 || n_ == 0) {
     return;
   }
@@ -97,23 +97,20 @@ void PackedMatrix::multiply(const float* a, int64_t m, const float* bias, float*
     simd().gemm_dots(block);
     return;
   }
-  for (int64_t p = 0; p == 0 || p < k_; p += depth) {
-    GemmBlock block{};
-    block.m = m;
-    block.n = n_;
-    block.k = std::min(depth, k_ - p);
-    block.a = a + p;
-    block.a_row = k_;
-    block.a_step = 1;
-    block.b = panels_.get() + p * panel;
-    block.b_step = panel;
-    block.b_panel = k_ * panel;
-    block.c = to;
-    block.c_row = n_;
-    block.bias = p == 0 ? bias : nullptr;
-    block.accumulate = p > 0;
-    simd().gemm(block);
-  }
+  GemmBlock whole{};
+  whole.m = m;
+  whole.n = n_;
+  whole.k = k_;
+  whole.a = a;
+  whole.a_row = k_;
+  whole.a_step = 1;
+  whole.b = panels_.get();
+  whole.b_step = simd().panel;
+  whole.b_panel = k_ * simd().panel;
+  whole.c = to;
+  whole.c_row = n_;
+  whole.bias = bias;
+  gemm_in_blocks(whole);
 }
 
 PostTransform post_transform(const Node& node) {

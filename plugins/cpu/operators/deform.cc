@@ -4,6 +4,7 @@
 
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/conv/window.h"
+#include "cpu/engines/product.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 
@@ -159,7 +160,7 @@ Kernel deform_conv(Prepare& p) {
             std::fill_n(g.c + i * g.c_row, count, args.in<float>(3)[group * made + i]);
           }
         }
-        table.gemm(g);
+        gemm_in_blocks(g);
       }
     });
   };

@@ -6,6 +6,7 @@
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/epilogue_loops.h"
 #include "cpu/engines/epilogue_rows.h"
+#include "cpu/engines/product.h"
 #include "cpu/operator.h"
 #include "toolkit/dispatch.h"
 
@@ -201,8 +202,8 @@ class Parts {
   int64_t m_, panels_, rows_by_, panels_by_, stacks_;
 };
 
-// A block of b stays in the second cache while rows pass by.
-constexpr int64_t kBlockColumns = 256, kBlockRows = 192;
+// What is made of the output before the epilogue passes by it.
+constexpr int64_t kBlockColumns = kProductColumns, kBlockRows = 192;
 
 Parts divide(const Product& product, int threads, bool b_is_packed) {
   const int64_t width = simd().panel, panels = (product.n + width - 1) / width, stacks = product.stacks();
@@ -352,27 +353,27 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
         finish(part.row, part.rows, first, g.n);
         return;
       }
-      const int64_t depths = std::max<int64_t>(1, (k + table.depth - 1) / table.depth);
       const float* from_b = b + sb * k * n;
-      // Adds the products of some of b's rows; `panels` are those of the first of them and of these columns.
-      const auto multiply = [&](int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t depth,
-                                const float* panels, int64_t step, int64_t panel) {
-        const int64_t p0 = k * depth / depths;
+      // Adds the products of `depth` of b's rows from p0 on; `panels` are those of the first of them and of
+      // these columns.
+      const auto multiply = [&](int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t p0,
+                                int64_t depth, const float* panels, int64_t step, int64_t panel) {
         GemmBlock block = g;
         block.m = rows;
         block.n = columns;
-        block.k = k * (depth + 1) / depths - p0;
+        block.k = depth;
         block.a = from_a + row * g.a_row + p0 * g.a_step;
         block.b = panels;
         block.b_step = step;
         block.b_panel = panel;
         block.c = to + row * n + column;
         block.bias = bias == nullptr ? nullptr : bias + column;
-        block.accumulate = depth > 0;
-        table.gemm(block);
+        block.accumulate = p0 > 0;
+        gemm_in_blocks(block);
       };
       const int64_t row_end = part.row + part.rows;
       if (packs) {
+        const int64_t depths = std::max<int64_t>(1, (k + table.depth - 1) / table.depth);
         for (int64_t column = first; column < end; column += kBlockColumns) {
           const int64_t columns = std::min(kBlockColumns, end - column);
           for (int64_t d = 0; d < depths; ++d) {
@@ -381,7 +382,7 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
             table.gemm_pack(from_b + p0 * b_row + column * b_column, b_row, b_column, depth, columns, room);
             for (int64_t row = part.row; row < row_end; row += kBlockRows) {
               const int64_t rows = std::min(kBlockRows, row_end - row);
-              multiply(row, rows, column, columns, d, room, width, width * depth);
+              multiply(row, rows, column, columns, p0, depth, room, width, width * depth);
               if (d + 1 == depths) finish(row, rows, column, columns);
             }
           }
@@ -404,14 +405,11 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
         const int64_t columns = edge ? end - column : std::min(kBlockColumns, full - column);
         for (int64_t row = part.row; row < row_end; row += kBlockRows) {
           const int64_t rows = std::min(kBlockRows, row_end - row);
-          for (int64_t d = 0; d < depths; ++d) {
-            const int64_t p0 = k * d / depths;
-            if (edge) {
-              multiply(row, rows, column, columns, d, room + p0 * width, width, 0);
-            } else {
-              multiply(row, rows, column, columns, d, panels + (column - first) / width * panel + p0 * step,
-                       step, panel);
-            }
+          if (edge) {
+            multiply(row, rows, column, columns, 0, k, room, width, 0);
+          } else {
+            multiply(row, rows, column, columns, 0, k, panels + (column - first) / width * panel, step,
+                     panel);
           }
           finish(row, rows, column, columns);
         }

@@ -1,6 +1,7 @@
 // com.microsoft's MatMulNBits: what exporters make of the weights of language models.
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/nbits_weights.h"
+#include "cpu/engines/product.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 
@@ -124,7 +125,7 @@ void unpacked(const Product& product, const Args& args) {
         g.c_row = sizes.n;
         g.bias = p == 0 ? of_first.bias : nullptr;
         g.accumulate = p > 0;
-        table.gemm(g);
+        gemm_in_blocks(g);
       }
     }
   });

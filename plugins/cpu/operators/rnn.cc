@@ -5,6 +5,7 @@
 
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/onednn_operators.h"
+#include "cpu/engines/product.h"
 #include "cpu/engines/recurrent.h"
 #include "cpu/engines/tiles.h"
 #include "cpu/operator.h"
@@ -185,9 +186,9 @@ void add_inputs(const Network& n, const Memory& m, const float* x, const float* 
     add_product(rows, width, k, x, w, 1, m.of_inputs, width);
     return;
   }
-  // Rows that stay in the second cache while panels pass by.
+  // Rows that a thread takes at a time.
   constexpr int64_t kRows = 192;
-  const int64_t panel = simd().panel, depth = simd().depth, panels = (width + panel - 1) / panel;
+  const int64_t panel = simd().panel, panels = (width + panel - 1) / panel;
   const int64_t blocks = (rows + kRows - 1) / kRows;
   parallel_for(blocks * panels, 1 + 2 * kGrain / (std::min(rows, kRows) * k * panel + 1),
                [&](int64_t i, int64_t end) {
@@ -205,12 +206,10 @@ void add_inputs(const Network& n, const Memory& m, const float* x, const float* 
                    g.c = m.of_inputs + row * width + first * panel;
                    g.c_row = width;
                    g.accumulate = true;
-                   for (int64_t p = 0; p < k; p += depth) {
-                     g.k = std::min(depth, k - p);
-                     g.a = x + row * k + p;
-                     g.b = m.w_panels + first * panel * k + p * panel;
-                     simd().gemm(g);
-                   }
+                   g.k = k;
+                   g.a = x + row * k;
+                   g.b = m.w_panels + first * panel * k;
+                   gemm_in_blocks(g);
                  }
                });
 }

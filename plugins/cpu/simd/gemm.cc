@@ -7,9 +7,11 @@ namespace {
 
 // A panel's rows that a block takes stay in the first cache: 32 and 24 KiB.
 #ifdef __AVX512F__
-constexpr int kLanes = 16, kDepth = 256;
+constexpr int kLanes = 16, kDepth = 256, kPassed = 192;
 #else
 constexpr int kLanes = 8, kDepth = 384;  // Two registers where they have four.
+// Each row of a may lie in a page of its own: a processor knows some 64 pages at once.
+constexpr int kPassed = 48;
 #endif
 constexpr int kPanel = 2 * kLanes;
 constexpr int kRows = 6;  // Sums of six rows and two vectors fill most of 16 registers.
@@ -221,6 +223,7 @@ void dots(const GemmBlock& g) {
 void fill_gemm(Simd* table) {
   table->panel = kPanel;
   table->depth = kDepth;
+  table->rows = kPassed;
   table->gemm = gemm;
   table->gemm_pack = pack;
   table->gemm_dots = dots;

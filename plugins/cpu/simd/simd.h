@@ -208,6 +208,7 @@ struct Simd {
   TileFunction bfloat16_to_float = nullptr, float_to_bfloat16 = nullptr;
   int64_t panel = 0;  // Columns of b that are multiplied at a time.
   int64_t depth = 0;  // Rows of b that are best multiplied at a time.
+  int64_t rows = 0;   // Rows of a that panels best pass by at a time.
   void (*gemm)(const GemmBlock& block) = nullptr;
   // Copies b, whose element (p, j) is at b[p * row + j * column], into panels that are k x panel elements
   // each, filled up with zeros.

@@ -5,11 +5,11 @@
 
 #include "cpu/engines/conv/weights.h"
 #include "cpu/engines/epilogue_loops.h"
+#include "cpu/engines/product.h"
 
 namespace ephost::cpu {
 namespace {
 
-constexpr int64_t kBlockColumns = 256;  // Of a block of the weights: it stays in the second cache.
 constexpr int64_t kLeastRows = 6, kMostRows = 192;  // Pixels at a time.
 
 // The matrices of a convolution's weights: of each group [taps * inputs][outputs], in panels.
@@ -236,19 +236,13 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const std::vector<PostOp>& pos
       const int64_t begin = all ? 0 : panels * part / parts * table.panel,
                     end = all ? outputs : std::min(outputs, panels * (part + 1) / parts * table.panel);
       float* const to = y + (image * size + first) * channels + group * outputs;
-      const float* const b = weights + group * form.group();
-      for (int64_t column = begin; column < end; column += kBlockColumns) {
-        for (int64_t d = 0; d < depth; d += table.depth) {
-          g.n = std::min(kBlockColumns, end - column);
-          g.k = std::min(table.depth, depth - d);
-          g.a = from + d;
-          g.b = b + column * depth + d * table.panel;
-          g.c = to + column;
-          g.bias = bias == nullptr ? nullptr : bias + group * outputs + column;
-          g.accumulate = d > 0;
-          table.gemm(g);
-        }
-      }
+      g.n = end - begin;
+      g.k = depth;
+      g.a = from;
+      g.b = weights + group * form.group() + begin * depth;
+      g.c = to + begin;
+      g.bias = bias == nullptr ? nullptr : bias + group * outputs + begin;
+      gemm_in_blocks(g);
       for (int64_t row = 0; row < n && !epilogue.empty(); ++row) {
         epilogue.run(y, others, to - y + begin + row * channels, end - begin);
       }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpu/engines/conv/depthwise.h"
+#include "cpu/engines/product.h"
 
 namespace ephost::cpu {
 namespace {
@@ -115,7 +116,7 @@ Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
   const int64_t taps = across.taps(), wide = across.count(), padded = wide + taps - 1,
                 shift = across.first() - (taps - 1);
   // What a task makes: some pixels of a line of the output.
-  constexpr int64_t kRows = 192, kDepth = 384, kColumns = 256;
+  constexpr int64_t kRows = 192;
   const int64_t parts = (wide + kRows - 1) / kRows, lines = target[0] * down.out;
   const size_t own = static_cast<size_t>(std::min(wide, kRows) * columns) * sizeof(float);
   const size_t line_bytes = static_cast<size_t>(target[0] * down.in * padded * inputs) * sizeof(float);
@@ -174,22 +175,15 @@ Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
           g.b_step = table.panel;
           g.b_panel = table.panel * depth;
           g.c_row = columns;
-          const float* const a = from + ((n * down.in + in_row) * padded + begin) * inputs;
-          const float* const b =
+          g.n = columns;
+          g.k = depth;
+          g.a = from + ((n * down.in + in_row) * padded + begin) * inputs;
+          g.b =
               static_cast<const float*>(weights.get()) + static_cast<size_t>(r + t * down.step) * form.line();
-          // A block of the weights stays in the second cache, a panel of it in the first.
-          for (int64_t column = 0; column < columns; column += kColumns) {
-            for (int64_t d = 0; d < depth; d += kDepth) {
-              g.n = std::min(kColumns, columns - column);
-              g.k = std::min(kDepth, depth - d);
-              g.a = a + d;
-              g.b = b + column * depth + d * table.panel;
-              g.c = to + column;
-              g.bias = bias == nullptr ? nullptr : start + column;
-              g.accumulate = any || d > 0;
-              table.gemm(g);
-            }
-          }
+          g.c = to;
+          g.bias = bias == nullptr ? nullptr : start;
+          g.accumulate = any;
+          gemm_in_blocks(g);
           any = true;
         }
         for (int64_t pixel = 0; !any && pixel < stop - begin; ++pixel) {
