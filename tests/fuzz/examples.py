@@ -71,6 +71,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("BiasSoftmax", {"axis": 1, "is_inner_broadcast": 1}, [f(2, 8), f(2, 8)]),
     ("BiasSplitGelu", {}, [f(2, 3, 8), f(8)]),
     ("CDist", {"metric": "euclidean"}, [f(3, 4), f(2, 4)]),
+    ("CDist", {}, [f(40, 24), f(70, 24)]),
     ("DequantizeLinear", {}, [u8(3, 4), scale, zero]),
     ("DynamicQuantizeLSTM", _LSTM, [f(3, 2, 4), u8(1, 4, 16), u8(1, 4, 16), f(1, 32), None, None, None, None,
                                     f(1), u8(1), f(1), u8(1)]),
@@ -86,6 +87,8 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("FusedMatMul", {"transBatchA": 1, "transB": 1}, [f(3, 2, 4), f(2, 5, 4)]),
     ("GatherBlockQuantized", {"block_size": 16, "bits": 8, "quantize_axis": 1}, [u8(4, 32), i64(1, 3),
                                                                                 f(4, 2), u8(4, 2)]),
+    ("GatherBlockQuantized", {"block_size": 16, "bits": 4, "quantize_axis": 1}, [u8(4, 16), i64(1, 3),
+                                                                                f(4, 2), u8(4, 1)]),
     ("GatherND", {}, [f(2, 3), i64([0, 1], [1, 0])]),
     ("Gelu", {}, [f(2, 3)]),
     ("GridSample", {}, [f(1, 2, 4, 4), f(1, 3, 3, 2)]),
@@ -106,6 +109,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("MultiHeadAttention", _ATTENTION, [f(2, 3, 8), f(2, 3, 8), f(2, 3, 8), None, None, f(2, 2, 3, 8),
                                         f(2, 2, 5, 4), f(2, 2, 5, 4)]),
     ("MultiHeadAttention", _ATTENTION, [f(2, 3, 2, 3, 4)]),
+    ("MurmurHash3", {"seed": 7, "positive": 0}, [i32(0, 1, -1, 1 << 30)]),
     ("NhwcMaxPool", {"kernel_shape": [2, 2]}, [u8(1, 4, 4, 3)]),
     ("Pad", {"mode": "reflect"}, [f(3, 4), i64(1, 0, 0, 1)]),
     ("QAttention", _ATTENTION, [u8(2, 3, 8), u8(8, 24), f(24), scale, scale, None, zero, zero]),
@@ -131,6 +135,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("SkipLayerNormalization", {}, [f(2, 3, 8), f(2, 3, 8), f(8), f(8), f(8)]),
     ("SkipSimplifiedLayerNormalization", {}, [f(2, 3, 8), f(2, 3, 8), f(8), f(8)]),
     ("Trilu", {}, [f(3, 4), np.array(1, np.int64)]),
+    ("TransposeMatMul", {"transB": 1, "alpha": 2.0}, [f(2, 3, 4), f(2, 5, 4)]),
     ("Unique", {}, [f(6)]),
 ]  # fmt: skip
 

@@ -140,6 +140,19 @@ def test_an_operator_that_is_newer_than_the_opset() -> None:
     refused(model, errors.InvalidGraph, "'node'", "Gelu", "17")
 
 
+def test_types_that_an_operator_does_not_take_are_told_as_onnxruntime_begins() -> None:
+    """Converters' tests look for these words."""
+    add = helper.make_node("Add", ["x", "w"], ["y"], name="node")
+    for types, says in [
+        ((TensorProto.COMPLEX64, TensorProto.COMPLEX64), "Type Error: Type 'tensor(complex64)'"),
+        ((FLOAT, TensorProto.INT32), "Type Error: Type parameter (T) bound to different types"),
+    ]:
+        inputs = [
+            helper.make_tensor_value_info(name, kind, [2]) for name, kind in zip("xw", types, strict=True)
+        ]
+        refused(graph_model([add], inputs), errors.InvalidGraph, "'node'", "'A'", says)
+
+
 def test_a_value_that_nobody_makes() -> None:
     model = graph_model([helper.make_node("Add", ["x", "w"], ["y"], name="node")])
     refused(model, errors.InvalidGraph, "'node'", "'w'", "'bad'")

@@ -351,10 +351,14 @@ def _type_error(op_type: str, domain: str, version: int, kinds: tuple[int, ...])
             continue
         found = f"tensor({TensorProto.DataType.Name(kind).lower()})"
         if found not in takes:
-            return f"its input '{formal.name}' is {found}, which its operator does not take"
+            # As onnxruntime begins, which programs look for.
+            return f"Type Error: Type '{found}' of its input '{formal.name}' is none that its operator takes"
         if formal.type_str not in allowed or (formal.option.value == VARIADIC and not formal.is_homogeneous):
             continue
         name, first = bound.setdefault(formal.type_str, (formal.name, found))
         if first != found:
-            return f"its inputs '{name}' and '{formal.name}' are of one type, but are {first} and {found}"
+            return (
+                f"Type Error: Type parameter ({formal.type_str}) bound to different types: "
+                f"its input '{name}' is {first}, '{formal.name}' {found}"
+            )
     return None

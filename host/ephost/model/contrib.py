@@ -403,6 +403,26 @@ def _split(call: _Call) -> str:
     )
 
 
+def _distances(call: _Call) -> str:
+    return "t = Transpose <perm = [1, 0]> (i1) c = MatMul (i0, t) o0 = CastLike (c, i0)"
+
+
+def _hashes(call: _Call) -> str:
+    return f"o0 = Cast <to = {12 if call.number('positive', 1) else 6}> (i0)"
+
+
+def _rows_of_blocks(call: _Call) -> str:
+    """Two elements to a byte of 4-bit ones, where the data are bytes: which they are is said of none."""
+    pairs = "d = Concat <axis = -1> (i0, i0) " if call.number("bits", 4) == 4 else "d = Identity (i0) "
+    return pairs + "g = Gather <axis = 0> (d, i1) o0 = CastLike (g, i2)"
+
+
+def _one_more(call: _Call) -> str:
+    return (
+        "a = Cast <to = 7> (i1) s = Constant <value_ints = [1]> () r = Reshape (a, s) o0 = Unsqueeze (i0, r)"
+    )
+
+
 _BODIES: dict[str, Callable[[_Call], str]] = {
     **dict.fromkeys(
         (
@@ -430,6 +450,11 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "FusedGemm": _fused_gemm,
     "DynamicQuantizeLSTM": _quantized_lstm,
     "FusedMatMul": _fused_product,
+    "TransposeMatMul": _fused_product,
+    "CDist": _distances,
+    "ExpandDims": _one_more,
+    "GatherBlockQuantized": _rows_of_blocks,
+    "MurmurHash3": _hashes,
     "MatMulNBits": _n_bits,
     "MultiHeadAttention": _multi_head,
     "DecoderMaskedMultiHeadAttention": _decoder_masked,

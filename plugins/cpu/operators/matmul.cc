@@ -550,6 +550,13 @@ const Registration registration([](Registry* registry) {
                  .packs = packs,
                  .pack = pack,
                  .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
+  // What FusedMatMul was called before.
+  registry->add({.domain = "com.microsoft",
+                 .type = "TransposeMatMul",
+                 .prepare = with_halves(fused_matmul),
+                 .packs = packs,
+                 .pack = pack,
+                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
   registry->add({.domain = "ephost",
                  .type = "MatMul",
                  .prepare = with_halves(matmul),

@@ -97,6 +97,13 @@ Kernel unsqueeze(Prepare& p) {
   return rename(p, to);
 }
 
+// com.microsoft's: one axis, which is a number.
+Kernel expand_dims(Prepare& p) {
+  Dims to = p.dims(0);
+  to.insert(to.begin() + static_cast<std::ptrdiff_t>(p.axis(p.integer(1), to.size() + 1)), 1);
+  return rename(p, to);
+}
+
 Kernel flatten(Prepare& p) {
   const Dims& from = p.dims(0);
   const int64_t rank = static_cast<int64_t>(from.size());
@@ -161,6 +168,8 @@ const Registration registration([](Registry* registry) {
   registry->add({.type = "Reshape", .prepare = reshape, .types = kAny | kText});
   registry->add({.type = "Squeeze", .prepare = squeeze, .types = kAny | kText});
   registry->add({.type = "Unsqueeze", .prepare = unsqueeze, .types = kAny | kText});
+  registry->add(
+      {.domain = "com.microsoft", .type = "ExpandDims", .prepare = expand_dims, .types = kAny | kText});
   registry->add({.type = "Flatten", .prepare = flatten, .types = kAny | kText});
   registry->add({.type = "Identity",
                  .prepare = [](Prepare& p) { return rename(p, p.dims(0)); },
