@@ -159,7 +159,10 @@ def _is_buffer(value: Any) -> bool:
 
 
 def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
-    """Text, bytes without the zeros that numpy pads them with, and what pandas has for missing text."""
+    """Text, and bytes without the zeros that numpy pads them with.
+
+    Of numbers, lists of words, and what pandas has for missing text it is what str() says, as in onnxruntime.
+    """
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
     if array.dtype.kind == "V":
@@ -172,7 +175,7 @@ def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
     if not all(issubclass(each, (str, bytes)) for each in kinds):
         made = array.flatten()
         for at, text in enumerate(made):
-            if not (text is None or isinstance(text, (str, bytes, *_NUMBERS))):
+            if not (text is None or isinstance(text, (str, bytes, list, tuple, *_NUMBERS))):
                 raise InvalidArgument(
                     f"Input '{name}' takes tensor(string), but its element {at} is {_described(text)}"
                 )

@@ -150,7 +150,8 @@ def test_types_that_an_operator_does_not_take_are_told_as_onnxruntime_begins() -
         inputs = [
             helper.make_tensor_value_info(name, kind, [2]) for name, kind in zip("xw", types, strict=True)
         ]
-        refused(graph_model([add], inputs), errors.InvalidGraph, "'node'", "'A'", says)
+        outputs = [helper.make_tensor_value_info("y", types[0], None)]
+        refused(graph_model([add], inputs, outputs), errors.InvalidGraph, "'node'", "'A'", says)
 
 
 def test_a_value_that_nobody_makes() -> None:

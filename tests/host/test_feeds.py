@@ -332,9 +332,10 @@ def test_what_is_no_string_is_refused_by_name(value: Any, message: str) -> None:
         echo(TensorProto.STRING, "n").run(None, {"x": value})
 
 
-def test_what_a_table_has_for_missing_text_is_fed_as_its_text() -> None:
-    value = np.array(["a", None, float("nan"), 3, np.float32(0.5), True], object)
-    texts = ["a", "None", "nan", "3", "0.5", "True"]
+def test_what_a_table_has_in_columns_of_text_is_fed_as_its_text() -> None:
+    value = np.array(["a", None, float("nan"), 3, np.float32(0.5), True, 0], object)
+    value[6] = ["b", "c"]
+    texts = ["a", "None", "nan", "3", "0.5", "True", "['b', 'c']"]
     assert echo(TensorProto.STRING, "n").run(None, {"x": value})[0].tolist() == texts
     assert value[1] is None
 
