@@ -34,6 +34,7 @@ class ByProducts {
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t p = 0; p < k; ++p) mean_[static_cast<size_t>(p)] += b[j * k + p] / static_cast<float>(n);
     }
+    for (float& each : mean_) each = std::isfinite(each) ? each : 0;  // Only its own row is far away.
     moved_.resize(static_cast<size_t>(n * k));
     halves_.resize(static_cast<size_t>(n));
     for (int64_t j = 0; j < n; ++j) {

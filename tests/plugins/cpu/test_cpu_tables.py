@@ -43,6 +43,16 @@ def test_distances_of_rows(cpu_plugin: Cpu, shape: tuple[int, int, int], metric:
             assert not np.diagonal(y).any()
 
 
+def test_what_is_not_finite_stays_in_its_row_and_column(cpu_plugin: Cpu) -> None:
+    a, b = (np.random.default_rng(rows).standard_normal((rows, 20)).astype(np.float32) for rows in (9, 30))
+    a[2, 3], a[4, 0], b[5, 7], b[11, 1] = np.inf, np.nan, np.inf, np.nan
+    feeds = {"a": a, "b": b}
+    (y,) = cpu_plugin.run(make_model([_node("CDist", ["a", "b"])], feeds, ["y"]), feeds)
+    finite = np.ones((9, 30), bool)
+    finite[[2, 4]] = finite[:, [5, 11]] = False
+    np.testing.assert_array_equal(np.isfinite(y), finite)
+
+
 def test_another_metric_is_not_taken(cpu_plugin: Cpu) -> None:
     feeds = {name: np.zeros((2, 3), np.float32) for name in "ab"}
     model = make_model([_node("CDist", ["a", "b"], metric="cosine")], feeds, ["y"])
