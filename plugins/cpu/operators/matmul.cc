@@ -540,23 +540,18 @@ const Registration registration([](Registry* registry) {
                  .packs = packs,
                  .pack = pack,
                  .types = kProducts});
-  registry->add({.domain = "com.microsoft",
-                 .type = "FusedMatMul",
-                 .supports = [](const Node& node) -> std::string {
-                   const bool batches = node.i("transBatchA", 0) != 0 || node.i("transBatchB", 0) != 0;
-                   return batches ? "batches that are no outer dimensions" : "";
-                 },
-                 .prepare = with_halves(fused_matmul),
-                 .packs = packs,
-                 .pack = pack,
-                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
-  // What FusedMatMul was called before.
-  registry->add({.domain = "com.microsoft",
-                 .type = "TransposeMatMul",
-                 .prepare = with_halves(fused_matmul),
-                 .packs = packs,
-                 .pack = pack,
-                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
+  for (const char* type : {"FusedMatMul", "TransposeMatMul"}) {  // The second is what the first was called.
+    registry->add({.domain = "com.microsoft",
+                   .type = type,
+                   .supports = [](const Node& node) -> std::string {
+                     const bool batches = node.i("transBatchA", 0) != 0 || node.i("transBatchB", 0) != 0;
+                     return batches ? "batches that are no outer dimensions" : "";
+                   },
+                   .prepare = with_halves(fused_matmul),
+                   .packs = packs,
+                   .pack = pack,
+                   .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16}});
+  }
   registry->add({.domain = "ephost",
                  .type = "MatMul",
                  .prepare = with_halves(matmul),
