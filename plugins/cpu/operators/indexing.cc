@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "cpu/engines/indices.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "toolkit/text.h"
@@ -19,24 +20,6 @@ std::string index_type(const Node& node) {
              ? "'" + indices->name + "' has the type " + name_of(indices->type)
              : "";
 }
-
-// Index number i, of either type.
-inline int64_t index_at(const void* indices, bool wide, int64_t i) {
-  return wide ? static_cast<const int64_t*>(indices)[i] : static_cast<const int32_t*>(indices)[i];
-}
-
-// The index of an axis with n elements, counted from the end if negative; `bad` notes one that is beyond.
-// Relaxed, as everywhere here: it is read behind the region, whose end orders it.
-inline int64_t wrapped(int64_t index, int64_t n, std::atomic<bool>* bad) {
-  index += index < 0 ? n : 0;
-  if (index < 0 || index >= n) {
-    bad->store(true, std::memory_order_relaxed);
-    return 0;
-  }
-  return index;
-}
-
-[[noreturn]] void beyond(const std::string& label) { invalid(label + ": an index is beyond its axis"); }
 
 // ---- Gather
 

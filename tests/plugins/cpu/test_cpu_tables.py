@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from ephost.errors import Fail
+from ephost.errors import Fail, InvalidArgument
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
@@ -90,3 +90,20 @@ def test_rows_of_a_quantised_table(cpu_plugin: Cpu, bits: int, zeros: bool, dtyp
     names = ["d", "i", "s", *(["z"] if zeros else [])]
     node = _node("GatherBlockQuantized", names, bits=bits, block_size=32, quantize_axis=1, gather_axis=0)
     cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], table, rtol=1e-3 if dtype is np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize("index", [6, -7])
+def test_an_index_beyond_a_quantised_table_is_an_error(cpu_plugin: Cpu, index: int) -> None:
+    table = {"d": np.zeros((6, 16), np.uint8), "s": np.ones((6, 1), np.float32)}
+    feeds = {"i": np.array([0, index])}
+    node = _node("GatherBlockQuantized", ["d", "i", "s"], bits=4, block_size=32)
+    with pytest.raises(InvalidArgument, match="beyond its axis"):
+        cpu_plugin.run(make_model([node], feeds, ["y"], table), feeds)
+
+
+def test_indices_that_are_no_integers_are_an_error(cpu_plugin: Cpu) -> None:
+    table = {"d": np.zeros((6, 16), np.uint8), "s": np.ones((6, 1), np.float32)}
+    feeds = {"i": np.zeros(2, np.float32)}
+    node = _node("GatherBlockQuantized", ["d", "i", "s"], bits=4, block_size=32)
+    with pytest.raises(InvalidArgument, match="int64"):
+        cpu_plugin.run(make_model([node], feeds, ["y"], table), feeds)
