@@ -137,6 +137,20 @@ def test_a_loop_carries_sequences() -> None:
     assert [item.tolist() for item in result] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("declared", "shape"), [("int64", ()), ("int64[1]", (1,)), ("int64[]", ())])
+def test_a_body_gets_the_iteration_and_the_condition_in_the_shape_it_declares(
+    declared: str, shape: tuple[int, ...]
+) -> None:
+    body = graph(
+        f"""g ({declared} i, {declared.replace("int64", "bool")} c, seq(int64) xs) => (bool d, seq(int64) ys) {{
+            d = Identity(c)
+            ys = SequenceInsert(xs, i)
+        }}"""
+    )
+    (result,) = create_kernel(node("Loop", ["m", "", "xs"], 1, body=body), OPSET)([np.array(2), None, []])
+    assert [(item.shape, item.item()) for item in result] == [(shape, 0), (shape, 1)]
+
+
 def test_a_failure_in_a_body_names_every_node_on_the_way() -> None:
     body = graph("g () => (float[2] r) { r = Add(a, b) }")
     body.node[0].name = "sum"

@@ -41,15 +41,20 @@ def run_if(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> li
 
 
 def run_loop(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> list[Value]:
-    """The last loop-carried values, then the scan outputs. Without trip count and condition it never ends."""
+    """The last loop-carried values, then the scan outputs. Without trip count and condition it never ends.
+
+    Iteration number and condition have the rank that the body declares, 0 or 1, as exporters write either.
+    """
     body = node.subgraphs["body"]
+    shapes = [(1,) * min(_declared_rank(info), 1) for info in body.graph.input[:2]]
     trips = int(_scalar(inputs[0], "the trip count")) if inputs and inputs[0] is not None else None
     going = len(inputs) < 2 or inputs[1] is None or _condition(inputs[1])
     state = list(inputs[2:])
     collected: list[list[Value]] = [[] for _ in body.graph.output[1 + len(state) :]]
     iteration = 0
     while going and (trips is None or iteration < trips):
-        results = body.run([np.array(iteration, np.int64), np.array(True), *state], implicit)
+        counted = np.full(shapes[0], iteration, np.int64)
+        results = body.run([counted, np.full(shapes[1], True), *state], implicit)
         going = _condition(results[0])
         state = results[1 : 1 + len(state)]
         for values, value in zip(collected, results[1 + len(state) :], strict=True):
@@ -181,6 +186,11 @@ def _scalar(value: Value, what: str) -> Any:
     if tensor.size != 1:
         raise ValueError(f"{what} must have one element, got shape {tensor.shape}")
     return tensor.item()
+
+
+def _declared_rank(info: ValueInfoProto) -> int:
+    """The number of dimensions of a tensor; 0 also where nothing is said."""
+    return len(info.type.tensor_type.shape.dim)
 
 
 def _condition(value: Value) -> bool:
