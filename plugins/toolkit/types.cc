@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
@@ -104,16 +106,37 @@ int64_t count(const Dims& dims) { return count(dims, 0, dims.size()); }
 void fail(const std::string& message) { throw Error(ORT_FAIL, message); }
 void invalid(const std::string& message) { throw Error(ORT_INVALID_ARGUMENT, message); }
 
-std::shared_ptr<void> allocate(size_t bytes) {
+namespace {
+
 #ifdef MADV_HUGEPAGE
-  // Of Linux' large pages: new memory is cleared by one fault for 512 small ones, which is much of what
-  // packing a model's weights takes, and what runs through them looks up one page in place of so many.
-  constexpr size_t kLargePage = size_t{2} << 20;
+// Of Linux' large pages: new memory is cleared by one fault for 512 small ones, which is much of what packing
+// a model's weights takes, and what runs through them looks up one page in place of so many.
+constexpr size_t kLargePage = size_t{2} << 20;
 #else
-  constexpr size_t kLargePage = std::numeric_limits<size_t>::max();
+constexpr size_t kLargePage = std::numeric_limits<size_t>::max();
 #endif
+constexpr size_t kLine = 64;  // Of the cache.
+
+// Large pages that are handed out piece by piece, each behind the one before.
+struct Chunk {
+  static constexpr size_t kSize = size_t{8} << 20;
+
+  std::shared_ptr<void> memory = allocate(kSize);
+  size_t used = 0;
+};
+
+// Whether pieces share pages: not where a sanitizer watches what lies between two allocations.
+#if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
+constexpr bool kShares = true;
+#else
+constexpr bool kShares = false;
+#endif
+
+}  // namespace
+
+std::shared_ptr<void> allocate(size_t bytes) {
   const bool large = bytes >= kLargePage;
-  const std::align_val_t alignment{large ? kLargePage : 64};
+  const std::align_val_t alignment{large ? kLargePage : kLine};
   void* memory = ::operator new(bytes + (bytes == 0), alignment, std::nothrow);
   if (memory == nullptr) {
     fail("no memory for " + std::to_string(bytes) + " bytes");
@@ -126,6 +149,23 @@ std::shared_ptr<void> allocate(size_t bytes) {
   }
 #endif
   return {memory, [alignment](void* p) { ::operator delete(p, alignment); }};
+}
+
+std::shared_ptr<void> allocate_lasting(size_t bytes) {
+  if (!kShares || bytes >= kLargePage || bytes < kLine) {
+    return allocate(bytes);
+  }
+  static std::mutex mutex;
+  static std::weak_ptr<Chunk> current;  // Of all models: the last pages of one are the first of the next.
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Chunk> chunk = current.lock();
+  if (chunk == nullptr || Chunk::kSize - chunk->used < bytes) {
+    chunk = std::make_shared<Chunk>();
+    current = chunk;
+  }
+  char* piece = static_cast<char*>(chunk->memory.get()) + chunk->used;
+  chunk->used += (bytes + kLine - 1) / kLine * kLine;
+  return {std::move(chunk), piece};
 }
 
 void Tensor::own() {

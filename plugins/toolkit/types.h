@@ -91,6 +91,10 @@ class Error : public std::runtime_error {
 // Memory for kernels: aligned to a cache line, and never of zero bytes.
 std::shared_ptr<void> allocate(size_t bytes);
 
+// The same for what stays as long as a model, as packed weights do. What is less than a large page shares
+// some with its neighbours, which go back to the system when nothing in them is in use.
+std::shared_ptr<void> allocate_lasting(size_t bytes);
+
 // A file whose bytes are mapped into memory, read only.
 class MappedFile {
  public:

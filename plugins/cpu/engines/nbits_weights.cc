@@ -61,7 +61,7 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
     : sizes_(sizes), bits_(sizes.bits == 8 ? 8 : 4) {
   panel_bytes_ = rounded_up(sizes.k, NBits::kStep) * kPanel * bits_ / 8;
   const int64_t blocks = sizes.blocks();
-  codes_ = allocate(static_cast<size_t>(sizes.panels() * panel_bytes_));
+  codes_ = allocate_lasting(static_cast<size_t>(sizes.panels() * panel_bytes_));
   scales_.resize(static_cast<size_t>(sizes.panels() * blocks * kPanel));
   zeros_.resize(zeros == nullptr ? 0 : scales_.size());
   const std::vector<float> all_scales = as_floats(scales);

@@ -120,7 +120,7 @@ std::shared_ptr<Packed> packed(const TensorPtr& constant, const std::string& key
   }
   auto form = std::make_shared<Packed>();
   form->desc = to;
-  form->memory = allocate(to.get_size());
+  form->memory = allocate_lasting(to.get_size());
   if (data != nullptr) {
     reorder(from, data, to, form->memory.get());
   } else if (!all->forms.empty()) {

@@ -146,7 +146,7 @@ std::shared_ptr<PackedMatrices> packed_matrices(const TensorPtr& constant, int64
     const int64_t matrices = k * n == 0 ? 0 : count(constant->dims) / (k * n);
     const int64_t row = transposed ? 1 : n, column = transposed ? k : 1;
     auto made = std::make_shared<PackedMatrices>();
-    made->memory = allocate(packed_size(k, n) * static_cast<size_t>(matrices));
+    made->memory = allocate_lasting(packed_size(k, n) * static_cast<size_t>(matrices));
     float* memory = static_cast<float*>(made->memory.get());
     parallel_for(matrices * panels, std::max<int64_t>(1, kGrain / (k * width + 1)),
                  [&](int64_t i, int64_t end) {

@@ -83,7 +83,8 @@ std::shared_ptr<Packed> pack(const Prepare& p, Input input, int64_t apart) {
     auto packed = std::make_shared<Packed>();
     packed->last = size(first);
     packed->direction = packed->last + size(apart);
-    packed->memory = allocate(static_cast<size_t>(weights->dims[0]) * packed->direction * sizeof(float));
+    packed->memory =
+        allocate_lasting(static_cast<size_t>(weights->dims[0]) * packed->direction * sizeof(float));
     float* const to = static_cast<float*>(packed->memory.get());
     const int64_t panels = static_cast<int64_t>(packed->direction) / (table.panel * k);
     const int64_t before = static_cast<int64_t>(packed->last) / (table.panel * k);

@@ -42,7 +42,7 @@ std::shared_ptr<void> depthwise_weights(const TensorPtr& constant) {
   const auto make = [&] {
     if (constant->data == nullptr) fail("a weight is gone before it was packed");
     auto made = std::make_shared<Weights>();
-    made->memory = allocate(static_cast<size_t>(count(constant->dims)) * sizeof(float));
+    made->memory = allocate_lasting(static_cast<size_t>(count(constant->dims)) * sizeof(float));
     float* const to = static_cast<float*>(made->memory.get());
     const float* const from = constant->as<float>();
     for_weights(constant->dims, [&](int64_t i, int64_t j) { to[j] = from[i]; });

@@ -129,7 +129,7 @@ std::shared_ptr<void> matrix_weights(const TensorPtr& constant, const ConvProble
   const auto make = [&] {
     const Form form(c);
     auto made = std::make_shared<Packed>();
-    made->memory = allocate(form.bytes());
+    made->memory = allocate_lasting(form.bytes());
     form.pack(original->as<float>(), static_cast<float*>(made->memory.get()));
     return made;
   };

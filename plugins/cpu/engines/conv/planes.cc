@@ -30,7 +30,7 @@ std::shared_ptr<void> plane_weights(const TensorPtr& constant) {
   const auto make = [&] {
     if (constant->data == nullptr) fail("a weight is gone before it was packed");
     auto made = std::make_shared<Weights>();
-    made->memory = allocate(constant->bytes());
+    made->memory = allocate_lasting(constant->bytes());
     std::memcpy(made->memory.get(), constant->data, constant->bytes());
     return made;
   };

@@ -81,7 +81,7 @@ std::shared_ptr<void> deconv_weights(const TensorPtr& constant, const Dims& stri
     const Form form(constant->dims, strides);
     auto made = std::make_shared<Packed>();
     const size_t size = form.line() * static_cast<size_t>(form.lines);
-    made->memory = allocate(size * sizeof(float));
+    made->memory = allocate_lasting(size * sizeof(float));
     float* const to = static_cast<float*>(made->memory.get());
     std::fill(to, to + size, 0.0f);
     const float* const from = constant->as<float>();

@@ -130,7 +130,7 @@ std::shared_ptr<void> winograd_weights(const TensorPtr& constant, const Winograd
                const int64_t taps = form.taps[0] * form.taps[1];
                const size_t size = point_size(inputs, outputs);
                auto made = std::make_shared<Transformed>();
-               made->memory = allocate(size * static_cast<size_t>(form.points()) * sizeof(float));
+               made->memory = allocate_lasting(size * static_cast<size_t>(form.points()) * sizeof(float));
                float* memory = static_cast<float*>(made->memory.get());
                const float* weights = constant->as<float>();
                const int64_t panel = simd().panel;

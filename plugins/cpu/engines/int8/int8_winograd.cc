@@ -128,7 +128,7 @@ std::shared_ptr<Int8Winograd::Weights> Int8Winograd::pack(const void* weights, c
   auto made = std::make_shared<Weights>();
   const int64_t channels = c_.channels, panel_size = channels * 9 * kColumns;
   const int shift = shift_of(c_.w_type);
-  made->memory = allocate(static_cast<size_t>(panels_ * panel_size));
+  made->memory = allocate_lasting(static_cast<size_t>(panels_ * panel_size));
   int8_t* const to = static_cast<int8_t*>(made->memory.get());
   const uint8_t* const from = static_cast<const uint8_t*>(weights);
   parallel_for(panels_, 1, [&](int64_t panel, int64_t end) {
