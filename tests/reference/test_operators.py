@@ -195,6 +195,42 @@ def test_batch_normalization_in_training_updates_the_running_statistics() -> Non
     np.testing.assert_allclose(new_var, var * 0.75 + batch_var * 0.25, rtol=1e-5)
 
 
+@pytest.mark.parametrize("opset", [7, 9, 14])
+def test_batch_normalization_of_one_dimension_has_one_channel(opset: int) -> None:
+    vectors = [image(1), image(1), image(1), np.abs(image(1))]
+    assert_like_onnxruntime("BatchNormalization", [image(5), *vectors], opset=opset)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("ignored", [None, -1, 0, 7])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(5, 3), (5, 3, 2)])
+def test_a_loss_leaves_ignored_targets_out(
+    reduction: str, ignored: int | None, weighted: bool, shape: tuple[int, ...]
+) -> None:
+    targets = RNG.integers(0, 3, (shape[0], *shape[2:]))
+    targets[0] = 1
+    targets[1] = 0 if ignored is None else ignored
+    attributes = {} if ignored is None else {"ignore_index": ignored}
+    weights = [np.abs(image(3))] if weighted else []
+    assert_like_onnxruntime(
+        "NegativeLogLikelihoodLoss", [image(*shape), targets, *weights], reduction=reduction, **attributes
+    )
+
+
+def test_the_mean_loss_of_no_target_is_none() -> None:
+    inputs = [image(2, 3), np.array([-1, -1])]
+    assert_like_onnxruntime("NegativeLogLikelihoodLoss", inputs, ignore_index=-1)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"), [([0, 3], "target 3 is none of 3 classes"), ([0], r"targets of shape \[1\]")]
+)
+def test_a_loss_names_what_does_not_fit(targets: list[int], said: str) -> None:
+    with pytest.raises(NodeError, match=said):
+        ours("NegativeLogLikelihoodLoss", [image(2, 3), np.array(targets)])
+
+
 def test_erf_of_doubles_is_exact_to_double_precision() -> None:
     x = np.linspace(-3, 3, 7)
     (y,) = ours("Erf", [x])

@@ -241,7 +241,8 @@ struct TupleWalk {
   int64_t slice = 1;                        // Elements that one tuple names.
 
   TupleWalk(Prepare& p, const Dims& data, const Dims& index, size_t batch) {
-    p.expect(!index.empty() && !data.empty() && batch < index.size() && batch < data.size(),
+    // Tuples of nothing name all of the data, be it a number.
+    p.expect(batch < index.size() && (batch < data.size() || batch == 0),
              "the indices or the data have too few dimensions");
     length = index.back();
     p.expect(length >= 0 && batch + static_cast<size_t>(length) <= data.size(),

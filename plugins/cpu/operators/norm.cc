@@ -69,9 +69,17 @@ void affine(const Desc& desc, const T* factor, const T* term, T low, T high, con
                });
 }
 
+// The input; one of a single dimension is a batch of one channel.
+Desc with_channels(const Prepare& p) {
+  Desc in = p.in(0);
+  p.expect(in.dims.size() >= 1, "the input has a batch");
+  if (in.dims.size() == 1) in.dims.push_back(1);
+  return in;
+}
+
 template <typename T>
 Kernel batch_norm_of(Prepare& p) {
-  const Desc in = p.in(0);
+  const Desc in = with_channels(p);
   const int64_t channels = in.dims[1];
   for (int i = 1; i < 5; ++i) {
     p.expect(p.dims(i) == Dims{channels}, "scale, bias, mean and variance have one element for each channel");
@@ -92,7 +100,6 @@ Kernel batch_norm_of(Prepare& p) {
 
 Kernel batch_norm(Prepare& p) {
   const Desc in = p.in(0);
-  p.expect(in.dims.size() >= 2, "the input has at least two dimensions");
   for (int i = 1; i < 5; ++i) {
     p.expect(p.type(i) == in.type, "all inputs have the same type");
   }
@@ -103,10 +110,10 @@ Kernel batch_norm(Prepare& p) {
 
 // "ephost.ChannelAffine": x, factor, term; with an activation that is a bound.
 Kernel channel_affine(Prepare& p) {
-  const Desc in = p.in(0);
-  p.expect(in.dims.size() >= 2 && p.in(1).count() == in.dims[1] && p.in(2).count() == in.dims[1],
+  const Desc in = with_channels(p);
+  p.expect(p.in(1).count() == in.dims[1] && p.in(2).count() == in.dims[1],
            "factor and term have one element for each channel");
-  p.out(0, in.type, in.dims, in.layout);
+  p.out(0, in.type, p.dims(0), in.layout);
   p.in_place(0, 0);
   float low = -std::numeric_limits<float>::infinity(), high = -low;
   for (const PostOp& post_op : post_ops_of(p.node)) {

@@ -499,7 +499,12 @@ Kernel over_rows(Prepare& p, const std::vector<bool>& inside, const Body& body) 
 
 Kernel mean_variance_norm(Prepare& p) {
   std::vector<bool> inside(p.in(0).rank(), false);
-  for (int64_t axis : p.node.ints("axes", {0, 2, 3})) inside[p.axis(axis, inside.size())] = true;
+  // By default all but the channels of an image: of what is none, those that it has.
+  const std::vector<int64_t> by_default = {0, 2, 3}, axes = p.node.ints("axes", by_default);
+  for (const int64_t axis : axes) {
+    if (axes == by_default && static_cast<size_t>(axis) >= inside.size()) continue;
+    inside[p.axis(axis, inside.size())] = true;
+  }
   return over_rows(p, inside, [](auto* row, int64_t n) {
     using T = std::remove_reference_t<decltype(*row)>;
     const T mean = sum_row(row, n) / static_cast<T>(n);

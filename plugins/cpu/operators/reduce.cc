@@ -326,7 +326,8 @@ Kernel reduce(Prepare& p) {
   }
   // Where nothing is reduced, ReduceSumSquare still squares, ReduceLogSum takes logarithms.
   std::vector<bool> reduced(dims.size(), axes.empty() && !none);
-  for (int64_t axis : axes) reduced[p.axis(axis, dims.size())] = true;
+  // A number has nothing to go along, whatever the axes: exporters write one for inputs that may be numbers.
+  for (int64_t axis : dims.empty() ? std::vector<int64_t>() : axes) reduced[p.axis(axis, dims.size())] = true;
   Dims to;
   int64_t kept = 1;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -432,13 +433,14 @@ void extremes(const T* x, int64_t* y, const Around& a, bool greatest, bool last)
 }
 
 Kernel arg_extreme(Prepare& p) {
-  const Dims& dims = p.dims(0);
-  const size_t axis = p.axis(p.node.i("axis", 0), dims.size());
+  const bool is_number = p.dims(0).empty();  // Whose extreme is itself, whatever the axis.
+  const Dims dims = is_number ? Dims{1} : p.dims(0);
+  const size_t axis = is_number ? 0 : p.axis(p.node.i("axis", 0), dims.size());
   const Around a(dims, axis);
   p.expect(a.size > 0 || a.outer * a.inner == 0, "the extreme of no elements");
   Dims to = dims;
   to[axis] = 1;
-  if (p.node.i("keepdims", 1) != 1) to.erase(to.begin() + static_cast<ptrdiff_t>(axis));
+  if (is_number || p.node.i("keepdims", 1) != 1) to.erase(to.begin() + static_cast<ptrdiff_t>(axis));
   p.out(0, DType::kInt64, to);
   const bool greatest = p.node.type == "ArgMax", last = p.node.i("select_last_index", 0) != 0;
   const auto make = [&](auto zero) -> Kernel {

@@ -12,7 +12,7 @@ from .windows import compute_dtype
 def batch_normalization(
     node: OperatorNode, x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, var: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """x [N, C, *image]; the others [C], or before opset 9 with spatial=0 [C, *image].
+    """x [N, C, *image], or [N] of one channel; the others [C], or before opset 9 with spatial=0 [C, *image].
 
     Training (opset 14's training_mode, or earlier a node with more than one output) normalizes by the batch's
     own mean and variance and gives the running ones as second and third output; the fourth and fifth that
@@ -25,6 +25,8 @@ def batch_normalization(
         raise ValueError(f"scale, bias, mean and variance of the shapes {shapes}")
     dtype = compute_dtype(x.dtype)
     values = x.astype(dtype, copy=False)
+    if x.ndim == 1:
+        values = values[:, np.newaxis]
     spatial = attributes.get("spatial", 1)
     axes = tuple(axis for axis in range(values.ndim) if axis == 0 or (spatial and axis > 1))
     training = bool(attributes.get("training_mode")) if node.version >= 14 else any(node.wanted[1:])
@@ -41,7 +43,8 @@ def batch_normalization(
     shape = [1, *scale.shape, *[1] * (values.ndim - 1 - scale.ndim)]
     factor = scale.astype(dtype) / np.sqrt(var.astype(dtype) + dtype.type(attributes.get("epsilon", 1e-5)))
     offset = bias.astype(dtype) - mean.astype(dtype) * factor
-    return ((values * factor.reshape(shape) + offset.reshape(shape)).astype(x.dtype, copy=False), *statistics)
+    result = values * factor.reshape(shape) + offset.reshape(shape)
+    return (result.reshape(x.shape).astype(x.dtype, copy=False), *statistics)
 
 
 @operator("LRN")

@@ -16,6 +16,7 @@ DECLARED = {
     "convolution": ("Conv", "ConvTranspose", "Col2Im"),
     "elementwise": ("Softmax", "LogSoftmax", "Hardmax", "Erf", "Softsign"),
     "linear_models": ("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
+    "losses": ("NegativeLogLikelihoodLoss",),
     "machine_learning": (
         *("CastMap", "CategoryMapper", "DictVectorizer", "LabelEncoder", "Normalizer", "Scaler", "ZipMap"),
     ),
