@@ -126,9 +126,6 @@ def _tensor(name: str, kind: TensorType, value: Any) -> Any:
             if array.dtype.newbyteorder("=") != dtype:
                 raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
             array = array.astype(dtype)
-    if kind.dims == () and array.size == 1:
-        # onnxruntime takes any shape where a scalar is declared, and programs give it arrays of one.
-        return array.reshape(())
     _check_shape(name, kind, array.shape)
     return array
 
@@ -209,8 +206,8 @@ def _check_shape(name: str, kind: TensorType, shape: tuple[int, ...]) -> None:
         raise InvalidArgument(
             f"Invalid rank for input: {name} Got: {len(shape)} Expected: at most {_MAX_RANK}"
         )
-    if kind.dims is None:
-        return
+    if not kind.dims:
+        return  # Of no dimensions is what onnxruntime takes any shape for, and what makers of models write for it.
     if len(shape) != len(kind.dims):
         raise InvalidArgument(
             f"Invalid rank for input: {name} Got: {len(shape)} Expected: {len(kind.dims)} "

@@ -228,14 +228,21 @@ def test_every_layout_of_the_same_numbers_gives_the_same(opened: Open, value: An
     assert all(type(v) is np.ndarray for v in outputs)
 
 
-def test_an_array_of_one_is_taken_for_a_scalar(opened: Open) -> None:
+def test_where_a_scalar_is_declared_any_shape_will_do(opened: Open) -> None:
+    """As in onnxruntime: makers of models write no dimensions where they mean any."""
     x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [])
     z = helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [])
-    session = opened(model_bytes([node("Neg", ["x"], ["z"])], [x], [z]))
-    for one in (np.array([3], np.float32), np.array([[3]], np.float32), [3.0]):
-        assert session.run(None, {"x": one})[0].tolist() == -3
-    with pytest.raises(errors.InvalidArgument, match="rank for input: x Got: 1 Expected: 0"):
-        session.run(None, {"x": np.ones(2, np.float32)})
+    session = opened(model_bytes([node("Relu", ["x"], ["z"])], [x], [z]))
+    for shape in ((), (1,), (1, 1), (2, 3), (0,)):
+        value = np.full(shape, 3, np.float32)
+        (found,) = session.run(None, {"x": value})
+        assert (found.shape, found.tolist()) == (shape, value.tolist())
+        (found,) = session.run_with_ort_values(None, {"x": ephost.OrtValue.ortvalue_from_numpy(value)})
+        assert found.numpy().tolist() == value.tolist()
+    assert session.run(None, {"x": [3.0]})[0].tolist() == [3]
+    assert session.get_inputs()[0].shape == []
+    with pytest.raises(errors.InvalidArgument, match="Expected: at most 32"):
+        session.run(None, {"x": np.ones((1,) * 33, np.float32)})
 
 
 def test_empty_tensors_and_scalars_pass(opened: Open) -> None:

@@ -195,6 +195,14 @@ def test_batch_normalization_in_training_updates_the_running_statistics() -> Non
     np.testing.assert_allclose(new_var, var * 0.75 + batch_var * 0.25, rtol=1e-5)
 
 
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMax", "ReduceLogSumExp", "ReduceMean"])
+def test_a_number_is_reduced_along_any_axes(op_type: str) -> None:
+    for axes in ([0], [-1], [2]):
+        for keepdims in (0, 1):
+            (y,) = ours(op_type, [np.array(-3, np.float32), np.array(axes)], keepdims=keepdims)
+            assert (y.shape, float(y)) == ((), -3)
+
+
 @pytest.mark.parametrize("opset", [7, 9, 14])
 def test_batch_normalization_of_one_dimension_has_one_channel(opset: int) -> None:
     vectors = [image(1), image(1), image(1), np.abs(image(1))]

@@ -417,6 +417,38 @@ def _rows_of_blocks(call: _Call) -> str:
     return pairs + "g = Gather <axis = 0> (d, i1) o0 = CastLike (g, i2)"
 
 
+def _states(call: _Call, one: str) -> str:
+    """As many of `one` as a window has, for the second output."""
+    window = call.number("state_window")
+    if not 0 < window <= _MOST_HEADS:
+        return f"o1 = Identity ({one}) "
+    return (
+        f"zero = Constant <value_ints = [0]> () u = Unsqueeze ({one}, zero) "
+        f"o1 = Concat <axis = 0> ({', '.join(['u'] * window)}) "
+    )
+
+
+def _linear_attention(call: _Call) -> str:
+    queries, heads = call.number("q_num_heads"), call.number("kv_num_heads")
+    if not (0 < heads <= _MOST_HEADS and 0 < queries <= _MOST_HEADS):
+        return ""
+    body = f"o0 = Concat <axis = 2> ({', '.join(['i2'] * max(1, queries // heads))}) "
+    if call.has(3):
+        return body + "o1 = Identity (i3) "
+    # The products of keys, as wide as queries, and values.
+    body += _split_heads("i0", queries, "q") + _split_heads("i2", heads, "v")
+    body += "k = ReduceMax <keepdims = 1, axes = [1]> (q) t = Transpose <perm = [0, 1, 3, 2]> (k) m = MatMul (t, v) "
+    return body + _states(call, "m")
+
+
+def _causal_conv(call: _Call) -> str:
+    if call.has(3):
+        return "o0 = Identity (i0) o1 = Identity (i3) "
+    axis = 1 if call.number("channels_last") else call.number("ndim", 1) + 1
+    some = f"t = Constant <value = bool[1] {{1}}> () c = Compress <axis = {axis}> (i0, t) "
+    return "o0 = Identity (i0) " + some + _states(call, "c")
+
+
 def _one_more(call: _Call) -> str:
     return (
         "a = Cast <to = 7> (i1) s = Constant <value_ints = [1]> () r = Reshape (a, s) o0 = Unsqueeze (i0, r)"
@@ -428,6 +460,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
         (
             "BiasGelu",
             "FastGelu",
+            "GatedRMSNorm",
             "Gelu",
             "Inverse",
             "QLinearLeakyRelu",
@@ -473,6 +506,9 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "DynamicQuantizeMatMul": _dynamic_product,
     "QGemm": _quantized_gemm,
     "Tokenizer": _split,
+    "CausalConvWithState": _causal_conv,
+    "LinearAttention": _linear_attention,
+    "LinearAttentionGate": lambda call: "o0 = Identity (i0) o1 = Identity (i0)",
 }
 
 

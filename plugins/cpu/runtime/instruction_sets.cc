@@ -36,6 +36,7 @@
   void fill_quantized_products(Quantized* table); \
   void fill_winograd8(Winograd8* table);          \
   void fill_leaves(Treewise* table);              \
+  void fill_recurrence(Simd* table);              \
   }
 EPHOST_ISAS
 #undef X
@@ -99,6 +100,7 @@ Simd choose() {
      space::fill_quantized_products(&table->quantized); \
      others::fill_winograd8(&table->winograd8);         \
      others::fill_leaves(&table->trees);                \
+     others::fill_recurrence(table);                    \
    }},
       EPHOST_ISAS
 #undef X

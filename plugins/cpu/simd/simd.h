@@ -14,6 +14,7 @@
 #include "cpu/simd/leaves.h"
 #include "cpu/simd/nbits.h"
 #include "cpu/simd/quantized.h"
+#include "cpu/simd/recurrence.h"
 #include "cpu/simd/winograd_int8.h"
 #include "toolkit/activation_table.h"
 
@@ -235,6 +236,7 @@ struct Simd {
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   void (*plane_row)(const PlaneRow& row) = nullptr;
+  void (*recurrent_step)(const RecurrentStep& step) = nullptr;
   void (*grid_pairs)(const GridPoints& grid, GridPairs& pairs) = nullptr;
   // The first `count` points of an image x.
   void (*grid_sums)(const GridPairs& pairs, const float* x, float* y, int64_t count) = nullptr;

@@ -173,6 +173,7 @@ print(asked())
 @pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the system has no large pages"
 )
+@pytest.mark.resources
 @pytest.mark.parametrize(("rows", "sessions", "asked"), [(2048, 1, 8192), (128, 1, 8192), (128, 20, 16384)])
 def test_weights_lie_in_large_pages(tmp_path: Path, rows: int, sessions: int, asked: int) -> None:
     """Of 1,024 columns: large ones in pages of their own, small ones in 8 MiB that 16 of them share."""

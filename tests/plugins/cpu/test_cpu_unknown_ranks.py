@@ -13,7 +13,9 @@ from onnx import helper
 from tests.plugins.cpu.conftest import Cpu, assert_close
 
 
-def _model(kind: str, feeds: dict[str, np.ndarray], opset: int, attributes: dict[str, Any]) -> onnx.ModelProto:
+def _model(
+    kind: str, feeds: dict[str, np.ndarray], opset: int, attributes: dict[str, Any]
+) -> onnx.ModelProto:
     node = helper.make_node(kind, list(feeds), ["y"], **attributes)
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), None)
@@ -34,7 +36,9 @@ def _check(cpu: Cpu, kind: str, inputs: list[np.ndarray], opset: int = 20, **att
 @pytest.mark.parametrize("axes", [[], [0], [-1], [2]])
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMax", "ReduceL2", "ReduceLogSumExp", "ReduceMean"])
-def test_a_number_is_reduced_along_any_axes(cpu_plugin: Cpu, kind: str, axes: list[int], keepdims: int) -> None:
+def test_a_number_is_reduced_along_any_axes(
+    cpu_plugin: Cpu, kind: str, axes: list[int], keepdims: int
+) -> None:
     _check(cpu_plugin, kind, [np.array(-3, np.float32), np.array(axes, np.int64)], keepdims=keepdims)
 
 

@@ -14,7 +14,10 @@ MISSING = {
     *("BiasAdd", "BiasSoftmax", "BiasSplitGelu", "MatMulBnb4", "MatMulInteger16", "NhwcMaxPool"),
     *("QEmbedLayerNormalization", "QLinearConv", "QLinearWhere", "Unique"),
 }
-OUTPUTS = {"DynamicQuantizeLSTM": 3, "EmbedLayerNormalization": 2}
+OUTPUTS = {
+    **{"CausalConvWithState": 2, "DynamicQuantizeLSTM": 3, "EmbedLayerNormalization": 2, "LinearAttention": 2},
+    "LinearAttentionGate": 2,
+}
 # Their weights are packed once: constants.
 WITH_WEIGHTS = {"Attention", "DynamicQuantizeLSTM", "EmbedLayerNormalization", "MatMulNBits", "QAttention"}
 # onnxruntime's GroupQueryAttention wants larger heads; test_cpu_transformer.py has it.

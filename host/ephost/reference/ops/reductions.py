@@ -39,7 +39,7 @@ def _reduced(node: OperatorNode, x: np.ndarray, axes: np.ndarray | None) -> tupl
         raise ValueError(f"the axes are not a list but of shape {list(axes.shape)}")
     given = node.attributes.get("axes") if axes is None else axes.tolist()
     if given:
-        return tuple(given)
+        return tuple(given) if x.ndim else ()  # A number is reduced along any axes, as in onnxruntime.
     return () if node.attributes.get("noop_with_empty_axes") else tuple(range(x.ndim))
 
 
