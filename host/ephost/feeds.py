@@ -207,7 +207,7 @@ def _check_shape(name: str, kind: TensorType, shape: tuple[int, ...]) -> None:
             f"Invalid rank for input: {name} Got: {len(shape)} Expected: at most {_MAX_RANK}"
         )
     if not kind.dims:
-        return  # Of no dimensions is what onnxruntime takes any shape for, and what makers of models write for it.
+        return  # Of no dimensions is what makers of models write for any shape, and onnxruntime takes it so.
     if len(shape) != len(kind.dims):
         raise InvalidArgument(
             f"Invalid rank for input: {name} Got: {len(shape)} Expected: {len(kind.dims)} "

@@ -141,8 +141,9 @@ def test_a_loop_carries_sequences() -> None:
 def test_a_body_gets_the_iteration_and_the_condition_in_the_shape_it_declares(
     declared: str, shape: tuple[int, ...]
 ) -> None:
+    going = declared.replace("int64", "bool")
     body = graph(
-        f"""g ({declared} i, {declared.replace("int64", "bool")} c, seq(int64) xs) => (bool d, seq(int64) ys) {{
+        f"""g ({declared} i, {going} c, seq(int64) xs) => (bool d, seq(int64) ys) {{
             d = Identity(c)
             ys = SequenceInsert(xs, i)
         }}"""

@@ -437,8 +437,8 @@ def _linear_attention(call: _Call) -> str:
         return body + "o1 = Identity (i3) "
     # The products of keys, as wide as queries, and values.
     body += _split_heads("i0", queries, "q") + _split_heads("i2", heads, "v")
-    body += "k = ReduceMax <keepdims = 1, axes = [1]> (q) t = Transpose <perm = [0, 1, 3, 2]> (k) m = MatMul (t, v) "
-    return body + _states(call, "m")
+    body += "k = ReduceMax <keepdims = 1, axes = [1]> (q) t = Transpose <perm = [0, 1, 3, 2]> (k) "
+    return body + "m = MatMul (t, v) " + _states(call, "m")
 
 
 def _causal_conv(call: _Call) -> str:

@@ -1,4 +1,4 @@
-"""com.microsoft's operators of networks with a state: linear attention, its short convolution, and their gates."""
+"""com.microsoft's operators of networks with a state: linear attention, its convolution, and their gates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _attention(
     of_each_key: bool = False,
     one_rate: bool = False,
 ) -> tuple[onnx.NodeProto, Feeds]:
-    """A node and what it is fed: two batches; heads of queries, keys and values; channels of a key and a value."""
+    """A node and what it is fed: two batches; heads of queries, keys and values; a key's and a value's channels."""
     (query_heads, key_heads, value_heads), (keys, values) = heads, sizes
     rng = np.random.default_rng(0)
 

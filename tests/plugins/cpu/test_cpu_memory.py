@@ -144,8 +144,8 @@ def tied(rows: int, columns: int) -> tuple[list[onnx.NodeProto], dict[str, np.nd
     return nodes, {"table": table}
 
 
-# Opens a model a number of times, runs each session, and prints KB of memory for which large pages are asked, with all
-# of them and when they are gone.
+# Opens a model a number of times, runs each session, and prints KB of memory for which large pages are asked,
+# with all of them and when they are gone.
 LARGE_PAGES = """
 import sys
 import ephost, numpy

@@ -15,8 +15,8 @@ MISSING = {
     *("QEmbedLayerNormalization", "QLinearConv", "QLinearWhere", "Unique"),
 }
 OUTPUTS = {
-    **{"CausalConvWithState": 2, "DynamicQuantizeLSTM": 3, "EmbedLayerNormalization": 2, "LinearAttention": 2},
-    "LinearAttentionGate": 2,
+    **{"CausalConvWithState": 2, "LinearAttention": 2, "LinearAttentionGate": 2},
+    **{"DynamicQuantizeLSTM": 3, "EmbedLayerNormalization": 2},
 }
 # Their weights are packed once: constants.
 WITH_WEIGHTS = {"Attention", "DynamicQuantizeLSTM", "EmbedLayerNormalization", "MatMulNBits", "QAttention"}
