@@ -31,7 +31,7 @@ def _attention(
     of_each_key: bool = False,
     one_rate: bool = False,
 ) -> tuple[onnx.NodeProto, Feeds]:
-    """A node and what it is fed: two batches; heads of queries, keys and values; a key's and a value's channels."""
+    """A node and its feeds: two batches; heads of queries, keys, values; channels of a key and of a value."""
     (query_heads, key_heads, value_heads), (keys, values) = heads, sizes
     rng = np.random.default_rng(0)
 
