@@ -18,6 +18,12 @@ constexpr int64_t kMostStates = 8;  // That an output may keep, each of a token.
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
+void multiply_by_own_sigmoid(float* x, int64_t n) {
+  const void* const in[] = {x};
+  const float factor[] = {1, 0};
+  simd().ops[static_cast<size_t>(Op::kSwish)](in, x, n, factor);
+}
+
 // States in a row, the last one that of the last token: [window, batch, ...] or, where there is no window,
 // [batch, ...].
 struct States {
@@ -84,7 +90,7 @@ Kernel linear_attention(Prepare& p) {
   if (rule.fades) {
     const Dims decay = p.dims(4);
     p.expect(decay.size() == 3 && decay[0] == batch && decay[1] == tokens &&
-                 (decay[2] == heads || decay[2] == heads * keys),
+                 (decay[2] == heads || (decay[2] % heads == 0 && decay[2] / heads == keys)),
              "a decay is one number for each head, or for each element of its keys");
     fades = decay[2];
   }
@@ -99,9 +105,9 @@ Kernel linear_attention(Prepare& p) {
   p.out(0, p.type(0), {batch, tokens, most * values});
   const bool gives = p.node.out(1) != nullptr;
   if (gives) p.out(1, p.type(0), state_dims);
-  const int64_t size = keys * values, all = batch * heads * size;
-  const int64_t room = (keys + 15) / 16 * 16,
-                rooms = room * std::max(1, p.threads());  // For factors of rows.
+  const int64_t size = count({keys, values}), all = count({batch, heads, keys, values});
+  const int64_t room = (keys + 15) / 16 * 16;  // For factors of rows.
+  const int64_t rooms = room * std::max(1, p.threads());
   p.scratch(static_cast<size_t>(rooms + (gives ? 0 : all)) * sizeof(float));
   return [=](const Args& args) {
     float* const scratch = args.scratch<float>();
@@ -134,8 +140,9 @@ Kernel linear_attention(Prepare& p) {
               if (rule.fades) {
                 const float* decay = args.in<float>(4) + token * fades;
                 const bool one = fades == heads;
-                for (int64_t k = 0; k < (one ? 1 : keys); ++k)
+                for (int64_t k = 0; k < (one ? 1 : keys); ++k) {
                   factors[k] = std::exp(decay[one ? h : h * keys + k]);
+                }
                 step.fade = factors;
                 step.fade_step = one ? 0 : 1;
               }
@@ -146,8 +153,9 @@ Kernel linear_attention(Prepare& p) {
               step.out = args.out<float>(0) + (token * most + h * most / heads) * values;
               simd().recurrent_step(step);
               const int64_t slot = states.of(t, tokens);
-              if (gives && slot >= 0 && slot < states.window - 1)
+              if (gives && slot >= 0 && slot < states.window - 1) {
                 std::memcpy(kept + slot * all + i * size, state, bytes);
+              }
             }
           }
         });
@@ -177,7 +185,7 @@ Kernel causal_conv(Prepare& p) {
   p.expect(!has(2) || p.dims(2) == Dims{channels}, "the bias has one element for each channel");
   const int64_t taps = weight[2], dilation = p.node.i("dilation", 1);
   p.expect(dilation > 0, "the dilation is positive");
-  const int64_t before = (taps - 1) * dilation;
+  const int64_t before = count({taps - 1, dilation});
   const States states(p);
   Dims each = dims;
   each[last ? 1 : 2] = before;
@@ -215,26 +223,27 @@ Kernel causal_conv(Prepare& p) {
             const float* const tap = turned + k * channels;
             for (int64_t c = 0; from != nullptr && c < channels; ++c) to[c] += from[c] * tap[c];
           }
-          for (int64_t c = 0; silu && c < channels; ++c) to[c] *= sigmoid(to[c]);
+          if (silu) multiply_by_own_sigmoid(to, channels);
         }
       });
     } else {
-      parallel_for(lines, std::max<int64_t>(1, kGrain / (taps * tokens + 1)), [&](int64_t i, int64_t end) {
-        for (; i < end; ++i) {
-          const int64_t channel = i % channels;
-          float* const to = y + i * tokens;
-          std::fill(to, to + tokens, bias == nullptr ? 0 : bias[channel]);
-          for (int64_t k = 0; k < taps; ++k) {
-            const float tap = weights[channel * taps + k];
-            const int64_t missing = std::min(tokens, before - k * dilation);  // That the state has.
-            for (int64_t t = 0; earlier != nullptr && t < missing; ++t)
-              to[t] += *row_of(i, t + k * dilation) * tap;
-            const float* const from = x + i * tokens - (before - k * dilation);
-            for (int64_t t = missing; t < tokens; ++t) to[t] += from[t] * tap;
-          }
-          for (int64_t t = 0; silu && t < tokens; ++t) to[t] *= sigmoid(to[t]);
-        }
-      });
+      parallel_for(
+          lines, std::max<int64_t>(1, kGrain / (taps * tokens + 1)), [&](int64_t first, int64_t end) {
+            for (int64_t i = first; i < end; ++i) {
+              const int64_t channel = i % channels;
+              float* const to = y + i * tokens;
+              std::fill(to, to + tokens, bias == nullptr ? 0 : bias[channel]);
+              for (int64_t k = 0; k < taps; ++k) {
+                const float tap = weights[channel * taps + k];
+                const int64_t missing = std::min(tokens, before - k * dilation);  // That the state has.
+                const float* const old = earlier == nullptr ? nullptr : row_of(i, k * dilation);
+                for (int64_t t = 0; old != nullptr && t < missing; ++t) to[t] += old[t] * tap;
+                const float* const fresh = row_of(i, before);
+                for (int64_t t = missing; t < tokens; ++t) to[t] += fresh[t + k * dilation - before] * tap;
+              }
+            }
+            if (silu) multiply_by_own_sigmoid(y + first * tokens, (end - first) * tokens);
+          });
     }
     if (!gives) return;
     parallel_for(lines, std::max<int64_t>(1, kGrain / (before * width + 1)), [&](int64_t i, int64_t end) {

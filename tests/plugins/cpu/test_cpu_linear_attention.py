@@ -201,15 +201,26 @@ def test_channels_may_be_several_dimensions(cpu_plugin: Cpu) -> None:
     cpu_plugin.check_beside_onnxruntime(node, feeds, ["y", "present"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("outputs", [["decay"], ["decay", "beta"]])
-def test_gates_of_linear_attention(cpu_plugin: Cpu, outputs: list[str]) -> None:
+def test_gates_of_linear_attention(cpu_plugin: Cpu, outputs: list[str], dtype: type) -> None:
     rng = np.random.default_rng(3)
     shapes = {"a": (2, 3, 4), "bias": (4,), "scale": (4,), "b": (2, 3, 4)}
     feeds = {name: (9 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    feeds |= {name: feeds[name].astype(dtype) for name in ("a", "b")}
     if outputs == ["decay"]:
         del feeds["b"]
     node = _node("LinearAttentionGate", list(feeds), outputs)
-    cpu_plugin.check_beside_onnxruntime(node, feeds, outputs, rtol=1e-5, atol=1e-6)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-3
+    cpu_plugin.check_beside_onnxruntime(node, feeds, outputs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dilation", [0, -1, 2**62])
+def test_a_dilation_that_cannot_be_is_refused(cpu_plugin: Cpu, dilation: int) -> None:
+    feeds = {"x": np.ones((1, 2, 3), np.float32), "w": np.ones((2, 1, 9), np.float32)}
+    node = _node("CausalConvWithState", list(feeds), ["y", "present"], dilation=dilation)
+    with pytest.raises(InvalidArgument, match=r"dilation is positive|cannot be"):
+        cpu_plugin.run(make_model([node], feeds, ["y", "present"]), feeds)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
