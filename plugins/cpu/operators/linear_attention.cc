@@ -232,6 +232,14 @@ Kernel causal_conv(Prepare& p) {
             for (int64_t i = first; i < end; ++i) {
               const int64_t channel = i % channels;
               float* const to = y + i * tokens;
+              if (tokens == 1) {  // As models that write a text have it: no loops of one step.
+                const float* const w = weights + channel * taps;
+                float sum = x[i] * w[taps - 1] + (bias == nullptr ? 0 : bias[channel]);
+                const float* const old = earlier == nullptr ? nullptr : earlier + i * before;
+                for (int64_t k = 0; old != nullptr && k < taps - 1; ++k) sum += old[k * dilation] * w[k];
+                *to = sum;
+                continue;
+              }
               std::fill(to, to + tokens, bias == nullptr ? 0 : bias[channel]);
               for (int64_t k = 0; k < taps; ++k) {
                 const float tap = weights[channel * taps + k];
