@@ -449,6 +449,36 @@ def _causal_conv(call: _Call) -> str:
     return "o0 = Identity (i0) " + some + _states(call, "c")
 
 
+def _turned(call: _Call) -> tuple[str, str] | None:
+    """Permutations of a value whose channels are last, to the second place and back; None of unknown rank."""
+    rank = call.rank(0)
+    if rank is None or rank < 3:
+        return None
+    return str([0, rank - 1, *range(1, rank - 1)]), str([0, *range(2, rank), 1])
+
+
+def _pool_of_last(call: _Call) -> str:
+    if (turned := _turned(call)) is None:
+        return ""
+    texts = [*_window(call), f"ceil_mode = {call.number('ceil_mode')}"]
+    return (
+        f"t = Transpose <perm = {turned[0]}> (i0) p = MaxPool <{', '.join(texts)}> (t) "
+        f"o0 = Transpose <perm = {turned[1]}> (p)"
+    )
+
+
+def _quantized_conv(call: _Call) -> str:
+    texts = [*_window(call), f"group = {call.number('group', 1)}"]
+    product = f"w = Cast <to = 1> (i3) c = Conv <{', '.join(texts)}> (x, w) q = CastLike (c, i7) "
+    if not call.number("channels_last"):
+        return f"x = Cast <to = 1> (i0) {product} o0 = Identity (q)"
+    if (turned := _turned(call)) is None:
+        return ""
+    there, back = turned
+    turned_x = f"f = Cast <to = 1> (i0) x = Transpose <perm = {there}> (f)"
+    return f"{turned_x} {product} o0 = Transpose <perm = {back}> (q)"
+
+
 def _one_more(call: _Call) -> str:
     return (
         "a = Cast <to = 7> (i1) s = Constant <value_ints = [1]> () r = Reshape (a, s) o0 = Unsqueeze (i0, r)"
@@ -460,6 +490,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
         (
             "BiasGelu",
             "FastGelu",
+            "GatedAdd",
             "GatedRMSNorm",
             "Gelu",
             "Inverse",
@@ -468,6 +499,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
             "QLinearSoftmax",
             "QuickGelu",
             "RotaryEmbedding",
+            "ScaledSiLU",
             "Trilu",
         ),
         _same,
@@ -506,6 +538,10 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "DynamicQuantizeMatMul": _dynamic_product,
     "QGemm": _quantized_gemm,
     "Tokenizer": _split,
+    "MatMulInteger16": lambda call: "a = Cast <to = 6> (i0) b = Cast <to = 6> (i1) o0 = MatMul (a, b)",
+    "NhwcMaxPool": _pool_of_last,
+    "QLinearConv": _quantized_conv,
+    "Unique": lambda call: "o0, first, o1, o2 = Unique <sorted = 0> (i0)",
     "CausalConvWithState": _causal_conv,
     "LinearAttention": _linear_attention,
     "LinearAttentionGate": lambda call: "o0 = Identity (i0) o1 = Identity (i0)",

@@ -111,22 +111,34 @@ std::string supports_moved_batch(const Node& node) {
   return "";
 }
 
+std::string supports_channels_last(const Node& node) {
+  const bool pool = node.type == "NhwcMaxPool";
+  if (pool || node.i("channels_last", 0) != 0) {
+    const Value* x = node.in(0);
+    if (x == nullptr || !x->has_shape || x->dims.size() < 3) return "a rank of its input that is not known";
+  }
+  return why_not_as(node, pool ? "MaxPool" : "QLinearConv", pool ? 12 : 10, 9);
+}
+
 // Writes one node out.
 class Expansion {
  public:
   Expansion(Graph* graph, Node* node) : graph_(graph), node_(node) {}
 
   void run() {
-    if (node_->type == "FusedConv") {
-      fused_conv();
-    } else if (node_->type == "FusedGemm") {
-      fused_gemm();
-    } else if (node_->type == "EmbedLayerNormalization") {
-      embed();
-    } else if (node_->type == "FusedMatMul") {
-      moved_batch();
-    } else {
-      packed_attention();
+    const struct {
+      const char* type;
+      void (Expansion::*write)();
+    } ways[] = {
+        {"Attention", &Expansion::packed_attention},    {"EmbedLayerNormalization", &Expansion::embed},
+        {"FusedConv", &Expansion::fused_conv},          {"FusedGemm", &Expansion::fused_gemm},
+        {"FusedMatMul", &Expansion::moved_batch},       {"GatedAdd", &Expansion::gated_add},
+        {"MatMulInteger16", &Expansion::short_product}, {"NhwcMaxPool", &Expansion::channels_last},
+        {"QAttention", &Expansion::packed_attention},   {"QLinearConv", &Expansion::channels_last},
+        {"ScaledSiLU", &Expansion::scaled_silu},        {"Unique", &Expansion::unique},
+    };
+    for (const auto& way : ways) {
+      if (node_->type == way.type) (this->*way.write)();
     }
     for (Value* value : results_) {
       if (value == nullptr) fail("a result of '" + node_->name + "' was not written out");
@@ -230,6 +242,64 @@ class Expansion {
       if (node_->has(name)) product->attributes[name] = node_->attributes.at(name);
     }
     result(0, y);
+  }
+
+  void gated_add() {
+    Value* product = one("Mul", 14, {node_->in(1), node_->in(2)}, like(0));
+    result(0, one("Add", 14, {node_->in(0), product}, like(0)));
+  }
+
+  // x times a factor in float32, and that times its sigmoid, each rounded to the type of x.
+  void scaled_silu() {
+    const DType type = node_->out()->type;
+    const auto cast = [&](Value* from, DType to) {
+      return from->type == to ? from : one("Cast", 13, {from}, value(to), {{"to", static_cast<int64_t>(to)}});
+    };
+    Value* factor = node_->in(1) != nullptr
+                        ? cast(node_->in(1), DType::kFloat)
+                        : graph_->add_constant(make_tensor<float>(DType::kFloat, {}, {node_->f("alpha", 1)}));
+    Value* wide = one("Mul", 14, {cast(node_->in(0), DType::kFloat), factor}, value(DType::kFloat));
+    Value* x = cast(wide, type);
+    result(0, one("Mul", 14, {x, one("Sigmoid", 13, {x}, like(0))}, like(0)));
+  }
+
+  void short_product() {
+    Value* wide[2];
+    for (size_t i : {0, 1}) {
+      wide[i] = one("Cast", 13, {node_->in(i)}, value(DType::kInt32),
+                    {{"to", static_cast<int64_t>(DType::kInt32)}});
+    }
+    result(0, one("MatMul", 13, {wide[0], wide[1]}, like(0)));
+  }
+
+  // In the order of the input, of which the standard's tells the first places as well.
+  void unique() {
+    std::vector<Value*> out{like(0), value(DType::kInt64), value(DType::kInt64), value(DType::kInt64)};
+    add("", "Unique", 11, {node_->in(0)}, out)->attributes["sorted"] = int64_t{0};
+    result(0, out[0]);
+    result(1, out[2]);
+    result(2, out[3]);
+  }
+
+  // The standard's operator of the same name or nearly so, which has the channels second.
+  void channels_last() {
+    const bool pool = node_->type == "NhwcMaxPool", turns = pool || node_->i("channels_last", 0) != 0;
+    std::vector<Value*> in = node_->inputs;
+    std::vector<int64_t> there, back;
+    if (turns) {
+      const int64_t rank = static_cast<int64_t>(in[0]->dims.size());
+      there = {0, rank - 1};
+      back = {0};
+      for (int64_t axis = 1; axis < rank - 1; ++axis) there.push_back(axis);
+      for (int64_t axis = 2; axis < rank; ++axis) back.push_back(axis);
+      back.push_back(1);
+      in[0] = one("Transpose", 13, {in[0]}, value(in[0]->type), {{"perm", there}});
+    }
+    std::unordered_map<std::string, Attribute> attributes = node_->attributes;
+    attributes.erase("channels_last");
+    Value* y = turns ? value(node_->out()->type) : like(0);
+    one(pool ? "MaxPool" : "QLinearConv", pool ? 12 : 10, in, y, std::move(attributes));
+    result(0, turns ? one("Transpose", 13, {y}, like(0), {{"perm", back}}) : y);
   }
 
   // ids, segments, tables of words, positions and segments, scale, bias, mask, positions -> y, lengths, sum.
@@ -345,6 +415,20 @@ const Registration registration([](Registry* registry) {
         return why.empty() ? why_not_as(node, "Conv", 11, 3) : why;
       },
       kHalvesToo);
+  const auto needs = [](size_t inputs) {
+    return [inputs](const Node& node) -> std::string {
+      for (size_t i = 0; i < inputs; ++i) {
+        if (node.in(i) == nullptr) return "an input is left out";
+      }
+      return node.out() == nullptr ? "its output is left out" : "";
+    };
+  };
+  add("GatedAdd", needs(3), kHalvesToo);
+  add("ScaledSiLU", needs(1), {DType::kFloat, DType::kFloat16, DType::kBFloat16});
+  add("MatMulInteger16", needs(2), {DType::kInt16, DType::kInt32});
+  add("Unique", needs(1), {DType::kFloat, DType::kInt64});
+  add("NhwcMaxPool", supports_channels_last, {DType::kInt8, DType::kUint8});
+  add("QLinearConv", supports_channels_last, kBytesToo);
   add("FusedGemm",
       [](const Node& node) {
         const std::string why = why_not(activation_behind(node));
