@@ -114,6 +114,8 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("MatMulNBits", {"K": 32, "N": 4, "bits": 4, "block_size": 16}, [f(2, 32), u8(4, 2, 8), f(8), u8(4)]),
     ("MatMulNBits", {"K": 64, "N": 16, "bits": 4, "block_size": 32}, [f(5, 64), u8(16, 2, 16), f(32)]),
     ("MatMulNBits", {"K": 32, "N": 4, "bits": 8, "block_size": 16}, [f(2, 32), u8(4, 2, 16), f(8)]),
+    ("MoE", {"k": 2, "activation_type": "silu"}, [f(3, 8), f(3, 4), f(4, 6, 8), f(4, 6), f(4, 8, 6), f(4, 8)]),
+    ("MoE", {"activation_type": "swiglu", "swiglu_fusion": 1}, [f(1, 7, 8), f(7, 2), f(2, 12, 8), None, f(2, 8, 6)]),
     ("MultiHeadAttention", _ATTENTION, [f(2, 3, 8), f(2, 4, 8), f(2, 4, 8), f(24), i32([1, 1, 1, 0], [1] * 4)]),
     ("MultiHeadAttention", _ATTENTION, [f(2, 3, 8), f(2, 3, 8), f(2, 3, 8), None, None, f(2, 2, 3, 8),
                                         f(2, 2, 5, 4), f(2, 2, 5, 4)]),

@@ -494,6 +494,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
             "GatedRMSNorm",
             "Gelu",
             "Inverse",
+            "MoE",
             "QLinearLeakyRelu",
             "QLinearSigmoid",
             "QLinearSoftmax",
