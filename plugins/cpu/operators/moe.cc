@@ -22,49 +22,63 @@ void by_rows(const float* a, int64_t m, int64_t k, const float* w, int64_t n, co
   if (m == 0) return;
   const Simd& table = simd();
   const int64_t width = table.panel;
-  GemmBlock whole{};
-  whole.m = m;
-  whole.k = k;
-  whole.a = a;
-  whole.a_row = k;
-  whole.a_step = 1;
-  whole.c_row = n;
   constexpr int64_t kFew = 4;  // That are multiplied sooner than panels are made.
   if (m <= kFew) {
     constexpr int64_t kColumns = 32;
     const int64_t grain = std::max<int64_t>(1, kGrain / (m * k * kColumns + 1));
     parallel_for((n + kColumns - 1) / kColumns, grain, [&](int64_t part, int64_t end) {
-      GemmBlock block = whole;
+      GemmBlock block{};
       const int64_t first = part * kColumns;
+      block.m = m;
       block.n = std::min(n, end * kColumns) - first;
+      block.k = k;
+      block.a = a;
+      block.a_row = k;
+      block.a_step = 1;
       block.b = w + first * k;
       block.b_panel = k;
       block.c = y + first;
+      block.c_row = n;
       block.bias = bias == nullptr ? nullptr : bias + first;
       table.gemm_dots(block);
     });
     return;
   }
-  // Some rows of a panel's columns are packed, and multiplied while they are in the first cache.
-  constexpr int64_t kStrip = 256;
-  parallel_for((n + width - 1) / width, 1, [&](int64_t panel, int64_t end) {
+  // Of more, these are packed, which are less than the weights, and multiplied from the other side.
+  static thread_local std::vector<float> panels;
+  const int64_t panel = width * k, count = (m + width - 1) / width;
+  panels.resize(static_cast<size_t>(count * panel));
+  float* const packed = panels.data();
+  parallel_for(count, std::max<int64_t>(1, kGrain / (panel + 1)), [&](int64_t q, int64_t end) {
+    for (; q < end; ++q) {
+      const int64_t first = q * width;
+      table.gemm_pack(a + first * k, 1, k, k, std::min(width, m - first), packed + q * panel);
+    }
+  });
+  const int64_t rows = table.rows;
+  parallel_for((n + rows - 1) / rows, 1, [&](int64_t part, int64_t end) {
     static thread_local std::vector<float> room;
-    room.resize(static_cast<size_t>(width * kStrip));
-    for (; panel < end; ++panel) {
-      GemmBlock block = whole;
-      const int64_t first = panel * width;
-      block.n = std::min(width, n - first);
-      block.b = room.data();
+    room.resize(static_cast<size_t>(rows * m));
+    for (; part < end; ++part) {
+      GemmBlock block{};
+      const int64_t first = part * rows;
+      block.m = std::min(rows, n - first);
+      block.n = m;
+      block.k = k;
+      block.a = w + first * k;
+      block.a_row = k;
+      block.a_step = 1;
+      block.b = packed;
       block.b_step = width;
-      block.c = y + first;
-      for (int64_t from = 0; from < k; from += kStrip) {
-        block.k = std::min(kStrip, k - from);
-        block.b_panel = width * block.k;
-        block.a = a + from;
-        block.bias = from > 0 || bias == nullptr ? nullptr : bias + first;
-        block.accumulate = from > 0;
-        table.gemm_pack(w + first * k + from, 1, k, block.k, block.n, room.data());
-        gemm_in_blocks(block);
+      block.b_panel = panel;
+      block.c = room.data();
+      block.c_row = m;
+      gemm_in_blocks(block);
+      for (int64_t i = 0; i < m; ++i) {
+        float* const to = y + i * n + first;
+        for (int64_t j = 0; j < block.m; ++j) {
+          to[j] = room[static_cast<size_t>(j * m + i)] + (bias == nullptr ? 0 : bias[first + j]);
+        }
       }
     }
   });
