@@ -19,7 +19,8 @@ enum Inputs { kX, kRouter, kUp, kUpBias, kDown, kDownBias, kGate, kGateBias };
 
 // y [m, n] = a [m, k] times the rows of w [n, k], plus a bias.
 void by_rows(const float* a, int64_t m, int64_t k, const float* w, int64_t n, const float* bias, float* y) {
-  if (m == 0) return;
+  for (int64_t i = 0; i < m * n && k == 0; ++i) y[i] = bias == nullptr ? 0 : bias[i % n];
+  if (m == 0 || k == 0) return;
   const Simd& table = simd();
   const int64_t width = table.panel;
   constexpr int64_t kFew = 4;  // That are multiplied sooner than panels are made.

@@ -86,6 +86,20 @@ def test_the_halves_of_a_gated_expert_lie_as_the_model_says(
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 9])
+def test_experts_of_no_width_give_their_bias(cpu_plugin: Cpu, tokens: int) -> None:
+    feeds = {
+        "x": np.ones((tokens, 3), np.float32),
+        "router": np.ones((tokens, 2), np.float32),
+        "up": np.ones((2, 0, 3), np.float32),
+        "down": np.ones((2, 3, 0), np.float32),
+        "down_bias": np.full((2, 3), 7, np.float32),
+    }
+    for _ in range(2):
+        (y,) = cpu_plugin.run(make_model([_node(feeds, k=2)], feeds, ["y"]), feeds)
+        np.testing.assert_array_equal(y, np.full((tokens, 3), 7, np.float32))
+
+
 def test_halves(cpu_plugin: Cpu) -> None:
     feeds = _feeds((3,), fusion=0, gated=False, biased=True)
     half = {name: value.astype(np.float16) for name, value in feeds.items()}
