@@ -120,7 +120,7 @@ Kernel linear_attention(Prepare& p) {
             const int64_t b = i / heads, h = i % heads;
             float* const state = last + i * size;
             const size_t bytes = static_cast<size_t>(size) * sizeof(float);
-            if (past) {
+            if (past && bytes > 0) {
               std::memcpy(state, args.in<float>(3) + (states.window - 1) * all + i * size, bytes);
             } else {
               std::fill(state, state + size, 0.0F);
@@ -153,7 +153,7 @@ Kernel linear_attention(Prepare& p) {
               step.out = args.out<float>(0) + (token * most + h * most / heads) * values;
               simd().recurrent_step(step);
               const int64_t slot = states.of(t, tokens);
-              if (gives && slot >= 0 && slot < states.window - 1) {
+              if (gives && bytes > 0 && slot >= 0 && slot < states.window - 1) {
                 std::memcpy(kept + slot * all + i * size, state, bytes);
               }
             }
