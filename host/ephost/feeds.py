@@ -10,7 +10,7 @@ import numpy as np
 from ephost._bindings import dtype_of
 from ephost.errors import InvalidArgument
 from ephost.messages import TensorProto, TypeProto
-from ephost.model.graph import TensorType, tensor_type
+from ephost.model.graph import Dim, TensorType, tensor_type
 from ephost.sparse import SparseTensor
 from ephost.values import OrtValue, type_name
 
@@ -201,21 +201,30 @@ def _scalar(name: str, element_type: int, value: Any) -> Any:
     return value if is_text or dtype is None else dtype.type(value)
 
 
+def required_dims(kind: TensorType) -> tuple[Dim, ...] | None:
+    """The dimensions that a feed has to have; None where any shape will do.
+
+    Of no dimensions is what makers of models write for any shape, and onnxruntime takes it so.
+    """
+    return kind.dims or None
+
+
 def _check_shape(name: str, kind: TensorType, shape: tuple[int, ...]) -> None:
     if len(shape) > _MAX_RANK:
         raise InvalidArgument(
             f"Invalid rank for input: {name} Got: {len(shape)} Expected: at most {_MAX_RANK}"
         )
-    if not kind.dims:
-        return  # Of no dimensions is what makers of models write for any shape, and onnxruntime takes it so.
-    if len(shape) != len(kind.dims):
+    required = required_dims(kind)
+    if required is None:
+        return
+    if len(shape) != len(required):
         raise InvalidArgument(
-            f"Invalid rank for input: {name} Got: {len(shape)} Expected: {len(kind.dims)} "
+            f"Invalid rank for input: {name} Got: {len(shape)} Expected: {len(required)} "
             "Please fix either the inputs/outputs or the model."
         )
     wrong = [
         f" index: {at} Got: {got} Expected: {want}"
-        for at, (got, want) in enumerate(zip(shape, kind.dims, strict=True))
+        for at, (got, want) in enumerate(zip(shape, required, strict=True))
         if isinstance(want, int) and got != want
     ]
     if wrong:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ephost._bindings import abi_element_type, dtype_of
 from ephost.errors import InvalidArgument
-from ephost.feeds import fit
+from ephost.feeds import fit, required_dims
 from ephost.model.graph import TensorType, Value
 
 
@@ -31,17 +31,16 @@ class Interface:
         self._index = {value.name: at for at, value in enumerate(self.inputs)}
 
     def specifications(self) -> tuple[tuple[str, int, tuple[int, ...] | None, bool], ...]:
-        """What the call module checks a feed by. Where no dimensions are declared any shape will do, as in
-        onnxruntime.
-        """
+        """What the call module checks a feed by: name, element type, dimensions, whether it must be fed."""
         specs = []
         for at, value in enumerate(self.inputs):
             element_type, dims = 0, None
             if isinstance(value.type, TensorType):
                 element_type = abi_element_type(value.type.element_type)
                 dtype_of(value.type.element_type)
-                if value.type.dims:
-                    dims = tuple(d if isinstance(d, int) else -1 for d in value.type.dims)
+                required = required_dims(value.type)
+                if required is not None:
+                    dims = tuple(d if isinstance(d, int) else -1 for d in required)
             specs.append((value.name, element_type, dims, at < self.required))
         return tuple(specs)
 
