@@ -109,6 +109,7 @@ class Prepare {
 
   int inputs() const { return static_cast<int>(node.inputs.size()); }
   int outputs() const { return static_cast<int>(node.outputs.size()); }
+  // Whether input i is listed, and not by an empty name.
   bool has(int i) const { return node.in(static_cast<size_t>(i)) != nullptr; }
   bool wants(int o) const { return node.out(static_cast<size_t>(o)) != nullptr; }
 

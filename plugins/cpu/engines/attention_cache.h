@@ -69,7 +69,7 @@ struct Source {
     Source source;
     source.input = input;
     source.cache.now = now;
-    if (past < p.inputs() && p.has(past)) {
+    if (p.has(past)) {
       const Dims& dims = p.dims(past);
       p.expect(
           dims.size() == 4 && dims[0] == now.sizes[0] && dims[1] == now.sizes[1] && dims[3] == now.sizes[3],
@@ -78,7 +78,7 @@ struct Source {
       source.cache.past = dims[2];
     }
     source.cache.length = source.cache.past + now.sizes[2];
-    if (output < p.outputs() && p.wants(output)) {
+    if (p.wants(output)) {
       source.output = output;
       p.out(output, p.type(input), source.cache.dims());
     } else if (source.past >= 0) {

@@ -33,7 +33,7 @@ Kernel attention(Prepare& p) {
   for (size_t d = 0; d < rank; ++d) back[static_cast<size_t>(out_perm[d])] = static_cast<int64_t>(d);
   a.out = heads_view(dims, back);
 
-  if (p.inputs() > 3 && p.has(3)) {
+  if (p.has(3)) {
     a.mask = AttentionCore::kFloatMask;
     a.mask_columns = a.k.sizes[2];
     const Dims& mask = p.dims(3);

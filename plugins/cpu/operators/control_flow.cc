@@ -198,7 +198,7 @@ void run_loop(Run& run) {
   }
   const bool counts = run.has(0);
   const int64_t most = counts ? run.ints(0).at(0) : 0;
-  bool condition = run.node.inputs.size() < 2 || !run.has(1) || *run.as<bool>(1);
+  bool condition = !run.has(1) || *run.as<bool>(1);
   int64_t iteration = 0;
   IterationIo io(run, body, 1, states, 2);
   io.set(0, {one_element(body, 0, DType::kInt64), &iteration});

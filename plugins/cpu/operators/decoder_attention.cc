@@ -33,11 +33,10 @@ std::string supports_decoder_masked(const Node& node) {
 }
 
 Kernel decoder_masked(Prepare& p) {
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const int64_t heads = p.node.i("num_heads", 0);
-  const bool packed = !has(1);
+  const bool packed = !p.has(1);
   const bool encoder = !packed && p.dims(1).size() == 4;
-  p.expect(packed || has(2), "there are no values");
+  p.expect(packed || p.has(2), "there are no values");
   p.expect(p.dims(0).size() == 3 && p.dims(0)[1] == 1, "one query for each batch is what it computes");
   const int64_t batch = p.dims(0)[0], parts = packed ? 3 : 1;
   p.expect(p.dims(0)[2] % (parts * heads) == 0, "queries that the heads cannot share");
@@ -60,22 +59,22 @@ Kernel decoder_masked(Prepare& p) {
     values = heads_view(p.dims(2), heads);
   }
   // In a shared buffer the past lies where the new row is put behind it; else the result is longer by one.
-  const bool has_past = !encoder && has(5);
+  const bool has_past = !encoder && p.has(5);
   const bool shared = has_past && p.node.i("past_present_share_buffer", 0) != 0;
-  p.expect(!shared || has(7), "a shared buffer without the length of the past");
+  p.expect(!shared || p.has(7), "a shared buffer without the length of the past");
   Cache caches[2];
   int64_t memories[2] = {-1, -1};
   for (int i : {0, 1}) {
     Cache& cache = caches[i];
     cache.now = i == 0 ? keys : values;
     if (has_past) {
-      const Dims dims = has(5 + i) ? p.dims(5 + i) : Dims{};
+      const Dims dims = p.has(5 + i) ? p.dims(5 + i) : Dims{};
       p.expect(dims.size() == 4 && dims[0] == batch && dims[1] == heads && dims[3] == cache.now.sizes[3],
                "past keys or values that do not fit the new ones");
       cache.past = dims[2];
     }
     cache.length = shared ? cache.past : cache.past + cache.now.sizes[2];
-    if (i + 1 < p.outputs() && p.wants(i + 1)) {
+    if (p.wants(i + 1)) {
       p.out(i + 1, p.type(0), cache.dims());
     } else if (!encoder) {
       memories[i] = pieces.take(cache.count());
@@ -90,7 +89,7 @@ Kernel decoder_masked(Prepare& p) {
   core.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(d));
   if (!encoder) core.after = 0;
 
-  const bool biased = has(10);
+  const bool biased = p.has(10);
   p.expect(!biased || p.in(10).count() == 2 * channels + heads * width,
            "a bias that does not fit the channels");
   const int64_t sizes[3] = {channels, encoder ? 0 : channels, encoder ? 0 : heads * width};
@@ -103,7 +102,7 @@ Kernel decoder_masked(Prepare& p) {
     if (!encoder) caches[0].now = core.q;
     if (!encoder) caches[1].now = core.out;
   }
-  const bool added = has(4), padded = has(3);
+  const bool added = p.has(4), padded = p.has(3);
   if (added) set_mask(p, 4, {batch, heads, 1, columns}, false, &core);
   const AttentionCore bias = core;
   p.expect(!padded || p.dims(3).size() == 2, "a padding mask that does not fit the keys");

@@ -123,8 +123,8 @@ Kernel deform_conv(Prepare& p) {
   d.out_width = sizes[1];
   p.expect(offsets == Dims({d.batch, d.offset_groups * d.points() * 2, sizes[0], sizes[1]}),
            "offsets that do not fit the outputs");
-  d.biased = p.inputs() > 3 && p.has(3);
-  d.masked = p.inputs() > 4 && p.has(4);
+  d.biased = p.has(3);
+  d.masked = p.has(4);
   p.expect(!d.biased || p.dims(3) == Dims{d.outputs}, "a bias that does not fit the outputs");
   p.expect(!d.masked || p.dims(4) == Dims({d.batch, d.offset_groups * d.points(), sizes[0], sizes[1]}),
            "a mask that does not fit the outputs");

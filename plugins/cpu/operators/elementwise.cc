@@ -64,7 +64,7 @@ Kernel checked_division(Prepare& p, Kernel divide) {
 // com.microsoft's BiasGelu and FastGelu: the bias is a list, with an element for each index of the last
 // dimension. fuse_elementwise leaves such a node alone where the model does not say that it is so.
 void check_bias(const Prepare& p) {
-  if (p.inputs() < 2 || !p.has(1)) return;
+  if (!p.has(1)) return;
   p.expect(p.type(0) == p.type(1), "the bias is of another type than the input");
   const Dims &x = p.dims(0), &bias = p.dims(1);
   if (x.empty() || bias != Dims{x.back()}) {
@@ -81,8 +81,7 @@ Kernel prepare(Prepare& p) {
   const Expression::Id result = lower_node(p.node, &expression, &shaped);
   const DType first = p.type(p.node.is("Where") ? 1 : 0);
   for (int limit : {1, 2}) {
-    p.expect(!p.node.is("Clip") || limit >= p.inputs() || !p.has(limit) ||
-                 (p.dims(limit).size() <= 1 && p.in(limit).count() == 1),
+    p.expect(!p.node.is("Clip") || !p.has(limit) || (p.dims(limit).size() <= 1 && p.in(limit).count() == 1),
              "a limit is not a single number");
   }
   // Limits, ratios and types given as inputs have no part in the shape.

@@ -47,7 +47,7 @@ Kernel gather(Prepare& p) {
   Dims expected = data;
   expected.back() = table.sizes.blocks();
   p.expect(scales == expected, "there is not one scale for each block");
-  const bool zeros = p.inputs() > kZeros && p.has(kZeros);
+  const bool zeros = p.has(kZeros);
   expected.back() = table.sizes.zero_bytes();
   p.expect(!zeros || (p.dims(kZeros) == expected && p.type(kZeros) == DType::kUint8),
            "there is not one zero point for each block");

@@ -339,7 +339,7 @@ Kernel tensor_scatter(Prepare& p) {
   }
   const std::string mode = p.node.s("mode", "linear");
   p.expect(mode == "linear" || mode == "circular", "mode is neither linear nor circular");
-  const bool ring = mode == "circular", has_indices = p.inputs() > 2 && p.has(2);
+  const bool ring = mode == "circular", has_indices = p.has(2);
   p.expect(!has_indices || p.dims(2) == Dims{cache[0]}, "write_indices are not one for each batch");
   const Desc out = p.out(0, p.type(0), cache);
   p.in_place(0, 0);

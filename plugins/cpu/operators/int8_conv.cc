@@ -19,7 +19,7 @@ Kernel qlinear_conv(Prepare& p) {
   const Convolution c = convolution_of(p, 0, 3, 2, 5);
   const DType to = p.type(7);
   const int64_t w_scales = p.in(4).count(), outputs = c.outputs;
-  const bool biased = p.inputs() > 8 && p.has(8);
+  const bool biased = p.has(8);
   p.expect(is_single(p, 1) && is_single(p, 6) && is_single(p, 7) && (w_scales == 1 || w_scales == outputs) &&
                (!biased || p.in(8).count() == outputs),
            "scales or bias do not fit the channels");

@@ -116,8 +116,8 @@ Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_
   f.product = product_of(p, a, b, trans_b);
   f.a = a;
   f.b = b;
-  f.a_zero = a_zero < p.inputs() && a_zero >= 0 && p.has(a_zero) ? a_zero : -1;
-  f.b_zero = b_zero < p.inputs() && b_zero >= 0 && p.has(b_zero) ? b_zero : -1;
+  f.a_zero = p.has(a_zero) ? a_zero : -1;
+  f.b_zero = p.has(b_zero) ? b_zero : -1;
   f.b_type = p.type(b);
   f.trans_b = trans_b;
   if (f.a_zero >= 0) {
@@ -252,8 +252,7 @@ void float_product(const Factors& f, const void* a, DType a_type, const void* a_
 
 void expect_float_factors(const Prepare& p, const Factors& f, int scale, int bias) {
   p.expect(fits_columns(p, f, scale), "there is not one scale of b, or one for each column");
-  p.expect(bias >= p.inputs() || !p.has(bias) || p.in(bias).count() == f.product.n,
-           "the bias has not one element for each column");
+  p.expect(!p.has(bias) || p.in(bias).count() == f.product.n, "the bias has not one element for each column");
 }
 
 // a, b, scale of a, scale of b, zero of a, zero of b, bias.
@@ -263,7 +262,7 @@ Kernel matmul_integer_to_float(Prepare& p) {
   p.expect(p.in(2).count() == 1, "a has one scale");
   expect_float_factors(p, f, 3, 6);
   p.out(0, DType::kFloat, f.product.out);
-  const bool biased = p.inputs() > 6 && p.has(6);
+  const bool biased = p.has(6);
   return [f, b_scales, biased, a_type = p.type(0)](const Args& args) {
     float_product(f, args.in<void>(0), a_type, f.a_zero < 0 ? nullptr : args.in<void>(f.a_zero),
                   *args.in<float>(2), args.in<float>(3), b_scales, biased ? args.in<float>(6) : nullptr,
@@ -278,7 +277,7 @@ Kernel dynamic_quantize_matmul(Prepare& p) {
   expect_float_factors(p, f, 2, 4);
   p.out(0, DType::kFloat, f.product.out);
   p.scratch(static_cast<size_t>(n));
-  const bool biased = p.inputs() > 4 && p.has(4);
+  const bool biased = p.has(4);
   return [f, b_scales, biased, n](const Args& args) {
     float scale = 1;
     uint8_t zero = 0;
@@ -294,7 +293,7 @@ Kernel qgemm(Prepare& p) {
   p.expect(p.node.i("transA", 0) == 0 && p.node.f("alpha", 1) == 1, "alpha is 1 and a is not transposed");
   const Factors f = factors_of(p, 0, 3, 2, 5, p.node.i("transB", 0) != 0);
   const int64_t b_scales = p.in(4).count();
-  const bool biased = p.inputs() > 6 && p.has(6), quantized = p.inputs() > 8 && p.has(7) && p.has(8);
+  const bool biased = p.has(6), quantized = p.has(7) && p.has(8);
   const Dims bias_dims = biased ? p.dims(6) : Dims{};
   const int64_t n = f.product.n, bias_columns = bias_dims.empty() ? 1 : bias_dims.back(),
                 bias_rows = biased ? p.in(6).count() / std::max<int64_t>(1, bias_columns) : 1;

@@ -64,7 +64,6 @@ std::string supports_linear_attention(const Node& node) {
 }
 
 Kernel linear_attention(Prepare& p) {
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const int64_t query_heads = p.node.i("q_num_heads", 0), heads = p.node.i("kv_num_heads", 0);
   const Dims query = p.dims(0), key = p.dims(1), value = p.dims(2);
   p.expect(query_heads > 0 && heads > 0, "the numbers of heads are not given");
@@ -81,11 +80,11 @@ Kernel linear_attention(Prepare& p) {
   }
   const States states(p);
   const Dims state_dims = states.dims({batch, heads, keys, values});
-  const bool past = has(3);
+  const bool past = p.has(3);
   p.expect(!past || p.dims(3) == state_dims, "the past state has another shape than the heads ask for");
   const Rule rule(p.node);
-  p.expect(!rule.fades || has(4), "this update rule needs a decay");
-  p.expect(!rule.corrects || has(5), "this update rule needs a beta");
+  p.expect(!rule.fades || p.has(4), "this update rule needs a decay");
+  p.expect(!rule.corrects || p.has(5), "this update rule needs a beta");
   int64_t fades = 0, rates = 0;  // For each token.
   if (rule.fades) {
     const Dims decay = p.dims(4);
@@ -174,7 +173,6 @@ std::string supports_causal_conv(const Node& node) {
 }
 
 Kernel causal_conv(Prepare& p) {
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const bool last = p.node.i("channels_last", 0) != 0, silu = p.node.s("activation", "none") != "none";
   const Dims dims = p.dims(0), weight = p.dims(1);
   p.expect(dims.size() == 3 || (last && dims.size() > 3), "the input is of batches, channels and places");
@@ -182,7 +180,7 @@ Kernel causal_conv(Prepare& p) {
   const int64_t channels = last ? count(dims, 2, dims.size()) : dims[1];
   p.expect(weight.size() == 3 && weight[0] == channels && weight[1] == 1 && weight[2] > 0,
            "the weights are [channels, 1, taps]");
-  p.expect(!has(2) || p.dims(2) == Dims{channels}, "the bias has one element for each channel");
+  p.expect(!p.has(2) || p.dims(2) == Dims{channels}, "the bias has one element for each channel");
   const int64_t taps = weight[2], dilation = p.node.i("dilation", 1);
   p.expect(dilation > 0, "the dilation is positive");
   const int64_t before = count({taps - 1, dilation});
@@ -190,7 +188,7 @@ Kernel causal_conv(Prepare& p) {
   Dims each = dims;
   each[last ? 1 : 2] = before;
   const Dims state_dims = states.dims(each);
-  const bool past = has(3), biased = has(2);
+  const bool past = p.has(3), biased = p.has(2);
   p.expect(!past || p.dims(3) == state_dims, "the past state has another shape than the taps ask for");
   p.out(0, p.type(0), dims);
   const bool gives = p.node.out(1) != nullptr;
@@ -288,7 +286,7 @@ Kernel attention_gate(Prepare& p) {
   const int64_t heads = dims.back(), size = count(dims);
   for (int i : {1, 2}) p.expect(p.dims(i) == Dims{heads}, "bias and scale have one element for each head");
   const bool decays = p.node.out(0) != nullptr, rates = p.node.out(1) != nullptr;
-  p.expect(!rates || (p.inputs() > 3 && p.has(3) && p.dims(3) == dims), "beta needs an input like the first");
+  p.expect(!rates || (p.has(3) && p.dims(3) == dims), "beta needs an input like the first");
   if (decays) p.out(0, p.type(0), dims);
   if (rates) p.out(1, p.type(0), dims);
   return [=](const Args& args) {

@@ -455,7 +455,7 @@ Kernel matmul(Prepare& p) {
   const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
   p.expect(p.type(0) == p.type(1), "the matrices have different types");
   if (p.type(0) == DType::kFloat) {
-    return float_product(p, product, post_ops_of(p.node), p.inputs() > 2 && p.has(2));
+    return float_product(p, product, post_ops_of(p.node), p.has(2));
   }
   p.out(0, p.type(0), product.out);
   return plain_product(p, product);
@@ -495,7 +495,7 @@ Kernel gemm(Prepare& p) {
   p.expect(p.dims(0).size() == 2 && p.dims(1).size() == 2, "Gemm multiplies matrices");
   const Product product = product_of(p, trans_a, trans_b);
   const float alpha = p.node.f("alpha", 1), beta = p.node.f("beta", 1);
-  const bool has_c = p.inputs() > 2 && p.has(2);
+  const bool has_c = p.has(2);
   std::optional<Dims> c_dims;
   if (has_c) {
     c_dims = p.dims(2);

@@ -212,9 +212,9 @@ Kernel concat(Prepare& p) {
 Kernel split(Prepare& p) {
   const Desc from = p.in(0);
   const size_t axis = p.axis(p.node.i("axis", 0), from.rank());
-  std::vector<int64_t> sizes = p.node.version < 13          ? p.node.ints("split")
-                               : p.inputs() > 1 && p.has(1) ? p.ints(1)
-                                                            : std::vector<int64_t>();
+  std::vector<int64_t> sizes = p.node.version < 13 ? p.node.ints("split")
+                               : p.has(1)          ? p.ints(1)
+                                                   : std::vector<int64_t>();
   const int64_t total = from.dims[axis], parts = p.outputs();
   if (sizes.empty()) {
     // Equal parts, the last one smaller where it must be (from opset 18 on).
@@ -504,7 +504,7 @@ Kernel pad(Prepare& p) {
   p.expect(mode == "constant" || mode == "reflect" || mode == "edge" || mode == "wrap", "mode is not known");
   std::vector<int64_t> axes(from.size());
   std::iota(axes.begin(), axes.end(), 0);
-  if (p.inputs() > 3 && p.has(3)) {
+  if (p.has(3)) {
     axes = p.ints(3);
   }
   p.expect(pads.size() == 2 * axes.size(), "pads does not have two entries for each axis");
@@ -532,7 +532,7 @@ Kernel pad(Prepare& p) {
       for (const StridedCopy& copy : padding.from_value) copy(&value, args.out());
     };
   }
-  const bool has_value = inputs && p.inputs() > 2 && p.has(2);
+  const bool has_value = inputs && p.has(2);
   p.expect(!has_value || p.type(2) == p.type(0), "the value has another type than the input");
   p.expect(!has_value || p.in(2).count() == 1, "the value is not one element");
   return padded(std::move(padding), has_value ? 2 : -1);
@@ -595,7 +595,7 @@ Kernel reverse_sequence(Prepare& p) {
 Kernel trilu(Prepare& p) {
   const Dims& dims = p.dims(0);
   p.expect(dims.size() >= 2, "the input is not a matrix");
-  const bool upper = p.node.i("upper", 1) != 0, has_k = p.inputs() > 1 && p.has(1);
+  const bool upper = p.node.i("upper", 1) != 0, has_k = p.has(1);
   p.expect(!has_k || p.type(1) == DType::kInt64, "the diagonal is no int64");
   p.expect(!has_k || (p.dims(1).size() <= 1 && p.in(1).count() == 1), "the diagonal is not one number");
   p.out(0, p.type(0), dims);

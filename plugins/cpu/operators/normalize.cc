@@ -303,7 +303,7 @@ Kernel layer_norm(Prepare& p) {
   norm.rows = count(dims, 0, axis);
   norm.n = count(dims, axis, dims.size());
   norm.scale = 1;
-  norm.bias = norm.centered && p.inputs() > 2 && p.has(2) ? 2 : -1;
+  norm.bias = norm.centered && p.has(2) ? 2 : -1;
   size_t bytes = 0;
   norm.spread_scale = spread_of(p, norm.scale, dims, axis, &bytes);
   if (norm.bias >= 0) norm.spread_bias = spread_of(p, norm.bias, dims, axis, &bytes);
@@ -368,8 +368,8 @@ Kernel skip_layer_norm(Prepare& p) {
   norm.skip = 1;
   norm.scale = 2;
   const int extra = simplified ? 3 : 4;
-  norm.bias = !simplified && p.inputs() > 3 && p.has(3) ? 3 : -1;
-  norm.skip_bias = p.inputs() > extra && p.has(extra) ? extra : -1;
+  norm.bias = !simplified && p.has(3) ? 3 : -1;
+  norm.skip_bias = p.has(extra) ? extra : -1;
   for (int i : {norm.scale, norm.bias, norm.skip_bias}) {
     p.expect(i < 0 || p.dims(i) == Dims{norm.n}, "a scale or bias is not one number for each channel");
   }

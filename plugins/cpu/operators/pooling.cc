@@ -389,7 +389,7 @@ Kernel kept_nan(Kernel fast, const Desc& in, const Window& w) {
 
 Kernel max_pool(Prepare& p) {
   const Pool pool = pool_of(p);
-  if (p.outputs() > 1 && p.wants(1)) {
+  if (p.wants(1)) {
     p.require(0, Layout::kPlain);
     p.out(0, p.type(0), pool.out);
     p.out(1, DType::kInt64, pool.out);

@@ -127,7 +127,7 @@ class ScaleValues {
 
 Kernel quantize(Prepare& p) {
   const DType from = p.type(0), scale_type = p.type(1);
-  const bool has_zero = p.inputs() > 2 && p.has(2);
+  const bool has_zero = p.has(2);
   DType to = has_zero ? p.type(2) : static_cast<DType>(p.node.i("output_dtype", 0));
   if (to == DType::kUndefined) to = DType::kUint8;
   p.expect(kSmall.has(to), "the output type is not one of 8 or 16 bits");
@@ -197,7 +197,7 @@ std::string dequantize_supports(const Node& node) {
 
 Kernel dequantize(Prepare& p) {
   const DType from = p.type(0), scale_type = p.type(1);
-  const bool has_zero = p.inputs() > 2 && p.has(2);
+  const bool has_zero = p.has(2);
   const int64_t wanted = p.node.i("output_dtype", 0);
   const DType to = wanted != 0 ? static_cast<DType>(wanted) : scale_type;
   p.expect(kReals.has(to), "the output type is not a float of 16 or 32 bits");
@@ -270,7 +270,7 @@ struct Table {
 // them in any shape does so too.
 void expect_single(const Prepare& p, std::initializer_list<int> inputs) {
   for (int i : inputs) {
-    const bool any_shape = p.node.domain == "ephost" && i < p.inputs() && p.has(i);
+    const bool any_shape = p.node.domain == "ephost" && p.has(i);
     p.expect(is_single(p, i) || (any_shape && p.in(i).count() == 1),
              "a scale or zero point is not a single one");
   }

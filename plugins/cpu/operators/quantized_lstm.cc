@@ -286,13 +286,12 @@ Network network_of(Prepare& p) {
                r->dims == Dims{n.directions, n.hidden, 4 * n.hidden} &&
                p.node.i("hidden_size", n.hidden) == n.hidden,
            "the shapes of X, W and R do not fit each other");
-  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
   const Dims state{n.directions, n.batch, n.hidden};
-  n.biased = given(kB);
-  n.lengths = given(kLengths);
-  n.initial_h = given(kInitialH);
-  n.initial_c = given(kInitialC);
-  n.peepholes = given(kPeepholes);
+  n.biased = p.has(kB);
+  n.lengths = p.has(kLengths);
+  n.initial_h = p.has(kInitialH);
+  n.initial_c = p.has(kInitialC);
+  n.peepholes = p.has(kPeepholes);
   p.expect(!n.biased || p.dims(kB) == Dims{n.directions, 8 * n.hidden}, "the shape of B is wrong");
   p.expect(!n.lengths || (p.dims(kLengths) == Dims{n.batch} && p.type(kLengths) == DType::kInt32),
            "there is not one length for each sequence");
@@ -308,7 +307,7 @@ Network network_of(Prepare& p) {
   n.r = pack(r);
   n.w_steps = steps_of(*w, *p.constant(kScaleW), *p.constant(kZeroW));
   n.r_steps = steps_of(*r, *p.constant(kScaleR), *p.constant(kZeroR));
-  const auto wants = [&](int o) { return p.outputs() > o && p.wants(o); };
+  const auto wants = [&](int o) { return p.wants(o); };
   n.wants_y = wants(0);
   n.wants_h = wants(1);
   n.wants_c = wants(2);

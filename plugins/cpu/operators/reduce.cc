@@ -314,7 +314,7 @@ Kernel reduce(Prepare& p) {
   std::vector<int64_t> axes;
   if (!axes_are_input) {
     axes = p.node.ints("axes");
-  } else if (p.inputs() > 1 && p.has(1)) {
+  } else if (p.has(1)) {
     p.expect(p.dims(1).size() == 1, "the axes are not a list");
     axes = p.ints(1);
   }

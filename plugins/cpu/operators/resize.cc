@@ -66,10 +66,10 @@ Request read(Prepare& p) {
     r.cubic = node.f("cubic_coeff_a", -0.75f);
     r.extrapolation = node.f("extrapolation_value", 0);
     named = node.ints("axes", named);
-    if (p.inputs() > 3 && p.has(3) && p.in(3).count() > 0) {
+    if (p.has(3) && p.in(3).count() > 0) {
       sizes = p.ints(3);
     } else {
-      p.expect(p.inputs() > 2 && p.has(2), "it has neither scales nor sizes");
+      p.expect(p.has(2), "it has neither scales nor sizes");
       scales = scales_of(p, 2);
     }
     if (r.coordinates == "tf_crop_and_resize") {

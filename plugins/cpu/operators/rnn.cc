@@ -142,12 +142,11 @@ Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& ac
   n.packed_w = pack(p, kW, 0);
   // What the last gate of a GRU multiplies is made of the others.
   n.packed_r = pack(p, kR, gates == 3 ? n.hidden : 0);
-  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
   const Dims state =
       n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
-  n.biased = given(kB);
-  n.lengths = given(kLengths);
-  n.initial_h = given(kInitialH);
+  n.biased = p.has(kB);
+  n.lengths = p.has(kLengths);
+  n.initial_h = p.has(kInitialH);
   p.expect(!n.biased || p.dims(kB) == Dims{n.directions, 2 * n.width()}, "the shape of B is wrong");
   p.expect(!n.lengths || (p.dims(kLengths) == Dims{n.batch} && p.type(kLengths) == DType::kInt32),
            "there is not one length for each sequence");
@@ -158,8 +157,8 @@ Network network_of(Prepare& p, int64_t gates, const std::vector<std::string>& ac
   const size_t needed = activations.size() * static_cast<size_t>(n.directions);
   p.expect(n.activations.size() >= needed, "there is not one activation for each place");
   n.activations.resize(needed);
-  n.wants_y = p.outputs() > 0 && p.wants(0);
-  n.wants_h = p.outputs() > 1 && p.wants(1);
+  n.wants_y = p.wants(0);
+  n.wants_h = p.wants(1);
   if (n.wants_y) {
     p.out(0, DType::kFloat,
           n.batch_first ? Dims{n.batch, n.steps, n.directions, n.hidden}
@@ -423,11 +422,10 @@ Kernel gru(Prepare& p) {
 // Gates: input i, output o, forget f, cell c. Peepholes: i, o, f.
 Kernel lstm(Prepare& p) {
   Network n = network_of(p, 4, {"Sigmoid", "Tanh", "Tanh"});
-  const auto given = [&](int i) { return i < p.inputs() && p.has(i); };
-  n.initial_c = given(kInitialC);
-  n.peepholes = given(kPeepholes);
+  n.initial_c = p.has(kInitialC);
+  n.peepholes = p.has(kPeepholes);
   n.input_forget = p.node.i("input_forget", 0) != 0;
-  n.wants_c = p.outputs() > 2 && p.wants(2);
+  n.wants_c = p.wants(2);
   const Dims state =
       n.batch_first ? Dims{n.batch, n.directions, n.hidden} : Dims{n.directions, n.batch, n.hidden};
   p.expect(!n.initial_c || p.dims(kInitialC) == state, "the shape of initial_c is wrong");

@@ -58,7 +58,7 @@ Kernel rename(Prepare& p, const Dims& dims) {
 
 Kernel squeeze(Prepare& p) {
   std::vector<int64_t> axes = p.node.ints("axes");
-  if (p.node.version >= 13 && p.inputs() > 1 && p.has(1)) {
+  if (p.node.version >= 13 && p.has(1)) {
     axes = p.ints(1);
   }
   const Dims& from = p.dims(0);

@@ -273,14 +273,13 @@ Kernel dft(Prepare& p) {
   const DType type = p.type(0);
   p.expect(from.size() >= 2, "the input has at least two dimensions");
   p.expect(from.back() == 1 || from.back() == 2, "the last dimension is neither 1 nor 2");
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
-  const int64_t wanted = p.node.version < 20 ? p.node.i("axis", 1) : has(2) ? p.integer(2) : -2;
+  const int64_t wanted = p.node.version < 20 ? p.node.i("axis", 1) : p.has(2) ? p.integer(2) : -2;
   const size_t axis = p.axis(wanted, from.size());
   p.expect(axis + 1 < from.size(), "the axis is that of real and imaginary parts");
   Transforms t;
   t.inverse = p.node.i("inverse", 0) != 0;
   const bool onesided = p.node.i("onesided", 0) != 0;
-  t.n = has(1) ? p.integer(1) : onesided && t.inverse ? 2 * (from[axis] - 1) : from[axis];
+  t.n = p.has(1) ? p.integer(1) : onesided && t.inverse ? 2 * (from[axis] - 1) : from[axis];
   p.expect(t.n > 0, "the length is not positive");
   t.mirrored = onesided && t.inverse;
   t.in_complex = from.back() == 2;
@@ -317,11 +316,10 @@ Kernel stft(Prepare& p) {
   if (from.size() == 2) from.push_back(1);  // Real, without a dimension that says so.
   const DType type = p.type(0);
   p.expect(from.size() == 3 && (from[2] == 1 || from[2] == 2), "the signal is not [batch, length, 1 or 2]");
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const int64_t step = p.integer(1);
-  const bool windowed = has(2);
+  const bool windowed = p.has(2);
   Transforms t;
-  t.n = has(3) ? p.integer(3) : windowed ? p.in(2).count() : from[1];
+  t.n = p.has(3) ? p.integer(3) : windowed ? p.in(2).count() : from[1];
   p.expect(step > 0 && t.n > 0 && t.n <= from[1], "a step or a length that the signal does not have");
   p.expect(!windowed || (p.in(2).count() == t.n && p.type(2) == type), "a window of another length or type");
   const bool onesided = p.node.i("onesided", 1) != 0;

@@ -23,7 +23,6 @@ std::string one_type(const Node& node) {
 // For each head a matrix [keys' channels, values' channels] that decays, is corrected by what it already says
 // of a key, gets the product of key and value added, and is read by queries.
 Kernel linear_attention(Prepare& p) {
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const int64_t heads = p.node.i("q_num_heads", 0), kv_heads = p.node.i("kv_num_heads", 0);
   p.expect(heads > 0 && kv_heads > 0 && heads % kv_heads == 0, "numbers of heads that do not fit");
   for (int i = 0; i < 3; ++i) {
@@ -37,9 +36,9 @@ Kernel linear_attention(Prepare& p) {
   const std::string rule = p.node.s("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta",
              delta = rule == "delta" || rule == "gated_delta";
-  p.expect(gated == has(4) && delta == has(5), "a rule that does not fit the inputs");
+  p.expect(gated == p.has(4) && delta == p.has(5), "a rule that does not fit the inputs");
   const Dims state_dims = {batch, kv_heads, depth, width};
-  p.expect(!has(3) || p.dims(3) == state_dims, "a state that does not fit");
+  p.expect(!p.has(3) || p.dims(3) == state_dims, "a state that does not fit");
   p.expect((!gated || !p.dims(4).empty()) && (!delta || !p.dims(5).empty()),
            "a decay or a rate that is a single number");
   const int64_t gates = gated ? p.dims(4).back() : 0, rates = delta ? p.dims(5).back() : 0;
@@ -51,7 +50,7 @@ Kernel linear_attention(Prepare& p) {
   const float given = p.node.f("scale", 0),
               scale = given != 0 ? given : 1 / std::sqrt(static_cast<float>(depth));
   p.out(0, p.type(0), {batch, length, heads * width});
-  const bool wanted = p.outputs() > 1 && p.wants(1), past = has(3);
+  const bool wanted = p.wants(1), past = p.has(3);
   if (wanted) p.out(1, p.type(0), state_dims);
   const int64_t size = depth * width, states = batch * kv_heads * size;
   p.scratch(static_cast<size_t>((wanted ? 0 : states) + batch * kv_heads * width) * sizeof(float));
@@ -108,7 +107,6 @@ Kernel linear_attention(Prepare& p) {
 
 // A convolution of each channel along the sequence, over what came before it.
 Kernel causal_conv(Prepare& p) {
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const Dims x = p.dims(0), w = p.dims(1);
   p.expect(x.size() == 3 && w.size() == 3 && w[0] == x[1] && w[1] == 1 && w[2] > 0,
            "a weight that does not fit the channels");
@@ -116,12 +114,12 @@ Kernel causal_conv(Prepare& p) {
   const std::string activation = p.node.s("activation", "none");
   p.expect(activation == "none" || activation == "silu" || activation == "swish",
            "an activation that is not known");
-  const bool swish = activation != "none", biased = has(2), past = has(3);
+  const bool swish = activation != "none", biased = p.has(2), past = p.has(3);
   p.expect(!biased || p.in(2).count() == channels, "a bias that does not fit the channels");
   const Dims state = {x[0], channels, before};
   p.expect(!past || p.dims(3) == state, "a state that does not fit");
   p.out(0, p.type(0), x);
-  const bool wanted = p.outputs() > 1 && p.wants(1);
+  const bool wanted = p.wants(1);
   if (wanted) p.out(1, p.type(0), state);
   const int64_t row = before + length;
   p.scratch(static_cast<size_t>(x[0] * channels * row) * sizeof(float));

@@ -19,7 +19,7 @@ std::string not_single(const Node& node, const std::vector<size_t>& inputs) {
 }
 
 bool is_single(const Prepare& p, int i) {
-  return i >= p.inputs() || !p.has(i) || (p.dims(i).size() <= 1 && p.in(i).count() == 1);
+  return !p.has(i) || (p.dims(i).size() <= 1 && p.in(i).count() == 1);
 }
 
 namespace {

@@ -28,8 +28,8 @@ Convolution convolution_of(Prepare& p, int x, int w, int x_zero, int w_zero) {
   c.out.insert(c.out.end(), c.window.out.begin(), c.window.out.end());
   c.x = x;
   c.w = w;
-  c.x_zero = x_zero < p.inputs() && p.has(x_zero) ? x_zero : -1;
-  c.w_zero = w_zero < p.inputs() && p.has(w_zero) ? w_zero : -1;
+  c.x_zero = p.has(x_zero) ? x_zero : -1;
+  c.w_zero = p.has(w_zero) ? w_zero : -1;
   c.x_type = p.type(x);
   c.w_type = p.type(w);
   p.expect(c.x_zero < 0 || is_single(p, c.x_zero), "the input has one zero point");
