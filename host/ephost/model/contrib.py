@@ -23,6 +23,7 @@ _IN_ONNX = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 20}
 _FLAT = frozenset({"Add", "BiasAdd", "FusedMatMul", "MatMul", "MatMulNBits", "Split"})
 
 _MOST_HEADS = 4096  # that are written out one by one
+_LONGEST_WINDOW = 4096  # of states, or elements, written out likewise
 
 # Gives a value's rank, or None.
 RankOf = Callable[[str], int | None]
@@ -420,7 +421,7 @@ def _rows_of_blocks(call: _Call) -> str:
 def _states(call: _Call, one: str) -> str:
     """As many of `one` as a window has, for the second output."""
     window = call.number("state_window")
-    if not 0 < window <= _MOST_HEADS:
+    if not 0 < window <= _LONGEST_WINDOW:
         return f"o1 = Identity ({one}) "
     return (
         f"zero = Constant <value_ints = [0]> () u = Unsqueeze ({one}, zero) "
@@ -485,6 +486,46 @@ def _one_more(call: _Call) -> str:
     )
 
 
+def _range(call: _Call) -> str:
+    if call.has(2):
+        return "o0 = Range (i0, i1, i2)"
+    return "n = Constant <value_int = 1> () step = CastLike (n, i0) o0 = Range (i0, i1, step)"
+
+
+def _path(call: _Call) -> str:
+    """Two rows of integers."""
+    return "s = Constant <value_ints = [-1, 1]> () m = Reshape (i0, s) n = NonZero (m) o0 = Cast <to = 6> (n)"
+
+
+def _unfolded(call: _Call) -> str:
+    """Slices along a dimension, whose elements are the last dimension of the output."""
+    rank = call.rank(0)
+    if not rank:
+        return ""
+    size, step = (max(1, call.number(name, 1)) for name in ("size", "step"))  # others are refused by name
+    axis = call.number("dim", -1) % rank
+    order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
+    slices = f"g = Gather <axis = {axis}> (i0, which) o0 = Transpose <perm = {order}> (g)"
+    if size > _LONGEST_WINDOW:  # onnx would write its places out: as many slices of any size
+        some = "s = Shape (i0) n = NonZero (s) t = Constant <value = bool[1] {1}> () "
+        return f"{some} which = Compress <axis = 0> (n, t) {slices}"
+    return (
+        f"s = Shape <start = {axis}, end = {axis + 1}> (i0) z = Constant <value_int = 0> () l = Squeeze (s) "
+        f"last = Constant <value_int = {size - 1}> () step = Constant <value_int = {step}> () "
+        "end = Sub (l, last) r = Range (z, end, step) one = Constant <value_ints = [1]> () "
+        f"first = Unsqueeze (r, one) size = Constant <value_int = {size}> () w = Constant <value_int = 1> () "
+        f"more = Range (z, size, w) which = Add (first, more) {slices}"
+    )
+
+
+def _crops(call: _Call) -> str:
+    return (
+        "n = Shape (i2) c = Shape <start = 1, end = 2> (i0) s = Cast <to = 7> (i3) "
+        "t = Concat <axis = 0> (n, c, s) "
+        "z = Constant <value_float = 0.0> () f = CastLike (z, i0) o0 = Expand (f, t)"
+    )
+
+
 _BODIES: dict[str, Callable[[_Call], str]] = {
     **dict.fromkeys(
         (
@@ -494,10 +535,12 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
             "GatedRMSNorm",
             "Gelu",
             "Inverse",
+            "MRotaryEmbedding",
             "MoE",
             "QLinearLeakyRelu",
             "QLinearSigmoid",
             "QLinearSoftmax",
+            "QMoE",
             "QuickGelu",
             "RotaryEmbedding",
             "ScaledSiLU",
@@ -518,6 +561,11 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "FusedMatMul": _fused_product,
     "TransposeMatMul": _fused_product,
     "CDist": _distances,
+    "CropAndResize": _crops,
+    "DynamicTimeWarping": _path,
+    "NGramRepeatBlock": lambda call: "o0 = Identity (i1)",
+    "Range": _range,
+    "UnfoldTensor": _unfolded,
     "ExpandDims": _one_more,
     "GatherBlockQuantized": _rows_of_blocks,
     "MurmurHash3": _hashes,

@@ -51,9 +51,8 @@ std::shared_ptr<NBitsWeights> NBitsWeights::of(const NBitsSizes& sizes, const Te
     return std::to_string(reinterpret_cast<uintptr_t>(tensor.get()));
   };
   const std::string key = "n bits of " + named(scales) + " and " + named(zeros);
-  return Prepare::packed<NBitsWeights>(codes, key, [&] {
-    return std::shared_ptr<NBitsWeights>(new NBitsWeights(sizes, *codes, *scales, zeros.get()));
-  });
+  return Prepare::packed<NBitsWeights>(
+      codes, key, [&] { return std::make_shared<NBitsWeights>(sizes, *codes, *scales, zeros.get()); });
 }
 
 NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const Tensor& scales,

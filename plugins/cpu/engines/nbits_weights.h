@@ -26,12 +26,13 @@ class NBitsWeights {
   // floating type, and zero points: bytes [n][zero_bytes], numbers [n][blocks] of a floating type, or null.
   static std::shared_ptr<NBitsWeights> of(const NBitsSizes& sizes, const TensorPtr& codes,
                                           const TensorPtr& scales, const TensorPtr& zeros);
+  NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const Tensor& scales, const Tensor* zeros);
 
+  const NBitsSizes& sizes() const { return sizes_; }
   // Columns from NBits::kPanel * q on.
   NBits::Panel panel(int64_t q) const;
 
  private:
-  NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const Tensor& scales, const Tensor* zeros);
   void fill_codes(int64_t q, const uint8_t* from);
 
   NBitsSizes sizes_;
