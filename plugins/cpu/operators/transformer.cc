@@ -1,5 +1,5 @@
-// The operators of transformers: ONNX's Attention and RotaryEmbedding, and com.microsoft's
-// MultiHeadAttention, GroupQueryAttention and RotaryEmbedding, which its exporters and optimizers emit.
+// The operators of transformers: ONNX's Attention, and com.microsoft's MultiHeadAttention and
+// GroupQueryAttention, which its exporters and optimizers emit.
 #include <cmath>
 #include <cstring>
 
@@ -69,13 +69,13 @@ Kernel attention(Prepare& p) {
   if (p.node.i("is_causal", 0) == 1) core.after = 0;
   core.offset = keys.cache.past;
   core.clear_empty = true;
-  if (p.inputs() > 3 && p.has(3)) set_mask(p, 3, {batch, heads, rows, columns}, true, &core);
-  const bool known = p.inputs() > 6 && p.has(6);
+  if (p.has(3)) set_mask(p, 3, {batch, heads, rows, columns}, true, &core);
+  const bool known = p.has(6);
   if (known) {
     p.expect(p.type(6) == DType::kInt64 && p.in(6).count() == batch, "lengths are one int64 for each batch");
     p.expect(keys.past < 0, "lengths together with past keys");
   }
-  const bool scores = p.outputs() > 3 && p.wants(3);
+  const bool scores = p.wants(3);
   if (scores) {
     p.out(3, p.type(0), {batch, heads, rows, columns});
     constexpr AttentionCore::Scores kModes[] = {AttentionCore::kProducts, AttentionCore::kCapped,
@@ -151,7 +151,6 @@ HeadsView packed_view(const Dims& dims) {
 
 Kernel multi_head(Prepare& p) {
   const int64_t heads = p.node.i("num_heads", 0);
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const size_t rank = p.dims(0).size();
   AttentionCore core;
   Pieces pieces;
@@ -185,7 +184,7 @@ Kernel multi_head(Prepare& p) {
   } else {
     p.expect(rank == 3 && p.dims(0)[2] % heads == 0, "queries that the heads cannot share");
     core.q = heads_view(p.dims(0), heads);
-    p.expect(has(1), "there are no keys");
+    p.expect(p.has(1), "there are no keys");
     if (p.dims(1).size() == 5) {
       p.expect(p.dims(1)[2] == heads && p.dims(1)[3] == 2, "packed keys that are not two for each head");
       HeadsView both = packed_view(p.dims(1));
@@ -193,7 +192,7 @@ Kernel multi_head(Prepare& p) {
       keys = Source::of(p, 1, 6, 1, both, &pieces);
       values = Source::of(p, 1, 7, 2, both, &pieces);
     } else {
-      p.expect(has(2), "there are no values");
+      p.expect(p.has(2), "there are no values");
       for (int i : {1, 2}) {
         p.expect(p.dims(i).size() == 4 ? p.dims(i)[1] == heads
                                        : p.dims(i).size() == 3 && p.dims(i)[2] % heads == 0,
@@ -216,7 +215,7 @@ Kernel multi_head(Prepare& p) {
   if (p.node.i("unidirectional", 0) == 1) core.after = 0;
 
   // The bias of each input that is not ready: keys and values of four dimensions have it.
-  const bool biased = has(3);
+  const bool biased = p.has(3);
   int64_t places[3] = {-1, -1, -1}, sizes[3] = {0, 0, 0};
   if (biased) {
     sizes[0] = heads * depth;
@@ -226,7 +225,7 @@ Kernel multi_head(Prepare& p) {
     for (int i = 0; i < 3; ++i) places[i] = sizes[i] != 0 ? pieces.take(p.in(i).count()) : -1;
   }
   // The padding mask and the bias of the scores, together.
-  const bool padded = has(4), masked = has(5);
+  const bool padded = p.has(4), masked = p.has(5);
   const int64_t all[4] = {batch, heads, rows, columns};
   const float filter = p.node.f("mask_filter_value", -10000.0f);
   AttentionCore bias = core;
@@ -263,7 +262,7 @@ Kernel multi_head(Prepare& p) {
     }
   }
   // The products as they go into the softmax, as onnxruntime gives them.
-  const bool scores = p.outputs() > 3 && p.wants(3);
+  const bool scores = p.wants(3);
   if (scores) {
     p.out(3, p.type(0), {batch, heads, rows, columns});
     core.scores = AttentionCore::kMasked;
@@ -347,16 +346,15 @@ std::string supports_group_query(const Node& node) {
 }
 
 Kernel group_query(Prepare& p) {
-  const auto has = [&](int i) { return i < p.inputs() && p.has(i); };
   const int64_t heads = p.node.i("num_heads", 0), kv_heads = p.node.i("kv_num_heads", 0);
-  const bool packed = !has(1);
+  const bool packed = !p.has(1);
   p.expect(p.dims(0).size() == 3, "queries have three dimensions");
   p.expect(p.type(5) == DType::kInt32, "lengths that are not int32");
   const int64_t batch = p.dims(0)[0], rows = p.dims(0)[1], total = p.integer(6);
   const int64_t parts = packed ? heads + 2 * kv_heads : heads;
   p.expect(p.dims(0)[2] % parts == 0, "queries that the heads cannot share");
   const int64_t d = p.dims(0)[2] / parts;
-  p.expect(packed || (has(2) && p.dims(1) == Dims{batch, rows, kv_heads * d} && p.dims(2) == p.dims(1)),
+  p.expect(packed || (p.has(2) && p.dims(1) == Dims{batch, rows, kv_heads * d} && p.dims(2) == p.dims(1)),
            "keys or values that do not fit the queries");
   p.expect(p.in(5).count() == batch, "lengths are one for each batch");
 
@@ -372,9 +370,9 @@ Kernel group_query(Prepare& p) {
   }
   Cache cache;
   cache.now = now;
-  const bool has_past = has(3);
+  const bool has_past = p.has(3);
   if (has_past) {
-    p.expect(has(4) && p.dims(3).size() == 4 && p.dims(3) == p.dims(4) && p.dims(3)[0] == batch &&
+    p.expect(p.has(4) && p.dims(3).size() == 4 && p.dims(3) == p.dims(4) && p.dims(3)[0] == batch &&
                  p.dims(3)[1] == kv_heads && p.dims(3)[3] == d,
              "past keys or values that do not fit the new ones");
     cache.past = p.dims(3)[2];
@@ -383,7 +381,7 @@ Kernel group_query(Prepare& p) {
   p.expect(cache.length >= rows, "a greatest length that is less than what is there now");
   int64_t memories[2];
   for (int o : {1, 2}) {
-    if (o < p.outputs() && p.wants(o)) {
+    if (p.wants(o)) {
       p.out(o, p.type(0), cache.dims());
       memories[o - 1] = -1;
     } else {
@@ -396,7 +394,7 @@ Kernel group_query(Prepare& p) {
   p.expect(!rotary || (p.dims(7).size() == 2 && p.dims(8) == p.dims(7)), unfit);
   const int64_t half = rotary ? p.dims(7)[1] : 0, angles = rotary ? p.dims(7)[0] : 0;
   p.expect(2 * half <= d, unfit);
-  const bool placed = rotary && has(9);
+  const bool placed = rotary && p.has(9);
   p.expect(!placed || (p.type(9) == DType::kInt64 && p.in(9).count() == batch * rows),
            "positions are one int64 for each query");
   const int64_t turned = rotary ? pieces.take(batch * rows * heads * d) : -1;
@@ -413,10 +411,10 @@ Kernel group_query(Prepare& p) {
   p.expect(window != 0, "local_window_size is 0, a window of no tokens");
   if (window > 0) core.before = std::min<int64_t>(window, int64_t{1} << 40) - 1;
   core.clear_empty = true;
-  if (has(10)) {
+  if (p.has(10)) {
     set_mask(p, 10, {batch, heads, rows, cache.length}, false, &core);
   }
-  const bool sinks = has(11), scores = p.outputs() > 3 && p.wants(3);
+  const bool sinks = p.has(11), scores = p.wants(3);
   core.sink = sinks || p.node.i("smooth_softmax", 0) > 0;
   p.expect(!sinks || p.dims(11) == Dims{heads}, "sinks are one for each head");
   if (scores) {
@@ -490,75 +488,6 @@ Kernel group_query(Prepare& p) {
   };
 }
 
-// ---- RotaryEmbedding: ONNX's and com.microsoft's, whose inputs come in another order.
-
-std::string supports_rotary(const Node& node) {
-  const bool onnx = node.domain.empty();
-  if (!onnx && node.i("is_packed_batching", 0) != 0) return "packed batches";
-  if (!onnx && node.f("scale", 1) != 1) return "a scale of positions";
-  return onnx ? one_float_type(node, {0, 1, 2}) : one_float_type(node, {0, 2, 3});
-}
-
-Kernel rotary_embedding(Prepare& p) {
-  const bool onnx = p.node.domain.empty();
-  const int cosines = onnx ? 1 : 2, sines = onnx ? 2 : 3, positions = onnx ? 3 : 1;
-  const Dims dims = p.dims(0), table = p.dims(cosines);
-  p.expect(dims.size() == 3 || dims.size() == 4, "the input has three or four dimensions");
-  p.expect(p.dims(sines) == table && table.size() >= 2, "cosines and sines that do not fit each other");
-  const int64_t half = table.back();
-  int64_t heads = p.node.i("num_heads", 0);
-  if (dims.size() == 4) {
-    heads = dims[1];
-  } else if (heads == 0) {
-    p.expect(!onnx && half > 0, "the number of heads is not given");
-    heads = dims[2] / (2 * half);
-  }
-  p.expect(heads > 0 && (dims.size() == 4 || dims[2] % heads == 0), "channels that the heads cannot share");
-  const HeadsView x = heads_view(dims, heads);
-  const int64_t batch = x.sizes[0], rows = x.sizes[2], d = x.sizes[3];
-  const int64_t turned = p.node.i("rotary_embedding_dim", 0);
-  p.expect(2 * half <= d && (turned == 0 ? 2 * half == d || !onnx : turned == 2 * half),
-           "cosines that do not fit the channels");
-  const bool placed = p.inputs() > positions && p.has(positions);
-  int64_t places_given = 0;
-  if (placed) {
-    places_given = p.in(positions).count();
-    p.expect(p.type(positions) == DType::kInt64 && table.size() == 2 &&
-                 (places_given == batch * rows || (!onnx && places_given == 1)),
-             "positions are one int64 for each place");
-  } else {
-    p.expect(table.size() == 3 && table[0] == batch && table[1] == rows, "cosines that do not fit the input");
-  }
-  const bool interleaved = p.node.i("interleaved", 0) == 1,
-             first_only = places_given == 1 && batch * rows != 1;
-  const int64_t angles = placed ? table[0] : batch * rows;
-  const std::string label = p.node.label();
-  p.out(0, p.type(0), dims);
-  p.in_place(0, 0);
-  return [=](const Args& args) {
-    const int64_t* places = placed ? args.in<int64_t>(positions) : nullptr;
-    const auto angle = [=](int64_t i) {
-      return places == nullptr ? i : first_only ? places[0] + i % rows : places[i];
-    };
-    for (int64_t i = 0; i < batch * rows; ++i) {
-      const int64_t given = places == nullptr ? 0 : places[first_only ? 0 : i];
-      if (given < 0 || given >= angles || angle(i) >= angles) {
-        invalid(label + ": a position without an angle");
-      }
-    }
-    parallel_for(batch * rows, std::max<int64_t>(1, kGrain / (heads * d + 1)), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) {
-        for (int64_t h = 0; h < heads; ++h) {
-          const int64_t at = x.head(i / rows, h) + i % rows * x.strides[2];
-          rotate(args.in<float>(0) + at, args.out<float>(0) + at, d, half,
-                 args.in<float>(cosines) + angle(i) * half, args.in<float>(sines) + angle(i) * half,
-                 interleaved);
-        }
-      }
-    });
-  };
-}
-
 }  // namespace
 
 const Registration registration([](Registry* registry) {
@@ -571,11 +500,9 @@ const Registration registration([](Registry* registry) {
                    .types = kCommon});
   };
   add("", "Attention", supports_attention, attention);
-  add("", "RotaryEmbedding", supports_rotary, rotary_embedding);
   add(kMs, "MultiHeadAttention", supports_multi_head, multi_head);
   add("ephost", "MultiHeadAttention", nullptr, multi_head);
   add(kMs, "GroupQueryAttention", supports_group_query, group_query);
-  add(kMs, "RotaryEmbedding", supports_rotary, rotary_embedding);
 });
 
 }  // namespace ephost::cpu
