@@ -85,7 +85,8 @@ Kernel constant_of_shape(Prepare& p) {
 }
 
 void range(Run& run) {
-  for (int i = 0; i < 3; ++i) {
+  const bool by_one = !run.has(2);  // As com.microsoft's may be.
+  for (int i = 0; i < (by_one ? 2 : 3); ++i) {
     if (run.in(i).rank() > 1 || run.in(i).count() != 1)
       run.invalid("start, limit and step have to be single numbers");
   }
@@ -93,7 +94,7 @@ void range(Run& run) {
     using T = decltype(zero);
     using A = arithmetic_t<T>;
     const A start = static_cast<A>(*run.as<T>(0)), limit = static_cast<A>(*run.as<T>(1)),
-            delta = static_cast<A>(*run.as<T>(2));
+            delta = by_one ? A{1} : static_cast<A>(*run.as<T>(2));
     if (delta == A{0}) {
       run.invalid("the step is 0");
     }
@@ -339,6 +340,7 @@ const Registration registration([](Registry* registry) {
                      },
                  .prepare = constant_of_shape});
   registry->add({.type = "Range", .run = range, .types = kNumbers});
+  registry->add({.domain = "com.microsoft", .type = "Range", .run = range, .types = kNumbers});
   registry->add({.type = "EyeLike", .supports = type_is_known, .prepare = eye_like});
   registry->add({.type = "OneHot", .prepare = one_hot});
   registry->add({.type = "HannWindow", .prepare = [](Prepare& p) { return window(p, 0.5, 0.5, 0); }});

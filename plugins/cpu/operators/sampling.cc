@@ -1,4 +1,5 @@
 // Operators that read images at places that are computed: regions, patches, and the grids of affine maps.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -198,6 +199,70 @@ Kernel max_roi_pool(Prepare& p) {
   };
 }
 
+// ---- CropAndResize
+
+constexpr int64_t kMostInCrop = int64_t{1} << 24;  // Along an axis, in which float32 counts.
+
+// Regions of images, whose corners are given as parts of an image's sides, in one size. Corners lie on
+// pixels.
+Kernel crop_and_resize(Prepare& p) {
+  const Dims image = p.dims(0), boxes = p.dims(1);
+  const std::vector<int64_t> size = p.ints(3);
+  p.expect(image.size() == 4, "the input is not a batch of images");
+  p.expect(boxes.size() == 2 && boxes[1] == 4 && p.dims(2) == Dims{boxes[0]},
+           "the regions are not four numbers each, with the number of an image");
+  p.expect(size.size() == 2 && size[0] > 0 && size[1] > 0 && size[0] <= kMostInCrop && size[1] <= kMostInCrop,
+           "the size is not two positive numbers");
+  const int64_t channels = image[1], height = image[2], width = image[3];
+  p.expect(boxes[0] == 0 || (height > 0 && width > 0), "the images are empty");
+  const float outside = p.node.f("extrapolation_value", 0);
+  const bool nearest = p.node.s("mode", "bilinear") == "nearest";
+  p.out(0, DType::kFloat, {boxes[0], channels, size[0], size[1]});
+  return [=, label = p.node.label()](const Args& args) {
+    const int32_t* const images = args.in<int32_t>(2);
+    if (std::any_of(images, images + boxes[0], [=](int32_t i) { return i < 0 || i >= image[0]; })) {
+      invalid(label + ": the number of an image that is not there");
+    }
+    parallel_for(boxes[0] * size[0], 1, [&](int64_t item, int64_t end) {
+      for (; item < end; ++item) {
+        const int64_t box = item / size[0], row = item % size[0];
+        const float* const corners = args.in<float>(1) + 4 * box;
+        // Where the i-th of n pixels lies in an image of so many.
+        const auto place = [&](float from, float to, int64_t i, int64_t n, int64_t of) {
+          const float last = static_cast<float>(of - 1);
+          if (n == 1) return 0.5F * (from + to) * last;
+          return from * last + static_cast<float>(i) * ((to - from) * last / static_cast<float>(n - 1));
+        };
+        const auto inside = [](float at, int64_t of) { return at >= 0 && at <= static_cast<float>(of - 1); };
+        const float y = place(corners[0], corners[2], row, size[0], height);
+        for (int64_t c = 0; c < channels; ++c) {
+          const float* const plane = args.in<float>(0) + (images[box] * channels + c) * height * width;
+          float* const to = args.out<float>(0) + ((box * channels + c) * size[0] + row) * size[1];
+          for (int64_t column = 0; column < size[1]; ++column) {
+            const float x = place(corners[1], corners[3], column, size[1], width);
+            if (!inside(y, height) || !inside(x, width)) {
+              to[column] = outside;
+              continue;
+            }
+            if (nearest) {
+              to[column] =
+                  plane[static_cast<int64_t>(std::round(y)) * width + static_cast<int64_t>(std::round(x))];
+              continue;
+            }
+            const float down = y - std::floor(y), right = x - std::floor(x);
+            const float* const upper = plane + static_cast<int64_t>(std::floor(y)) * width;
+            const float* const lower = plane + static_cast<int64_t>(std::ceil(y)) * width;
+            const int64_t a = static_cast<int64_t>(std::floor(x)), b = static_cast<int64_t>(std::ceil(x));
+            const float above = upper[a] + (upper[b] - upper[a]) * right;
+            const float below = lower[a] + (lower[b] - lower[a]) * right;
+            to[column] = above + (below - above) * down;
+          }
+        }
+      }
+    });
+  };
+}
+
 // ---- MaxUnpool, Col2Im
 
 Kernel max_unpool(Prepare& p) {
@@ -221,7 +286,7 @@ Kernel max_unpool(Prepare& p) {
     natural.push_back((from[d + 2] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + axes]);
   }
   Dims to = natural;
-  if (p.inputs() > 2 && p.has(2)) {
+  if (p.has(2)) {
     to = p.ints(2);
     p.expect(to.size() == from.size(), "the output's shape has another number of dimensions");
   }
@@ -317,6 +382,15 @@ const Registration registration([](Registry* registry) {
   const Types with_indices{DType::kFloat, DType::kInt64, DType::kInt32};
   registry->add({.type = "RoiAlign", .prepare = roi_align, .types = with_indices, .any_layout = true});
   registry->add({.type = "MaxRoiPool", .prepare = max_roi_pool, .types = {DType::kFloat}});
+  registry->add({.domain = "com.microsoft",
+                 .type = "CropAndResize",
+                 .supports =
+                     [](const Node& node) {
+                       const std::string mode = node.s("mode", "bilinear");
+                       return mode == "bilinear" || mode == "nearest" ? "" : "the mode '" + mode + "'";
+                     },
+                 .prepare = crop_and_resize,
+                 .types = {DType::kFloat, DType::kInt32}});
   registry->add({.type = "MaxUnpool", .prepare = max_unpool});
   registry->add({.type = "Col2Im", .prepare = col2im, .types = kNumbers});
 });
