@@ -8,6 +8,7 @@ with two more descriptors: where the check talks to, and where what it prints go
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import json
 import logging
@@ -26,6 +27,7 @@ from ephost.checking.probing import probe
 from ephost.checking.registry import Check, all_checks
 from ephost.checking.subject import Given, Subject
 from ephost.checking.verdicts import FAILED, PASS, SKIPPED, WARNING, Failure, Skip
+from ephost.reference.operators import load_package
 
 LARGEST = 1 << 16  # bytes of a request
 
@@ -172,12 +174,16 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     all_checks()
-    for name in ("onnx.numpy_helper", "onnx.reference", "ephost.bisection.measuring", sys.argv[2]):
+    for name in ("onnx.numpy_helper", "ephost.hardware", "ephost.plugins.cpu", "ephost.bisection.measuring"):
         importlib.import_module(name)
+    importlib.import_module(sys.argv[2])
+    load_package()
     import ephost
 
     # These import their modules when they are first asked for.
     _ = ephost.InferenceSession, ephost.SessionOptions, ephost.GraphOptimizationLevel, ephost.get_ep_devices
+    gc.collect()
+    gc.freeze()  # The collector of a fork would write to, and so copy, what all of them share.
     _serve(connection)
 
 

@@ -29,6 +29,12 @@ _PACKAGE_ROOMS = {
 }
 
 
+def load_package() -> None:
+    """Import the onnx package's operators now, rather than with the first that is asked for."""
+    for domain in _PACKAGE_ROOMS:
+        _package_class(domain, "Abs", 13)
+
+
 def own_operator(
     node: NodeProto,
     domain: str,
