@@ -3,6 +3,7 @@
 import gc
 import os
 import zlib
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of one part of several, where EPHOST_PART says which: ``0/4`` is the first of four.
+    """Begin with tests that take long, so that no process waits for another's at the end; leave out some.
 
-    A test is in the part that its name says, whatever other tests there are.
+    EPHOST_PART leaves one part of several, ``0/4`` the first of four; a test is in the part that its name
+    says, whatever other tests there are. Of the parameters of a test that is marked ``sampled(n)`` every n-th
+    is taken: EPHOST_SAMPLE says from which on, or ``all``. Tests that are named one by one are not sampled.
     """
     part, _, parts = os.environ.get("EPHOST_PART", "0/1").partition("/")
-    left = [item for item in items if zlib.crc32(item.nodeid.encode()) % int(parts) != int(part)]
+    sample = os.environ.get("EPHOST_SAMPLE", "0")
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        name = item.nodeid.partition("[")[0]
+        skipped = zlib.crc32(item.nodeid.encode()) % int(parts) != int(part)
+        if mark is not None and sample != "all" and not any("::" in argument for argument in config.args):
+            skipped |= (seen[name] - int(sample)) % mark.args[0] != 0
+            seen[name] += 1
+        (left if skipped else kept).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in set(left)]
+    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish() -> None:

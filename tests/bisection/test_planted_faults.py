@@ -1,12 +1,11 @@
 """Faults of tests/plugins/faulty_plugin, planted in real models, are found where they are.
 
-A search takes seconds, so that only every fourth fault is part of a usual run: EPHOST_PLANTED=all tries them
+A search takes seconds, so that only every fourth fault is part of a usual run: EPHOST_SAMPLE=all tries them
 all.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,9 +91,6 @@ PLANTED = (
 )
 
 
-TRIED = PLANTED if os.environ.get("EPHOST_PLANTED") == "all" else PLANTED[::4]
-
-
 def search(
     library: Path, planted: Planted, path: Path, probes: bool, shrink: bool = False
 ) -> ephost.Bisection:
@@ -108,8 +104,9 @@ def search(
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("planted", TRIED, ids=lambda planted: planted.fault)
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault)
 def test_a_planted_fault_is_found_where_it_is(
     planted: Planted,
     faulty_plugin: Path,

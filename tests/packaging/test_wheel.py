@@ -192,6 +192,7 @@ def test_the_wheel_has_headers_cmake_files_types_and_plugins(wheel: Path) -> Non
     assert {"ephost/py.typed", "ephost/_native.pyi", "ephost/_native.abi3.so"} <= names
 
 
+@pytest.mark.sampled(3)
 @every_version
 def test_an_installed_wheel_runs_a_model_on_a_sample_plugin(environment: Path, tmp_path: Path) -> None:
     cmake_files = Path(run(environment, "-I", "-c", USE_IT, cwd=tmp_path).strip())
@@ -199,6 +200,7 @@ def test_an_installed_wheel_runs_a_model_on_a_sample_plugin(environment: Path, t
 
 
 @pytest.mark.skipif(CMAKE is None, reason="needs cmake (pip install cmake)")
+@pytest.mark.sampled(3)
 @every_version
 @linux_x86_64
 def test_an_installed_wheel_runs_a_model_on_the_cpu_plugin_and_needs_no_openmp_of_the_system(

@@ -150,6 +150,7 @@ def check_fault(fault: ephost.PluginFault, kind: str, last_call: str) -> None:
     assert last_call in fault.last_call, fault
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("function", CALLBACKS)
 @pytest.mark.parametrize("kind", EVERYWHERE)
 def test_a_fault_in_any_function_of_a_compiling_plugin_is_an_exception(
@@ -160,6 +161,7 @@ def test_a_fault_in_any_function_of_a_compiling_plugin_is_an_exception(
     check_next_session(bad)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("function", DEVICE_CALLBACKS)
 @pytest.mark.parametrize("kind", EVERYWHERE)
 def test_a_fault_in_any_function_of_a_plugin_with_kernels_and_a_device_is_an_exception(

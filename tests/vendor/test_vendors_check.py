@@ -18,6 +18,8 @@ def test_each_vendor_has_a_file_of_what_is_known() -> None:
     assert {path.stem for path in KNOWN.glob("*.toml")} == set(VENDORS)
 
 
+@pytest.mark.long
+@pytest.mark.sampled(4)
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("host", ["ephost", "onnxruntime"])
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=VENDORS)
