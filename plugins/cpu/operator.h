@@ -148,6 +148,9 @@ class Prepare {
   virtual void method(const char* name) = 0;
   // Threads that runs of this session use, at most.
   virtual int threads() const = 0;
+  // Whether the plan may be for one run alone, as where each run has other shapes: what takes longer to make
+  // than it saves in a run is not worth it.
+  virtual bool passing() const = 0;
 
   // A form of a constant that a kernel made for itself, made once for all plans of a session and by one
   // thread: `key` says which form ("gemm", the text of a memory descriptor).

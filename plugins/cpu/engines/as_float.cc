@@ -62,6 +62,7 @@ class Wide final : public Prepare {
   void scratch(size_t bytes) override { scratch_ = bytes; }
   void method(const char* name) override { inner_.method(name); }
   int threads() const override { return inner_.threads(); }
+  bool passing() const override { return inner_.passing(); }
 
   Kernel wrap(Kernel kernel) {
     struct Convert {

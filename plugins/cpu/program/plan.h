@@ -3,6 +3,12 @@
 #ifndef EPHOST_CPU_PROGRAM_PLAN_H_
 #define EPHOST_CPU_PROGRAM_PLAN_H_
 
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cpu/operator.h"
 #include "toolkit/mutex.h"
 
@@ -50,6 +56,50 @@ struct Frame {
   std::vector<void*> table;  // Used of the first plan's frame only: see Program::run.
 };
 
+class Plan;
+
+// Plans by what they are for, of which so many are kept: the one that was not asked for longest goes first.
+// The first is made to last; what comes after it may be for one run alone, as where no two pictures have the
+// same size, and is made so (Prepare::passing). It is made anew when it is asked for twice in a row, or
+// often.
+template <typename Key>
+class PlanTable {
+ public:
+  struct Entry {
+    Key key;
+    std::shared_ptr<Plan> plan;
+    int uses = 1;
+  };
+  // The entry whose key is matched, or null. It may be without a plan: make one that lasts.
+  template <typename Matches>
+  Entry* find(const Matches& matches) {
+    for (size_t i = entries_.size(); i-- > 0;) {
+      if (!matches(entries_[i].key)) continue;
+      const bool again = i + 1 == entries_.size();
+      if (!again) {
+        const auto found = entries_.begin() + static_cast<ptrdiff_t>(i);
+        std::rotate(found, found + 1, entries_.end());
+      }
+      Entry& entry = entries_.back();
+      constexpr int kOften = 8;
+      if (++entry.uses >= kOften || again) outlast(&entry);
+      return &entry;
+    }
+    return nullptr;
+  }
+  // Whether the next one that is added may be for one run alone.
+  bool passing() const { return !entries_.empty(); }
+  void add(Key key, std::shared_ptr<Plan> plan, size_t most) {
+    if (entries_.size() >= most) entries_.erase(entries_.begin());
+    entries_.push_back({std::move(key), std::move(plan)});
+  }
+
+ private:
+  static void outlast(Entry* entry);
+
+  std::vector<Entry> entries_;  // The latest used last.
+};
+
 class Plan {
  public:
   std::vector<Step> steps;
@@ -59,6 +109,7 @@ class Plan {
   size_t first_storage = 0;       // Of its own.
   size_t arena = 0;
   uint32_t depth = 0;
+  bool passing = false;  // Made for one run, perhaps.
   // Outputs of the graph to ask for before the first step: their number, description and storage.
   struct Output {
     uint32_t index;
@@ -76,7 +127,7 @@ class Plan {
   bool ends = true;
   const Value* needed = nullptr;
   std::vector<Known> known;  // Unless it ends.
-  std::vector<std::pair<std::string, std::shared_ptr<Plan>>> children;
+  PlanTable<std::string> children;
 
   // The memory for one run: one that another run has given back, or a new one.
   std::unique_ptr<Frame> take();
@@ -118,6 +169,11 @@ class Plan {
   Mutex mutex_;
   std::vector<std::unique_ptr<Frame>> frames_;
 };
+
+template <typename Key>
+void PlanTable<Key>::outlast(Entry* entry) {
+  if (entry->plan != nullptr && entry->plan->passing) entry->plan = nullptr;
+}
 
 }  // namespace ephost::cpu
 

@@ -11,11 +11,12 @@ namespace ephost::cpu {
 // Makes one plan.
 class Planner {
  public:
-  Planner(Program* program, const Plan* before, std::vector<Known> known, size_t begin)
+  Planner(Program* program, const Plan* before, std::vector<Known> known, size_t begin, bool passing)
       : program_(*program),
         graph_(*program->graph_),
         plan_(std::make_shared<Plan>()),
         known_(std::move(known)) {
+    plan_->passing = passing;
     if (before != nullptr) {
       plan_->storages = before->storages;
       plan_->depth = before->depth + 1;

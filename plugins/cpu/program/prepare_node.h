@@ -77,6 +77,8 @@ class PrepareNode final : public Prepare {
     return most > 0 ? most : default_threads();
   }
 
+  bool passing() const override { return planner_.plan()->passing; }
+
   const std::vector<Desc>& descs() const { return descs_; }
   std::vector<Output>& outs() { return outs_; }
   size_t scratch_bytes() const { return scratch_; }

@@ -115,15 +115,20 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
     }
     return true;
   };
-  const std::lock_guard lock(mutex_);
-  for (size_t i = roots_.size(); i-- > 0;) {
-    if (matches(roots_[i].first)) {
-      if (i + 1 < roots_.size()) {
-        const auto found = roots_.begin() + static_cast<ptrdiff_t>(i);
-        std::rotate(found, found + 1, roots_.end());
-      }
-      return roots_.back().second;
+  const auto make = [&](bool passing) {
+    std::vector<Desc> inputs;
+    for (size_t i = 0; i < n; ++i) {
+      inputs.push_back(io.input(i));
+      count(inputs.back().dims);  // Refuses what kernels could not count.
     }
+    Planner planner(this, nullptr, Planner::start(this, inputs), 0, passing);
+    planner.bind_inputs();
+    return planner.build();
+  };
+  const std::lock_guard lock(mutex_);
+  if (auto* found = roots_.find(matches)) {
+    if (found->plan == nullptr) found->plan = make(false);
+    return found->plan;
   }
   std::vector<int64_t> key;
   for (size_t i = 0; i < n; ++i) {
@@ -131,18 +136,8 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
     key.push_back(head(desc));
     key.insert(key.end(), desc.dims.begin(), desc.dims.end());
   }
-  std::vector<Desc> inputs;
-  for (size_t i = 0; i < n; ++i) {
-    inputs.push_back(io.input(i));
-    count(inputs.back().dims);  // Refuses what kernels could not count.
-  }
-  Planner planner(this, nullptr, Planner::start(this, inputs), 0);
-  planner.bind_inputs();
-  std::shared_ptr<Plan> plan = planner.build();
-  if (roots_.size() >= options_.max_plans) {
-    roots_.erase(roots_.begin());
-  }
-  roots_.emplace_back(std::move(key), plan);
+  std::shared_ptr<Plan> plan = make(roots_.passing());
+  roots_.add(std::move(key), plan, options_.max_plans);
   return plan;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cpu/operator.h"
 #include "cpu/operators/signature.h"
+#include "cpu/program/plan.h"
 #include "cpu/runtime/recorder.h"
 #include "toolkit/mutex.h"
 
@@ -21,8 +22,6 @@ struct Options {
   size_t max_plans = 32;               // Combinations of shapes that are kept; the oldest goes first.
   std::shared_ptr<Recorder> recorder;  // Of the times of steps; null: nobody wants them.
 };
-
-class Plan;
 
 class Program final : public Subgraph {
  public:
@@ -61,7 +60,7 @@ class Program final : public Subgraph {
   bool texts_ = false;                        // Whether there may be strings.
   bool drops_nan_ = false;                    // Whether kernels may: see runtime/careful.h.
   Mutex mutex_;                               // Of the plans' tables.
-  std::vector<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> roots_;  // The latest used last.
+  PlanTable<std::vector<int64_t>> roots_;
   std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
 };
 

@@ -128,11 +128,7 @@ void Program::run(Io& io) {
     }
     std::shared_ptr<Plan> next;
     {
-      const std::lock_guard lock(mutex_);
-      for (const auto& [have, child] : plan->children) {
-        if (have == key) next = child;
-      }
-      if (next == nullptr) {
+      const auto make = [&](bool passing) {
         std::vector<Known> known = plan->known;
         size_t begin = plan->next_node;
         if (plan->needed != nullptr) {
@@ -142,15 +138,19 @@ void Program::run(Io& io) {
         } else {
           ++begin;
         }
-        Planner planner(this, plan.get(), std::move(known), begin);
+        Planner planner(this, plan.get(), std::move(known), begin, passing);
         if (plan->needed == nullptr) {
           planner.bind_results(node, shapes);
         }
-        next = planner.build();
-        if (plan->children.size() >= options_.max_plans) {
-          plan->children.erase(plan->children.begin());
-        }
-        plan->children.emplace_back(std::move(key), next);
+        return planner.build();
+      };
+      const std::lock_guard lock(mutex_);
+      if (auto* found = plan->children.find([&](const std::string& have) { return have == key; })) {
+        if (found->plan == nullptr) found->plan = make(false);
+        next = found->plan;
+      } else {
+        next = make(plan->passing || plan->children.passing());
+        plan->children.add(std::move(key), next, options_.max_plans);
       }
     }
     plan = std::move(next);

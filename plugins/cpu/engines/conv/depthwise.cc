@@ -38,13 +38,14 @@ static void for_weights(const Dims& dims, const Move& move) {
   }
 }
 
-std::shared_ptr<void> depthwise_weights(const TensorPtr& constant) {
+std::shared_ptr<void> depthwise_weights(const TensorPtr& constant, const TensorPtr& original) {
   const auto make = [&] {
-    if (constant->data == nullptr) fail("a weight is gone before it was packed");
+    const Tensor& given = original == nullptr ? *constant : *original;
+    if (given.data == nullptr) fail("a weight is gone before it was packed");
     auto made = std::make_shared<Weights>();
     made->memory = allocate_lasting(static_cast<size_t>(count(constant->dims)) * sizeof(float));
     float* const to = static_cast<float*>(made->memory.get());
-    const float* const from = constant->as<float>();
+    const float* const from = given.as<float>();
     for_weights(constant->dims, [&](int64_t i, int64_t j) { to[j] = from[i]; });
     return made;
   };

@@ -11,8 +11,9 @@ namespace ephost::cpu {
 // Whether a convolution with weights of these dimensions is one; depends on nothing that only shapes of
 // inputs say.
 bool is_depthwise(const Dims& weights, int64_t groups);
-// The weights as [taps][group][channels]; `constant` must have its content, unless they are there already.
-std::shared_ptr<void> depthwise_weights(const TensorPtr& constant);
+// The weights as [taps][group][channels], from `original` where that is given; else `constant` must have its
+// content, unless they are there already.
+std::shared_ptr<void> depthwise_weights(const TensorPtr& constant, const TensorPtr& original = nullptr);
 bool has_depthwise_weights(const TensorPtr& constant);
 // The original made from them.
 TensorPtr depthwise_original(const TensorPtr& constant);

@@ -26,7 +26,13 @@ bool operands_fill(const ConvTask& task) {
 #ifdef EPHOST_ONEDNN
 OtherWay other_way(const ConvProblem& c) { return ask_onednn(c); }
 OtherWay other_way(const ConvTask& task) {
-  return ask_onednn(task.p, task.problem, task.post_ops, kOperands);
+  if (!task.at_once()) return ask_onednn(task.p, task.problem, task.post_ops, kOperands);
+  OtherWay way;  // As without oneDNN.
+  way.problem = turned(task.problem);
+  way.fused = operands_fill(task);
+  way.good = way.by_matrices = true;
+  way.source = way.target = Layout::kChannelsLast;
+  return way;
 }
 bool has_other_weights(const TensorPtr& weights, const ConvProblem& c) {
   return has_onednn_weights(weights, c);
@@ -200,6 +206,22 @@ bool pack_matrices(const TensorPtr& weights, const ConvProblem& c) {
 Kernel make_matrices(ConvTask& task) { return matrices(task.p, task.problem, task.post_ops, kOperands); }
 
 #ifdef EPHOST_ONEDNN
+// ---- Depthwise once more, where oneDNN's kernel is quicker but is not there yet
+
+bool fits_late_depthwise(const ConvProblem& c, const std::vector<PostOp>&) {
+  return !c.transposed && is_depthwise(c.weights, c.groups);
+}
+
+bool pack_never(const TensorPtr&, const ConvProblem&) { return false; }
+
+Kernel make_late_depthwise(ConvTask& task) {
+  const TensorPtr weights = task.p.constant(1);
+  if (weights == nullptr || !task.at_once()) return nullptr;
+  if (!has_depthwise_weights(weights))
+    depthwise_weights(weights, original_conv_weights(weights, task.problem));
+  return make_depthwise(task);
+}
+
 // ---- The same for a few pixels and more weights than the second cache has room for, of which each is read
 // once: these products ask for weights ahead, and oneDNN's wait for them.
 
@@ -244,6 +266,7 @@ bool pack_onednn(const TensorPtr& weights, const ConvProblem& given) {
 }
 
 Kernel make_onednn(ConvTask& task) {
+  if (task.at_once()) return nullptr;
   return onednn_conv(task.p, task.problem, task.post_ops, task.other(), kOperands);
 }
 #endif
@@ -288,6 +311,7 @@ constexpr ConvImplementation kImplementations[] = {
     {"winograd", fits_winograd, pack_winograd, make_winograd},
     {"planes", fits_planes, pack_planes, make_planes},
 #ifdef EPHOST_ONEDNN
+    {"lines", fits_late_depthwise, pack_never, make_late_depthwise},
     {"matrices", fits_few_pixels, pack_few_pixels, make_few_pixels},
     {"onednn", fits_onednn, pack_onednn, make_onednn},
 #endif
@@ -295,6 +319,19 @@ constexpr ConvImplementation kImplementations[] = {
 };
 
 }  // namespace
+
+bool ConvTask::at_once() const {
+#ifdef EPHOST_ONEDNN
+  // Products by which other kernels lose no more than the tenths of a millisecond that compiling one takes.
+  constexpr int64_t kWorthCompiling = int64_t{1} << 25;
+  const Dims& image = problem.transposed ? problem.source : problem.target;
+  const int64_t pixels = count(image) / std::max<int64_t>(1, image[1]);
+  return p.passing() && p.constant(1) != nullptr &&
+         pixels <= kWorthCompiling * std::max(1, p.threads()) / std::max<int64_t>(1, count(problem.weights));
+#else
+  return false;
+#endif
+}
 
 const OtherWay& ConvTask::other() {
   if (!other_.has_value()) {

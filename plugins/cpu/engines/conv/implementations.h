@@ -28,6 +28,9 @@ class ConvTask {
       : p(*of), problem(asked), post_ops(after) {}
   // Asked once.
   const OtherWay& other();
+  // Whether a kernel of oneDNN, which is compiled for its shapes, takes longer to make than it may save:
+  // those below are all made at once.
+  bool at_once() const;
 
   Prepare& p;
   const ConvProblem& problem;

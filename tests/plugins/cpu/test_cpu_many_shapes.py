@@ -1,0 +1,127 @@
+"""Models of which each run has other shapes: lines of text, pictures of any size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ephost
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from tests.plugins.cpu.conftest import GENERAL_METHOD, WITH_ONEDNN, Cpu, make_model
+
+onednn = pytest.mark.skipif(not WITH_ONEDNN, reason="a build without oneDNN has one kind of plan")
+
+
+def _random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def _network(groups: int = 1) -> onnx.ModelProto:
+    """Convolutions of several kinds, with what is done behind them, and a shape that the run computes."""
+    conv = helper.make_node
+    nodes = [
+        conv("Conv", ["x", "w0"], ["a"], pads=[1] * 4, strides=[2, 1], name="first"),
+        conv("Relu", ["a"], ["b"]),
+        conv("Conv", ["b", "w1", "bias"], ["c"], group=16, pads=[1] * 4, name="depthwise"),
+        conv("HardSwish", ["c"], ["d"]),
+        conv("Conv", ["d", "w2"], ["e"], group=groups, name="pointwise"),
+        conv("Add", ["e", "d"], ["f"]),
+        conv("Conv", ["f", "w3"], ["g"], pads=[1] * 4, name="square"),
+        conv("MaxPool", ["g"], ["h"], kernel_shape=[2, 1], strides=[2, 1]),
+        conv("ConvTranspose", ["h", "w4"], ["i"], name="transposed"),
+        conv("Transpose", ["i"], ["j"], perm=[0, 3, 1, 2]),
+        conv("Shape", ["j"], ["s"], end=2),
+        conv("Concat", ["s", "rest"], ["t"], axis=0),
+        conv("Reshape", ["j", "t"], ["y"]),
+    ]
+    constants = {
+        "w0": _random(16, 3, 3, 3) / 5,
+        "w1": _random(16, 1, 3, 3, seed=1) / 3,
+        "bias": _random(16, seed=2),
+        "w2": _random(16, 16 // groups, 1, 1, seed=3) / 4,
+        "w3": _random(16, 16, 3, 3, seed=4) / 12,
+        "w4": _random(16, 8, 2, 2, seed=5) / 8,
+        "rest": np.array([-1]),
+    }
+    return make_model(nodes, {"x": _random(1, 3, 8, 8)}, ["y"], constants, open_shapes=True)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_each_run_has_the_answer_of_its_shape(cpu_plugin: Cpu, groups: int, threads: int) -> None:
+    """Whether it is the first of its shape, the second in a row, or comes back when its plan is gone."""
+    model = _network(groups)
+    session = cpu_plugin.session(model, intra_op_num_threads=threads, max_shapes=4)
+    rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    sizes = [
+        (8, 8),
+        (12, 20),
+        (12, 20),
+        (12, 20),
+        (8, 8),
+        (30, 7),
+        (9, 64),
+        (16, 16),
+        (40, 40),
+        (12, 20),
+        (8, 9),
+    ]
+    for height, width in sizes:
+        x = _random(1, 3, height, width, seed=width)
+        (found,), (expected,) = session.run(None, {"x": x}), rival.run(None, {"x": x})
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=f"{height} x {width}")
+
+
+def test_a_shape_that_comes_back_often_has_the_same_answer(cpu_plugin: Cpu) -> None:
+    model = _network()
+    session = cpu_plugin.session(model)
+    first: dict[int, np.ndarray] = {}
+    for _ in range(12):
+        for width in (8, 21, 40):
+            (found,) = session.run(None, {"x": _random(1, 3, 12, width, seed=width)})
+            np.testing.assert_allclose(found, first.setdefault(width, found), rtol=1e-4, atol=1e-4)
+
+
+def _methods(cpu: Cpu, widths: list[int], folder: Path) -> list[dict[str, str]]:
+    """How each of the runs does each convolution."""
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "runs")
+    options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_provider_for_devices([cpu.device], {})
+    session = ephost.InferenceSession(_network().SerializeToString(), options)
+    for width in widths:
+        session.run(None, {"x": _random(1, 3, 12, width)})
+    trace = json.loads(Path(session.end_profiling()).read_text())
+    steps = [event for event in trace if event.get("cat") == "Kernel" and "method" in event["args"]]
+    found: list[dict[str, str]] = []
+    for step in sorted(steps, key=lambda step: float(step["ts"])):
+        name = step["args"].get("node_name", step["name"])
+        if not found or name in found[-1]:
+            found.append({})
+        found[-1][name] = step["args"]["method"]
+    return found
+
+
+@onednn
+def test_kernels_that_take_long_to_make_are_made_for_shapes_that_stay(
+    cpu_plugin: Cpu, tmp_path: Path
+) -> None:
+    """For the first shape; and for another when it is asked for twice in a row."""
+    general = [
+        GENERAL_METHOD in run.values() for run in _methods(cpu_plugin, [8, 20, 21, 21, 21, 8], tmp_path)
+    ]
+    assert general == [True, False, False, True, True, True]
+
+
+@onednn
+def test_shapes_that_take_turns_get_them_in_time(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    runs = _methods(cpu_plugin, [8, *[20, 21] * 9], tmp_path)[1:]
+    general = [GENERAL_METHOD in run.values() for run in runs]
+    assert not any(general[:12])
+    assert all(general[-2:])
