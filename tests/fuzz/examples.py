@@ -120,7 +120,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("MatMulNBits", {"K": 32, "N": 4, "bits": 8, "block_size": 16}, [f(2, 32), u8(4, 2, 16), f(8)]),
     ("MoE", {"k": 2, "activation_type": "silu"}, [f(3, 8), f(3, 4), f(4, 6, 8), f(4, 6), f(4, 8, 6), f(4, 8)]),
     ("MoE", {"activation_type": "swiglu", "swiglu_fusion": 1}, [f(1, 7, 8), f(7, 2), f(2, 12, 8), None, f(2, 8, 6)]),
-    ("MRotaryEmbedding", {"mrope_section": [1, 2, 1], "mrope_layout": 1}, [f(1, 2, 16), i64([[0, 1]], [[2, 3]], [[0, 2]]), f(8, 4), f(8, 4)]),
+    ("MRotaryEmbedding", {"num_heads": 2, "mrope_section": [1, 2, 1], "mrope_layout": 1}, [f(1, 2, 16), i64([[0, 1]], [[2, 3]], [[0, 2]]), f(8, 4), f(8, 4)]),
     ("MultiHeadAttention", _ATTENTION, [f(2, 3, 8), f(2, 4, 8), f(2, 4, 8), f(24), i32([1, 1, 1, 0], [1] * 4)]),
     ("MultiHeadAttention", _ATTENTION, [f(2, 3, 8), f(2, 3, 8), f(2, 3, 8), None, None, f(2, 2, 3, 8),
                                         f(2, 2, 5, 4), f(2, 2, 5, 4)]),
@@ -163,7 +163,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("Trilu", {}, [f(3, 4), np.array(1, np.int64)]),
     ("TransposeMatMul", {"transB": 1, "alpha": 2.0}, [f(2, 3, 4), f(2, 5, 4)]),
     ("UnfoldTensor", {"size": 3, "step": 2, "dim": 1}, [f(2, 8, 3)]),
-    ("UnfoldTensor", {"size": 2}, [u8(5)]),
+    ("UnfoldTensor", {"size": 2}, [i32(5, 4, 3)]),
     ("Unique", {}, [f(6)]),
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cpu/operator.h"
+#include "cpu/program/arenas.h"
 #include "toolkit/mutex.h"
 
 namespace ephost::cpu {
@@ -49,9 +50,10 @@ struct Step {
   const char* method = nullptr;  // See Prepare::method.
 };
 
-// The memory of one run of one plan.
+// What one run of one plan works on.
 struct Frame {
-  std::shared_ptr<void> arena;
+  Arena arena;                     // While it runs.
+  const void* resolved = nullptr;  // The memory that `args` point to.
   std::vector<void*> args;
   std::vector<void*> table;  // Used of the first plan's frame only: see Program::run.
 };
@@ -129,12 +131,9 @@ class Plan {
   std::vector<Known> known;  // Unless it ends.
   PlanTable<std::string> children;
 
-  // The memory for one run: one that another run has given back, or a new one.
-  std::unique_ptr<Frame> take();
-  void give(std::unique_ptr<Frame> frame) {
-    const std::lock_guard lock(mutex_);
-    frames_.push_back(std::move(frame));
-  }
+  // For one run: a frame that another run has given back, or a new one, with memory of the arenas.
+  std::unique_ptr<Frame> take(Arenas* arenas);
+  void give(std::unique_ptr<Frame> frame, Arenas* arenas);
 
   // Null where it needs the run: `table` has those.
   void* resolve(uint32_t storage, char* memory, void* const* table) const {

@@ -61,6 +61,7 @@ class Program final : public Subgraph {
   bool drops_nan_ = false;                    // Whether kernels may: see runtime/careful.h.
   Mutex mutex_;                               // Of the plans' tables.
   PlanTable<std::vector<int64_t>> roots_;
+  Arenas arenas_;
   std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
 };
 

@@ -30,11 +30,13 @@ void Program::run(Io& io) {
   Recorder* recorder =
       options_.recorder != nullptr && options_.recorder->active() ? options_.recorder.get() : nullptr;
   struct Held {
-    Held(std::shared_ptr<Plan> of) : plan(std::move(of)), frame(plan->take()) {}
+    Held(std::shared_ptr<Plan> of, Arenas* from)
+        : arenas(from), plan(std::move(of)), frame(plan->take(from)) {}
     Held(Held&&) = default;
     ~Held() {
-      if (frame != nullptr) plan->give(std::move(frame));
+      if (frame != nullptr) plan->give(std::move(frame), arenas);
     }
+    Arenas* arenas;
     std::shared_ptr<Plan> plan;
     std::unique_ptr<Frame> frame;
   };
@@ -43,9 +45,9 @@ void Program::run(Io& io) {
   std::vector<TensorPtr> results, kept;  // Of the node that the last plan stopped at; of all of them.
 
   for (;;) {
-    held.emplace_back(plan);
+    held.emplace_back(plan, &arenas_);
     Frame& frame = *held.back().frame;
-    char* memory = static_cast<char*>(frame.arena.get());
+    char* memory = static_cast<char*>(frame.arena.memory.get());
 
     // For each storage of the chain, where it is; needed for those that are not fixed.
     std::vector<void*>& table = held.front().frame->table;

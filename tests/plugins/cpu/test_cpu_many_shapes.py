@@ -9,6 +9,7 @@ import ephost
 import numpy as np
 import onnx
 import onnxruntime
+import psutil
 import pytest
 from onnx import helper
 
@@ -125,3 +126,22 @@ def test_shapes_that_take_turns_get_them_in_time(cpu_plugin: Cpu, tmp_path: Path
     general = [GENERAL_METHOD in run.values() for run in runs]
     assert not any(general[:12])
     assert all(general[-2:])
+
+
+@pytest.mark.resources
+def test_plans_of_many_shapes_share_their_memory(cpu_plugin: Cpu) -> None:
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[1, 0]),
+        helper.make_node("Softmax", ["b"], ["c"]),
+        helper.make_node("ReduceSum", ["c"], ["y"], keepdims=0),
+    ]
+    session = cpu_plugin.session(make_model(nodes, {"x": _random(2, 3)}, ["y"], open_shapes=True))
+    rows, megabyte = 1 << 18, 1 << 20
+    x = np.ones((24, rows), np.float32)
+    session.run(None, {"x": x})
+    before = psutil.Process().memory_info().rss
+    for width in range(4, 24):  # whose matrices have 280 MiB in all
+        (y,) = session.run(None, {"x": x[:width]})
+        np.testing.assert_allclose(y, rows, rtol=1e-2)
+    assert psutil.Process().memory_info().rss - before < 100 * megabyte

@@ -18,7 +18,14 @@ OUTPUTS = {
     **{"DynamicQuantizeLSTM": 3, "EmbedLayerNormalization": 2},
 }
 # Their weights are packed once: constants.
-WITH_WEIGHTS = {"Attention", "DynamicQuantizeLSTM", "EmbedLayerNormalization", "MatMulNBits", "QAttention"}
+WITH_WEIGHTS = {
+    "Attention",
+    "DynamicQuantizeLSTM",
+    "EmbedLayerNormalization",
+    "MatMulNBits",
+    "QAttention",
+    "QMoE",
+}
 # onnxruntime's GroupQueryAttention wants larger heads; test_cpu_transformer.py has it.
 RUN = [(kind, *rest) for kind, *rest in CONTRIB if kind not in MISSING | {"GroupQueryAttention"}]
 
