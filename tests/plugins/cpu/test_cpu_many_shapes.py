@@ -145,3 +145,36 @@ def test_plans_of_many_shapes_share_their_memory(cpu_plugin: Cpu) -> None:
         (y,) = session.run(None, {"x": x[:width]})
         np.testing.assert_allclose(y, rows, rtol=1e-2)
     assert psutil.Process().memory_info().rss - before < 100 * megabyte
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("channels", [(3, 5, 1), (16, 24, 1), (8, 8, 8), (12, 8, 4), (1, 4, 1)])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (1, 7), (5, 2)])
+@pytest.mark.parametrize("step", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("gap", "pads"), [((1, 1), (0, 0, 0, 0)), ((1, 1), (1, 2, 0, 3)), ((2, 3), (2, 2, 2, 2))]
+)
+def test_convolutions_at_once(
+    cpu_plugin: Cpu,
+    operator: str,
+    channels: tuple[int, int, int],
+    kernel: tuple[int, int],
+    step: tuple[int, int],
+    gap: tuple[int, int],
+    pads: tuple[int, ...],
+) -> None:
+    inputs, outputs, group = channels
+    first, second = (outputs, inputs) if operator == "Conv" else (inputs, outputs)
+    constants = {"w": _random(first, second // group, *kernel), "b": _random(outputs, seed=1)}
+    node = helper.make_node(
+        operator, ["x", "w", "b"], ["c"], strides=step, dilations=gap, pads=pads, group=group
+    )
+    nodes = [node, helper.make_node("Relu", ["c"], ["y"])]
+    model = make_model(nodes, {"x": _random(1, inputs, 9, 9)}, ["y"], constants, open_shapes=True)
+    session = cpu_plugin.session(model)
+    rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for height, width in ((17, 22), (14, 20), (9, 31), (25, 19)):
+        x = _random(2, inputs, height, width, seed=width)
+        (found,), (expected,) = session.run(None, {"x": x}), rival.run(None, {"x": x})
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3, err_msg=f"{height} x {width}")

@@ -83,6 +83,26 @@ struct Taps {
     };
     return all(window.kernel, 1) && all(window.strides, 1) && all(window.begin, 0) && window.in == window.out;
   }
+  // Those of some pixels of the output, one after the other.
+  void find_all(int64_t first, int64_t last, int64_t* places) const {
+    const int64_t taps = count(window.kernel), step = window.strides.back();
+    for (int64_t at = first; at < last; ++at, places += taps) {
+      if (at == first || !follows(at)) {
+        find(at, places);
+        continue;
+      }
+      for (int64_t t = 0; t < taps; ++t) places[t] = places[t - taps] < 0 ? -1 : places[t - taps] + step;
+    }
+  }
+  // Whether the taps of a pixel are those of the one before it, a step further: where neither window reaches
+  // over an end of its line.
+  bool follows(int64_t pixel) const {
+    const Window& w = window;
+    const int64_t column = pixel % w.out.back(), step = w.strides.back();
+    const int64_t left = (column - 1) * step - w.begin.back();
+    return !transposed && column > 0 && left >= 0 &&
+           left + step + (w.kernel.back() - 1) * w.dilations.back() < w.in.back();
+  }
   // The input's pixel under each tap of a pixel of the output, and -1 where that is outside.
   void find(int64_t pixel, int64_t* places) const {
     const Window& w = window;
@@ -220,14 +240,23 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const std::vector<PostOp>& pos
         const auto* const places = reinterpret_cast<const int64_t*>(
             mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
         float* to = copied;
-        for (int64_t k = 0; k < n * form.taps; ++k, to += form.inputs) {
+        const int64_t all = n * form.taps;
+        for (int64_t k = 0; k < all;) {
+          // What lies side by side here and there.
+          int64_t run = 1;
+          while (form.inputs == sources && places[k] >= 0 && k + run < all &&
+                 places[k + run] == places[k] + run)
+            ++run;
           if (places[k] < 0) {
             std::fill(to, to + form.inputs, 0.0f);
-          } else if (form.inputs == 1) {
+          } else if (run * form.inputs == 1) {
             *to = from[places[k] * sources];
           } else {
-            std::memcpy(to, from + places[k] * sources, static_cast<size_t>(form.inputs) * sizeof(float));
+            std::memcpy(to, from + places[k] * sources,
+                        static_cast<size_t>(run * form.inputs) * sizeof(float));
           }
+          k += run;
+          to += run * form.inputs;
         }
         from = copied;
         g.a_row = depth;
@@ -257,7 +286,7 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const std::vector<PostOp>& pos
                      if (!pixels) {
                        auto* places = reinterpret_cast<int64_t*>(
                            mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
-                       for (int64_t at = first; at < last; ++at, places += form.taps) taps.find(at, places);
+                       taps.find_all(first, last, places);
                      }
                      const int64_t begin = form.groups > 1 ? form.groups * part / parts : 0,
                                    end = form.groups > 1 ? form.groups * (part + 1) / parts : 1;
