@@ -397,6 +397,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "limits": lambda found: by_machine("limits", found, limits),
     "operators": lambda found: by_machine("operators", found, timed),
     "operators-busy": lambda found: by_machine("operators-busy", found, timed),
+    "shapes": lambda found: by_machine("shapes", found, timed),
     "classical": lambda found: by_machine("classical", found, classical),
     "scaling": lambda found: by_machine("scaling", found, scaling),
     "node_tests": lambda found: by_machine("node_tests", found, node_tests),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import json
 import os
 import statistics
@@ -72,6 +73,24 @@ class Worker:
         given = {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in given.items()}
         self._run = lambda: session.run(None, given)
         return [_plain(result) for result in session.run(None, given)]
+
+    def prepare_shapes(self, model: str, shapes: list[list[int]]) -> list[float]:
+        """Get ready for ``run_next_shapes``; sums of what runs of two of these shapes give."""
+        session = self._open(model, None)
+        (name,) = (value.name for value in session.get_inputs())
+        random = np.random.default_rng(0)
+        feeds = [{name: random.random(shape, np.float32)} for shape in shapes]
+        turns = itertools.cycle(feeds)
+        self._run = lambda: session.run(None, next(turns))
+        return [float(np.abs(result).sum()) for feed in feeds[-2:] for result in session.run(None, feed)]
+
+    def run_next_shapes(self, runs: int) -> float:
+        """Seconds of a run in the mean, each with the shape that is next."""
+        assert self._run is not None
+        start = time.perf_counter()
+        for _ in range(runs):
+            self._run()
+        return (time.perf_counter() - start) / runs
 
     def prepare_bound(self, model: str, plugin: str) -> None:
         """Get ready for ``run`` on values that are bound: one element each."""

@@ -41,6 +41,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("opening.py", "--rounds", "1", "--only", "one node,registering", *BESIDE_ITSELF),
         ("imports.py", "--rounds", "1"),
         ("operators.py", "--rounds", "1", "--only", "Sin,column"),
+        ("shapes.py", "--rounds", "1", "--only", "rec"),
         ("operators.py", "--rounds", "1", "--only", "Sin", "--busy"),
         pytest.param(
             ("classical.py", "--rounds", "1", "--only", "decision tree"),
