@@ -99,14 +99,10 @@ Mixture::Mixture(Prepare& p) : activation(p.node) {
   p.out(0, p.type(0), dims);
 }
 
-// What an expert's tokens take and become: themselves, the first matrices' rows, the activation's, the
-// last's.
 void Mixture::reserve(Prepare& p) const {
-  const int64_t width = activation.width(inner);
-  const int64_t each = count({2 * hidden + (gate != nullptr ? 2 : 1) * width + inner});
   size_t product = std::max(up->scratch(rows), down->scratch(rows));
   if (gate != nullptr) product = std::max(product, gate->scratch(rows));
-  p.scratch(aligned(static_cast<size_t>(count({rows, each})) * sizeof(float)) + product);
+  p.scratch(aligned(static_cast<size_t>(count({rows, floats()})) * sizeof(float)) + product);
 }
 
 void Mixture::run(const Args& args, const float* weights) const {
@@ -115,9 +111,8 @@ void Mixture::run(const Args& args, const float* weights) const {
   std::fill(y, y + rows * hidden, 0.0F);
   const Routes routes(*this, args.in<float>(1), weights);
   const int64_t width = activation.width(inner);
-  const int64_t each = 2 * hidden + (gate != nullptr ? 2 : 1) * width + inner;
   float* const taken = args.scratch<float>();
-  void* const scratch = args.scratch<char>() + aligned(static_cast<size_t>(rows * each) * sizeof(float));
+  void* const scratch = args.scratch<char>() + aligned(static_cast<size_t>(rows * floats()) * sizeof(float));
   for (int64_t e = 0; e < experts; ++e) {
     const std::vector<int64_t>& tokens = routes.tokens[static_cast<size_t>(e)];
     const int64_t m = static_cast<int64_t>(tokens.size());

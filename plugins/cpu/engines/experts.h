@@ -52,6 +52,10 @@ struct Mixture {
   // Of a node whose first inputs are tokens [..., hidden] and the router's scores [tokens, experts]; declares
   // the output. Matrices and `inner` are left to the operator.
   explicit Mixture(Prepare& p);
+  // Floats of a token: itself, the first matrices' rows, the activation's, the last's.
+  int64_t floats() const {
+    return count({2 * hidden + (gate != nullptr ? 2 : 1) * activation.width(inner) + inner});
+  }
   // Asks for what `run` needs.
   void reserve(Prepare& p) const;
   // With the weights [tokens, experts] of what the experts say, or null: the router's own.

@@ -15,11 +15,6 @@ constexpr int64_t kPanel = NBits::kPanel;
 
 int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// The i-th of numbers of so many bits, the first in the lowest.
-int code(const uint8_t* from, int64_t i, int64_t bits) {
-  return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
-}
-
 // Eight codes of two bits as eight of four.
 uint32_t apart(uint32_t x) {
   x = (x | x << 8) & 0x00ff00ff;
@@ -78,7 +73,7 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
           scales_[at] = all_scales[of_block];
           if (are_bytes) {
             const uint8_t* of_column = zeros->as<uint8_t>() + column * sizes.zero_bytes();
-            zeros_[at] = static_cast<float>(code(of_column, i, sizes.bits));
+            zeros_[at] = static_cast<float>(nbits_code(of_column, i, sizes.bits));
           } else if (zeros != nullptr) {
             zeros_[at] = float_zeros[of_block];
           }

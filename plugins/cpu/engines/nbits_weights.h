@@ -20,6 +20,11 @@ struct NBitsSizes {
   int64_t zero_bytes() const { return (blocks() * bits + 7) / 8; }
 };
 
+// The i-th of numbers of so many bits, the first in the lowest.
+inline int nbits_code(const uint8_t* from, int64_t i, int64_t bits) {
+  return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+}
+
 class NBitsWeights {
  public:
   // Made once of the constants of a session: codes [n][blocks][block_bytes], scales [n][blocks] of any

@@ -90,8 +90,7 @@ std::string supports(const Node& node) {
 std::vector<float> zeros_of_rows(const uint8_t* from, int64_t n, int64_t bits) {
   std::vector<float> made(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
-    made[static_cast<size_t>(i)] =
-        static_cast<float>(from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1));
+    made[static_cast<size_t>(i)] = static_cast<float>(nbits_code(from, i, bits));
   }
   return made;
 }

@@ -84,7 +84,8 @@ class PlanTable {
       }
       Entry& entry = entries_.back();
       constexpr int kOften = 8;
-      if (++entry.uses >= kOften || again) outlast(&entry);
+      const bool lasts = ++entry.uses >= kOften || again;
+      if (lasts && entry.plan != nullptr && entry.plan->passing) entry.plan = nullptr;
       return &entry;
     }
     return nullptr;
@@ -97,8 +98,6 @@ class PlanTable {
   }
 
  private:
-  static void outlast(Entry* entry);
-
   std::vector<Entry> entries_;  // The latest used last.
 };
 
@@ -168,11 +167,6 @@ class Plan {
   Mutex mutex_;
   std::vector<std::unique_ptr<Frame>> frames_;
 };
-
-template <typename Key>
-void PlanTable<Key>::outlast(Entry* entry) {
-  if (entry->plan != nullptr && entry->plan->passing) entry->plan = nullptr;
-}
 
 }  // namespace ephost::cpu
 
