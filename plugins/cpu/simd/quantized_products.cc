@@ -2,6 +2,7 @@
 #include "cpu/simd/quantized.h"
 
 #include <stddef.h>
+#include <string.h>
 #include "cpu/simd/simd.h"
 #include "cpu/simd/to_bytes.h"
 
@@ -518,16 +519,26 @@ void product_to_bytes(const Element* a, int64_t stride, int64_t rows, const Pane
 }
 
 int settle(int8_t* fours, int32_t* sums, [[maybe_unused]] int8_t* rest) {
+  // Neighbours are added within numbers of twice their size, so that vectors need not be taken apart.
   int16_t pairs[2 * kColumns];
-  for (int i = 0; i < 2 * kColumns; ++i) pairs[i] = static_cast<int16_t>(fours[2 * i] + fours[2 * i + 1]);
-  for (int c = 0; c < kColumns; ++c) sums[c] += pairs[2 * c] + pairs[2 * c + 1];
+  memcpy(pairs, fours, sizeof(pairs));
+  for (int i = 0; i < 2 * kColumns; ++i) {
+    pairs[i] = static_cast<int16_t>(static_cast<int8_t>(pairs[i]) + (pairs[i] >> 8));
+  }
+  int32_t columns[kColumns];
+  memcpy(columns, pairs, sizeof(columns));
+  for (int c = 0; c < kColumns; ++c) sums[c] += static_cast<int16_t>(columns[c]) + (columns[c] >> 16);
 #ifdef EPHOST_BYTES_SATURATE
   // 128 of the largest unsigned byte are less than the largest, and the lowest, 16-bit number. Only of one
   // sign can two be more.
   constexpr int kMost = 128;
   int halves = 0;
-  for (int i = 0; i < 2 * kColumns; ++i) {
-    halves |= pairs[i] <= kMost && pairs[i] >= -kMost ? 0 : i < kColumns ? 1 : 2;
+  for (int half = 0; half < 2; ++half) {
+    int16_t over = 0;
+    for (int i = half * kColumns; i < (half + 1) * kColumns; ++i) {
+      over |= static_cast<int16_t>(pairs[i] > kMost) | static_cast<int16_t>(pairs[i] < -kMost);
+    }
+    halves |= over << half;
   }
   if (halves == 0) return 0;
   // The first has all that is too much.

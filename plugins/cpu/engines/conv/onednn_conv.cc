@@ -1,5 +1,8 @@
 #include "cpu/engines/conv/onednn_conv.h"
 
+#include <cstring>
+#include <map>
+
 #include "cpu/engines/conv/weights.h"
 #include "cpu/engines/epilogue_rows.h"
 #include "cpu/engines/onednn_epilogue.h"
@@ -122,20 +125,98 @@ Mds open_mds(const ConvProblem& c, bool constant) {
   return mds;
 }
 
-bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
-  return made.has_value() && made->implementation.rfind("ref", 0) != 0 &&
+// What oneDNN likes best, in layouts of its choice or with plain tensors, with activations that are done
+// inside. It takes some tenths of a millisecond to say, which is most of the time that a small model takes to
+// open; and it is asked the same when weights are packed and when they are used, for each of a network's
+// equal layers, and by each session of a model. So its answers are kept, for the whole process: those that
+// were asked for last, between one and two times kMost.
+class Answers {
+ public:
+  using Answer = std::shared_ptr<const OnednnConv>;  // Null: it has nothing.
+
+  Answer to(const ConvProblem& c, bool constant, bool plain, const std::vector<PostOp>& activations) {
+    const Key key = key_of_question(c, constant, plain, activations);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const Answer* known = find(key)) return *known;
+    }
+    Mds mds = open_mds(c, constant);
+    if (plain) {
+      mds.source = dnn::plain(c.source);
+      mds.target = dnn::plain(c.target);
+    }
+    dnnl::primitive_attr attr = dnn::attributes();
+    add_post_ops(activations, {}, &attr);
+    const std::optional<OnednnConv> found = make(c, mds, attr, true);
+    Answer answer = found.has_value() ? std::make_shared<const OnednnConv>(*found) : nullptr;
+    const std::lock_guard lock(mutex_);
+    keep(key, answer);
+    return answer;
+  }
+
+ private:
+  using Key = std::vector<int64_t>;
+  static constexpr size_t kMost = 256;
+
+  static Key key_of_question(const ConvProblem& c, bool constant, bool plain,
+                             const std::vector<PostOp>& activations) {
+    // How many threads there are is part of what it thinks about.
+    Key key = {max_threads(), c.groups, c.transposed, c.biased, constant, plain};
+    const Window& w = c.window;
+    for (const Dims* dims : {&c.source, &c.weights, &c.target, &w.strides, &w.dilations, &w.begin, &w.end}) {
+      key.push_back(static_cast<int64_t>(dims->size()));
+      key.insert(key.end(), dims->begin(), dims->end());
+    }
+    for (const PostOp& each : activations) {
+      int64_t parameters = 0;
+      std::memcpy(&parameters, &each.alpha, sizeof(each.alpha));
+      std::memcpy(reinterpret_cast<char*>(&parameters) + sizeof(each.alpha), &each.beta, sizeof(each.beta));
+      key.push_back(static_cast<int64_t>(*each.activation));
+      key.push_back(parameters);
+    }
+    return key;
+  }
+
+  const Answer* find(const Key& key) {
+    if (const auto found = recent_.find(key); found != recent_.end()) return &found->second;
+    const auto found = older_.find(key);
+    return found == older_.end() ? nullptr : &keep(key, found->second);
+  }
+
+  const Answer& keep(const Key& key, Answer answer) {
+    if (recent_.size() >= kMost) {
+      older_ = std::move(recent_);
+      recent_.clear();
+    }
+    return recent_[key] = std::move(answer);
+  }
+
+  Mutex mutex_;
+  std::map<Key, Answer> recent_, older_;
+};
+
+Answers& answers() {
+  static Answers* const all = new Answers;  // Never destroyed: sessions may outlive static objects.
+  return *all;
+}
+
+bool is_good(const OnednnConv* made, const ConvProblem& c) {
+  return made != nullptr && made->implementation.rfind("ref", 0) != 0 &&
          dnn::layout_of(made->source, c.source).has_value() &&
          dnn::layout_of(made->target, c.target).has_value();
 }
+bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
+  return is_good(made.has_value() ? &*made : nullptr, c);
+}
 
 // Says of the choice what was found.
-void note(OnednnChoice* choice, std::optional<OnednnConv> found) {
-  choice->good = is_good(found, choice->problem);
-  if (!found.has_value()) return;
+void note(OnednnChoice* choice, Answers::Answer found) {
+  choice->good = is_good(found.get(), choice->problem);
+  if (found == nullptr) return;
   choice->by_matrices = found->implementation.find("gemm") != std::string::npos;
   choice->source = dnn::layout_of(found->source, choice->problem.source);
   choice->target = dnn::layout_of(found->target, choice->problem.target);
-  choice->found = std::make_shared<OnednnConv>(*std::move(found));
+  choice->found = std::move(found);
 }
 
 constexpr int64_t kTile = 1024;  // Stays in the first cache from one function to the next.
@@ -209,18 +290,13 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
   for (int i = operands; i < p.inputs(); ++i) same_shape = same_shape && p.dims(i) == given.target;
   const bool none = p.inputs() <= operands;
   choice.fused = same_shape || none;
-  Mds mds = open_mds(c, p.constant(1) != nullptr);
-  dnnl::primitive_attr attr = dnn::attributes();
-  if (none) {
-    add_post_ops(choice.post_ops, {}, &attr);
-  }
-  std::optional<OnednnConv> found = make(c, mds, attr, true);
-  if (!is_good(found, c)) {
-    mds.source = dnn::plain(c.source);
-    mds.target = dnn::plain(c.target);
-    found = make(c, mds, attr, true);
+  const bool constant = p.constant(1) != nullptr;
+  const std::vector<PostOp> activations = none ? choice.post_ops : std::vector<PostOp>();
+  Answers::Answer found = answers().to(c, constant, false, activations);
+  if (!is_good(found.get(), c)) {
+    found = answers().to(c, constant, true, activations);
     choice.plain = true;
-    if (!is_good(found, c) && !choice.post_ops.empty()) {
+    if (!is_good(found.get(), c) && !choice.post_ops.empty()) {
       choice.fused = false;
     }
   }
@@ -231,7 +307,7 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
 OnednnChoice ask_onednn(const ConvProblem& c) {
   OnednnChoice choice;
   choice.problem = c;
-  note(&choice, make(c, open_mds(c, true), dnn::attributes(), true));
+  note(&choice, answers().to(c, true, false, {}));
   return choice;
 }
 

@@ -21,10 +21,10 @@ struct OnednnConv;
 // A convolution that oneDNN is asked about: `problem` is turned.
 struct OnednnChoice {
   ConvProblem problem;
-  std::vector<PostOp> post_ops, later;  // What is done inside of the primitive, and after it.
-  std::shared_ptr<OnednnConv> found;    // What it likes best, and nothing where it has nothing.
-  bool fused = false;                   // Whether `post_ops` can be done inside of it.
-  bool plain = false;                   // Whether it was asked for plain tensors, as nothing else was good.
+  std::vector<PostOp> post_ops, later;      // What is done inside of the primitive, and after it.
+  std::shared_ptr<const OnednnConv> found;  // What it likes best, and nothing where it has nothing.
+  bool fused = false;                       // Whether `post_ops` can be done inside of it.
+  bool plain = false;  // Whether it was asked for plain tensors, as nothing else was good.
   // Whether the planner knows its layouts, and it is not the reference implementation.
   bool good = false;
   // Whether it multiplies matrices of copied windows: its way where it has no kernel of its own.

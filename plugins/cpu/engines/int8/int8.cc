@@ -34,6 +34,15 @@ struct Matrix {
   int64_t taps;
 };
 
+// `per` whole rows, `stride` apart, of kColumns columns, as [kColumns][per]: loops that compilers turn into
+// vectors.
+template <int per, typename T>
+void read_whole_step(const uint8_t* rows, int64_t stride, uint8_t flip, T* __restrict to) {
+  for (int c = 0; c < kColumns; ++c) {
+    for (int j = 0; j < per; ++j) to[c * per + j] = static_cast<int8_t>(rows[j * stride + c] ^ flip);
+  }
+}
+
 // Columns [column, column + kColumns) of a matrix without taps: of the k's in `steps` steps from step `first`
 // on, `per` in each, as [steps][kColumns][per]. What the matrix does not have is 0.
 template <int per, typename T>
@@ -46,7 +55,11 @@ void read_steps(const Matrix& matrix, int64_t first, int64_t steps, int64_t colu
   }
   const auto made = [flip = flip](uint8_t byte) { return static_cast<T>(static_cast<int8_t>(byte ^ flip)); };
   if (!transposed) {
-    for (int64_t row = begin; row < end; ++row) {
+    int64_t row = begin;
+    for (; columns == kColumns && row + per <= end; row += per) {
+      read_whole_step<per>(from + row * n + column, n, flip, to + (row - begin) * kColumns);
+    }
+    for (; row < end; ++row) {
       const uint8_t* const line = from + row * n + column;
       T* const at = to + (row / per - first) * kColumns * per + row % per;
       for (int64_t c = 0; c < columns; ++c) at[c * per] = made(line[c]);
