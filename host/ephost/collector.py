@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 
 _lock = threading.Lock()
 _resting = 0  # openings
 _was_enabled = False  # before the first of them
+_modules = 0  # that were imported then
 
 
 class RestingCollector:
     """Within it no garbage is looked for; then, after the last one in all threads, as before."""
 
     def __enter__(self) -> None:
-        global _resting, _was_enabled
+        global _resting, _was_enabled, _modules
         with _lock:
             if not _resting:
-                _was_enabled = gc.isenabled()
+                _was_enabled, _modules = gc.isenabled(), len(sys.modules)
                 gc.disable()
             _resting += 1
 
@@ -33,6 +35,10 @@ class RestingCollector:
             if _resting:
                 _resting -= 1
                 if not _resting and _was_enabled:
+                    if len(sys.modules) > _modules and not gc.get_freeze_count():
+                        # Moves all objects to the oldest generation, without a look at them.
+                        gc.freeze()
+                        gc.unfreeze()
                     gc.enable()
 
 

@@ -13,6 +13,7 @@ namespace ephost::cpu {
 using dnn::Md;
 
 struct OnednnConv {
+  dnnl::primitive_desc_base description;
   dnnl::primitive primitive;  // Empty where it was only looked for: making it costs compilation.
   Md source, weights, bias, target, scratch;
   std::string implementation;
@@ -75,6 +76,7 @@ std::shared_ptr<dnn::Packed> pack_direct(const ConvProblem& c, const TensorPtr& 
 template <typename Description>
 OnednnConv finish(const Description& pd) {
   OnednnConv made;
+  made.description = pd;
   made.source = pd.src_desc();
   made.weights = pd.weights_desc();
   made.bias = pd.bias_desc();
@@ -371,8 +373,12 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
   if (fused && made.has_value()) {
     mds = {made->source, made->weights, made->bias, made->target};
     operands.assign(operand_dims.size(), made->target);
-    add_post_ops(post_ops, operands, &attr);
-    made = make(c, mds, attr, false);
+    if (operands.empty()) {  // As it was asked.
+      made->primitive = dnn::guarded([&] { return dnnl::primitive(made->description.get()); });
+    } else {
+      add_post_ops(post_ops, operands, &attr);
+      made = make(c, mds, attr, false);
+    }
     fused = is_good(made, c);
   }
   if (!fused) {
