@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ephost.records import Record
 
 from ..message_helpers import numpy_dtype
 from ..messages import GraphProto, TensorProto, ValueInfoProto
@@ -14,16 +15,14 @@ from .body import RunBody
 from .values import Value
 
 
-@dataclass(frozen=True)
-class Subgraph:
+class Subgraph(Record, frozen=True):
     """A graph attribute: its declaration and the way to run it."""
 
     graph: GraphProto
     run: RunBody
 
 
-@dataclass(frozen=True)
-class ControlNode:
+class ControlNode(Record, frozen=True):
     """A control-flow node: what its operator needs to know of it."""
 
     version: int

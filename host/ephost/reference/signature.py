@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+
+from ephost.records import Record
 
 from ..message_helpers import numpy_dtype
 from ..messages import AttributeProto, TensorProto
@@ -26,8 +27,7 @@ def _dtype_named(name: str) -> np.dtype | None:
     return numpy_dtype(_ELEMENT_TYPES[name]) if name in _ELEMENT_TYPES else None
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Record, frozen=True):
     """One version of an operator, as its schema declares it."""
 
     defaults: Mapping[str, AttributeProto]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+from ephost.records import Record
 
 DECLARED = {
     "contrib": (
@@ -48,8 +49,7 @@ DECLARED = {
 """The operators that each module declares: it is imported when the first of them is looked for."""
 
 
-@dataclass(frozen=True)
-class OperatorNode:
+class OperatorNode(Record, frozen=True):
     """What an operator needs to know of its node."""
 
     version: int

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from ephost.records import Record
 
-@dataclass(frozen=True)
-class Windows:
+
+class Windows(Record, frozen=True):
     """The windows of one operator on one image; each field has one entry per spatial dimension."""
 
     image: tuple[int, ...]
