@@ -1,5 +1,7 @@
 #include "cpu/engines/onednn.h"
 
+#include "cpu/runtime/threads.h"
+
 namespace ephost::cpu::dnn {
 
 using dnnl::memory;
@@ -86,6 +88,10 @@ void Primitive::run(void* const* pointers) const {
 }
 
 void reorder(const Md& from, const void* data, const Md& to, void* out) {
+  // A network has many small weights: to wake a thread takes longer than to bring one into its form.
+  constexpr size_t kSmall = size_t{1} << 18;
+  std::optional<OneRank> alone;
+  if (to.get_size() < kSmall) alone.emplace();
   guarded([&] {
     const dnnl::reorder primitive(dnnl::reorder::primitive_desc(engine(), from, engine(), to));
     dnnl::stream stream(engine());
