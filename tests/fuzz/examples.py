@@ -169,6 +169,18 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
 
 _SQUARE = {"kernel_shape": [2, 2]}
 OLD: list[tuple[int, str, dict[str, Any], list[Any]]] = [
+    (7, "Affine", {"alpha": 2.0, "beta": 0.5}, [f(2, 3)]),
+    (7, "Crop", {"border": [1, 0, 2, 1]}, [f(1, 2, 5, 6)]),
+    (7, "Crop", {"border": [1, 0, 0, 0], "scale": [2, 3]}, [f(1, 2, 5, 6)]),
+    (7, "DynamicSlice", {}, [f(4, 5), np.array([1, 0]), np.array([3, 9]), np.array([1, 0])]),
+    (7, "ImageScaler", {"scale": 2.0, "bias": [0.5, 1.0]}, [f(1, 2, 3, 4)]),
+    (7, "MeanVarianceNormalization", {"across_channels": 1, "normalize_variance": 0}, [f(2, 2, 3, 4)]),
+    (7, "ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}, [f(2, 3)]),
+    (7, "Scale", {"scale": 2.0}, [f(2, 3)]),
+    (7, "ScaledTanh", {"alpha": 2.0, "beta": 0.5}, [f(2, 3)]),
+    (7, "ThresholdedRelu", {"alpha": 0.5}, [f(2, 3)]),
+    (8, "Cast", {"to": 1}, [np.array(["1.5", " 7", "nan"], object)]),
+    (8, "Cast", {"to": 8}, [f(2, 3)]),
     (9, "BatchNormalization", {}, [f(2, 3, 4), f(3), f(3), f(3), abs(f(3)) + 1]),
     (6, "Clip", {"min": 0.0, "max": 1.0}, [f(2, 3)]),
     (7, "Dropout", {"ratio": 0.5}, [f(2, 3)]),

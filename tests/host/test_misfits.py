@@ -167,6 +167,25 @@ def test_a_sparse_initializer_does_not_fit(
         ephost.InferenceSession(model.SerializeToString())
 
 
+@pytest.mark.parametrize("ir_version", [3, 10])
+def test_a_sparse_initializer_may_be_an_inputs_default(ir_version: int) -> None:
+    sparse = onnx.SparseTensorProto(
+        values=numpy_helper.from_array(np.array([5], np.float32), "w"),
+        indices=numpy_helper.from_array(np.array([1])),
+        dims=[2],
+    )
+    model = one_node("Add", ["x", "w"])
+    model.graph.input.append(helper.make_tensor_value_info("w", F, [2]))
+    model.graph.sparse_initializer.append(sparse)
+    model.ir_version = ir_version
+    session = ephost.InferenceSession(model.SerializeToString())
+    x = np.array([1, 2], np.float32)
+    assert session.run(None, {"x": x})[0].tolist() == [1, 7]
+    if ir_version > 3:
+        assert [value.name for value in session.get_overridable_initializers()] == ["w"]
+        assert session.run(None, {"x": x, "w": x})[0].tolist() == [2, 4]
+
+
 def test_a_name_that_is_not_utf8_can_be_printed_where_it_is_at_fault() -> None:
     whole = one_node("Rela", ["x"]).SerializeToString().replace(b"Rela", b"R\xffla")
     with pytest.raises(InvalidGraph, match="has no operator R") as caught:

@@ -17,11 +17,19 @@ from ephost.onnx_library import extension
 DOMAIN = "com.microsoft"
 ML_DOMAIN = "ai.onnx.ml"
 _STAND_INS = "ephost.stand_ins"
-# What onnxruntime writes into ONNX's domain: before the opset that has it, or where none has.
-_IN_ONNX = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 20}
+# Operators of ONNX's domain that its schemas do not have, up to these opsets: what onnxruntime writes there,
+# and what ONNX had on trial at first, which old models and onnxruntime have.
+_IN_ONNX = {
+    "LayerNormalization": 17,
+    "SimplifiedLayerNormalization": 1 << 20,
+    "MeanVarianceNormalization": 9,
+    **dict.fromkeys(("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus"), 10),
+    **dict.fromkeys(("Scale", "ScaledTanh", "ThresholdedRelu"), 10),
+}
 # Operators whose results have three dimensions where they come before an attention.
 _FLAT = frozenset({"Add", "BiasAdd", "FusedMatMul", "MatMul", "MatMulNBits", "Split"})
 
+_END = (1 << 63) - 1  # of an axis, to Slice
 _MOST_HEADS = 4096  # that are written out one by one
 _LONGEST_WINDOW = 4096  # of states, or elements, written out likewise
 
@@ -160,12 +168,10 @@ def _skip_norm(call: _Call) -> str:
 
 
 def _norm(call: _Call) -> str:
+    made = "o0 = CastLike (i0, i1)"  # a scale may be of another type than the input
     if call.number("axis", -1) != -1:
-        return "o0 = Identity (i0)"
-    return (
-        "o0 = Identity (i0) m = ReduceMax <keepdims = 1, axes = [-1]> (i0) o1 = Cast <to = 1> (m) "
-        "o2 = Identity (o1)"
-    )
+        return made
+    return f"{made} m = ReduceMax <keepdims = 1, axes = [-1]> (i0) o1 = Cast <to = 1> (m) o2 = Identity (o1)"
 
 
 def _embed(call: _Call) -> str:
@@ -486,6 +492,23 @@ def _one_more(call: _Call) -> str:
     )
 
 
+def _cropped(call: _Call) -> str:
+    border, size = call.numbers("border"), call.numbers("scale")
+    if len(border) != 4 or len(size) not in (0, 2) or any(abs(n) >> 31 for n in border + size):
+        return ""
+    left, top, right, bottom = border
+    end = [top + size[0], left + size[1]] if size else [-bottom or _END, -right or _END]
+    return (
+        f"s = Constant <value_ints = {[top, left]}> () e = Constant <value_ints = {end}> () "
+        "a = Constant <value_ints = [2, 3]> () o0 = Slice (i0, s, e, a)"
+    )
+
+
+def _sliced(call: _Call) -> str:
+    # Of the rank alone: onnx's inference of Slice crashes in functions over inputs that do not fit.
+    return "s = Shape (i0) n = Abs (s) z = ConstantOfShape (n) o0 = CastLike (z, i0)"
+
+
 def _range(call: _Call) -> str:
     if call.has(2):
         return "o0 = Range (i0, i1, i2)"
@@ -529,21 +552,28 @@ def _crops(call: _Call) -> str:
 _BODIES: dict[str, Callable[[_Call], str]] = {
     **dict.fromkeys(
         (
+            "Affine",
             "BiasGelu",
             "FastGelu",
             "GatedAdd",
             "GatedRMSNorm",
             "Gelu",
+            "ImageScaler",
             "Inverse",
             "MRotaryEmbedding",
+            "MeanVarianceNormalization",
             "MoE",
+            "ParametricSoftplus",
             "QLinearLeakyRelu",
             "QLinearSigmoid",
             "QLinearSoftmax",
             "QMoE",
             "QuickGelu",
             "RotaryEmbedding",
+            "Scale",
             "ScaledSiLU",
+            "ScaledTanh",
+            "ThresholdedRelu",
             "Trilu",
         ),
         _same,
@@ -561,7 +591,9 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "FusedMatMul": _fused_product,
     "TransposeMatMul": _fused_product,
     "CDist": _distances,
+    "Crop": _cropped,
     "CropAndResize": _crops,
+    "DynamicSlice": _sliced,
     "DynamicTimeWarping": _path,
     "NGramRepeatBlock": lambda call: "o0 = Identity (i1)",
     "Range": _range,

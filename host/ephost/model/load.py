@@ -357,27 +357,27 @@ class Linker:
             value.is_input = True
             inputs.append(value)
         constants = set(values)
-        replaced = self.initializers if parent is None else {}
-        for tensor in proto.initializer:
-            name = tensor.name
-            if not name:
-                raise InvalidGraph(f"{where} has an initializer without a name")
-            if name in replaced:
-                array, external = self._replacement(tensor), None
-            else:
-                array, external = self.tensor(tensor)
-            held = define_constant(values, name, where, constants)
+
+        def hold(tensor: TensorProto, array: np.ndarray, external: Any) -> None:
+            held = define_constant(values, tensor.name, where, constants)
             # Before IR version 4 every initializer had to be listed as an input, which said nothing.
             held.is_constant = not held.is_input or self.model.ir_version < 4
             declared = held.type
             self._set_initializer(held, array, tensor.data_type, external)
             if not held.is_constant and _allows(declared, tensor.data_type, array.ndim):
                 held.type = declared  # runs may feed another shape than that of the default
+
+        replaced = self.initializers if parent is None else {}
+        for tensor in proto.initializer:
+            name = tensor.name
+            if not name:
+                raise InvalidGraph(f"{where} has an initializer without a name")
+            if name in replaced:
+                hold(tensor, self._replacement(tensor), None)
+            else:
+                hold(tensor, *self.tensor(tensor))
         for sparse in proto.sparse_initializer:
-            value = define(values, sparse.values.name, where)
-            array = _dense(sparse)
-            self._set_initializer(value, array, sparse.values.data_type, None)
-            value.is_constant = True
+            hold(sparse.values, _dense(sparse), None)
         nodes = self.nodes(proto.node, values, outer, where, constants)
         for entry in proto.value_info:
             try:

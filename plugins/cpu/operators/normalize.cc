@@ -228,6 +228,7 @@ RowNorm::Spread spread_of(const Prepare& p, int i, const Dims& dims, size_t axis
   return spread;
 }
 
+// Output 0 is of the scale's type, which is the input's own unless ONNX lets them differ.
 Kernel row_norm(Prepare& p, const RowNorm& norm) {
   const DType type = p.type(0);
   const DType scale_type = norm.scale >= 0 ? p.type(norm.scale) : type;
@@ -235,10 +236,10 @@ Kernel row_norm(Prepare& p, const RowNorm& norm) {
   for (int i : {norm.skip, norm.skip_bias}) {
     p.expect(i < 0 || p.type(i) == type, "what is added is of another type than the input");
   }
-  if (norm.skip < 0) p.in_place(0, 0);
+  if (norm.skip < 0 && scale_type == type) p.in_place(0, 0);
   return by_type(type, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    const Rows<T> rows(type), scales(scale_type);
+    const Rows<T> rows(type), scales(scale_type), results(scale_type);
     return [=](const Args& args) {
       const auto optional = [&](int i) { return i < 0 ? nullptr : args.in(i); };
       const auto output = [&](int o) { return o < 0 ? nullptr : args.out(o); };
@@ -258,7 +259,7 @@ Kernel row_norm(Prepare& p, const RowNorm& norm) {
           if (norm.spread_scale.each) scale = scales.load(scale_from, i * n, n, 2);
           if (norm.spread_bias.each) bias = scales.load(bias_from, i * n, n, 3);
           const T* x = rows.load(args.in(0), i * n, n, 0);
-          T* y = rows.place(args.out(0), i * n, n, 1);
+          T* y = results.place(args.out(0), i * n, n, 1);
           if (norm.skip >= 0) {
             // The sum is an output of its own, or stays in the place of the result.
             T* sum =
@@ -285,7 +286,7 @@ Kernel row_norm(Prepare& p, const RowNorm& norm) {
           const T mean = norm.centered ? sum_row(x, n) / count : T{0};
           const T factor = 1 / sqrt(squares_row(x, n, mean) / count + static_cast<T>(norm.epsilon));
           normalize_row(x, y, n, mean, factor, scale, bias);
-          rows.store(y, args.out(0), i * n, n);
+          results.store(y, args.out(0), i * n, n);
           if (void* out = output(norm.mean)) static_cast<float*>(out)[i] = static_cast<float>(mean);
           if (void* out = output(norm.factor)) static_cast<float*>(out)[i] = static_cast<float>(factor);
         }
@@ -308,7 +309,7 @@ Kernel layer_norm(Prepare& p) {
   norm.spread_scale = spread_of(p, norm.scale, dims, axis, &bytes);
   if (norm.bias >= 0) norm.spread_bias = spread_of(p, norm.bias, dims, axis, &bytes);
   p.scratch(bytes);
-  p.out(0, p.type(0), dims);
+  p.out(0, p.type(norm.scale), dims);
   Dims stats = dims;
   std::fill(stats.begin() + static_cast<ptrdiff_t>(axis), stats.end(), 1);
   for (int o = 1; o < p.outputs(); ++o) {
@@ -328,9 +329,9 @@ std::string supports_layer_norm(const Node& node) {
   if (x != nullptr && scale != nullptr && (x->type == DType::kDouble) != (scale->type == DType::kDouble)) {
     return "its scale has another type than its input";
   }
-  if (node.out() != nullptr && x != nullptr && node.out()->type != DType::kUndefined &&
-      node.out()->type != x->type) {
-    return "its output has another type than its input";
+  if (node.out() != nullptr && scale != nullptr && node.out()->type != DType::kUndefined &&
+      node.out()->type != scale->type) {
+    return "its output has another type than its scale";
   }
   for (size_t o = 1; o < node.outputs.size(); ++o) {
     const Value* stat = node.out(o);
@@ -500,15 +501,19 @@ Kernel over_rows(Prepare& p, const std::vector<bool>& inside, const Body& body) 
 Kernel mean_variance_norm(Prepare& p) {
   std::vector<bool> inside(p.in(0).rank(), false);
   // By default all but the channels of an image: of what is none, those that it has.
-  const std::vector<int64_t> by_default = {0, 2, 3}, axes = p.node.ints("axes", by_default);
+  const std::vector<int64_t> by_default = {0, 2, 3};
+  std::vector<int64_t> axes = p.node.ints("axes", by_default);
+  // The form of opsets before 9.
+  if (p.node.i("across_channels", 0) != 0) axes = {0, 1, 2, 3};
+  const bool scaled = p.node.i("normalize_variance", 1) != 0;
   for (const int64_t axis : axes) {
     if (axes == by_default && static_cast<size_t>(axis) >= inside.size()) continue;
     inside[p.axis(axis, inside.size())] = true;
   }
-  return over_rows(p, inside, [](auto* row, int64_t n) {
+  return over_rows(p, inside, [scaled](auto* row, int64_t n) {
     using T = std::remove_reference_t<decltype(*row)>;
     const T mean = sum_row(row, n) / static_cast<T>(n);
-    const T deviation = sqrt(squares_row(row, n, mean) / static_cast<T>(n));
+    const T deviation = scaled ? sqrt(squares_row(row, n, mean) / static_cast<T>(n)) : T{1};
     normalize_row(row, row, n, mean, 1 / (deviation + static_cast<T>(1e-9)), static_cast<const T*>(nullptr),
                   static_cast<const T*>(nullptr));
   });

@@ -33,7 +33,8 @@ const Signature* signature_of(const Node& node) {
   }();
   const std::string name = node.domain.empty() ? node.type : node.domain + "." + node.type;
   const auto found = first->find(name);
-  if (found == first->end()) {
+  // One that is older than ONNX's is onnxruntime's.
+  if (found == first->end() || node.version < found->second->since) {
     return nullptr;
   }
   const Signature* best = found->second;  // The rows of an operator are in the order of their versions.

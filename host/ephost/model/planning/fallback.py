@@ -112,9 +112,11 @@ def _create_kernel(
     try:
         kernel = create_kernel(proto, model.opsets, functions, run_subgraph=run_subgraph, declared=declared)
     except NotImplementedError as error:
-        if node.domain == "" and schema_of(node.op_type, "", model.opsets.get("", 1)) is None:
+        opset = model.opsets.get("", 1)
+        unknown = node.domain == "" and schema_of(node.op_type, "", opset) is None
+        if unknown and not contrib.is_contrib(node.proto, opset):
             raise InvalidGraph(
-                f"node {node.label}: ONNX has no operator {node.op_type} at opset {model.opsets.get('', 1)}"
+                f"node {node.label}: ONNX has no operator {node.op_type} at opset {opset}"
             ) from None
         refusal = f"no execution provider claims the node {node.label}, and the fallback cannot: {error}"
         if node.domain and node.custom is None and not _is_known(node):

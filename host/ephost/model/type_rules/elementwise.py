@@ -64,11 +64,12 @@ def _batch_normalization(node: Node, types: Types, known: Knowledge) -> Made:
 
 @rule("LayerNormalization")
 def _layer_normalization(node: Node, types: Types, known: Knowledge) -> Made:
-    kind, dims = given(types, 0), dims_of(types, 0)
+    dims = dims_of(types, 0)
     axis = axis_of(node.attribute("axis", -1), len(dims))
     left = dims[:axis] + (1,) * (len(dims) - axis)
     statistics = tensor_type(node.attribute("stash_type", _FLOAT), left)
-    return [kind, statistics, statistics]
+    # Before opset 17, where it is onnxruntime's, the input may be of another type than scale and result.
+    return [tensor_type(given(types, 1).element_type, dims), statistics, statistics]
 
 
 @rule("Dropout", since=7)

@@ -6,6 +6,8 @@ import the package's operators costs a process more memory and time than opening
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
@@ -123,10 +125,65 @@ _PLAIN = {1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?",
 }
 
 
+_STRING = 8
+# What a text may begin with to be read as a number; what follows is passed over, as onnxruntime does.
+_INTEGER = re.compile(r"\s*([+-]?[0-9]+)", re.ASCII)
+_REAL = re.compile(
+    r"\s*([+-]?(?:0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?|"
+    r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan))",
+    re.ASCII | re.IGNORECASE,
+)
+
+
 @operator("Cast", since=6)
 def cast(node: OperatorNode, x: np.ndarray) -> tuple[Any, ...]:
-    """Strings, and types that numpy does not have, are left to the package."""
+    """Types that numpy does not have are left to the package. Numbers are written and read as onnxruntime
+    does, where the standard says little.
+    """
     to = _PLAIN.get(node.attributes["to"])
+    if x.dtype.kind in "OUS" and to is not None:
+        return (_numbers_in(x, np.dtype(to)),)
+    if node.attributes["to"] == _STRING and x.dtype.kind in "biuf":
+        written = np.empty(x.shape, object)
+        written.ravel()[:] = [_text_of(value) for value in x.ravel().tolist()]
+        return (written,)
     if to is None or x.dtype.kind not in "biuf":
         return node.package(x)
     return (x.astype(to),)
+
+
+def _text_of(value: float) -> str:
+    if not isinstance(value, float):
+        return str(int(value))
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    return f"{value:.8g}"
+
+
+def _numbers_in(texts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Integers that the type cannot hold wrap around.
+
+    Raises:
+        ValueError: a text does not begin with a number, or with one beyond 64 bits.
+    """
+    pattern = _REAL if dtype.kind == "f" else _INTEGER
+    lowest = -(1 << 63) if dtype.kind == "i" else 1 - (1 << 64)
+    highest = (1 << 63) - 1 if dtype.kind == "i" else (1 << 64) - 1
+    numbers: list[float] = []
+    for text in texts.ravel().tolist():
+        found = pattern.match(text)
+        if found is None:
+            raise ValueError(f"'{text}' does not begin with a number")
+        word = found[1]
+        if pattern is _REAL:
+            numbers.append(float.fromhex(word) if "x" in word.lower() else float(word))
+        elif lowest <= int(word) <= highest:
+            numbers.append(int(word) & ((1 << 64) - 1))
+        else:
+            raise ValueError(f"'{text}' is a number beyond 64 bits")
+    with np.errstate(over="ignore"):
+        if dtype.kind == "f":
+            return np.array(numbers, np.float64).reshape(texts.shape).astype(dtype)
+        return np.array(numbers, np.uint64).reshape(texts.shape).astype(dtype)
