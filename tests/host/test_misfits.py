@@ -198,3 +198,20 @@ def one_node(operator: str, inputs: list[str]) -> onnx.ModelProto:
     node = helper.make_node(operator, inputs, ["y"])
     graph = helper.make_graph([node], "g", [value("x", F, [2])], [value("y", F, None)])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+@pytest.mark.parametrize("stash_type", [99, 2**31, -1])
+@pytest.mark.parametrize("rank", [2, None])
+def test_a_stash_type_is_none(rank: int | None, stash_type: int) -> None:
+    node = helper.make_node(
+        "LayerNormalization", ["x", "w"], ["y", "mean"], "norm", axis=0, stash_type=stash_type
+    )
+    inputs = [
+        helper.make_tensor_value_info("x", F, rank and [2] * rank),
+        helper.make_tensor_value_info("w", F, [2]),
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises((InvalidGraph, Fail), match="'norm'|'mean'"):
+        ephost.InferenceSession(model.SerializeToString())

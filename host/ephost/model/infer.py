@@ -233,9 +233,12 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
             for body in node.subgraphs.values():
                 _infer(_of_body(model, body))
     for node in hidden:
+        stash_type = node.attribute("stash_type", TensorProto.FLOAT)
+        if stash_type not in _ELEMENT_TYPES:
+            raise InvalidGraph(f"node {node.label} has the stash_type {stash_type}: there is no such type")
         for made in node.outputs[1:]:
             if made is not None and made.type is None:
-                made.type = tensor_type(node.attribute("stash_type", TensorProto.FLOAT), None)
+                made.type = tensor_type(stash_type, None)
     note(model, graph.nodes)
     for name in _shapes_told(graph).keys() - told.keys():
         forget_readers(model, graph.values[name])

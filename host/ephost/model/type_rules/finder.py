@@ -107,6 +107,8 @@ class _Finder:
                 if not isinstance(kind, TensorType):
                     self.found[value] = kind
                     continue
+                if kind.element_type not in _ELEMENT_TYPES:  # an attribute says it
+                    raise Unsure
                 self.found[value] = kind = self._settled(value, kind)
                 if kind.dims is not None and len(kind.dims) < 2:
                     self.lists[value] = _propagation()(node, types, kind, self)
