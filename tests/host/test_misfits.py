@@ -213,5 +213,5 @@ def test_a_stash_type_is_none(rank: int | None, stash_type: int) -> None:
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
     graph = helper.make_graph([node], "g", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises((InvalidGraph, Fail), match="'norm'|'mean'"):
+    with pytest.raises((InvalidGraph, Fail), match=r"'norm'|'mean'"):
         ephost.InferenceSession(model.SerializeToString())
