@@ -33,7 +33,7 @@ def _ask(op_type: str, domain: str, opset: int) -> Any:
     defs = extension().defs
     try:
         return defs.get_schema(op_type, opset, domain)
-    except defs.SchemaError:
+    except (defs.SchemaError, TypeError):  # the latter where a name is not UTF-8
         return None
 
 

@@ -61,7 +61,9 @@ _STRING = TensorProto.STRING
 _SMALLEST_MODEL = 1 << 20  # bytes; a file that is smaller is read, and nothing of it stays where it is
 _SMALLEST_TENSOR = 1 << 12
 _LARGEST_MESSAGE = (1 << 31) - 1
+_LAST_OPSET = (1 << 31) - 1  # that onnx can look for
 _ML = "ai.onnx.ml"
+_ORT_FORMAT = b"ORTM"  # behind the first four bytes of a model in ONNX Runtime's own format
 
 
 def load(
@@ -106,8 +108,10 @@ def load(
         )
     if not opsets and proto.ir_version < 3:
         opsets[""] = 1  # there was nothing to say yet
-    if wrong := [f"{version} of {domain or 'ai.onnx'}" for domain, version in opsets.items() if version < 1]:
-        raise InvalidGraph(f"the model uses opset {wrong[0]}: they count from 1")
+    for domain, opset in opsets.items():
+        if not 1 <= opset <= _LAST_OPSET:
+            limit = "they count from 1" if opset < 1 else f"{_LAST_OPSET} is the last that there can be"
+            raise InvalidGraph(f"the model uses opset {opset} of {domain or 'ai.onnx'}: {limit}")
     if not proto.graph.output:
         raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
     if opsets and "" not in opsets:
@@ -160,6 +164,10 @@ def parse(source: Any) -> tuple[ModelProto, str | None]:
 def _parse(source: Any) -> tuple[ModelProto, str | None, bool]:
     """As :func:`parse`, and whether large initializers lie in the file, mapped."""
     data, path = _read(source)
+    if data[4:8] == _ORT_FORMAT:
+        from ephost.model import ort_format
+
+        return ort_format.read(data, path or "the buffer"), path, not isinstance(data, bytes)
     # The raw data of large tensors stays where it is.
     smallest_view = _SMALLEST_TENSOR if len(data) >= _SMALLEST_MODEL else 0
     try:
@@ -622,9 +630,8 @@ def _allows(declared: TensorType | TypeProto | None, element_type: int, rank: in
 def _dense(sparse: SparseTensorProto) -> np.ndarray:
     what = f"the sparse initializer '{sparse.values.name}'"
     shape = tuple(sparse.dims)
-    values = to_array(sparse.values)
-    indices = to_array(sparse.indices)
     try:
+        values, indices = to_array(sparse.values), to_array(sparse.indices)
         dense = np.zeros(shape, dtype=values.dtype)
         # numpy counts a negative index from the end.
         if (indices < 0).any():
@@ -635,7 +642,9 @@ def _dense(sparse: SparseTensorProto) -> np.ndarray:
             dense[tuple(indices.T)] = values
     except IndexError as error:
         raise InvalidGraph(f"{what} has an index out of range: {error}") from error
-    except ValueError as error:
+    except KeyError as error:
+        raise InvalidGraph(f"{what} is of the element type {error}: there is none") from error
+    except (TypeError, ValueError) as error:
         raise InvalidGraph(f"{what} of shape {list(shape)} cannot be read: {error}") from error
     except MemoryError as error:
         raise Fail(f"no memory for {what} of shape {list(shape)}") from error
