@@ -185,5 +185,6 @@ def _numbers_in(texts: np.ndarray, dtype: np.dtype) -> np.ndarray:
             raise ValueError(f"'{text}' is a number beyond 64 bits")
     with np.errstate(over="ignore"):
         if dtype.kind == "f":
-            return np.array(numbers, np.float64).reshape(texts.shape).astype(dtype)
+            wide = np.array(numbers, np.float64).reshape(texts.shape)
+            return (wide if dtype.itemsize == 8 else wide.astype(np.float32)).astype(dtype)
         return np.array(numbers, np.uint64).reshape(texts.shape).astype(dtype)
