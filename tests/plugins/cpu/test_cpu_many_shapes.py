@@ -178,3 +178,25 @@ def test_convolutions_at_once(
         x = _random(2, inputs, height, width, seed=width)
         (found,), (expected,) = session.run(None, {"x": x}), rival.run(None, {"x": x})
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3, err_msg=f"{height} x {width}")
+
+
+@onednn
+def test_more_convolutions_than_answers_are_kept_for(cpu_plugin: Cpu) -> None:
+    """What oneDNN said of a convolution is forgotten when so many others were asked about."""
+    x = _random(1, 2, 6, 6)
+
+    def summed(size: int) -> tuple[onnx.ModelProto, np.ndarray]:
+        nodes, constants, whole = [], {}, np.zeros((1, 1, 7 - size, 7 - size))
+        for at in range(300):
+            weights = constants[f"w{at}"] = _random(at + 1, 2, size, size, seed=at)
+            nodes.append(helper.make_node("Conv", ["x", f"w{at}"], [f"c{at}"]))
+            nodes.append(helper.make_node("ReduceSum", [f"c{at}", "axes"], [f"s{at}"]))
+            windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (1, 2, size, size))
+            whole += (windows[:, 0] * weights.astype(np.float64).sum(axis=0)).sum(axis=(-1, -2, -3, -4))
+        nodes.append(helper.make_node("Sum", [f"s{at}" for at in range(300)], ["y"]))
+        return make_model(nodes, {"x": x}, ["y"], {**constants, "axes": np.array([1])}), whole
+
+    models = [summed(3), summed(1)]
+    for model, expected in [*models, *models]:
+        (found,) = cpu_plugin.run(model, {"x": x})
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-2)
