@@ -214,12 +214,24 @@ def test_a_model_with_bodies_is_written_whole(tmp_path: Path) -> None:
     assert session.run(None, {"c": np.array(False), "x": x})[0].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("path", ["model.ort", "missing/model.onnx"])
-def test_a_model_that_cannot_be_written_is_an_error(tmp_path: Path, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "format_"), [("model.ort", ""), ("model.onnx", "ORT"), ("missing/model.onnx", "ONNX")]
+)
+def test_a_model_that_cannot_be_written_is_an_error(tmp_path: Path, path: str, format_: str) -> None:
     options = ephost.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / path)
+    options.add_session_config_entry("session.save_model_format", format_)
     with pytest.raises(InvalidArgument, match=Path(path).name):
         ephost.InferenceSession(add_and_relu(), options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_format_counts_more_than_the_name_of_the_file(tmp_path: Path) -> None:
+    options = ephost.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "model.ort")
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    ephost.InferenceSession(add_and_relu(), options)
+    onnx.checker.check_model(onnx.load(options.optimized_model_filepath))
 
 
 def external_model(tmp_path: Path) -> str:

@@ -19,6 +19,7 @@ _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # is in it.
 EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
 EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
+SAVE_FORMAT = "session.save_model_format"  # ORT or ONNX
 
 
 def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
@@ -106,15 +107,17 @@ def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> No
     Args:
         model: the model.
         path: the file.
-        config: the session's entries, of which two may put large initializers into a file beside the model.
+        config: the session's entries, of which two may put large initializers into a file beside the model,
+            and one names the format, which the file's name does otherwise.
 
     Raises:
-        InvalidArgument: ONNX Runtime's own format (``.ort``) is asked for, the folder does not exist, or the
-            file for initializers would not be in it.
+        InvalidArgument: ONNX Runtime's own format is asked for, the folder does not exist, or the file for
+            initializers would not be in it.
         Fail: the model is too large for one file.
     """
-    if path.lower().endswith(".ort"):
-        raise InvalidArgument(f"{path}: ONNX Runtime's own format is not written, only .onnx")
+    named = (config or {}).get(SAVE_FORMAT, "")
+    if named == "ORT" or (not named and path.lower().endswith(".ort")):
+        raise InvalidArgument(f"{path}: ONNX Runtime's own format is not written ({SAVE_FORMAT}=ONNX is)")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise InvalidArgument(f"the optimized model cannot be written to {path}: there is no folder {folder}")
