@@ -137,17 +137,18 @@ def judged(here: Outcome, there: Outcome) -> tuple[str, str]:
             ("crashed", "took")
         )
         return ("at fault", here.refused) if bad else ("onnxruntime does not open it", "")
+    answers = [run for run in there.runs if isinstance(run, list)]
+    if not answers:
+        return "onnxruntime does not run it", ""
     if here.refused:
         return "at fault", here.refused
-    answered = False
     for found, expected in zip(here.runs, there.runs, strict=True):
         if isinstance(expected, list):
-            answered = True
             if not isinstance(found, list):
                 return "at fault", str(found)
             if why := differences(found, expected):
                 return "at fault", f"another answer: {why}"
-    return ("the same", "") if answered else ("onnxruntime does not run it", "")
+    return "the same", ""
 
 
 def _all(host: str, paths: Sequence[Path], limit: int) -> list[Outcome]:

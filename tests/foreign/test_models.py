@@ -53,6 +53,7 @@ ONE = [np.ones(2, np.float32)]
         (Outcome("took longer than 40 s"), Outcome("took longer than 40 s"), "onnxruntime does not open it"),
         (Outcome(runs=["refused"]), Outcome(runs=[ONE]), "at fault"),
         (Outcome(runs=[ONE]), Outcome(runs=["refused"]), "onnxruntime does not run it"),
+        (Outcome("refused"), Outcome(runs=["refused", None]), "onnxruntime does not run it"),
         (Outcome(runs=[None]), Outcome(runs=[None]), "onnxruntime does not run it"),
         (Outcome(runs=[[np.ones(2)]]), Outcome(runs=[ONE]), "at fault"),
         (Outcome(runs=[[np.array([1, np.nan], np.float32)]]), Outcome(runs=[ONE]), "at fault"),

@@ -58,9 +58,6 @@ Request read(Prepare& p) {
   } else {
     r.coordinates = node.s("coordinate_transformation_mode", "half_pixel");
     r.rounding = node.s("nearest_mode", "round_prefer_floor");
-    if (r.coordinates == "tf_half_pixel_for_nn") {
-      r.rounding = "floor";
-    }
     r.antialias = node.i("antialias", 0) != 0;
     r.exclude_outside = node.i("exclude_outside", 0) != 0;
     r.cubic = node.f("cubic_coeff_a", -0.75f);

@@ -116,6 +116,24 @@ def test_crop_and_resize_extrapolates(cpu_plugin: Cpu) -> None:
         )
 
 
+@pytest.mark.parametrize("rounding", [None, "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_tensorflows_half_pixels_are_rounded_as_the_node_says(
+    cpu_plugin: Cpu, opset: int, rounding: str | None
+) -> None:
+    """The standard's own implementation does not have them."""
+    node = helper.make_node(
+        "Resize",
+        ["x", "roi", "scales"],
+        ["y"],
+        mode="nearest",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        **({} if rounding is None else {"nearest_mode": rounding}),
+    )
+    constants = {"roi": np.empty(0, np.float32), "scales": np.array([1, 1, 2.5, 1.75], np.float32)}
+    cpu_plugin.check_beside_onnxruntime(node, {"x": noise((1, 2, 4, 5))}, constants=constants, opset=opset)
+
+
 @pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
 def test_sizes_that_keep_the_aspect_ratio(cpu_plugin: Cpu, policy: str) -> None:
     cpu_plugin.check(
