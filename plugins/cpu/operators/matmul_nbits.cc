@@ -17,37 +17,67 @@ std::shared_ptr<NBitsWeights> weights_of(const Node& node) {
   return NBitsWeights::of(sizes_of(node), node.in(1)->constant, node.in(2)->constant, zeros);
 }
 
+bool is_constant(const Node& node) {
+  const auto is_known = [&](size_t i) { return node.in(i) == nullptr || node.in(i)->constant != nullptr; };
+  return is_known(1) && is_known(2) && is_known(3);
+}
+
+// Whether codes, scales and zero points (no type: none) have the sizes that the node names; what they have
+// bounds what it asks for, without products that could be too large.
+std::string why_not_sizes(const NBitsSizes& sizes, DType codes_type, int64_t codes, DType scales_type,
+                          int64_t scales, DType zeros_type, int64_t zeros) {
+  if (codes_type != DType::kUint8 || sizes.n > codes / sizes.block_bytes() / sizes.blocks() ||
+      codes != sizes.n * sizes.blocks() * sizes.block_bytes()) {
+    return "weights that do not have the sizes it names";
+  }
+  const int64_t blocks = sizes.n * sizes.blocks();
+  if (scales_type == DType::kUint8 || scales != blocks) return "scales that do not have the sizes it names";
+  if (zeros_type != DType::kUndefined &&
+      zeros != (zeros_type == DType::kUint8 ? sizes.n * sizes.zero_bytes() : blocks)) {
+    return "zero points that do not have the sizes it names";
+  }
+  return "";
+}
+
 std::string supports(const Node& node) {
   const NBitsSizes sizes = sizes_of(node);
   if (sizes.bits != 2 && sizes.bits != 4 && sizes.bits != 8) return "weights of other than 2, 4 or 8 bits";
-  if (sizes.k <= 0 || sizes.n <= 0 || sizes.block < 16 || sizes.block % 16 != 0)
+  if (sizes.k <= 0 || sizes.n <= 0 || sizes.block < 16 || sizes.block % 16 != 0 || sizes.k > INT32_MAX ||
+      sizes.n > INT32_MAX || sizes.block > INT32_MAX) {
     return "sizes that cannot be";
+  }
   if (node.i("weight_prepacked", 0) != 0) return "weights in a form of some other machine";
   if (node.in(4) != nullptr) return "an order of groups";
   for (size_t i : {0, 1, 2}) {
     if (node.in(i) == nullptr) return "an input that it needs is left out";
   }
-  for (size_t i : {1, 2, 3}) {
-    if (node.in(i) != nullptr && node.in(i)->constant == nullptr) return "weights that are not constant";
-  }
-  // What the constants have bounds what is asked for, without products that could be too large.
-  const TensorPtr codes = node.in(1)->constant, scales = node.in(2)->constant;
-  if (codes->type != DType::kUint8 || sizes.k > INT32_MAX || sizes.n > INT32_MAX || sizes.block > INT32_MAX ||
-      sizes.n > count(codes->dims) / sizes.block_bytes() / sizes.blocks() ||
-      count(codes->dims) != sizes.n * sizes.blocks() * sizes.block_bytes()) {
-    return "weights that do not have the sizes it names";
-  }
-  const int64_t blocks = sizes.n * sizes.blocks();
-  if (scales->type == DType::kUint8 || count(scales->dims) != blocks) {
-    return "scales that do not have the sizes it names";
-  }
-  if (node.in(3) != nullptr) {
-    const TensorPtr zeros = node.in(3)->constant;
-    if (count(zeros->dims) != (zeros->type == DType::kUint8 ? sizes.n * sizes.zero_bytes() : blocks)) {
-      return "zero points that do not have the sizes it names";
+  if (!is_constant(node)) return "";  // A run says.
+  const Tensor &codes = *node.in(1)->constant, &scales = *node.in(2)->constant;
+  const Tensor* const zeros = node.in(3) == nullptr ? nullptr : node.in(3)->constant.get();
+  return why_not_sizes(sizes, codes.type, count(codes.dims), scales.type, count(scales.dims),
+                       zeros == nullptr ? DType::kUndefined : zeros->type,
+                       zeros == nullptr ? 0 : count(zeros->dims));
+}
+
+// Weights that a run brings, which are brought into their form for it alone.
+std::function<std::shared_ptr<NBitsWeights>(const Args&)> weights_of_runs(Prepare& p,
+                                                                          const NBitsSizes& sizes) {
+  const bool with_zeros = p.has(3);
+  const DType zeros_type = with_zeros ? p.type(3) : DType::kUndefined;
+  const std::string why = why_not_sizes(sizes, p.type(1), p.in(1).count(), p.type(2), p.in(2).count(),
+                                        zeros_type, with_zeros ? p.in(3).count() : 0);
+  p.expect(why.empty(), why.c_str());
+  std::vector<Desc> descs = {p.in(1), p.in(2)};
+  if (with_zeros) descs.push_back(p.in(3));
+  return [=](const Args& args) {
+    Tensor tensors[3];
+    for (size_t i = 0; i < descs.size(); ++i) {
+      tensors[i].type = descs[i].type;
+      tensors[i].dims = descs[i].dims;
+      tensors[i].data = args.in(static_cast<int>(i) + 1);
     }
-  }
-  return "";
+    return std::make_shared<NBitsWeights>(sizes, tensors[0], tensors[1], with_zeros ? tensors + 2 : nullptr);
+  };
 }
 
 Kernel n_bits(Prepare& p) {
@@ -57,7 +87,12 @@ Kernel n_bits(Prepare& p) {
   const int64_t rows = count(dims, 0, dims.size() - 1);
   dims.back() = sizes.n;
   p.out(0, DType::kFloat, dims);
-  const std::shared_ptr<NBitsWeights> weights = weights_of(p.node);
+  std::function<std::shared_ptr<NBitsWeights>(const Args&)> weights;
+  if (is_constant(p.node)) {
+    weights = [made = weights_of(p.node)](const Args&) { return made; };
+  } else {
+    weights = weights_of_runs(p, sizes);
+  }
   const bool biased = p.has(kBias);
   p.expect(!biased || p.in(kBias).count() == sizes.n, "the bias has not one element for each column");
   if (rows == 0) return [](const Args&) {};
@@ -65,7 +100,7 @@ Kernel n_bits(Prepare& p) {
   p.method(name_of(method));
   p.scratch(nbits_scratch(sizes, rows));
   return [=](const Args& args) {
-    nbits_product(method, *weights, args.in<float>(0), rows, biased ? args.in<float>(kBias) : nullptr,
+    nbits_product(method, *weights(args), args.in<float>(0), rows, biased ? args.in<float>(kBias) : nullptr,
                   args.out<float>(0), args.scratch());
   };
 }
@@ -77,8 +112,11 @@ const Registration registration([](Registry* registry) {
                  .type = "MatMulNBits",
                  .supports = supports,
                  .prepare = with_halves(n_bits),
-                 .packs = [](const Node&, size_t i) { return i == 1; },
-                 .pack = [](const Node& node) { weights_of(node); },
+                 .packs = [](const Node& node, size_t i) { return i == 1 && is_constant(node); },
+                 .pack =
+                     [](const Node& node) {
+                       if (is_constant(node)) weights_of(node);
+                     },
                  .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kUint8, DType::kInt32}});
 });
 

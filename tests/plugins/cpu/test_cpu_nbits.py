@@ -4,6 +4,7 @@ import ephost
 import ml_dtypes
 import numpy as np
 import pytest
+from ephost.errors import InvalidArgument
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import NodeProto, helper
@@ -79,6 +80,37 @@ def test_weights_of_few_bits_are_multiplied(cpu_plugin: Cpu, data: st.DataObject
         y = cpu_plugin.run(model, {"x": x})[0]
         expected = x.astype(np.float64) @ matrix + bias
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_weights_may_come_with_the_run(cpu_plugin: Cpu, data: st.DataObject) -> None:
+    draw = data.draw
+    rows, n, k, block = draw(st.sampled_from([1, 9])), draw(st.sampled_from([7, 33])), 93, 32
+    bits, dtype = draw(st.sampled_from([2, 4, 8])), draw(st.sampled_from([np.float32, np.float16]))
+    constants, matrix = weights(
+        n, k, block, draw(st.sampled_from(["", "bytes", "floats"])), bits=bits, dtype=dtype
+    )
+    fed = draw(st.sets(st.sampled_from(sorted(constants)), min_size=1))
+    feeds = {"x": some(rows, k, dtype=dtype), **{name: constants[name] for name in fed}}
+    kept = {name: value for name, value in constants.items() if name not in fed}
+    node = product(constants, k, n, block, bits=bits)
+    for open_shapes in (False, True):
+        session = cpu_plugin.session(make_model([node], feeds, ["y"], kept, open_shapes=open_shapes))
+        expected = feeds["x"].astype(np.float64) @ matrix
+        tolerance = (1e-2 if dtype == np.float16 else 1e-5) * np.abs(expected).max()
+        for _ in range(2):
+            y = session.run(None, feeds)[0]
+            np.testing.assert_allclose(y, expected, rtol=1e-2, atol=tolerance)
+
+
+@pytest.mark.parametrize(("name", "said"), [("w", "weights"), ("s", "scales"), ("z", "zero points")])
+def test_weights_of_a_run_have_the_sizes_that_the_node_names(cpu_plugin: Cpu, name: str, said: str) -> None:
+    constants, _ = weights(7, 64, 32, "bytes")
+    feeds = {"x": some(2, 64), **constants}
+    model = make_model([product(constants, 64, 7, 32)], feeds, ["y"], open_shapes=True)
+    with pytest.raises(InvalidArgument, match=f"{said} that do not have the sizes it names"):
+        cpu_plugin.run(model, {**feeds, name: feeds[name][:-1]})
 
 
 @given(st.data())
