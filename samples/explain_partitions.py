@@ -13,11 +13,11 @@ from ephost.plugins import sample_kernels
 from onnx import parser
 
 MODEL = parser.parse_model(
-    """<ir_version: 8, opset_import: ["": 17]>
-    mixed (float[4] a) => (float[4] y, string[4] z) {
+    """<ir_version: 10, opset_import: ["": 20]>
+    mixed (float[4] a, string[4] words) => (float[4] y, bool[4] are_numbers) {
         sum = Add(a, a)
         y = Erf(sum)
-        z = Cast<to = 8>(sum)
+        are_numbers = RegexFullMatch<pattern = "[0-9]+">(words)
     }"""
 )
 

@@ -21,9 +21,9 @@ PROMISES = {
     "explain_partitions": [
         r"sample_kernels +kernels +1  Add",
         r"CPUExecutionProvider +compiled +1  Erf",
-        r"\(fallback\) +fallback +1  Cast",
-        r"Cast\['float\[4\]'\]: sample_kernels: its registry has no kernel for Cast",
-        r"CPUExecutionProvider: it did not claim the node; it says: not taken: Cast '.*string",
+        r"\(fallback\) +fallback +1  RegexFullMatch",
+        r"RegexFullMatch\['string\[4\]'\]: sample_kernels: its registry has no kernel for RegexFullMatch",
+        r"CPUExecutionProvider: it did not claim the node; it says: not taken: RegexFullMatch '.*there is no",
     ],
     "several_plugins": [
         r"compiler then kernels\n",
