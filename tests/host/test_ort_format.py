@@ -165,9 +165,7 @@ def test_another_version_is_refused(write: Write) -> None:
 def test_a_file_that_is_cut_short_is_named(write: Write, length: int) -> None:
     path = write(parser.parse_model(BRANCHES))
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(
-        InvalidProtobuf, match=r"model.ort is a model in ONNX Runtime's format, and cut"
-    ):
+    with pytest.raises(InvalidProtobuf, match=r"model.ort is a model in ONNX Runtime's format, and cut"):
         ephost.InferenceSession(str(path))
 
 
