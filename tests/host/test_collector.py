@@ -87,6 +87,7 @@ import ephost
 session = ephost.InferenceSession({MODEL!r})
 made = [[] for _ in range(100)]
 print(len(passes), gc.isenabled(), gc.get_freeze_count() >= before // 2)
+gc.callbacks.clear()  # they would keep the session beyond the program's end
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     passes, is_enabled, still_frozen = done.stdout.split()
