@@ -56,10 +56,7 @@ def read(data: Any, described: str) -> ModelProto:
             raise NotImplemented(
                 f"{described} is of version '{version}' of ONNX Runtime's format: 1 to 6 are known"
             )
-        found = session.table(1)
-        if found is None:
-            raise _Damaged("it holds no model")
-        return _model(found)
+        return _model(_there(session, 1))
     except (_Damaged, RecursionError, struct.error) as error:
         raise InvalidProtobuf(
             f"{described} is a model in ONNX Runtime's format, and cut short or damaged ({error})"
@@ -157,7 +154,7 @@ class _Table:
 
     def _targets(self, field: int) -> Iterator[int]:
         target = self._target(field)
-        for at, offset in enumerate(self.numbers(field, "I") if target else ()):
+        for at, offset in enumerate(self.numbers(field, "I")):
             yield target + 4 * (at + 1) + offset
 
     def texts(self, field: int) -> list[str]:
@@ -169,9 +166,6 @@ class _Table:
 
 
 def _model(table: _Table) -> ModelProto:
-    graph = table.table(7)
-    if graph is None:
-        raise _Damaged("it holds no graph")
     return ModelProto(
         ir_version=table.number(0, "<q"),
         opset_import=[
@@ -183,7 +177,7 @@ def _model(table: _Table) -> ModelProto:
         domain=table.text(4),
         model_version=table.number(5, "<q"),
         doc_string=table.text(6),
-        graph=_graph(graph).with_fields(doc_string=table.text(8)),
+        graph=_graph(_there(table, 7)).with_fields(doc_string=table.text(8)),
         metadata_props=[
             StringStringEntryProto(key=entry.text(0), value=entry.text(1)) for entry in table.tables(9)
         ],

@@ -196,6 +196,7 @@ class Expansion {
     return graph_->add_constant(
         make_tensor<int64_t>(DType::kInt64, {static_cast<int64_t>(values.size())}, values));
   }
+  Value* number(float value) { return graph_->add_constant(make_tensor<float>(DType::kFloat, {}, {value})); }
   Value* like(size_t output) { return graph_->add_like(node_->outputs[output]); }
   // What is in an output's place, if that is wanted.
   void result(size_t output, Value* value) {
@@ -210,7 +211,7 @@ class Expansion {
     if (activation.type == "Clip") {
       std::vector<Value*> in{x};
       for (float limit : activation.parameters) {
-        in.push_back(graph_->add_constant(make_tensor<float>(DType::kFloat, {}, {limit})));
+        in.push_back(number(limit));
       }
       return one("Clip", 13, in, like(0));
     }
@@ -276,15 +277,13 @@ class Expansion {
     const auto cast = [&](Value* from, DType to) {
       return from->type == to ? from : one("Cast", 13, {from}, value(to), {{"to", static_cast<int64_t>(to)}});
     };
-    Value* factor = node_->in(1) != nullptr
-                        ? cast(node_->in(1), DType::kFloat)
-                        : graph_->add_constant(make_tensor<float>(DType::kFloat, {}, {node_->f("alpha", 1)}));
+    Value* factor =
+        node_->in(1) != nullptr ? cast(node_->in(1), DType::kFloat) : number(node_->f("alpha", 1));
     Value* wide = one("Mul", 14, {cast(node_->in(0), DType::kFloat), factor}, value(DType::kFloat));
     Value* x = cast(wide, type);
     result(0, one("Mul", 14, {x, one("Sigmoid", 13, {x}, like(0))}, like(0)));
   }
 
-  Value* number(float value) { return graph_->add_constant(make_tensor<float>(DType::kFloat, {}, {value})); }
   Value* times(Value* x, float factor) { return one("Mul", 14, {x, number(factor)}, like(0)); }
 
   void affine() {
