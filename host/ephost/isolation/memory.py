@@ -57,7 +57,7 @@ class RemoteMemory(Transport):
         Raises:
             The plugin's error, or its fault.
         """
-        _sweep()
+        sweep()
         worker.ask("memory", {"device": number}, timeout=seconds)
         self.worker = worker
         self.info = info
@@ -103,8 +103,10 @@ class RemoteMemory(Transport):
         self.pointer = self.allocator = self.transfer = NULL
 
 
-def _sweep() -> None:
-    """Release the memories of workers that have ended, of which no value is left."""
+def sweep() -> None:
+    """Release the memories of workers that have ended, of which no value is left: the last one may have died
+    after its worker.
+    """
     for memory in list(_memories.values()):
         if memory.pointer and not memory.worker.is_alive and not memory.is_used:
             memory.release()

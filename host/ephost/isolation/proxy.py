@@ -16,7 +16,7 @@ from ephost._bindings import NULL, address, api, check, ep_api, ffi, key_values,
 from ephost.errors import EPFail, Fail, NotImplemented, PluginFault, worded
 from ephost.hardware import TYPES, HardwareDescription
 from ephost.isolation.control_flow import ControlKernels
-from ephost.isolation.memory import RemoteMemory, Source, memory_in, new_info
+from ephost.isolation.memory import RemoteMemory, Source, memory_in, new_info, sweep
 from ephost.isolation.process import Worker, check_supported
 from ephost.isolation.profiler import Profiler
 from ephost.isolation.settings import Isolation, with_entries
@@ -244,6 +244,7 @@ class IsolatedLibrary:
                 with suppress(PluginFault):
                     worker.stop()
                 self.fault = self.fault or worker.fault
+        sweep()  # whatever has a value of the library's memory keeps it registered
         for factory in self._kept:
             _factories.pop(address(factory.pointer), None)
         for pointer in self._made:
