@@ -509,6 +509,26 @@ def _sliced(call: _Call) -> str:
     return "s = Shape (i0) n = Abs (s) z = ConstantOfShape (n) o0 = CastLike (z, i0)"
 
 
+def _texts(call: _Call) -> str:
+    """Tokens of [batch, longest], and Sampling's scores of [batch, vocabulary]."""
+    return (
+        "n = Constant <value_ints = [1]> () z = Constant <value_ints = [0]> () s = Shape (i0) "
+        "b = Gather (s, z) m = Cast <to = 7> (i1) l = Reshape (m, n) d = Concat <axis = 0> (b, l) "
+        "t = ConstantOfShape (d) o0 = Cast <to = 6> (t) k = Abs (d) o1 = ConstantOfShape (k)"
+    )
+
+
+def _beams(call: _Call) -> str:
+    """Tokens of [batch, returned, longest], their scores, and those of each step: of rank 4."""
+    return (
+        "n = Constant <value_ints = [1]> () z = Constant <value_ints = [0]> () s = Shape (i0) "
+        "b = Gather (s, z) m = Cast <to = 7> (i1) l = Reshape (m, n) p = Cast <to = 7> (i4) "
+        "r = Reshape (p, n) e = Concat <axis = 0> (b, r) d = Concat <axis = 0> (e, l) "
+        "t = ConstantOfShape (d) o0 = Cast <to = 6> (t) o1 = ConstantOfShape (e) "
+        "q = Concat <axis = 0> (d, n) k = Abs (q) o2 = ConstantOfShape (k)"
+    )
+
+
 def _range(call: _Call) -> str:
     if call.has(2):
         return "o0 = Range (i0, i1, i2)"
@@ -595,6 +615,8 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "CropAndResize": _crops,
     "DynamicSlice": _sliced,
     "DynamicTimeWarping": _path,
+    **dict.fromkeys(("BeamSearch", "WhisperBeamSearch"), _beams),
+    **dict.fromkeys(("GreedySearch", "Sampling"), _texts),
     "NGramRepeatBlock": lambda call: "o0 = Identity (i1)",
     "Range": _range,
     "UnfoldTensor": _unfolded,

@@ -38,7 +38,18 @@ from ephost.messages import (
     ValueInfoProto,
 )
 from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
-from ephost.model.graph import Dim, Graph, Model, Node, TensorType, Value, all_graphs, tensor_type, type_proto
+from ephost.model.graph import (
+    Dim,
+    Graph,
+    Model,
+    Node,
+    TensorType,
+    Value,
+    all_graphs,
+    captured_values,
+    tensor_type,
+    type_proto,
+)
 from ephost.model.load import listed_type
 from ephost.model.propagation import is_bounded
 from ephost.model.type_rules import find_types
@@ -307,14 +318,18 @@ def _light(tensor: TensorProto) -> TensorProto:
 def _known(graph: Graph, nodes: list[NodeProto]) -> GraphProto:
     """A graph of these nodes, with what is known of its values; of large weights the types alone."""
     proto = GraphProto(name=graph.name or "graph", node=nodes)
-    constants = dict.fromkeys(value for value in graph.values.values() if _may_matter(value))
+    # A body that is gone through alone reads values of the graphs around it, too.
+    outer = captured_values(graph) if graph.parent is not None else []
+    values = [*graph.values.values(), *outer]
+    constants = dict.fromkeys(value for value in values if _may_matter(value))
     # A constant that is listed as an input is none of the model's. A body has as many as its node gives it.
     inputs = graph.inputs if graph.parent is not None else [v for v in graph.inputs if v not in constants]
     proto.initializer = [_small_tensor(value) for value in constants]
     proto.input = [_value_info(value) for value in inputs]
     proto.output = [_value_info(value) for value in graph.outputs]
-    for value in graph.values.values():
-        if value.type is not None and not value.is_output and not value.is_input and value not in constants:
+    own = {*graph.inputs, *graph.outputs}
+    for value in values:
+        if value.type is not None and value not in own and value not in constants:
             proto.value_info.append(_listed_info(value))
     return proto
 

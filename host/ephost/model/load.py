@@ -32,6 +32,8 @@ from ephost.messages import (
     TypeProto,
 )
 from ephost.model.check import check_functions, check_node, plain_counts
+from ephost.model.contrib import DOMAIN as CONTRIB_DOMAIN
+from ephost.model.contrib import ML_DOMAIN
 from ephost.model.data_files import DataFiles, mapped
 from ephost.model.graph import (
     Dim,
@@ -62,7 +64,11 @@ _SMALLEST_MODEL = 1 << 20  # bytes; a file that is smaller is read, and nothing 
 _SMALLEST_TENSOR = 1 << 12
 _LARGEST_MESSAGE = (1 << 31) - 1
 _LAST_OPSET = (1 << 31) - 1  # that onnx can look for
-_ML = "ai.onnx.ml"
+# Of these domains a model need not say which opset it means: onnxruntime has their operators.
+_IMPLIED: dict[str, Callable[[], int]] = {
+    ML_DOMAIN: lambda: newest_opset(ML_DOMAIN),
+    CONTRIB_DOMAIN: lambda: 1,
+}
 _ORT_FORMAT = b"ORTM"  # behind the first four bytes of a model in ONNX Runtime's own format
 
 
@@ -116,8 +122,6 @@ def load(
         raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
     if opsets and "" not in opsets:
         opsets[""] = newest_opset()  # models of other domains' operators: onnxruntime takes them
-    if _ML not in opsets and any(node.domain == _ML for node in proto.graph.node):
-        opsets[_ML] = newest_opset(_ML)  # as there
     if not schema_table.has("", opsets.get("", 1)) and opsets[""] > (known := newest_opset()):
         raise InvalidGraph(
             f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {version()} knows up "
@@ -473,11 +477,18 @@ class Linker:
         own = "" if domain == "ai.onnx" else domain
         row: tuple[Any, ...] | None = None
         if own or op_type != "Constant":
-            opset = self.model.opsets.get(own)
+            opset = self._opset(own)
             version = since_version(op_type, own, 1 if opset is None else opset)
             row = own, version, *plain_counts(op_type, own, opset)
         self._operators.setdefault(domain, {})[op_type] = row
         return row
+
+    def _opset(self, domain: str) -> int | None:
+        """The opset of a domain; None if nobody says it."""
+        opsets = self.model.opsets
+        if domain not in opsets and domain in _IMPLIED:
+            opsets[domain] = _IMPLIED[domain]()
+        return opsets.get(domain)
 
     def _define_constant(
         self, proto: NodeProto, values: dict[str, Value], where: str, constants: set[str]

@@ -15,6 +15,7 @@ from .body import Body, MakeKernel, implicit_names, subgraph_body
 from .control_flow import CONTROL_FLOW, ControlNode, Subgraph
 from .errors import NodeError, describe
 from .functions import ContextFunction, function_body, schema_function
+from .generation import GENERATION
 from .operators import Implementation, own_operator, package_operator
 from .signature import Signature, signature_of
 from .values import Value, normalize
@@ -24,6 +25,13 @@ Functions = Mapping[Any, Any]
 _M = TypeVar("_M", bound=Message)
 RunSubgraph = Callable[[str, list[Value], Mapping[str, Value]], list[Value]]
 """Runs the body in the named attribute of a node: its inputs in order, outer-scope values by name."""
+
+
+_WITH_BODIES: dict[tuple[str, str], Callable[[ControlNode], Implementation]] = {
+    **{("", name): partial(partial, run) for name, run in CONTROL_FLOW.items()},
+    **{("com.microsoft", name): make for name, make in GENERATION.items()},
+}
+"""What makes the operators that run subgraphs, by domain and name."""
 
 
 class ReferenceKernel:
@@ -178,10 +186,10 @@ class _Maker:
     ) -> Implementation | None:
         if version is not None:
             subgraphs = self._subgraphs(node, run_subgraph)
-            if domain == "" and node.op_type in CONTROL_FLOW:
+            make = _WITH_BODIES.get((domain, node.op_type))
+            if make is not None:
                 attributes = {a.name: attribute_value(a) for a in node.attribute if a.name not in subgraphs}
-                control = ControlNode(version, subgraphs, attributes)
-                return partial(CONTROL_FLOW[node.op_type], control)
+                return make(ControlNode(version, subgraphs, attributes))
             found = own_operator(node, domain, version, signature, self._imports) or package_operator(
                 node, domain, version, signature, self._imports, subgraphs
             )
