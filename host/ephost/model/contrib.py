@@ -569,15 +569,75 @@ def _crops(call: _Call) -> str:
     )
 
 
+def _of_rank(shape: str, output: str) -> str:
+    """A value as i0 whose rank alone is known: that of a value with this shape."""
+    return (
+        f"n{output} = Abs ({shape}) z{output} = ConstantOfShape (n{output}) "
+        f"{output} = CastLike (z{output}, i0) "
+    )
+
+
+def _with_no_sizes(call: _Call) -> str:
+    return "s = Shape (i0) " + _of_rank("s", "o0")
+
+
+def _streams_in_one(call: _Call) -> str:
+    if not call.number("num_branches"):
+        return "a = Constant <value_ints = [-2]> () o0 = ReduceMax <keepdims = 0> (i0, a)"
+    return _with_no_sizes(call)
+
+
+def _hashed(call: _Call) -> str:
+    """A hash for each head, behind each token; then the last tokens of each row."""
+    before, heads = call.number("max_ngram_size") - 1, call.number("n_head_per_ngram")
+    if not 0 < before * heads < 1 << 31:
+        return ""
+    ranks = "1, " * (1 if call.node.op_type.startswith("Varlen") else 2)
+    return (
+        f"a = Constant <value_ints = [-1]> () u = Unsqueeze (i0, a) "
+        f"h = Constant <value_ints = [{ranks}{before * heads}]> () o0 = Expand (u, h) "
+        f"z = Constant <value_ints = [1, {before}]> () n = Abs (z) k = ConstantOfShape (n) c = Shape (k) "
+        f"m = Abs (c) e = ConstantOfShape (m) o1 = CastLike (e, i0) o2 = Cast <to = 6> (e) "
+        f"r = Concat <axis = 0> (c, a) q = Abs (r) g = ConstantOfShape (q) o3 = CastLike (g, i0)"
+    )
+
+
+def _words(call: _Call) -> str:
+    return (
+        "f = CastLike (i0, i2) a = Constant <value_ints = [1]> () m = ReduceMax <keepdims = 1> (f, a) "
+        "o0 = Add (m, i2)"
+    )
+
+
+def _merged_tokens(call: _Call) -> str:
+    return "n = NonZero (i1) z = Constant <value_ints = [0]> () o0 = Squeeze (n, z) o1 = Identity (i2)"
+
+
+def _attending_lstm(call: _Call) -> str:
+    return (
+        "s = Shape (i0) a = Constant <value_ints = [1]> () t = Concat <axis = 0> (s, a) "
+        + _of_rank("t", "o0")
+        + _of_rank("s", "o1")
+        + _of_rank("s", "o2")
+    )
+
+
+def _sparse_attention(call: _Call) -> str:
+    output = "o0 = Identity (i0) " if call.has(1) else _with_no_sizes(call)
+    return output + "o1 = Identity (i3) o2 = Identity (i4)"
+
+
 _BODIES: dict[str, Callable[[_Call], str]] = {
     **dict.fromkeys(
         (
             "Affine",
             "BiasGelu",
+            "BranchwiseRMSNorm",
             "FastGelu",
             "GatedAdd",
             "GatedRMSNorm",
             "Gelu",
+            "HyperConnectionPostMix",
             "ImageScaler",
             "Inverse",
             "MRotaryEmbedding",
@@ -615,6 +675,15 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "CropAndResize": _crops,
     "DynamicSlice": _sliced,
     "DynamicTimeWarping": _path,
+    "AttnLSTM": _attending_lstm,
+    "BifurcationDetector": _merged_tokens,
+    "ConvTransposeWithDynamicPads": _with_no_sizes,
+    "EngramGate": lambda call: "o0 = Identity (i0) o1 = Identity (i0)",
+    "HyperConnectionPreMix": _streams_in_one,
+    "MaxpoolWithMask": _with_no_sizes,
+    **dict.fromkeys(("NGramHashMapping", "VarlenNGramHashMapping"), _hashed),
+    "SparseAttention": _sparse_attention,
+    "WordConvEmbedding": _words,
     **dict.fromkeys(("BeamSearch", "WhisperBeamSearch"), _beams),
     **dict.fromkeys(("GreedySearch", "Sampling"), _texts),
     "NGramRepeatBlock": lambda call: "o0 = Identity (i1)",

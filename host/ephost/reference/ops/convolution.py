@@ -144,6 +144,21 @@ def conv_transpose(
     return (np.ascontiguousarray(y.astype(x.dtype, copy=False)),)
 
 
+@operator("ConvTransposeWithDynamicPads", domain="com.microsoft")
+def conv_transpose_with_dynamic_pads(
+    node: OperatorNode,
+    x: np.ndarray,
+    w: np.ndarray,
+    pads: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> tuple[np.ndarray]:
+    """ConvTranspose whose padding is an input."""
+    attributes = dict(node.attributes)
+    if pads is not None:
+        attributes["pads"] = pads.tolist()
+    return conv_transpose(OperatorNode(node.version, attributes, node.wanted, node.package), x, w, bias)
+
+
 @operator("Col2Im")
 def col2im(
     node: OperatorNode, columns: np.ndarray, image_shape: np.ndarray, block_shape: np.ndarray

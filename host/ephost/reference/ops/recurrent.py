@@ -196,8 +196,16 @@ def lstm(
     peephole: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
     """As RNN, with the gates input, output, forget and cell (i, o, f, c); gives Y, Y_h and Y_c."""
+    make_step = _lstm_steps(node, r, bias, peephole)
+    return _run(node, x, w, lengths, [initial_h, initial_c], make_step)
+
+
+def _lstm_steps(
+    node: OperatorNode, r: np.ndarray, bias: np.ndarray | None, peephole: np.ndarray | None
+) -> Callable[[int], tuple[np.ndarray, Step]]:
+    """Gives each direction's bias and step."""
     hidden = r.shape[-1]
-    functions = _activations(node, ["Sigmoid", "Tanh", "Tanh"], len(w))
+    functions = _activations(node, ["Sigmoid", "Tanh", "Tanh"], len(r))
     coupled = bool(node.attributes.get("input_forget"))
 
     def make_step(index: int) -> tuple[np.ndarray, Step]:
@@ -217,4 +225,50 @@ def lstm(
 
         return bias_x + bias_h, step
 
-    return _run(node, x, w, lengths, [initial_h, initial_c], make_step)
+    return make_step
+
+
+@operator("AttnLSTM", domain="com.microsoft")
+def attention_lstm(
+    node: OperatorNode,
+    x: np.ndarray,
+    w: np.ndarray,
+    r: np.ndarray,
+    bias: np.ndarray | None,
+    lengths: np.ndarray | None,
+    initial_h: np.ndarray | None,
+    initial_c: np.ndarray | None,
+    peephole: np.ndarray | None,
+    query_weights: np.ndarray,
+    memory_weights: np.ndarray,
+    attention: np.ndarray,
+    memory: np.ndarray,
+    memory_lengths: np.ndarray | None = None,
+    layer: np.ndarray | None = None,
+) -> tuple[np.ndarray, ...]:
+    """LSTM whose input at each step goes on with what it looked at in memory [batch, steps, depth] before."""
+    inside = np.arange(memory.shape[1]) < (
+        np.full(len(memory), memory.shape[1]) if memory_lengths is None else memory_lengths
+    ).reshape(-1, 1)
+    values = np.where(inside[:, :, None], memory, 0)
+    lstm_step = _lstm_steps(node, r, bias, peephole)
+
+    def make_step(index: int) -> tuple[np.ndarray, Step]:
+        offsets, step = lstm_step(index)
+        keys = values @ memory_weights[index]  # [batch, steps, size]
+        seen = w[index][:, x.shape[2] :].T
+
+        def attending(gates: np.ndarray, state: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            h, c = step(gates + state[2] @ seen, state[:2])
+            scores = np.tanh(keys + (h @ query_weights[index])[:, None, :]) @ attention[index]
+            scores = np.where(inside, scores, -np.inf)
+            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+            context = np.einsum("bs,bsd->bd", powers / powers.sum(axis=1, keepdims=True), values)
+            looked = context if layer is None else np.concatenate([h, context], axis=1) @ layer[index]
+            return h, c, looked
+
+        return offsets, attending
+
+    size = w.shape[2] - x.shape[2]
+    before = np.zeros((len(w), x.shape[1], size), x.dtype)
+    return _run(node, x, w[:, :, : x.shape[2]], lengths, [initial_h, initial_c, before], make_step)[:3]
