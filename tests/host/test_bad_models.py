@@ -130,6 +130,21 @@ def test_an_operator_that_is_known_and_that_nobody_implements() -> None:
     refused(model, errors.NotImplemented, "'node'", "MatMulNBits")
 
 
+@pytest.mark.parametrize(
+    ("domain", "op_type", "advice"),
+    [
+        ("com.microsoft.nchwc", "ReorderInput", "ORT_ENABLE_EXTENDED"),
+        ("com.microsoft.nchwc", "Conv", "ORT_ENABLE_EXTENDED"),
+        ("com.microsoft", "MatMulFpQ4", "MatMulNBits"),
+    ],
+)
+def test_what_onnxruntime_writes_for_its_own_kernels_says_how_else(
+    domain: str, op_type: str, advice: str
+) -> None:
+    model = one_node_model(op_type, {"x": (FLOAT, [1, 16, 4, 4])}, {"y": FLOAT}, domain=domain)
+    refused(model, errors.NotImplemented, "'node'", op_type, advice)
+
+
 def test_an_operator_of_a_domain_that_is_not_imported() -> None:
     model = graph_model([helper.make_node("Special", ["x"], ["y"], name="node", domain="com.acme")])
     refused(model, errors.Fail, "'node'", "com.acme")  # a plugin might have it

@@ -19,6 +19,16 @@ from ephost.model.planning.steps import Plan
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 # Plans a body, given what is fed to it.
 BodyPlanner = Callable[[Graph, Sequence[Value]], Plan]
+# Operators, or all of a domain, whose constants only the kernels of some onnxruntime can read.
+_OF_ONE_MACHINE = {
+    ("com.microsoft.nchwc", ""): (
+        "onnxruntime has laid the model's weights out for the processor on which it was optimized: save it "
+        "with the optimization level ORT_ENABLE_EXTENDED or below"
+    ),
+    ("com.microsoft", "MatMulFpQ4"): (
+        "its weights are in a form of onnxruntime's own kernels: MatMulNBits has one for all"
+    ),
+}
 # Operators that only hand on what their bodies are given and make.
 _HANDING_ON = ("If", "Loop")
 
@@ -119,6 +129,8 @@ def _create_kernel(
                 f"node {node.label}: ONNX has no operator {node.op_type} at opset {opset}"
             ) from None
         refusal = f"no execution provider claims the node {node.label}, and the fallback cannot: {error}"
+        if why := _OF_ONE_MACHINE.get((node.domain, node.op_type)) or _OF_ONE_MACHINE.get((node.domain, "")):
+            raise errors.NotImplemented(f"{refusal}. {why}") from None
         if node.domain and node.custom is None and not _is_known(node):
             raise errors.Fail(
                 f"{node.domain}:{node.op_type}(-1) is not a registered function/op: {refusal}"
