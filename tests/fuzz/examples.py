@@ -67,6 +67,25 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("Attention", {**_ATTENTION, "unidirectional": 1}, [f(2, 3, 8), f(8, 24), f(24), i32(3, 2)]),
     ("Attention", _ATTENTION, [f(2, 3, 8), f(8, 24), f(24), None, f(2, 2, 2, 5, 4)]),
     ("BiasAdd", {}, [f(2, 3, 8), f(8), f(2, 3, 8)]),
+    ("AttnLSTM", {"hidden_size": 4, "activations": ["Sigmoid", "Tanh", "Tanh"]},
+     [f(3, 2, 3), f(1, 16, 6), f(1, 16, 4), f(1, 32), i32(3, 2), None, None, None,
+      f(1, 4, 4), f(1, 3, 4), f(1, 4), f(2, 5, 3), i32(4, 5)]),
+    ("BifurcationDetector", {"min_ngram_size": 1, "max_ngram_size": 3},
+     [i64(1, 2, 3, 1), i64(1, 2), i64(1), i64(2, 3, 0, 4)]),
+    ("BranchwiseRMSNorm", {"num_branches": 3}, [f(2, 6), f(6)]),
+    ("ConvTransposeWithDynamicPads", {"strides": [2, 1]}, [f(1, 4, 5, 6), f(4, 3, 3, 2), i64(1, 0, 0, 1), f(3)]),
+    ("EngramGate", {}, [f(2, 5, 3, 4), f(2, 5, 3, 4), f(2, 5, 4), f(3, 4), f(3, 4)]),
+    ("HyperConnectionPostMix", {}, [f(2, 3, 4), f(2, 4), f(2, 3), f(2, 3, 3)]),
+    ("HyperConnectionPreMix", {"num_branches": 3}, [f(2, 12), f(2, 3)]),
+    ("MaxpoolWithMask", {"kernel_shape": [2, 2]}, [f(1, 2, 4, 4), np.ones((1, 1, 4, 4), np.int32)]),
+    ("NGramHashMapping", {"pad_id": 0, "max_ngram_size": 3, "n_head_per_ngram": 2, "reset_on_eos": 1},
+     [i64([1, 2, 3, 4]), i64(3, 5, 7), i64(11, 13, 17, 19), i64([5, 2]), None, np.array(2, np.int64)]),
+    ("SparseAttention", {"num_heads": 2, "kv_num_heads": 1, "sparse_block_size": 16},
+     [f(1, 1, 32), f(1, 1, 16), f(1, 1, 16), f(1, 1, 32, 16), f(1, 1, 32, 16), i32([0, 1, 3]), i32([0, 0, 1]),
+      i32(20), i32(20)]),
+    ("VarlenNGramHashMapping", {"pad_id": 0, "max_ngram_size": 3, "n_head_per_ngram": 1},
+     [i32(1, 2, 3, 4), i32(3, 5, 7), i32(11, 13), i32(0, 1, 4)]),
+    ("WordConvEmbedding", {}, [i32([1, 2, 3], [4, 0, 0]), f(4, 1, 2, 3), f(4), f(9, 3)]),
     ("BiasGelu", {}, [f(2, 3, 8), f(8)]),
     ("BiasSoftmax", {"axis": 1, "is_inner_broadcast": 1}, [f(2, 8), f(2, 8)]),
     ("BiasSplitGelu", {}, [f(2, 3, 8), f(8)]),
@@ -297,7 +316,8 @@ def _made(
 def _tabled() -> list[Example]:
     """Of the tables, with the outputs that an operator cannot do without."""
     more = {"BatchNormalization": 1, "DynamicQuantizeLSTM": 3, "EmbedLayerNormalization": 2, "QEmbedLayerNormalization": 2,
-            "GroupQueryAttention": 3, "LSTM": 3, "GRU": 2, "RNN": 2, "Split": 2, "TopK": 2, "LinearClassifier": 2,
+            "GroupQueryAttention": 3, "LSTM": 3, "AttnLSTM": 3, "BifurcationDetector": 2, "SparseAttention": 3,
+            "GRU": 2, "RNN": 2, "Split": 2, "TopK": 2, "LinearClassifier": 2,
             "SVMClassifier": 2, "TreeEnsembleClassifier": 2}  # fmt: skip
     made = [_made("com.microsoft", 1, kind, *rest, more.get(kind, 1)) for kind, *rest in CONTRIB]
     made += [_made("", version, kind, *rest, more.get(kind, 1)) for version, kind, *rest in OLD]
