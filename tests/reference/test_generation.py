@@ -255,6 +255,13 @@ def test_padding_of_the_vocabulary_is_no_token() -> None:
     assert found.max() < 18
 
 
+def test_a_vocabulary_beyond_the_decoders_is_refused() -> None:
+    inputs = greedy([5, 9])
+    model = made("GreedySearch", inputs, decoder=gpt(20), vocab_size=2**31 - 1, **IDS)
+    with pytest.raises(Exception, match="vocab_size is 2147483647, the decoder gives scores of 20 tokens"):
+        ephost.InferenceSession(model).run(None, inputs)
+
+
 def test_there_must_be_a_token_for_each_beam() -> None:
     inputs = beams([0], count=2, returned=1)
     session = ephost.InferenceSession(

@@ -28,6 +28,7 @@ class ControlNode(Record, frozen=True):
     version: int
     subgraphs: Mapping[str, Subgraph]
     attributes: Mapping[str, Any]
+    wanted: tuple[bool, ...]  # which outputs somebody reads
 
 
 Implicit = Mapping[str, Value]

@@ -111,6 +111,13 @@ class _Node:
             raise ValueError(f"min_length {fewest} must be under max_length {most}")
         return most, fewest
 
+    def within_vocabulary(self, logits: np.ndarray) -> tuple[np.ndarray, int]:
+        """Scores without those of padding, and how many tokens there are."""
+        size = self.vocabulary if self.vocabulary > 0 else logits.shape[1]
+        if size > logits.shape[1]:
+            raise ValueError(f"vocab_size is {size}, the decoder gives scores of {logits.shape[1]} tokens")
+        return logits[:, :size], size
+
     def changes(
         self, inputs: _Inputs, tokens: np.ndarray, fewest: int, shape: tuple[int, int], temperature: float
     ) -> list[ChangeScores]:
@@ -328,6 +335,7 @@ class BeamSearch(_Node):
     def __init__(self, node: ControlNode) -> None:
         super().__init__(node)
         self._stops_early = bool(self._number("early_stopping", 0))
+        self._keeps_scores = node.wanted[2:3] == (True,)
         self._start = self._number("decoder_start_token_id", -1)
 
     def __call__(self, values: Sequence[Value], implicit: Implicit) -> list[Value]:
@@ -351,18 +359,18 @@ class BeamSearch(_Node):
         changes: list[ChangeScores] | None = None
         steps: list[np.ndarray] = []
         rows: np.ndarray | None = None
-        last = tokens[:, -1]
-        vocabulary = self.vocabulary
+        last, count, vocabulary = tokens[:, -1], 0, 0
         while tokens.shape[1] < most:
-            logits = step(tokens, rows, last)
-            vocabulary = self.vocabulary if self.vocabulary > 0 else logits.shape[1]
+            logits, vocabulary = self.within_vocabulary(step(tokens, rows, last))
             if changes is None:
                 changes = self._changes(inputs, tokens, fewest, (batch, vocabulary))
-            scores = token_scores.log_softmax(logits[:, :vocabulary])
+            scores = token_scores.log_softmax(logits)
+            count += 1
             for change in changes:
-                change(scores, tokens, len(steps) + 1)
+                change(scores, tokens, count)
             scores = scores.reshape(batch, beams, vocabulary) + sums[:, :, None]
-            steps.append(scores)
+            if self._keeps_scores:
+                steps.append(scores)
             rows, last, sums = self._choose(scores, tokens, found)
             tokens = np.concatenate([tokens[rows], last[:, None]], axis=1)
             rows = None if beams == 1 else rows
@@ -457,6 +465,8 @@ class BeamSearch(_Node):
             for place, (score, text) in enumerate(one.best(returned)):
                 sequences[at, place, : len(text)] = text
                 scores[at, place] = score
+        if not self._keeps_scores:
+            return [sequences, scores]
         each = np.zeros((most - start, batch, beams, vocabulary), np.float32)
         for place, step in enumerate(steps):
             each[place] = step
@@ -533,12 +543,11 @@ class GreedySearch(_Node):
         scores = np.zeros((batch, max(self.vocabulary, 0)), np.float32)
         last, count = tokens[:, -1], 0
         while tokens.shape[1] < most and not has_ended.all():
-            logits = step(tokens, None, last)
-            vocabulary = self.vocabulary if self.vocabulary > 0 else logits.shape[1]
+            logits, vocabulary = self.within_vocabulary(step(tokens, None, last))
             if changes is None:
                 changes = self.changes(inputs, tokens, fewest, (batch, vocabulary), self._temperature)
             count += 1
-            scores = logits[:, :vocabulary].copy()
+            scores = logits.copy()
             for change in changes:
                 change(scores, tokens, count)
             last = choose(scores).astype(_INT32)

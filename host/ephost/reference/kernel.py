@@ -15,7 +15,6 @@ from .body import Body, MakeKernel, implicit_names, subgraph_body
 from .control_flow import CONTROL_FLOW, ControlNode, Subgraph
 from .errors import NodeError, describe
 from .functions import ContextFunction, function_body, schema_function
-from .generation import GENERATION
 from .operators import Implementation, own_operator, package_operator
 from .signature import Signature, signature_of
 from .values import Value, normalize
@@ -27,9 +26,16 @@ RunSubgraph = Callable[[str, list[Value], Mapping[str, Value]], list[Value]]
 """Runs the body in the named attribute of a node: its inputs in order, outer-scope values by name."""
 
 
+def _text_generator(op_type: str, node: ControlNode) -> Implementation:
+    from .generation import GENERATION  # with the first of them: few models have any
+
+    return GENERATION[op_type](node)
+
+
+_GENERATORS = ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")
 _WITH_BODIES: dict[tuple[str, str], Callable[[ControlNode], Implementation]] = {
     **{("", name): partial(partial, run) for name, run in CONTROL_FLOW.items()},
-    **{("com.microsoft", name): make for name, make in GENERATION.items()},
+    **{("com.microsoft", name): partial(_text_generator, name) for name in _GENERATORS},
 }
 """What makes the operators that run subgraphs, by domain and name."""
 
@@ -189,7 +195,7 @@ class _Maker:
             make = _WITH_BODIES.get((domain, node.op_type))
             if make is not None:
                 attributes = {a.name: attribute_value(a) for a in node.attribute if a.name not in subgraphs}
-                return make(ControlNode(version, subgraphs, attributes))
+                return make(ControlNode(version, subgraphs, attributes, tuple(map(bool, node.output))))
             found = own_operator(node, domain, version, signature, self._imports) or package_operator(
                 node, domain, version, signature, self._imports, subgraphs
             )
