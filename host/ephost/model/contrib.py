@@ -244,11 +244,15 @@ def _multi_head(call: _Call) -> str:
     if call.rank(2) == 4:
         return body + (
             "t = Transpose <perm = [0, 2, 1, 3]> (i2) w = ReduceMax <keepdims = 1, axes = [1]> (t) "
-            "h = Constant <value_ints = [0, 0, -1]> () v = Reshape (w, h) o0 = Add (q, v)"
+            "h = Constant <value_ints = [0, 0, -1]> () v = Reshape (w, h) o0 = Add (q, v) "
+            + _split_heads("i0", heads, "heads")
+            + "turned = Transpose <perm = [0, 1, 3, 2]> (i1) o3 = MatMul (heads, turned) "
         )
     if call.rank(2) != 3:
         return ""
     body += "v = ReduceMax <keepdims = 1, axes = [1]> (i2) o0 = Add (q, v) "
+    if call.has(6) and call.has(8):  # past and present are one buffer, not all of which is used
+        return body + "o1 = Identity (i6) o2 = Identity (i7) c = Shape (i6) " + _of_rank("c", "o3")
     for output, new, past in ((1, 1, 6), (2, 2, 7)):
         body += _split_heads(f"i{new}", heads, f"n{output}")
         body += (

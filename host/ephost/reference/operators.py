@@ -43,7 +43,7 @@ def own_operator(
     opset_imports: Mapping[str, int],
 ) -> Implementation | None:
     """This project's implementation of the node, or None where it leaves the operator to the package."""
-    function = find_operator(domain, node.op_type, version)
+    function = find_operator(domain, node.op_type, version, node.input)
     if function is None:
         return None
     attributes = (

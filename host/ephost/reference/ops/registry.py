@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from ephost.records import Record
 
 DECLARED = {
+    "cached_attention": ("DecoderMaskedMultiHeadAttention", "MultiHeadAttention"),
     "contrib": (
         *("QuantizeLinear", "DequantizeLinear", "QLinearWhere", "MatMulBnb4", "GatherBlockQuantized"),
         "QEmbedLayerNormalization",
@@ -72,29 +73,30 @@ class OperatorNode(Record, frozen=True):
 
 
 Operator = Callable[..., tuple[Any, ...]]
-_OPERATORS: dict[tuple[str, str], list[tuple[int, int, Operator]]] = {}
+_OPERATORS: dict[tuple[str, str], list[tuple[int, int, tuple[int, ...], Operator]]] = {}
 
 
 def operator(
-    op_type: str, *, domain: str = "", since: int = 1, until: int = 2**31
+    op_type: str, *, domain: str = "", since: int = 1, until: int = 2**31, having: tuple[int, ...] = ()
 ) -> Callable[[Operator], Operator]:
     """Declares the decorated function as the implementation of `op_type` for opsets `since` <= version <
-    `until`.
+    `until`; where `having` is not empty, for nodes that have one of these inputs.
     """
 
     def declare(function: Operator) -> Operator:
-        _OPERATORS.setdefault((domain, op_type), []).append((since, until, function))
+        _OPERATORS.setdefault((domain, op_type), []).append((since, until, having, function))
         return function
 
     return declare
 
 
-def find_operator(domain: str, op_type: str, version: int) -> Operator | None:
-    """The own implementation for that opset version, or None."""
+def find_operator(domain: str, op_type: str, version: int, inputs: Sequence[str]) -> Operator | None:
+    """The own implementation for that opset version of a node with these inputs, or None."""
     for name in _modules().get(op_type, ()):
         import_module(f".{name}", __package__)
-    for since, until, function in _OPERATORS.get((domain, op_type), ()):
-        if since <= version < until:
+    for since, until, having, function in _OPERATORS.get((domain, op_type), ()):
+        is_form = not having or any(at < len(inputs) and inputs[at] for at in having)
+        if since <= version < until and is_form:
             return function
     return None
 
