@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.reference.ops import find_operator
 from onnx import helper
 
 ort = pytest.importorskip("onnxruntime")
@@ -338,3 +341,25 @@ def test_what_does_not_fit_is_refused(
     session = ephost.InferenceSession(model(op_type, inputs, attributes, 1).SerializeToString())
     with pytest.raises(Exception, match=f"'n'.*{said}"):
         session.run(None, fed(inputs))
+
+
+def test_the_page_names_every_operator_of_onnxruntimes_cpu() -> None:
+    """Those of com.microsoft, each with what takes it."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as bound
+
+    page = (Path(__file__).parents[2] / "docs" / "cpu-operators.md").read_text()
+    kernels = {
+        (kernel.domain, kernel.op_name)
+        for kernel in bound.get_all_opkernel_def()
+        if kernel.provider == "CPUExecutionProvider"
+    }
+    theirs = {name for domain, name in kernels if domain == "com.microsoft"} - {
+        "SampleOp"
+    }  # that is an example
+    named = set(re.findall(r"`(\w+\*?)`", page))
+    families = tuple(name.removesuffix("*") for name in named if name.endswith("*"))
+    assert {name for name in theirs if name not in named and not name.startswith(families)} == set()
+    section = page[page.index("## Operators of onnxruntime's CPU that are not here") :]
+    listed = section[: section.index("`MatMulFpQ4`")]
+    for name in re.findall(r"`(\w+)`", listed):
+        assert find_operator("com.microsoft", name, 1, ()) is not None, name
