@@ -40,17 +40,23 @@ decoder (int32[n, s] input_ids, int32[n, s] position_ids, int32[n, t] attention_
     z = Sin (y)
     logits = MatMul (z, W)
 }}"""
-_ENCODED = """
-    grown = Unsqueeze (x, one)
-    present_key_self_0 = Concat <axis = 2> (past_key_self_0, grown)
-    present_value_self_0 = Concat <axis = 2> (past_value_self_0, grown)
+# Of tokens x, of those before them, and of what the encoder has made.
+_SCORED = """
     sum = ReduceSum <keepdims = 0> (present_key_self_0, two)
-    far = ReduceSum <keepdims = 0> (past_key_cross_0, two)
     y1 = Add (x, sum)
     y2 = Add (y1, far)
     z = Sin (y2)
     logits = MatMul (z, W)
 """
+_ENCODED = (
+    """
+    grown = Unsqueeze (x, one)
+    present_key_self_0 = Concat <axis = 2> (past_key_self_0, grown)
+    present_value_self_0 = Concat <axis = 2> (past_value_self_0, grown)
+    far = ReduceSum <keepdims = 0> (past_key_cross_0, two)
+"""
+    + _SCORED
+)
 _STATES = ", ".join(
     f"float[n, 1, {length}, {WIDTH}] past_{kind}_{where}_0"
     for where, length in (("self", "p"), ("cross", "f"))
@@ -76,12 +82,8 @@ encoder (ENCODED, int32[n, d] decoder_input_ids)
     present_value_self_0 = Unsqueeze (x, one)
     present_key_cross_0 = Unsqueeze (encoder_hidden_states, one)
     present_value_cross_0 = Unsqueeze (encoder_hidden_states, one)
-    sum = ReduceSum <keepdims = 0> (present_key_self_0, two)
     far = ReduceSum <keepdims = 0> (present_key_cross_0, two)
-    y1 = Add (x, sum)
-    y2 = Add (y1, far)
-    z = Sin (y2)
-    logits = MatMul (z, W)
+    {_SCORED}
 }}"""
 _READ_TEXT = """
     felt = Gather (E, encoder_input_ids)

@@ -69,6 +69,7 @@ class _Node:
     """What the operators share: attributes, limits, the decoder."""
 
     names: ClassVar[Sequence[str]] = ()  # of the inputs
+    _usual_model_type: ClassVar[int] = _GPT
 
     def __init__(self, node: ControlNode) -> None:
         self._attributes = node.attributes
@@ -91,8 +92,6 @@ class _Node:
             if body is not None:
                 _check_is_of_the_cpu(body)
         self.vocabulary = self._number("vocab_size", -1)
-
-    _usual_model_type = _GPT
 
     def _number(self, name: str, otherwise: int) -> int:
         return int(self._attributes.get(name, otherwise))
@@ -482,7 +481,7 @@ class WhisperBeamSearch(BeamSearch):
         "extra_decoding_ids",
         "temperature",
     )
-    _usual_model_type = _WHISPER
+    _usual_model_type: ClassVar[int] = _WHISPER
 
     def __init__(self, node: ControlNode) -> None:
         super().__init__(node)
