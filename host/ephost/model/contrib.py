@@ -508,11 +508,6 @@ def _cropped(call: _Call) -> str:
     )
 
 
-def _sliced(call: _Call) -> str:
-    # Of the rank alone: onnx's inference of Slice crashes in functions over inputs that do not fit.
-    return "s = Shape (i0) n = Abs (s) z = ConstantOfShape (n) o0 = CastLike (z, i0)"
-
-
 def _texts(call: _Call) -> str:
     """Tokens of [batch, longest], and Sampling's scores of [batch, vocabulary]."""
     return (
@@ -582,6 +577,7 @@ def _of_rank(shape: str, output: str) -> str:
 
 
 def _with_no_sizes(call: _Call) -> str:
+    # DynamicSlice too: onnx's inference of Slice crashes in functions over inputs that do not fit.
     return "s = Shape (i0) " + _of_rank("s", "o0")
 
 
@@ -677,7 +673,7 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "CDist": _distances,
     "Crop": _cropped,
     "CropAndResize": _crops,
-    "DynamicSlice": _sliced,
+    "DynamicSlice": _with_no_sizes,
     "DynamicTimeWarping": _path,
     "AttnLSTM": _attending_lstm,
     "BifurcationDetector": _merged_tokens,

@@ -47,7 +47,7 @@ def run_loop(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> 
     """
     body = node.subgraphs["body"]
     shapes = [(1,) * min(_declared_rank(info), 1) for info in body.graph.input[:2]]
-    trips = int(_scalar(inputs[0], "the trip count")) if inputs and inputs[0] is not None else None
+    trips = int(scalar_of(inputs[0], "the trip count")) if inputs and inputs[0] is not None else None
     going = len(inputs) < 2 or inputs[1] is None or _condition(inputs[1])
     state = list(inputs[2:])
     collected: list[list[Value]] = [[] for _ in body.graph.output[1 + len(state) :]]
@@ -75,7 +75,7 @@ def run_scan(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> 
     return _scan(
         body,
         inputs[: len(inputs) - scanned],
-        [_tensor(value, "a scan input") for value in inputs[len(inputs) - scanned :]],
+        [tensor_of(value, "a scan input") for value in inputs[len(inputs) - scanned :]],
         implicit,
         axes,
         _per_item(node, "scan_input_directions", scanned),
@@ -120,11 +120,11 @@ def _scan_batches(
     node: ControlNode, body: Subgraph, inputs: Sequence[Value], scanned: int, implicit: Implicit
 ) -> list[Value]:
     """Scan of opset 8: every value has a batch axis before the others; each row has a sequence length."""
-    states = [_tensor(value, "a state variable") for value in inputs[1 : len(inputs) - scanned]]
-    sequences = [_tensor(value, "a scan input") for value in inputs[len(inputs) - scanned :]]
+    states = [tensor_of(value, "a state variable") for value in inputs[1 : len(inputs) - scanned]]
+    sequences = [tensor_of(value, "a scan input") for value in inputs[len(inputs) - scanned :]]
     longest = sequences[0].shape[1]
     lengths = (
-        [longest] * len(sequences[0]) if inputs[0] is None else _tensor(inputs[0], "sequence_lens").tolist()
+        [longest] * len(sequences[0]) if inputs[0] is None else tensor_of(inputs[0], "sequence_lens").tolist()
     )
     directions = _per_item(node, "directions", scanned)
     rows: list[list[Value]] = []
@@ -141,12 +141,14 @@ def _scan_batches(
             [0] * outputs,
         )
         for position in range(len(states), len(results)):
-            value = _tensor(results[position], "a scan output")
+            value = tensor_of(results[position], "a scan output")
             results[position] = np.concatenate(
                 [value, np.zeros((longest - length, *value.shape[1:]), value.dtype)]
             )
         rows.append(results)
-    return [np.stack([_tensor(value, "an output") for value in column]) for column in zip(*rows, strict=True)]
+    return [
+        np.stack([tensor_of(value, "an output") for value in column]) for column in zip(*rows, strict=True)
+    ]
 
 
 def run_sequence_map(node: ControlNode, inputs: Sequence[Value], implicit: Implicit) -> list[Value]:
@@ -175,14 +177,16 @@ CONTROL_FLOW: Mapping[str, Callable[[ControlNode, Sequence[Value], Implicit], li
 """The operators of ONNX's own domain that run subgraphs."""
 
 
-def _tensor(value: Value, what: str) -> np.ndarray:
+def tensor_of(value: Value, what: str) -> np.ndarray:
+    """The value, which must be a tensor."""
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{what} must be a tensor, got {type(value).__name__}")
     return value
 
 
-def _scalar(value: Value, what: str) -> Any:
-    tensor = _tensor(value, what)
+def scalar_of(value: Value, what: str) -> Any:
+    """The value's only element."""
+    tensor = tensor_of(value, what)
     if tensor.size != 1:
         raise ValueError(f"{what} must have one element, got shape {tensor.shape}")
     return tensor.item()
@@ -194,7 +198,7 @@ def _declared_rank(info: ValueInfoProto) -> int:
 
 
 def _condition(value: Value) -> bool:
-    return bool(_scalar(value, "the condition"))
+    return bool(scalar_of(value, "the condition"))
 
 
 def _per_item(node: ControlNode, name: str, count: int) -> list[int]:
@@ -212,7 +216,7 @@ def _stack(values: Sequence[Value], declared: ValueInfoProto) -> np.ndarray:
     0.
     """
     if values:
-        return np.stack([_tensor(value, f"scan output {declared.name!r}") for value in values])
+        return np.stack([tensor_of(value, f"scan output {declared.name!r}") for value in values])
     kind = declared.type.tensor_type
     if kind.elem_type == TensorProto.UNDEFINED:
         raise ValueError(

@@ -17,7 +17,7 @@ import numpy as np
 from ..message_helpers import numpy_dtype
 from ..messages import ValueInfoProto
 from . import token_scores
-from .control_flow import ControlNode, Implicit, Subgraph
+from .control_flow import ControlNode, Implicit, Subgraph, scalar_of, tensor_of
 from .token_scores import ChangeScores, Hypotheses, TimestampTokens
 from .values import Value
 
@@ -42,11 +42,10 @@ class _Inputs:
         value = self._values.get(name)
         if value is None:
             return None
-        if not isinstance(value, np.ndarray):
-            raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
-        if rank is not None and value.ndim != rank:
-            raise ValueError(f"{name} must have {rank} dimensions, got shape {list(value.shape)}")
-        return value
+        tensor = tensor_of(value, name)
+        if rank is not None and tensor.ndim != rank:
+            raise ValueError(f"{name} must have {rank} dimensions, got shape {list(tensor.shape)}")
+        return tensor
 
     def needed(self, name: str, rank: int | None = None) -> np.ndarray:
         """A tensor that must be there."""
@@ -57,12 +56,8 @@ class _Inputs:
 
     def number(self, name: str, otherwise: Any) -> Any:
         """A tensor's only element."""
-        value = self.tensor(name)
-        if value is None:
-            return otherwise
-        if value.size != 1:
-            raise ValueError(f"{name} must have one element, got shape {list(value.shape)}")
-        return value.item()
+        value = self._values.get(name)
+        return otherwise if value is None else scalar_of(value, name)
 
 
 class _Node:

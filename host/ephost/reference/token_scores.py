@@ -139,9 +139,9 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Of each row."""
-    powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
+    """Along the last axis."""
+    powers: np.ndarray = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    powers /= powers.sum(axis=-1, keepdims=True)
     return powers
 
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..control_flow import scalar_of
+from ..token_scores import softmax
 from .registry import OperatorNode, operator
 
 _MS = "com.microsoft"
 _Maybe = np.ndarray | None
-
-
-def _number(value: np.ndarray, name: str) -> int:
-    if value.size != 1:
-        raise ValueError(f"{name} must have one element, got shape {list(value.shape)}")
-    return int(value.reshape(-1)[0])
 
 
 def _split(x: np.ndarray, heads: int, bias: _Maybe) -> np.ndarray:
@@ -71,8 +67,7 @@ def _attend(
         scores = scores + np.where(mask == 0, least, np.float32(0))[:, None, None, :]
     if added is not None:
         scores = scores + added.astype(np.float32)
-    shares = np.exp(scores - scores.max(axis=3, keepdims=True))
-    made = (shares / shares.sum(axis=3, keepdims=True)) @ values
+    made = softmax(scores) @ values
     return made.transpose(0, 2, 1, 3).reshape(len(q), q.shape[2], -1), scores
 
 
@@ -104,7 +99,7 @@ def _decode(
     else:
         if past[0] is None or past[1] is None or length is None:
             raise ValueError("past_key, past_value and past_sequence_length must be there")
-        count = _number(length, "past_sequence_length")
+        count = int(scalar_of(length, "past_sequence_length"))
         caches = [
             _Cache(before, _split(new, heads, part), count, beams)
             for before, new, part in zip(past, (key, value), parts[1:], strict=True)
@@ -134,7 +129,7 @@ def decoder_masked_multi_head_attention(
     """As MultiHeadAttention for one token, with the number of beams beside what they wrote."""
     if key is None or value is None:
         query, key, value = np.split(query, 3, axis=2)
-    count = 1 if width is None else _number(width, "beam_width")
+    count = 1 if width is None else int(scalar_of(width, "beam_width"))
     if key.ndim == 3 and count != (1 if beams is None else beams.shape[1]):
         raise ValueError(f"beam_width is {count}: cache_indirection must say which of them wrote what")
     past = past_key, past_value

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..token_scores import softmax
 from .registry import OperatorNode, operator
 from .windows import windows_of
 
@@ -138,9 +139,7 @@ def sparse_attention(
             scores = scale * (q[head] @ keys.T)
             seen = np.arange(first + length) <= places[:, None]
             seen &= allowed[head % len(allowed)][places][:, : first + length]
-            scores = np.where(seen, scores, -np.inf)
-            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-            out[at, :, head] = (scores / scores.sum(axis=1, keepdims=True)) @ values
+            out[at, :, head] = softmax(np.where(seen, scores, -np.inf)) @ values
     return out.reshape(batch, length, -1).astype(query.dtype), present_key, present_value
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..token_scores import softmax
 from .registry import OperatorNode, operator
 from .windows import compute_dtype
 
@@ -261,9 +262,8 @@ def attention_lstm(
         def attending(gates: np.ndarray, state: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
             h, c = step(gates + state[2] @ seen, state[:2])
             scores = np.tanh(keys + (h @ query_weights[index])[:, None, :]) @ attention[index]
-            scores = np.where(inside, scores, -np.inf)
-            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-            context = np.einsum("bs,bsd->bd", powers / powers.sum(axis=1, keepdims=True), values)
+            shares = softmax(np.where(inside, scores, -np.inf))
+            context = np.einsum("bs,bsd->bd", shares, values)
             looked = context if layer is None else np.concatenate([h, context], axis=1) @ layer[index]
             return h, c, looked
 
