@@ -330,6 +330,13 @@ std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Grap
       reader.read_constant(info, value);
     }
   }
+  if (parent != nullptr) {
+    // Older models list a body's initializers among its inputs, where its node hands nothing over.
+    std::erase_if(graph->inputs, [](Value* value) {
+      value->is_input = value->constant == nullptr;
+      return !value->is_input;
+    });
+  }
   std::vector<const OrtNode*> list(nodes);
   if (nodes > 0) api.check(api.ort->Graph_GetNodes(origin, list.data(), nodes));
   for (const OrtNode* node : list) {

@@ -215,3 +215,71 @@ def test_a_stash_type_is_none(rank: int | None, stash_type: int) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with pytest.raises((InvalidGraph, Fail), match=r"'norm'|'mean'"):
         ephost.InferenceSession(model.SerializeToString())
+
+
+def body_of(inputs: int, outputs: int, first: int = F) -> onnx.GraphProto:
+    """A body of so many inputs and outputs, which come from the graph around it."""
+    nodes = [helper.make_node("Identity", ["yes" if first != F else "x"], ["o0"])]
+    nodes += [helper.make_node("Identity", ["x"], [f"o{i}"]) for i in range(1, outputs)]
+    shapes = [([], TensorProto.INT64), ([], TensorProto.BOOL)] if first != F else []
+    shapes += [([3], F)] * 4
+    return helper.make_graph(
+        nodes[:outputs],
+        "body",
+        [helper.make_tensor_value_info(f"i{i}", shapes[i][1], shapes[i][0]) for i in range(inputs)],
+        [helper.make_tensor_value_info(f"o{i}", F if i else first, None) for i in range(outputs)],
+    )
+
+
+def with_bodies(node: onnx.NodeProto) -> ephost.InferenceSession:
+    inputs = [("n", TensorProto.INT64, []), ("yes", TensorProto.BOOL, []), ("x", F, [3])]
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info(*entry) for entry in inputs],
+        [helper.make_tensor_value_info(node.output[0], F, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return ephost.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("operator", "fed", "inputs", "outputs", "said"),
+    [
+        # A branch that asks for values would read what nobody has written.
+        ("If", ["yes"], 1, 1, "its then_branch has 1 inputs, and 0 values are handed over"),
+        ("If", ["yes"], 0, 2, "its then_branch has 2 outputs, and 1 are needed"),
+        ("If", ["yes"], 0, 0, "its then_branch has 0 outputs, and 1 are needed"),
+        ("Loop", ["n", "yes", "x"], 2, 2, "its body has 2 inputs, and 3 values are handed over"),
+        ("Loop", ["n", "yes", "x"], 4, 2, "its body has 4 inputs, and 3 values are handed over"),
+        ("Loop", ["n", "yes", "x"], 3, 1, "its body has 1 outputs, and 2 are needed"),
+        ("Scan", ["x", "x"], 3, 1, "its body has 3 inputs, and 2 values are handed over"),
+        ("Scan", ["x", "x"], 2, 2, "its body has 2 outputs, and 1 are needed"),
+    ],
+)
+def test_bodies_take_what_is_handed_over_and_make_what_is_needed(
+    operator: str, fed: list[str], inputs: int, outputs: int, said: str
+) -> None:
+    body = body_of(inputs, outputs, TensorProto.BOOL if operator == "Loop" else F)
+    attributes: dict[str, Any] = {"body": body}
+    if operator == "If":
+        attributes = {"then_branch": body, "else_branch": body_of(0, 1)}
+    elif operator == "Scan":
+        attributes["num_scan_inputs"] = 1
+    with pytest.raises(InvalidGraph, match=said):
+        with_bodies(helper.make_node(operator, fed, ["y"], **attributes))
+
+
+def test_a_body_may_list_its_initializers_among_its_inputs() -> None:
+    one = numpy_helper.from_array(np.full(3, 7, np.float32), "i0")
+    branch = helper.make_graph(
+        [helper.make_node("Identity", ["i0"], ["o0"])],
+        "branch",
+        [helper.make_tensor_value_info("i0", F, [3])],
+        [helper.make_tensor_value_info("o0", F, [3])],
+        [one],
+    )
+    session = with_bodies(helper.make_node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch))
+    feed = {"n": np.int64(1), "yes": np.True_, "x": np.zeros(3, np.float32)}
+    (found,) = session.run(None, {i.name: np.asarray(feed[i.name]) for i in session.get_inputs()})
+    np.testing.assert_array_equal(found, np.full(3, 7, np.float32))

@@ -515,8 +515,8 @@ def test_unread_constants_go_with_their_inputs(version: int, left: list[str]) ->
 
 def test_an_unread_constant_stays_where_a_body_lists_it_as_an_input() -> None:
     proto = model(
-        """g (int64 n, bool c, float[1] x) => (float[1] y) {
-          y = Loop(n, c, x) <body = b (int64 i, bool d, float[1] s) => (bool d, float[1] t)
+        """g (int64 n, bool c, float[1] x) => (float[m, 1] y) {
+          y = Loop(n, c) <body = b (int64 i, bool d, float[1] s) => (bool d, float[1] t)
             <float[1] s = {1}> { t = Neg(x) }>
         }"""
     )

@@ -1,4 +1,4 @@
-"""Numbers in attributes that ONNX gives a meaning only where they fit each other, or the node's inputs.
+"""Attributes that ONNX gives a meaning only where they fit each other, or the node's inputs and outputs.
 
 Kernels and reference operators read such lists as they come, each in its own way: what does not fit is
 refused once, for all of them, when a model is opened.
@@ -6,6 +6,7 @@ refused once, for all of them, when a model is opened.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 from ephost.messages import AttributeProto, NodeProto
@@ -58,7 +59,7 @@ def _imputed(node: NodeProto, given: Given) -> str:
     return ""
 
 
-def _directions(node: NodeProto, given: Given) -> str:
+def _directions(given: Given) -> str:
     for name in ("directions", "scan_input_directions", "scan_output_directions"):
         if name in given and (wrong := set(given[name].ints) - {0, 1}):
             return f"{name} has the entry {min(wrong)}: 0 is forward and 1 backward"
@@ -94,13 +95,50 @@ def _groups(node: NodeProto, given: Given) -> str:
     return f"num_groups is {count}" if count < 1 else ""
 
 
+def _bodies(given: Given, inputs: range, outputs: range) -> str:
+    """Whether bodies take as many values as their node hands over, and make as many as it needs."""
+    for name, attribute in given.items():
+        if attribute.type != AttributeProto.GRAPH:
+            continue
+        body = attribute.g
+        # Up to IR version 3 initializers are among the inputs; nobody hands those over.
+        own = {tensor.name for tensor in body.initializer}
+        taken = sum(entry.name not in own for entry in body.input)
+        if taken not in inputs:
+            return f"its {name} has {taken} inputs, and {inputs[-1]} values are handed over"
+        if len(body.output) not in outputs:
+            return f"its {name} has {len(body.output)} outputs, and {outputs[0]} are needed"
+    return ""
+
+
+def _branches(node: NodeProto, given: Given) -> str:
+    return _bodies(given, range(1), range(len(node.output), len(node.output) + 1))
+
+
+def _iterations(node: NodeProto, given: Given) -> str:
+    carried = max(0, len(node.input) - 2)  # after the count and the condition, which each iteration is told
+    # A node need not name those of its last outputs that nobody reads.
+    least = 1 + max(carried, len(node.output))
+    return _bodies(given, range(2 + carried, 3 + carried), range(least, sys.maxsize))
+
+
+def _steps(node: NodeProto, given: Given) -> str:
+    inputs = len(node.input)
+    # The first input of version 8 is the lengths of the sequences, which the body does not see.
+    handed = range(inputs - 1, inputs + 1)
+    made = range(len(node.output), len(node.output) + 1)
+    return _directions(given) or _bodies(given, handed, made)
+
+
 _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
     ("", "GRU"): _clip,
     ("", "GroupNormalization"): _groups,
+    ("", "If"): _branches,
     ("", "LSTM"): _clip,
+    ("", "Loop"): _iterations,
     ("", "RNN"): _clip,
     ("", "RotaryEmbedding"): _rotation,
-    ("", "Scan"): _directions,
+    ("", "Scan"): _steps,
     ("", "TfIdfVectorizer"): _grams,
     ("", "Upsample"): _scales,
     ("ai.onnx.ml", "FeatureVectorizer"): _widths,

@@ -71,8 +71,8 @@ void run_if(Run& run) {
     run.invalid("its condition is not one element");
   }
   Subgraph& body = run.subgraph(*run.as<bool>(0) ? "then_branch" : "else_branch");
-  if (body.num_outputs() != run.node.outputs.size()) {
-    run.invalid("a branch does not have its outputs");
+  if (!body.graph().inputs.empty() || body.num_outputs() != run.node.outputs.size()) {
+    run.invalid("a branch has inputs, or does not have its outputs");
   }
   BranchIo io(&run, body);
   body.run(io);
