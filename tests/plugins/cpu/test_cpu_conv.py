@@ -524,3 +524,36 @@ def test_no_channels_make_the_bias(cpu_plugin: Cpu, operator: str, biased: bool,
         (found,) = cpu_plugin.run(model, feeds)
         expected = np.arange(1, 5).reshape(1, 4, 1, 1) if biased else 0
         np.testing.assert_array_equal(found, np.broadcast_to(expected, found.shape))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "pads"),
+    [
+        ((1, 1, 24, 24), (1, 1, 17, 17), 8),
+        ((1, 1, 40, 40), (1, 1, 17, 17), 0),
+        ((2, 1, 20, 24), (3, 1, 5, 9), 4),
+        ((1, 4, 20, 24), (7, 4, 3, 3), 1),
+        ((1, 1, 600), (1, 1, 129), 64),
+        ((3, 2, 600), (2, 2, 33), 0),
+    ],
+)
+def test_few_channels_make_as_few(
+    cpu_plugin: Cpu, tmp_path: Path, x: tuple[int, ...], w: tuple[int, ...], pads: int
+) -> None:
+    """oneDNN has plain loops for some of these, a thousand times slower, and half empty vectors for others."""
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[pads] * 2 * (len(x) - 2))
+    feeds, constants = {"x": random(*x)}, {"w": random(*w, seed=1), "b": random(w[0], seed=2)}
+    cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], constants, rtol=1e-4, atol=1e-4)
+    model = make_model([node], feeds, ["y"], constants)
+    assert [step.get("method") for step in traced(cpu_plugin, model, feeds, tmp_path)] == ["planes"]
+
+
+@pytest.mark.skipif(not WITH_ONEDNN, reason="asks what oneDNN leaves to others")
+def test_no_convolution_runs_on_loops_for_reference(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    """Of wide padding oneDNN has nothing else, and planes are for strides of one."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[16] * 4, strides=[1, 2])
+    feeds, constants = {"x": random(1, 1, 24, 24)}, {"w": random(1, 1, 33, 33, seed=1)}
+    cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], constants, rtol=1e-4, atol=1e-4)
+    model = make_model([node], feeds, ["y"], constants)
+    steps = traced(cpu_plugin, model, feeds, tmp_path)
+    assert [step.get("method") for step in steps if "Conv" in step["op_name"]] == ["matrices"]

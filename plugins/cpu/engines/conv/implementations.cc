@@ -175,10 +175,15 @@ Kernel make_winograd(ConvTask& task) {
 
 bool fits_planes(const ConvProblem& c, const std::vector<PostOp>&) { return is_planes(c); }
 
+// Whether the other way copies windows, or computes vectors of output channels of which half are none.
+bool loses_to_planes(const OtherWay& other, const ConvProblem& c) {
+  return other.by_matrices || c.weights[0] < 8;
+}
+
 bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
   const ConvProblem c = turned(given);
   if (!has_plane_weights(weights)) {
-    if (has_other_weights(weights, c) || !other_way(c).by_matrices) return false;
+    if (has_other_weights(weights, c) || !loses_to_planes(other_way(c), c)) return false;
     plane_weights(weights);
   }
   return true;
@@ -187,7 +192,7 @@ bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
 Kernel make_planes(ConvTask& task) {
   const TensorPtr weights = task.p.constant(1);
   const ConvProblem& c = task.problem;
-  if (weights == nullptr || c.window.out.back() < kPlaneWidth || !task.other().by_matrices ||
+  if (weights == nullptr || c.window.out.back() < kPlaneWidth || !loses_to_planes(task.other(), c) ||
       (weights->data == nullptr && !has_plane_weights(weights)) || !operands_fill(task)) {
     return nullptr;
   }

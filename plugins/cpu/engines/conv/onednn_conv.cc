@@ -214,8 +214,8 @@ bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
 // Says of the choice what was found.
 void note(OnednnChoice* choice, Answers::Answer found) {
   choice->good = is_good(found.get(), choice->problem);
+  choice->by_matrices = !choice->good || found->implementation.find("gemm") != std::string::npos;
   if (found == nullptr) return;
-  choice->by_matrices = found->implementation.find("gemm") != std::string::npos;
   choice->source = dnn::layout_of(found->source, choice->problem.source);
   choice->target = dnn::layout_of(found->target, choice->problem.target);
   choice->found = std::move(found);
@@ -389,8 +389,8 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
     mds.target = dnn::plain(c.target);
     made = make(c, mds, dnn::attributes(), false);
   }
-  if (!made.has_value()) {
-    return nullptr;
+  if (!is_good(made, c)) {
+    return nullptr;  // Its reference loops, above all: products of matrices take a hundredth of their time.
   }
 
   const Layout from = *dnn::layout_of(made->source, c.source);
