@@ -363,7 +363,7 @@ Kernel skip_layer_norm(Prepare& p) {
   p.expect(!dims.empty(), "a scalar cannot be normalised");
   RowNorm norm;
   norm.centered = !simplified;
-  norm.epsilon = p.node.f("epsilon", 1e-5f);
+  norm.epsilon = p.node.f("epsilon", 1e-12f);
   norm.n = dims.back();
   norm.rows = count(dims, 0, dims.size() - 1);
   norm.skip = 1;
