@@ -26,8 +26,6 @@ _IN_ONNX = {
     **dict.fromkeys(("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus"), 10),
     **dict.fromkeys(("Scale", "ScaledTanh", "ThresholdedRelu"), 10),
 }
-# Operators whose results have three dimensions where they come before an attention.
-_FLAT = frozenset({"Add", "BiasAdd", "FusedMatMul", "MatMul", "MatMulNBits", "Split"})
 
 _END = (1 << 63) - 1  # of an axis, to Slice
 _MOST_HEADS = 4096  # that are written out one by one
@@ -45,13 +43,11 @@ class StandIns:
         self._opset = opset
         self.functions: list[FunctionProto] = []
         self._rank_of = rank_of
-        self._producers: dict[str, str] = {}
+        self.unranked: set[str] = set()  # values whose rank was asked for and is not known
 
     def replace(self, nodes: Iterable[NodeProto]) -> list[NodeProto]:
         """The nodes, with calls in place of com.microsoft's; those in subgraphs too. Changes none of them."""
-        found = list(nodes)
-        self._producers.update((name, node.op_type) for node in found for name in node.output)
-        return [self._replace(node) for node in found]
+        return [self._replace(node) for node in nodes]
 
     def _replace(self, node: NodeProto) -> NodeProto:
         if has_stand_in(node, self._opset):
@@ -67,10 +63,16 @@ class StandIns:
         ]
         return node.with_fields(attribute=replaced)
 
+    def _known_rank(self, name: str) -> int | None:
+        rank = self._rank_of(name)
+        if rank is None:
+            self.unranked.add(name)
+        return rank
+
     def _call(self, node: NodeProto) -> NodeProto:
         bodies = _LEARNED if node.domain == ML_DOMAIN else _BODIES
         write = bodies.get(node.op_type)
-        body = write(_Call(node, self._rank_of, self._producers)) if write is not None else None
+        body = write(_Call(node, self._known_rank)) if write is not None else None
         if not body:
             return node
         name = f"F{len(self.functions)}"
@@ -114,10 +116,9 @@ def _has_contrib(graph: GraphProto, opset: int) -> bool:
 class _Call:
     """What the text of a function depends on."""
 
-    def __init__(self, node: NodeProto, rank_of: RankOf, producers: dict[str, str]):
+    def __init__(self, node: NodeProto, rank_of: RankOf):
         self.node = node
         self._rank_of = rank_of
-        self._producers = producers
         self._attributes = {a.name: a for a in node.attribute}
 
     def _value(self, name: str, otherwise: Any) -> Any:
@@ -149,11 +150,10 @@ class _Call:
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
     def rank(self, at: int) -> int | None:
-        """Of an input: what is known, or what its producer suggests."""
-        if not self.has(at):
-            return None
-        known = self._rank_of(self.node.input[at])
-        return 3 if known is None and self._producers.get(self.node.input[at]) in _FLAT else known
+        """Of an input; None: it is not known yet. Then a text that tells less will do: it is asked for again
+        when inference has found the rank.
+        """
+        return self._rank_of(self.node.input[at]) if self.has(at) else None
 
 
 def _same(call: _Call) -> str:
@@ -249,7 +249,7 @@ def _multi_head(call: _Call) -> str:
             + "turned = Transpose <perm = [0, 1, 3, 2]> (i1) o3 = MatMul (heads, turned) "
         )
     if call.rank(2) != 3:
-        return ""
+        return "t = Constant <value = bool[1] {1}> () o0 = Compress <axis = 2> (i0, t)"  # of some channels
     body += "v = ReduceMax <keepdims = 1, axes = [1]> (i2) o0 = Add (q, v) "
     if call.has(6) and call.has(8):  # past and present are one buffer, not all of which is used
         return body + "o1 = Identity (i6) o2 = Identity (i7) c = Shape (i6) " + _of_rank("c", "o3")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -200,8 +200,8 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     hidden = _norms_of_unknown_rank(graph)
     nodes = _without_hidden_axes(graph, nodes)
     opset = model.opsets.get("", 1)
+    stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
     if DOMAIN in model.opsets or any(has_stand_in(node, opset) for node in nodes):
-        stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
         nodes = stand_ins.replace(nodes)
         functions += stand_ins.functions
         domains.update((function.domain, 1) for function in stand_ins.functions)
@@ -253,8 +253,16 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     note(model, graph.nodes)
     for name in _shapes_told(graph).keys() - told.keys():
         forget_readers(model, graph.values[name])
-    for node in set(hidden).difference(_norms_of_unknown_rank(graph)):
+    asking = [node for node in graph.nodes if _reads_ranked(node, stand_ins.unranked)]
+    for node in set(hidden).difference(_norms_of_unknown_rank(graph)).union(asking):
         model.seen.pop(node, None)
+
+
+def _reads_ranked(node: Node, names: Container[str]) -> bool:
+    """Whether a node, or one in its bodies, reads one of these values, and its rank is known now."""
+    if any(value is not None and value.name in names and _has_rank(value.type) for value in node.inputs):
+        return True
+    return any(_reads_ranked(inner, names) for body in node.subgraphs.values() for inner in body.nodes)
 
 
 def _take_of_branches(node: Node) -> None:
@@ -426,8 +434,12 @@ def _norms_of_unknown_rank(graph: Graph) -> list[Node]:
 
 
 def _rank_of(graph: Graph, name: str) -> int | None:
+    """What is known of the rank of a value in the graph or in a body of its nodes."""
     value = graph.values.get(name)
-    if value is None or not isinstance(value.type, TensorType) or value.type.dims is None:
+    if value is None:
+        bodies = (body for node in graph.nodes for body in node.subgraphs.values())
+        return next((rank for body in bodies if (rank := _rank_of(body, name)) is not None), None)
+    if not isinstance(value.type, TensorType) or value.type.dims is None:
         return None
     return len(value.type.dims)
 

@@ -39,10 +39,11 @@ def ours(node: onnx.NodeProto) -> NodeProto:
 
 
 def inferred(
-    nodes: list[onnx.NodeProto], inputs: dict[str, list[int | str]]
+    nodes: list[onnx.NodeProto], inputs: dict[str, list[int | str]], **ranks: int
 ) -> dict[str, list[int | str | None]]:
-    """The shapes of all values whose element type inference finds."""
-    stand_ins = StandIns(lambda name: len(inputs[name]) if name in inputs else None)
+    """The shapes of all values whose element type inference finds; it knows the ranks of some before."""
+    ranks |= {name: len(shape) for name, shape in inputs.items()}
+    stand_ins = StandIns(ranks.get)
     replaced = stand_ins.replace(map(ours, nodes))
     functions = [onnx.FunctionProto.FromString(made.SerializeToString()) for made in stand_ins.functions]
     graph = helper.make_graph(
@@ -95,6 +96,7 @@ def test_shapes_go_through_a_layer_of_an_optimised_transformer() -> None:
             "n": ["batch"],
             "t": [1],
         },
+        v=3,
     )
     assert shapes["q"] == shapes["r"] == ["batch", "length", 64]
     assert shapes["a"] == shapes["z"] == shapes["y"] == shapes["total"] == ["batch", "length", 96]
@@ -148,3 +150,73 @@ def test_the_bias_of_a_quantised_gemm_is_broadcast(
         feeds |= {"ys": np.array(3, np.float32), "yz": np.array(128, np.uint8)}
     node = helper.make_node("QGemm", list(feeds), ["y"], domain=MS)
     cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-5, atol=1e-4)
+
+
+BEFORE = {
+    "Mul": [helper.make_node("Mul", ["v", "one"], ["w"])],
+    "Add": [helper.make_node("Add", ["v", "zero"], ["w"])],
+    "Cast": [helper.make_node("Cast", ["v"], ["w"], to=1)],
+    "Reshape": [
+        helper.make_node("Shape", ["v"], ["shape"]),
+        helper.make_node("Reshape", ["v", "shape"], ["w"]),
+    ],
+    "Transpose": [
+        helper.make_node("Transpose", ["v"], ["back"]),
+        helper.make_node("Transpose", ["back"], ["w"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("heads", [False, True], ids=["3-D", "4-D"])
+def test_an_attention_has_types_whatever_makes_its_values(
+    cpu_plugin: Cpu, before: str, heads: bool
+) -> None:
+    """Their rank is known when inference has been there; then the attention is gone through again."""
+    shape = (1, 2, 5, 8) if heads else (1, 5, 16)
+    feeds = {
+        "q": some(1, 5, 16),
+        "k": some(*shape),
+        "v": some(*shape),
+        "one": some(1) * 0 + 1,
+        "zero": some(1) * 0,
+    }
+    nodes = [
+        *BEFORE[before],
+        helper.make_node("MultiHeadAttention", ["q", "k", "w"], ["a"], domain=MS, num_heads=2),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    cpu_plugin.check_beside_onnxruntime(nodes, feeds, ["y"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+def test_a_product_of_turned_sums_has_a_type(cpu_plugin: Cpu, rank: int) -> None:
+    feeds = {"x": some(*[2] * (rank - 2), 3, 4), "z": some(1)}
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["s"]),
+        helper.make_node("FusedMatMul", ["s", "x"], ["p"], domain=MS, transA=1),
+        helper.make_node("Relu", ["p"], ["y"]),
+    ]
+    cpu_plugin.check_beside_onnxruntime(nodes, feeds, ["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_an_attention_in_a_body_has_types(cpu_plugin: Cpu) -> None:
+    def info(name: str) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+
+    inner = [
+        helper.make_node("Mul", ["v", "one"], ["w"]),
+        helper.make_node("MultiHeadAttention", ["q", "k", "w"], ["a"], domain=MS, num_heads=2),
+        helper.make_node("Relu", ["a"], ["r"]),
+    ]
+    other = [helper.make_node("Identity", ["q"], ["r"])]
+    node = helper.make_node(
+        "If",
+        ["c"],
+        ["y"],
+        then_branch=helper.make_graph(inner, "then", [], [info("r")]),
+        else_branch=helper.make_graph(other, "else", [], [info("r")]),
+    )
+    feeds = {name: some(1, 5, 16) for name in "qkv"}
+    feeds |= {"one": some(1) * 0 + 1, "c": np.array(True)}
+    cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], rtol=1e-4, atol=1e-5)
