@@ -169,9 +169,7 @@ BEFORE = {
 
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("heads", [False, True], ids=["3-D", "4-D"])
-def test_an_attention_has_types_whatever_makes_its_values(
-    cpu_plugin: Cpu, before: str, heads: bool
-) -> None:
+def test_an_attention_has_types_whatever_makes_its_values(cpu_plugin: Cpu, before: str, heads: bool) -> None:
     """Their rank is known when inference has been there; then the attention is gone through again."""
     shape = (1, 2, 5, 8) if heads else (1, 5, 16)
     feeds = {

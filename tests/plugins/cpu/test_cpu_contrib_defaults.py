@@ -1,4 +1,4 @@
-"""An attribute of com.microsoft's operators that a node leaves out has the value that onnxruntime gives it."""
+"""What a node of com.microsoft leaves out of its attributes has the value that onnxruntime gives it."""
 
 from __future__ import annotations
 

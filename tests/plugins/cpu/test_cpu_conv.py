@@ -540,7 +540,7 @@ def test_no_channels_make_the_bias(cpu_plugin: Cpu, operator: str, biased: bool,
 def test_few_channels_make_as_few(
     cpu_plugin: Cpu, tmp_path: Path, x: tuple[int, ...], w: tuple[int, ...], pads: int
 ) -> None:
-    """oneDNN has plain loops for some of these, a thousand times slower, and half empty vectors for others."""
+    """oneDNN has loops for reference for some of these, and half empty vectors for others."""
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[pads] * 2 * (len(x) - 2))
     feeds, constants = {"x": random(*x)}, {"w": random(*w, seed=1), "b": random(w[0], seed=2)}
     cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], constants, rtol=1e-4, atol=1e-4)

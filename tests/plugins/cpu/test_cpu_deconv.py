@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,3 +144,31 @@ def test_weights_packed_for_dot_products_serve_what_is_padded_or_cut(
         one = make_model([node], {"x": x, "w": weights}, ["y"])
         (expected,) = cpu_plugin.run(one, {"x": x, "w": weights})
         np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("after", ["", "Relu", "Sigmoid", "Add", "Add, Relu"])
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((2, 32, 6, 7), (32, 4, 4, 4), {"strides": [2, 2], "pads": [1] * 4, "group": 8}),
+        ((1, 16, 6, 7), (16, 1, 3, 3), {"pads": [1] * 4, "group": 16}),
+        ((1, 6, 6, 7), (6, 21, 3, 3), {}),
+        ((2, 24, 20), (24, 3, 9), {"pads": [4, 4], "group": 8}),
+        ((1, 8, 3, 4, 5), (8, 4, 3, 3, 3), {"group": 2}),
+    ],
+)
+def test_a_bias_and_what_follows_are_added_to_what_is_made(
+    cpu_plugin: Cpu, x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], after: str
+) -> None:
+    """oneDNN makes the products alone: what it does with the rest are loops for reference."""
+    channels = w[1] * attributes.get("group", 1)
+    nodes = [helper.make_node("ConvTranspose", ["x", "w", "b"], ["n0"], **attributes)]
+    feeds, constants = {"x": _random(*x)}, {"w": _random(*w), "b": _random(channels)}
+    for at, kind in enumerate(filter(None, after.split(", ")), 1):
+        names = [f"n{at - 1}", *(["z"] if kind == "Add" else [])]
+        nodes.append(helper.make_node(kind, names, [f"n{at}"]))
+    if "Add" in after:
+        model = make_model(nodes[:1], feeds, ["n0"], constants)
+        feeds["z"] = _random(*cpu_plugin.run(model, {"x": feeds["x"]})[0].shape)
+    outputs = [nodes[-1].output[0]]
+    cpu_plugin.check_beside_onnxruntime(nodes, feeds, outputs, constants, rtol=1e-4, atol=1e-4)

@@ -221,6 +221,46 @@ void note(OnednnChoice* choice, Answers::Answer found) {
   choice->found = std::move(found);
 }
 
+// What is asked of oneDNN: a transposed convolution without its bias, which for most of them it adds by a
+// loop for reference, as it computes what follows them.
+ConvProblem asked(const ConvProblem& given) {
+  ConvProblem c = turned(given);
+  if (c.transposed) c.biased = false;
+  return c;
+}
+
+// Adds one number to each channel of what lies in memory in `layout`; channels that fill blocks up stay as
+// they are.
+void add_bias(const float* bias, const Dims& dims, Layout layout, float* y) {
+  const int64_t channels = dims[1], inner = count(dims, 2, dims.size());
+  if (layout == Layout::kChannelsLast) {
+    parallel_for(dims[0] * inner, kGrain / std::max<int64_t>(16, channels), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        float* row = y + i * channels;
+        for (int64_t c = 0; c < channels; ++c) row[c] += bias[c];
+      }
+    });
+    return;
+  }
+  const int64_t block = block_of(layout), blocks = (channels + block - 1) / block;
+  parallel_for(dims[0] * blocks, kGrain / std::max<int64_t>(16, inner * block), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      float* rows = y + i * inner * block;
+      if (block == 1) {
+        const float term = bias[i % channels];
+        for (int64_t k = 0; k < inner; ++k) rows[k] += term;
+        continue;
+      }
+      float terms[16] = {};
+      const int64_t first = i % blocks * block;
+      std::copy_n(bias + first, std::min(block, channels - first), terms);
+      for (int64_t k = 0; k < inner; ++k, rows += block) {
+        for (int64_t c = 0; c < block; ++c) rows[c] += terms[c];
+      }
+    }
+  });
+}
+
 constexpr int64_t kTile = 1024;  // Stays in the first cache from one function to the next.
 
 // The convolution without what oneDNN's activations make of NaN, for careful runs; made for the first one.
@@ -276,6 +316,8 @@ size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {
   const bool keeps_zero = std::all_of(post_ops.begin() + static_cast<std::ptrdiff_t>(first), post_ops.end(),
                                       [](const PostOp& post_op) { return apply_post_op(post_op, 0) == 0; });
   if (filled && !keeps_zero) return post_ops.size();
+  // Behind a transposed convolution oneDNN computes all of them with loops for reference.
+  if (c.transposed) return first;
   while (first < post_ops.size() && !row_of(*post_ops[first].activation).exponential) ++first;
   return first;
 }
@@ -283,7 +325,7 @@ size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {
 OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops,
                         int operands) {
   OnednnChoice choice;
-  choice.problem = turned(given);
+  choice.problem = asked(given);
   const ConvProblem& c = choice.problem;
   const auto slow = post_ops.begin() + static_cast<std::ptrdiff_t>(first_slow(post_ops, given));
   choice.post_ops.assign(post_ops.begin(), slow);
@@ -291,7 +333,7 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
   bool same_shape = true;
   for (int i = operands; i < p.inputs(); ++i) same_shape = same_shape && p.dims(i) == given.target;
   const bool none = p.inputs() <= operands;
-  choice.fused = same_shape || none;
+  choice.fused = (same_shape || none) && !(c.transposed && !choice.post_ops.empty());
   const bool constant = p.constant(1) != nullptr;
   const std::vector<PostOp> activations = none ? choice.post_ops : std::vector<PostOp>();
   Answers::Answer found = answers().to(c, constant, false, activations);
@@ -308,8 +350,8 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
 
 OnednnChoice ask_onednn(const ConvProblem& c) {
   OnednnChoice choice;
-  choice.problem = c;
-  note(&choice, answers().to(c, true, false, {}));
+  choice.problem = asked(c);
+  note(&choice, answers().to(choice.problem, true, false, {}));
   return choice;
 }
 
@@ -437,6 +479,7 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
     careful = std::make_shared<Careful>(c, mds, post_ops);
   }
   const int inputs = p.inputs();
+  const bool apart = given.biased && !c.biased;
   return [=, epilogue = RowEpilogue(later), target = given.target, biased = c.biased](const Args& args) {
     void* pointers[16] = {};
     size_t n = 0;
@@ -458,6 +501,7 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
     if (careful == nullptr || !is_careful() || !careful->run(pointers, operands, stored)) {
       primitive->run(pointers);
     }
+    if (apart) add_bias(args.in<float>(2), target, to, made_here);
     if (!epilogue.empty()) {
       parallel_for(stored, kGrain / 16, [&](int64_t i, int64_t end) {
         for (; i < end; i += kTile) epilogue.run(y, nullptr, i, std::min(kTile, end - i));
