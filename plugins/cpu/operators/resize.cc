@@ -16,6 +16,7 @@ namespace {
 
 // Along one axis that is resized: each has an entry in tables, which would take gigabytes.
 constexpr int64_t kMostPlaces = int64_t{1} << 28;
+constexpr const char* kTooLong = "an axis becomes longer than the tables of places can be";
 
 struct Axis {
   size_t axis = 0;
@@ -94,7 +95,13 @@ Request read(Prepare& p) {
     if (sizes.empty()) {
       axis.scale = scales[i];
       p.expect(axis.scale > 0, "a scale is not positive");
-      axis.out = static_cast<int64_t>(std::floor(in * axis.scale));
+      axis.out = axis.in;
+      if (axis.scale != 1) {
+        // Exporters count on floats: 10 times 1.3 is 13, and a little less in a wider type.
+        const float made = std::floor(static_cast<float>(in) * static_cast<float>(axis.scale));
+        p.expect(made < static_cast<float>(kMostPlaces), kTooLong);
+        axis.out = static_cast<int64_t>(made);
+      }
     } else if (policy == "stretch") {
       axis.out = sizes[i];
       axis.scale = static_cast<double>(axis.out) / in;
@@ -109,7 +116,7 @@ Request read(Prepare& p) {
     }
     r.to[axis.axis] = axis.out;
     if (axis.in != axis.out || axis.scale != 1 || axis.roi_begin != 0 || axis.roi_end != 1) {
-      p.expect(axis.out < kMostPlaces, "an axis becomes longer than the tables of places can be");
+      p.expect(axis.out < kMostPlaces, kTooLong);
       r.axes.push_back(axis);
     }
   }
@@ -118,29 +125,32 @@ Request read(Prepare& p) {
 
 // ---- Tables
 
-// The place in the input, between its elements, of each output element.
-std::vector<double> places(const Request& r, const Axis& axis) {
-  std::vector<double> all(static_cast<size_t>(axis.out));
-  const double in = static_cast<double>(axis.in), out = axis.scale * in;
+// The place in the input, between its elements, of each output element, computed in Real.
+template <typename Real>
+std::vector<Real> places(const Request& r, const Axis& axis) {
+  std::vector<Real> all(static_cast<size_t>(axis.out));
+  constexpr Real kHalf = Real{1} / 2;
+  const Real in = static_cast<Real>(axis.in), scale = static_cast<Real>(axis.scale), out = scale * in;
   const std::string& mode = r.coordinates;
   for (size_t i = 0; i < all.size(); ++i) {
-    const double x = static_cast<double>(i);
-    double& at = all[i];
+    const Real x = static_cast<Real>(i);
+    Real& at = all[i];
     if (mode == "align_corners") {
       at = out == 1 ? 0 : x * (in - 1) / (out - 1);
     } else if (mode == "asymmetric") {
-      at = x / axis.scale;
+      at = x / scale;
     } else if (mode == "tf_crop_and_resize") {
-      const double width = (axis.roi_end - axis.roi_begin) * (in - 1);
-      at = (out == 1 ? width / 2 : x * width / (out - 1)) + axis.roi_begin * (in - 1);
+      const Real begin = static_cast<Real>(axis.roi_begin);
+      const Real width = (static_cast<Real>(axis.roi_end) - begin) * (in - 1);
+      at = (out == 1 ? width / 2 : x * width / (out - 1)) + begin * (in - 1);
     } else if (mode == "tf_half_pixel_for_nn") {
-      at = (x + 0.5) / axis.scale;
+      at = (x + kHalf) / scale;
     } else if (mode == "pytorch_half_pixel" && out == 1) {
-      at = -0.5;
+      at = -kHalf;
     } else {
-      at = (x + 0.5) / axis.scale - 0.5;
+      at = (x + kHalf) / scale - kHalf;
       if (mode == "half_pixel_symmetric") {
-        at += in / 2 * (1 - static_cast<double>(axis.out) / out);
+        at += in / 2 * (1 - static_cast<Real>(axis.out) / out);
       }
     }
   }
@@ -149,15 +159,18 @@ std::vector<double> places(const Request& r, const Axis& axis) {
 
 std::vector<int64_t> nearest(const Request& r, const Axis& axis) {
   std::vector<int64_t> all;
-  for (double at : places(r, axis)) {
-    const double down = std::floor(at);
-    double near = down;
+  // In floats, as exporters do: 17 by 1.7 is the tenth element, and a little before it in a wider type. What
+  // is half-way but for rounding is half-way.
+  constexpr float kRounding = 1e-6f;
+  for (float at : places<float>(r, axis)) {
+    const float down = std::floor(at);
+    float near = down;
     if (r.rounding == "ceil") {
       near = std::ceil(at);
     } else if (r.rounding == "round_prefer_floor") {
-      near = at - down > 0.5 ? down + 1 : down;
+      near = at - down > 0.5f + kRounding ? down + 1 : down;
     } else if (r.rounding == "round_prefer_ceil") {
-      near = at - down >= 0.5 ? down + 1 : down;
+      near = at - down >= 0.5f - kRounding ? down + 1 : down;
     }
     all.push_back(std::clamp<int64_t>(static_cast<int64_t>(near), 0, axis.in - 1));
   }
@@ -181,7 +194,7 @@ Taps taps_of(const Request& r, const Axis& axis) {
   Taps taps;
   taps.in = axis.in;
   taps.out = axis.out;
-  const std::vector<double> at = places(r, axis);
+  const std::vector<double> at = places<double>(r, axis);
   if (r.coordinates == "tf_crop_and_resize") {
     for (double x : at) {
       taps.outside.push_back(x < 0 || x > static_cast<double>(axis.in - 1));

@@ -1,5 +1,7 @@
 """Resize and Upsample in all their modes."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -173,3 +175,25 @@ def test_the_operators_of_old_opsets(cpu_plugin: Cpu, op: str, opset: int) -> No
         opset,
     )
     np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x})[0], found[0])
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel", "pytorch_half_pixel"])
+def test_sizes_and_nearest_elements_follow_from_scales_as_floats(
+    cpu_plugin: Cpu, coordinates: str, rounding: str
+) -> None:
+    """As exporters computed them: 1.3 times 10 is 13, though the float 1.3 is a little less than that."""
+    for scale, length in itertools.product([1.1, 1.3, 1.7, 2.1, 2.4, 0.3], [7, 17, 30]):
+        node = helper.make_node(
+            "Resize",
+            ["x", "", "scales"],
+            ["y"],
+            mode="nearest",
+            coordinate_transformation_mode=coordinates,
+            nearest_mode=rounding,
+        )
+        if int(np.float32(length) * np.float32(scale)) == length:
+            continue  # onnxruntime copies what stays as long, wherever its elements would come from
+        feeds = {"x": np.arange(length, dtype=np.float32).reshape(1, 1, length)}
+        constants = {"scales": np.array([1, 1, scale], np.float32)}
+        cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], constants, rtol=0, atol=0)
