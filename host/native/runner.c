@@ -247,6 +247,22 @@ void runner_raise_feed_error(Runner* runner, PyObject* feed) {
   Py_XDECREF(error);
 }
 
+/* How many entries of a feed are None under names that are no input's: programs feed those of optional inputs of
+ * which a model has none. */
+static Py_ssize_t nothings_beside(const Runner* runner, PyObject* feed) {
+  if (PyDict_Size(feed) == (Py_ssize_t)runner->input_count) return 0;
+  Py_ssize_t count = 0, position = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(feed, &position, &key, &value)) {
+    bool known = value != Py_None;
+    for (size_t i = 0; i < runner->input_count && !known; ++i) {
+      known = PyUnicode_Check(key) && PyUnicode_Compare(key, runner->inputs[i].name) == 0;
+    }
+    count += !known;
+  }
+  return count;
+}
+
 static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
   Py_ssize_t found = 0;
   bool missing = false;
@@ -264,7 +280,7 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
       missing = true;
     }
   }
-  if (missing || found != PyDict_Size(feed)) {
+  if (missing || found + nothings_beside(runner, feed) != PyDict_Size(feed)) {
     runner_raise_feed_error(runner, feed);
     return -1;
   }

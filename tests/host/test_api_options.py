@@ -347,3 +347,19 @@ def test_numbers_of_enumerators_pass_for_them_and_others_do_not() -> None:
     assert options.graph_optimization_level is ephost.GraphOptimizationLevel.ORT_ENABLE_ALL
     with pytest.raises(TypeError, match="GraphOptimizationLevel, not 7"):
         options.graph_optimization_level = 7
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 2**63 - 1), (0, 0), (7, 7)])
+def test_a_model_without_a_version_has_onnxruntimes_number_for_none(
+    given: int | None, expected: int, tmp_path: Path
+) -> None:
+    proto = onnx.ModelProto.FromString(add_and_relu())
+    proto.ClearField("model_version")
+    if given is not None:
+        proto.model_version = given
+    options = ephost.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "saved.onnx")
+    session = ephost.InferenceSession(proto.SerializeToString(), options)
+    assert session.get_modelmeta().version == expected
+    saved = onnx.load(options.optimized_model_filepath)
+    assert saved.HasField("model_version") == (given is not None) and saved.model_version == (given or 0)

@@ -193,6 +193,18 @@ def test_a_binding_goes_on_with_what_its_session_was_opened_on_anew(sample_ep: s
     assert out.numpy().tolist() == Z.tolist()
 
 
+def test_nothing_may_be_fed_under_any_name(session: ephost.InferenceSession) -> None:
+    """Programs that run single nodes feed None for what a node leaves out."""
+    feed = {"x": X, "y": Y}
+    (expected,) = session.run(["z"], feed)
+    for extra in ({"": None}, {"q": None, "r": None}):
+        np.testing.assert_array_equal(session.run(["z"], feed | extra)[0], expected)
+    with pytest.raises(InvalidArgument, match="Invalid input name: q"):
+        session.run(["z"], feed | {"": None, "q": X})
+    with pytest.raises(ValueError, match="missing from input feed"):
+        session.run(["z"], {"x": X, "q": None})
+
+
 def test_an_input_may_be_bound_as_an_output_too(sample_ep: str) -> None:
     session = ephost.InferenceSession(add_and_relu(), providers=[sample_ep])
     state = ephost.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))

@@ -380,3 +380,23 @@ def test_constants_that_are_brought_to_a_table_by_unsqueeze_are_added() -> None:
     (found,) = session.run(None, {"x": np.array([10], np.float32)})
     assert session.get_outputs()[0].shape == [3, 4]
     np.testing.assert_array_equal(found, rows[:, None] + columns + 10)
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [(None, ["batch", 3]), (["k", "n"], ["batch", 3]), ([None, None], ["batch", 3]), ([4, 3], ["batch", 3])],
+)
+def test_an_output_is_what_it_is_declared_as_wherever_else_it_is_listed(
+    listed: list[Any] | None, expected: list[Any]
+) -> None:
+    proto = declared(None, ["batch", 3], source=["n", "m"])
+    proto.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, listed))
+    (output,) = ephost.InferenceSession(proto.SerializeToString()).get_outputs()
+    assert output.shape == expected
+
+
+def test_what_an_output_leaves_open_may_be_listed_elsewhere() -> None:
+    proto = declared(None, [None, 3], source=["n", "m"])
+    proto.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["k", "l"]))
+    (output,) = ephost.InferenceSession(proto.SerializeToString()).get_outputs()
+    assert output.shape == ["k", 3]

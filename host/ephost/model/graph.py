@@ -581,6 +581,9 @@ class Model(Record):
         return self.next_index - 1
 
 
+NO_VERSION = 2**63 - 1  # of a model that names none, in onnxruntime's words
+
+
 class Metadata(Record, frozen=True):
     """What a model says of itself."""
 

@@ -36,6 +36,7 @@ from ephost.model.contrib import DOMAIN as CONTRIB_DOMAIN
 from ephost.model.contrib import ML_DOMAIN
 from ephost.model.data_files import DataFiles, mapped
 from ephost.model.graph import (
+    NO_VERSION,
     Dim,
     External,
     Graph,
@@ -143,7 +144,7 @@ def load(
             domain=proto.domain,
             description=proto.doc_string,
             graph_description=graph.doc_string,
-            version=proto.model_version,
+            version=proto.model_version if proto.HasField("model_version") else NO_VERSION,
             custom={entry.key: entry.value for entry in proto.metadata_props},
         ),
         is_mapped=mapped,
@@ -417,8 +418,10 @@ class Linker:
             if values.get(info.name) is output:
                 output.is_output = True
                 declared = value_type(info.type)
-                if output.type is None or (isinstance(output.type, TensorType) and output.type.dims is None):
-                    output.type = declared or output.type
+                passed_on = (
+                    output.producer is None
+                )  # an input or an initializer, which says itself what it is
+                output.type = _first_of(*((output.type, declared) if passed_on else (declared, output.type)))
             outputs.append(output)
         return Graph(proto.name, topological_order(nodes), inputs, outputs, values, parent)
 
@@ -626,6 +629,20 @@ class Linker:
             return DataFiles([self.folder or os.getcwd()])
         # A cache of downloads has the model as a link, to a folder where its data is too.
         return DataFiles([os.path.dirname(path), os.path.dirname(os.path.realpath(path))])
+
+
+def _first_of(
+    declared: TensorType | TypeProto | None, listed: TensorType | TypeProto | None
+) -> TensorType | TypeProto | None:
+    """A graph's output is as it is declared there; what that leaves open may be listed with other values."""
+    if not isinstance(declared, TensorType) or not isinstance(listed, TensorType):
+        return declared or listed
+    if declared.dims is None:
+        return tensor_type(declared.element_type, listed.dims)
+    if listed.dims is None or len(listed.dims) != len(declared.dims):
+        return declared
+    dims = [other if dim is None else dim for dim, other in zip(declared.dims, listed.dims, strict=True)]
+    return tensor_type(declared.element_type, tuple(dims))
 
 
 def _allows(declared: TensorType | TypeProto | None, element_type: int, rank: int) -> bool:

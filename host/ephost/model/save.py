@@ -12,7 +12,7 @@ import onnx
 
 from ephost.errors import Fail, InvalidArgument
 from ephost.messages import Message
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, told, type_proto
+from ephost.model.graph import NO_VERSION, Graph, Model, Node, TensorType, Value, told, type_proto
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # A session's entries: the name of a file beside the optimized model, and the bytes from which an initializer
@@ -31,7 +31,7 @@ def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
         producer_name=about.producer_name or None,
         producer_version=about.producer_version or None,
         domain=about.domain or None,
-        model_version=about.version or None,
+        model_version=None if about.version == NO_VERSION else about.version,
         doc_string=about.description or None,
         opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in model.opsets.items()],
         functions=[as_onnx(onnx.FunctionProto, f) for f in model.functions.values()],
