@@ -247,8 +247,8 @@ void runner_raise_feed_error(Runner* runner, PyObject* feed) {
   Py_XDECREF(error);
 }
 
-/* How many entries of a feed are None under names that are no input's: programs feed those of optional inputs of
- * which a model has none. */
+/* How many entries of a feed are None under names that are no input's: programs feed those of optional inputs
+ * of which a model has none. */
 static Py_ssize_t nothings_beside(const Runner* runner, PyObject* feed) {
   if (PyDict_Size(feed) == (Py_ssize_t)runner->input_count) return 0;
   Py_ssize_t count = 0, position = 0;
