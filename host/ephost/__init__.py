@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from ephost.coverage import abi_coverage
     from ephost.explanation import Explanation, explain
     from ephost.io_binding import IOBinding, SessionIOBinding
+    from ephost.log_callback import set_default_logger_callback
     from ephost.model.prepack import PrepackedWeightsContainer
     from ephost.progress import OpeningProgress
     from ephost.selection import is_available, provider_options, set_default_providers
@@ -147,6 +148,7 @@ _LAZY = {
     "preload_dlls": "ephost.about",
     "print_debug_info": "ephost.about",
     "provider_options": "ephost.selection",
+    "set_default_logger_callback": "ephost.log_callback",
     "set_default_logger_verbosity": "ephost.about",
     "set_default_providers": "ephost.selection",
     "set_seed": "ephost.about",
@@ -265,6 +267,7 @@ __all__ = [
     "provider_options",
     "register_execution_provider_factory",
     "register_execution_provider_library",
+    "set_default_logger_callback",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
     "set_default_providers",

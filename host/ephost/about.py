@@ -16,7 +16,7 @@ from ephost.enums import ArenaExtendStrategy, OrtDeviceMemoryType
 from ephost.environment import get_available_providers, get_ep_devices
 from ephost.errors import InvalidArgument, NotImplemented
 
-ONNXRUNTIME_VERSION = "1.31.1"  # the release whose Python API this package has
+ONNXRUNTIME_VERSION = "1.32.0"  # the release whose Python API this package has
 # What onnxruntime's packaging says of it, for programs that look.
 version = ONNXRUNTIME_VERSION
 package_name = "ephost"

@@ -119,11 +119,14 @@ class ModelCompiler:
         self._external = os.fspath(external) if external else None
         self._threshold = int(external_initializers_size_threshold)
         self._flags = OrtCompileApiFlags(flags)
+        self._binaries: str | None = None  # where plugins put their files of a model that goes to no file
         self._locate = get_initializer_location_func
 
     def _compile(self, path: str | None, write: Callable[[bytes], Any] | None = None) -> None:
         if path is not None:
             self._options._config[FILE_PATH] = path
+        elif self._binaries is not None:
+            self._options._config[FILE_PATH] = self._binaries
         else:
             self._options._config.pop(FILE_PATH, None)
         target = ContextTarget(
@@ -149,6 +152,33 @@ class ModelCompiler:
                 f"get_initializer_location_func gives an OrtExternalInitializerInfo or None, not {found!r}"
             )
         return found.filepath, found.file_offset, found.byte_size
+
+    def set_ep_context_binary_information(
+        self, output_directory: str | os.PathLike[str], model_name: str
+    ) -> None:
+        """Say where plugins put their files beside a model that is compiled to bytes or to a stream.
+
+        Plugins name them by the entry ``ep.context_file_path``, which is the directory with the model's name
+        then. A model that is compiled to a file has its files beside it, whatever is said here.
+
+        Args:
+            output_directory: need not be there yet. What ends neither in a separator nor in something like a
+                file's ending is taken for a file.
+            model_name: of the model.
+
+        Raises:
+            TypeError: one of the two is no text.
+            InvalidArgument: one of the two is empty, or the directory is none.
+        """
+        directory = os.fspath(output_directory)
+        if not isinstance(directory, str) or not isinstance(model_name, str):
+            raise TypeError(f"a directory and a model's name are texts, not {directory!r} and {model_name!r}")
+        if not directory or not model_name:
+            raise InvalidArgument("the directory or the model's name is empty")
+        last = os.path.basename(directory)
+        if last and not os.path.isdir(directory) and not os.path.splitext(last)[1]:
+            raise InvalidArgument(f"'{directory}' is no directory: one that is to be made ends in '{os.sep}'")
+        self._binaries = os.path.join(directory, model_name)
 
     def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
         """Compile to a file, which appears complete or not at all.

@@ -21,7 +21,7 @@
 #define VERSIONED_MEMBER(structure, pointer, member) \
   ((pointer)->version >= EPHOST_SINCE_##structure##_##member ? (pointer)->member : NULL)
 
-#define EPHOST_API_VERSION_SERVED 31 /* the highest version that GetApi serves; newer slots are stubs */
+#define EPHOST_API_VERSION_SERVED 32 /* the highest version that GetApi serves; newer slots are stubs */
 #define EPHOST_VERSIONS_AHEAD 8      /* so many more may be assumed: EPHOST_SLOTS_BEYOND is room for them */
 
 /* ---- tables.c (generated) ---- */

@@ -171,6 +171,24 @@ const OrtHardwareDevice* ORT_API_CALL SLOT(OrtApi, EpDevice_Device)(const OrtEpD
 }
 
 /* NULL when the plugin has not added an allocator for such memory. */
+OrtStatus* ORT_API_CALL SLOT(OrtApi, EpDevice_GetMemoryCapacity)(const OrtEpDevice* ep_device,
+                                                                 OrtDeviceMemoryType memory_type,
+                                                                 uint64_t* first, uint64_t* second) {
+  REQUIRE_ARG(ep_device != NULL && (first != NULL || second != NULL));
+  OrtEpFactory* factory = ep_device->factory;
+  if (factory == NULL || PLUGIN_MEMBER(OrtEpFactory, factory, GetDeviceMemoryCapacity) == NULL) {
+    return status_new(ORT_NOT_IMPLEMENTED, "the device's plugin cannot say how much memory it has");
+  }
+  uint64_t numbers[2] = {0, 0}; /* the caller's stay as they are where the plugin fails */
+  OrtStatus* status = GUARDED(OrtEpFactory, GetDeviceMemoryCapacity)(factory, ep_device, memory_type,
+                                                                     first != NULL ? &numbers[0] : NULL,
+                                                                     second != NULL ? &numbers[1] : NULL);
+  if (status != NULL) return status;
+  if (first != NULL) *first = numbers[0];
+  if (second != NULL) *second = numbers[1];
+  return NULL;
+}
+
 const OrtMemoryInfo* ORT_API_CALL SLOT(OrtApi, EpDevice_MemoryInfo)(const OrtEpDevice* ep_device,
                                                                     OrtDeviceMemoryType memory_type) {
   if (ep_device == NULL) return NULL;

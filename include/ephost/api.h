@@ -1393,6 +1393,14 @@ struct OrtApi {
 
   /* Held for version 31; do not call. */
   OrtStatus* (ORT_API_CALL* Reserved427)(void);
+
+  EPHOST_SINCE(32)
+
+  /* Asks the device's factory how much memory there is: OrtEpFactory::GetDeviceMemoryCapacity. What is not to be
+     told is NULL, but not both. ORT_NOT_IMPLEMENTED: the plugin cannot say. */
+  OrtStatus* (ORT_API_CALL* EpDevice_GetMemoryCapacity)(const OrtEpDevice* ep_device,
+                                                        OrtDeviceMemoryType memory_type, uint64_t* first,
+                                                        uint64_t* second);
 };
 
 #ifdef __cplusplus

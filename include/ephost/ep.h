@@ -303,6 +303,15 @@ struct OrtEpFactory {
   OrtStatus* (ORT_API_CALL* SelectBestModelCandidate)(OrtEpFactory* this_ptr, const OrtHardwareDevice* device,
       const OrtKeyValuePairs* const* candidates, size_t num_candidates,
       const OrtSessionOptions* session_options, size_t* selected_index);
+
+  EPHOST_SINCE(32)
+
+  /* How much memory a device has: two numbers, each wanted where its pointer is not NULL. `memory_type` is what
+     the caller of EpDevice_GetMemoryCapacity gave. NULL: it cannot say. What the numbers are called is not
+     published: found by calling onnxruntime 1.32 with a factory that has this member. */
+  OrtStatus* (ORT_API_CALL* GetDeviceMemoryCapacity)(OrtEpFactory* this_ptr, const OrtEpDevice* ep_device,
+                                                     OrtDeviceMemoryType memory_type, uint64_t* first,
+                                                     uint64_t* second);
 };
 
 /* Functions of the host for plugins, from GetEpApi. May be called from any thread, on different objects at

@@ -33,7 +33,7 @@ GPU = ephost.OrtMemoryInfo.create_v2(
 
 
 def test_the_version_is_that_of_the_api_and_the_build_names_the_host() -> None:
-    assert ephost.get_version_string() == "1.31.1"
+    assert ephost.get_version_string() == "1.32.0"
     assert ephost.__version__ in ephost.get_build_info()
     assert "Build Info" in ephost.get_build_info()
     assert not ephost.has_collective_ops()

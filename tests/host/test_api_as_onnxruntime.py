@@ -36,7 +36,7 @@ INSTALL = "import ephost; ephost.install_as_onnxruntime(); "
         ("import onnxruntime as ort; print(ort.InferenceSession is ephost.InferenceSession)", "True"),
         (
             "import onnxruntime; print(onnxruntime.__version__, onnxruntime.get_version_string())",
-            "1.31.1 1.31.1",
+            "1.32.0 1.32.0",
         ),
         (
             "from onnxruntime import InferenceSession, SessionOptions; print(SessionOptions.__module__)",
@@ -140,7 +140,7 @@ def test_a_version_is_found_where_onnxruntime_is_not_installed() -> None:
     program = (
         f"import sys, importlib.metadata as m; sys.path[:] = [{str(HOST)!r}]; print(m.version('onnxruntime'))"
     )
-    assert python("-c", INSTALL + program) == "1.31.1"
+    assert python("-c", INSTALL + program) == "1.32.0"
 
 
 def test_the_version_that_is_installed_stays() -> None:

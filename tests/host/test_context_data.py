@@ -270,3 +270,33 @@ def test_an_error_of_the_callbacks_own_keeps_its_class(
     for kind in (ephost.errors.NoSuchFile, RuntimeException):
         with pytest.raises(kind, match=r"write callback .*the key is gone"):
             compile_model(here, path, lambda name, data, kind=kind: fail(kind))
+
+
+def test_a_model_that_is_compiled_to_bytes_has_its_data_where_it_is_said(
+    host: Any, path: Path, tmp_path: Path
+) -> None:
+    if not hasattr(host.ModelCompiler, "set_ep_context_binary_information"):
+        pytest.skip("onnxruntime has it from 1.32 on")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    compiler = host.ModelCompiler(options(host), str(path), False)
+    compiler.set_ep_context_binary_information(f"{elsewhere}/", "model.onnx")
+    compiled = compiler.compile_to_bytes()
+    (node,) = onnx.load_from_string(compiled).graph.node
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    assert [file.name for file in elsewhere.iterdir()] == [attributes["ep_cache_context"].decode()]
+    # A model that goes to a file has its data beside it all the same.
+    compiler.compile_to_file(str(tmp_path / "compiled.onnx"))
+    assert attributes["ep_cache_context"].decode() in {file.name for file in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("directory", "name"), [("", "model"), ("somewhere/", ""), ("somewhere/else", "model")]
+)
+def test_a_directory_for_compiled_data_is_one(host: Any, path: Path, directory: str, name: str) -> None:
+    if not hasattr(host.ModelCompiler, "set_ep_context_binary_information"):
+        pytest.skip("onnxruntime has it from 1.32 on")
+    compiler = host.ModelCompiler(options(host), str(path), False)
+    with pytest.raises(Exception, match=r"empty|director") as raised:
+        compiler.set_ep_context_binary_information(directory, name)
+    assert type(raised.value).__name__ == "InvalidArgument"

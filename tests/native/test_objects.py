@@ -38,9 +38,9 @@ def new_pairs(entries: dict[str, str]) -> Any:
 
 def test_every_version_up_to_the_served_one_gets_the_table_and_no_other_does() -> None:
     base = lib.ephost_api_base
-    assert base.GetApi(1) == base.GetApi(31) != ffi.NULL
-    assert base.GetApi(0) == ffi.NULL == base.GetApi(32)
-    assert text(base.GetVersionString()).split(".")[:2] == ["1", "31"]
+    assert base.GetApi(1) == base.GetApi(32) != ffi.NULL
+    assert base.GetApi(0) == ffi.NULL == base.GetApi(33)
+    assert text(base.GetVersionString()).split(".")[:2] == ["1", "32"]
     assert text(api.GetBuildInfoString()).startswith("ephost ")
     assert api.GetTrainingApi(1) == ffi.NULL == api.GetExperimentalFunction(b"anything")
     assert api.GetEpApi().CreateEpDevice == ep_api.CreateEpDevice
@@ -384,6 +384,36 @@ class Factory:
             getter = ffi.callback("char*(OrtEpFactory*)")(lambda factory, string=string: string)
             self.kept += [string, getter]
             setattr(self.handle, member, getter)
+
+
+@pytest.mark.parametrize("asked", [(True, True), (True, False), (False, True)])
+def test_a_device_says_through_its_factory_how_much_memory_it_has(
+    hardware: Any, asked: tuple[bool, bool]
+) -> None:
+    factory = Factory(32, GetName=b"AcmeEP", GetVendor=b"Acme")
+    seen: list[Any] = []
+
+    @ffi.callback("OrtStatus*(OrtEpFactory*, OrtEpDevice*, OrtDeviceMemoryType, uint64_t*, uint64_t*)")
+    def capacity(this: Any, of: Any, kind: int, first: Any, second: Any) -> Any:
+        seen.append((this, of, kind, first != ffi.NULL, second != ffi.NULL))
+        for place, number in ((first, 1 << 40), (second, 7)):
+            if place != ffi.NULL:
+                place[0] = number
+        return ffi.NULL
+
+    factory.handle.GetDeviceMemoryCapacity = capacity
+    device = out("OrtEpDevice*", ep_api.CreateEpDevice, factory.handle, hardware, ffi.NULL, ffi.NULL)
+    numbers = [ffi.new("uint64_t*", 3), ffi.new("uint64_t*", 3)]
+    places = [number if wanted else ffi.NULL for number, wanted in zip(numbers, asked, strict=True)]
+    check(api.EpDevice_GetMemoryCapacity(device, lib.OrtDeviceMemoryType_HOST_ACCESSIBLE, *places))
+    assert [number[0] for number in numbers] == [1 << 40 if asked[0] else 3, 7 if asked[1] else 3]
+    assert seen == [(factory.handle, device, lib.OrtDeviceMemoryType_HOST_ACCESSIBLE, *asked)]
+    with pytest.raises(Refused):
+        check(api.EpDevice_GetMemoryCapacity(device, 0, ffi.NULL, ffi.NULL))
+    factory.handle.ort_version_supported = 31  # whose memory ends before that member
+    with pytest.raises(Refused, match="cannot say"):
+        check(api.EpDevice_GetMemoryCapacity(device, 0, *numbers))
+    ep_api.ReleaseEpDevice(device)
 
 
 def test_a_hardware_device_tells_what_it_was_made_of(hardware: Any) -> None:

@@ -79,6 +79,7 @@ from ephost.errors import (
     RuntimeException,
 )
 from ephost.io_binding import SessionIOBinding
+from ephost.log_callback import set_default_logger_callback
 from ephost.options import RunOptions, SessionOptions
 from ephost.session import InferenceSession, ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
 from ephost.sparse import SparseBlockSparseView, SparseCooView, SparseCsrView, SparseTensor
@@ -182,6 +183,7 @@ __all__ = [
     "quantize_qdq_matmul_2bits",
     "quantize_qdq_matmul_4bits",
     "register_execution_provider_library",
+    "set_default_logger_callback",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
     "set_global_thread_pool_sizes",
