@@ -24,6 +24,7 @@ with RestingCollector():
         ExecutionMode,
         ExecutionOrder,
         GraphOptimizationLevel,
+        ModelPackageWriteMode,
         OrtAllocatorType,
         OrtCompileApiFlags,
         OrtDeviceMemoryType,
@@ -86,6 +87,12 @@ if TYPE_CHECKING:
     from ephost.io_binding import IOBinding, SessionIOBinding
     from ephost.log_callback import set_default_logger_callback
     from ephost.model.prepack import PrepackedWeightsContainer
+    from ephost.packages.authoring import ModelPackage
+    from ephost.packages.contexts import (
+        ModelPackageComponentContext,
+        ModelPackageContext,
+        ModelPackageOptions,
+    )
     from ephost.progress import OpeningProgress
     from ephost.selection import is_available, provider_options, set_default_providers
     from ephost.session import (
@@ -112,6 +119,10 @@ _LAZY = {
     "LoraAdapter": "ephost.adapters",
     "ModelCompiler": "ephost.compiler",
     "ModelMetadata": "ephost.session",
+    "ModelPackage": "ephost.packages.authoring",
+    "ModelPackageComponentContext": "ephost.packages.contexts",
+    "ModelPackageContext": "ephost.packages.contexts",
+    "ModelPackageOptions": "ephost.packages.contexts",
     "NodeArg": "ephost.session",
     "OrtEpAssignedNode": "ephost.session",
     "OrtEpAssignedSubgraph": "ephost.session",
@@ -203,6 +214,11 @@ __all__ = [
     "LoraAdapter",
     "ModelCompiler",
     "ModelMetadata",
+    "ModelPackage",
+    "ModelPackageComponentContext",
+    "ModelPackageContext",
+    "ModelPackageOptions",
+    "ModelPackageWriteMode",
     "NodeArg",
     "OpeningProgress",
     "OrtAllocatorType",

@@ -100,6 +100,15 @@ class OrtCompileApiFlags(enum.IntFlag):
     ERROR_IF_OUTPUT_FILE_EXISTS = 2
 
 
+class ModelPackageWriteMode(_Enum):
+    """Where :meth:`ephost.ModelPackage.commit` writes components that have files of their own: there, or into
+    the manifest.
+    """
+
+    PRESERVE = 0
+    DENSE = 1
+
+
 class OrtCompiledModelCompatibility(_Enum):
     """Whether a compiled model fits a device."""
 

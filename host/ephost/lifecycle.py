@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class Lifecycle(Described):
     """What is open of a session: replaced as a whole, or not at all."""
 
+    _from_model_package = False
+
     def __init__(
         self,
         source: Any,
@@ -88,8 +90,10 @@ class Lifecycle(Described):
 
         Raises:
             InvalidArgument: no registered library has an execution provider of one of the names.
+            NotImplementedError: the session was made from a model package.
             What opening raises; the session is as before then.
         """
+        self._refuse_for_packages("set_providers")
         check_known(providers, provider_options)
         self._reopen(providers, provider_options)
 
@@ -97,12 +101,23 @@ class Lifecycle(Described):
         """When an execution provider fails in a run with :class:`EPFail`, issue a
         :class:`ephost.FallbackWarning`, open the model without plugins, and run again. So it is from the
         start, once; a run on an IOBinding is never repeated.
+
+        Raises:
+            NotImplementedError: the session was made from a model package.
         """
+        self._refuse_for_packages("enable_fallback")
         self._fallback = True
 
     def disable_fallback(self) -> None:
         """When an execution provider fails in a run, raise that."""
         self._fallback = False
+
+    def _refuse_for_packages(self, name: str) -> None:
+        if self._from_model_package:
+            raise NotImplementedError(
+                f"{name}() would open another model than the package's variant for the execution provider: "
+                "ModelPackageComponentContext.create_session makes another session"
+            )
 
     def _fall_back(self, failed: Callable[..., list[Any]], error: EPFail) -> bool:
         """Replace the plugins of the run that failed by the host's own, unless another thread has done it.

@@ -116,6 +116,7 @@ class NativeNames:
 
     _source: Any
     _options: SessionOptions
+    _from_model_package = False
 
     @property
     def _sess(self) -> NativeSession:
@@ -123,7 +124,9 @@ class NativeNames:
 
     @property
     def _model_path(self) -> str | None:
-        return os.fspath(self._source) if isinstance(self._source, (str, os.PathLike)) else None
+        if self._from_model_package or not isinstance(self._source, (str, os.PathLike)):
+            return None
+        return os.fspath(self._source)
 
     @property
     def _model_bytes(self) -> bytes | None:

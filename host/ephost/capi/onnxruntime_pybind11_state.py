@@ -39,6 +39,7 @@ from ephost.enums import (
     ExecutionMode,
     ExecutionOrder,
     GraphOptimizationLevel,
+    ModelPackageWriteMode,
     OrtAllocatorType,
     OrtCompileApiFlags,
     OrtCompiledModelCompatibility,
@@ -81,6 +82,8 @@ from ephost.errors import (
 from ephost.io_binding import SessionIOBinding
 from ephost.log_callback import set_default_logger_callback
 from ephost.options import RunOptions, SessionOptions
+from ephost.packages.authoring import ModelPackage
+from ephost.packages.contexts import ModelPackageComponentContext, ModelPackageContext, ModelPackageOptions
 from ephost.session import InferenceSession, ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
 from ephost.sparse import SparseBlockSparseView, SparseCooView, SparseCsrView, SparseTensor
 from ephost.values import OrtValue, OrtValueVector, copy_tensors
@@ -118,6 +121,11 @@ __all__ = [
     "ModelLoadCanceled",
     "ModelLoaded",
     "ModelMetadata",
+    "ModelPackage",
+    "ModelPackageComponentContext",
+    "ModelPackageContext",
+    "ModelPackageOptions",
+    "ModelPackageWriteMode",
     "ModelRequiresCompilation",
     "NoModel",
     "NoSuchFile",
