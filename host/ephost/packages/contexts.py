@@ -141,7 +141,9 @@ class ModelPackageContext:
 
 
 class ModelPackageComponentContext:
-    """A component with the variant that was selected; :meth:`ModelPackageContext.select_component` makes it."""
+    """A component with the variant that was selected, as :meth:`ModelPackageContext.select_component` makes
+    it.
+    """
 
     _component: str
     _variant: Candidate
@@ -219,8 +221,8 @@ class ModelPackageComponentContext:
             _choose(options, self._target, None)
         elif wanted not in (*names, DEFAULT_PROVIDER):
             raise EPFail(
-                f"the variant '{self._variant.name}' was selected for {wanted}, but the session's options have "
-                f"{', '.join(names) or DEFAULT_PROVIDER}"
+                f"the variant '{self._variant.name}' was selected for {wanted}, but the session's options "
+                f"have {', '.join(names) or DEFAULT_PROVIDER}"
             )
         return options
 

@@ -69,14 +69,13 @@ def resolve(reference: str, base: str, bounds: Bounds, *, must_exist: bool = Fal
     if bounds.confined:
         check_relative(reference)
     joined = os.path.join(base, reference)
+    if must_exist and not os.path.exists(joined):
+        raise FileNotFoundError(f"the path '{reference}' leads to '{joined}', where nothing is")
     if bounds.root is None and bounds.confined:
-        path = os.path.normpath(joined)
-    else:
-        path = os.path.realpath(joined)
-        if bounds.confined and not is_within(path, bounds.root or ""):
-            raise ValueError(f"the path '{reference}' leads out of '{bounds.root}', to '{path}'")
-    if must_exist and not os.path.exists(path):
-        raise FileNotFoundError(f"the path '{reference}' leads to '{path}', where nothing is")
+        return os.path.normpath(joined)
+    path = os.path.realpath(joined)
+    if bounds.confined and not is_within(path, bounds.root or ""):
+        raise ValueError(f"the path '{reference}' leads out of '{bounds.root}', to '{path}'")
     return path
 
 
