@@ -97,6 +97,21 @@ def test_the_first_session_of_the_guide_prints_what_it_says() -> None:
     assert done.stdout == blocks[at + 1][1]
 
 
+def test_the_model_package_of_the_page_runs_as_it_says(tmp_path: Path) -> None:
+    blocks = re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs" / "model-packages.md").read_text(), re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", blocks[0][1]],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(ephost.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == blocks[1][1]
+
+
 def test_the_readme_is_short_and_pages_on_how_things_work_are_no_diaries() -> None:
     lines = {str(page.relative_to(ROOT)): len(page.read_text().splitlines()) for page in PAGES}
     assert lines["README.md"] < 120

@@ -233,13 +233,14 @@ class ModelPackage:
         Raises:
             RuntimeError: the package has no folder yet.
             ValueError: the path leads out of the package, or the file is no component's.
-            FileNotFoundError: a folder that the file names is missing.
+            FileNotFoundError: a folder or file that the file names is missing.
         """
         opened = self._opened()
         name, path = as_text("name", name), as_path("path", path)
         if opened.root is None:
             raise RuntimeError(f"the component '{name}' cannot have a file: the package has no folder yet")
         component = opened.read_external(name, path, must_exist=False)
+        opened.read_executors(component)
         self._forget(name)
         opened.components[name] = component
         opened.document["components"][name] = path

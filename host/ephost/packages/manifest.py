@@ -121,7 +121,7 @@ class Manifest:
     @property
     def portable(self) -> bool:
         """Whether its layout is the portable one."""
-        return bool(self.document.get("layout", LAYOUTS[0]) == LAYOUTS[0])
+        return bool(self.document.get("layout") != LAYOUTS[1])
 
     @property
     def bounds(self) -> Bounds:
@@ -188,20 +188,17 @@ class Manifest:
 
     # ---- making its parts ----
 
-    def parse_component(
-        self, name: str, document: Any, base: str, *, read_executors: bool = False
-    ) -> Component:
+    def parse_component(self, name: str, document: Any, base: str) -> Component:
         """A component of its object.
 
         Args:
             name: its name in the manifest.
             document: the object.
             base: the folder that its variants' paths begin at.
-            read_executors: whether the files of executors are read.
 
         Raises:
             ValueError: it is not as it should be.
-            FileNotFoundError: a file or folder that it names is missing.
+            FileNotFoundError: a folder that it names is missing.
         """
         what = f"the component '{name}'"
         component = Component(name, as_object(document, what), base)
@@ -211,13 +208,10 @@ class Manifest:
         if "variants" not in document:
             raise ValueError(f"{what} has no 'variants'")
         for variant, body in as_object(document["variants"], f"'variants' of {what}").items():
-            made = self.parse_variant(component, variant, body, read_executors=read_executors)
-            component.variants[variant] = made
+            component.variants[variant] = self.parse_variant(component, variant, body)
         return component
 
-    def parse_variant(
-        self, component: Component, name: str, document: Any, *, read_executors: bool = False
-    ) -> Variant:
+    def parse_variant(self, component: Component, name: str, document: Any) -> Variant:
         """A variant of its object, for a component; it is not put in there.
 
         Raises:
@@ -229,17 +223,38 @@ class Manifest:
         for field in _VARIANT_TEXTS:
             if field in document:
                 as_text(document[field], f"'{field}' of {what}")
-        directory = self._directory(component, name, document, what)
         executors = {}
         if "executor_info" in document:
             entries = as_object(document["executor_info"], f"'executor_info' of {what}")
             for key, value in entries.items():
-                where = f"executor_info['{key}'] of {what}"
-                executors[key] = self._executor(value, directory, where, read=read_executors)
-        return Variant(name, document, directory, executors)
+                if not isinstance(value, (dict, str)):
+                    raise ValueError(f"executor_info['{key}'] of {what} is neither a path nor a JSON object")
+                executors[key] = compact(value) if isinstance(value, dict) else ""
+        return Variant(name, document, self._directory(component, name, document, what), executors)
+
+    def read_executors(self, component: Component) -> None:
+        """Read the files of a component's executors.
+
+        Raises:
+            FileNotFoundError: one is missing, or the variant's folder is.
+            ValueError: one is no JSON, or leads out of the package.
+        """
+        for variant in component.variants.values():
+            for key, value in variant.document.get("executor_info", {}).items():
+                if not isinstance(value, str):
+                    continue
+                what = f"executor_info['{key}'] of the variant '{variant.name}' of '{component.name}'"
+                if variant.directory is None:
+                    raise FileNotFoundError(
+                        f"{what} is the file '{value}' in the variant's folder, which is missing"
+                    )
+                file = resolve(value, variant.directory, self.bounds, must_exist=True)
+                text = _read(file)
+                parse(text, f"'{file}', {what},")
+                variant.executors[key] = text.decode("utf-8")
 
     def read_external(self, name: str, reference: str, *, must_exist: bool) -> Component:
-        """A component in a file of its own.
+        """A component in a file of its own, without the files of its executors.
 
         Args:
             name: its name in the manifest.
@@ -260,8 +275,7 @@ class Manifest:
             raise FileNotFoundError(f"the component '{name}' has no file '{file}'")
         else:
             document = {"variants": {}}
-        base = folder or os.path.dirname(file)
-        component = self.parse_component(name, document, base, read_executors=True)
+        component = self.parse_component(name, document, folder or os.path.dirname(file))
         component.set_file(file, folder, found=found)
         return component
 
@@ -271,20 +285,6 @@ class Manifest:
             return found if os.path.exists(found) else None
         reference = as_text(document["variant_directory"], f"'variant_directory' of {what}")
         return resolve(reference, component.base, self.bounds, must_exist=True)
-
-    def _executor(self, value: Any, directory: str | None, what: str, *, read: bool) -> str:
-        if isinstance(value, dict):
-            return compact(value)
-        if not isinstance(value, str):
-            raise ValueError(f"{what} is the path of a file or a JSON object")
-        if not read:
-            return ""
-        if directory is None:
-            raise FileNotFoundError(f"{what} is the file '{value}' in the variant's folder, which is missing")
-        file = resolve(value, directory, self.bounds, must_exist=True)
-        text = _read(file)
-        parse(text, f"'{file}', {what},")
-        return text.decode("utf-8")
 
     def _check_fields(self, document: dict[str, Any], known: Collection[str], what: str) -> None:
         unknown = [field for field in document if field not in known]
@@ -311,21 +311,23 @@ class Manifest:
         self.version = _version(document)
         if "components" not in document:
             raise ValueError("the manifest has no 'components'")
-        components = as_object(document["components"], "'components' of the manifest")
         self._check_fields(document, _MANIFEST_FIELDS, "the manifest")
+        components = as_object(document["components"], "'components' of the manifest")
+        for name, value in components.items():
+            if isinstance(value, str):
+                component = self.read_external(name, value, must_exist=True)
+            elif isinstance(value, dict):
+                component = self.parse_component(name, value, self.root)
+            else:
+                raise ValueError(f"the component '{name}' is the path of a file or a JSON object")
+            self.components[name] = component
         for field in _MANIFEST_TEXTS:
             if field in document:
                 as_text(document[field], f"'{field}' of the manifest")
         check_layout(as_text(document.get("layout", LAYOUTS[0]), "'layout' of the manifest"))
         self._load_assets(as_object(document.get("shared_assets", {}), "'shared_assets' of the manifest"))
-        for name, value in components.items():
-            if isinstance(value, str):
-                component = self.read_external(name, value, must_exist=True)
-            elif isinstance(value, dict):
-                component = self.parse_component(name, value, self.root, read_executors=True)
-            else:
-                raise ValueError(f"the component '{name}' is the path of a file or a JSON object")
-            self.components[name] = component
+        for component in self.components.values():
+            self.read_executors(component)
 
     def _load_assets(self, declared: dict[str, Any]) -> None:
         assert self.root is not None
@@ -334,10 +336,14 @@ class Manifest:
                 raise ValueError(f"'{uri}' in 'shared_assets' of the manifest is no sha256:<64 digits>")
             reference = as_text(value, f"the path of the shared asset '{uri}'")
             check_reference(reference)
-            path = os.path.normpath(os.path.join(self.root, reference))
+            path = os.path.join(self.root, reference)
             if self.portable:
+                path = os.path.normpath(path)
                 check_portable(path, self.root)
-                check_relative(reference)
+                if not self.external:
+                    check_relative(reference)
+            else:
+                path = os.path.realpath(path)
             self.assets[uri] = Asset(uri, path)
         for asset in assets.find(self.root, portable=self.portable):
             self.assets.setdefault(asset.uri, asset)

@@ -98,7 +98,7 @@ def check_relative(reference: str) -> None:
 
 
 def check_portable(path: str, root: str) -> None:
-    """Raise ValueError unless a path leads below a folder, and over no link."""
+    """Raise ValueError unless a path leads below a folder, and over no link; OSError as :func:`is_link`."""
     path = os.path.abspath(path)
     if path == root or not is_within(path, root):
         raise ValueError(f"the path '{path}' leads out of '{root}', which the portable layout does not allow")
@@ -110,10 +110,14 @@ def check_portable(path: str, root: str) -> None:
 
 
 def is_link(path: str) -> bool:
-    """Whether something is a symbolic link, or a junction of Windows'."""
+    """Whether something is a symbolic link, or a junction of Windows'; False for what is not there.
+
+    Raises:
+        OSError: it cannot be looked at; its name is too long, for instance.
+    """
     try:
         status = os.lstat(path)
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError):
         return False
     junction = getattr(status, "st_reparse_tag", 0) == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
     return stat.S_ISLNK(status.st_mode) or junction
