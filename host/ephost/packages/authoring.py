@@ -442,8 +442,9 @@ class ModelPackage:
                 opened.assets[uri] = Asset(uri, assets.canonical_path(opened.root, uri))
 
     def prune(self) -> None:
-        """Delete the folders of components and variants that were removed or replaced since the package was
-        opened or committed elsewhere. What lies outside of the package, and what others still use, stays.
+        """Delete the folders of variants, and those with components' files, that were removed or replaced
+        since the package was opened or committed elsewhere; with all that is in them. What lies outside of
+        the package, what others use, and the package's own folder stay.
 
         Raises:
             OSError: a folder cannot be deleted.
@@ -483,8 +484,8 @@ class ModelPackage:
         component = self._opened().components.get(name)
         if component is None:
             return
-        if component.folder is not None:
-            self._orphans.add(os.path.realpath(component.folder))
+        if component.file is not None:
+            self._orphans.add(os.path.realpath(component.base))
         for variant in component.variants:
             self._forget_variant(component, variant)
 

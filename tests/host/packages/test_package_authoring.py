@@ -462,6 +462,36 @@ def test_prune_deletes_what_was_removed_and_nothing_else(host: Any) -> None:
     assert sorted(os.listdir("package")) == ["manifest.json", "replaced", "stays", "unknown"]
 
 
+def test_prune_deletes_the_folder_of_a_components_file(host: Any) -> None:
+    write_manifest(Path("package"), {"c": "sub/c.json", "d": "sub/d.json", "e": {"variants": {}}})
+    write_json(Path("package/sub/c.json"), {"variants": {"v": {}}})
+    write_json(Path("package/sub/d.json"), {"variants": {}})
+    write_json(Path("package/sub/v/file"), "")
+    package = host.ModelPackage.open("package")
+    package.remove_component("c")
+    package.prune()
+    assert sorted(os.listdir("package/sub")) == ["c.json", "d.json"]
+    package.remove_component("d")
+    package.prune()
+    assert os.listdir("package") == ["manifest.json"]
+
+
+def test_prune_leaves_shared_assets() -> None:
+    write_source(Path("package/sub/asset"))
+    uri = ephost.ModelPackage.compute_directory_hash("package/sub/asset")
+    write_manifest(Path("package"), {"c": "sub/c.json", "d": "d.json"}, shared_assets={uri: "sub/asset"})
+    write_json(Path("package/sub/c.json"), {"variants": {}})
+    write_json(Path("package/d.json"), {"variants": {}})
+    package = ephost.ModelPackage.open("package")
+    package.remove_component("c")
+    package.remove_component("d")
+    package.prune()
+    assert sorted(os.listdir("package")) == ["d.json", "manifest.json", "sub"]
+    package.remove_shared_asset(uri)
+    package.prune()
+    assert sorted(os.listdir("package")) == ["d.json", "manifest.json"]
+
+
 def test_prune_never_deletes_the_package_or_what_is_outside() -> None:
     Path("outside").mkdir()
     fields = {"v": {"variant_directory": "."}, "w": {"variant_directory": "../outside"}, "x": {}}

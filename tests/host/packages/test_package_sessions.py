@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -434,6 +436,22 @@ def test_sessions_of_packages_raise_what_a_plugin_reports(
     with pytest.raises((EPFail, Fail)):
         select(ephost, options(ephost, name)).create_session()
     ephost.unregister_execution_provider_library("bad")
+
+
+@pytest.mark.usefixtures("cpu_plugin_as_default")
+def test_provider_options_reach_the_cpu_plugin() -> None:
+    write_package(Path("package"), {"v": variant(provider_options={"intra_op_num_threads": "1"})})
+    program = """
+import ephost
+wanted = ephost.ModelPackageOptions(ephost.SessionOptions())
+selected = ephost.ModelPackageContext("package").select_component("c", wanted)
+for session in (selected.create_session(), selected.create_session(ephost.SessionOptions())):
+    print(session.get_providers(), ephost.explain(session).partitions[0].ep_name)
+print(selected.create_session().get_provider_options()["CPUExecutionProvider"]["intra_op_num_threads"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    line = f"['{CPU}'] {CPU}\n"
+    assert (done.stdout, done.stderr) == (f"{line}{line}1\n", "")
 
 
 def test_the_names_are_onnxruntimes() -> None:
