@@ -182,6 +182,22 @@ def test_a_variant_is_selected(plugins: Any, at: int) -> None:
     assert run(session) == ADDED
 
 
+def test_a_vendors_plugin_gets_its_variant(host: Any) -> None:
+    vendor = pytest.importorskip("nxrt_ep_cpu")
+    if "cpu_ep" not in host.get_available_providers():
+        host.register_execution_provider_library("nxrt", str(vendor.get_library_path()))
+    write_package(Path("package"), {"c": variant(CPU), "k": variant("cpu_ep", "mul", device="cpu")})
+    selected = select(host, options(host, "cpu_ep"))
+    assert selected.get_selected_variant_name() == "k"
+    for given in (None, host.SessionOptions()):
+        session = selected.create_session(given)
+        assert session.get_providers() == ["cpu_ep", CPU]
+        assert run(session) == MULTIPLIED
+    del session
+    if host is ephost:
+        host.unregister_execution_provider_library("nxrt")
+
+
 @pytest.mark.parametrize("answer", ["0", "1", "2", "3"])
 @pytest.mark.parametrize(
     "strings",
