@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-HOSTS = ["ephost", "onnxruntime"]
-
-
-def load_host(name: str) -> Any:
-    """A host that has model packages."""
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed")
-    host = importlib.import_module(name)
-    if not hasattr(host, "ModelPackage"):
-        pytest.skip(f"{name} {host.__version__} has no model packages")
-    return host
+from package_folders import HOSTS, load_host
 
 
 @pytest.fixture(params=HOSTS)

@@ -1,7 +1,9 @@
-"""Packages as the tests make them, and what is in a folder."""
+"""Packages as the tests make them, what is in a folder, and the hosts."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 from collections.abc import Callable
@@ -10,11 +12,23 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+HOSTS = ["ephost", "onnxruntime"]
 CPU = "CPUExecutionProvider"
 X = np.ones(4, np.float32)
 ADDED, MULTIPLIED = [1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 3.0]
+
+
+def load_host(name: str) -> Any:
+    """A host that has model packages."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    host = importlib.import_module(name)
+    if not hasattr(host, "ModelPackage"):
+        pytest.skip(f"{name} {host.__version__} has no model packages")
+    return host
 
 
 def model(operator: str) -> onnx.ModelProto:
@@ -30,7 +44,7 @@ def model(operator: str) -> onnx.ModelProto:
 def write_json(path: Path, value: Any) -> None:
     """A JSON file, or one with just this text."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
 
 
 def write_manifest(root: Path, components: dict[str, Any] | None = None, **fields: Any) -> None:

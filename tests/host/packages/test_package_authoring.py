@@ -17,7 +17,7 @@ PRESERVED = {"schema_version": "1.0", "layout": "portable", "components": {}}
 
 
 def read(path: str) -> Any:
-    return json.loads(Path(path).read_text())
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def test_a_new_package_is_empty_and_portable(host: Any) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import load_host
-from package_folders import outcome, tree, variant, write_json, write_manifest, write_source
+from package_folders import load_host, outcome, tree, variant, write_json, write_manifest, write_source
 
 Script = Callable[[Any], None]
 COMPONENT = json.dumps({"variants": {"v": variant(), "w": {"ep": "E", "device": "gpu"}}})

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import load_host
 from ephost.packages.json_text import MAX_DEPTH, compact, parse, parse_object, pretty
 from hypothesis import given
 from hypothesis import strategies as st
+from package_folders import load_host
 
 VALUES = st.recursive(
     st.none()

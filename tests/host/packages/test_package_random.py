@@ -12,9 +12,8 @@ from typing import Any
 
 import ephost
 import pytest
-from conftest import load_host
 from ephost.packages.variants import FORBIDDEN_OPTIONS, PATH_OPTIONS
-from package_folders import outcome, write_json
+from package_folders import load_host, outcome, write_json
 
 PATHS = [
     *("", "v", "w", "c", "d.json", "c/component.json", "link", "away", "away/x", "w/up", "w/up/v", ".", ".."),

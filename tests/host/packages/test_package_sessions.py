@@ -15,14 +15,15 @@ import ephost
 import ephost.capi.onnxruntime_pybind11_state
 import onnx
 import pytest
-from conftest import HOSTS, load_host
 from ephost.errors import EPFail, Fail
 from ephost.packages.variants import FORBIDDEN_OPTIONS, PATH_OPTIONS
 from package_folders import (
     ADDED,
     CPU,
+    HOSTS,
     MULTIPLIED,
     X,
+    load_host,
     model,
     variant,
     write_json,
@@ -198,6 +199,7 @@ def test_a_vendors_plugin_gets_its_variant(host: Any) -> None:
         host.unregister_execution_provider_library("nxrt")
 
 
+@pytest.mark.in_process("what it answers is in the test's environment")
 @pytest.mark.parametrize("answer", ["0", "1", "2", "3"])
 @pytest.mark.parametrize(
     "strings",
@@ -232,6 +234,7 @@ def test_the_plugin_says_which_variant_it_likes(
     assert select(plugins, options(plugins, CONTEXT)).get_selected_variant_name() == f"v{best[0]}"
 
 
+@pytest.mark.in_process("what it answers is in the test's environment")
 def test_a_plugin_that_gives_no_answer_gets_no_variant(
     libraries: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
