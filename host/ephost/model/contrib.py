@@ -8,10 +8,11 @@ content, so that one pass of onnx's inference goes through the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-from ephost.message_helpers import get_attribute_value, make_node
+from ephost.message_helpers import make_node
 from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto
+from ephost.model import contrib_states
+from ephost.model.contrib_call import LONGEST_WINDOW, MOST_HEADS, Call, RankOf, split_heads
 from ephost.onnx_library import extension
 
 DOMAIN = "com.microsoft"
@@ -28,11 +29,6 @@ _IN_ONNX = {
 }
 
 _END = (1 << 63) - 1  # of an axis, to Slice
-_MOST_HEADS = 4096  # that are written out one by one
-_LONGEST_WINDOW = 4096  # of states, or elements, written out likewise
-
-# Gives a value's rank, or None.
-RankOf = Callable[[str], int | None]
 
 
 class StandIns:
@@ -72,7 +68,7 @@ class StandIns:
     def _call(self, node: NodeProto) -> NodeProto:
         bodies = _LEARNED if node.domain == ML_DOMAIN else _BODIES
         write = bodies.get(node.op_type)
-        body = write(_Call(node, self._known_rank)) if write is not None else None
+        body = write(Call(node, self._known_rank)) if write is not None else None
         if not body:
             return node
         name = f"F{len(self.functions)}"
@@ -113,75 +109,32 @@ def _has_contrib(graph: GraphProto, opset: int) -> bool:
     )
 
 
-class _Call:
-    """What the text of a function depends on."""
-
-    def __init__(self, node: NodeProto, rank_of: RankOf):
-        self.node = node
-        self._rank_of = rank_of
-        self._attributes = {a.name: a for a in node.attribute}
-
-    def _value(self, name: str, otherwise: Any) -> Any:
-        found = self._attributes.get(name)
-        return otherwise if found is None else get_attribute_value(found)
-
-    def has(self, at: int) -> bool:
-        """Whether this input is there."""
-        return at < len(self.node.input) and bool(self.node.input[at])
-
-    def number(self, name: str, otherwise: int = 0) -> int:
-        """An integer attribute; `otherwise` where it is none or not there."""
-        found = self._value(name, otherwise)
-        return found if isinstance(found, int) else otherwise
-
-    def numbers(self, name: str) -> list[int]:
-        """An attribute of several integers; empty if it is not there."""
-        found = self._value(name, [])
-        return [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
-
-    def length(self, name: str) -> int:
-        """How many elements a list has, 0 where there is none."""
-        found = self._value(name, [])
-        return len(found) if isinstance(found, list) else 0
-
-    def text(self, name: str, otherwise: str) -> str:
-        """An attribute of text."""
-        found = self._value(name, otherwise)
-        return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
-
-    def rank(self, at: int) -> int | None:
-        """Of an input; None: it is not known yet. Then a text that tells less will do: it is asked for again
-        when inference has found the rank.
-        """
-        return self._rank_of(self.node.input[at]) if self.has(at) else None
-
-
-def _same(call: _Call) -> str:
+def _same(call: Call) -> str:
     return "o0 = Identity (i0)"
 
 
-def _skip_norm(call: _Call) -> str:
+def _skip_norm(call: Call) -> str:
     return (
         "o0 = Identity (i0) m = ReduceMax <keepdims = 1, axes = [-1]> (i0) o1 = Cast <to = 1> (m) "
         "o2 = Cast <to = 1> (m) o3 = Identity (i0)"
     )
 
 
-def _norm(call: _Call) -> str:
+def _norm(call: Call) -> str:
     made = "o0 = CastLike (i0, i1)"  # a scale may be of another type than the input
     if call.number("axis", -1) != -1:
         return made
     return f"{made} m = ReduceMax <keepdims = 1, axes = [-1]> (i0) o1 = Cast <to = 1> (m) o2 = Identity (o1)"
 
 
-def _embed(call: _Call) -> str:
+def _embed(call: Call) -> str:
     return (
         "o0 = Gather (i2, i0) s = ReduceMax <keepdims = 0, axes = [-1]> (i0) o1 = Cast <to = 6> (s) "
         "o2 = Identity (o0)"
     )
 
 
-def _fused_product(call: _Call) -> str:
+def _fused_product(call: Call) -> str:
     ranks = [call.rank(at) for at in (0, 1)]
     turned = [bool(call.number(name)) for name in ("transA", "transB")]
     # Where the batch is between the rows and the columns of the matrices.
@@ -214,7 +167,7 @@ def _product_of_any_rank(ranks: list[int | None], turned: list[bool], moved: lis
     return f'o0 = Einsum <equation = "{",".join(terms)}->{result}"> (i0, i1)'
 
 
-def _n_bits(call: _Call) -> str:
+def _n_bits(call: Call) -> str:
     k, n = call.number("K"), call.number("N")
     return (
         f"s = Constant <value_ints = [{k}, {n}]> () w = ConstantOfShape (s) c = CastLike (w, i0) "
@@ -222,14 +175,7 @@ def _n_bits(call: _Call) -> str:
     )
 
 
-def _split_heads(of: str, heads: int, into: str) -> str:
-    return (
-        f"{into}s = Constant <value_ints = [0, 0, {heads}, -1]> () {into}r = Reshape ({of}, {into}s) "
-        f"{into} = Transpose <perm = [0, 2, 1, 3]> ({into}r) "
-    )
-
-
-def _multi_head(call: _Call) -> str:
+def _multi_head(call: Call) -> str:
     heads = call.number("num_heads")
     if not call.has(1):
         return (
@@ -245,7 +191,7 @@ def _multi_head(call: _Call) -> str:
         return body + (
             "t = Transpose <perm = [0, 2, 1, 3]> (i2) w = ReduceMax <keepdims = 1, axes = [1]> (t) "
             "h = Constant <value_ints = [0, 0, -1]> () v = Reshape (w, h) o0 = Add (q, v) "
-            + _split_heads("i0", heads, "heads")
+            + split_heads("i0", heads, "heads")
             + "turned = Transpose <perm = [0, 1, 3, 2]> (i1) o3 = MatMul (heads, turned) "
         )
     if call.rank(2) != 3:
@@ -254,18 +200,18 @@ def _multi_head(call: _Call) -> str:
     if call.has(6) and call.has(8):  # past and present are one buffer, not all of which is used
         return body + "o1 = Identity (i6) o2 = Identity (i7) c = Shape (i6) " + _of_rank("c", "o3")
     for output, new, past in ((1, 1, 6), (2, 2, 7)):
-        body += _split_heads(f"i{new}", heads, f"n{output}")
+        body += split_heads(f"i{new}", heads, f"n{output}")
         body += (
             f"o{output} = Concat <axis = 2> (i{past}, n{output}) "
             if call.has(past)
             else f"o{output} = Identity (n{output}) "
         )
     # The products: queries by all keys, of each head.
-    body += _split_heads("i0", heads, "heads")
+    body += split_heads("i0", heads, "heads")
     return body + "turned = Transpose <perm = [0, 1, 3, 2]> (o1) o3 = MatMul (heads, turned) "
 
 
-def _decoder_masked(call: _Call) -> str:
+def _decoder_masked(call: Call) -> str:
     heads, new = call.number("num_heads"), ("i1", "i2")
     if call.has(1) and call.rank(1) == 4:
         return _multi_head(call)
@@ -277,7 +223,7 @@ def _decoder_masked(call: _Call) -> str:
         if call.has(past) and call.number("past_present_share_buffer"):
             body += f"o{output} = Identity (i{past}) "
             continue
-        body += _split_heads(new[output - 1], heads, f"n{output}")
+        body += split_heads(new[output - 1], heads, f"n{output}")
         body += (
             f"o{output} = Concat <axis = 2> (i{past}, n{output}) "
             if call.has(past)
@@ -286,7 +232,7 @@ def _decoder_masked(call: _Call) -> str:
     return body
 
 
-def _packed_attention(call: _Call) -> str:
+def _packed_attention(call: Call) -> str:
     heads, past = call.number("num_heads"), 8 if call.node.op_type == "QAttention" else 4
     sizes = call.numbers("qkv_hidden_sizes")
     if heads <= 0 or (sizes and len(sizes) != 3):
@@ -300,11 +246,11 @@ def _packed_attention(call: _Call) -> str:
     body += "f = MatMul (x, wv) o0 = CastLike (f, i2) "
     if call.has(past):
         return body + f"t = Constant <value = bool[1] {{1}}> () o1 = Compress <axis = 3> (i{past}, t) "
-    body += "z = Constant <value_ints = [0]> () " + _split_heads("o0", heads, "n")
+    body += "z = Constant <value_ints = [0]> () " + split_heads("o0", heads, "n")
     return body + "u = Unsqueeze (n, z) o1 = Concat <axis = 0> (u, u) "
 
 
-def _window(call: _Call) -> list[str]:
+def _window(call: Call) -> list[str]:
     """The attributes of a convolution's or a pooling's window."""
     texts = [f'auto_pad = "{call.text("auto_pad", "NOTSET")}"']
     for name in ("dilations", "kernel_shape", "pads", "strides"):
@@ -313,18 +259,18 @@ def _window(call: _Call) -> list[str]:
     return texts
 
 
-def _fused_conv(call: _Call) -> str:
+def _fused_conv(call: Call) -> str:
     texts = [*_window(call), f"group = {call.number('group', 1)}"]
     bias = ", i2" if call.has(2) else ""
     return f"o0 = Conv <{', '.join(texts)}> (i0, i1{bias})"
 
 
-def _fused_gemm(call: _Call) -> str:
+def _fused_gemm(call: Call) -> str:
     attributes = f"transA = {call.number('transA')}, transB = {call.number('transB')}"
     return f"o0 = Gemm <{attributes}> (i0, i1)"
 
 
-def _quantized_lstm(call: _Call) -> str:
+def _quantized_lstm(call: Call) -> str:
     # The weights lie transposed.
     body = "".join(
         f"{name}b = Cast <to = 1> (i{at}) {name} = Transpose <perm = [0, 2, 1]> ({name}b) "
@@ -335,9 +281,9 @@ def _quantized_lstm(call: _Call) -> str:
     return f"{body} o0, o1, o2 = LSTM <{attributes}> (i0, w, r)"
 
 
-def _group_query(call: _Call) -> str:
+def _group_query(call: Call) -> str:
     heads, kv_heads = call.number("num_heads"), call.number("kv_num_heads")
-    if not (0 < heads <= _MOST_HEADS and 0 < kv_heads <= _MOST_HEADS):
+    if not (0 < heads <= MOST_HEADS and 0 < kv_heads <= MOST_HEADS):
         return ""
     body, new = "o0 = Identity (i0) ", ("i1", "i2")
     if not call.has(1):
@@ -353,60 +299,60 @@ def _group_query(call: _Call) -> str:
         if call.has(past):
             body += f"o{output} = Compress <axis = 2> (i{past}, t) "
         else:
-            body += _split_heads(new[output - 1], kv_heads, f"n{output}")
+            body += split_heads(new[output - 1], kv_heads, f"n{output}")
             body += f"o{output} = Compress <axis = 2> (n{output}, t) "
     if len(call.node.output) > 3:  # for each query the scores of keys, of which there are i6
-        body += _split_heads("o0", heads, "n3") + "o3 = Compress <axis = 3> (n3, t) "
+        body += split_heads("o0", heads, "n3") + "o3 = Compress <axis = 3> (n3, t) "
     return body
 
 
-def _quantize(call: _Call) -> str:
+def _quantize(call: Call) -> str:
     return "o0 = CastLike (i0, i2)" if call.has(2) else "o0 = Cast <to = 2> (i0)"
 
 
-def _two_quantized(call: _Call) -> str:
+def _two_quantized(call: Call) -> str:
     return "o0 = Add (i0, i3)"
 
 
-def _concatenated(call: _Call) -> str:
+def _concatenated(call: Call) -> str:
     values = ", ".join(f"i{at}" for at in range(2, len(call.node.input), 3))
     return f"o0 = Concat <axis = {call.number('axis')}> ({values})"
 
 
-def _integer_product(call: _Call) -> str:
+def _integer_product(call: Call) -> str:
     return "a = CastLike (i0, i2) b = CastLike (i1, i2) o0 = MatMul (a, b)"
 
 
-def _dynamic_product(call: _Call) -> str:
+def _dynamic_product(call: Call) -> str:
     return "b = CastLike (i1, i0) o0 = MatMul (i0, b)"
 
 
-def _quantized_gemm(call: _Call) -> str:
+def _quantized_gemm(call: Call) -> str:
     # a, its scale and zero, b, its scale and zero, c, the result's scale and zero.
     attributes = f"transA = {call.number('transA')}, transB = {call.number('transB')}"
     result = "CastLike (g, i8)" if call.has(8) else "Identity (g)"
     return f"a = Cast <to = 1> (i0) b = Cast <to = 1> (i3) g = Gemm <{attributes}> (a, b) o0 = {result}"
 
 
-def _pool(call: _Call) -> str:
+def _pool(call: Call) -> str:
     if call.number("channels_last"):
         return ""
     texts = [*_window(call), f"ceil_mode = {call.number('ceil_mode')}"]
     return f"a = Cast <to = 1> (i0) g = AveragePool <{', '.join(texts)}> (a) o0 = CastLike (g, i0)"
 
 
-def _padded(call: _Call) -> str:
+def _padded(call: Call) -> str:
     value = ", i2" if call.has(2) else ""
     return f'o0 = Pad <mode = "{call.text("mode", "constant")}"> (i0, i1{value})'
 
 
-def _global_pool(call: _Call) -> str:
+def _global_pool(call: Call) -> str:
     if call.number("channels_last"):
         return ""
     return "a = Cast <to = 1> (i0) g = GlobalAveragePool (a) o0 = CastLike (g, i0)"
 
 
-def _split(call: _Call) -> str:
+def _split(call: Call) -> str:
     """Strings, of a shape that depends on what they are."""
     return (
         "e = Equal (i0, i0) z = NonZero (e) a = Constant <value_ints = [-1]> () s = Reshape (z, a) "
@@ -414,53 +360,39 @@ def _split(call: _Call) -> str:
     )
 
 
-def _distances(call: _Call) -> str:
+def _distances(call: Call) -> str:
     return "t = Transpose <perm = [1, 0]> (i1) c = MatMul (i0, t) o0 = CastLike (c, i0)"
 
 
-def _hashes(call: _Call) -> str:
+def _hashes(call: Call) -> str:
     return f"o0 = Cast <to = {12 if call.number('positive', 1) else 6}> (i0)"
 
 
-def _rows_of_blocks(call: _Call) -> str:
+def _rows_of_blocks(call: Call) -> str:
     """Two elements to a byte of 4-bit ones, where the data are bytes: which they are is said of none."""
     pairs = "d = Concat <axis = -1> (i0, i0) " if call.number("bits", 4) == 4 else "d = Identity (i0) "
     return pairs + "g = Gather <axis = 0> (d, i1) o0 = CastLike (g, i2)"
 
 
-def _states(call: _Call, one: str) -> str:
-    """As many of `one` as a window has, for the second output."""
-    window = call.number("state_window")
-    if not 0 < window <= _LONGEST_WINDOW:
-        return f"o1 = Identity ({one}) "
+def _packed_rows(call: Call) -> str:
+    length, kind = call.number("K"), call.number("output_dtype", 16)
+    if not 0 < length < 1 << 31 or kind not in (1, 10, 16):
+        return ""
     return (
-        f"zero = Constant <value_ints = [0]> () u = Unsqueeze ({one}, zero) "
-        f"o1 = Concat <axis = 0> ({', '.join(['u'] * window)}) "
+        "a = Constant <value_ints = [-1]> () u = Unsqueeze (i1, a) "
+        f"s = Constant <value_ints = [{length}]> () "
+        f"e = Expand (u, s) o0 = Cast <to = {kind}> (e)"
     )
 
 
-def _linear_attention(call: _Call) -> str:
-    queries, heads = call.number("q_num_heads"), call.number("kv_num_heads")
-    if not (0 < heads <= _MOST_HEADS and 0 < queries <= _MOST_HEADS):
-        return ""
-    body = f"o0 = Concat <axis = 2> ({', '.join(['i2'] * max(1, queries // heads))}) "
-    if call.has(3):
-        return body + "o1 = Identity (i3) "
-    # The products of keys, as wide as queries, and values.
-    body += _split_heads("i0", queries, "q") + _split_heads("i2", heads, "v")
-    body += "k = ReduceMax <keepdims = 1, axes = [1]> (q) t = Transpose <perm = [0, 1, 3, 2]> (k) "
-    return body + "m = MatMul (t, v) " + _states(call, "m")
+def _router(call: Call) -> str:
+    scores = "m = Flatten <axis = -1> (i0) "
+    if call.has(2):
+        scores = "t = Transpose <perm = [1, 0]> (i2) m = MatMul (i0, t) "
+    return scores + "o0 = Identity (m) o1 = CastLike (m, i1) o2 = CastLike (m, i1)"
 
 
-def _causal_conv(call: _Call) -> str:
-    if call.has(3):
-        return "o0 = Identity (i0) o1 = Identity (i3) "
-    axis = 1 if call.number("channels_last") else call.number("ndim", 1) + 1
-    some = f"t = Constant <value = bool[1] {{1}}> () c = Compress <axis = {axis}> (i0, t) "
-    return "o0 = Identity (i0) " + some + _states(call, "c")
-
-
-def _turned(call: _Call) -> tuple[str, str] | None:
+def _turned(call: Call) -> tuple[str, str] | None:
     """Permutations of a value whose channels are last, to the second place and back; None of unknown rank."""
     rank = call.rank(0)
     if rank is None or rank < 3:
@@ -468,7 +400,7 @@ def _turned(call: _Call) -> tuple[str, str] | None:
     return str([0, rank - 1, *range(1, rank - 1)]), str([0, *range(2, rank), 1])
 
 
-def _pool_of_last(call: _Call) -> str:
+def _pool_of_last(call: Call) -> str:
     if (turned := _turned(call)) is None:
         return ""
     texts = [*_window(call), f"ceil_mode = {call.number('ceil_mode')}"]
@@ -478,7 +410,7 @@ def _pool_of_last(call: _Call) -> str:
     )
 
 
-def _quantized_conv(call: _Call) -> str:
+def _quantized_conv(call: Call) -> str:
     texts = [*_window(call), f"group = {call.number('group', 1)}"]
     product = f"w = Cast <to = 1> (i3) c = Conv <{', '.join(texts)}> (x, w) q = CastLike (c, i7) "
     if not call.number("channels_last"):
@@ -490,13 +422,13 @@ def _quantized_conv(call: _Call) -> str:
     return f"{turned_x} {product} o0 = Transpose <perm = {back}> (q)"
 
 
-def _one_more(call: _Call) -> str:
+def _one_more(call: Call) -> str:
     return (
         "a = Cast <to = 7> (i1) s = Constant <value_ints = [1]> () r = Reshape (a, s) o0 = Unsqueeze (i0, r)"
     )
 
 
-def _cropped(call: _Call) -> str:
+def _cropped(call: Call) -> str:
     border, size = call.numbers("border"), call.numbers("scale")
     if len(border) != 4 or len(size) not in (0, 2) or any(abs(n) >> 31 for n in border + size):
         return ""
@@ -508,7 +440,7 @@ def _cropped(call: _Call) -> str:
     )
 
 
-def _texts(call: _Call) -> str:
+def _texts(call: Call) -> str:
     """Tokens of [batch, longest], and Sampling's scores of [batch, vocabulary]."""
     return (
         "n = Constant <value_ints = [1]> () z = Constant <value_ints = [0]> () s = Shape (i0) "
@@ -517,7 +449,7 @@ def _texts(call: _Call) -> str:
     )
 
 
-def _beams(call: _Call) -> str:
+def _beams(call: Call) -> str:
     """Tokens of [batch, returned, longest], their scores, and those of each step: of rank 4."""
     return (
         "n = Constant <value_ints = [1]> () z = Constant <value_ints = [0]> () s = Shape (i0) "
@@ -528,18 +460,18 @@ def _beams(call: _Call) -> str:
     )
 
 
-def _range(call: _Call) -> str:
+def _range(call: Call) -> str:
     if call.has(2):
         return "o0 = Range (i0, i1, i2)"
     return "n = Constant <value_int = 1> () step = CastLike (n, i0) o0 = Range (i0, i1, step)"
 
 
-def _path(call: _Call) -> str:
+def _path(call: Call) -> str:
     """Two rows of integers."""
     return "s = Constant <value_ints = [-1, 1]> () m = Reshape (i0, s) n = NonZero (m) o0 = Cast <to = 6> (n)"
 
 
-def _unfolded(call: _Call) -> str:
+def _unfolded(call: Call) -> str:
     """Slices along a dimension, whose elements are the last dimension of the output."""
     rank = call.rank(0)
     if not rank:
@@ -548,7 +480,7 @@ def _unfolded(call: _Call) -> str:
     axis = call.number("dim", -1) % rank
     order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
     slices = f"g = Gather <axis = {axis}> (i0, which) o0 = Transpose <perm = {order}> (g)"
-    if size > _LONGEST_WINDOW:  # onnx would write its places out: as many slices of any size
+    if size > LONGEST_WINDOW:  # onnx would write its places out: as many slices of any size
         some = "s = Shape (i0) n = NonZero (s) t = Constant <value = bool[1] {1}> () "
         return f"{some} which = Compress <axis = 0> (n, t) {slices}"
     return (
@@ -560,7 +492,7 @@ def _unfolded(call: _Call) -> str:
     )
 
 
-def _crops(call: _Call) -> str:
+def _crops(call: Call) -> str:
     return (
         "n = Shape (i2) c = Shape <start = 1, end = 2> (i0) s = Cast <to = 7> (i3) "
         "t = Concat <axis = 0> (n, c, s) "
@@ -576,18 +508,18 @@ def _of_rank(shape: str, output: str) -> str:
     )
 
 
-def _with_no_sizes(call: _Call) -> str:
+def _with_no_sizes(call: Call) -> str:
     # DynamicSlice too: onnx's inference of Slice crashes in functions over inputs that do not fit.
     return "s = Shape (i0) " + _of_rank("s", "o0")
 
 
-def _streams_in_one(call: _Call) -> str:
+def _streams_in_one(call: Call) -> str:
     if not call.number("num_branches"):
         return "a = Constant <value_ints = [-2]> () o0 = ReduceMax <keepdims = 0> (i0, a)"
     return _with_no_sizes(call)
 
 
-def _hashed(call: _Call) -> str:
+def _hashed(call: Call) -> str:
     """A hash for each head, behind each token; then the last tokens of each row."""
     before, heads = call.number("max_ngram_size") - 1, call.number("n_head_per_ngram")
     if not 0 < before * heads < 1 << 31:
@@ -602,18 +534,18 @@ def _hashed(call: _Call) -> str:
     )
 
 
-def _words(call: _Call) -> str:
+def _words(call: Call) -> str:
     return (
         "f = CastLike (i0, i2) a = Constant <value_ints = [1]> () m = ReduceMax <keepdims = 1> (f, a) "
         "o0 = Add (m, i2)"
     )
 
 
-def _merged_tokens(call: _Call) -> str:
+def _merged_tokens(call: Call) -> str:
     return "n = NonZero (i1) z = Constant <value_ints = [0]> () o0 = Squeeze (n, z) o1 = Identity (i2)"
 
 
-def _attending_lstm(call: _Call) -> str:
+def _attending_lstm(call: Call) -> str:
     return (
         "s = Shape (i0) a = Constant <value_ints = [1]> () t = Concat <axis = 0> (s, a) "
         + _of_rank("t", "o0")
@@ -622,12 +554,15 @@ def _attending_lstm(call: _Call) -> str:
     )
 
 
-def _sparse_attention(call: _Call) -> str:
+def _sparse_attention(call: Call) -> str:
     output = "o0 = Identity (i0) " if call.has(1) else _with_no_sizes(call)
     return output + "o1 = Identity (i3) o2 = Identity (i4)"
 
 
-_BODIES: dict[str, Callable[[_Call], str]] = {
+_BODIES: dict[str, Callable[[Call], str]] = {
+    **contrib_states.BODIES,
+    "GatherPacked": _packed_rows,
+    "MoEGroupRouter": _router,
     **dict.fromkeys(
         (
             "Affine",
@@ -714,15 +649,12 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "NhwcMaxPool": _pool_of_last,
     "QLinearConv": _quantized_conv,
     "Unique": lambda call: "o0, first, o1, o2 = Unique <sorted = 0> (i0)",
-    "CausalConvWithState": _causal_conv,
-    "LinearAttention": _linear_attention,
-    "LinearAttentionGate": lambda call: "o0 = Identity (i0) o1 = Identity (i0)",
 }
 
 
 # CastLike in place of Cast and Identity: onnx propagates data through those, and takes a vector of features
 # for a shape, of as many dimensions.
-def _float(call: _Call) -> str:
+def _float(call: Call) -> str:
     return "t = Constant <value_float = 0.0> () o0 = CastLike (i0, t)"
 
 
@@ -737,7 +669,7 @@ def _row_of(width: int) -> str:
     )
 
 
-def _labelled(call: _Call, scores: str) -> str:
+def _labelled(call: Call, scores: str) -> str:
     """Labels of rows of features, strings or integers, and ``scores``, which have the rows' maxima as m."""
     label = "l = Identity (m)"  # of a vector of features
     if call.rank(0) != 1:
@@ -746,7 +678,7 @@ def _labelled(call: _Call, scores: str) -> str:
     return scores and f"{scores.replace('o0', 'o1')} {label} k = Constant <{kind}> () o0 = CastLike (l, k)"
 
 
-def _vector_machine(call: _Call) -> str:
+def _vector_machine(call: Call) -> str:
     """Labels of rows, and the scores of classes, or of pairs of them where nothing couples these."""
     classes = call.length("classlabels_strings") or call.length("classlabels_ints")
     vectors = any(call.numbers("vectors_per_class"))
@@ -754,14 +686,14 @@ def _vector_machine(call: _Call) -> str:
     return _labelled(call, _row_of(classes * (classes - 1) // 2 if pairs else classes))
 
 
-def _tree_classifier(call: _Call) -> str:
+def _tree_classifier(call: Call) -> str:
     """Labels of rows, and the scores of classes."""
     classes = call.length("classlabels_strings") or call.length("classlabels_int64s")
     return _labelled(call, _row_of(classes))
 
 
 # Of ai.onnx.ml.
-_LEARNED: dict[str, Callable[[_Call], str]] = {
+_LEARNED: dict[str, Callable[[Call], str]] = {
     "FeatureVectorizer": lambda call: _row_of(sum(call.numbers("inputdimensions"))),
     "Imputer": lambda call: "o0 = CastLike (i0, i0)",
     "LinearRegressor": lambda call: _row_of(call.number("targets", 1)),

@@ -36,6 +36,8 @@ DECLARED = {
         *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where", "Cast", "Abs", "Ceil", "Cos", "Exp"),
         *("Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sqrt"),
     ),
+    "packed_rows": ("GatherPacked",),
+    "packed_tokens": ("GatedDeltaNet", "VarlenCausalConvWithState"),
     "pooling": ("MaxPool", "AveragePool", "LpPool", "GlobalLpPool", "GlobalMaxPool", "MaxRoiPool"),
     "quantization": ("DequantizeLinear",),
     "random": (
@@ -45,6 +47,7 @@ DECLARED = {
     "rare": (*("WordConvEmbedding", "BifurcationDetector", "MaxpoolWithMask", "SparseAttention"),),
     "recurrent": ("RNN", "GRU", "LSTM", "AttnLSTM"),
     "reductions": ("ReduceLogSumExp", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"),
+    "routing": ("MoEGroupRouter",),
     "sampling": ("GridSample",),
     "scatter": ("GatherElements", "Scatter"),
     "sequences": ("Optional", "Identity", "SequenceInsert", "SplitToSequence"),
