@@ -519,3 +519,55 @@ def test_the_statistics_of_a_batch_have_one_shape() -> None:
     values = [np.ones((2, 3), np.float32), vector, vector, np.ones(1, np.float32), vector]
     with pytest.raises(NodeError, match=r"of the shapes \[3\], \[3\], \[1\], \[3\]"):
         create_kernel(node, {"": 15})(values)
+
+
+def different(kind: Any, *shape: int) -> np.ndarray:
+    """With repetitions."""
+    codes = np.random.default_rng(len(shape)).integers(0, 3, shape)
+    return np.array(["b", "", "ab"], object)[codes] if kind is object else (codes - 1).astype(kind)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int8, object])
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((7,), None), ((2, 3, 4), None), ((5, 2), 0), ((2, 6, 1), -2), ((0,), 0)]
+)
+def test_different_elements(shape: tuple[int, ...], axis: int | None, order: int, kind: Any) -> None:
+    x, how = different(kind, *shape), {"sorted": order} | ({} if axis is None else {"axis": axis})
+    expected = theirs("Unique", [x], 4, **how)
+    for want, got in zip(expected, ours("Unique", [x], 4, **how), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_of_different_elements_a_nan_is_like_none() -> None:
+    x = np.array([2, np.nan, -0.0, 2, np.nan, 0], np.float32)
+    y, first, which, counts = ours("Unique", [x], 4)
+    np.testing.assert_array_equal(y, [-0.0, 2, np.nan, np.nan])
+    assert (first.tolist(), which.tolist(), counts.tolist()) == (
+        [2, 0, 1, 4],
+        [1, 2, 0, 1, 3, 0],
+        [2, 2, 1, 1],
+    )
+    (y, *_) = ours("Unique", [x.astype(ml_dtypes.bfloat16)], 4, opset=28, sorted=0)
+    assert y.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(y.astype(np.float32), [2, np.nan, 0, np.nan])
+
+
+def test_slices_of_no_elements_are_the_same() -> None:
+    y, first, which, counts = ours("Unique", [np.zeros((3, 0), np.float32)], 4, axis=0)
+    assert (y.shape, first.tolist(), which.tolist(), counts.tolist()) == ((1, 0), [0], [0, 0, 0], [3])
+
+
+@pytest.mark.parametrize("length", [0, 2, 3, 7])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_a_condition_may_be_shorter_or_longer(axis: int | None, length: int) -> None:
+    x, condition = image(3, 2), np.arange(length) % 2 == 0
+    assert_like_onnxruntime("Compress", [x, condition], **({} if axis is None else {"axis": axis}))
+
+
+@pytest.mark.parametrize("op_type", ["Compress", "Unique"])
+def test_an_axis_beyond_the_input_is_refused(op_type: str) -> None:
+    inputs = [image(3, 2), *([np.ones(2, bool)] if op_type == "Compress" else [])]
+    with pytest.raises(NodeError, match="axis is 2 for an input of 2 dimensions"):
+        ours(op_type, inputs, 4 if op_type == "Unique" else 1, axis=2)

@@ -189,3 +189,45 @@ def trilu(node: OperatorNode, x: np.ndarray, k: np.ndarray | None = None) -> tup
     """The triangle above, or below, diagonal k of the last two axes, and zeros."""
     triangle = np.triu if node.attributes.get("upper", 1) else np.tril
     return (triangle(x, 0 if k is None else int(k.item())).astype(x.dtype),)
+
+
+@operator("Compress", since=9)
+def compress(node: OperatorNode, x: np.ndarray, condition: np.ndarray) -> tuple[np.ndarray]:
+    """The slices along `axis`, or elements, for which the condition is true: it may be shorter than these are
+    many, or longer.
+    """
+    axis = node.attributes.get("axis")
+    if axis is not None and not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis is {axis} for an input of {x.ndim} dimensions")
+    if condition.ndim != 1:
+        raise ValueError(f"the condition has {condition.ndim} dimensions, not one")
+    count = x.size if axis is None else x.shape[axis]
+    return (np.take(x, np.flatnonzero(condition[:count]), axis=axis),)
+
+
+@operator("Unique", since=11)
+def unique(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The different elements, or slices along `axis`, where each is first, which of them each one is, and how
+    many are the same. NaNs are different, and the greatest.
+    """
+    axis = node.attributes.get("axis")
+    if axis is not None and not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis is {axis} for an input of {x.ndim} dimensions")
+    # Places in the order of all elements: numpy does not compare slices of texts.
+    comparable = x.reshape(-1) if x.dtype.kind in "biufO" else x.reshape(-1).astype(np.float32)
+    codes = np.unique(comparable, return_inverse=True, equal_nan=False)[1].reshape(x.shape)
+    rows = codes.reshape(-1, 1)
+    if axis is not None:
+        rows = np.moveaxis(codes, axis, 0).reshape(x.shape[axis], x.size // max(x.shape[axis], 1))
+    if not rows.shape[1]:
+        rows = np.zeros((len(rows), 1), np.int64)  # all slices of no elements are the same
+    _, first, which, counts = np.unique(
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    which = which.reshape(-1)
+    if not node.attributes.get("sorted", 1):
+        order = np.argsort(first)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        first, which, counts = first[order], places[which], counts[order]
+    return np.take(x, first, axis=axis), first, which, counts

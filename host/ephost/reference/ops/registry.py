@@ -29,6 +29,7 @@ DECLARED = {
     "movement": (
         *("Shape", "Size", "ConstantOfShape", "Range", "Gather", "Concat", "Slice", "Unsqueeze", "Squeeze"),
         *("Reshape", "Flatten", "Transpose", "Expand", "Tile", "NonZero", "Trilu"),
+        *("Compress", "Unique"),
     ),
     "normalization": ("BatchNormalization", "LRN", "LpNormalization"),
     "numeric": (
