@@ -1,5 +1,7 @@
 #include "cpu/engines/as_float.h"
 
+#include <algorithm>
+
 #include "cpu/simd/simd.h"
 
 namespace ephost::cpu {
@@ -11,7 +13,8 @@ size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 // Shows another Prepare with float32 in place of 16-bit floats.
 class Wide final : public Prepare {
  public:
-  explicit Wide(Prepare* inner) : Prepare(inner->node), inner_(*inner) {
+  Wide(Prepare* inner, const std::vector<int>& wide_outputs)
+      : Prepare(inner->node), inner_(*inner), wide_outputs_(wide_outputs) {
     for (int i = 0; i < inner->inputs(); ++i) {
       in_.push_back(has(i) ? inner->in(i) : Desc{});
       half_.push_back(half(in_.back().type));
@@ -52,7 +55,7 @@ class Wide final : public Prepare {
   }
   Desc& out(int o, DType type, const Dims& dims, Layout layout) override {
     Desc& seen = out_.at(static_cast<size_t>(o));
-    inner_.out(o, type == DType::kFloat ? narrow_ : type, dims, layout);
+    inner_.out(o, type == DType::kFloat && !stays_wide(o) ? narrow_ : type, dims, layout);
     seen = {type, dims, layout};
     return seen;
   }
@@ -89,7 +92,7 @@ class Wide final : public Prepare {
       offset += aligned(in_[i].bytes());
     }
     for (size_t o = 0; o < out_.size(); ++o) {
-      if (wants(static_cast<int>(o)) && out_[o].type == DType::kFloat) {
+      if (wants(static_cast<int>(o)) && out_[o].type == DType::kFloat && !stays_wide(static_cast<int>(o))) {
         out.push_back({static_cast<int>(o), out_[o].stored(), offset});
         offset += aligned(out_[o].bytes());
       }
@@ -120,7 +123,12 @@ class Wide final : public Prepare {
   }
 
  private:
+  bool stays_wide(int o) const {
+    return std::find(wide_outputs_.begin(), wide_outputs_.end(), o) != wide_outputs_.end();
+  }
+
   Prepare& inner_;
+  std::vector<int> wide_outputs_;
   std::vector<Desc> in_, out_;
   std::vector<bool> half_;
   DType narrow_ = DType::kFloat;
@@ -148,7 +156,8 @@ void from_float(DType type, const float* from, void* to, int64_t n) {
           sizeof(uint16_t), n);
 }
 
-Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare) {
+Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare,
+                const std::vector<int>& wide_outputs) {
   bool any = false;
   for (int i = 0; i < p.inputs(); ++i) {
     any = any || (p.has(i) && half(p.type(i)));
@@ -156,7 +165,7 @@ Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare) {
   if (!any) {
     return prepare(p);
   }
-  Wide wide(&p);
+  Wide wide(&p, wide_outputs);
   Kernel kernel = prepare(wide);
   return kernel == nullptr ? nullptr : wide.wrap(std::move(kernel));
 }

@@ -9,11 +9,16 @@ namespace ephost::cpu {
 
 // What `prepare` makes for the node as if 16-bit floats in it were float32. For operators whose outputs have
 // the type of an input, and that ask for no other layout than the plain one where the types are not float32.
-Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare);
+// These outputs are float32 all the same.
+Kernel as_float(Prepare& p, const std::function<Kernel(Prepare&)>& prepare,
+                const std::vector<int>& wide_outputs = {});
 
 // For Operator::prepare.
-inline std::function<Kernel(Prepare&)> with_halves(std::function<Kernel(Prepare&)> prepare) {
-  return [prepare = std::move(prepare)](Prepare& p) { return as_float(p, prepare); };
+inline std::function<Kernel(Prepare&)> with_halves(std::function<Kernel(Prepare&)> prepare,
+                                                   std::vector<int> wide_outputs = {}) {
+  return [prepare = std::move(prepare), outputs = std::move(wide_outputs)](Prepare& p) {
+    return as_float(p, prepare, outputs);
+  };
 }
 
 // "" where these inputs of a node, as far as they are there, have one type, and one of these that are

@@ -52,7 +52,8 @@ Activation::Activation(const Node& node)
       fusion(gated ? node.i("swiglu_fusion", 0) : 0),
       alpha(node.f("activation_alpha", 1)),
       beta(node.f("activation_beta", 0)),
-      limit(node.f("swiglu_limit", std::numeric_limits<float>::infinity())) {}
+      limit(node.f("swiglu_limit", std::numeric_limits<float>::infinity())),
+      limits_activated(gated && node.i("swiglu_limit_after_activation", 0) != 0) {}
 
 std::string Activation::supports() const {
   for (const char* known : {"relu", "gelu", "silu", "identity", "swiglu"}) {
@@ -78,8 +79,10 @@ void Activation::apply(const float* up, const float* gate, int64_t inner, float*
   }
   const int64_t step = fusion == 1 ? 2 : 1;
   const float* const linear = fusion == 0 ? gate : fusion == 1 ? up + 1 : up + inner;
-  for (int64_t i = 0; i < inner; ++i) to[i] = std::min(up[i * step], limit);
+  const float before = limits_activated ? std::numeric_limits<float>::infinity() : limit;
+  for (int64_t i = 0; i < inner; ++i) to[i] = std::min(up[i * step], before);
   formula(Op::kSwish, alpha);
+  for (int64_t i = 0; limits_activated && i < inner; ++i) to[i] = std::min(to[i], limit);
   for (int64_t i = 0; i < inner; ++i) to[i] *= std::clamp(linear[i * step], -limit, limit) + beta;
 }
 

@@ -16,6 +16,7 @@ struct Activation {
   bool gated;      // SwiGLU, of
   int64_t fusion;  // 0: two matrices, 1: one whose rows take turns, 2: one above the other.
   float alpha, beta, limit;
+  bool limits_activated;  // The limit is that of the activated numbers, not of those before.
 
   explicit Activation(const Node& node);
   // Why the node asks for none that there is, or "".

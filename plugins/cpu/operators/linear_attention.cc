@@ -165,6 +165,12 @@ Kernel linear_attention(Prepare& p) {
 
 std::string supports_causal_conv(const Node& node) {
   if (node.i("ndim", 1) != 1) return "more than one dimension of space";
+  for (const char* name :
+       {"input_channels", "input_channel_offset", "state_length", "state_update_capacity"}) {
+    if (node.i(name, 0) != 0) return std::string(name) + ", which is for CUDA";
+  }
+  if (node.i("state_channels_last", -1) != -1) return "state_channels_last, which is for CUDA";
+  if (node.out(2) != nullptr) return "an output of updates, which is for CUDA";
   const std::string activation = node.s("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish") {
     return "the activation '" + activation + "'";

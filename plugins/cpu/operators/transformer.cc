@@ -330,7 +330,8 @@ Kernel multi_head(Prepare& p) {
 // ---- com.microsoft's GroupQueryAttention
 //
 // query (all three where the next two are left out), key, value, past_key, past_value, the last key's index
-// for each batch, the greatest length, cosines, sines, positions, attention_bias, the sink of each head.
+// for each batch, the greatest length, cosines, sines, positions, attention_bias, the sink of each head, (12
+// to 15: a quantised cache, norms,) how many of each batch's queries are none of padding.
 
 std::string supports_group_query(const Node& node) {
   if (node.i("num_heads", 0) <= 0 || node.i("kv_num_heads", 0) <= 0)
@@ -338,6 +339,13 @@ std::string supports_group_query(const Node& node) {
   const int64_t shown = node.i("qk_output", 0);
   if (node.out(3) != nullptr && shown != 1 && shown != 2) return "a qk_output that is not known";
   if (has_input(node, 12) || has_input(node, 13)) return "a quantised cache";
+  if (has_input(node, 14) || has_input(node, 15)) return "norms of queries and keys";
+  if (node.i("sliding_window_cache", 0) != 0) return "a cache of a window";
+  const int64_t causal = node.i("causal", 1);
+  if (causal != 0 && causal != 1) return "causal is neither 0 nor 1";
+  if (causal == 0 && (node.i("local_window_size", -1) != -1 || has_input(node, 16))) {
+    return "a window, or tokens that are padding, without causality";
+  }
   if (!has_input(node, 5) || !has_input(node, 6)) return "lengths that are left out";
   if (node.i("do_rotary", 0) == 1 && (!has_input(node, 7) || !has_input(node, 8))) {
     return "a rotation without its cosines and sines";
@@ -357,6 +365,9 @@ Kernel group_query(Prepare& p) {
   p.expect(packed || (p.has(2) && p.dims(1) == Dims{batch, rows, kv_heads * d} && p.dims(2) == p.dims(1)),
            "keys or values that do not fit the queries");
   p.expect(p.in(5).count() == batch, "lengths are one for each batch");
+  const bool padded = p.has(16);
+  p.expect(!padded || (p.type(16) == DType::kInt32 && p.dims(16) == Dims{batch}),
+           "numbers of queries are one int32 for each batch");
 
   AttentionCore core;
   Pieces pieces;
@@ -379,6 +390,7 @@ Kernel group_query(Prepare& p) {
   }
   cache.length = std::max(cache.past, total);
   p.expect(cache.length >= rows, "a greatest length that is less than what is there now");
+  p.expect(!padded || has_past, "numbers of queries want past keys and values");
   int64_t memories[2];
   for (int o : {1, 2}) {
     if (p.wants(o)) {
@@ -406,7 +418,8 @@ Kernel group_query(Prepare& p) {
   const float scale = p.node.f("scale", 0);
   core.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(d));
   core.softcap = p.node.f("softcap", 0);
-  core.after = 0;
+  const bool causal = p.node.i("causal", 1) == 1;
+  if (causal) core.after = 0;
   const int64_t window = p.node.i("local_window_size", -1);
   p.expect(window != 0, "local_window_size is 0, a window of no tokens");
   if (window > 0) core.before = std::min<int64_t>(window, int64_t{1} << 40) - 1;
@@ -425,14 +438,19 @@ Kernel group_query(Prepare& p) {
   }
   const int64_t lengths = pieces.take(4 * batch), memory = pieces.take(core.plan(p));
   p.scratch(static_cast<size_t>(pieces.size) * sizeof(float));
-  const bool prompt = rows == total;
+  const bool prompt = rows == total && !padded;
   const std::string label = p.node.label();
   return [=, k_memory = memories[0], v_memory = memories[1]](const Args& args) {
     float* scratch = args.scratch<float>();
     int64_t *ends = reinterpret_cast<int64_t*>(scratch + lengths), *starts = ends + batch;
     for (int64_t b = 0; b < batch; ++b) {
       ends[b] = int64_t{args.in<int32_t>(5)[b]} + 1;
-      starts[b] = prompt ? 0 : ends[b] - rows;
+      const int64_t fresh = padded ? args.in<int32_t>(16)[b] : rows;
+      starts[b] = prompt ? 0 : ends[b] - fresh;
+      if (padded && (fresh < 0 || fresh > std::min(rows, ends[b]) || ends[b] < 1 || ends[b] > total ||
+                     starts[b] > cache.past)) {
+        invalid(label + ": a number of queries that does not fit the lengths");
+      }
       if (starts[b] < 0 || starts[b] + rows > cache.length ||
           (rotary && !placed && starts[b] + rows > angles)) {
         invalid(label + ": a length that the cache or the angles do not have room for");
@@ -481,6 +499,7 @@ Kernel group_query(Prepare& p) {
     o.v = all_v;
     o.out = args.out<float>(0);
     o.offsets = starts;
+    if (!causal) o.ends = ends;
     if (core.mask != AttentionCore::kNoMask) o.mask = args.in(10);
     if (sinks) o.sinks = args.in<float>(11);
     if (scores) o.scores = args.out<float>(3);

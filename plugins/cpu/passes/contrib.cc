@@ -518,7 +518,12 @@ const Registration registration([](Registry* registry) {
       return node.out() == nullptr ? "its output is left out" : "";
     };
   };
-  add("GatedAdd", needs(3), kHalvesToo);
+  add(
+      "GatedAdd",
+      [needs](const Node& node) {
+        return node.in(3) != nullptr ? "a gate that is computed, which is for CUDA" : needs(3)(node);
+      },
+      kHalvesToo);
   add("ScaledSiLU", needs(1), {DType::kFloat, DType::kFloat16, DType::kBFloat16});
   add("MatMulInteger16", needs(2), {DType::kInt16, DType::kInt32});
   add("Unique", needs(1), {DType::kFloat, DType::kInt64});

@@ -234,3 +234,31 @@ def test_a_gated_norm_is_of_rows_as_long_as_its_scale(cpu_plugin: Cpu, activatio
     node = _node("GatedRMSNorm", list(feeds), ["y"], activation=activation, epsilon=1e-3)
     tolerance = 1e-5 if dtype is np.float32 else 1e-3
     cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"input_channels": 4},
+        {"input_channel_offset": 1},
+        {"state_length": 3},
+        {"state_update_capacity": 2},
+        {"state_channels_last": 0},
+        {"outputs": 3},
+    ],
+)
+def test_what_a_convolution_has_on_other_devices_is_left_to_them(
+    cpu_plugin: Cpu, how: dict[str, Any]
+) -> None:
+    outputs = ["y", "present", "update"][: how.pop("outputs", 2)]
+    feeds = {"x": np.ones((2, 5, 4), np.float32), "w": np.ones((4, 1, 3), np.float32)}
+    node = _node("CausalConvWithState", ["x", "w"], outputs, channels_last=1, **how)
+    with pytest.raises(Fail, match="claimed by no execution provider"):
+        cpu_plugin.run(make_model([node], feeds, outputs), feeds)
+
+
+def test_a_gate_that_is_computed_is_left_to_others(cpu_plugin: Cpu) -> None:
+    feeds = {name: np.ones((2, 3), np.float32) for name in "xyg"} | {"w": np.ones((3, 1), np.float32)}
+    node = _node("GatedAdd", list("xygw"), ["z"])
+    with pytest.raises(Fail, match="claimed by no execution provider"):
+        cpu_plugin.run(make_model([node], feeds, ["z"]), feeds)

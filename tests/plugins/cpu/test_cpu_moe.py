@@ -137,3 +137,39 @@ def test_a_gelu_is_the_one_by_tanh(cpu_plugin: Cpu) -> None:
     h = (feeds["up"][e] @ feeds["x"][0]).astype(np.float64)
     exact = h * np.array([0.5 * (1 + erf(value / sqrt(2))) for value in h])
     np.testing.assert_allclose(found[0], feeds["down"][e] @ exact, atol=5e-3)
+
+
+@pytest.mark.parametrize("fusion", [0, 1, 2])
+def test_the_limit_may_be_that_of_what_is_activated(cpu_plugin: Cpu, fusion: int) -> None:
+    """Which onnxruntime has for CUDA only."""
+    feeds = _feeds((5,), fusion=fusion, gated=True, biased=False)
+    names = [name if name in feeds else "" for name in NAMES]
+    while not names[-1]:
+        names.pop()
+    known: dict[str, Any] = {"activation_type": "swiglu", "swiglu_fusion": fusion, "k": EXPERTS}
+    known |= {"activation_alpha": 1.702, "activation_beta": 1.0}
+    x = feeds["x"].astype(np.float64)
+    up, down = feeds["up"].astype(np.float64), feeds["down"].astype(np.float64)
+    first = np.einsum("th,ewh->tew", x, up)
+    if fusion == 0:
+        gate, linear = first, np.einsum("th,ewh->tew", x, feeds["gate"].astype(np.float64))
+    else:
+        gate, linear = (first[..., 0::2], first[..., 1::2]) if fusion == 1 else np.split(first, 2, axis=-1)
+    shares = np.exp(feeds["router"].astype(np.float64))
+    shares /= shares.sum(-1, keepdims=True)
+    limit = 0.3
+    activated = np.minimum(gate / (1 + np.exp(-1.702 * gate)), limit)
+    assert (activated == limit).any()
+    inner = activated * (np.clip(linear, -limit, limit) + 1)
+    expected = np.einsum("te,tew,ehw->th", shares, inner, down)
+    node = helper.make_node(
+        "MoE",
+        names,
+        ["y"],
+        domain="com.microsoft",
+        swiglu_limit=limit,
+        swiglu_limit_after_activation=1,
+        **known,
+    )
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
