@@ -571,3 +571,37 @@ def test_an_axis_beyond_the_input_is_refused(op_type: str) -> None:
     inputs = [image(3, 2), *([np.ones(2, bool)] if op_type == "Compress" else [])]
     with pytest.raises(NodeError, match="axis is 2 for an input of 2 dimensions"):
         ours(op_type, inputs, 4 if op_type == "Unique" else 1, axis=2)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("mode", "saturate", "expected"),
+    [
+        ("up", 1, [2.0**-127, 2.0**-127, 2, 2, 1, 2, 4, 2.0**127, 2.0**127, NAN, 2.0**-127]),
+        ("down", 1, [2.0**-127, 2.0**-127, 1, 1, 1, 1, 2, 2.0**127, 2.0**127, NAN, 2.0**-127]),
+        ("nearest", 1, [2.0**-127, 2.0**-127, 1, 2, 1, 2, 4, 2.0**127, 2.0**127, NAN, 2.0**-127]),
+        ("up", 0, [NAN, NAN, 2, 2, 1, 2, 4, NAN, NAN, NAN, NAN]),
+        ("nearest", 0, [NAN, NAN, 1, 2, 1, 2, 4, NAN, NAN, NAN, NAN]),
+    ],
+)
+def test_powers_of_two(mode: str, saturate: int, expected: list[float]) -> None:
+    """Special values go by the standard's table, which onnx's own operator does not."""
+    x = np.array([0, 1e-39, 1.25, 1.5, 1, 1.75, 3, 1.5 * 2.0**127, np.inf, NAN, -3], np.float32)
+    for given in (x, x.astype(np.float64), x.astype(ml_dtypes.bfloat16)):
+        (found,) = ours(
+            "Cast", [given], opset=28, to=TensorProto.FLOAT8E8M0, round_mode=mode, saturate=saturate
+        )
+        assert found.dtype == ml_dtypes.float8_e8m0fnu
+        np.testing.assert_array_equal(found.astype(np.float32), np.array(expected, np.float32))
+
+
+def test_texts_of_bfloat16_are_those_of_float32() -> None:
+    x = np.array([1.5, -3, 0.1, np.inf], ml_dtypes.bfloat16)
+    assert ours("Cast", [x], to=TensorProto.STRING)[0].tolist() == ["1.5", "-3", "0.10009766", "INF"]
+
+
+def test_a_way_to_round_that_is_not_known_is_refused() -> None:
+    with pytest.raises(NodeError, match="round_mode 'other' is none of up, down and nearest"):
+        ours("Cast", [image(2)], opset=28, to=TensorProto.FLOAT8E8M0, round_mode="other")

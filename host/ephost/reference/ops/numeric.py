@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...message_helpers import numpy_dtype
 from .registry import OperatorNode, operator
 
 
@@ -126,6 +127,7 @@ _PLAIN = {1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?",
 
 
 _STRING = 8
+_POWER_OF_TWO = 24  # float8e8m0
 # What a text may begin with to be read as a number; what follows is passed over, as onnxruntime does.
 _INTEGER = re.compile(r"\s*([+-]?[0-9]+)", re.ASCII)
 _REAL = re.compile(
@@ -141,6 +143,10 @@ def cast(node: OperatorNode, x: np.ndarray) -> tuple[Any, ...]:
     does, where the standard says little.
     """
     to = _PLAIN.get(node.attributes["to"])
+    if node.attributes["to"] == _POWER_OF_TWO and x.dtype.kind not in "OUS":
+        return (_powers_of_two(node, x.astype(np.float32)),)
+    if node.attributes["to"] == _STRING and x.dtype.kind == "V":
+        x = x.astype(np.float32)
     if x.dtype.kind in "OUS" and to is not None:
         return (_numbers_in(x, np.dtype(to)),)
     if node.attributes["to"] == _STRING and x.dtype.kind in "biuf":
@@ -150,6 +156,24 @@ def cast(node: OperatorNode, x: np.ndarray) -> tuple[Any, ...]:
     if to is None or x.dtype.kind not in "biuf":
         return node.package(x)
     return (x.astype(to),)
+
+
+def _powers_of_two(node: OperatorNode, x: np.ndarray) -> np.ndarray:
+    """float32 as float8e8m0, whose codes are exponents. Negative numbers, of which the standard says nothing,
+    are too small for it, as in onnxruntime.
+    """
+    mode, saturates = node.attributes.get("round_mode", "up"), node.attributes.get("saturate", 1)
+    if mode not in ("up", "down", "nearest"):
+        raise ValueError(f"round_mode {mode!r} is none of up, down and nearest")
+    fraction, exponent = np.frexp(np.where(np.isfinite(x) & (x > 0), x, 1))
+    goes_up = {"up": fraction > 0.5, "down": np.False_, "nearest": fraction >= 0.75}[mode]
+    codes = exponent + 126 + goes_up
+    if saturates:
+        codes = np.where(x == np.inf, 254, np.where(x > 0, np.clip(codes, 0, 254), 0))
+    else:
+        codes = np.where((x >= 2.0**-127) & (x <= 2.0**127), codes, 255)
+    codes = np.where(np.isnan(x), 255, codes).astype(np.uint8)
+    return codes.view(numpy_dtype(_POWER_OF_TWO))
 
 
 def _text_of(value: float) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ephost.message_helpers import numpy_dtype
 from ephost.records import Record
 
+from ...message_helpers import numpy_dtype
 from .registry import OperatorNode, operator
 
 
