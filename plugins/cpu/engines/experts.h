@@ -46,7 +46,7 @@ struct Mixture {
   Activation activation;
   int64_t rows, hidden, experts, best;
   int64_t inner = 0;
-  // The shares of the best in all (softmax) may be divided by their sum; QMoE always does.
+  // The shares of the best in all (softmax) may be divided by their sum; QMoE mostly does.
   bool normalize = false;
   std::shared_ptr<const ExpertMatrix> up, gate, down;  // [width, hidden], likewise or null, [hidden, inner].
 

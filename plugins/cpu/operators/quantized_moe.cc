@@ -1,4 +1,4 @@
-// com.microsoft.QMoE: mixtures of experts whose weights have two, four or eight bits.
+// com.microsoft.QMoE: mixtures of experts whose weights have two, three, four or eight bits.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -32,11 +32,36 @@ int64_t bits_of(const Node& node, const Projection& of) {
   return node.i(of.bits, node.i("expert_weight_bits", 4));
 }
 
-// Of one expert. Without blocks a row has one scale.
+// Of three bits, which lie across the borders of bytes.
+int three_bits(const uint8_t* from, int64_t i) {
+  const int64_t at = i * 3 / 8, shift = i * 3 % 8;
+  const int high = shift > 5 ? from[at + 1] << 8 : 0;
+  return (from[at] | high) >> shift & 7;
+}
+
+// Of one expert. Without blocks a row has one scale. What has three bits is kept in four.
 NBitsSizes sizes_of(const Node& node, const Projection& of) {
   const Dims dims = constant(node, of.codes)->dims;
   const int64_t bits = bits_of(node, of), k = dims[2] * 8 / bits, block = node.i("block_size", 0);
-  return {k, dims[1], block > 0 ? block : k, bits};
+  return {k, dims[1], block > 0 ? block : k, bits == 3 ? 4 : bits};
+}
+
+std::string why_not_three_bits(const Node& node, const TensorPtr& codes, const TensorPtr& zeros) {
+  const int64_t block = node.i("block_size", 0), row = codes->dims[2];
+  if (node.s("activation_type", "relu") != "swiglu" || node.i("swiglu_fusion", 0) != 1 ||
+      node.i("weights_prepacked", -1) != 0 || (block != 32 && block != 64 && block != 128)) {
+    return "three bits, but not in blocks of 32, 64 or 128 for SwiGLU of one matrix whose rows take turns";
+  }
+  if (row % 3 != 0 || row * 8 / 3 % block != 0) return "rows that are no multiple of the block's";
+  if (zeros == nullptr) return "";
+  const int64_t blocks = row * 8 / 3 / block, bytes = (3 * blocks + 7) / 8;
+  if (zeros->dims != Dims({codes->dims[0], codes->dims[1], bytes})) return "zero points of another shape";
+  for (int64_t i = 0; i < codes->dims[0] * codes->dims[1]; ++i) {
+    for (int64_t j = 0; j < blocks; ++j) {
+      if (three_bits(zeros->as<uint8_t>() + i * bytes, j) != 4) return "three bits, and zero points but 4";
+    }
+  }
+  return "";
 }
 
 std::string why_not(const Node& node, const Projection& of) {
@@ -51,19 +76,27 @@ std::string why_not(const Node& node, const Projection& of) {
   if (codes->type != DType::kUint8 || (has_zeros && zeros->type != DType::kUint8))
     return of_matrix("weights or zero points that are not bytes");
   const int64_t bits = bits_of(node, of), block = node.i("block_size", 0);
-  if (bits != 2 && bits != 4 && bits != 8) return of_matrix("weights of other than 2, 4 or 8 bits");
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
+    return of_matrix("weights of other than 2, 3, 4 or 8 bits");
   if (codes->dims.size() != 3) return of_matrix("weights of other than three dimensions");
   const int64_t experts = codes->dims[0], n = codes->dims[1];
   // Of an empty tensor a dimension may be anything.
   if (std::any_of(codes->dims.begin(), codes->dims.end(), [](int64_t d) { return d <= 0 || d > INT32_MAX; }))
     return of_matrix("weights of a shape that cannot be");
+  if (bits == 3) {
+    if (const std::string reason = why_not_three_bits(node, codes, zeros); !reason.empty())
+      return of_matrix(reason.c_str());
+  }
+  if (bits != 8 && node.i("weights_prepacked", -1) == 1)
+    return of_matrix("weights in a form of some other machine");
   const NBitsSizes sizes = sizes_of(node, of);
   if (sizes.k <= 0 || sizes.n <= 0 || sizes.block < 16 || sizes.block % 16 != 0 || sizes.k % sizes.block != 0)
     return of_matrix("rows that are no multiple of 16 elements and of the block's");
   if (!(block > 0 ? scales->dims == Dims({experts, n, sizes.blocks()}) : scales->dims == Dims({experts, n})))
     return of_matrix("scales of another shape");
-  if (has_zeros && !(block > 0 ? zeros->dims == Dims({experts, n, sizes.zero_bytes()})
-                               : zeros->dims == Dims({experts, (n * bits + 7) / 8})))
+  if (has_zeros && bits != 3 &&
+      !(block > 0 ? zeros->dims == Dims({experts, n, sizes.zero_bytes()})
+                  : zeros->dims == Dims({experts, (n * bits + 7) / 8})))
     return of_matrix("zero points of another shape");
   return "";
 }
@@ -73,7 +106,6 @@ std::string supports(const Node& node) {
   if (const std::string reason = activation.supports(); !reason.empty()) return reason;
   if (node.i("use_sparse_mixer", 0) != 0) return "a sparse mixer";
   if (node.s("quant_type", "int") != "int") return "weights that are not integers";
-  if (node.i("weights_prepacked", -1) == 1) return "weights in a form of some other machine";
   for (int i = kFirstOfFloats; i < static_cast<int>(node.inputs.size()); ++i) {
     if (node.in(static_cast<size_t>(i)) != nullptr) return "scales of weights that are not integers";
   }
@@ -84,6 +116,16 @@ std::string supports(const Node& node) {
     if (const std::string reason = why_not(node, of); !reason.empty()) return reason;
   }
   return one_float_type(node, {0, 1, 3, 4, 6, 7, 9, 10, kWeights});
+}
+
+// Of three bits, in four: 4, their zero point, becomes 8.
+std::vector<uint8_t> in_four_bits(const uint8_t* from, int64_t n) {
+  std::vector<uint8_t> made(static_cast<size_t>(n / 2));
+  for (int64_t i = 0; i < n; i += 2) {
+    made[static_cast<size_t>(i / 2)] =
+        static_cast<uint8_t>(three_bits(from, i) + 4 + ((three_bits(from, i + 1) + 4) << 4));
+  }
+  return made;
 }
 
 // Without blocks the zero points of an expert's rows lie side by side.
@@ -100,13 +142,14 @@ using Experts = std::vector<NBitsWeights>;
 // The weights of all experts, made once of a session's constants.
 std::shared_ptr<Experts> experts_of(const Node& node, const Projection& of) {
   const TensorPtr codes = constant(node, of.codes), scales = constant(node, of.scales);
-  const TensorPtr zeros = constant(node, of.zeros);
+  const bool three = bits_of(node, of) == 3;
+  const TensorPtr zeros = three ? nullptr : constant(node, of.zeros);
   const NBitsSizes sizes = sizes_of(node, of);
   const bool blocks = node.i("block_size", 0) > 0;
   const auto named = [](const TensorPtr& tensor) {
     return std::to_string(reinterpret_cast<uintptr_t>(tensor.get()));
   };
-  const std::string key = "experts of " + std::to_string(sizes.bits) + " bits by " +
+  const std::string key = "experts of " + std::to_string(bits_of(node, of)) + " bits by " +
                           std::to_string(sizes.block) + ", " + named(scales) + " and " + named(zeros);
   return Prepare::packed<Experts>(codes, key, [&] {
     auto made = std::make_shared<Experts>();
@@ -120,6 +163,12 @@ std::shared_ptr<Experts> experts_of(const Node& node, const Projection& of) {
       };
       Tensor of_codes, of_scales, of_zeros;
       part(*codes, &of_codes);
+      std::vector<uint8_t> widened;
+      if (three) {
+        widened = in_four_bits(of_codes.as<uint8_t>(), sizes.n * sizes.k);
+        of_codes.dims = {sizes.n, sizes.k / 2};
+        of_codes.data = widened.data();
+      }
       part(*scales, &of_scales);
       std::vector<float> numbers;
       if (zeros != nullptr) part(*zeros, &of_zeros);
@@ -170,7 +219,9 @@ Kernel quantized_moe(Prepare& p) {
                up.k == mixture.hidden && up.n == mixture.activation.width(mixture.inner) &&
                down.n == mixture.hidden,
            "the experts' matrices do not fit each other, the input or the router");
-  mixture.normalize = true;
+  // As onnxruntime has it: with weights of three bits it asks the node.
+  const bool three = bits_of(p.node, kUp) == 3 || bits_of(p.node, kDown) == 3;
+  mixture.normalize = !three || p.node.i("normalize_routing_weights", 0) != 0;
   mixture.up = std::make_shared<QuantizedMatrix>(p, kUp);
   mixture.down = std::make_shared<QuantizedMatrix>(p, kDown);
   if (p.has(kGate.codes)) {

@@ -1,4 +1,4 @@
-"""com.microsoft.QMoE: experts whose weights have two, four or eight bits."""
+"""com.microsoft.QMoE: experts whose weights have two, three, four or eight bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from ephost.errors import InvalidArgument
+from ephost.errors import Fail, InvalidArgument
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
@@ -23,19 +23,20 @@ class Case:
     """Feeds, constants, and the same weights as numbers."""
 
     def __init__(self, tokens: tuple[int, ...], *, block: int = 0, zeros: bool = False, **how: Any) -> None:
-        """`how` are the node's attributes, and `biased` and `weighted`, which add inputs."""
+        """`how` are the node's attributes, `biased` and `weighted`, which add inputs, and `inner`, a size."""
+        inner = how.pop("inner", INNER)
         self.rng = np.random.default_rng(0)
         biased, weighted = how.pop("biased", False), how.pop("weighted", False)
         self.attributes = how | ({"block_size": block} if block else {})
         gated = how.get("activation_type") == "swiglu"
-        width = 2 * INNER if gated and how["swiglu_fusion"] else INNER
+        width = 2 * inner if gated and how["swiglu_fusion"] else inner
         scores = (int(np.prod(tokens)), EXPERTS)
         self.feeds = {"x": self._floats(*tokens, HIDDEN), "router": self._floats(*scores)}
         self.constants: dict[str, np.ndarray] = {}
         self.numbers: dict[str, np.ndarray] = {}
-        matrices = {"up": (width, HIDDEN), "down": (HIDDEN, INNER)}
+        matrices = {"up": (width, HIDDEN), "down": (HIDDEN, inner)}
         if gated and not how["swiglu_fusion"]:
-            matrices["gate"] = (INNER, HIDDEN)
+            matrices["gate"] = (inner, HIDDEN)
         for (name, (n, k)), fc in zip(matrices.items(), (1, 2, 3), strict=False):
             bits = how.get(f"fc{fc}_expert_weight_bits", how.get("expert_weight_bits", 4))
             self._add(name, n, k, bits, block or k, zeros, blocked=bool(block))
@@ -51,8 +52,9 @@ class Case:
         codes = self.rng.integers(0, 1 << bits, (EXPERTS, n, k), np.uint8)
         scales = ((self.rng.random((EXPERTS, n, k // block)) + 0.2) / (1 << bits)).astype(np.float32)
         points = np.full(scales.shape, 1 << bits - 1, np.uint8)
-        if zeros:
+        if zeros and bits != 3:
             points = self.rng.integers(0, 1 << bits, scales.shape, np.uint8)
+        if zeros:
             self.constants[f"{name}_zeros"] = _packed(points if blocked else points[..., 0], bits)
         self.constants[name] = _packed(codes, bits)
         self.constants[f"{name}_scales"] = scales if blocked else scales[..., 0]
@@ -93,6 +95,9 @@ class Case:
 
 def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
     """Several to a byte along the last axis, the first in the lowest bits."""
+    if bits == 3:  # across the borders of bytes
+        single = codes[..., None] >> np.arange(3, dtype=np.uint8) & 1
+        return np.packbits(single.reshape(*codes.shape[:-1], -1), axis=-1, bitorder="little")
     each = 8 // bits
     padded = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -codes.shape[-1] % each)])
     parts = padded.reshape(*padded.shape[:-1], -1, each)
@@ -197,4 +202,59 @@ def test_what_does_not_fit_is_named(cpu_plugin: Cpu) -> None:
     case = Case((3,), block=16, k=2)
     case.feeds["router"] = case.feeds["router"][:, :3]
     with pytest.raises(InvalidArgument, match="do not fit each other"):
+        cpu_plugin.run(case.model(), case.feeds)
+
+
+_THREE = {"activation_type": "swiglu", "swiglu_fusion": 1, "weights_prepacked": 0, "expert_weight_bits": 3}
+
+
+@pytest.mark.parametrize("tokens", [(1,), (5,), (2, 40)])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("of_down", [2, 3, 4])
+def test_three_bits(cpu_plugin: Cpu, of_down: int, zeros: bool, tokens: tuple[int, ...]) -> None:
+    how = _THREE | {"fc2_expert_weight_bits": of_down, "k": 2, "normalize_routing_weights": 1}
+    case = Case(tokens, block=32, zeros=zeros, inner=64, biased=zeros, **how)
+    model, feeds = case.of_floats()
+    (expected,) = cpu_plugin.run(model, feeds)
+    (found,) = cpu_plugin.run(case.model(), case.feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("normalize", [0, 1])
+def test_three_bits_of_halves_beside_onnxruntime(cpu_plugin: Cpu, normalize: int) -> None:
+    """Which normalizes the shares of the best there where it is told to, and else always."""
+    ort = pytest.importorskip("onnxruntime")
+    case = Case((5,), block=32, inner=64, k=2, normalize_routing_weights=normalize, **_THREE)
+    for values in (case.feeds, case.constants):
+        for name, value in values.items():
+            if value.dtype == np.float32:
+                values[name] = value.astype(np.float16)
+    try:
+        session = ort.InferenceSession(case.model().SerializeToString(), providers=["CPUExecutionProvider"])
+        (expected,) = session.run(None, case.feeds)
+    except Exception as error:
+        pytest.skip(f"onnxruntime {ort.__version__} does not run it on its CPU: {error}")
+    (found,) = cpu_plugin.run(case.model(), case.feeds)
+    scale = np.abs(expected.astype(np.float32)).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0.03 * scale)
+
+
+@pytest.mark.parametrize("wrong", ["zeros", "activation_type", "weights_prepacked", "block_size"])
+def test_three_bits_in_another_form_are_left_to_others(cpu_plugin: Cpu, wrong: str) -> None:
+    case = Case((3,), block=32, zeros=True, inner=64, k=2, **_THREE)
+    if wrong == "zeros":
+        case.constants["up_zeros"][0, 0, 0] += 1
+    else:
+        case.attributes[wrong] = {"activation_type": "silu", "weights_prepacked": -1, "block_size": 16}[wrong]
+    with pytest.raises(Fail, match="claimed by no execution provider"):
+        cpu_plugin.run(case.model(), case.feeds)
+
+
+def test_weights_of_eight_bits_have_no_other_form_than_their_own(cpu_plugin: Cpu) -> None:
+    case = Case((3,), block=16, k=2, expert_weight_bits=8)
+    (expected,) = cpu_plugin.run(case.model(), case.feeds)
+    case.attributes["weights_prepacked"] = 1
+    np.testing.assert_array_equal(cpu_plugin.run(case.model(), case.feeds)[0], expected)
+    case = Case((3,), block=16, k=2, weights_prepacked=1)
+    with pytest.raises(Fail, match="claimed by no execution provider"):
         cpu_plugin.run(case.model(), case.feeds)
