@@ -286,3 +286,17 @@ def test_a_decided_if_inside_a_body_is_replaced_there() -> None:
     then = model.graph.nodes[0].subgraphs["then_branch"]
     assert [node.op_type for node in then.nodes] == ["Neg"]
     assert [v.name for v in then.outputs] == ["o"]
+
+
+@pytest.mark.parametrize("opset", [12, 13, 14, 17, 21, 23])
+@pytest.mark.parametrize("weights", ["", ", float[7] w"])
+def test_a_loss_is_written_out_whatever_opset_its_body_is_of(opset: int, weights: str) -> None:
+    """Newer versions of the operators of its body have more types, and attributes that it does not use."""
+    model = model_of(
+        f"""g (float[n, 7, h] x, int64[n, h] t{weights}) => (float y, float[n, 7, h] p)
+        {{ y, p = SoftmaxCrossEntropyLoss(x, t{", w" if weights else ""}) }}""",
+        opset=opset,
+    )
+    inline_all(model)
+    assert "SoftmaxCrossEntropyLoss" not in operators(model)
+    assert_linked(model)

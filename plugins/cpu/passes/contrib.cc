@@ -42,6 +42,10 @@ Behind activation_behind(const Node& node) {
   found.type = node.s("activation", "");
   if (node.type == "FusedConv") {
     found.parameters = node.floats("activation_params");
+  } else if (const ActivationRow* row = activation_named(found.type)) {
+    for (auto [name, otherwise] : {std::pair{row->a, row->a_default}, {row->b, row->b_default}}) {
+      if (*name != '\0') found.parameters.push_back(node.f(std::string("activation_") + name, otherwise));
+    }
   } else {
     for (const char* name : {"activation_alpha", "activation_beta"}) {
       if (node.has(name)) found.parameters.push_back(node.f(name, 0));

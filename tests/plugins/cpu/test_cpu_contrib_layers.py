@@ -154,6 +154,8 @@ def test_a_convolution_of_float16_with_what_follows_it(cpu_plugin: Cpu) -> None:
         ("Tanh", {}),
         ("Sigmoid", {}),
         ("ParametricSoftplus", {"activation_alpha": 0.4, "activation_beta": 1.7}),
+        ("Selu", {"activation_alpha": 1.5, "activation_gamma": 1.1}),
+        ("HardSigmoid", {"activation_alpha": 0.4, "activation_beta": 0.3}),
     ],
 )
 def test_products_with_what_follows_them(
