@@ -28,9 +28,10 @@ class _Handler(logging.Handler):
         self._level_of_host = LEVELS[severity]  # C drops what is below a plugin's or a session's own
         self._here = threading.local()
 
-    def createLock(self) -> None:  # noqa: N802 - logging's name
-        """None: the function may log, and may be called on several threads at once."""
-        self.lock = None
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Without the handler's lock: the function may log, and be called on several threads at once."""
+        self.emit(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         file = getattr(record, "plugin_file", None)

@@ -402,6 +402,7 @@ def test_a_device_says_through_its_factory_how_much_memory_it_has(
         return ffi.NULL
 
     factory.handle.GetDeviceMemoryCapacity = capacity
+    assert factory.handle.GetDeviceMemoryCapacity == capacity
     device = out("OrtEpDevice*", ep_api.CreateEpDevice, factory.handle, hardware, ffi.NULL, ffi.NULL)
     numbers = [ffi.new("uint64_t*", 3), ffi.new("uint64_t*", 3)]
     places = [number if wanted else ffi.NULL for number, wanted in zip(numbers, asked, strict=True)]

@@ -27,8 +27,8 @@ struct OnednnChoice {
   bool plain = false;  // Whether it was asked for plain tensors, as nothing else was good.
   // Whether the planner knows its layouts, and it is not the reference implementation.
   bool good = false;
-  // Whether matrices of copied windows are multiplied: its way where it has no kernel of its own, and ours where
-  // it has but loops for reference.
+  // Whether matrices of copied windows are multiplied: its way where it has no kernel of its own, and ours
+  // where it has but loops for reference.
   bool by_matrices = false;
   std::optional<Layout> source, target;  // Where they are layouts that the planner knows.
 };
