@@ -73,7 +73,8 @@ class Interface:
         missing = [name for name in known[: self.required] if name not in feed]
         if missing:
             return ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
-        unknown = [name for name in names if name not in self._index and feed[name] is not None]
+        unknown = [name for name in names if name not in self._index]
+        unknown.sort(key=lambda name: feed[name] is None)  # which is fed under any name
         return InvalidArgument(
             f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}"
         )

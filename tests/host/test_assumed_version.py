@@ -27,7 +27,7 @@ def run(python: Python, bad_plugin: Callable[..., Path]) -> Python:
     """Opens a session on a plugin of the first version that is not known, which calls a function of that."""
 
     def start(**env: str) -> subprocess.CompletedProcess[str]:
-        return python("-c", PROGRAM, str(bad_plugin()), EPHOST_BAD="asks_api_32", **env)
+        return python("-c", PROGRAM, str(bad_plugin()), EPHOST_BAD="asks_api_33", **env)
 
     return start
 

@@ -83,7 +83,7 @@ def test_tables_are_nothing_but_slots():
 
 # Bytes that a struct of each API version has: what a host may read of it. Once published, fixed.
 SIZES = {
-    "OrtEpFactory": {22: 48, 23: 112, 24: 144, 25: 160, 28: 168},
+    "OrtEpFactory": {22: 48, 23: 112, 24: 144, 25: 160, 28: 168, 32: 176},
     "OrtEp": {22: 16, 23: 104, 24: 120, 25: 136, 26: 176, 27: 200, 30: 208, 31: 216},
     "OrtAllocator": {0: 32, 18: 40, 23: 56, 25: 64},
     "OrtNodeComputeInfo": {23: 32},

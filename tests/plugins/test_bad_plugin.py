@@ -53,9 +53,11 @@ def test_an_error_that_it_was_told_to_make_reaches_the_user(bad_runner: Runner, 
     ],
 )
 def test_by_default_both_hosts_go_on_without_it_after_the_same_failures(
-    bad_runner: Runner, mode: str, goes_on: bool
+    host: str, bad_runner: Runner, mode: str, goes_on: bool
 ) -> None:
     (outcome,), _ = bad_runner.run([replace(case(), fallback=True)], {"EPHOST_BAD": mode})
+    if host == "onnxruntime" and mode in ("create_ep_fails", "registry_fails"):
+        goes_on = False  # from 1.32 on its second try creates the plugin's EP again
     assert (outcome.error is None) == goes_on, outcome
     if goes_on:
         np.testing.assert_array_equal(outcome.outputs[0]["y"], -X)

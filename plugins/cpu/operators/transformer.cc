@@ -447,9 +447,11 @@ Kernel group_query(Prepare& p) {
       ends[b] = int64_t{args.in<int32_t>(5)[b]} + 1;
       const int64_t fresh = padded ? args.in<int32_t>(16)[b] : rows;
       starts[b] = prompt ? 0 : ends[b] - fresh;
-      if (padded && (fresh < 0 || fresh > std::min(rows, ends[b]) || ends[b] < 1 || ends[b] > total ||
-                     starts[b] > cache.past)) {
+      if (padded && (fresh < 0 || fresh > std::min(rows, ends[b]) || ends[b] < 1 || ends[b] > total)) {
         invalid(label + ": a number of queries that does not fit the lengths");
+      }
+      if (starts[b] > cache.past) {
+        invalid(label + ": a length that asks for more earlier keys than there are");
       }
       if (starts[b] < 0 || starts[b] + rows > cache.length ||
           (rotary && !placed && starts[b] + rows > angles)) {

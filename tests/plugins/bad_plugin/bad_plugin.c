@@ -42,7 +42,7 @@
   MODE(devices_twice, "GetSupportedDevices reports one pointer twice")                                      \
   MODE(asks_api_999, "CreateEpFactories asks for API version 999, and fails if it is given one")            \
   MODE(answers_any_host, "CreateEpFactories makes a factory also for a host that refused it every version") \
-  MODE(asks_api_32, "CreateEpFactories needs API version 32, and CreateEp calls a function of it")          \
+  MODE(asks_api_33, "CreateEpFactories needs API version 33, and CreateEp calls a function of it")          \
   /* ort_version_supported of the factory and the EP. */                                                    \
   MODE(version_0, "0 in both")                                                                              \
   MODE(version_1, "1 in both")                                                                              \
@@ -430,7 +430,7 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwa
   if (bad(create_ep_null)) {
     return NULL;
   }
-  if (bad(asks_api_32)) { /* The first one that the headers here do not know. */
+  if (bad(asks_api_33)) { /* The first one that the headers here do not know. */
     typedef OrtStatus*(ORT_API_CALL * Newer)(const OrtApi*, int);
     Newer newer = NULL;
     memcpy(&newer, (const char*)factory->api + sizeof(OrtApi), sizeof newer);
@@ -545,7 +545,7 @@ EPHOST_PLUGIN_EXPORT OrtStatus* CreateEpFactories(const char* registered_name, c
   if (!known_mode()) {
     return fail(api, "bad_plugin: EPHOST_BAD is not one of its modes");
   }
-  if (bad(asks_api_32) && ort_api_base->GetApi(32) == NULL) {
+  if (bad(asks_api_33) && ort_api_base->GetApi(33) == NULL) {
     return fail(api, "bad_plugin: the host is too old");
   }
   if (bad(asks_api_999) && ort_api_base->GetApi(999) != NULL) {

@@ -445,7 +445,22 @@ def test_a_length_beyond_the_cache_is_refused(cpu_plugin: Cpu) -> None:
         "GroupQueryAttention", list(feeds), ["y", "ck", "cv"], domain=MS, num_heads=1, kv_num_heads=1
     )
     session = cpu_plugin.session(make_model([node], feeds, ["y", "ck", "cv"]))
+    with pytest.raises(Exception, match="asks for more earlier keys"):
+        session.run(None, feeds)
     with pytest.raises(Exception, match="length that the cache"):
+        session.run(None, feeds | {"n": np.array([-1], np.int32)})
+
+
+def test_earlier_keys_that_are_not_there_are_refused(cpu_plugin: Cpu) -> None:
+    """The present would have room for them, and nobody would have written it."""
+    feeds = {n: some(1, 1, 16, seed=i) for i, n in enumerate("qkv")}
+    feeds |= {"pk": some(1, 1, 4, 16), "pv": some(1, 1, 4, 16)}
+    feeds |= {"n": np.array([6], np.int32), "t": np.array(7, np.int32)}
+    node = helper.make_node(
+        "GroupQueryAttention", list(feeds), ["y", "ck", "cv"], domain=MS, num_heads=1, kv_num_heads=1
+    )
+    session = cpu_plugin.session(make_model([node], feeds, ["y", "ck", "cv"]))
+    with pytest.raises(Exception, match="asks for more earlier keys"):
         session.run(None, feeds)
 
 
