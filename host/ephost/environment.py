@@ -38,7 +38,7 @@ from ephost.errors import (
 from ephost.host_log import HostLog
 from ephost.isolation.settings import Isolation, isolation_of
 from ephost.library import Library, absolute, entry_point
-from ephost.logs import LEVELS
+from ephost.logs import check_severity
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.schemas import offer_schemas
 from ephost.suggestions import did_you_mean
@@ -392,8 +392,7 @@ def set_default_logger_severity(severity: int) -> None:
         InvalidArgument: the severity is none of these.
     """
     global _severity
-    if severity not in LEVELS:
-        raise InvalidArgument(f"severity {severity!r} is none of 0 (verbose) to 4 (fatal)")
+    check_severity(severity)
     _severity = severity
     lib.ephost_set_log_level(severity)
     for registration in _registrations.values():

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ephost.environment import set_default_logger_severity
-from ephost.errors import InvalidArgument
-from ephost.logs import LEVELS, PLUGIN_PREFIX
+from ephost.logs import LEVELS, PLUGIN_PREFIX, check_severity
 
 # severity, category, logid, code location, message
 LogCallback = Callable[[int, str, str, str, str], Any]
@@ -94,8 +93,7 @@ def set_default_logger_callback(callback: LogCallback | None, severity: int = 2)
         InvalidArgument: the severity is none of 0 to 4.
     """
     global _installed, _before
-    if severity not in LEVELS:
-        raise InvalidArgument(f"severity {severity!r} is none of 0 (verbose) to 4 (fatal)")
+    check_severity(severity)
     if callback is not None and not callable(callback):
         raise TypeError(f"the callback for log messages is a function or None, not {callback!r}")
     with _changing:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ephost._bindings import ffi, lib, text
+from ephost.errors import InvalidArgument
 from ephost.host_log import CRITICAL, DEBUG, ERROR, INFO, WARNING, HostLog
 
 # ABI severity -> logging level
@@ -21,6 +22,12 @@ PLUGIN_PREFIX = "ephost.plugin."
 
 
 _listeners: dict[str, list[str]] = {}  # by the plugin's registration name
+
+
+def check_severity(severity: int) -> None:
+    """Raise InvalidArgument for a severity that the ABI does not have."""
+    if severity not in LEVELS:
+        raise InvalidArgument(f"severity {severity!r} is none of 0 (verbose) to 4 (fatal)")
 
 
 @contextmanager

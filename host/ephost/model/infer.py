@@ -198,9 +198,10 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     functions = [_without_large_tensors(function) for function in model.functions.values()]
     nodes = [_with_known_bodies(node) for node in graph.nodes]
     hidden = _norms_of_unknown_rank(graph)
-    nodes = _without_hidden_axes(graph, nodes)
+    ranks = _Ranks(graph)
+    nodes = _without_hidden_axes(ranks, nodes)
     opset = model.opsets.get("", 1)
-    stand_ins = StandIns(functools.partial(_rank_of, graph), opset)
+    stand_ins = StandIns(ranks, opset)
     if DOMAIN in model.opsets or any(has_stand_in(node, opset) for node in nodes):
         nodes = stand_ins.replace(nodes)
         functions += stand_ins.functions
@@ -253,7 +254,9 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     note(model, graph.nodes)
     for name in _shapes_told(graph).keys() - told.keys():
         forget_readers(model, graph.values[name])
-    asking = [node for node in graph.nodes if _reads_ranked(node, stand_ins.unranked)]
+    asking = []
+    if stand_ins.unranked:
+        asking = [node for node in graph.nodes if _reads_ranked(node, stand_ins.unranked)]
     for node in set(hidden).difference(_norms_of_unknown_rank(graph)).union(asking):
         model.seen.pop(node, None)
 
@@ -393,7 +396,7 @@ def _refuse_impossible(graph: Graph, said: str) -> None:
             raise Fail(f"node {node.label}: {message}")
 
 
-def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeProto]:
+def _without_hidden_axes(ranks: _Ranks, nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Leave means and factors of normalisations out where the axis may lie outside of the input: onnx's
     inference writes beyond its list then. Changes nothing but the bodies of :func:`_with_known_bodies`.
 
@@ -404,10 +407,10 @@ def _without_hidden_axes(graph: Graph, nodes: Iterable[NodeProto]) -> list[NodeP
     for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                attribute.g.node = _without_hidden_axes(graph, attribute.g.node)
+                attribute.g.node = _without_hidden_axes(ranks, attribute.g.node)
             if attribute.name != "axis" or node.op_type != "LayerNormalization" or attribute.i == -1:
                 continue
-            rank = _rank_of(graph, node.input[0]) if node.input else None
+            rank = ranks(node.input[0]) if node.input else None
             if rank is not None and not -rank <= attribute.i < rank:
                 raise InvalidGraph(
                     f"the axis {attribute.i} of node '{node.name}' ({node.op_type}) is not one of the {rank} "
@@ -429,19 +432,33 @@ def _norms_of_unknown_rank(graph: Graph) -> list[Node]:
         and node.attribute("axis", -1) != -1
         and node.inputs
         and node.inputs[0] is not None
-        and _rank_of(graph, node.inputs[0].name) is None
+        and _rank_of(node.inputs[0]) is None
     ]
 
 
-def _rank_of(graph: Graph, name: str) -> int | None:
-    """What is known of the rank of a value in the graph or in a body of its nodes."""
-    value = graph.values.get(name)
-    if value is None:
-        bodies = (body for node in graph.nodes for body in node.subgraphs.values())
-        return next((rank for body in bodies if (rank := _rank_of(body, name)) is not None), None)
-    if not isinstance(value.type, TensorType) or value.type.dims is None:
-        return None
-    return len(value.type.dims)
+class _Ranks:
+    """What is known of the ranks of the values of a graph and of the bodies of its nodes, by their names."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._of_bodies: dict[str, int] | None = None  # few names are asked for that are none of the graph's
+
+    def __call__(self, name: str) -> int | None:
+        value = self._graph.values.get(name)
+        if value is not None:
+            return _rank_of(value)
+        if self._of_bodies is None:
+            self._of_bodies = {}
+            for body in all_graphs(self._graph):
+                for inner in body.values.values():
+                    if (rank := _rank_of(inner)) is not None:
+                        self._of_bodies.setdefault(inner.name, rank)
+        return self._of_bodies.get(name)
+
+
+def _rank_of(value: Value) -> int | None:
+    kind = value.type
+    return len(kind.dims) if isinstance(kind, TensorType) and kind.dims is not None else None
 
 
 def _may_matter(value: Value) -> bool:
