@@ -164,6 +164,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("QEmbedLayerNormalization", {}, [i32([1, 2]), i32([0, 1]), u8(3, 8), u8(4, 8), u8(2, 8), u8(8), u8(8),
                                       None, scale, scale, scale, scale, scale, zero, zero, zero, zero, zero]),
     ("QGemm", {"transB": 1}, [u8(3, 4), scale, zero, u8(5, 4), scale, zero, i32(*range(5)), scale, zero]),
+    ("QGemm", {"transA": 1, "alpha": 0.5}, [u8(4, 3), scale, zero, u8(4, 5), f(5), u8(5)]),
     ("QGemm", {}, [u8(3, 4), scale, zero, u8(4, 5), f(5), u8(5)]),
     ("QLinearAdd", {}, [u8(2, 3), scale, zero, u8(3), scale, zero, scale, zero]),
     ("QLinearAveragePool", {"kernel_shape": [2, 2]}, [u8(1, 3, 5, 5), scale, zero, scale, zero]),

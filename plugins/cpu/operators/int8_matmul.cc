@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "cpu/engines/int8/int8.h"
+#include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 
 namespace ephost::cpu {
@@ -18,13 +19,14 @@ struct Product {
   Dims out;
 };
 
-Product product_of(const Prepare& p, int a_input, int b_input, bool trans_b = false) {
+Product product_of(const Prepare& p, int a_input, int b_input, bool trans_b = false, bool trans_a = false) {
   Product product;
   Dims a = p.dims(a_input), b = p.dims(b_input);
   p.expect(!a.empty() && !b.empty(), "the inputs have at least one dimension");
   const bool row = a.size() == 1, column = b.size() == 1;
   if (row) a.insert(a.begin(), 1);
   if (column) b.push_back(1);
+  if (trans_a) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (trans_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
   product.m = a[a.size() - 2];
   product.k = a.back();
@@ -111,9 +113,11 @@ bool fits_rows(const Prepare& p, const Factors& f, int i) {
                              (dims.size() == 1 || (dims.size() == p.dims(f.a).size() && dims.back() == 1)));
 }
 
-Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_b = false) {
+// A transposed a is for the caller to write down as its rows.
+Factors factors_of(Prepare& p, int a, int b, int a_zero, int b_zero, bool trans_b = false,
+                   bool trans_a = false) {
   Factors f;
-  f.product = product_of(p, a, b, trans_b);
+  f.product = product_of(p, a, b, trans_b, trans_a);
   f.a = a;
   f.b = b;
   f.a_zero = p.has(a_zero) ? a_zero : -1;
@@ -290,8 +294,9 @@ Kernel dynamic_quantize_matmul(Prepare& p) {
 // a, scale, zero, b, scale, zero, bias as int32, scale of y, zero of y; float32 without the last two.
 Kernel qgemm(Prepare& p) {
   p.expect(p.dims(0).size() == 2 && p.dims(3).size() == 2, "a and b are matrices");
-  p.expect(p.node.i("transA", 0) == 0 && p.node.f("alpha", 1) == 1, "alpha is 1 and a is not transposed");
-  const Factors f = factors_of(p, 0, 3, 2, 5, p.node.i("transB", 0) != 0);
+  const float alpha = p.node.f("alpha", 1);
+  const bool transposed = p.node.i("transA", 0) != 0;
+  const Factors f = factors_of(p, 0, 3, 2, 5, p.node.i("transB", 0) != 0, transposed);
   const int64_t b_scales = p.in(4).count();
   const bool biased = p.has(6), quantized = p.has(7) && p.has(8);
   const Dims bias_dims = biased ? p.dims(6) : Dims{};
@@ -307,14 +312,24 @@ Kernel qgemm(Prepare& p) {
   const bool whole = biased && bias_rows == 1 && bias_columns == n, spread = biased && !whole;
   const DType to = quantized ? p.type(8) : DType::kFloat;
   p.out(0, to, f.product.out);
+  StridedCopy transpose;
+  if (transposed) {
+    transpose = {1, {f.product.m, f.product.k}, {1, f.product.m}, {f.product.k, 1}};
+    p.scratch(static_cast<size_t>(p.in(0).count()));
+  }
   return [=, a_type = p.type(0)](const Args& args) {
+    const void* a = args.in<void>(0);
+    if (transposed) {
+      transpose(a, args.scratch<void>());
+      a = args.scratch<void>();
+    }
     const float a_scale = *args.in<float>(1), y_scale = quantized ? *args.in<float>(7) : 1;
     std::vector<float> scales(static_cast<size_t>(b_scales));
-    for (size_t i = 0; i < scales.size(); ++i) scales[i] = a_scale * args.in<float>(4)[i] / y_scale;
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = alpha * a_scale * args.in<float>(4)[i] / y_scale;
     const int zero = quantized ? zero_of(to, args.in<void>(8)) : 0, step = b_scales == 1 ? 0 : 1;
     const int32_t* bias = biased ? args.in<int32_t>(6) : nullptr;
     run_product(
-        f, args.in<void>(0), a_type, args.in<void>(2), whole ? bias : nullptr, nullptr, args,
+        f, a, a_type, args.in<void>(2), whole ? bias : nullptr, nullptr, args,
         [&](int64_t element, int64_t, int64_t column, int64_t count, int32_t* sums) {
           for (int64_t i = 0; i < count && spread; ++i) {
             const int64_t row = bias_rows == 1 ? 0 : element / n, at = bias_columns == 1 ? 0 : column + i;

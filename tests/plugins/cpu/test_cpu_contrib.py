@@ -152,6 +152,32 @@ def test_the_bias_of_a_quantised_gemm_is_broadcast(
     cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [3, 70])
+@pytest.mark.parametrize(
+    "attributes", [{"alpha": 0.37}, {"transA": 1}, {"alpha": -2.5, "transA": 1, "transB": 1}]
+)
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_quantised_gemm_has_a_factor_and_takes_matrices_transposed(
+    cpu_plugin: Cpu, rows: int, attributes: dict[str, float], quantized: bool
+) -> None:
+    random = np.random.default_rng(5)
+    a = random.integers(0, 255, size=(rows, 33)).astype(np.uint8)
+    b = random.integers(-63, 64, size=(33, 21)).astype(np.int8)  # whose sums by twos fit 16 bits there
+    feeds: dict[str, np.ndarray] = {
+        "a": np.ascontiguousarray(a.T) if "transA" in attributes else a,
+        "as": np.array(0.1, np.float32),
+        "az": np.array(120, np.uint8),
+        "b": np.ascontiguousarray(b.T) if "transB" in attributes else b,
+        "bs": random.uniform(0.1, 0.3, 21).astype(np.float32),
+        "bz": np.zeros(21, np.int8),
+        "c": random.integers(-9000, 9000, size=21).astype(np.int32),
+    }
+    if quantized:
+        feeds |= {"ys": np.array(20, np.float32), "yz": np.array(128, np.uint8)}
+    node = helper.make_node("QGemm", list(feeds), ["y"], domain=MS, **attributes)
+    cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-5, atol=1e-2)
+
+
 BEFORE = {
     "Mul": [helper.make_node("Mul", ["v", "one"], ["w"])],
     "Add": [helper.make_node("Add", ["v", "zero"], ["w"])],
