@@ -145,6 +145,11 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("MatMulInteger16", {}, [numbers(2, 3, dtype=np.int16), numbers(3, 4, dtype=np.int16)]),
     ("MatMulIntegerToFloat", {}, [u8(3, 4), u8(4, 8), scale, f(8), zero, u8(8), f(8)]),
     ("MatMulNBits", {"K": 32, "N": 4, "bits": 4, "block_size": 16}, [f(2, 32), u8(4, 2, 8), f(8), u8(4)]),
+    (
+        "MatMulNBits",
+        {"K": 32, "N": 4, "bits": 4, "block_size": 16},
+        [f(2, 32), u8(4, 2, 8), f(8), None, i32(*[1, 0] * 16)],
+    ),
     ("MatMulNBits", {"K": 64, "N": 16, "bits": 4, "block_size": 32}, [f(5, 64), u8(16, 2, 16), f(32)]),
     ("MatMulNBits", {"K": 32, "N": 4, "bits": 8, "block_size": 16}, [f(2, 32), u8(4, 2, 16), f(8)]),
     ("MoEGroupRouter", {"top_k": 2, "n_group": 3, "topk_group": 2}, [f(2, 5, 6), f(6)]),

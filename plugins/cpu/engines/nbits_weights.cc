@@ -28,7 +28,9 @@ uint32_t halves_side_by_side(uint32_t x) {
   return (x & 0xf00ff00f) | (x & 0x00f000f0) << 4 | (x & 0x0f000f00) >> 4;
 }
 
-std::vector<float> as_floats(const Tensor& tensor) {
+}  // namespace
+
+std::vector<float> numbers_of(const Tensor& tensor) {
   std::vector<float> all(static_cast<size_t>(count(tensor.dims)));
   if (tensor.type == DType::kFloat) {
     std::copy_n(tensor.as<float>(), all.size(), all.data());
@@ -37,8 +39,6 @@ std::vector<float> as_floats(const Tensor& tensor) {
   }
   return all;
 }
-
-}  // namespace
 
 std::shared_ptr<NBitsWeights> NBitsWeights::of(const NBitsSizes& sizes, const TensorPtr& codes,
                                                const TensorPtr& scales, const TensorPtr& zeros) {
@@ -58,10 +58,10 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
   codes_ = allocate_lasting(static_cast<size_t>(sizes.panels() * panel_bytes_));
   scales_.resize(static_cast<size_t>(sizes.panels() * blocks * kPanel));
   zeros_.resize(zeros == nullptr ? 0 : scales_.size());
-  const std::vector<float> all_scales = as_floats(scales);
+  const std::vector<float> all_scales = numbers_of(scales);
   const bool are_bytes = zeros != nullptr && zeros->type == DType::kUint8;
   const std::vector<float> float_zeros =
-      zeros == nullptr || are_bytes ? std::vector<float>{} : as_floats(*zeros);
+      zeros == nullptr || are_bytes ? std::vector<float>{} : numbers_of(*zeros);
   parallel_for(sizes.panels(), 1, [&](int64_t q, int64_t end) {
     for (; q < end; ++q) {
       fill_codes(q, codes.as<uint8_t>());

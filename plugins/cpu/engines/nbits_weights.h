@@ -25,6 +25,9 @@ inline int nbits_code(const uint8_t* from, int64_t i, int64_t bits) {
   return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
 }
 
+// A tensor of floating numbers of any type.
+std::vector<float> numbers_of(const Tensor& tensor);
+
 class NBitsWeights {
  public:
   // Made once of the constants of a session: codes [n][blocks][block_bytes], scales [n][blocks] of any

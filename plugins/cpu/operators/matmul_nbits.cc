@@ -1,20 +1,36 @@
 // com.microsoft's MatMulNBits: what exporters make of the weights of language models.
 #include "cpu/engines/as_float.h"
+#include "cpu/engines/nbits_order.h"
 #include "cpu/engines/nbits_product.h"
 #include "cpu/operator.h"
 
 namespace ephost::cpu {
 namespace {
 
-constexpr int kBias = 5;
+constexpr int kOrder = 4, kBias = 5;
 
 NBitsSizes sizes_of(const Node& node) {
   return {node.i("K", 0), node.i("N", 0), node.i("block_size", 0), node.i("bits", 4)};
 }
 
-std::shared_ptr<NBitsWeights> weights_of(const Node& node) {
+// Null where the weights lie in the order of their groups.
+std::shared_ptr<const NBitsOrder> order_of(const Node& node) {
+  if (node.in(kOrder) == nullptr) return nullptr;
+  return NBitsOrder::of(sizes_of(node), node.in(kOrder)->constant->as<int32_t>());
+}
+
+std::shared_ptr<NBitsWeights> weights_of(const Node& node, const NBitsOrder* order) {
+  const TensorPtr &codes = node.in(1)->constant, &scales = node.in(2)->constant;
   const TensorPtr zeros = node.in(3) == nullptr ? nullptr : node.in(3)->constant;
-  return NBitsWeights::of(sizes_of(node), node.in(1)->constant, node.in(2)->constant, zeros);
+  if (order == nullptr) return NBitsWeights::of(sizes_of(node), codes, scales, zeros);
+  std::string key = "n bits in order";
+  for (const Tensor* with : {scales.get(), zeros.get(), node.in(kOrder)->constant.get()}) {
+    key += ' ';
+    key += std::to_string(reinterpret_cast<uintptr_t>(with));
+  }
+  return Prepare::packed<NBitsWeights>(codes, key, [&] {
+    return std::make_shared<NBitsWeights>(order->arrange(*codes, *scales, zeros.get()));
+  });
 }
 
 bool is_constant(const Node& node) {
@@ -47,7 +63,13 @@ std::string supports(const Node& node) {
     return "sizes that cannot be";
   }
   if (node.i("weight_prepacked", 0) != 0) return "weights in a form of some other machine";
-  if (node.in(4) != nullptr) return "an order of groups";
+  if (const Value* order = node.in(kOrder); order != nullptr) {
+    if (order->constant == nullptr || !is_constant(node))
+      return "an order of groups that is known in runs alone";
+    if (order->constant->type != DType::kInt32 || count(order->constant->dims) < sizes.k) {
+      return "an order of groups of another size";
+    }
+  }
   for (size_t i : {0, 1, 2}) {
     if (node.in(i) == nullptr) return "an input that it needs is left out";
   }
@@ -88,20 +110,28 @@ Kernel n_bits(Prepare& p) {
   dims.back() = sizes.n;
   p.out(0, DType::kFloat, dims);
   std::function<std::shared_ptr<NBitsWeights>(const Args&)> weights;
+  const std::shared_ptr<const NBitsOrder> order = order_of(p.node);
   if (is_constant(p.node)) {
-    weights = [made = weights_of(p.node)](const Args&) { return made; };
+    weights = [made = weights_of(p.node, order.get())](const Args&) { return made; };
   } else {
     weights = weights_of_runs(p, sizes);
   }
   const bool biased = p.has(kBias);
   p.expect(!biased || p.in(kBias).count() == sizes.n, "the bias has not one element for each column");
   if (rows == 0) return [](const Args&) {};
-  const NBitsMethod method = nbits_method(sizes, rows, p.node.i("accuracy_level", 0));
+  const NBitsSizes& multiplied = order == nullptr ? sizes : order->sizes();
+  const NBitsMethod method = nbits_method(multiplied, rows, p.node.i("accuracy_level", 0));
   p.method(name_of(method));
-  p.scratch(nbits_scratch(sizes, rows));
+  const size_t gathered = order == nullptr ? 0 : static_cast<size_t>(rows * multiplied.k) * sizeof(float);
+  p.scratch(gathered + nbits_scratch(multiplied, rows));
   return [=](const Args& args) {
-    nbits_product(method, *weights(args), args.in<float>(0), rows, biased ? args.in<float>(kBias) : nullptr,
-                  args.out<float>(0), args.scratch());
+    const float* x = args.in<float>(0);
+    if (order != nullptr) {
+      order->gather(x, rows, args.scratch<float>());
+      x = args.scratch<float>();
+    }
+    nbits_product(method, *weights(args), x, rows, biased ? args.in<float>(kBias) : nullptr,
+                  args.out<float>(0), args.scratch<char>() + gathered);
   };
 }
 
@@ -115,7 +145,7 @@ const Registration registration([](Registry* registry) {
                  .packs = [](const Node& node, size_t i) { return i == 1 && is_constant(node); },
                  .pack =
                      [](const Node& node) {
-                       if (is_constant(node)) weights_of(node);
+                       if (is_constant(node)) weights_of(node, order_of(node).get());
                      },
                  .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kUint8, DType::kInt32}});
 });

@@ -45,7 +45,7 @@ def weights(
 
 
 def product(constants: dict[str, np.ndarray], k: int, n: int, block: int, **attributes: int) -> NodeProto:
-    names = ["x", "w", "s", "z" if "z" in constants else "", "", "b" if "b" in constants else ""]
+    names = ["x", "w", "s", *(name if name in constants else "" for name in "zgb")]
     attributes = {"bits": 4, **attributes}
     return helper.make_node(
         "MatMulNBits", names, ["y"], domain="com.microsoft", K=k, N=n, block_size=block, **attributes
@@ -169,6 +169,55 @@ def test_weights_of_few_bits_agree_with_onnxruntime(
     cpu_plugin.check_beside_onnxruntime(
         node, {"x": some(rows, 128)}, constants=constants, rtol=1e-4, atol=tolerance
     )
+
+
+@pytest.mark.parametrize("groups", ["as they lie", "shuffled", "uneven"])
+@pytest.mark.parametrize("zeros", ["none", "bytes", "floats"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize(("rows", "k"), [(1, 96), (17, 75)])
+def test_rows_of_weights_may_be_in_groups_of_any_order(
+    cpu_plugin: Cpu, groups: str, zeros: str, bits: int, rows: int, k: int
+) -> None:
+    """onnxruntime refuses this of other than four bits, and passes over zero points that are bytes."""
+    random = np.random.default_rng(k)
+    n, block = 19, 16
+    blocks = -(-k // block)
+    values = random.integers(0, 1 << bits, size=(n, blocks * block))
+    scales = random.uniform(0.05, 0.2, size=(n, blocks)).astype(np.float32)
+    points = random.integers(0, 1 << bits, size=(n, blocks))
+    order = np.arange(k) // block
+    if groups == "shuffled":
+        order = random.permutation(order)
+    elif groups == "uneven":
+        order = random.choice([0, blocks - 1, 2], size=k, p=[0.7, 0.2, 0.1])
+    constants = {"w": packed(values.reshape(n, blocks, block), bits), "s": scales.reshape(-1)}
+    if zeros == "bytes":
+        constants["z"] = packed(points, bits).reshape(-1)
+    elif zeros == "floats":
+        constants["z"] = points.astype(np.float32).reshape(-1)
+    else:
+        points[:] = 1 << (bits - 1)
+    constants["g"] = order.astype(np.int32)
+    matrix = ((values[:, :k] - points[:, order]) * scales.astype(np.float64)[:, order]).T
+    node = product(constants, k, n, block, bits=bits)
+    x = some(rows, k)
+    got = cpu_plugin.run(make_model([node], {"x": x}, ["y"], constants), {"x": x})[0]
+    np.testing.assert_allclose(got, x @ matrix, rtol=1e-4, atol=2e-4 * (1 << bits) / 4)
+    if bits == 4 and zeros == "none":
+        cpu_plugin.check_beside_onnxruntime(node, {"x": x}, constants=constants, rtol=1e-4, atol=1e-3)
+
+
+def test_an_order_of_groups_is_a_constant_of_groups_that_are_there(cpu_plugin: Cpu) -> None:
+    constants, _ = weights(8, 64, 16, "none")
+    node = product({**constants, "g": np.zeros(64)}, 64, 8, 16)
+    feeds = {"x": some(2, 64), "g": np.zeros(64, np.int32)}
+    with pytest.raises(ephost.errors.OnnxRuntimeException, match="claimed by no execution provider"):
+        cpu_plugin.run(make_model([node], feeds, ["y"], constants), feeds)
+    for group in (4, -1):
+        constants["g"] = np.full(64, group, np.int32)
+        x = {"x": feeds["x"]}
+        with pytest.raises(ephost.errors.OnnxRuntimeException, match=f"in group {group} of 4"):
+            cpu_plugin.run(make_model([node], x, ["y"], constants), x)
 
 
 @pytest.mark.parametrize("level", [0, 4])
