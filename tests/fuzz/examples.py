@@ -62,6 +62,7 @@ f, scale, zero = numbers, np.array(0.1, F), np.array(3, np.uint8)
 _ATTENTION = {"num_heads": 2}
 _LSTM = {"hidden_size": 4}
 _CACHE = [f(2, 1, 8, 8), f(2, 1, 8, 8)]
+_CODES = [numbers(2, 1, 8, 8, dtype=np.int8), numbers(2, 1, 8, 8, dtype=np.int8)]
 CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("Attention", _ATTENTION, [f(2, 3, 8), f(8, 24), f(24)]),
     ("Attention", {**_ATTENTION, "unidirectional": 1}, [f(2, 3, 8), f(8, 24), f(24), i32(3, 2)]),
@@ -135,6 +136,11 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
      [f(2, 1, 32), None, None, *_CACHE, i32(4, 7), np.array(8, np.int32), f(16, 4), f(16, 4)]),
     ("GroupQueryAttention", {"num_heads": 2, "kv_num_heads": 1, "local_window_size": 2, "softcap": 5.0},
      [f(2, 1, 16), f(2, 1, 8), f(2, 1, 8), *_CACHE, i32(4, 7), np.array(8, np.int32)]),
+    ("GroupQueryAttention", {"num_heads": 2, "kv_num_heads": 1, "k_quant_type": "PER_TENSOR",
+                             "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8},
+     [f(2, 1, 16), f(2, 1, 8), f(2, 1, 8), *_CODES, i32(4, 7), np.array(8, np.int32), *[None] * 5, scale, scale]),
+    ("GroupQueryAttention", {"num_heads": 2, "kv_num_heads": 1, "local_window_size": 3, "sliding_window_cache": 1},
+     [f(2, 1, 16), f(2, 1, 8), f(2, 1, 8), *_CACHE, i32(9, 12), np.array(13, np.int32)]),
     ("Inverse", {}, [np.eye(3, dtype=F)]),
     ("LinearAttention", {"q_num_heads": 2, "kv_num_heads": 2},
      [f(2, 3, 8), f(2, 3, 8), f(2, 3, 12), f(2, 2, 4, 6), f(2, 3, 2), f(2, 3, 2)]),

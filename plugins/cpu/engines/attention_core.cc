@@ -116,7 +116,8 @@ void AttentionCore::weigh(const AttentionOperands& operands, int64_t b, int64_t 
   const int64_t keys = operands.ends != nullptr ? std::clamp<int64_t>(operands.ends[b], 0, columns) : columns;
   int64_t low = before < 0 ? 0 : std::clamp<int64_t>(place - before, 0, keys);
   int64_t high = after < 0 ? keys : std::clamp<int64_t>(place + after + 1, 0, keys);
-  if (mask != kNoMask) high = std::min(high, mask_columns);
+  const int64_t ahead = operands.mask_offsets != nullptr ? operands.mask_offsets[b] : 0;
+  if (mask != kNoMask) high = std::min(high, mask_columns - ahead);
   low = std::clamp(low, from, to);
   high = std::clamp(high, low, to);
 
@@ -138,7 +139,8 @@ void AttentionCore::weigh(const AttentionOperands& operands, int64_t b, int64_t 
 
   const float* added = nullptr;
   if (mask != kNoMask) {
-    const int64_t at = b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2];
+    const int64_t at =
+        b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2] + ahead * mask_strides[3];
     if (mask == kBoolMask) {
       const uint8_t* look = static_cast<const uint8_t*>(operands.mask) + at;
       for (int64_t c = low; c < high; ++c) {

@@ -28,9 +28,10 @@ struct AttentionOperands {
   const float *q = nullptr, *k = nullptr, *v = nullptr;
   float* out = nullptr;
   const void* mask = nullptr;
-  const int64_t* ends = nullptr;     // For each batch how many keys there are; null: all.
-  const int64_t* offsets = nullptr;  // For each batch the place of the first query; null: `offset`.
-  const float* sinks = nullptr;      // For each head; null: 0.
+  const int64_t* ends = nullptr;          // For each batch how many keys there are; null: all.
+  const int64_t* offsets = nullptr;       // For each batch the place of the first query; null: `offset`.
+  const int64_t* mask_offsets = nullptr;  // For each batch the mask's column of its first key; null: 0.
+  const float* sinks = nullptr;           // For each head; null: 0.
   float* scores = nullptr;
 };
 

@@ -1,0 +1,82 @@
+// Keys or values of earlier runs that operators of attention do not read where they lie: in codes, or those
+// of a window, from which the oldest go.
+#ifndef EPHOST_CPU_ENGINES_STAGED_CACHE_H_
+#define EPHOST_CPU_ENGINES_STAGED_CACHE_H_
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cpu/engines/attention_core.h"
+#include "cpu/engines/cache_codes.h"
+
+namespace ephost::cpu {
+
+// How many of `total` tokens a cache of a window of `window` tokens keeps, with room for `capacity`. Some go
+// at once when it is full: what is left depends on the total alone, not on the runs that it came in.
+inline int64_t kept_of_window(int64_t total, int64_t capacity, int64_t window) {
+  if (total <= capacity) return total;
+  const int64_t at_once = capacity - window + 1;
+  return total - at_once * ((total - capacity + at_once - 1) / at_once);
+}
+
+struct StagedCache {
+  HeadsView now;        // The new ones, whose channels lie side by side.
+  CacheCodes codes;     // Of both caches.
+  int64_t past = 0;     // Rows of each head in the cache that comes in,
+  int64_t present = 0;  // and in the one that goes out.
+  int64_t length = 0;   // Of what is made here: float32 [batch, heads, length, channels].
+
+  // Of each batch.
+  struct Rows {
+    const int64_t* kept;   // How many there were, which lie first in the cache,
+    const int64_t* fresh;  // how many of the new ones go into the cache that goes out,
+    const int64_t* left;   // and how many of both are in it: the last ones.
+  };
+
+  int64_t count() const { return now.sizes[0] * now.sizes[1] * length * now.sizes[3]; }
+  HeadsView view() const { return heads_view({now.sizes[0], now.sizes[1], length, now.sizes[3]}, 0); }
+
+  // Old ones and, behind them, all new ones, each of which goes through `place(row, to, batch, i)`. `after`
+  // may be `before`, or null.
+  template <typename Place>
+  void fill(const uint8_t* before, const float* from, const float* scales, const Rows& rows, float* to,
+            uint8_t* after, const Place& place) const {
+    const int64_t heads = now.sizes[1], d = now.sizes[3], bytes = codes.bytes(d);
+    parallel_for(now.sizes[0] * heads, std::max<int64_t>(1, kGrain / (length * d + 1)),
+                 [&](int64_t i, int64_t end) {
+                   std::vector<uint8_t> code(static_cast<size_t>(bytes));
+                   for (; i < end; ++i) {
+                     const int64_t b = i / heads, h = i % heads, kept = rows.kept[b], count = now.sizes[2];
+                     const float* const scale = codes.of_head(scales, h, d);
+                     const uint8_t* const old = before + i * past * bytes;
+                     float* const target = to + i * length * d;
+                     for (int64_t r = 0; r < kept; ++r)
+                       codes.decode(old + r * bytes, scale, d, target + r * d);
+                     uint8_t* const out = after == nullptr ? nullptr : after + i * present * bytes;
+                     const int64_t gone = kept + rows.fresh[b] - rows.left[b];  // Of old and new ones.
+                     const int64_t moved = std::max<int64_t>(0, kept - gone);
+                     if (out != nullptr && moved > 0) {
+                       std::memmove(out, old + gone * bytes, static_cast<size_t>(moved * bytes));
+                     }
+                     for (int64_t r = 0; r < count; ++r) {
+                       float* const row = target + (kept + r) * d;
+                       place(from + now.head(b, h) + r * now.strides[2], row, b, r);
+                       codes.encode(row, scale, d, code.data());
+                       if (codes.bits != 32) codes.decode(code.data(), scale, d, row);
+                       if (out != nullptr && r < rows.fresh[b] && kept + r >= gone) {
+                         std::memcpy(out + (kept + r - gone) * bytes, code.data(), code.size());
+                       }
+                     }
+                     // What nobody wrote is not read, but should not be left over from something else.
+                     std::fill(target + (kept + count) * d, target + length * d, 0.0f);
+                     if (out != nullptr)
+                       std::fill(out + rows.left[b] * bytes, out + present * bytes, uint8_t{0});
+                   }
+                 });
+  }
+};
+
+}  // namespace ephost::cpu
+
+#endif
