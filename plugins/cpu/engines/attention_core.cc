@@ -75,6 +75,13 @@ int64_t AttentionCore::memory() const {
   return padded(keys_size() + values_size() + scores_size() + columns + tile * width + 64, 16);
 }
 
+// A query or two are not worth packing the keys for.
+bool AttentionCore::keys_as_they_are() const { return rows <= 2 && k.strides[3] == 1 && q.strides[3] == 1; }
+bool AttentionCore::values_as_they_are() const { return v.strides[3] == 1 && width % simd().panel == 0; }
+bool AttentionCore::can_load(int64_t queries, int64_t channels) {
+  return queries <= 2 && channels % simd().panel == 0;
+}
+
 int64_t AttentionCore::plan(const Prepare& p) {
   heads = std::max(q.sizes[1], out.sizes[1]);
   batch = out.sizes[0];
@@ -203,9 +210,7 @@ void AttentionCore::run_share(const AttentionOperands& operands, int64_t item, i
   float* result = mask_row + columns;
   const Simd& table = simd();
   const int64_t products_row = padded(columns, 16);
-  // A query or two are not worth packing the keys for.
-  const bool dots = rows <= 2 && k.strides[3] == 1 && q.strides[3] == 1;
-  const bool values_as_they_are = v.strides[3] == 1 && width % table.panel == 0;
+  const bool dots = keys_as_they_are(), loads = operands.load != nullptr;
   // Scores that somebody wants to see are computed for all keys, also for those that no query looks at.
   const bool all = scores != kNoScores && scores != kWeights && operands.scores != nullptr;
   int64_t packed = -1;
@@ -219,11 +224,12 @@ void AttentionCore::run_share(const AttentionOperands& operands, int64_t item, i
     int64_t from = all || before < 0 ? 0 : std::clamp<int64_t>(place - before, 0, known);
     from = from / table.panel * table.panel;
     const int64_t to = all || after < 0 ? known : std::clamp<int64_t>(place + count + after, 0, known);
-    const float* from_k = operands.k + k.head(b, h / group);
-    const float* from_v = operands.v + v.head(b, h / group);
+    const float* from_k = loads ? keys : operands.k + k.head(b, h / group);
+    const float* from_v = loads ? values : operands.v + v.head(b, h / group);
     if (to > from && packed != b * heads + h / group) {
+      if (loads) operands.load(b, h / group, from, to, keys, values);
       if (!dots) table.gemm_pack(from_k, k.strides[3], k.strides[2], depth, known, keys);
-      if (!values_as_they_are) table.gemm_pack(from_v, v.strides[2], v.strides[3], known, width, values);
+      if (!values_as_they_are()) table.gemm_pack(from_v, v.strides[2], v.strides[3], known, width, values);
       packed = b * heads + h / group;
     }
     GemmBlock g{};
@@ -260,9 +266,9 @@ void AttentionCore::run_share(const AttentionOperands& operands, int64_t item, i
     g.a = products;
     g.a_row = products_row;
     g.a_step = 1;
-    g.b = values_as_they_are ? from_v + from * v.strides[2] : values + from * table.panel;
-    g.b_step = values_as_they_are ? v.strides[2] : table.panel;
-    g.b_panel = values_as_they_are ? table.panel : known * table.panel;
+    g.b = values_as_they_are() ? from_v + from * v.strides[2] : values + from * table.panel;
+    g.b_step = values_as_they_are() ? v.strides[2] : table.panel;
+    g.b_panel = values_as_they_are() ? table.panel : known * table.panel;
     g.c = in_place ? target : result;
     g.c_row = in_place ? out.strides[2] : width;
     if (to > from && width > 0) {

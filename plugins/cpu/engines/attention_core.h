@@ -2,6 +2,7 @@
 #ifndef EPHOST_CPU_ENGINES_ATTENTION_CORE_H_
 #define EPHOST_CPU_ENGINES_ATTENTION_CORE_H_
 
+#include <functional>
 #include <limits>
 
 #include "cpu/operator.h"
@@ -33,6 +34,9 @@ struct AttentionOperands {
   const int64_t* mask_offsets = nullptr;  // For each batch the mask's column of its first key; null: 0.
   const float* sinks = nullptr;           // For each head; null: 0.
   float* scores = nullptr;
+  // Brings keys and values [from, to) of a head of theirs into memory, [columns][depth] and [columns][width],
+  // where they do not lie at k and v. See AttentionCore::can_load.
+  std::function<void(int64_t b, int64_t head, int64_t from, int64_t to, float* k, float* v)> load = nullptr;
 };
 
 // Set what is above the line, call `plan`, then run it.
@@ -66,6 +70,8 @@ struct AttentionCore {
 
   // Looks whether the operands fit each other; returns how many floats of scratch memory a run needs.
   int64_t plan(const Prepare& p);
+  // Whether so many queries of so many channels each let AttentionOperands::load bring keys and values.
+  static bool can_load(int64_t queries, int64_t channels);
   void run(const AttentionOperands& operands, float* scratch) const;
 
  private:
@@ -73,6 +79,8 @@ struct AttentionCore {
   int64_t values_size() const;
   int64_t scores_size() const;
   int64_t memory() const;
+  bool keys_as_they_are() const;
+  bool values_as_they_are() const;
   void weigh(const AttentionOperands& operands, int64_t b, int64_t h, int64_t i, int64_t from, int64_t to,
              float* row, float* mask_row) const;
   void run_share(const AttentionOperands& operands, int64_t item, int64_t end, float* memory) const;

@@ -36,9 +36,11 @@ struct StagedCache {
 
   int64_t count() const { return now.sizes[0] * now.sizes[1] * length * now.sizes[3]; }
   HeadsView view() const { return heads_view({now.sizes[0], now.sizes[1], length, now.sizes[3]}, 0); }
+  // Of the cache that goes out.
+  int64_t bytes() const { return now.sizes[0] * now.sizes[1] * present * codes.bytes(now.sizes[3]); }
 
-  // Old ones and, behind them, all new ones, each of which goes through `place(row, to, batch, i)`. `after`
-  // may be `before`, or null.
+  // Old ones and, behind them, all new ones, each of which goes through `place(row, to, batch, i)`. `after`,
+  // the cache that goes out, may be `before`, or null.
   template <typename Place>
   void fill(const uint8_t* before, const float* from, const float* scales, const Rows& rows, float* to,
             uint8_t* after, const Place& place) const {
@@ -49,31 +51,61 @@ struct StagedCache {
                    for (; i < end; ++i) {
                      const int64_t b = i / heads, h = i % heads, kept = rows.kept[b], count = now.sizes[2];
                      const float* const scale = codes.of_head(scales, h, d);
-                     const uint8_t* const old = before + i * past * bytes;
                      float* const target = to + i * length * d;
-                     for (int64_t r = 0; r < kept; ++r)
-                       codes.decode(old + r * bytes, scale, d, target + r * d);
-                     uint8_t* const out = after == nullptr ? nullptr : after + i * present * bytes;
-                     const int64_t gone = kept + rows.fresh[b] - rows.left[b];  // Of old and new ones.
-                     const int64_t moved = std::max<int64_t>(0, kept - gone);
-                     if (out != nullptr && moved > 0) {
-                       std::memmove(out, old + gone * bytes, static_cast<size_t>(moved * bytes));
+                     for (int64_t r = 0; r < kept; ++r) {
+                       codes.decode(before + (i * past + r) * bytes, scale, d, target + r * d);
                      }
+                     uint8_t* const out = move(before, after, i, rows);
                      for (int64_t r = 0; r < count; ++r) {
                        float* const row = target + (kept + r) * d;
                        place(from + now.head(b, h) + r * now.strides[2], row, b, r);
                        codes.encode(row, scale, d, code.data());
                        if (codes.bits != 32) codes.decode(code.data(), scale, d, row);
-                       if (out != nullptr && r < rows.fresh[b] && kept + r >= gone) {
-                         std::memcpy(out + (kept + r - gone) * bytes, code.data(), code.size());
+                       if (out != nullptr && r < rows.fresh[b] && kept + r >= gone(rows, b)) {
+                         std::memcpy(out + (kept + r - gone(rows, b)) * bytes, code.data(), code.size());
                        }
                      }
                      // What nobody wrote is not read, but should not be left over from something else.
                      std::fill(target + (kept + count) * d, target + length * d, 0.0f);
-                     if (out != nullptr)
-                       std::fill(out + rows.left[b] * bytes, out + present * bytes, uint8_t{0});
                    }
                  });
+  }
+
+  // The cache that goes out alone.
+  template <typename Place>
+  void keep(const uint8_t* before, const float* from, const float* scales, const Rows& rows, uint8_t* after,
+            const Place& place) const {
+    const int64_t heads = now.sizes[1], d = now.sizes[3], bytes = codes.bytes(d);
+    parallel_for(now.sizes[0] * heads, std::max<int64_t>(1, kGrain / (present * d + 1)),
+                 [&](int64_t i, int64_t end) {
+                   std::vector<float> row(static_cast<size_t>(d));
+                   for (; i < end; ++i) {
+                     const int64_t b = i / heads, h = i % heads, kept = rows.kept[b];
+                     uint8_t* const out = move(before, after, i, rows);
+                     for (int64_t r = std::max<int64_t>(0, gone(rows, b) - kept); r < rows.fresh[b]; ++r) {
+                       place(from + now.head(b, h) + r * now.strides[2], row.data(), b, r);
+                       codes.encode(row.data(), codes.of_head(scales, h, d), d,
+                                    out + (kept + r - gone(rows, b)) * bytes);
+                     }
+                   }
+                 });
+  }
+
+ private:
+  // How many of old and new ones do not stay.
+  static int64_t gone(const Rows& rows, int64_t b) { return rows.kept[b] + rows.fresh[b] - rows.left[b]; }
+
+  // Brings the old ones of head i that stay to where they belong, and clears what is behind all that stay.
+  // Returns where the head begins in the cache that goes out.
+  uint8_t* move(const uint8_t* before, uint8_t* after, int64_t i, const Rows& rows) const {
+    if (after == nullptr) return nullptr;
+    const int64_t b = i / now.sizes[1], bytes = codes.bytes(now.sizes[3]);
+    const uint8_t* const old = before + (i * past + gone(rows, b)) * bytes;
+    uint8_t* const out = after + i * present * bytes;
+    const int64_t moved = rows.kept[b] - gone(rows, b);
+    if (moved > 0 && out != old) std::memmove(out, old, static_cast<size_t>(moved * bytes));
+    std::fill(out + rows.left[b] * bytes, out + present * bytes, uint8_t{0});
+    return out;
   }
 };
 

@@ -119,7 +119,9 @@ Kernel group_query(Prepare& p) {
   cache.length = windowed ? cache.past : std::max(cache.past, total);
   p.expect(windowed || cache.length >= rows, "a greatest length that is less than what is there now");
   p.expect(!padded || has_past, "numbers of queries want past keys and values");
-  StagedCache stage{now, {}, cache.past, cache.length, windowed ? cache.length + rows : cache.length};
+  // One query looks at nothing that goes in its run: it reads the cache that goes out.
+  const bool single = staged && rows == 1 && AttentionCore::can_load(rows, d);
+  StagedCache stage{now, {}, cache.past, cache.length, cache.length + (windowed && !single ? rows : 0)};
   int64_t memories[2];
   for (int i : {0, 1}) {
     if (p.wants(i + 1)) {
@@ -127,8 +129,9 @@ Kernel group_query(Prepare& p) {
       dims[3] = dims[3] * (coded ? codes[i].bits : 8) / 8;
       p.out(i + 1, coded ? code_type(codes[i].bits) : p.type(0), dims);
     }
-    const int64_t needed = staged ? stage.count() : cache.count();
-    memories[i] = staged || !p.wants(i + 1) ? pieces.take(needed) : -1;
+    stage.codes = codes[i];
+    const int64_t needed = single ? stage.bytes() / int64_t{sizeof(float)} + 1 : stage.count();
+    memories[i] = (staged && !single) || !p.wants(i + 1) ? pieces.take(needed) : -1;
   }
   const HeadsView q_in = core.q;
   const bool rotary = p.node.i("do_rotary", 0) == 1, interleaved = p.node.i("rotary_interleaved", 0) == 1;
@@ -141,7 +144,7 @@ Kernel group_query(Prepare& p) {
            "positions are one int64 for each query");
   const int64_t turned = rotary ? pieces.take(batch * rows * heads * d) : -1;
   if (rotary) core.q = heads_view({batch, rows, heads * d}, heads);
-  core.k = core.v = staged ? stage.view() : cache.view();
+  core.k = core.v = stage.view();
   const Dims out = {batch, rows, heads * d};
   p.out(0, p.type(0), out);
   core.out = heads_view(out, heads);
@@ -164,9 +167,9 @@ Kernel group_query(Prepare& p) {
     core.scores_columns = total;
     core.unseen = 0;
   }
-  // Of each batch the ends of its tokens, the places of its queries, what StagedCache::Rows asks for, and how
-  // many tokens were before those that it still has.
-  const int64_t lengths = pieces.take(2 * 6 * batch), memory = pieces.take(core.plan(p));
+  // Of each batch the ends of its tokens, the places of its queries, what StagedCache::Rows asks for, how
+  // many tokens were before those that the queries find, and the places of the queries among these.
+  const int64_t lengths = pieces.take(2 * 7 * batch), memory = pieces.take(core.plan(p));
   p.scratch(static_cast<size_t>(pieces.size) * sizeof(float));
   const bool prompt = rows == total && !padded;
   const std::string label = p.node.label();
@@ -174,7 +177,8 @@ Kernel group_query(Prepare& p) {
           v_codes = codes[1]](const Args& args) {
     float* scratch = args.scratch<float>();
     int64_t *ends = reinterpret_cast<int64_t*>(scratch + lengths), *starts = ends + batch,
-            *kept = starts + batch, *fresh = kept + batch, *left = fresh + batch, *gone = left + batch;
+            *kept = starts + batch, *fresh = kept + batch, *left = fresh + batch, *gone = left + batch,
+            *places = gone + batch;
     for (int64_t b = 0; b < batch; ++b) {
       ends[b] = int64_t{args.in<int32_t>(5)[b]} + 1;
       fresh[b] = padded ? args.in<int32_t>(16)[b] : rows;
@@ -182,7 +186,7 @@ Kernel group_query(Prepare& p) {
       if (padded && (fresh[b] < 0 || fresh[b] > std::min(rows, ends[b]) || ends[b] < 1 || ends[b] > total)) {
         invalid(label + ": a number of queries that does not fit the lengths");
       }
-      if (windowed && (ends[b] < 1 || ends[b] > total)) {
+      if (staged && (ends[b] < 1 || ends[b] > total)) {
         invalid(label + ": a length above the greatest one");
       }
       if (!windowed && starts[b] > cache.past) {
@@ -200,6 +204,8 @@ Kernel group_query(Prepare& p) {
       kept[b] = windowed ? kept_of_window(starts[b], cache.past, window) : starts[b];
       gone[b] = starts[b] - kept[b];
       left[b] = windowed ? kept_of_window(ends[b], cache.past, window) : ends[b];
+      if (single) gone[b] = ends[b] - left[b];
+      places[b] = single ? left[b] - 1 : kept[b];
     }
     const float *cosines = rotary ? args.in<float>(7) : nullptr,
                 *sines = rotary ? args.in<float>(8) : nullptr;
@@ -219,16 +225,34 @@ Kernel group_query(Prepare& p) {
       }
     };
     const auto copy = [&](const float* row, float* to, int64_t, int64_t) { std::copy(row, row + d, to); };
+    const auto decode = [&](int i, const CacheCodes& as, const float* all, int64_t head, int64_t from,
+                            int64_t to, float* target) {
+      const auto* codes_of = reinterpret_cast<const uint8_t*>(all) + head * cache.length * as.bytes(d);
+      const float* scales = as.of_head(args.in<float>(kScales[i]), head % kv_heads, d);
+      for (; from < to; ++from) as.decode(codes_of + from * as.bytes(d), scales, d, target + from * d);
+    };
+    AttentionOperands o;
     if (staged) {
       const StagedCache::Rows of_batches{kept, fresh, left};
       const auto fill = [&](int i, const CacheCodes& as, const float* from, float* to, const auto& place) {
         StagedCache part = stage;
         part.codes = as;
-        part.fill(args.in<uint8_t>(kPast[i]), from, coded ? args.in<float>(kScales[i]) : nullptr, of_batches,
-                  to, args.out<uint8_t>(i + 1), place);
+        const auto* before = args.in<uint8_t>(kPast[i]);
+        const float* scales = coded ? args.in<float>(kScales[i]) : nullptr;
+        if (single) {
+          part.keep(before, from, scales, of_batches, reinterpret_cast<uint8_t*>(to), place);
+        } else {
+          part.fill(before, from, scales, of_batches, to, args.out<uint8_t>(i + 1), place);
+        }
       };
       fill(0, k_codes, k, all_k, turn);
       fill(1, v_codes, v, all_v, copy);
+      if (single && coded) {
+        o.load = [&, all_k, all_v](int64_t b, int64_t h, int64_t from, int64_t to, float* to_k, float* to_v) {
+          decode(0, k_codes, all_k, b * kv_heads + h, from, to, to_k);
+          decode(1, v_codes, all_v, b * kv_heads + h, from, to, to_v);
+        };
+      }
     } else {
       cache.fill(has_past ? args.in<float>(3) : nullptr, k, starts, all_k, turn);
       cache.fill(has_past ? args.in<float>(4) : nullptr, v, starts, all_v, copy);
@@ -246,12 +270,11 @@ Kernel group_query(Prepare& p) {
       });
       q = to;
     }
-    AttentionOperands o;
     o.q = q;
     o.k = all_k;
     o.v = all_v;
     o.out = args.out<float>(0);
-    o.offsets = kept;
+    o.offsets = places;
     if (!causal) o.ends = ends;
     if (core.mask != AttentionCore::kNoMask) o.mask = args.in(kMask);
     if (windowed) o.mask_offsets = gone;

@@ -211,6 +211,23 @@ def test_caches_that_do_not_fit_are_refused(cpu_plugin: Cpu, change: Feeds, said
         cpu_plugin.run(make_model([node], feeds, ["y", "ck", "cv"]), feeds)
 
 
+@pytest.mark.parametrize("last", [-3, -1, 5, 2**31 - 1])
+@pytest.mark.parametrize("window", [0, 3])
+def test_lengths_of_prompts_lie_in_their_caches(cpu_plugin: Cpu, last: int, window: int) -> None:
+    form = {
+        "window": window,
+        "bits": 8,
+        "kind": "PER_TENSOR",
+        "rotary": False,
+        "bias": False,
+        "padded": False,
+    }
+    node, feeds = _step([np.zeros((1, KV, 5, D), np.int8)] * 2, np.array([0]), np.array([5]), 5, **form)
+    feeds["n"] = np.array([last], np.int32)
+    with pytest.raises((InvalidArgument, Fail), match="a length above the greatest one"):
+        cpu_plugin.run(make_model([node], feeds, ["y", "ck", "cv"]), feeds)
+
+
 def test_what_is_not_a_number_has_a_code(cpu_plugin: Cpu) -> None:
     form = {"window": 0, "bits": 8, "kind": "PER_TENSOR", "rotary": False, "bias": False, "padded": False}
     node, feeds = _step([np.zeros((1, KV, 5, D), np.int8)] * 2, np.array([2]), np.array([1]), 1, **form)
