@@ -34,7 +34,7 @@ from ephost.host_log import HostLog
 from ephost.options import Chosen, SessionOptions, devices_of
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
-from ephost.suggestions import did_you_mean
+from ephost.suggestions import closest, did_you_mean
 
 _LOG = HostLog("ephost.selection")
 MAX_DELEGATE_DEVICES = 8
@@ -188,8 +188,21 @@ def check_and_normalize_provider_args(
 def _warn_unavailable(name: str, available: Sequence[str]) -> None:
     warn_of_argument(
         f"Specified provider '{name}' is not in available provider names"
-        f"{did_you_mean(name, available)}. Available providers: '{', '.join(available)}'"
+        f"{_instead(name, available)}. Available providers: '{', '.join(available)}'"
     )
+
+
+_ENDING = "ExecutionProvider"  # which says nothing of what somebody meant
+
+
+def _instead(name: str, available: Sequence[str]) -> str:
+    """What to do where a provider is not there: a name that is like it, or where providers come from."""
+    if not name.endswith(_ENDING):
+        return did_you_mean(name, available)
+    stem = closest(name.removesuffix(_ENDING), [known.removesuffix(_ENDING) for known in available])
+    if stem is None:
+        return ": the plugin that offers it is to be registered (register_execution_provider_library)"
+    return did_you_mean(name, [known for known in available if known.removesuffix(_ENDING) == stem])
 
 
 def named(
@@ -218,7 +231,7 @@ def check_known(
     for name, _ in normalize(providers, provider_options):
         if name not in available:
             raise InvalidArgument(
-                f"Unknown Provider Type: {name}{did_you_mean(name, available)}. Available are "
+                f"Unknown Provider Type: {name}{_instead(name, available)}. Available are "
                 f"{', '.join(available)}"
             )
 

@@ -71,6 +71,19 @@ def test_a_name_that_nobody_offers_is_a_warning_or_an_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("CUDAExecutionProvider", r"names: the plugin that offers it is to be registered"),
+        ("CPUExecutionPrvider", r"did you mean 'CPUExecutionProvider'\?"),
+        ("CpuExecutionProvider", r"did you mean 'CPUExecutionProvider'\?"),
+    ],
+)
+def test_a_warning_says_what_to_do_for_a_provider(name: str, said: str) -> None:
+    with pytest.warns(UserWarning, match=said):
+        assert opened(providers=[name, HOST]) == [HOST]
+
+
+@pytest.mark.parametrize(
     ("providers", "provider_options", "message"),
     [
         ("CPU", None, "should be a sequence"),
