@@ -172,24 +172,25 @@ def _infer(model: Model, loaded: bool = False) -> None:
     graph = model.graph
     if all(is_known(value) for value in graph.values.values()) and not any(n.subgraphs for n in graph.nodes):
         return
-    if loaded:
-        _infer_part(model, graph, loaded=True)
+    if loaded and _infer_part(model, graph, loaded=True):
+        return
     onward = False
     while (part := unseen(model, onward=onward)) is not None:
         _infer_part(model, part)
         onward = True
 
 
-def _infer_part(model: Model, graph: Graph, loaded: bool = False) -> None:
-    """Go through the model's graph, or a part of it."""
+def _infer_part(model: Model, graph: Graph, loaded: bool = False) -> bool:
+    """Go through the model's graph, or a part of it. Whether to do it again would tell nothing new."""
     # What is wrong with functions is for onnx's inference to say, once.
     found = None if model.functions and loaded else find_types(graph, model.graph)
     if found is None:
         _ask_onnx(model, graph, loaded)
-        return
+        return False
     for value, kind in found.items():
         value.type = kind
     note(model, graph.nodes)
+    return graph is model.graph
 
 
 def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:

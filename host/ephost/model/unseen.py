@@ -29,7 +29,11 @@ Reads = tuple[Any, ...]  # what a node reads, and what was known of it
 
 def note(model: Model, nodes: Iterable[Node]) -> None:
     """Remember what is known now of what these nodes read: inference has gone through them."""
-    model.seen.update((node, _reads(node)) for node in nodes if _open_ends(node) != ([], []))
+    seen = model.seen
+    for node in nodes:
+        unknown, lists = _open_ends(node)
+        if unknown or lists:
+            seen[node] = _reads(node)
 
 
 def forget_readers(model: Model, value: Value) -> None:
@@ -113,20 +117,32 @@ def _open_ends(node: Node) -> tuple[list[Value], list[Value]]:
     """What a node makes of which inference may find more, and what may be lists of numbers. Of what is in its
     subgraphs nobody knows it: a node that has some counts as if it made something unknown.
     """
-    made = [value for value in node.outputs if value is not None]
-    unknown = [value for value in made if not is_known(value)]
-    return (unknown or made if node.subgraphs else unknown), [value for value in made if _may_be_list(value)]
+    unknown: list[Value] = []
+    lists: list[Value] = []
+    for value in node.outputs:
+        if value is not None:
+            if not is_known(value):
+                unknown.append(value)
+            if _may_be_list(value):
+                lists.append(value)
+    if node.subgraphs and not unknown:
+        unknown = [value for value in node.outputs if value is not None]
+    return unknown, lists
 
 
 def _reads(node: Node) -> Reads:
     """Of all that it reads the types; of what may be a list of numbers also which one it is."""
-    values = node.reads_all()
-    kinds = [None if value is None else value.type for value in values]
-    lists = [(value, value.is_constant) for value in values if value is not None and _may_be_list(value)]
-    if not node.subgraphs:
-        return (*kinds, *lists)
-    inner = [_reads(inner) for body in node.subgraphs.values() for inner in body.nodes]
-    return (*kinds, *lists, *inner)
+    found: list[Any] = []
+    for value in node.reads_all():
+        if value is None:
+            found.append(None)
+            continue
+        found.append(value.type)
+        if _may_be_list(value):
+            found.append((value, value.is_constant))
+    for body in node.subgraphs.values():
+        found += [_reads(inner) for inner in body.nodes]
+    return tuple(found)
 
 
 def _may_be_list(value: Value) -> bool:

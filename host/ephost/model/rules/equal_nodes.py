@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ephost.model.graph import Node, TensorType, Value
 from ephost.model.rules.matching import Rewriting, is_free
 
@@ -23,6 +25,8 @@ _RANDOM = {
 def merge_equal_nodes(r: Rewriting) -> bool:
     """Let equal nodes be one; True when there were some, whose readers may be equal now."""
     seen: dict[Any, Node] = {}
+    # By what is told soon; None: there were several, which are in `seen`. Most nodes are alone here.
+    alone: dict[Any, Node | None] = {}
     found = False
     for node in r.graph.nodes:
         # Whatever another node could read as well has a second reader.
@@ -37,6 +41,13 @@ def merge_equal_nodes(r: Rewriting) -> bool:
             continue  # its body may draw random numbers
         if node.domain and node.domain != "ai.onnx.ml":
             continue
+        soon = (node.op_type, None if _small(first) is not None else first)
+        like = alone.setdefault(soon, node)
+        if like is node:
+            continue
+        if like is not None:
+            seen.setdefault(_key(like), like)
+            alone[soon] = None
         other = seen.setdefault(_key(node), node)
         if other is not node and _merge(r, node, other):
             found = True
@@ -51,11 +62,19 @@ def _key(node: Node) -> Any:
 
 
 def _identity(value: Value) -> Any:
-    data = value.initializer
-    if data is None or not value.is_constant or data.dtype == object or data.nbytes > _SMALL:
+    data = _small(value)
+    if data is None:
         return id(value)
     assert isinstance(value.type, TensorType)
     return value.type.element_type, data.shape, data.tobytes()
+
+
+def _small(value: Value) -> np.ndarray | None:
+    """The data of a constant that is compared by what it holds."""
+    data = value.initializer
+    if data is None or not value.is_constant or data.dtype == object or data.nbytes > _SMALL:
+        return None
+    return data
 
 
 def _merge(r: Rewriting, node: Node, other: Node) -> bool:
