@@ -37,7 +37,9 @@ struct StagedCache {
   int64_t count() const { return now.sizes[0] * now.sizes[1] * length * now.sizes[3]; }
   HeadsView view() const { return heads_view({now.sizes[0], now.sizes[1], length, now.sizes[3]}, 0); }
   // Of the cache that goes out.
-  int64_t bytes() const { return now.sizes[0] * now.sizes[1] * present * codes.bytes(now.sizes[3]); }
+  int64_t bytes(const CacheCodes& as) const {
+    return now.sizes[0] * now.sizes[1] * present * as.bytes(now.sizes[3]);
+  }
 
   // Old ones and, behind them, all new ones, each of which goes through `place(row, to, batch, i)`. `after`,
   // the cache that goes out, may be `before`, or null.
