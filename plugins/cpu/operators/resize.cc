@@ -5,9 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "cpu/engines/resample.h"
 #include "cpu/engines/strided.h"
-#include "cpu/operator.h"
-#include "toolkit/dispatch.h"
 
 namespace ephost::cpu {
 namespace {
@@ -177,14 +176,6 @@ std::vector<int64_t> nearest(const Request& r, const Axis& axis) {
   return all;
 }
 
-// For each output position `width` input positions and their weights.
-struct Taps {
-  int64_t in = 1, out = 1, width = 1;
-  std::vector<int64_t> index;
-  std::vector<double> weight;
-  std::vector<bool> outside;  // Where the output is the extrapolation value; empty where that is nowhere.
-};
-
 double cubic_weight(double x, double a) {
   x = std::abs(x);
   return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
@@ -196,38 +187,50 @@ Taps taps_of(const Request& r, const Axis& axis) {
   taps.out = axis.out;
   const std::vector<double> at = places<double>(r, axis);
   if (r.coordinates == "tf_crop_and_resize") {
+    bool any = false;
     for (double x : at) {
       taps.outside.push_back(x < 0 || x > static_cast<double>(axis.in - 1));
+      any = any || taps.outside.back();
     }
+    if (!any) taps.outside.clear();
   }
   if (r.mode == "nearest") {
-    taps.index = nearest(r, axis);
-    taps.weight.assign(taps.index.size(), 1);
+    taps.first = nearest(r, axis);
+    taps.count.assign(taps.first.size(), 1);
+    taps.weight.assign(taps.first.size(), 1);
     return taps;
   }
   // Against aliasing the kernel is as wide as an output element is in the input.
   const double reach = r.mode == "linear" ? 1 : 2, shrink = r.antialias ? std::min(axis.scale, 1.0) : 1;
-  const int64_t first = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
-  taps.width = 2 - 2 * first;
-  for (double x : at) {
-    const double whole = std::ceil(x) - 1;  // The element on the left: x itself is one on the right.
+  const int64_t begin = static_cast<int64_t>(std::floor(-reach / shrink)) + 1, width = 2 - 2 * begin;
+  taps.width = std::min(width, axis.in);
+  taps.weight.assign(static_cast<size_t>(taps.width * axis.out), 0);
+  std::vector<double> weights(static_cast<size_t>(width));
+  for (size_t place = 0; place < at.size(); ++place) {
+    const double x = at[place];
+    const int64_t left = static_cast<int64_t>(std::ceil(x)) - 1 + begin;  // x itself is one on the right.
     double sum = 0;
-    const size_t begin = taps.weight.size();
-    for (int64_t k = 0; k < taps.width; ++k) {
-      const int64_t i = static_cast<int64_t>(whole) + first + k;
-      const double distance = (static_cast<double>(i) - x) * shrink;
-      double weight =
-          r.mode == "linear" ? std::max(0.0, 1 - std::abs(distance)) : cubic_weight(distance, r.cubic);
-      if (r.exclude_outside && (i < 0 || i >= axis.in)) {
-        weight = 0;
-      }
-      taps.index.push_back(std::clamp<int64_t>(i, 0, axis.in - 1));
-      taps.weight.push_back(weight);
+    for (int64_t k = 0; k < width; ++k) {
+      const double distance = (static_cast<double>(left + k) - x) * shrink;
+      double& weight = weights[static_cast<size_t>(k)];
+      weight = r.mode == "linear" ? std::max(0.0, 1 - std::abs(distance)) : cubic_weight(distance, r.cubic);
+      if (r.exclude_outside && (left + k < 0 || left + k >= axis.in)) weight = 0;
       sum += weight;
     }
-    for (size_t k = begin; k < taps.weight.size() && sum != 0; ++k) {
-      taps.weight[k] /= sum;
+    // What lies outside of the input is the element at its end. Zeros at the ends are left out.
+    int64_t first = std::clamp<int64_t>(left, 0, axis.in - 1);
+    double* const to = &taps.weight[place * static_cast<size_t>(taps.width)];
+    for (int64_t k = 0; k < width; ++k) {
+      const double weight = weights[static_cast<size_t>(k)];
+      to[std::clamp<int64_t>(left + k, 0, axis.in - 1) - first] += sum == 0 ? weight : weight / sum;
     }
+    int64_t zeros = 0, end = taps.width;
+    while (end > 1 && to[end - 1] == 0) --end;
+    while (zeros + 1 < end && to[zeros] == 0) ++zeros;
+    std::copy(to + zeros, to + end, to);
+    std::fill(to + end - zeros, to + taps.width, 0);
+    taps.first.push_back(first + zeros);
+    taps.count.push_back(end - zeros);
   }
   return taps;
 }
@@ -331,136 +334,6 @@ struct NearestCopy {
   }
 };
 
-// ---- Weighted sums, in float or double
-
-// One axis of a tensor [outer, taps.in, inner].
-template <typename A>
-struct Pass {
-  Taps taps;
-  std::vector<A> weight;
-  int64_t outer = 1, inner = 1;
-  A extrapolation{};
-
-  void operator()(const A* in, A* out) const {
-    const int64_t width = taps.width, n = taps.out;
-    const auto is_outside = [&](int64_t i) {
-      return !taps.outside.empty() && taps.outside[static_cast<size_t>(i)];
-    };
-    if (inner == 1) {
-      parallel_for(outer, 1 + kGrain / (2 * width * n + 1), [&](int64_t o, int64_t end) {
-        for (; o < end; ++o) {
-          const A* x = in + o * taps.in;
-          A* y = out + o * n;
-          const int64_t* index = taps.index.data();
-          const A* w = weight.data();
-          if (width == 2) {
-            for (int64_t i = 0; i < n; ++i)
-              y[i] = w[2 * i] * x[index[2 * i]] + w[2 * i + 1] * x[index[2 * i + 1]];
-          } else {
-            for (int64_t i = 0; i < n; ++i) {
-              A sum{};
-              for (int64_t k = i * width; k < (i + 1) * width; ++k) sum += w[k] * x[index[k]];
-              y[i] = sum;
-            }
-          }
-          for (int64_t i = 0; i < n; ++i) {
-            if (is_outside(i)) y[i] = extrapolation;
-          }
-        }
-      });
-      return;
-    }
-    parallel_for(outer * n, 1 + kGrain / (width * inner + 1), [&](int64_t row, int64_t end) {
-      for (; row < end; ++row) {
-        const int64_t i = row % n;
-        const A* x = in + row / n * taps.in * inner;
-        A* y = out + row * inner;
-        const int64_t* index = taps.index.data() + i * width;
-        const A* w = weight.data() + i * width;
-        if (is_outside(i)) {
-          std::fill_n(y, inner, extrapolation);
-        } else if (width == 2) {
-          const A *a = x + index[0] * inner, *b = x + index[1] * inner;
-          const A wa = w[0], wb = w[1];
-          for (int64_t j = 0; j < inner; ++j) y[j] = wa * a[j] + wb * b[j];
-        } else {
-          for (int64_t j = 0; j < inner; ++j) y[j] = w[0] * x[index[0] * inner + j];
-          for (int64_t k = 1; k < width; ++k) {
-            const A* line = x + index[k] * inner;
-            const A factor = w[k];
-            if (factor == A{}) continue;
-            for (int64_t j = 0; j < inner; ++j) y[j] += factor * line[j];
-          }
-        }
-      }
-    });
-  }
-};
-
-template <typename T, typename A>
-T rounded(A value) {
-  if constexpr (std::is_integral_v<T>) {
-    constexpr A low = static_cast<A>(std::numeric_limits<T>::min()),
-                high = static_cast<A>(std::numeric_limits<T>::max());
-    return value <= low    ? std::numeric_limits<T>::min()
-           : value >= high ? std::numeric_limits<T>::max()
-                           : static_cast<T>(value);
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-// All axes, the last one first: it has the fewest elements then where the tensor grows.
-template <typename A>
-Kernel weighted(Prepare& p, const Request& r, const Desc& in, const Desc& out,
-                const std::vector<std::pair<size_t, Taps>>& axes, bool convert) {
-  Dims dims = stored_dims(in);
-  std::vector<Pass<A>> passes;
-  int64_t most = convert ? std::max(in.stored(), out.stored()) : 0;
-  for (size_t i = axes.size(); i-- > 0;) {
-    const auto& [axis, taps] = axes[i];
-    Pass<A> pass;
-    pass.taps = taps;
-    pass.weight.assign(taps.weight.begin(), taps.weight.end());
-    pass.outer = count(dims, 0, axis);
-    pass.inner = count(dims, axis + 1, dims.size());
-    pass.extrapolation = static_cast<A>(r.extrapolation);
-    dims[axis] = taps.out;
-    if (i > 0 || convert) most = std::max(most, count(dims));
-    passes.push_back(std::move(pass));
-  }
-  p.scratch(2 * static_cast<size_t>(most) * sizeof(A));
-  const DType type = in.type;
-  const int64_t n_in = in.stored(), n_out = out.stored();
-  return [=, passes = std::move(passes)](const Args& args) {
-    A* buffers[2] = {args.scratch<A>(), args.scratch<A>() + most};
-    size_t next = 0;
-    const A* x = args.in<A>(0);
-    if (convert) {
-      with_type(type, [&](auto zero) {
-        using T = decltype(zero);
-        for (int64_t i = 0; i < n_in; ++i) {
-          buffers[0][i] = static_cast<A>(static_cast<arithmetic_t<T>>(args.in<T>(0)[i]));
-        }
-      });
-      x = buffers[0];
-      next = 1;
-    }
-    for (size_t i = 0; i < passes.size(); ++i) {
-      A* y = i + 1 == passes.size() && !convert ? args.out<A>() : buffers[next];
-      passes[i](x, y);
-      x = y;
-      next ^= 1;
-    }
-    if (convert) {
-      with_type(type, [&](auto zero) {
-        using T = decltype(zero);
-        for (int64_t i = 0; i < n_out; ++i) args.out<T>()[i] = rounded<T>(x[i]);
-      });
-    }
-  };
-}
-
 Kernel resize(Prepare& p) {
   const Request r = read(p);
   const bool spatial =
@@ -477,28 +350,20 @@ Kernel resize(Prepare& p) {
   std::vector<Axis> axes = r.axes;
   for (Axis& axis : axes) axis.axis = stored_axis(in, axis.axis);
   std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.axis < b.axis; });
-  if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {
+  std::vector<std::pair<size_t, Taps>> taps;
+  bool inside = true;
+  for (const Axis& axis : axes) {
+    taps.emplace_back(axis.axis, taps_of(r, axis));
+    inside = inside && taps.back().second.outside.empty();
+  }
+  if (r.mode == "nearest" && inside) {
     std::vector<std::pair<size_t, std::vector<int64_t>>> maps;
-    for (const Axis& axis : axes) maps.emplace_back(axis.axis, nearest(r, axis));
+    for (auto& [axis, each] : taps) maps.emplace_back(axis, std::move(each.first));
     return [copy = NearestCopy(size_of(in.type), stored_dims(in), maps)](const Args& args) {
       copy(args.in<char>(0), args.out<char>());
     };
   }
-  std::vector<std::pair<size_t, Taps>> taps;
-  for (const Axis& axis : axes) taps.emplace_back(axis.axis, taps_of(r, axis));
-  switch (in.type) {
-    case DType::kFloat:
-      return weighted<float>(p, r, in, out, taps, false);
-    case DType::kDouble:
-      return weighted<double>(p, r, in, out, taps, false);
-    case DType::kFloat16:
-    case DType::kBFloat16:
-    case DType::kInt8:
-    case DType::kUint8:
-      return weighted<float>(p, r, in, out, taps, true);
-    default:
-      return weighted<double>(p, r, in, out, taps, true);
-  }
+  return resample(p, in, taps, r.extrapolation);
 }
 
 std::string modes_are_known(const Node& node) {

@@ -197,3 +197,104 @@ def test_sizes_and_nearest_elements_follow_from_scales_as_floats(
         feeds = {"x": np.arange(length, dtype=np.float32).reshape(1, 1, length)}
         constants = {"scales": np.array([1, 1, scale], np.float32)}
         cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], constants, rtol=0, atol=0)
+
+
+def weights_of(n: int, m: int, mode: str, antialias: bool) -> np.ndarray:
+    """What each of m elements is of those of an axis of n, at half_pixel's places."""
+    x = (np.arange(m) + 0.5) * n / m - 0.5
+    shrink = min(m / n, 1.0) if antialias else 1.0
+    reach = int(np.ceil((1 if mode == "linear" else 2) / shrink)) + 1
+    made = np.zeros((m, n))
+    for i, at in enumerate(x):
+        near = np.arange(int(np.floor(at)) - reach, int(np.floor(at)) + reach + 1)
+        d, a = np.abs(near - at) * shrink, -0.75
+        linear = np.maximum(0, 1 - d)
+        inner, outer = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        cubic = np.where(d <= 1, inner, np.where(d < 2, outer, 0))
+        weights = linear if mode == "linear" else cubic
+        np.add.at(made[i], np.clip(near, 0, n - 1), weights / weights.sum())
+    return made
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8, np.int8, np.int32])
+@pytest.mark.parametrize(
+    ("shape", "axes", "sizes"),
+    [
+        ((2, 3, 131, 97), [2, 3], [9, 7]),  # Most rows are not read.
+        ((1, 2, 40, 300), [2, 3], [90, 4]),
+        ((1, 2, 300, 40), [2, 3], [4, 90]),
+        ((1, 2, 31, 33, 37), [2, 3, 4], [5, 40, 6]),
+        ((3, 700, 23), [1, 2], [2, 23]),  # More lines than are loaded together, and fewer of a tile.
+        ((2, 600, 1100), [1], [3]),
+        ((2, 64, 65, 1), [1, 2], [9, 8]),
+        ((2, 64, 65, 3), [1, 2], [9, 80]),
+        ((64, 65, 4), [0, 1], [90, 8]),
+        ((1, 33, 35, 7), [1, 2], [12, 11]),
+        ((1, 33, 35, 19), [2, 1], [12, 80]),
+        ((1, 33, 35, 80), [1, 2], [12, 11]),
+        ((9, 5, 8, 6), [0, 1, 2, 3], [4, 7, 3, 8]),
+        ((1, 1, 1, 1), [2, 3], [3, 2]),
+    ],
+)
+def test_sizes_much_smaller_and_larger(
+    cpu_plugin: Cpu,
+    shape: tuple[int, ...],
+    axes: list[int],
+    sizes: list[int],
+    dtype: type,
+    mode: str,
+    antialias: bool,
+) -> None:
+    node = helper.make_node(
+        "Resize", ["x", "", "", "s"], ["y"], mode=mode, axes=axes, antialias=int(antialias)
+    )
+    x = noise(shape, dtype)
+    expected = x.astype(np.float64)
+    for axis, size in zip(axes, sizes, strict=True):
+        along = weights_of(shape[axis], size, mode, antialias)
+        expected = np.moveaxis(np.tensordot(along, expected, (1, axis)), 0, axis)
+    model = make_model([node], {"x": x}, ["y"], {"s": np.array(sizes)})
+    (y,) = cpu_plugin.session(model, threads=2).run(None, {"x": x})
+    assert y.dtype == dtype and y.shape == expected.shape
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        expected = np.clip(expected, limits.min, limits.max)
+        # Towards zero, which from nearly a whole number may be the one before it.
+        assert np.all(np.abs(y - expected) < 1 + 1e-3)
+    else:
+        tolerance = {np.float64: 1e-12, np.float32: 1e-5, np.float16: 1e-3}[dtype]
+        np.testing.assert_allclose(y, expected, rtol=tolerance, atol=200 * tolerance)
+
+
+def test_an_infinite_element_stays_where_it_is(cpu_plugin: Cpu) -> None:
+    x = np.zeros((1, 1, 1, 8), np.float32)
+    x[..., 3] = np.inf
+    for scales, where in (([1, 1, 1, 0.25], [False] * 2), ([1, 1, 3, 1], [i == 3 for i in range(8)])):
+        node = helper.make_node(
+            "Resize",
+            ["x", "", "s"],
+            ["y"],
+            mode="linear",
+            coordinate_transformation_mode="asymmetric",
+        )
+        model = make_model([node], {"x": x}, ["y"], {"s": np.array(scales, np.float32)})
+        (y,) = cpu_plugin.session(model).run(None, {"x": x})
+        assert np.array_equal(np.isposinf(y[0, 0, 0]), where)
+        assert not np.isnan(y).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64])
+@pytest.mark.parametrize("end", [0.8, 1.3])
+def test_nearest_of_a_crop(cpu_plugin: Cpu, dtype: type, end: float) -> None:
+    node = helper.make_node(
+        "Resize",
+        ["x", "roi", "", "s"],
+        ["y"],
+        mode="nearest",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=7.0,
+    )
+    constants = {"roi": np.array([0, 0, 0.1, 0.2, 1, 1, end, end], np.float32), "s": np.array([1, 2, 5, 9])}
+    cpu_plugin.check(node, {"x": noise((1, 2, 23, 17), dtype)}, constants=constants)
