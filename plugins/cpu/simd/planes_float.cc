@@ -54,6 +54,10 @@ inline void row(const PlaneRow& r, int64_t channel) {
   constexpr int64_t kBlock = int64_t{kLanes} * vectors;
   int64_t at = 0;
   for (; at + kBlock <= r.width; at += kBlock) block<outputs, vectors>(r, channel, at);
+  // Two vectors rather than one: a sum waits for the one before.
+  if constexpr (vectors > 2) {
+    for (; at + 2 * kLanes <= r.width; at += 2 * kLanes) block<outputs, 2>(r, channel, at);
+  }
   for (; at < r.width; at += kLanes) {
     block<outputs, 1>(r, channel, at + kLanes <= r.width ? at : r.width - kLanes);
   }
@@ -66,6 +70,7 @@ void plane_row(const PlaneRow& r) {
   if constexpr (kMostOutputs > 4) {
     for (; channel + 4 <= r.channels; channel += 4) row<4, 3>(r, channel);
   }
+  if (channel + 3 == r.channels) return row<3, 3>(r, channel);
   for (; channel + 2 <= r.channels; channel += 2) row<2, 4>(r, channel);
   for (; channel < r.channels; ++channel) row<1, 8>(r, channel);
 }

@@ -94,16 +94,17 @@ def test_what_follows_is_done_with_it(cpu_plugin: Cpu, other: tuple[int, ...]) -
 
 
 @pytest.mark.parametrize(
-    ("strides", "group", "outputs", "products"), [(2, 1, 16, True), (1, 1, 16, False), (2, 8, 1, False)]
+    ("strides", "group", "outputs", "method"),
+    [(2, 1, 16, "products"), (1, 1, 16, GENERAL_METHOD), (2, 8, 1, "planes")],
 )
 def test_only_steps_of_one_group_are_products(
-    cpu_plugin: Cpu, tmp_path: Path, strides: int, group: int, outputs: int, products: bool
+    cpu_plugin: Cpu, tmp_path: Path, strides: int, group: int, outputs: int, method: str
 ) -> None:
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[strides] * 2, group=group)
     feeds = {"x": _random(1, 8, 9, 9)}
     model = make_model([node], feeds, ["y"], {"w": _random(8, outputs, 3, 3)})
     methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
-    assert methods == (["products"] if products else [GENERAL_METHOD])
+    assert methods == [method]
 
 
 @pytest.mark.parametrize("inputs", [8, 24, 45])

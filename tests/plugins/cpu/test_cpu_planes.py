@@ -85,3 +85,118 @@ def test_threads_share_rows(cpu_plugin: Cpu, threads: int) -> None:
         atol=2e-5,
         threads=threads,
     )
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("channels", [(1, 1), (2, 7), (12, 3)])
+@pytest.mark.parametrize("kernel", [(3, 3), (2, 4), (5, 1), (1, 6), (7,), (2, 3, 3)])
+def test_transposed_ones_in_all_steps_and_gaps(
+    cpu_plugin: Cpu, channels: tuple[int, int], groups: int, kernel: tuple[int, ...]
+) -> None:
+    rank = len(kernel)
+    inputs, outputs = channels
+    sizes = [((5, 3, 7)[-rank:], 0), ((2, 4, 19)[-rank:], 1), ((3, 9, 60)[-rank:], 4)]
+    for (size, pad), step, gap in itertools.product(sizes, (1, 2, 3), (1, 2)):
+        steps = [step, *[1 + step % 2] * (rank - 1)][:rank]
+        pads = [pad, *[pad // 2] * (2 * rank - 1)]
+        full = [
+            (s - 1) * t + (k - 1) * gap + 1 - pads[i] - pads[rank + i]
+            for i, (s, t, k) in enumerate(zip(size, steps, kernel, strict=True))
+        ]
+        if min(full) < 1:
+            continue
+        node = helper.make_node(
+            "ConvTranspose",
+            ["x", "w", "b"],
+            ["c"],
+            group=groups,
+            strides=steps,
+            dilations=[gap] * rank,
+            pads=pads,
+            output_padding=[t - 1 for t in steps],
+        )
+        nodes = [node, helper.make_node("Relu", ["c"], ["y"])]
+        constants = {
+            "w": _random(groups * inputs, outputs, *kernel),
+            "b": _random(groups * outputs),
+        }
+        cpu_plugin.check_beside_onnxruntime(
+            nodes, {"x": _random(2, groups * inputs, *size)}, constants=constants, rtol=1e-4, atol=2e-5
+        )
+
+
+@pytest.mark.parametrize("kernel", [(3, 3, 3), (2, 5, 4), (5, 1, 1), (1, 3, 3)])
+@pytest.mark.parametrize("channels", [(1, 1, 1), (2, 1, 3), (3, 3, 3), (20, 40, 20)])
+def test_three_dimensions(
+    cpu_plugin: Cpu, channels: tuple[int, int, int], kernel: tuple[int, int, int]
+) -> None:
+    inputs, outputs, groups = channels
+    groups = 1 if inputs % groups or outputs % groups else groups
+    for size, steps, gap in itertools.product(((6, 7, 5), (9, 10, 33)), ((1, 1, 1), (2, 3, 1)), (1, 2)):
+        pads = [k // 2 * gap for k in kernel]
+        node = helper.make_node(
+            "Conv", ["x", "w", "b"], ["y"], group=groups, strides=steps, dilations=[gap] * 3, pads=pads * 2
+        )
+        constants = {"w": _random(outputs, inputs // groups, *kernel), "b": _random(outputs)}
+        cpu_plugin.check_beside_onnxruntime(
+            node, {"x": _random(2, inputs, *size)}, constants=constants, rtol=1e-4, atol=2e-5
+        )
+
+
+@pytest.mark.parametrize(
+    ("operator", "weights", "attributes"),
+    [
+        ("ConvTranspose", (1, 1, 3, 3), {}),
+        ("ConvTranspose", (2, 2, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ("ConvTranspose", (24, 1, 12), {"strides": [2], "group": 24}),
+        ("ConvTranspose", (16, 8, 2, 2, 2), {"strides": [2, 2, 2]}),
+        ("Conv", (3, 1, 3, 3, 3), {"group": 3, "pads": [1] * 6}),
+        ("Conv", (24, 1, 5, 1, 1), {"group": 24, "pads": [2, 0, 0, 2, 0, 0]}),
+    ],
+)
+def test_few_channels_run_along_rows(
+    cpu_plugin: Cpu, operator: str, weights: tuple[int, ...], attributes: dict[str, object], tmp_path: Path
+) -> None:
+    node = helper.make_node(operator, ["x", "w"], ["y"], **attributes)
+    x = _random(1, weights[0], *[12] * (len(weights) - 2))
+    model = make_model([node], {"x": x}, ["y"], {"w": _random(*weights)})
+    (step,) = traced(cpu_plugin, model, {"x": x}, tmp_path)
+    assert step["method"] == "planes"
+
+
+@pytest.mark.parametrize("strides", [[1, 1], [2, 1], [2, 2]])
+@pytest.mark.parametrize("column", [False, True])
+def test_what_is_added_to_transposed_ones_may_be_broadcast(
+    cpu_plugin: Cpu, strides: list[int], column: bool
+) -> None:
+    """Which another way does, with the weights that were packed for this one."""
+    size, kernel = ((9, 1), (4, 1)) if column else ((9, 5), (4, 3))
+    strides = [strides[0], 1] if column else strides
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["c"], strides=strides)
+    nodes = [node, helper.make_node("Add", ["c", "a"], ["y"])]
+    feeds = {"x": _random(2, 3, *size), "a": _random(2, 1, 1)}
+    cpu_plugin.check(nodes, feeds, constants={"w": _random(3, 2, *kernel)}, rtol=1e-4, atol=2e-5)
+
+
+def test_transposed_weights_serve_other_shapes_after_they_are_packed(cpu_plugin: Cpu) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = _random(1, 2, 9, 9)
+    model = make_model([node], {"x": x}, ["y"], {"w": _random(2, 3, 4, 4)}, open_shapes=True)
+    session = cpu_plugin.session(model)
+    for height, width in ((9, 9), (1, 1), (3, 100), (40, 2), (9, 9)):
+        feed = {"x": _random(2, 2, height, width)}
+        (expected,) = ReferenceEvaluator(model).run(None, feed)
+        np.testing.assert_allclose(session.run(None, feed)[0], expected, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_share_rows_of_transposed_ones(cpu_plugin: Cpu, threads: int) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], group=3)
+    cpu_plugin.check(
+        node,
+        {"x": _random(3, 3, 30, 130)},
+        constants={"w": _random(3, 1, 4, 3)},
+        rtol=1e-4,
+        atol=2e-5,
+        threads=threads,
+    )

@@ -175,16 +175,17 @@ Kernel make_winograd(ConvTask& task) {
 
 bool fits_planes(const ConvProblem& c, const std::vector<PostOp>&) { return is_planes(c); }
 
-// Whether the other way copies windows, or computes vectors of output channels of which half are none.
+// Whether the other way copies windows, or computes vectors of output channels of which half are none. In three
+// dimensions it loses with one or two input channels, too.
 bool loses_to_planes(const OtherWay& other, const ConvProblem& c) {
-  return other.by_matrices || c.weights[0] < 8;
+  return other.by_matrices || c.weights[0] < 8 || (c.weights.size() == 5 && c.weights[1] <= 2);
 }
 
 bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
   const ConvProblem c = turned(given);
-  if (!has_plane_weights(weights)) {
-    if (has_other_weights(weights, c) || !loses_to_planes(other_way(c), c)) return false;
-    plane_weights(weights);
+  if (!has_plane_weights(weights, given)) {
+    if (!c.transposed && (has_other_weights(weights, c) || !loses_to_planes(other_way(c), c))) return false;
+    plane_weights(weights, given);
   }
   return true;
 }
@@ -192,8 +193,8 @@ bool pack_planes(const TensorPtr& weights, const ConvProblem& given) {
 Kernel make_planes(ConvTask& task) {
   const TensorPtr weights = task.p.constant(1);
   const ConvProblem& c = task.problem;
-  if (weights == nullptr || c.window.out.back() < kPlaneWidth || !loses_to_planes(task.other(), c) ||
-      (weights->data == nullptr && !has_plane_weights(weights)) || !operands_fill(task)) {
+  if (weights == nullptr || !operands_fill(task) || (!c.transposed && !loses_to_planes(task.other(), c)) ||
+      (weights->data == nullptr && !has_plane_weights(weights, c))) {
     return nullptr;
   }
   return planes(task.p, c, task.post_ops, kOperands);

@@ -75,18 +75,29 @@ ConvProblem transposed_convolution(const Node& node, const Dims& source, const D
   return c;
 }
 
-ConvProblem turned(ConvProblem c) {
-  const Window& w = c.window;
-  if (w.rank() != 2 || w.in[1] != 1 || w.out[1] != 1 || w.kernel[1] != 1 || w.begin[1] != 0 ||
-      w.end[1] != 0) {
-    return c;
-  }
-  for (Dims* dims : {&c.source, &c.weights, &c.target}) std::swap((*dims)[2], (*dims)[3]);
-  for (Dims* dims : {&c.window.in, &c.window.out, &c.window.kernel, &c.window.strides, &c.window.dilations,
-                     &c.window.begin, &c.window.end}) {
+namespace {
+
+void exchange(ConvProblem* c) {
+  for (Dims* dims : {&c->source, &c->weights, &c->target}) std::swap((*dims)[2], (*dims)[3]);
+  Window& w = c->window;
+  for (Dims* dims : {&w.in, &w.out, &w.kernel, &w.strides, &w.dilations, &w.begin, &w.end}) {
     std::swap((*dims)[0], (*dims)[1]);
   }
-  c.turned = true;
+  c->turned = !c->turned;
+}
+
+}  // namespace
+
+ConvProblem turned(ConvProblem c) {
+  const Window& w = c.window;
+  const bool is_column =
+      w.rank() == 2 && w.in[1] == 1 && w.out[1] == 1 && w.kernel[1] == 1 && w.begin[1] == 0 && w.end[1] == 0;
+  if (is_column && !c.turned) exchange(&c);
+  return c;
+}
+
+ConvProblem unturned(ConvProblem c) {
+  if (c.turned) exchange(&c);
   return c;
 }
 

@@ -23,6 +23,8 @@ ConvProblem transposed_convolution(const Node& node, const Dims& source, const D
 // oneDNN's kernels for AVX2 compute several columns at a time, and never several lines: for one column they
 // take three times as long.
 ConvProblem turned(ConvProblem problem);
+// As it was before that.
+ConvProblem unturned(ConvProblem problem);
 
 }  // namespace ephost::cpu
 
