@@ -139,3 +139,24 @@ def test_loops_are_used_where_they_are_quicker(
     model = make_model(nodes, feeds, ["y"], {"w": _random(16, group, kernel, kernel)})
     methods = [a.get("method") for a in traced(cpu_plugin, model, feeds, tmp_path) if "Conv" in a["op_name"]]
     assert methods == (["lines"] if lines or not WITH_ONEDNN else ["onednn"])
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize("channels", [8, 44])
+@pytest.mark.parametrize("kernel", [(3, 3, 3), (2, 5, 4), (1, 3, 3), (7, 7, 7)])
+def test_three_dimensions(cpu_plugin: Cpu, channels: int, group: int, kernel: tuple[int, int, int]) -> None:
+    sizes, strides = [(1, 1, 1), (8, 5, 24)], [(1, 1, 1), (1, 2, 2), (2, 1, 3)]
+    for size, steps, gap in itertools.product(sizes, strides, (1, 2)):
+        conv = helper.make_node(
+            "Conv",
+            ["x", "w", "b"],
+            ["c"],
+            group=channels // group,
+            strides=steps,
+            dilations=[gap] * 3,
+            pads=[k // 2 * gap for k in kernel] + [(k - k // 2) * gap for k in kernel],
+        )
+        nodes = [conv, helper.make_node("Relu", ["c"], ["y"])]
+        constants = {"w": _random(channels, group, *kernel), "b": _random(channels)}
+        x = _random(2, channels, *size)
+        cpu_plugin.check_beside_onnxruntime(nodes, {"x": x}, constants=constants, rtol=1e-4, atol=1e-4)

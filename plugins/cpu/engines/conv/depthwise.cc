@@ -16,7 +16,7 @@ struct Weights {
 
 bool is_depthwise(const Dims& weights, int64_t groups) {
   const int64_t group = weights[1];
-  return (weights.size() == 3 || (weights.size() == 4 && weights[2] <= kMostLines)) &&
+  return weights.size() >= 3 && weights.size() <= 5 && count(weights, 2, weights.size() - 1) <= kMostLines &&
          (group == 1 || group == 2 || group == 4) && weights[0] == groups * group &&
          weights[0] >= kDepthwiseChannels;
 }
@@ -66,13 +66,19 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);
   const std::shared_ptr<void> weights = depthwise_weights(p.constant(1));
-  const bool plane = window.rank() == 2;
-  const auto first = [&](const Dims& of, int64_t otherwise) { return plane ? of[0] : otherwise; };
-  const int64_t in_height = first(window.in, 1), out_height = first(window.out, 1),
-                kernel = first(window.kernel, 1), stride = first(window.strides, 1),
-                dilation = first(window.dilations, 1), top = first(window.begin, 0);
+  // Height and depth; what is missing is 1.
+  const size_t rank = window.rank();
+  const auto of = [&](const Dims& dims, size_t from_last, int64_t otherwise) {
+    return from_last < rank ? dims[rank - 1 - from_last] : otherwise;
+  };
+  const int64_t in_height = of(window.in, 1, 1), out_height = of(window.out, 1, 1),
+                kernel = of(window.kernel, 1, 1), stride = of(window.strides, 1, 1),
+                dilation = of(window.dilations, 1, 1), top = of(window.begin, 1, 0);
+  const int64_t in_depth = of(window.in, 2, 1), out_depth = of(window.out, 2, 1),
+                kernel_z = of(window.kernel, 2, 1), stride_z = of(window.strides, 2, 1),
+                dilation_z = of(window.dilations, 2, 1), front = of(window.begin, 2, 0);
   FloatDepthwiseLine line{};
-  line.lines = kernel;
+  line.lines = kernel_z * kernel;
   line.group = p.dims(1)[1];
   line.kernel = window.kernel.back();
   line.weights = static_cast<const float*>(weights.get());
@@ -82,10 +88,11 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
   line.left = window.begin.back();
   line.channels = target[1];
   // Lines of the output are what threads share; parts of them, where there are few.
-  const int64_t width = window.out.back(), rows = target[0] * out_height, threads = std::max(1, p.threads());
+  const int64_t width = window.out.back(), rows = target[0] * out_depth * out_height,
+                threads = std::max(1, p.threads());
   const int64_t parts = std::clamp<int64_t>(rows >= 4 * threads || threads == 1 ? 1 : 4 * threads / rows, 1,
                                             std::max<int64_t>(1, width / 32));
-  const int64_t work = width / parts * line.channels * kernel * line.kernel * line.group / 4;
+  const int64_t work = width / parts * line.channels * line.lines * line.kernel * line.group / 4;
   const RowEpilogue epilogue(post_ops);
   const int ends = p.inputs();
   return [=](const Args& args) {
@@ -96,12 +103,14 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
     parallel_for(rows * parts, std::max<int64_t>(1, kGrain / (work + 1)), [&](int64_t i, int64_t end) {
       const float* from[kMostLines];
       for (; i < end; ++i) {
-        const int64_t row = i / parts, part = i % parts, n = row / out_height;
-        const int64_t begin = row % out_height * stride - top;
-        for (int64_t k = 0; k < kernel; ++k) {
-          const int64_t at = begin + k * dilation;
-          from[k] =
-              at < 0 || at >= in_height ? nullptr : x + (n * in_height + at) * line.in_width * line.channels;
+        const int64_t row = i / parts, part = i % parts, n = row / out_height / out_depth;
+        const int64_t begin = row % out_height * stride - top,
+                      begin_z = row / out_height % out_depth * stride_z - front;
+        for (int64_t k = 0; k < line.lines; ++k) {
+          const int64_t at = begin + k % kernel * dilation, at_z = begin_z + k / kernel * dilation_z;
+          const bool inside = at >= 0 && at < in_height && at_z >= 0 && at_z < in_depth;
+          const int64_t place = (n * in_depth + at_z) * in_height + at;
+          from[k] = inside ? x + place * line.in_width * line.channels : nullptr;
         }
         FloatDepthwiseLine here = line;
         here.from = from;

@@ -37,9 +37,11 @@ OtherWay other_way(const ConvTask& task) {
 bool has_other_weights(const TensorPtr& weights, const ConvProblem& c) {
   return has_onednn_weights(weights, c);
 }
-// Its kernels for 3x3 taps of single channels, unless a function follows that takes exponentials.
+// Its kernels for 3x3 taps of single channels, unless a function follows that takes exponentials. In three
+// dimensions it copies windows.
 bool is_quicker_by_channels(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
-  return c.weights[1] == 1 && count(c.window.kernel) <= 9 && first_slow(post_ops, c) == post_ops.size();
+  return c.weights[1] == 1 && c.weights.size() < 5 && count(c.window.kernel) <= 9 &&
+         first_slow(post_ops, c) == post_ops.size();
 }
 #else
 OtherWay other_way(const ConvProblem& c) {
@@ -68,8 +70,15 @@ std::optional<Layout> winograd_layout(const OtherWay& other) {
 
 // ---- Depthwise: each channel on its own, or small groups
 
+// Windows over time alone, which read whole images: as they lie, without bringing their channels together.
+bool is_over_time(const ConvProblem& c) {
+  const Dims& kernel = c.window.kernel;
+  return kernel.size() == 3 && kernel[1] == 1 && kernel[2] == 1 && c.window.strides[2] == 1;
+}
+
 bool fits_depthwise(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
-  return !c.transposed && is_depthwise(c.weights, c.groups) && !is_quicker_by_channels(c, post_ops);
+  return !c.transposed && is_depthwise(c.weights, c.groups) && !is_quicker_by_channels(c, post_ops) &&
+         !is_over_time(c);
 }
 
 bool pack_depthwise(const TensorPtr& weights, const ConvProblem&) {
