@@ -87,6 +87,16 @@ def _signals() -> tuple[bytes, Feed]:
     return network(nodes, feed, constants), feed
 
 
+def _transposed(shape: tuple[int, ...], outputs: int, *kernel: int, **more: Any) -> tuple[bytes, Feed]:
+    return single("ConvTranspose", {"x": some(*shape)}, {"w": some(shape[1], outputs, *kernel)}, **more)
+
+
+def _resized(x: np.ndarray, *size: int, **more: Any) -> tuple[bytes, Feed]:
+    none = np.zeros(0, np.float32)
+    constants = {"roi": none, "scales": none, "sizes": np.array([*x.shape[:2], *size])}
+    return single("Resize", {"x": x}, constants, mode="linear", **more)
+
+
 def cases() -> dict[str, Any]:
     """By name what makes a model and its feed."""
     pixels = {"x": some(1, 32, 64, 64), "g": random.uniform(-1, 1, (1, 64, 64, 2)).astype(np.float32)}
@@ -122,6 +132,22 @@ def cases() -> dict[str, Any]:
         "MaxPool, 3 x 3, 64 x 111 x 111": lambda: single(
             "MaxPool", {"x": some(1, 64, 111, 111)}, kernel_shape=[3, 3], strides=[2, 2]
         ),
+        "Conv, 3 x 3 x 3, depthwise": lambda: conv((1, 32, 8, 28, 28), 32, 3, 3, 3, group=32),
+        "Conv, 5 x 1 x 1, depthwise": lambda: conv((1, 54, 16, 56, 56), 54, 5, 1, 1, group=54),
+        "ConvTranspose, 1 channel, 3 x 3": lambda: _transposed((1, 1, 64, 64), 1, 3, 3, pads=[1] * 4),
+        "ConvTranspose, 16 channels to 3, 2 x 2": lambda: _transposed(
+            (1, 16, 64, 64), 3, 2, 2, strides=[2, 2]
+        ),
+        "ConvTranspose, 2 x 2 x 2": lambda: _transposed((1, 16, 16, 16, 16), 8, 2, 2, 2, strides=[2] * 3),
+        "ConvTranspose, 12 taps, depthwise": lambda: _transposed(
+            (1, 512, 500), 1, 12, strides=[2], group=512
+        ),
+        "Resize, linear, 1080 x 1920 to 224 x 224": lambda: _resized(some(1, 3, 1080, 1920), 224, 224),
+        "Resize, antialiased, 1080 x 1920 to 224 x 224": lambda: _resized(
+            some(1, 3, 1080, 1920), 224, 224, antialias=1
+        ),
+        "Resize, linear, 1080 x 1920 to 32 x 32": lambda: _resized(some(1, 3, 1080, 1920), 32, 32),
+        "Resize, linear, to twice 28 x 28": lambda: _resized(some(1, 64, 28, 28), 56, 56),
         "a tagger of 2 LSTMs, 30 words": lambda: _tagger(30),
         "a tagger of 2 LSTMs, 200 words": lambda: _tagger(200),
     }
