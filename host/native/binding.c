@@ -66,9 +66,10 @@ static void binding_dealloc(PyObject* self) {
 static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
   bool missing = false;
   for (size_t i = 0; i < runner->input_count; ++i) {
-    PyObject* object = PyDict_GetItemWithError(feed, runner->inputs[i].name);
-    if (object == NULL) {
-      if (PyErr_Occurred() != NULL) return -1;
+    PyObject* object;
+    const int there = dict_get(feed, runner->inputs[i].name, &object);
+    if (there < 0) return -1;
+    if (there == 0) {
       missing = missing || runner->inputs[i].required;
       continue;
     }
@@ -76,7 +77,7 @@ static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
     bool as_it_is =
         value != NULL && input_spec_fits(&runner->inputs[i], value) && memory_info_is_cpu(value->memory_info);
     binding->inputs[binding->input_count++] =
-        (BoundInput){.index = i, .object = Py_NewRef(object), .value = as_it_is ? value : NULL};
+        (BoundInput){.index = i, .object = object, .value = as_it_is ? value : NULL};
   }
   if (!missing && binding->input_count == (size_t)PyDict_Size(feed)) return 0;
   runner_raise_feed_error(runner, feed);
@@ -125,15 +126,8 @@ static int bind_output(Runner* runner, Binding* binding, PyObject* pair) {
   return 0;
 }
 
-/* bind(feed: dict name -> object, outputs: list of pairs) -> Binding */
-PyObject* runner_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
-  Runner* runner = (Runner*)self;
-  if (nargs != 2 || !PyDict_Check(args[0]) || !PyList_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "bind takes a dict of inputs and a list of outputs");
-    return NULL;
-  }
-  if (runner_is_closed(runner)) return NULL;
-  size_t count = (size_t)PyList_Size(args[1]);
+static PyObject* binding_new(Runner* runner, PyObject* feed, PyObject* outputs) {
+  size_t count = (size_t)PyList_Size(outputs);
   allocfunc allocate = (allocfunc)PyType_GetSlot(binding_type, Py_tp_alloc);
   Binding* binding = (Binding*)allocate(binding_type, 0);
   if (binding == NULL) return NULL;
@@ -145,15 +139,28 @@ PyObject* runner_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
     PyErr_NoMemory();
     goto failed;
   }
-  if (bind_inputs(runner, binding, args[0]) < 0) goto failed;
+  if (bind_inputs(runner, binding, feed) < 0) goto failed;
   for (size_t i = 0; i < count; ++i) {
-    PyObject* pair = PyList_GetItem(args[1], (Py_ssize_t)i);
+    PyObject* pair = PyList_GetItem(outputs, (Py_ssize_t)i);
     if (pair == NULL || bind_output(runner, binding, pair) < 0) goto failed;
   }
   return (PyObject*)binding;
 failed:
   Py_DECREF((PyObject*)binding);
   return NULL;
+}
+
+/* bind(feed: dict name -> object, outputs: list of pairs) -> Binding */
+PyObject* runner_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  Runner* runner = (Runner*)self;
+  if (nargs != 2 || !PyDict_Check(args[0]) || !PyList_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "bind takes a dict of inputs and a list of outputs");
+    return NULL;
+  }
+  if (!runner_enter(runner)) return NULL;
+  PyObject* binding = binding_new(runner, args[0], args[1]);
+  runner_leave(runner);
+  return binding;
 }
 
 /* made(binding) -> bool: whether this runner made it and can run it */
@@ -183,12 +190,13 @@ PyObject* runner_run_bound(PyObject* self, PyObject* const* args, Py_ssize_t nar
     return NULL;
   }
   const Binding* binding = (const Binding*)args[0];
-  if (runner_is_closed(runner)) return NULL;
+  if (!runner_enter(runner)) return NULL;
   PyObject* result = NULL;
   OrtStatus* failed = NULL;
   Frame* frame = frame_acquire(runner->plan, &failed);
   if (frame == NULL) {
     runner_no_frame(runner, failed);
+    runner_leave(runner);
     return NULL;
   }
   for (size_t i = 0; i < binding->input_count; ++i) {
@@ -239,6 +247,7 @@ PyObject* runner_run_bound(PyObject* self, PyObject* const* args, Py_ssize_t nar
   }
 done:
   runner_finish(frame);
+  runner_leave(runner);
   return result;
 }
 

@@ -38,6 +38,7 @@ static PyObject* call_setup(PyObject* module, PyObject* args) {
   if (!dtypes_add(dtypes)) return NULL;
   Py_XDECREF(call_state.more_dtypes);
   call_state.more_dtypes = Py_NewRef(more);
+  atomic_store(&call_state.asked, false);
   Py_XDECREF(call_state.status_error);
   call_state.status_error = Py_NewRef(error);
   Py_RETURN_NONE;
@@ -203,5 +204,8 @@ PyMODINIT_FUNC PyInit__call(void) {
   Py_DECREF(binding);
   Py_DECREF(passed);
   if (!fallback_install()) Py_CLEAR(module);
+#ifdef Py_GIL_DISABLED
+  if (module != NULL && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0) Py_CLEAR(module);
+#endif
   return module;
 }

@@ -118,6 +118,4 @@ size_t ephost_plan_times(Plan* plan, EphostStepTime* out, size_t capacity) {
   return count;
 }
 
-int ephost_plan_active_runs(Plan* plan) { return atomic_load(&plan->active_runs); }
-
 int64_t ephost_clock_ns(void) { return clock_ns(); }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "lock.h"
 #include "options.h"
 #include "python_values.h"
 #include "signals.h"
@@ -28,28 +29,43 @@ typedef struct Stoppable {
   struct Stoppable* next;
 } Stoppable;
 
-static Stoppable* stoppables;      /* under the GIL */
+static Stoppable* stoppables; /* under the lock */
+static SpinLock stoppables_lock = ATOMIC_FLAG_INIT;
 static atomic_int stoppable_count; /* how many there are */
 static PyObject* terminated_type;  /* what is raised: no Exception, which operators catch to go on */
 static PyObject* no_code;          /* does nothing, and so gives what is waiting a place to be raised at */
+
+/* Whoever has the lock may have to wait until all threads have stopped: one that waits for it lets itself be
+ * stopped. */
+static void lock_stoppables(void) {
+  while (!spin_try_lock(&stoppables_lock)) {
+    Py_BEGIN_ALLOW_THREADS
+    host_yield();
+    Py_END_ALLOW_THREADS
+  }
+}
 
 /* `terminate` is set before. Either this sees the step's count, or the step sees `terminate`: a step counts
  * itself first. */
 static void stop_python(const OrtRunOptions* options) {
   if (atomic_load(&stoppable_count) == 0 || python_is_leaving()) return;
   PyGILState_STATE gil = PyGILState_Ensure();
+  lock_stoppables();
   for (Stoppable* each = stoppables; each != NULL; each = each->next) {
     if (each->options != options || each->stopped) continue;
     each->stopped = true;
     PyThreadState_SetAsyncExc(each->thread, terminated_type);
   }
+  spin_unlock(&stoppables_lock);
   PyGILState_Release(gil);
 }
 
 /* With an exception set where the run is to stop at once. */
 static void begin_stoppable(Stoppable* step, const OrtRunOptions* options) {
+  lock_stoppables();
   *step = (Stoppable){options, PyThread_get_thread_ident(), false, stoppables};
   stoppables = step;
+  spin_unlock(&stoppables_lock);
   atomic_fetch_add(&stoppable_count, 1);
   atomic_thread_fence(memory_order_seq_cst); /* what follows reads with no order of its own */
   if (options != NULL && run_is_terminated(options)) PyErr_SetNone(terminated_type);
@@ -81,9 +97,11 @@ static void take_back(unsigned long thread) {
 
 /* `is_inner`: there is a step around it on this thread, which has to end as well. */
 static void end_stoppable(Stoppable* step, bool is_inner) {
+  lock_stoppables();
   Stoppable** at = &stoppables;
   while (*at != step) at = &(*at)->next;
   *at = step->next;
+  spin_unlock(&stoppables_lock);
   atomic_fetch_sub(&stoppable_count, 1);
   /* One that has not come yet would come later, anywhere. */
   if (step->stopped && !is_inner) take_back(step->thread);

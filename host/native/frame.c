@@ -107,7 +107,6 @@ Frame* frame_acquire(Plan* plan, OrtStatus** failed) {
     mutex_unlock(&plan->frames_lock);
     if (frame == NULL) frame = frame_new(plan, failed);
   }
-  if (frame != NULL) atomic_fetch_add(&plan->active_runs, 1);
   return frame;
 }
 
@@ -135,7 +134,6 @@ void frame_release(Frame* frame) {
     plan->free_frames = frame;
     mutex_unlock(&plan->frames_lock);
   }
-  atomic_fetch_sub(&plan->active_runs, 1);
 }
 
 /* A step runs when a slot that it writes is needed, and needs what it reads then. A copy needs just what it

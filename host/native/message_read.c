@@ -1,6 +1,7 @@
 /* Messages from protobuf's wire format, in one pass. What is read may be anybody's: every length is checked
  * before it is used, and messages in messages are counted. */
 #define _GNU_SOURCE
+#include <stdatomic.h>
 #include <string.h>
 
 #include "heap.h"
@@ -221,12 +222,14 @@ static bool goes_on(Row* row) {
 }
 
 static PyObject* array_of(FieldKind kind, PyObject* bytes) {
-  static PyObject* class; /* never freed; imported when the first one is made */
+  static _Atomic(PyObject*) known; /* never freed; imported when the first one is made */
+  PyObject* class = atomic_load(&known);
   if (class == NULL) {
     PyObject* module = PyImport_ImportModule("array");
     class = module != NULL ? PyObject_GetAttrString(module, "array") : NULL;
     Py_XDECREF(module);
     if (class == NULL) return NULL;
+    atomic_store(&known, class);
   }
   return PyObject_CallFunction(class, "sO", kind == FIELD_FLOAT ? "f" : "q", bytes);
 }

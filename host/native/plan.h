@@ -96,9 +96,8 @@ typedef struct Plan {
   Mutex exclusive_lock;
   _Atomic(Frame*) spare_frame; /* taken and given back without the lock; NULL: a run has it */
   Mutex frames_lock;
-  Frame* free_frames;     /* further ones, of runs at the same time */
-  atomic_int active_runs; /* frames that are in use */
-  atomic_bool profiling;  /* relaxed where a run reads it: a step more or less may be seen */
+  Frame* free_frames;    /* further ones, of runs at the same time */
+  atomic_bool profiling; /* relaxed where a run reads it: a step more or less may be seen */
   Mutex profile_lock;
   OrtEpProfilerImpl** profilers; /* of EPs, told of events; lent, as long as the plan */
   size_t profiler_count;

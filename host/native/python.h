@@ -365,7 +365,6 @@ EphostPlan* ephost_plan_new(size_t slot_count, EphostThreadPool* threads, const 
 void ephost_plan_set_body(EphostPlan* plan); /* a part of another plan's run: EPs are not told of its runs */
 void ephost_plan_free(EphostPlan* plan);
 void ephost_plan_free_frames(EphostPlan* plan);
-int ephost_plan_active_runs(EphostPlan* plan);
 typedef struct EphostSlotType {
   /* ONNXTensorElementDataType; undefined where that is not known, or for what is no tensor */
   int element_type;

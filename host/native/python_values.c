@@ -147,7 +147,7 @@ static bool signed_packed(ONNXTensorElementDataType type) {
 
 bool dtypes_add(PyObject* dtypes) {
   for (int type = 1; type < ELEMENT_TYPES; ++type) {
-    if (call_state.dtypes[type] != NULL) continue;
+    if (atomic_load(&call_state.dtypes[type]) != NULL) continue;
     PyObject* key = PyLong_FromLong(type);
     PyObject* dtype = key != NULL ? PyDict_GetItemWithError(dtypes, key) : NULL;
     Py_XDECREF(key);
@@ -159,21 +159,20 @@ bool dtypes_add(PyObject* dtypes) {
       PyErr_SetString(PyExc_TypeError, "element types are told as numpy dtypes");
       return false;
     }
-    call_state.dtypes[type] = (PyArray_Descr*)Py_NewRef(dtype);
-    call_state.type_numbers[type] = ((PyArray_Descr*)dtype)->type_num;
+    PyArray_Descr *known = NULL, *told = (PyArray_Descr*)Py_NewRef(dtype);
+    atomic_store(&call_state.type_numbers[type], told->type_num);
+    if (!atomic_compare_exchange_strong(&call_state.dtypes[type], &known, told)) Py_DECREF((PyObject*)told);
   }
   return true;
 }
 
-/* Python imports ml_dtypes, which may let another thread run: that one asks as well, and adds nothing. */
+/* Python imports ml_dtypes, while another thread may ask as well, and adds nothing. */
 static bool ask_for_more_dtypes(void) {
-  if (call_state.more_dtypes == NULL) return true;
-  PyObject* ask = Py_NewRef(call_state.more_dtypes);
-  PyObject* dtypes = PyObject_CallNoArgs(ask);
-  Py_DECREF(ask);
+  if (atomic_load(&call_state.asked)) return true;
+  PyObject* dtypes = PyObject_CallNoArgs(call_state.more_dtypes);
   bool done = dtypes != NULL && dtypes_add(dtypes);
   Py_XDECREF(dtypes);
-  if (done) Py_CLEAR(call_state.more_dtypes);
+  if (done) atomic_store(&call_state.asked, true);
   return done;
 }
 
@@ -182,8 +181,8 @@ PyArray_Descr* dtype_of(int element_type) {
       element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
     return NULL;
   }
-  if (call_state.dtypes[element_type] == NULL && !ask_for_more_dtypes()) return NULL;
-  return call_state.dtypes[element_type];
+  if (atomic_load(&call_state.dtypes[element_type]) == NULL && !ask_for_more_dtypes()) return NULL;
+  return atomic_load(&call_state.dtypes[element_type]);
 }
 
 /* A new array of the value's shape; with `data` over that memory, kept alive by `base` (a reference is taken
@@ -391,8 +390,10 @@ static void buffer_drop_object(Buffer* buffer) {
 /* Undefined, with an exception set: Python failed to say which there are. */
 static ONNXTensorElementDataType element_type_of(PyArrayObject* array) {
   int number = PyArray_TYPE(array);
+  const bool asked = atomic_load(&call_state.asked); /* before the look at what is known */
   for (int type = 1; type < ELEMENT_TYPES; ++type) {
-    if (call_state.dtypes[type] != NULL && call_state.type_numbers[type] == number)
+    if (atomic_load_explicit(&call_state.dtypes[type], memory_order_acquire) != NULL &&
+        atomic_load_explicit(&call_state.type_numbers[type], memory_order_relaxed) == number)
       return (ONNXTensorElementDataType)type;
   }
   switch (number) { /* C types of the same size under another number */
@@ -405,8 +406,7 @@ static ONNXTensorElementDataType element_type_of(PyArrayObject* array) {
     case NPY_ULONG:
       return sizeof(long) == 4 ? ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32 : ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
     default:
-      if (number >= NPY_USERDEF && call_state.more_dtypes != NULL && ask_for_more_dtypes())
-        return element_type_of(array);
+      if (number >= NPY_USERDEF && !asked && ask_for_more_dtypes()) return element_type_of(array);
       return ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   }
 }

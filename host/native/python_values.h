@@ -1,6 +1,9 @@
-/* Values on their way between Python and the C half. All need the GIL. */
+/* Values on their way between Python and the C half. All need a thread that is attached to the interpreter.
+ */
 #ifndef EPHOST_NATIVE_PYTHON_VALUES_H_
 #define EPHOST_NATIVE_PYTHON_VALUES_H_
+
+#include <stdatomic.h>
 
 #include "numpy.h"
 #include "value.h"
@@ -14,9 +17,10 @@ typedef struct CallState {
   PyObject* address_name;   /* "_address", interned */
   PyTypeObject* value_type; /* ephost.OrtValue: what `address_name` of an instance says is a value */
   PyObject* object_dtype;   /* numpy's "O" */
-  PyObject* more_dtypes;    /* callable() -> dict of all dtypes; NULL once it was asked */
-  PyArray_Descr* dtypes[ELEMENT_TYPES]; /* by element type; read with dtype_of */
-  int type_numbers[ELEMENT_TYPES];
+  PyObject* more_dtypes;    /* callable() -> dict of all dtypes */
+  atomic_bool asked;        /* whether it was called */
+  _Atomic(PyArray_Descr*) dtypes[ELEMENT_TYPES]; /* by element type; read with dtype_of */
+  atomic_int type_numbers[ELEMENT_TYPES];        /* of those that are known */
 } CallState;
 extern CallState call_state;
 

@@ -75,8 +75,8 @@ static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Runner* runner = (Runner*)allocate(type, 0);
   if (runner == NULL) return NULL;
-  static uint64_t last_serial; /* under the GIL */
-  runner->serial = ++last_serial;
+  static atomic_uint_least64_t last_serial;
+  runner->serial = atomic_fetch_add(&last_serial, 1) + 1;
   runner->plan = pointer;
   runner->owner = Py_NewRef(owner);
   runner->convert = Py_NewRef(convert);
@@ -253,6 +253,7 @@ static Py_ssize_t nothings_beside(const Runner* runner, PyObject* feed) {
   if (PyDict_Size(feed) == (Py_ssize_t)runner->input_count) return 0;
   Py_ssize_t count = 0, position = 0;
   PyObject *key, *value;
+  BEGIN_ALONE(feed);
   while (PyDict_Next(feed, &position, &key, &value)) {
     bool known = value != Py_None;
     for (size_t i = 0; i < runner->input_count && !known; ++i) {
@@ -260,6 +261,7 @@ static Py_ssize_t nothings_beside(const Runner* runner, PyObject* feed) {
     }
     count += !known;
   }
+  END_ALONE();
   return count;
 }
 
@@ -267,14 +269,14 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
   Py_ssize_t found = 0;
   bool missing = false;
   for (size_t i = 0; i < runner->input_count; ++i) {
-    PyObject* object = PyDict_GetItemWithError(feed, runner->inputs[i].name);
-    if (object != NULL) {
-      Py_INCREF(object); /* a conversion may let another thread change the dict */
+    PyObject* object;
+    const int there = dict_get(feed, runner->inputs[i].name, &object);
+    if (there > 0) {
       int result = runner_bind_feed(runner, frame, i, object);
       Py_DECREF(object);
       if (result < 0) return -1;
       ++found;
-    } else if (PyErr_Occurred() != NULL) {
+    } else if (there < 0) {
       return -1;
     } else if (runner->inputs[i].required) {
       missing = true;
@@ -441,11 +443,18 @@ static int output_slots(Runner* runner, PyObject* names, Py_ssize_t count, int32
   return 0;
 }
 
-bool runner_is_closed(const Runner* runner) {
-  if (runner->plan != NULL) return false;
+enum { RUNNER_CLOSED = -1 };
+
+bool runner_enter(Runner* runner) {
+  int runs = atomic_load(&runner->runs);
+  while (runs != RUNNER_CLOSED) {
+    if (atomic_compare_exchange_weak(&runner->runs, &runs, runs + 1)) return true;
+  }
   raise_status(status_new(ORT_FAIL, "the session is closed"));
-  return true;
+  return false;
 }
+
+void runner_leave(Runner* runner) { atomic_fetch_sub(&runner->runs, 1); }
 
 void runner_no_frame(const Runner* runner, OrtStatus* failed) {
   if (failed != NULL) {
@@ -459,7 +468,7 @@ void runner_no_frame(const Runner* runner, OrtStatus* failed) {
 /* Runs for the outputs of these names, a list or a tuple; NULL: all. */
 static PyObject* run_for(Runner* runner, PyObject* names, PyObject* feed, PyObject* options) {
   Py_ssize_t count = names != NULL ? PySequence_Size(names) : 0;
-  if (count < 0 || runner_is_closed(runner)) return NULL;
+  if (count < 0 || !runner_enter(runner)) return NULL;
   if (count == 0) { /* as in onnxruntime, an empty list asks for all of them */
     names = NULL;
     count = (Py_ssize_t)runner->plan->output_count;
@@ -503,6 +512,7 @@ done:
   if (frame != NULL) runner_finish(frame);
   if (slots != stack_slots) host_free(slots);
   if (arrays != stack_arrays) host_free(arrays);
+  runner_leave(runner);
   return list;
 }
 
@@ -527,14 +537,13 @@ static PyObject* runner_run(PyObject* self, PyObject* const* args, Py_ssize_t na
   return results;
 }
 
-/* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does.
- * Holding the GIL, no run can be on its way in. */
+/* close() -> bool: from now on nobody runs the plan, which may then be freed; False while somebody does. */
 static PyObject* runner_close(PyObject* self, PyObject* args) {
   Runner* runner = (Runner*)self;
   (void)args;
-  if (runner->plan != NULL && ephost_plan_active_runs(runner->plan)) Py_RETURN_FALSE;
-  runner->plan = NULL;
-  Py_RETURN_TRUE;
+  int runs = 0;
+  const bool closed = atomic_compare_exchange_strong(&runner->runs, &runs, RUNNER_CLOSED);
+  return PyBool_FromLong(closed || runs == RUNNER_CLOSED);
 }
 
 static PyMethodDef runner_methods[] = {

@@ -1,6 +1,9 @@
-/* ephost._call.Runner: one session's plan, ready to be called. All need the GIL. */
+/* ephost._call.Runner: one session's plan, ready to be called. All need a thread that is attached to the
+ * interpreter. */
 #ifndef EPHOST_NATIVE_RUNNER_H_
 #define EPHOST_NATIVE_RUNNER_H_
+
+#include <stdatomic.h>
 
 #include "plan.h"
 #include "python_values.h"
@@ -16,7 +19,8 @@ typedef struct InputSpec {
 
 typedef struct Runner {
   PyObject_HEAD
-  Plan* plan;             /* NULL once the session is closed */
+  Plan* plan;             /* to be used between runner_enter and runner_leave */
+  atomic_int runs;        /* how many are in between; RUNNER_CLOSED: the session is closed */
   PyObject* owner;        /* keeps the plan alive: the session's native part */
   PyObject* convert;      /* callable(index, object) -> array or OrtValue; raises what is wrong with a feed */
   PyObject* feed_error;   /* callable(feed) -> exception, for missing and unknown names */
@@ -32,8 +36,9 @@ typedef struct Runner {
 bool input_spec_fits(const InputSpec* spec, const OrtValue* value);
 /* Whether the value is in the memory that the slot is in; no slot: false. */
 bool is_memory_of(const Plan* plan, int32_t slot, const OrtValue* value);
-/* Whether its session is closed: then an exception is set. */
-bool runner_is_closed(const Runner* runner);
+/* Keeps the plan until runner_leave. False, with an exception set, when the session is closed. */
+bool runner_enter(Runner* runner);
+void runner_leave(Runner* runner);
 /* Raises what the names of a feed lack, or have too much. */
 void runner_raise_feed_error(Runner* runner, PyObject* feed);
 /* Raises why a run's frame cannot be made: what failed, or for NULL that there is no memory. Takes the

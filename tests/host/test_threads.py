@@ -219,6 +219,22 @@ def test_unregistering_waits_for_nobody_but_never_pulls_a_library_from_under_a_s
     assert all("'pulled' is in use by" in text for text in refused)
 
 
+def test_a_feed_whose_values_another_thread_replaces_is_read_before_or_after(sample_kernels: list) -> None:
+    session = open_on(sample_kernels, mixed_model())
+    feeds = [np.full((2, 32), value, np.float32) for value in (1, 2)]
+    expected = [session.run(None, {"x": x})[0].tolist() for x in feeds]
+    feed = {"x": feeds[0]}
+
+    def replace() -> None:
+        for x in feeds * 50:
+            feed["x"] = x.copy()
+
+    def run() -> None:
+        assert session.run(None, feed)[0].tolist() in expected
+
+    run_all([replace, replace, *[run] * (THREADS - 2)], seconds=1)
+
+
 def test_terminate_ends_a_run_from_another_thread(sample_kernels: list) -> None:
     names = ["x"] + [f"v{i}" for i in range(2000)]
     nodes = [helper.make_node("MatMul", [a, a], [b]) for a, b in pairwise(names)]
