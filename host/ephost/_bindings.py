@@ -17,8 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from ephost import _native
 from ephost.errors import from_status
+
+try:
+    if "t" in getattr(sys, "abiflags", ""):
+        from ephost.missing_native import refuse_stable_abi
+
+        refuse_stable_abi()
+    from ephost import _native
+except ImportError as error:
+    from ephost.missing_native import explain_missing
+
+    raise explain_missing(error) from error
 
 ffi: Any = _native.ffi
 lib: Any = _native.lib
