@@ -8,8 +8,6 @@ from types import ModuleType
 
 import ephost
 import numpy as np
-import onnxruntime
-import onnxruntime.capi.onnxruntime_pybind11_state as native
 import pytest
 from ephost.devices import device_name
 from ephost.errors import InvalidArgument, NotImplemented
@@ -30,6 +28,11 @@ GPU = ephost.OrtMemoryInfo.create_v2(
     0,
     ephost.OrtAllocatorType.ORT_DEVICE_ALLOCATOR,
 )
+
+
+@pytest.fixture
+def onnxruntime() -> ModuleType:
+    return pytest.importorskip("onnxruntime")
 
 
 def test_the_version_is_that_of_the_api_and_the_build_names_the_host() -> None:
@@ -134,9 +137,10 @@ def test_an_ep_device_names_its_memory_or_none() -> None:
         ephost.unregister_execution_provider_library("about")
 
 
-def test_devices_have_onnxruntimes_names() -> None:
+def test_devices_have_onnxruntimes_names(onnxruntime: ModuleType) -> None:
     """Of values bound to devices: onnxruntime knows GPUs by their vendors, and calls all others cuda."""
     a = np.zeros(4, np.float32)
+    native = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state")
     session = onnxruntime.InferenceSession(IDENTITY, providers=["CPUExecutionProvider"])
     for kind, vendor in [(0, 0), (2, 0), (3, 0), (3, 0x5143), (4, 0x1414)] + [
         (1, vendor) for vendor in (0, 0x10DE, 0x1002, 0x1414, 0x8086, 0x1234)
@@ -149,7 +153,7 @@ def test_devices_have_onnxruntimes_names() -> None:
 
 
 @pytest.mark.parametrize("arena", [True, False])
-def test_the_cpus_memory_has_an_arena_where_the_options_say_so(arena: bool) -> None:
+def test_the_cpus_memory_has_an_arena_where_the_options_say_so(arena: bool, onnxruntime: ModuleType) -> None:
     found = []
     for host in (ephost, onnxruntime):
         options = host.SessionOptions()

@@ -56,21 +56,21 @@ def run(*config: str, **environment: str) -> dict[str, object]:
     return {"stderr": done.stderr, **json.loads(done.stdout)}
 
 
-def test_the_cpus_device_comes_first_as_in_onnxruntime() -> None:
+@pytest.mark.parametrize("host", ["ephost", "onnxruntime"])
+def test_the_cpus_device_comes_first_as_in_onnxruntime(host: str) -> None:
     program = """
 import sys, importlib
 host = importlib.import_module(sys.argv[1])
 host.register_execution_provider_library("sample", sys.argv[2])
 print([device.ep_name for device in host.get_ep_devices()])
 """
-    for host in ("ephost", "onnxruntime"):
-        done = subprocess.run(
-            [sys.executable, "-c", program, host, sample_kernels.get_library_path()],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.stdout.strip() == "['CPUExecutionProvider', 'sample_kernels']", done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", program, host, sample_kernels.get_library_path()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "['CPUExecutionProvider', 'sample_kernels']", done.stderr
 
 
 def test_every_session_has_the_cpu_plugin_and_then_the_reference_fallback() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import ephost
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from ephost.errors import InvalidProtobuf, NotImplemented, OnnxRuntimeException
 from ephost.model.load import load
@@ -21,6 +20,8 @@ Write = Callable[[onnx.ModelProto], Path]
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Writes a model as onnxruntime does, nothing of it optimized."""
+
+    onnxruntime = pytest.importorskip("onnxruntime")
 
     def written(model: onnx.ModelProto) -> Path:
         path = tmp_path / "model.ort"
@@ -101,6 +102,7 @@ CASES = {
 @pytest.mark.parametrize("as_bytes", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_model_that_was_written(write: Write, case: str, as_bytes: bool) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
     made, feeds = CASES[case]
     path = write(parser.parse_model(made) if isinstance(made, str) else made())
     source = path.read_bytes() if as_bytes else str(path)

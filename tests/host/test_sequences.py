@@ -11,7 +11,6 @@ from typing import Any
 
 import ephost
 import numpy as np
-import onnxruntime
 import pytest
 from ephost import errors
 from ephost._bindings import lib
@@ -60,6 +59,7 @@ def as_lists(sequence: list[np.ndarray]) -> list[Any]:
 @pytest.mark.parametrize("position", [None, 0, 1, 2, -1, -2])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_an_element_comes_where_onnxruntime_puts_it(position: int | None, kind: Any) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
     where = [] if position is None else ["at"]
     content = inserting(
         [insert("given", "x", "y", *where)], {"y": FLOATS}, helper.np_dtype_to_tensor_dtype(np.dtype(kind))
@@ -231,6 +231,7 @@ def loop_feed(trips: int) -> dict[str, Any]:
 @pytest.mark.parametrize("trips", [0, 1, 9])
 @pytest.mark.parametrize("body", BODIES)
 def test_round_a_loop_as_in_onnxruntime(body: str, trips: int) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
     content = looping(BODIES[body])
     theirs = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     ours = ephost.InferenceSession(content)
@@ -287,6 +288,7 @@ TENSOR = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
 def test_operators_that_read_do_as_in_onnxruntime_and_not_in_python(
     node: NodeProto, kind: Any, position: int
 ) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
     content = inserting([node], {"y": kind})
     session = ephost.InferenceSession(content)
     feed = {

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -487,6 +486,7 @@ def few_pixels(side: int = 7, open_shapes: bool = False) -> tuple[onnx.ModelProt
 def test_many_weights_serve_few_pixels_and_many(
     cpu_plugin: Cpu, sides: tuple[int, ...], threads: int
 ) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
     model, _ = few_pixels(open_shapes=True)
     session = cpu_plugin.session(model, intra_op_num_threads=threads)
     rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

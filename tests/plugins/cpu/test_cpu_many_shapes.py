@@ -8,7 +8,6 @@ from pathlib import Path
 import ephost
 import numpy as np
 import onnx
-import onnxruntime
 import psutil
 import pytest
 from onnx import helper
@@ -56,6 +55,7 @@ def _network(groups: int = 1) -> onnx.ModelProto:
 @pytest.mark.parametrize("groups", [1, 4])
 def test_each_run_has_the_answer_of_its_shape(cpu_plugin: Cpu, groups: int, threads: int) -> None:
     """Whether it is the first of its shape, the second in a row, or comes back when its plan is gone."""
+    onnxruntime = pytest.importorskip("onnxruntime")
     model = _network(groups)
     session = cpu_plugin.session(model, intra_op_num_threads=threads, max_shapes=4)
     rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -164,6 +164,7 @@ def test_convolutions_at_once(
     gap: tuple[int, int],
     pads: tuple[int, ...],
 ) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
     inputs, outputs, group = channels
     first, second = (outputs, inputs) if operator == "Conv" else (inputs, outputs)
     constants = {"w": _random(first, second // group, *kernel), "b": _random(outputs, seed=1)}

@@ -7,6 +7,7 @@ from typing import Any
 import ephost
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 VOCABULARY = 12
@@ -77,8 +78,7 @@ def test_the_plugin_takes_the_decoder_and_what_it_reads_from_outside(cpu_plugin:
 
 
 def _with_onnxruntime(model: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    import onnxruntime
-
+    onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     made: list[np.ndarray] = session.run(None, feeds)
     return made
