@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = [(3, 11), (3, 12), (3, 13)]
+VERSIONS = [(3, 11), (3, 12), (3, 13), (3, 14), (3, 15)]
 CMAKE = shutil.which("cmake") or shutil.which("cmake", path=str(Path(sys.executable).parent))
 
 USE_IT = """
