@@ -909,3 +909,29 @@ def test_a_split_whose_outputs_are_of_another_number(parts: int) -> None:
     node = helper.make_node("Split", ["x"], ["y", "y2", "y3"], "split", num_outputs=parts)
     model = graph_model([node], opset_imports=[helper.make_opsetid("", 18)])
     refused(model, errors.InvalidGraph, "split", f"num_outputs {parts} and 3 outputs")
+
+
+@pytest.mark.parametrize("dim", [2**62, 2**63 - 1])
+def test_a_dimension_beyond_64_bits_is_refused(dim: int) -> None:
+    """What a model declares may make an output larger than any number that plugins get."""
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[4, 1])
+    weights = helper.make_tensor("w", FLOAT, [1, 1, 1, 1], [1.0])
+    x = helper.make_tensor_value_info("x", FLOAT, [1, 1, dim, 5])
+    y = helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(errors.InvalidGraph, match="64 bits do not hold a dimension"):
+        ephost.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.parametrize("scale", [np.inf, np.nan, 3e38, -np.inf])
+def test_an_image_that_no_number_counts_is_an_error_of_the_run(scale: float) -> None:
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"])
+    scales = numpy_helper.from_array(np.array([1, 1, scale, 1], np.float32), "scales")
+    x = helper.make_tensor_value_info("x", FLOAT, [1, 1, 4, 4])
+    y = helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y], [scales])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(errors.OnnxRuntimeException):
+        session = ephost.InferenceSession(model.SerializeToString())
+        session.run(None, {"x": np.ones((1, 1, 4, 4), np.float32)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from ephost.errors import InvalidGraph
 from ephost.messages import TensorProto, TypeProto
 from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, names_of_dimensions, tensor_type
 from ephost.model.type_rules.registry import (
@@ -24,6 +25,11 @@ from ephost.model.type_rules.registry import (
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {0}
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+_MOST = (1 << 63) - 1
+
+
+def _numbers(kind: TensorType) -> list[int]:
+    return [dim for dim in kind.dims or () if isinstance(dim, int)]
 
 
 def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType | TypeProto] | None:
@@ -91,6 +97,7 @@ class _Finder:
 
         Raises:
             Unsure: a rule is not.
+        InvalidGraph: a node makes what no number counts.
         """
         for node in graph.nodes:
             types = [None if value is None else self.type_of(value) for value in node.inputs]
@@ -110,6 +117,11 @@ class _Finder:
                 if kind.element_type not in _ELEMENT_TYPES:  # an attribute says it
                     raise Unsure
                 self.found[value] = kind = self._settled(value, kind)
+                if max(kind.static_dims or _numbers(kind), default=0) > _MOST:
+                    raise InvalidGraph(
+                        f"the output '{value.name}' of node {node.label} would be {kind}: 64 bits do not "
+                        "hold a dimension"
+                    )
                 if kind.dims is not None and len(kind.dims) < 2:
                     self.lists[value] = _propagation()(node, types, kind, self)
 

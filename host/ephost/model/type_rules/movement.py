@@ -34,6 +34,7 @@ from ephost.model.type_rules.registry import (
 
 _END = (1 << 31) - 1  # a slice's end from which on it means the end of the axis
 _INT64 = TensorProto.INT64
+_LARGE = 1 << 62  # sizes that no tensor has
 
 
 def _shape_of(node: Node, types: Types, known: Knowledge, at: int) -> List:
@@ -368,4 +369,8 @@ def _resize(node: Node, types: Types, known: Knowledge) -> Made:
 def _scaled(dim: Dim, scale: np.float32) -> Dim:
     if scale == 1:
         return dim
-    return int(np.floor(np.float32(dim) * scale)) if isinstance(dim, int) else None
+    if not isinstance(dim, int):
+        return None
+    with np.errstate(all="ignore"):
+        size = np.floor(np.float32(dim) * scale)
+    return int(size) if abs(size) < _LARGE else None  # the run says what is wrong with others
