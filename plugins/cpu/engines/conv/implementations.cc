@@ -184,8 +184,8 @@ Kernel make_winograd(ConvTask& task) {
 
 bool fits_planes(const ConvProblem& c, const std::vector<PostOp>&) { return is_planes(c); }
 
-// Whether the other way copies windows, or computes vectors of output channels of which half are none. In three
-// dimensions it loses with one or two input channels, too.
+// Whether the other way copies windows, or computes vectors of output channels of which half are none. In
+// three dimensions it loses with one or two input channels, too.
 bool loses_to_planes(const OtherWay& other, const ConvProblem& c) {
   return other.by_matrices || c.weights[0] < 8 || (c.weights.size() == 5 && c.weights[1] <= 2);
 }
