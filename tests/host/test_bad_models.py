@@ -911,11 +911,11 @@ def test_a_split_whose_outputs_are_of_another_number(parts: int) -> None:
     refused(model, errors.InvalidGraph, "split", f"num_outputs {parts} and 3 outputs")
 
 
-@pytest.mark.parametrize("dim", [2**62, 2**63 - 1])
-def test_a_dimension_beyond_64_bits_is_refused(dim: int) -> None:
+@pytest.mark.parametrize(("dim", "group"), [(2**62, 1), (2**63 - 1, 1), (4, -(2**63))])
+def test_a_dimension_beyond_64_bits_is_refused(dim: int, group: int) -> None:
     """What a model declares may make an output larger than any number that plugins get."""
-    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[4, 1])
-    weights = helper.make_tensor("w", FLOAT, [1, 1, 1, 1], [1.0])
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[4, 1], group=group)
+    weights = helper.make_tensor("w", FLOAT, [1, 2, 1, 1], [1.0, 1.0])
     x = helper.make_tensor_value_info("x", FLOAT, [1, 1, dim, 5])
     y = helper.make_tensor_value_info("y", FLOAT, None)
     graph = helper.make_graph([node], "g", [x], [y], [weights])
@@ -935,3 +935,15 @@ def test_an_image_that_no_number_counts_is_an_error_of_the_run(scale: float) -> 
     with pytest.raises(errors.OnnxRuntimeException):
         session = ephost.InferenceSession(model.SerializeToString())
         session.run(None, {"x": np.ones((1, 1, 4, 4), np.float32)})
+
+
+def test_a_shape_of_any_length_is_no_list() -> None:
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
+    x = helper.make_tensor_value_info("x", FLOAT, [1, 1, 4, 4])
+    sizes = helper.make_tensor_value_info("sizes", TensorProto.INT64, [2**62])
+    y = helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph([node], "g", [x, sizes], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(errors.OnnxRuntimeException):
+        session = ephost.InferenceSession(model.SerializeToString())
+        session.run(None, {"x": np.ones((1, 1, 4, 4), np.float32), "sizes": np.ones(4, np.int64)})

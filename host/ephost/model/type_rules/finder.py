@@ -117,7 +117,8 @@ class _Finder:
                 if kind.element_type not in _ELEMENT_TYPES:  # an attribute says it
                     raise Unsure
                 self.found[value] = kind = self._settled(value, kind)
-                if max(kind.static_dims or _numbers(kind), default=0) > _MOST:
+                numbers = kind.static_dims or _numbers(kind)
+                if numbers and (max(numbers) > _MOST or min(numbers) < -_MOST):
                     raise InvalidGraph(
                         f"the output '{value.name}' of node {node.label} would be {kind}: 64 bits do not "
                         "hold a dimension"

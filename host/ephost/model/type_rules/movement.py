@@ -9,6 +9,7 @@ import numpy as np
 from ephost.messages import TensorProto
 from ephost.model.graph import Dim, Node, tensor_type
 from ephost.model.type_rules.registry import (
+    LONGEST,
     Knowledge,
     List,
     Made,
@@ -41,6 +42,8 @@ def _shape_of(node: Node, types: Types, known: Knowledge, at: int) -> List:
     """The numbers of an input that is a shape; of those that are not known None."""
     numbers = known.numbers(input_at(node, at))
     count = rank_of_list(given(types, at))
+    if count > LONGEST:  # a model may declare any
+        raise Unsure
     return (None,) * count if numbers is None else numbers
 
 
