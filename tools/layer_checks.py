@@ -57,6 +57,12 @@ BORROWED = frozenset(  # for as long as what they belong to
         "OrtApi.ShapeInferContext_GetInputTypeShape",
     }
 )
+GIVEN = frozenset(  # arrays that a plugin reads, though their type lets it write entries
+    {
+        ("OrtDataTransferImpl.CopyTensors", "dst_tensors"),
+        ("OrtDataTransferImpl.CopyTensors", "streams"),
+    }
+)
 OF_A_COMPUTE = frozenset(
     {
         "OrtApi.KernelContext_GetInput",
@@ -222,7 +228,8 @@ class Checks:
             return ""
         given = "const" in target.quals  # the array's entries
         if not is_hosts:
-            return "G" if counted and (given or constant) else ""
+            read = given or constant or (key, parameter.name) in GIVEN
+            return "G" if counted and read else ""
         if (key, parameter.name) in TAKEN:
             return "T"
         if counted:

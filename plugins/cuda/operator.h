@@ -14,6 +14,8 @@ struct Operator {
   std::string (*supports)(const Node& node) = nullptr; /* "", or why not */
   void (*plan)(Planner& planner, const Node& node) = nullptr;
   bool elementwise = false; /* a link of a chain: Planner::end_chain */
+  size_t host_inputs =
+      0; /* the plan follows from the content of this input and of those behind it; 0: of none */
 };
 
 /* Adds operators while the library is loaded. */

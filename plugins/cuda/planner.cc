@@ -88,13 +88,32 @@ const std::vector<int64_t>& Planner::content(const Value* value) {
     }
     return contents_[value] = std::move(numbers);
   }
+  const Value* source = source_of(value);
   for (size_t i = 0; i < program_.num_inputs(); ++i) {
-    if (program_.input(i) == value && (what.type == DType::kInt64 || what.type == DType::kInt32)) {
+    if (program_.input(i) == source) {
       throw NeedsContent{i};
     }
   }
   unsupported("cuda: the content of '" + value->name +
               "' is computed on the device, and needed to make a plan");
+}
+
+/* An input of the graph whose content has to be read for that of the value, through nodes that then work on
+ * the host; NULL where there is none. */
+const Value* Planner::source_of(const Value* value) const {
+  const bool integers = value != nullptr && (value->type == DType::kInt64 || value->type == DType::kInt32);
+  if (!integers || value->constant != nullptr || contents_.count(value) != 0) {
+    return nullptr;
+  }
+  if (value->producer == nullptr) {
+    return value;
+  }
+  for (const Value* input : value->producer->inputs) {
+    if (const Value* source = source_of(input)) {
+      return source;
+    }
+  }
+  return nullptr;
 }
 
 bool Planner::has_content(const Value* value) const {

@@ -79,6 +79,7 @@ class Planner {
   const Desc& desc(const Value* value) const;
   std::shared_ptr<Storage> storage(const Value* value);
   void release(const Value* value);
+  const Value* source_of(const Value* value) const;
   uint64_t take(size_t bytes);
   void give_back(uint64_t at, size_t bytes);
   Place constant(const void* data, size_t bytes);

@@ -41,8 +41,9 @@ std::string own_folder() {
   return length == 0 || length == MAX_PATH ? "" : file.substr(0, file.find_last_of("/\\"));
 }
 #else
+/* NVIDIA's libraries start threads that go on when nobody uses the library any more: their code stays. */
 bool SharedLibrary::open(const std::string& name) {
-  handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   name_ = name;
   const char* error = handle_ == nullptr ? dlerror() : nullptr;
   why_ = error == nullptr ? "" : error;

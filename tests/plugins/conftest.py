@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from cuda_harness import build_fake_cublaslt, build_fake_driver, toolkit
+from cuda_harness import build_fake_cublaslt, build_fake_driver, build_spy, no_gpu, toolkit
 from plugin_harness import ROOT, Runner, Tracer, build_plugin
 
 HOSTS = ["onnxruntime", "ephost"]
@@ -95,3 +95,13 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fake_cublaslt(fake_cuda: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library of a make-believe cuBLASLt, on that driver."""
     return build_fake_cublaslt(tmp_path_factory.mktemp("fake_cublaslt"), fake_cuda)
+
+
+@pytest.fixture(scope="session")
+def spy_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that counts what is asked of the driver of a GPU."""
+    if reason := no_gpu():
+        pytest.skip(reason)
+    if toolkit() is None:
+        pytest.skip("there is no nvcc, so no CUDA headers to build spy_cuda with")
+    return build_spy(tmp_path_factory.mktemp("spy_cuda"))

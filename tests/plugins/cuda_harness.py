@@ -1,7 +1,10 @@
-"""Builds the make-believe CUDA driver of tests/plugins/fake_cuda, and runs programs on it."""
+"""Runs programs on plugins/cuda: on the make-believe driver of tests/plugins/fake_cuda, and on a GPU,
+whose driver tests/plugins/spy_cuda takes notes of.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
@@ -14,6 +17,7 @@ from pathlib import Path
 from plugin_harness import ROOT, python_path
 
 SOURCES = ROOT / "tests" / "plugins" / "fake_cuda"
+SPY = ROOT / "tests" / "plugins" / "spy_cuda" / "spy_cuda.cc"
 KERNELS = ROOT / "plugins" / "cuda" / "kernels"
 PLUGIN = ROOT / "host" / "ephost" / "plugins" / "cuda" / "libephost_cuda.so"
 
@@ -98,12 +102,70 @@ def build_fake_cublaslt(target: Path, driver: Path) -> Path:
     return library
 
 
+@functools.cache
+def no_gpu() -> str:
+    """Why nothing can run on a GPU here; empty where it can."""
+    program = "import use_cuda; print(len(use_cuda.opened())); print(use_cuda.why_none())"
+    done = run_with(program, EPHOST_CUDA_LIBRARY="libcuda.so.1")
+    if done.returncode != 0:
+        return done.stderr.strip().splitlines()[-1]
+    found, _, why = done.stdout.partition("\n")
+    return "" if int(found) else why.strip()
+
+
+def build_spy(target: Path) -> Path:
+    """Compiles the library that counts what is asked of the driver; returns it."""
+    library = target / "libspy_cuda.so"
+    driver = ctypes.CDLL("libcuda.so.1")
+    mapped = Path("/proc/self/maps").read_text().splitlines()
+    place = next(line.split()[-1] for line in mapped if "/libcuda.so" in line)
+    del driver
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ]
+    words = [
+        "c++",
+        *flags,
+        "-isystem",
+        str(toolkit()),
+        str(SPY),
+        "-Wl,--no-as-needed",
+        place,
+        "-o",
+        str(library),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
+    return library
+
+
 def run_on_fake(
     library: Path, program: str, machine: str = "", hardware: list[dict] | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a Python program in a process whose CUDA driver is the make-believe one.
+    """Runs a Python program in a process whose CUDA driver is the make-believe one."""
+    hardware = HARDWARE if hardware is None else hardware
+    return run_with(
+        program,
+        **{
+            "EPHOST_CUDA_LIBRARY": str(library),
+            "EPHOST_HARDWARE_DEVICES": json.dumps(hardware),
+            "FAKE_CUDA": machine,
+            **env,
+        },
+    )
 
-    ``use_cuda`` (tests/plugins/use_cuda.py) is imported for it.
+
+def run_with(program: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program, for which ``use_cuda`` (tests/plugins/use_cuda.py) is imported, in its own
+    process.
     """
     return subprocess.run(
         [sys.executable, "-c", f"from use_cuda import *\n{program}"],
@@ -114,9 +176,6 @@ def run_on_fake(
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([python_path(), str(Path(__file__).parent)]),
-            "EPHOST_CUDA_LIBRARY": str(library),
-            "EPHOST_HARDWARE_DEVICES": json.dumps(HARDWARE if hardware is None else hardware),
-            "FAKE_CUDA": machine,
             **env,
         },
     )

@@ -1,6 +1,6 @@
 # ruff: noqa: E501 - programs in strings, which the formatter does not wrap
-"""The operators of plugins/cuda, their kernels run by the make-believe driver on the CPU: that indexing and
-arithmetic are right. None of this ran on a GPU.
+"""The operators of plugins/cuda: their kernels run by the make-believe driver on the CPU, and on a GPU where there is
+one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cuda_harness import PLUGIN, run_on_fake
+from cuda_harness import PLUGIN, run_on_fake, run_with
 
 Run = Callable[..., str]
 pytestmark = [
@@ -25,13 +25,31 @@ def real(*dims, dtype=np.float32):
 """
 
 
+WITHOUT_LIBRARIES = {"EPHOST_CUBLASLT_LIBRARY": "/nowhere.so", "EPHOST_CUDNN_LIBRARY": "/nowhere.so"}
+
+
 @pytest.fixture
-def run(fake_cuda: Path, tmp_path: Path) -> Run:
+def run_on_fake_driver(fake_cuda: Path) -> Run:
     """Runs a program that must not fail; gives what it printed. NVIDIA's libraries are not there."""
 
     def program(text: str, machine: str = "", **env: str) -> str:
-        missing = {"EPHOST_CUBLASLT_LIBRARY": "/nowhere.so", "EPHOST_CUDNN_LIBRARY": "/nowhere.so"}
-        done = run_on_fake(fake_cuda, PRELUDE + text, machine, **{**missing, **env})
+        done = run_on_fake(fake_cuda, PRELUDE + text, machine, **{**WITHOUT_LIBRARIES, **env})
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return program
+
+
+@pytest.fixture(params=["fake", pytest.param("gpu", marks=pytest.mark.gpu)])
+def run(request: pytest.FixtureRequest) -> Run:
+    """The same on the make-believe driver, and on a GPU."""
+    if request.param == "fake":
+        made: Run = request.getfixturevalue("run_on_fake_driver")
+        return made
+    spy = request.getfixturevalue("spy_cuda")
+
+    def program(text: str, **env: str) -> str:
+        done = run_with(PRELUDE + text, **{"EPHOST_CUDA_LIBRARY": str(spy), **WITHOUT_LIBRARIES, **env})
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -53,8 +71,10 @@ check(node("Swish", ["x"], ["y"], alpha=1.2), {"x": real(90)}, opset=24)
 check(node("Gelu", ["x"], ["y"], approximate="tanh"), {"x": real(9)})
 check(node("Clip", ["x", "low", "high"], ["y"]), {"x": real(90)}, {"low": np.float32(-.5), "high": np.float32(.25)})
 special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
-for op in ("Relu", "Abs", "Sigmoid", "Tanh", "Sign"):
+for op in ("Relu", "Abs", "Sigmoid", "Tanh", "Sign", "HardSigmoid", "HardSwish"):
     check(node(op, ["x"], ["y"]), {"x": special})
+slopes = np.array([np.inf, np.nan, 0.5, np.inf, np.inf], np.float32)
+check(node("PRelu", ["x", "s"], ["y"]), {"x": special, "s": slopes})
 """)
 
 
@@ -152,6 +172,33 @@ for shape in ([3, 4], [6, 2], [3, 4]):
 """)
 
 
+def test_a_bound_that_follows_from_an_input_is_read_back(run: Run) -> None:
+    run("""
+nodes = [node("Unsqueeze", ["e", "zero"], ["end"]), node("Add", ["end", "one"], ["next"]),
+         node("Slice", ["x", "zero", "next", "zero"], ["s"]), node("Relu", ["s"], ["y"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, [6, 2]), "e": (TensorProto.INT64, [])}, ["y"],
+                 {"zero": np.array([0]), "one": np.array([1])})
+session = session_on(opened()[:1], model, only_gpu=False)
+for end in (2, 4, 2):
+    x = real(6, 2)
+    assert np.array_equal(session.run(None, {"x": x, "e": np.array(end)})[0], np.maximum(x[:end + 1], 0))
+""")
+
+
+def test_a_shape_that_is_computed_on_the_device_is_left(run: Run) -> None:
+    run("""
+model = model_of([node("Floor", ["f"], ["g"]), node("Cast", ["g"], ["s"], to=TensorProto.INT64),
+                  node("Reshape", ["x", "s"], ["r"]), node("Relu", ["r"], ["y"])],
+                 {"x": (TensorProto.FLOAT, [12]), "f": (TensorProto.FLOAT, [2])}, ["y"])
+session = session_on(opened()[:1], model, only_gpu=False)
+x = real(12)
+got = session.run(None, {"x": x, "f": np.array([3.5, 4.5], np.float32)})[0]
+assert np.array_equal(got, np.maximum(x, 0).reshape(3, 4))
+taken = [n.op_type for g in session.get_provider_graph_assignment_info() if g.ep_name == "cuda" for n in g.get_nodes()]
+assert sorted(taken) == ["Cast", "Floor", "Relu"], taken
+""")
+
+
 def test_operators_that_move_elements_are_right(run: Run) -> None:
     run("""
 import itertools
@@ -238,6 +285,9 @@ for size in range(1, 5):
 for op in "Sum Max Min Prod L1 L2 SumSquare LogSumExp".split():
     for axes, keep in (([1], 0), ([-1], 1), ([0, 2], 0)):
         check(node(f"Reduce{op}", ["x", "a"], ["y"], keepdims=keep), {"x": x}, {"a": np.array(axes)}, tolerance=1e-3)
+for op in "Sum Mean Max Min Prod L1 L2 SumSquare LogSumExp".split():
+    for axes in ([1], [1, 2], [0, 1]):
+        check(node(f"Reduce{op}", ["x", "a"], ["y"]), {"x": real(2, 0, 3)}, {"a": np.array(axes)})
 check(node("ReduceMax", ["x"], ["y"], axes=[1]), {"x": x}, opset=13)
 check(node("ReduceSum", ["x"], ["y"], noop_with_empty_axes=1), {"x": x})
 """)
@@ -267,8 +317,8 @@ check(nodes, {"x": real(2, 3, 8), "r": real(2, 3, 16)}, {"w": real(8, 16), "b": 
 """)
 
 
-def test_products_on_cublaslt_have_the_right_layouts(run: Run, fake_cublaslt: Path) -> None:
-    said = run(
+def test_products_on_cublaslt_have_the_right_layouts(run_on_fake_driver: Run, fake_cublaslt: Path) -> None:
+    said = run_on_fake_driver(
         """
 for a, b in (((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((4,), (4, 5)), ((3, 4), (4,)),
              ((2, 3, 4), (1, 4, 5)), ((1, 3, 4), (6, 4, 5)), ((2, 5, 3, 4), (2, 5, 4, 2))):
@@ -408,8 +458,8 @@ for _ in range(2):
     assert said.count("Limit=262144") == 2 or said.count("of at most 256 KiB") == 2, said
 
 
-def test_an_error_names_its_step_when_each_step_is_waited_for(run: Run) -> None:
-    said = run("""
+def test_an_error_names_its_step_when_each_step_is_waited_for(run_on_fake_driver: Run) -> None:
+    said = run_on_fake_driver("""
 devices = opened()
 nodes = [node("Softmax", ["x"], ["a"], name="first"), node("ReduceMax", ["a"], ["y"], name="second")]
 model = model_of(nodes, {"x": (TensorProto.FLOAT, [4, 8])}, ["y"])
@@ -431,8 +481,10 @@ ephost.unregister_execution_provider_library("cuda")
 
 
 @pytest.mark.parametrize("function", ["cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuEventRecord"])
-def test_a_call_of_the_driver_that_fails_in_a_run_is_an_error_of_that_run(function: str, run: Run) -> None:
-    run(f"""
+def test_a_call_of_the_driver_that_fails_in_a_run_is_an_error_of_that_run(
+    function: str, run_on_fake_driver: Run
+) -> None:
+    run_on_fake_driver(f"""
 devices = opened()
 nodes = [node("Softmax", ["x"], ["a"]), node("ReduceMax", ["a"], ["y"])]
 session = session_on(devices[:1], model_of(nodes, {{"x": (TensorProto.FLOAT, [4, 8])}}, ["y"]))
@@ -452,8 +504,8 @@ assert np.array_equal(session.run(None, {{"x": x}})[0], expected)
 """)
 
 
-def test_sessions_on_two_gpus_and_threads_keep_apart(run: Run) -> None:
-    run(
+def test_sessions_on_two_gpus_and_threads_keep_apart(run_on_fake_driver: Run) -> None:
+    run_on_fake_driver(
         """
 from concurrent.futures import ThreadPoolExecutor
 devices = opened()

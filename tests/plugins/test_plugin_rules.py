@@ -374,6 +374,15 @@ def test_an_exception_that_leaves_a_function_is_found(
     assert {each.function for each in found} == {"OrtNodeComputeInfo.Compute"}
 
 
+def test_a_value_that_is_lent_again_for_a_copy_may_be_used(device_library: Path, tmp_path: Path) -> None:
+    """Of each run, the input's copy on the device may lie where the one of the run before did."""
+    nodes = [node("Add", "x x", "a"), node("Mul", "a a", "y")]
+    made = model(nodes, {"x": X.shape}, ["y"])
+    file = tmp_path / "copied.jsonl"
+    assert run(device_library, layers.Validate(file), made) == []
+    assert layers.read_findings(file) == []
+
+
 def test_a_file_that_is_none_of_the_layers_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text("{}\n")

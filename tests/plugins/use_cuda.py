@@ -1,4 +1,4 @@
-"""What programs on the make-believe CUDA driver share: see cuda_harness.run_on_fake."""
+"""What programs on plugins/cuda share: see cuda_harness.run_with."""
 
 from __future__ import annotations
 
@@ -37,27 +37,28 @@ __all__ = [
     "onnx",
     "opened",
     "session_on",
+    "why_none",
 ]
 
-if os.path.exists(os.environ["EPHOST_CUDA_LIBRARY"]):
+if os.path.exists(os.environ.get("EPHOST_CUDA_LIBRARY", "")):
     _driver = ctypes.CDLL(os.environ["EPHOST_CUDA_LIBRARY"])
-    _driver.fake_cuda_report.restype = ctypes.c_char_p
+    _driver.cuda_report.restype = ctypes.c_char_p
 
 
 def fake(text: str) -> None:
-    """Changes how the driver behaves: see fake_cuda.cc."""
+    """Changes how the make-believe driver behaves: see fake_cuda.cc."""
     _driver.fake_cuda_set(text.encode())
 
 
 def counts() -> dict[str, int]:
     """What exists on the driver, and how often each of its functions was called."""
-    pairs = (word.split("=") for word in _driver.fake_cuda_report().decode().split())
+    pairs = (word.split("=") for word in _driver.cuda_report().decode().split())
     return {name: int(number) for name, number in pairs if name != "launch"}
 
 
 def launches() -> list[str]:
     """The kernels that were launched, in order."""
-    words = _driver.fake_cuda_report().decode().split()
+    words = _driver.cuda_report().decode().split()
     return [word.removeprefix("launch=") for word in words if word.startswith("launch=")]
 
 
@@ -65,6 +66,12 @@ def opened() -> list[ephost.OrtEpDevice]:
     """Registers the plugin and gives its devices."""
     ephost.register_execution_provider_library("cuda", cuda.get_library_path())
     return [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
+
+
+def why_none() -> str:
+    """What the plugin says of devices that it does not offer."""
+    ask = ephost.get_hardware_device_ep_incompatibility_details
+    return "; ".join(sorted({ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices()}))
 
 
 def closed() -> dict[str, int]:

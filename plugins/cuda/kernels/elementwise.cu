@@ -4,6 +4,9 @@
 
 namespace ephost::cuda {
 
+/* Between 0 and 1, or a NaN. */
+DEVICE float portion(float v) { return v < 0.0f ? 0.0f : v > 1.0f ? 1.0f : v; }
+
 template <int kWidth>
 DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kWidth],
                   float (&saved)[kWidth]) {
@@ -73,9 +76,9 @@ DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kW
     case Op::kScaledTanh:
       EACH(step.a * tanhf(step.b * v));
     case Op::kHardSigmoid:
-      EACH(fminf(fmaxf(step.a * v + step.b, 0.0f), 1.0f));
+      EACH(portion(step.a * v + step.b));
     case Op::kHardSwish:
-      EACH(v * fminf(fmaxf(step.a * v + step.b, 0.0f), 1.0f));
+      EACH(v * portion(step.a * v + step.b));
     case Op::kMish:
       EACH(v * tanhf(fmaxf(v, 0.0f) + log1pf(expf(-fabsf(v)))));
     case Op::kGelu:
@@ -101,7 +104,7 @@ DEVICE void apply(const ChainStep& step, float (&x)[kWidth], const float (&y)[kW
     case Op::kMin:
       EACH(v != v || v < y[i] ? v : y[i]);
     case Op::kPrelu:
-      EACH(v >= 0.0f ? v : y[i] * v);
+      EACH(v > 0.0f ? v : y[i] * v);
   }
 #undef EACH
 }

@@ -64,6 +64,20 @@ bool known(const Value* value, int depth) {
                                              [&](const Value* in) { return known(in, depth + 1); });
 }
 
+bool readable(const Value* value, int depth) {
+  if (value == nullptr || value->constant != nullptr || value->producer == nullptr) {
+    return true;
+  }
+  const Node& by = *value->producer;
+  if (by.is("Shape") || by.is("Size") || !why_not(by).empty()) {
+    return true;
+  }
+  return depth < 32 && computes_shapes(by) &&
+         std::all_of(by.inputs.begin(), by.inputs.end(), [&](const Value* in) {
+           return in == nullptr || (kInteger.has(in->type) && readable(in, depth + 1));
+         });
+}
+
 std::string arithmetic(const Node& node) {
   if (node.in(0) != nullptr && node.in(0)->tensor && kInteger.has(node.in(0)->type)) {
     return known(node.out()) ? "" : "integers that do not follow from shapes";

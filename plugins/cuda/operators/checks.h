@@ -25,6 +25,10 @@ std::string moved_with_indices(const Node& node);
 /* Windows over one or two spatial dimensions. */
 std::string window(const Node& node);
 
+/* Whether the content of a tensor of integers can be had before the run of its group: it follows from shapes
+ * and inputs, or another provider computes it. */
+bool readable(const Value* value, int depth = 0);
+
 /* Whether the content of a tensor of integers follows from shapes: such things are computed on the host. */
 bool known(const Value* value, int depth = 0);
 

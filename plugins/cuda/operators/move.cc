@@ -281,9 +281,9 @@ const Registered kRegistered({
     {.type = "Transpose", .supports = movable, .plan = plan_transpose},
     {.type = "Gather", .supports = moved_with_indices, .plan = plan_gather},
     {.type = "Concat", .since = 4, .supports = concatenated, .plan = plan_concat},
-    {.type = "Split", .since = 2, .supports = movable, .plan = plan_split},
-    {.type = "Slice", .supports = movable, .plan = plan_slice},
-    {.type = "Expand", .since = 8, .supports = moved_with_indices, .plan = plan_expand},
+    {.type = "Split", .since = 2, .supports = movable, .plan = plan_split, .host_inputs = 1},
+    {.type = "Slice", .supports = movable, .plan = plan_slice, .host_inputs = 1},
+    {.type = "Expand", .since = 8, .supports = moved_with_indices, .plan = plan_expand, .host_inputs = 1},
 });
 
 }  // namespace

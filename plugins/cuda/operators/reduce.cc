@@ -24,9 +24,6 @@ void reduce(Planner& planner, const Node& node, std::vector<bool> gone, Reductio
   if (results == 0) {
     return;
   }
-  if (ephost::count(dims) == 0) {
-    unsupported("a reduction of nothing");
-  }
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 1) {
       gone[i] = i > 0 && gone[i - 1]; /* of no matter: it goes with its neighbour */
@@ -40,7 +37,10 @@ void reduce(Planner& planner, const Node& node, std::vector<bool> gone, Reductio
       std::none_of(gone.begin() + static_cast<std::ptrdiff_t>(last), gone.end(), [](bool g) { return g; });
   ReduceArguments args = {};
   args.kind = kind;
-  if (together) {
+  if (ephost::count(dims) == 0) { /* of no elements: what the kernel begins with */
+    args.outer = results;
+    args.inner = 1;
+  } else if (together) {
     args.outer = ephost::count(dims, 0, first);
     args.reduced = ephost::count(dims, first, last);
     args.inner = ephost::count(dims, last, dims.size());
@@ -107,7 +107,7 @@ std::vector<Operator> all() {
       {.type = "GlobalMaxPool", .supports = arithmetic, .plan = plan_global_pool},
   };
   for (const auto& kind : kKinds) {
-    list.push_back({.type = kind.first, .supports = reducible, .plan = plan_reduce});
+    list.push_back({.type = kind.first, .supports = reducible, .plan = plan_reduce, .host_inputs = 1});
   }
   return list;
 }

@@ -1,4 +1,4 @@
-#include "cuda/operator.h"
+#include "cuda/operators/checks.h"
 
 #include <unordered_map>
 
@@ -33,6 +33,11 @@ std::string why_not(const Node& node) {
   }
   if (!node.subgraphs.empty() || node.out() == nullptr) {
     return "it has subgraphs or no output";
+  }
+  for (size_t i = op->host_inputs; op->host_inputs != 0 && i < node.inputs.size(); ++i) {
+    if (!readable(node.inputs[i])) {
+      return "'" + node.inputs[i]->name + "' is computed on the device";
+    }
   }
   return op->supports(node);
 }

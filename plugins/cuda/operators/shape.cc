@@ -121,10 +121,10 @@ const Registered kRegistered({
     {.type = "Size", .supports = anything, .plan = plan_shape},
     {.type = "Identity", .supports = movable, .plan = plan_identity},
     {.type = "Dropout", .since = 7, .supports = dropout, .plan = plan_identity},
-    {.type = "Reshape", .since = 5, .supports = moved_with_indices, .plan = plan_reshape},
+    {.type = "Reshape", .since = 5, .supports = moved_with_indices, .plan = plan_reshape, .host_inputs = 1},
     {.type = "Flatten", .supports = movable, .plan = plan_flatten},
-    {.type = "Squeeze", .supports = movable, .plan = plan_squeeze},
-    {.type = "Unsqueeze", .supports = movable, .plan = plan_unsqueeze},
+    {.type = "Squeeze", .supports = movable, .plan = plan_squeeze, .host_inputs = 1},
+    {.type = "Unsqueeze", .supports = movable, .plan = plan_unsqueeze, .host_inputs = 1},
 });
 
 }  // namespace

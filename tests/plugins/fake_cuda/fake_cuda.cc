@@ -14,7 +14,7 @@
  * FAKE_CUDA in the environment describes the machine: devices=2 memory=64M capability=61 version=12040
  * init=CODE (cuInit's result); "capability=90,61" are those of two devices. fake_cuda_set changes while it
  * runs: fail=FUNCTION:CODE:SKIP (CODE 0 takes that back) (one call, after SKIP others), fault=KERNEL:CODE
- * (when that kernel runs, the device is lost), lose=CODE (now). fake_cuda_report tells what happened. */
+ * (when that kernel runs, the device is lost), lose=CODE (now). cuda_report tells what happened. */
 #include <cuda.h>
 #include <sys/mman.h>
 
@@ -363,7 +363,7 @@ EXPORT void fake_cuda_set(const char* text) {
 
 /* "name=number" for what exists and for each function's calls, then "launch=kernel" for each launch so far.
  */
-EXPORT const char* fake_cuda_report() {
+EXPORT const char* cuda_report() {
   LOCK;
   static std::string text;
   size_t blocks = 0, bytes = 0, live = 0;

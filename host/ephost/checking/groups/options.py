@@ -7,10 +7,13 @@ from ephost.checking.subject import Subject
 from ephost.checking.verdicts import Failure
 
 
-def _open_or_refuse(subject: Subject, options: dict[str, str], what: str) -> None:
-    """A session with these options runs rightly, or is refused in words."""
+def _open_or_refuse(
+    subject: Subject, options: dict[str, str], what: str, config: dict[str, str] | None = None
+) -> None:
+    """A session with these options and entries runs rightly, or is refused in words."""
     try:
-        session = subject.open(subject.sample.build(4), options=subject.session_options(options=options))
+        made = subject.session_options(options=options, config=config)
+        session = subject.open(subject.sample.build(4), options=made)
     except Exception as error:
         if not str(error).strip():
             raise Failure(f"{what} is refused without a word") from None
@@ -59,10 +62,14 @@ def _own(subject: Subject) -> None:
 
 @check("options.unknown-session-entries", 4, needs="model")
 def _unknown_session_entries(subject: Subject) -> None:
-    """Entries of the session that it does not know change nothing."""
-    entries = {"ephost_check.no_such_entry": "1", f"ep.{subject.ep_name.lower()}.ephost_check": "x" * 1000}
-    session = subject.open(subject.sample.build(4), config=entries)
+    """Entries of the session that it does not know change nothing; one that is an option of its own by its name may
+    be refused in words.
+    """
+    session = subject.open(subject.sample.build(4), config={"ephost_check.no_such_entry": "1"})
     subject.run_sample(session)
+    del session
+    own = {f"ep.{subject.ep_name.lower()}.ephost_check": "x" * 1000}
+    _open_or_refuse(subject, {}, "an entry that names an option which it does not have", config=own)
 
 
 @check("options.threads", 4, needs="model")
