@@ -66,8 +66,8 @@ class Gpu:
         self.devices = [d for d in ephost.get_ep_devices() if d.ep_name == "cuda"]
         if not self.devices:
             ask = ephost.get_hardware_device_ep_incompatibility_details
-            reasons = {ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices()}
-            raise SystemExit(f"there is no GPU to measure: {'; '.join(sorted(reasons))}")
+            notes = (ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices())
+            raise SystemExit(f"there is no GPU to measure: {'; '.join(sorted({note for note in notes if note}))}")
 
     def value(self, array: Any) -> Any:
         return self.ephost.OrtValue.ortvalue_from_numpy(array, "gpu", 0, 0x10DE)

@@ -71,7 +71,8 @@ def opened() -> list[ephost.OrtEpDevice]:
 def why_none() -> str:
     """What the plugin says of devices that it does not offer."""
     ask = ephost.get_hardware_device_ep_incompatibility_details
-    return "; ".join(sorted({ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices()}))
+    notes = (ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices())
+    return "; ".join(sorted({note for note in notes if note}))
 
 
 def closed() -> dict[str, int]:

@@ -44,6 +44,13 @@ def mapped(path: str) -> bool:
     return os.path.realpath(path) in Path("/proc/self/maps").read_text(errors="replace")
 
 
+def libraries() -> set[str]:
+    """The files whose code is mapped into the process."""
+    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    fields = [line.split(maxsplit=5) for line in lines]
+    return {each[5] for each in fields if len(each) == 6 and "x" in each[1] and each[5].startswith("/")}
+
+
 def signals() -> dict[str, str]:
     """The signals that have handlers, are blocked, or ignored."""
     lines = Path("/proc/self/status").read_text().splitlines()

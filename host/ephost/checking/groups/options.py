@@ -62,8 +62,9 @@ def _own(subject: Subject) -> None:
 
 @check("options.unknown-session-entries", 4, needs="model")
 def _unknown_session_entries(subject: Subject) -> None:
-    """Entries of the session that it does not know change nothing; one that is an option of its own by its name may
-    be refused in words.
+    """Entries of the session that it does not know change nothing.
+
+    One that names an option of its own may be refused in words.
     """
     session = subject.open(subject.sample.build(4), config={"ephost_check.no_such_entry": "1"})
     subject.run_sample(session)
