@@ -209,7 +209,8 @@ check(node("Transpose", ["x"], ["y"]), {"x": real(7, 9)})
 for dims in ((33, 65), (64, 32), (100, 8)):
     for dtype in (np.float32, np.float16):
         check(node("Transpose", ["x"], ["y"], perm=[0, 2, 1]), {"x": real(3, *dims, dtype=dtype)}, tolerance=1e-3)
-assert {"transpose_u32", "transpose_u16"} <= set(launches())
+check(node("Transpose", ["x"], ["y"], perm=[1, 0]), {"x": real(130, 198, dtype=np.float16)}, tolerance=1e-3)
+assert {"transpose_u32", "transpose_u16", "transpose_pairs_u16"} <= set(launches())
 check(node("Concat", ["a", "b", "c"], ["y"], axis=1), {"a": real(2, 3, 4), "b": real(2, 1, 4), "c": real(2, 5, 4)})
 check(node("Concat", ["a", "b"], ["y"], axis=-1), {"a": real(2, 3), "b": real(2, 0)})
 check(node("Split", ["x", "parts"], ["a", "b"], axis=1), {"x": real(3, 7, 2)}, {"parts": np.array([3, 4])})
@@ -248,13 +249,18 @@ for source in (np.int32, np.uint8, np.int8, np.bool_):
 
 def test_rows_of_every_length_are_right(run: Run) -> None:
     run("""
-for columns in (1, 5, 31, 256, 1000, 1025, 4097):
-    x = real(3, columns) * 4
+for columns, rows in ((1, 3), (5, 20), (31, 3), (256, 9), (1000, 3), (1025, 3), (2048, 3), (4097, 3), (5120, 2)):
+    x = real(rows, columns) * 4
     check(node("Softmax", ["x"], ["y"]), {"x": x})
     check(node("LogSoftmax", ["x"], ["y"]), {"x": x}, tolerance=1e-4)
     check(node("LayerNormalization", ["x", "s", "b"], ["y"]), {"x": x}, {"s": real(columns), "b": real(columns)},
           tolerance=1e-4)
     check(node("ReduceSum", ["x"], ["y"]), {"x": x}, tolerance=1e-3)
+for columns in (8, 1000, 1025, 2048, 4104):
+    x, s, b = (real(*dims, dtype=np.float16) for dims in ((9, columns), (columns,), (columns,)))
+    check(node("Softmax", ["x"], ["y"]), {"x": x}, tolerance=2e-3)
+    check(node("LayerNormalization", ["x", "s", "b"], ["y"]), {"x": x}, {"s": s, "b": b}, tolerance=1e-2)
+    check(node("ReduceMax", ["x", "a"], ["y"]), {"x": x}, {"a": np.array([1])}, tolerance=2e-3)
 assert {f"{kind}_{length}_f32" for kind in ("softmax", "norm") for length in ("short", "middle", "long")} <= set(
     launches())
 check(node("Softmax", ["x"], ["y"], axis=1), {"x": real(2, 5, 7)})

@@ -115,6 +115,7 @@ struct SoftmaxArguments {
   int64_t rows;
   int32_t columns;
   int32_t logarithm;
+  int32_t vectors; /* 1: rows are whole vectors of 16 bytes, and lie so */
 };
 
 struct NormArguments { /* (x - mean) / sqrt(variance + epsilon) * scale + bias, over each row */
@@ -128,6 +129,7 @@ struct NormArguments { /* (x - mean) / sqrt(variance + epsilon) * scale + bias, 
    * column c have number (r * columns + c) / spatial % channels. */
   int32_t channels, spatial;
   float epsilon;
+  int32_t vectors; /* 1: rows, and scale and bias of columns, are whole vectors of 16 bytes, and lie so */
 };
 
 enum class Reduction : int32_t { kSum, kMean, kMax, kMin, kProduct, kL1, kL2, kSumSquare, kLogSumExp };
@@ -138,6 +140,7 @@ struct ReduceArguments { /* [outer][reduced][inner] to [outer][inner] */
   int64_t outer, inner;
   int64_t reduced;
   Reduction kind;
+  int32_t vectors; /* 1: rows are whole vectors of 16 bytes, and lie so */
 };
 
 /* ---- Windows (windows.cu) ---- */

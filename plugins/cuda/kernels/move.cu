@@ -47,6 +47,33 @@ DEVICE void transpose(const TransposeArguments& args, T (&tile)[32][33]) {
   }
 }
 
+/* The same for elements of two bytes, of which a thread moves two at once: tiles of 64 x 64. Rows and columns
+ * are even, and both matrices lie on a boundary of four bytes. */
+DEVICE void transpose_pairs(const TransposeArguments& args, uint16_t (&tile)[64][65]) {
+  const int64_t plane = static_cast<int64_t>(args.rows) * args.columns;
+  const uint16_t* from = static_cast<const uint16_t*>(args.from) + plane * blockIdx.z;
+  uint16_t* to = static_cast<uint16_t*>(args.to) + plane * blockIdx.z;
+  const int left = static_cast<int>(blockIdx.x) * 64, top = static_cast<int>(blockIdx.y) * 64;
+  const int x = static_cast<int>(threadIdx.x) * 2, y = static_cast<int>(threadIdx.y);
+#pragma unroll
+  for (int i = y; i < 64; i += 8) {
+    if (top + i < args.rows && left + x < args.columns) {
+      const uint32_t pair =
+          *reinterpret_cast<const uint32_t*>(from + static_cast<int64_t>(top + i) * args.columns + left + x);
+      tile[i][x] = static_cast<uint16_t>(pair);
+      tile[i][x + 1] = static_cast<uint16_t>(pair >> 16);
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = y; i < 64; i += 8) {
+    if (left + i < args.columns && top + x < args.rows) {
+      const uint32_t pair = tile[x][i] | static_cast<uint32_t>(tile[x + 1][i]) << 16;
+      *reinterpret_cast<uint32_t*>(to + static_cast<int64_t>(left + i) * args.rows + top + x) = pair;
+    }
+  }
+}
+
 template <typename T>
 DEVICE void gather(const GatherArguments& args) {
   const uint32_t number = thread_number();
@@ -87,6 +114,11 @@ TRANSPOSE(u8, uint8_t)
 TRANSPOSE(u16, uint16_t)
 TRANSPOSE(u32, uint32_t)
 TRANSPOSE(u64, uint2)
+
+COOPERATIVE_KERNEL(transpose_pairs_u16, 256, CONSTANT TransposeArguments args) {
+  SHARED uint16_t tile[64][65];
+  transpose_pairs(args, tile);
+}
 
 DEVICE double read(const void* from, int64_t i, Element type) {
   switch (type) {

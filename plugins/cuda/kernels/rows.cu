@@ -1,12 +1,14 @@
-/* Kernels in which a block works on one row at a time: softmax, normalisation, reductions.
+/* Kernels of rows: softmax, normalisation, reductions.
  *
- * Rows that fit are read once and held in registers, kHeld elements a thread; longer rows (kHeld 0) are read
- * again for each pass, which the second-level cache mostly serves. */
+ * A team of threads works on one row at a time: a warp, or the whole block. Rows that fit are read once and
+ * held in registers, kHeld elements a thread; longer rows (kHeld 0) are read again for each pass, which the
+ * second-level cache mostly serves. Where rows are made of whole vectors of 16 bytes, a thread has kWidth
+ * neighbours at a time. */
 #include "kernel.h"
 
 namespace ephost::cuda {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kWarp = 32;
 
 struct Sum {
   static DEVICE float of(float a, float b) { return a + b; }
@@ -21,34 +23,49 @@ struct Minimum {
   static DEVICE float of(float a, float b) { return a != a || a < b ? a : b; }
 };
 
-/* The same for all threads of the block. `room` has an element for each warp; a barrier is at both ends, so
- * it may be used again at once. */
-template <typename Combine>
-DEVICE float over_block(float value, float* room) {
+/* The same for all threads of the team. `room` has an element for each warp; a block's barriers are at both
+ * ends, so it may be used again at once. */
+template <int kTeam, typename Combine>
+DEVICE float over_team(float value, float* room) {
 #pragma unroll
   for (int by = 16; by > 0; by /= 2) value = Combine::of(value, __shfl_xor_sync(0xffffffffu, value, by));
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = room[0];
-  for (int i = 1; i < kThreads / 32; ++i) value = Combine::of(value, room[i]);
+  if constexpr (kTeam > kWarp) {
+    __syncthreads();
+    if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = room[0];
+    for (int i = 1; i < kTeam / kWarp; ++i) value = Combine::of(value, room[i]);
+  }
   return value;
 }
 
-/* Calls visit(column, value) for this thread's elements of a row, held or read again. */
-template <typename T, int kHeld>
+/* The rows of a team: its first, and how far it is to its next. */
+template <int kTeam>
+DEVICE int64_t first_row() {
+  return static_cast<int64_t>(blockIdx.x) * (kThreads / kTeam) + threadIdx.x / kTeam;
+}
+template <int kTeam>
+DEVICE int64_t next_row() {
+  return static_cast<int64_t>(gridDim.x) * (kThreads / kTeam);
+}
+
+/* Calls visit(column, values) for this thread's elements of a row, kWidth neighbours at a time, held or read
+ * again. */
+template <typename T, int kTeam, int kHeld, int kWidth>
 struct Row {
+  static constexpr int kChunks = kHeld / kWidth;
   const T* data;
   int columns;
   float less = 0.0f; /* taken from each element that is read again */
-  float held[kHeld > 0 ? kHeld : 1];
+  float held[kHeld > 0 ? kChunks : 1][kWidth];
 
+  DEVICE static int start() { return static_cast<int>(threadIdx.x) % kTeam * kWidth; }
   DEVICE void read() {
     if constexpr (kHeld > 0) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-        const int column = i * kThreads + static_cast<int>(threadIdx.x);
-        held[i] = column < columns ? to_float(data[column]) : 0.0f;
+      for (int i = 0; i < kChunks; ++i) {
+        const int column = start() + i * kTeam * kWidth;
+        if (column < columns) load<T, kWidth>(data + column, held[i]);
       }
     }
   }
@@ -56,94 +73,128 @@ struct Row {
   DEVICE void subtract(float number) {
     if constexpr (kHeld > 0) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) held[i] -= number;
+      for (int i = 0; i < kChunks; ++i) {
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) held[i][k] -= number;
+      }
     } else {
       less = number;
     }
   }
   template <typename Visit>
-  DEVICE void each(Visit visit) {
+  DEVICE void chunks(Visit visit) {
     if constexpr (kHeld > 0) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-        const int column = i * kThreads + static_cast<int>(threadIdx.x);
+      for (int i = 0; i < kChunks; ++i) {
+        const int column = start() + i * kTeam * kWidth;
         if (column < columns) visit(column, held[i]);
       }
     } else {
-      for (int column = static_cast<int>(threadIdx.x); column < columns; column += kThreads) {
-        visit(column, to_float(data[column]) - less);
+      for (int column = start(); column < columns; column += kTeam * kWidth) {
+        float values[kWidth];
+        load<T, kWidth>(data + column, values);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) values[k] -= less;
+        visit(column, values);
       }
     }
   }
+  template <typename Visit>
+  DEVICE void each(Visit visit) {
+    chunks([&](int, const float(&values)[kWidth]) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) visit(values[k]);
+    });
+  }
 };
 
-template <typename T, int kHeld>
+template <typename T, int kTeam, int kHeld, int kWidth>
 DEVICE void softmax(const SoftmaxArguments& args, float* room) {
-  for (int64_t r = blockIdx.x; r < args.rows; r += gridDim.x) {
-    Row<T, kHeld> row;
+  for (int64_t r = first_row<kTeam>(); r < args.rows; r += next_row<kTeam>()) {
+    Row<T, kTeam, kHeld, kWidth> row;
     row.data = static_cast<const T*>(args.in) + r * args.columns;
     row.columns = args.columns;
     row.read();
     T* out = static_cast<T*>(args.out) + r * args.columns;
     float most = -INFINITY, sum = 0.0f;
-    row.each([&](int, float x) { most = Maximum::of(most, x); });
-    most = over_block<Maximum>(most, room);
+    row.each([&](float x) { most = Maximum::of(most, x); });
+    most = over_team<kTeam, Maximum>(most, room);
     row.subtract(most);
-    row.each([&](int, float x) { sum += expf(x); });
-    sum = over_block<Sum>(sum, room);
-    if (args.logarithm) {
-      /* After the greatest, not with it: added to a large score the logarithm is lost. */
-      const float shift = logf(sum);
-      row.each([&](int column, float x) { out[column] = from_float<T>(x - shift); });
-    } else {
-      const float factor = 1.0f / sum;
-      row.each([&](int column, float x) { out[column] = from_float<T>(expf(x) * factor); });
-    }
+    row.each([&](float x) { sum += expf(x); });
+    sum = over_team<kTeam, Sum>(sum, room);
+    /* The logarithm is taken after the greatest, not with it: added to a large score it would be lost. */
+    const float shift = logf(sum), factor = 1.0f / sum;
+    row.chunks([&](int column, const float(&x)[kWidth]) {
+      float y[kWidth];
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) y[k] = args.logarithm ? x[k] - shift : expf(x[k]) * factor;
+      store<T, kWidth>(out + column, y);
+    });
   }
 }
 
-template <typename T, int kHeld>
+/* Of elements of row r from a column on: by column, or by channel. */
+template <typename T, int kWidth>
+DEVICE void factors(const NormArguments& args, const void* from, float otherwise, int64_t r, int column,
+                    float (&to)[kWidth]) {
+  const T* data = static_cast<const T*>(from);
+  if (data != nullptr && args.channels == 0) {
+    load<T, kWidth>(data + column, to);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    to[k] = data == nullptr ? otherwise
+                            : to_float(data[(r * args.columns + column + k) / args.spatial % args.channels]);
+  }
+}
+
+template <typename T, int kTeam, int kHeld, int kWidth>
 DEVICE void norm(const NormArguments& args, float* room) {
-  const T* scale = static_cast<const T*>(args.scale);
-  const T* bias = static_cast<const T*>(args.bias);
   const float inverse = 1.0f / static_cast<float>(args.columns);
-  for (int64_t r = blockIdx.x; r < args.rows; r += gridDim.x) {
-    Row<T, kHeld> row;
+  for (int64_t r = first_row<kTeam>(); r < args.rows; r += next_row<kTeam>()) {
+    Row<T, kTeam, kHeld, kWidth> row;
     row.data = static_cast<const T*>(args.in) + r * args.columns;
     row.columns = args.columns;
     row.read();
     T* out = static_cast<T*>(args.out) + r * args.columns;
     float mean = 0.0f, squares = 0.0f;
     if (args.center) {
-      row.each([&](int, float x) { mean += x; });
-      mean = over_block<Sum>(mean, room) * inverse;
+      row.each([&](float x) { mean += x; });
+      mean = over_team<kTeam, Sum>(mean, room) * inverse;
     }
-    row.each([&](int, float x) { squares += (x - mean) * (x - mean); });
-    const float factor = rsqrtf(over_block<Sum>(squares, room) * inverse + args.epsilon);
-    row.each([&](int column, float x) {
-      const int64_t which =
-          args.channels == 0 ? column : (r * args.columns + column) / args.spatial % args.channels;
-      float y = (x - mean) * factor;
-      if (scale != nullptr) y *= to_float(scale[which]);
-      if (bias != nullptr) y += to_float(bias[which]);
-      out[column] = from_float<T>(y);
+    row.each([&](float x) { squares += (x - mean) * (x - mean); });
+    const float factor = rsqrtf(over_team<kTeam, Sum>(squares, room) * inverse + args.epsilon);
+    row.chunks([&](int column, const float(&x)[kWidth]) {
+      float y[kWidth], scale[kWidth], bias[kWidth];
+      factors<T, kWidth>(args, args.scale, 1.0f, r, column, scale);
+      factors<T, kWidth>(args, args.bias, 0.0f, r, column, bias);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) y[k] = (x[k] - mean) * factor * scale[k] + bias[k];
+      store<T, kWidth>(out + column, y);
     });
   }
 }
 
-#define ROWS(name, T, suffix, held)                                                         \
+#define ROWS(name, T, suffix, team, held)                                                   \
   COOPERATIVE_KERNEL(softmax_##suffix##_##name, kThreads, CONSTANT SoftmaxArguments args) { \
-    SHARED float room[kThreads / 32];                                                       \
-    softmax<T, held>(args, room);                                                           \
+    SHARED float room[kThreads / kWarp];                                                    \
+    if (args.vectors)                                                                       \
+      softmax<T, team, held, Vector<T>::kWidth>(args, room);                                \
+    else                                                                                    \
+      softmax<T, team, held, 1>(args, room);                                                \
   }                                                                                         \
   COOPERATIVE_KERNEL(norm_##suffix##_##name, kThreads, CONSTANT NormArguments args) {       \
-    SHARED float room[kThreads / 32];                                                       \
-    norm<T, held>(args, room);                                                              \
+    SHARED float room[kThreads / kWarp];                                                    \
+    if (args.vectors)                                                                       \
+      norm<T, team, held, Vector<T>::kWidth>(args, room);                                   \
+    else                                                                                    \
+      norm<T, team, held, 1>(args, room);                                                   \
   }
-#define ALL_ROWS(name, T)   \
-  ROWS(name, T, short, 4)   \
-  ROWS(name, T, middle, 16) \
-  ROWS(name, T, long, 0)
+#define ALL_ROWS(name, T)             \
+  ROWS(name, T, short, kWarp, 32)     \
+  ROWS(name, T, middle, kThreads, 16) \
+  ROWS(name, T, long, kThreads, 0)
 
 ALL_ROWS(f32, float)
 ALL_ROWS(f16, half_t)
@@ -177,17 +228,18 @@ DEVICE float add_to(Reduction kind, float sum, float x) {
   }
 }
 
+template <int kTeam>
 DEVICE float combine(Reduction kind, float value, float* room) {
   switch (kind) {
     case Reduction::kMax:
     case Reduction::kLogSumExp:
-      return over_block<Maximum>(value, room);
+      return over_team<kTeam, Maximum>(value, room);
     case Reduction::kMin:
-      return over_block<Minimum>(value, room);
+      return over_team<kTeam, Minimum>(value, room);
     case Reduction::kProduct:
-      return over_block<Product>(value, room);
+      return over_team<kTeam, Product>(value, room);
     default:
-      return over_block<Sum>(value, room);
+      return over_team<kTeam, Sum>(value, room);
   }
 }
 
@@ -197,23 +249,23 @@ DEVICE float finish(Reduction kind, float value, int64_t count) {
                                   : value;
 }
 
-/* inner is 1: a block for each row. */
-template <typename T>
+/* inner is 1: a team for each row. */
+template <typename T, int kTeam, int kWidth>
 DEVICE void reduce_rows(const ReduceArguments& args, float* room) {
-  for (int64_t r = blockIdx.x; r < args.outer; r += gridDim.x) {
-    const T* row = static_cast<const T*>(args.in) + r * args.reduced;
+  for (int64_t r = first_row<kTeam>(); r < args.outer; r += next_row<kTeam>()) {
+    Row<T, kTeam, 0, kWidth> row;
+    row.data = static_cast<const T*>(args.in) + r * args.reduced;
+    row.columns = static_cast<int>(args.reduced);
     float value = neutral(args.kind);
-    for (int64_t i = threadIdx.x; i < args.reduced; i += kThreads) {
-      value = add_to(args.kind, value, to_float(row[i]));
-    }
-    value = combine(args.kind, value, room);
+    row.each([&](float x) { value = add_to(args.kind, value, x); });
+    value = combine<kTeam>(args.kind, value, room);
     if (args.kind == Reduction::kLogSumExp) {
       const float most = value == -INFINITY || value == INFINITY ? 0.0f : value;
       float sum = 0.0f;
-      for (int64_t i = threadIdx.x; i < args.reduced; i += kThreads) sum += expf(to_float(row[i]) - most);
-      value = most + logf(over_block<Sum>(sum, room));
+      row.each([&](float x) { sum += expf(x - most); });
+      value = most + logf(over_team<kTeam, Sum>(sum, room));
     }
-    if (threadIdx.x == 0) {
+    if (threadIdx.x % kTeam == 0) {
       static_cast<T*>(args.out)[r] = from_float<T>(finish(args.kind, value, args.reduced));
     }
   }
@@ -239,11 +291,17 @@ DEVICE void reduce_columns(const ReduceArguments& args) {
   static_cast<T*>(args.out)[number] = from_float<T>(finish(args.kind, value, args.reduced));
 }
 
-#define REDUCTIONS(name, T)                                                         \
-  COOPERATIVE_KERNEL(reduce_rows_##name, kThreads, CONSTANT ReduceArguments args) { \
-    SHARED float room[kThreads / 32];                                               \
-    reduce_rows<T>(args, room);                                                     \
-  }                                                                                 \
+#define REDUCE_ROWS(name, T, suffix, team)                                                \
+  COOPERATIVE_KERNEL(reduce_##suffix##_##name, kThreads, CONSTANT ReduceArguments args) { \
+    SHARED float room[kThreads / kWarp];                                                  \
+    if (args.vectors)                                                                     \
+      reduce_rows<T, team, Vector<T>::kWidth>(args, room);                                \
+    else                                                                                  \
+      reduce_rows<T, team, 1>(args, room);                                                \
+  }
+#define REDUCTIONS(name, T)            \
+  REDUCE_ROWS(name, T, short, kWarp)   \
+  REDUCE_ROWS(name, T, long, kThreads) \
   KERNEL(reduce_columns_##name, CONSTANT ReduceArguments args) { reduce_columns<T>(args); }
 
 REDUCTIONS(f32, float)

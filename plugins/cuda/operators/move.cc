@@ -40,12 +40,17 @@ void transpose(Planner& planner, const Place& from, const Place& to, size_t size
   if (matrices && batch <= 65535 && merged[n - 1] <= 32 * 65535 && merged[n - 2] <= INT32_MAX &&
       merged[n - 1] >= 8 && merged[n - 2] >= 8) {
     const int32_t rows = static_cast<int32_t>(merged[n - 1]), columns = static_cast<int32_t>(merged[n - 2]);
-    const CUfunction function = planner.kernel("transpose_u" + std::to_string(size * 8));
+    const bool pairs = size == 2 && rows % 2 == 0 && columns % 2 == 0;
+    const CUfunction any = planner.kernel("transpose_u" + std::to_string(size * 8));
+    const CUfunction fast = pairs ? planner.kernel("transpose_pairs_u16") : nullptr;
     planner.step([=](const Launch& launch) {
       TransposeArguments args = {launch.address(from), launch.address(to), rows, columns};
-      launch.kernel(function,
-                    {static_cast<uint32_t>((columns + 31) / 32), static_cast<uint32_t>((rows + 31) / 32),
-                     static_cast<uint32_t>(batch)},
+      const uintptr_t both = reinterpret_cast<uintptr_t>(args.from) | reinterpret_cast<uintptr_t>(args.to);
+      const bool two = pairs && both % 4 == 0;
+      const int32_t tile = two ? 64 : 32;
+      launch.kernel(two ? fast : any,
+                    {static_cast<uint32_t>((columns + tile - 1) / tile),
+                     static_cast<uint32_t>((rows + tile - 1) / tile), static_cast<uint32_t>(batch)},
                     {32, 8, 1}, &args);
     });
     return;

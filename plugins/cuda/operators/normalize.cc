@@ -29,14 +29,15 @@ void plan_softmax(Planner& planner, const Node& node) {
     from = rows;
     out = planner.scratch(static_cast<size_t>(total) * size);
   }
-  SoftmaxArguments args = {nullptr, nullptr, total / columns, narrow(columns), node.is("LogSoftmax")};
+  SoftmaxArguments args = {nullptr, nullptr, total / columns, narrow(columns), node.is("LogSoftmax"), 0};
   const CUfunction function =
       planner.kernel(std::string("softmax_") + length_of(columns) + suffix(planner.type(in)));
   planner.step([=](const Launch& launch) {
     SoftmaxArguments now = args;
     now.in = launch.address(from);
     now.out = launch.address(out);
-    launch.kernel(function, {row_blocks(now.rows), 1, 1}, {256, 1, 1}, &now);
+    now.vectors = in_vectors(now.columns, size, {now.in, now.out});
+    launch.kernel(function, {row_blocks(now.rows, now.columns), 1, 1}, {kBlock, 1, 1}, &now);
   });
   if (inner != 1) {
     transpose(planner, out, to, size, {around[0], inner, columns}, {0, 2, 1});
@@ -77,6 +78,7 @@ void plan_norm(Planner& planner, const Node& node) {
       unsupported("a scale or bias of another size than what is normalised");
     }
   }
+  const size_t size = size_of(planner.type(in));
   const CUfunction function =
       planner.kernel(std::string("norm_") + length_of(args.columns) + suffix(planner.type(in)));
   planner.step([=](const Launch& launch) {
@@ -85,7 +87,11 @@ void plan_norm(Planner& planner, const Node& node) {
     now.out = launch.address(to);
     now.scale = launch.address(scale);
     now.bias = launch.address(bias);
-    launch.kernel(function, {row_blocks(now.rows), 1, 1}, {256, 1, 1}, &now);
+    const bool by_column = now.channels == 0;
+    now.vectors =
+        in_vectors(now.columns, size,
+                   {now.in, now.out, by_column ? now.scale : nullptr, by_column ? now.bias : nullptr});
+    launch.kernel(function, {row_blocks(now.rows, now.columns), 1, 1}, {kBlock, 1, 1}, &now);
   });
 }
 

@@ -35,6 +35,7 @@ void reduce(Planner& planner, const Node& node, std::vector<bool> gone, Reductio
   while (last < gone.size() && gone[last]) ++last;
   const bool together =
       std::none_of(gone.begin() + static_cast<std::ptrdiff_t>(last), gone.end(), [](bool g) { return g; });
+  const size_t size = size_of(planner.type(in));
   ReduceArguments args = {};
   args.kind = kind;
   if (ephost::count(dims) == 0) { /* of no elements: what the kernel begins with */
@@ -51,7 +52,6 @@ void reduce(Planner& planner, const Node& node, std::vector<bool> gone, Reductio
         if (gone[i] == which) perm.push_back(i);
       }
     }
-    const size_t size = size_of(planner.type(in));
     const Place rows = planner.scratch(static_cast<size_t>(ephost::count(dims)) * size);
     transpose(planner, from, rows, size, dims, perm);
     from = rows;
@@ -59,15 +59,16 @@ void reduce(Planner& planner, const Node& node, std::vector<bool> gone, Reductio
     args.reduced = ephost::count(dims) / results;
     args.inner = 1;
   }
-  const bool rows = args.inner == 1 && args.reduced > 1;
-  const CUfunction function =
-      planner.kernel(std::string(rows ? "reduce_rows_" : "reduce_columns_") + suffix(planner.type(in)));
+  const bool rows = args.inner == 1 && args.reduced > 1 && args.reduced <= INT32_MAX;
+  const char* form = !rows ? "columns_" : args.reduced <= kShortRow ? "short_" : "long_";
+  const CUfunction function = planner.kernel(std::string("reduce_") + form + suffix(planner.type(in)));
   planner.step([=](const Launch& launch) {
     ReduceArguments now = args;
     now.in = launch.address(from);
     now.out = launch.address(to);
-    launch.kernel(function, {rows ? row_blocks(now.outer) : blocks_for(now.outer * now.inner), 1, 1},
-                  {256, 1, 1}, &now);
+    now.vectors = in_vectors(now.reduced, size, {now.in});
+    const uint32_t blocks = rows ? row_blocks(now.outer, now.reduced) : blocks_for(now.outer * now.inner);
+    launch.kernel(function, {blocks, 1, 1}, {kBlock, 1, 1}, &now);
   });
 }
 
