@@ -36,6 +36,8 @@ COMPARED = (
     "onnxruntime-qnn",
     "onnxruntime-ep-openvino",
     "onnxruntime-ep-webgpu",
+    "onnxruntime-gpu",
+    "torch",
 )
 
 
@@ -58,9 +60,13 @@ def machine() -> dict[str, Any]:
 def folder_name(described: dict[str, Any]) -> str:
     """Where results of a machine are kept: its processor, the widest vectors that it has, its cores.
 
+    Or the accelerator, where one was measured.
+
     The family and model are part of it, where they are known: a virtual machine says "AMD EPYC" of processors
     of several generations, whose figures are not to be mixed.
     """
+    if "accelerator" in described:
+        return re.sub(r"[^a-z0-9]+", "-", described["accelerator"].lower()).strip("-")
     words = re.sub(r"\((r|tm)\)|\bcpu\b|@.*|[0-9]+-core|processor", "", described["processor"].lower())
     sets = described["instruction_sets"]
     wide = next((name for name in ("amx", "avx512", "avx2") if name in sets), "baseline")

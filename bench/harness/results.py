@@ -56,9 +56,12 @@ class Results:
         print(f"kept in {self.path.relative_to(here.ROOT)}", file=sys.stderr)
 
 
-def begin(benchmark: str) -> Results:
-    """Results of this machine and this commit, as yet without rows."""
-    described = here.machine()
+def begin(benchmark: str, accelerator: str = "") -> Results:
+    """Results of this machine and this commit, as yet without rows.
+
+    ``accelerator`` is what is measured, where it is not the processor.
+    """
+    described = here.machine() | ({"accelerator": accelerator} if accelerator else {})
     command = " ".join(["python", "bench/" + Path(sys.argv[0]).name, *sys.argv[1:]])
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Results(
