@@ -22,7 +22,7 @@ Queue = Callable[[], object]
 
 @dataclass
 class Case:
-    """Nodes from arrays to ``y``, and the same in PyTorch; ``passes`` over ``x`` are what memory has to move."""
+    """Nodes from arrays to ``y``, and the same in PyTorch; memory has to move ``x`` so many ``passes``."""
 
     name: str
     nodes: list[onnx.NodeProto]

@@ -112,7 +112,7 @@ CUdeviceptr Pool::allocate(size_t bytes, Stream* stream) {
       ++account_.refused;
       return 0;
     }
-    account_.take(size); /* before the call, so that two threads cannot pass the limit together */
+    account_.reserve(size); /* before the call, so that two threads cannot pass the limit together */
   }
   CUdeviceptr address = 0;
   CUresult result = take(size, stream, &address);
@@ -133,6 +133,7 @@ CUdeviceptr Pool::allocate(size_t bytes, Stream* stream) {
       account_.give_back(size);
       throw;
     }
+    account_.take(size);
     return address;
   }
   account_.give_back(size);

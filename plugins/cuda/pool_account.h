@@ -23,8 +23,11 @@ struct PoolAccount {
 
   bool fits(size_t bytes) const { return limit == 0 || (bytes <= limit && in_use <= limit - bytes); }
 
+  /* Of a request that the driver is yet to answer: it may be given back, and was never there then. */
+  void reserve(size_t bytes) { in_use += bytes; }
+
+  /* What was reserved is there. */
   void take(size_t bytes) {
-    in_use += bytes;
     most_in_use = in_use > most_in_use ? in_use : most_in_use;
     largest = bytes > largest ? bytes : largest;
     ++allocations;
