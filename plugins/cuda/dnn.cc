@@ -1,6 +1,7 @@
 #include "cuda/dnn.h"
 
 #include <type_traits>
+#include <vector>
 
 #include "cuda/libraries.h"
 #include "toolkit/api.h"
@@ -9,19 +10,107 @@ namespace ephost::cuda {
 
 namespace {
 
-/* cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t, cudnnMathType_t */
+/* cudnnDataType_t, cudnnConvolutionMode_t */
 enum { kFloat = 0, kHalf = 2, kBfloat = 9 };
-enum { kNchw = 0 };
 enum { kCrossCorrelation = 1 };
-enum { kTensorOps = 1, kFmaOnly = 3, kDefaultMath = 0 };
+/* cudnnBackendDescriptorType_t */
+enum {
+  kConvolution = 1,
+  kEngine = 2,
+  kConfig = 3,
+  kHeuristic = 4,
+  kPlan = 5,
+  kForward = 10,
+  kGraph = 15,
+  kPack = 16,
+  kTensor = 17
+};
+/* cudnnBackendAttributeType_t */
+enum {
+  kIsHandle = 0,
+  kIsDataType = 1,
+  kIsInt64 = 3,
+  kIsFloat = 4,
+  kIsPointer = 6,
+  kIsConvolutionMode = 7,
+  kIsHeuristicMode = 8,
+  kIsNote = 11,
+  kIsDescriptor = 15
+};
+/* cudnnBackendAttributeName_t */
+enum {
+  kComputeType = 100,
+  kMode = 101,
+  kDilations = 102,
+  kStrides = 103,
+  kPaddingAfter = 104,
+  kPaddingBefore = 105,
+  kSpatialDims = 106,
+  kHeuristicMode = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kConfigEngine = 300,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConvolution = 702,
+  kForwardWeights = 703,
+  kForwardIn = 704,
+  kForwardOut = 705,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorDims = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kPackIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineNotes = 1303
+};
+/* cudnnBackendHeurMode_t: kernels that are good as a rule, and those that take what no other does */
+enum { kFallback = 2, kBest = 3 };
+/* cudnnBackendNumericalNote_t */
+enum { kTensorCore = 0, kRoundsInputs = 1, kRoundsSums = 2, kMostNotes = 16 };
 
-constexpr size_t kMostWorkspace = size_t{256} << 20;
+constexpr int64_t kIn = 1, kWeights = 2, kOut = 3; /* tensors by number */
+constexpr int64_t kMostWorkspace = int64_t{256} << 20;
+constexpr int64_t kMostConfigs = 16;
 
 int data_type(DType type) {
   return type == DType::kFloat ? kFloat : type == DType::kFloat16 ? kHalf : kBfloat;
 }
 
 }  // namespace
+
+/* ---- Descriptors --------------------------------------------------------------------------------------- */
+
+Dnn::Descriptor::Descriptor(const Dnn& dnn, int type) : dnn_(dnn) {
+  dnn.check(dnn.make_(type, &raw_), "make a descriptor");
+}
+
+Dnn::Descriptor::~Descriptor() { (void)dnn_.end_(raw_); }
+
+void Dnn::Descriptor::set(int attribute, int type, int64_t count, const void* values) {
+  dnn_.check(dnn_.set_(raw_, attribute, type, count, values), "describe a convolution");
+}
+
+void Dnn::Descriptor::set(int attribute, const Descriptor& of) { set(attribute, kIsDescriptor, 1, &of.raw_); }
+
+bool Dnn::Descriptor::finalize() { return dnn_.finalize_(raw_) == 0; }
+
+void Dnn::Descriptor::finish() { dnn_.check(dnn_.finalize_(raw_), "describe a convolution"); }
+
+int64_t Dnn::Descriptor::get(int attribute, int type, int64_t most, void* values) const {
+  int64_t count = 0;
+  dnn_.check(dnn_.get_(raw_, attribute, type, most, &count, values), "tell of a convolution");
+  return count;
+}
+
+/* ---- The library --------------------------------------------------------------------------------------- */
 
 void Dnn::check(int status, const char* what) const {
   if (status != 0) {
@@ -44,20 +133,12 @@ std::unique_ptr<Dnn> Dnn::open(std::string* why) {
   find(&dnn->destroy_, "cudnnDestroy");
   find(&dnn->set_stream_, "cudnnSetStream");
   find(&dnn->error_string_, "cudnnGetErrorString");
-  find(&dnn->tensor_create_, "cudnnCreateTensorDescriptor");
-  find(&dnn->tensor_destroy_, "cudnnDestroyTensorDescriptor");
-  find(&dnn->tensor_set_, "cudnnSetTensor4dDescriptor");
-  find(&dnn->filter_create_, "cudnnCreateFilterDescriptor");
-  find(&dnn->filter_destroy_, "cudnnDestroyFilterDescriptor");
-  find(&dnn->filter_set_, "cudnnSetFilter4dDescriptor");
-  find(&dnn->conv_create_, "cudnnCreateConvolutionDescriptor");
-  find(&dnn->conv_destroy_, "cudnnDestroyConvolutionDescriptor");
-  find(&dnn->conv_set_, "cudnnSetConvolution2dDescriptor");
-  find(&dnn->conv_groups_, "cudnnSetConvolutionGroupCount");
-  find(&dnn->conv_math_, "cudnnSetConvolutionMathType");
-  find(&dnn->choose_, "cudnnGetConvolutionForwardAlgorithm_v7");
-  find(&dnn->forward_, "cudnnConvolutionForward");
-  find(&dnn->add_, "cudnnAddTensor");
+  find(&dnn->make_, "cudnnBackendCreateDescriptor");
+  find(&dnn->end_, "cudnnBackendDestroyDescriptor");
+  find(&dnn->finalize_, "cudnnBackendFinalize");
+  find(&dnn->set_, "cudnnBackendSetAttribute");
+  find(&dnn->get_, "cudnnBackendGetAttribute");
+  find(&dnn->execute_, "cudnnBackendExecute");
   if (!why->empty()) {
     return nullptr;
   }
@@ -76,87 +157,134 @@ Dnn::~Dnn() {
   }
 }
 
-Dnn::Conv::Conv(Dnn& dnn, DType type, int64_t images, const ConvArguments& shape, bool bias, bool tf32)
-    : dnn_(dnn), has_bias_(bias) {
-  try {
-    describe(type, images, shape, tf32);
-  } catch (...) {
-    destroy();
-    throw;
+/* ---- Convolutions -------------------------------------------------------------------------------------- */
+
+namespace {
+
+using Descriptor = Dnn::Descriptor;
+
+/* Images, weights or results: channels, rows and columns as they lie, in this order. */
+void describe(Descriptor& tensor, int64_t number, int type, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t d = dims.size() - 1; d > 0; --d) {
+    strides[d - 1] = strides[d] * dims[d];
   }
+  const int64_t alignment = Dnn::Conv::kAlignment, rank = static_cast<int64_t>(dims.size());
+  tensor.set(kTensorId, kIsInt64, 1, &number);
+  tensor.set(kTensorType, kIsDataType, 1, &type);
+  tensor.set(kTensorAlignment, kIsInt64, 1, &alignment);
+  tensor.set(kTensorDims, kIsInt64, rank, dims.data());
+  tensor.set(kTensorStrides, kIsInt64, rank, strides.data());
+  tensor.finish();
 }
 
-void Dnn::Conv::describe(DType type, int64_t images, const ConvArguments& shape, bool tf32) {
-  if (images > INT32_MAX) {
-    unsupported("a batch of too many images");
-  }
-  const int dtype = data_type(type), number = static_cast<int>(images);
-  dnn_.check(dnn_.tensor_create_(&in_), "describe a tensor");
-  dnn_.check(dnn_.tensor_set_(in_, kNchw, dtype, number, shape.channels, shape.height, shape.width),
-             "describe the input");
-  dnn_.check(dnn_.tensor_create_(&out_), "describe a tensor");
-  dnn_.check(
-      dnn_.tensor_set_(out_, kNchw, dtype, number, shape.out_channels, shape.out_height, shape.out_width),
-      "describe the output");
-  if (has_bias_) {
-    dnn_.check(dnn_.tensor_create_(&bias_), "describe a tensor");
-    dnn_.check(dnn_.tensor_set_(bias_, kNchw, dtype, 1, shape.out_channels, 1, 1), "describe the bias");
-  }
-  dnn_.check(dnn_.filter_create_(&filter_), "describe a filter");
-  dnn_.check(dnn_.filter_set_(filter_, dtype, kNchw, shape.out_channels, shape.channels / shape.group,
-                              shape.window_y, shape.window_x),
-             "describe the weights");
-  dnn_.check(dnn_.conv_create_(&conv_), "describe a convolution");
-  dnn_.check(dnn_.conv_set_(conv_, shape.pad_y, shape.pad_x, shape.stride_y, shape.stride_x, shape.dilation_y,
-                            shape.dilation_x, kCrossCorrelation, kFloat),
-             "describe a convolution");
-  dnn_.check(dnn_.conv_groups_(conv_, shape.group), "set the groups");
-  dnn_.check(dnn_.conv_math_(conv_, dtype != kFloat ? kTensorOps
-                                    : tf32          ? kDefaultMath
-                                                    : kFmaOnly),
-             "set the math");
-  Performance found[8] = {};
-  int count = 0;
-  const std::lock_guard<std::mutex> hold(dnn_.lock_);
-  dnn_.check(dnn_.choose_(dnn_.handle_, in_, filter_, conv_, out_, 8, &count, found), "choose an algorithm");
-  for (int i = 0; i < count; ++i) {
-    if (found[i].status == 0 && found[i].memory <= kMostWorkspace) {
-      algorithm_ = found[i].algorithm;
-      workspace_ = found[i].memory;
-      dnn_.check(dnn_.conv_math_(conv_, found[i].math), "set the math");
-      return;
+/* Whether a kernel rounds float32 to fewer bits on its way. */
+bool rounds(const Dnn& dnn, const Descriptor& config) {
+  Descriptor engine(dnn, kEngine);
+  void* raw = engine.raw();
+  (void)config.get(kConfigEngine, kIsDescriptor, 1, &raw);
+  int notes[kMostNotes] = {};
+  const int64_t count = engine.get(kEngineNotes, kIsNote, kMostNotes, notes);
+  for (int64_t i = 0; i < count && i < kMostNotes; ++i) {
+    if (notes[i] == kTensorCore || notes[i] == kRoundsInputs || notes[i] == kRoundsSums) {
+      return true;
     }
   }
-  unsupported("cuDNN has no algorithm for this convolution");
+  return false;
 }
 
-void Dnn::Conv::destroy() {
-  for (void* tensor : {in_, out_, bias_}) {
-    if (tensor != nullptr) {
-      (void)dnn_.tensor_destroy_(tensor);
-    }
-  }
-  if (filter_ != nullptr) {
-    (void)dnn_.filter_destroy_(filter_);
-  }
-  if (conv_ != nullptr) {
-    (void)dnn_.conv_destroy_(conv_);
-  }
-}
+}  // namespace
 
-Dnn::Conv::~Conv() { destroy(); }
-
-void Dnn::Conv::run(CUstream stream, const void* in, const void* weights, const void* bias, void* out,
-                    void* room) const {
+std::shared_ptr<Dnn::Conv> Dnn::convolution(DType type, int64_t images, const ConvArguments& shape,
+                                            int32_t after_y, int32_t after_x, bool tf32) {
+  const int dtype = data_type(type), compute = kFloat, mode = kCrossCorrelation;
+  Descriptor in(*this, kTensor), weights(*this, kTensor), out(*this, kTensor);
+  describe(in, kIn, dtype, {images, shape.channels, shape.height, shape.width});
+  describe(weights, kWeights, dtype,
+           {shape.out_channels, shape.channels / shape.group, shape.window_y, shape.window_x});
+  describe(out, kOut, dtype, {images, shape.out_channels, shape.out_height, shape.out_width});
+  const int64_t rank = 2;
+  const int64_t dilations[] = {shape.dilation_y, shape.dilation_x};
+  const int64_t strides[] = {shape.stride_y, shape.stride_x};
+  const int64_t before[] = {shape.pad_y, shape.pad_x}, after[] = {after_y, after_x};
+  Descriptor convolution(*this, kConvolution);
+  convolution.set(kSpatialDims, kIsInt64, 1, &rank);
+  convolution.set(kComputeType, kIsDataType, 1, &compute);
+  convolution.set(kMode, kIsConvolutionMode, 1, &mode);
+  convolution.set(kDilations, kIsInt64, rank, dilations);
+  convolution.set(kStrides, kIsInt64, rank, strides);
+  convolution.set(kPaddingBefore, kIsInt64, rank, before);
+  convolution.set(kPaddingAfter, kIsInt64, rank, after);
+  convolution.finish();
   const float one = 1, zero = 0;
+  Descriptor forward(*this, kForward);
+  forward.set(kForwardIn, in);
+  forward.set(kForwardWeights, weights);
+  forward.set(kForwardOut, out);
+  forward.set(kForwardConvolution, convolution);
+  forward.set(kForwardAlpha, kIsFloat, 1, &one);
+  forward.set(kForwardBeta, kIsFloat, 1, &zero);
+  const std::lock_guard<std::mutex> hold(lock_);
+  Descriptor graph(*this, kGraph);
+  void* raw = forward.raw();
+  if (!forward.finalize()) {
+    return nullptr;
+  }
+  graph.set(kGraphHandle, kIsHandle, 1, &handle_);
+  graph.set(kGraphOperations, kIsDescriptor, 1, &raw);
+  if (!graph.finalize()) {
+    return nullptr;
+  }
+  const bool exact = type == DType::kFloat && !tf32;
+  for (const int how : {kBest, kFallback}) {
+    Descriptor heuristic(*this, kHeuristic);
+    heuristic.set(kHeuristicGraph, graph);
+    heuristic.set(kHeuristicMode, kIsHeuristicMode, 1, &how);
+    if (!heuristic.finalize()) {
+      continue;
+    }
+    std::vector<std::unique_ptr<Descriptor>> configs;
+    std::vector<void*> handles;
+    for (int64_t i = 0; i < kMostConfigs; ++i) {
+      configs.push_back(std::make_unique<Descriptor>(*this, kConfig));
+      handles.push_back(configs.back()->raw());
+    }
+    const int64_t count = heuristic.get(kHeuristicResults, kIsDescriptor, kMostConfigs, handles.data());
+    for (int64_t i = 0; i < count && i < kMostConfigs; ++i) {
+      const Descriptor& config = *configs[static_cast<size_t>(i)];
+      if (exact && rounds(*this, config)) {
+        continue;
+      }
+      auto plan = std::make_unique<Descriptor>(*this, kPlan);
+      plan->set(kPlanHandle, kIsHandle, 1, &handle_);
+      plan->set(kPlanConfig, config);
+      int64_t workspace = 0;
+      if (plan->finalize() && plan->get(kPlanWorkspace, kIsInt64, 1, &workspace) == 1 &&
+          workspace <= kMostWorkspace) {
+        return std::make_shared<Conv>(*this, std::move(plan));
+      }
+    }
+  }
+  return nullptr;
+}
+
+Dnn::Conv::Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan) : dnn_(dnn), plan_(std::move(plan)) {
+  int64_t workspace = 0;
+  (void)plan_->get(kPlanWorkspace, kIsInt64, 1, &workspace);
+  workspace_ = static_cast<size_t>(workspace);
+}
+
+void Dnn::Conv::run(CUstream stream, const void* in, const void* weights, void* out, void* room) const {
+  const int64_t numbers[] = {kIn, kWeights, kOut};
+  const void* const addresses[] = {in, weights, out};
+  Descriptor pack(dnn_, kPack);
+  pack.set(kPackIds, kIsInt64, 3, numbers);
+  pack.set(kPackPointers, kIsPointer, 3, addresses);
+  pack.set(kPackWorkspace, kIsPointer, 1, &room);
+  pack.finish();
   const std::lock_guard<std::mutex> hold(dnn_.lock_);
   dnn_.check(dnn_.set_stream_(dnn_.handle_, stream), "use a stream");
-  dnn_.check(dnn_.forward_(dnn_.handle_, &one, in_, in, filter_, weights, conv_, algorithm_, room, workspace_,
-                           &zero, out_, out),
-             "convolve");
-  if (has_bias_) {
-    dnn_.check(dnn_.add_(dnn_.handle_, &one, bias_, bias, &one, out_, out), "add a bias");
-  }
+  dnn_.check(dnn_.execute_(dnn_.handle_, plan_->raw(), pack.raw()), "convolve");
 }
 
 }  // namespace ephost::cuda

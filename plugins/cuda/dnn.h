@@ -1,4 +1,5 @@
-/* Convolutions on cuDNN 9; as in blas.h, what is used of its ABI is declared here. */
+/* Convolutions on cuDNN 9, by its graphs of operations; as in blas.h, what is used of its ABI is declared
+ * here. */
 #ifndef EPHOST_CUDA_DNN_H_
 #define EPHOST_CUDA_DNN_H_
 
@@ -16,47 +17,22 @@ namespace ephost::cuda {
 
 class Dnn {
  public:
-  class Conv {
-   public:
-    Conv(Dnn& dnn, DType type, int64_t images, const ConvArguments& shape, bool bias, bool tf32);
-    ~Conv();
-    Conv(const Conv&) = delete;
-    Conv& operator=(const Conv&) = delete;
-    size_t workspace() const { return workspace_; }
-    void run(CUstream stream, const void* in, const void* weights, const void* bias, void* out,
-             void* room) const;
-
-   private:
-    void describe(DType type, int64_t images, const ConvArguments& shape, bool tf32);
-    void destroy();
-    Dnn& dnn_;
-    const bool has_bias_;
-    void *in_ = nullptr, *out_ = nullptr, *bias_ = nullptr, *filter_ = nullptr, *conv_ = nullptr;
-    int algorithm_ = 0;
-    size_t workspace_ = 0;
-  };
+  class Descriptor; /* of cuDNN's, with attributes */
+  class Conv;
 
   /* NULL, with *why set, where the library cannot be used. The device's context must be current. */
   static std::unique_ptr<Dnn> open(std::string* why);
   ~Dnn();
 
-  std::shared_ptr<Conv> convolution(DType type, int64_t images, const ConvArguments& shape, bool bias,
-                                    bool tf32) {
-    return std::make_shared<Conv>(*this, type, images, shape, bias, tf32);
-  }
+  /* A convolution of so many images, without its bias, with this padding behind its rows and columns. NULL
+   * where cuDNN has none. Of float32 it is one in float32, or in TF32 where that is allowed. */
+  std::shared_ptr<Conv> convolution(DType type, int64_t images, const ConvArguments& shape, int32_t after_y,
+                                    int32_t after_x, bool tf32);
 
  private:
   Dnn() = default;
   void check(int status, const char* what) const;
 
-  /* cudnnConvolutionFwdAlgoPerf_t, padding and all. */
-  struct Performance { /* NOLINT(clang-analyzer-optin.performance.Padding) */
-    int algorithm, status;
-    float time;
-    size_t memory;
-    int determinism, math;
-    int reserved[3];
-  };
   SharedLibrary library_;
   std::mutex lock_; /* a handle belongs to one stream at a time */
   void* handle_ = nullptr;
@@ -64,21 +40,48 @@ class Dnn {
   int (*destroy_)(void*) = nullptr;
   int (*set_stream_)(void*, CUstream) = nullptr;
   const char* (*error_string_)(int) = nullptr;
-  int (*tensor_create_)(void**) = nullptr;
-  int (*tensor_destroy_)(void*) = nullptr;
-  int (*tensor_set_)(void*, int, int, int, int, int, int) = nullptr;
-  int (*filter_create_)(void**) = nullptr;
-  int (*filter_destroy_)(void*) = nullptr;
-  int (*filter_set_)(void*, int, int, int, int, int, int) = nullptr;
-  int (*conv_create_)(void**) = nullptr;
-  int (*conv_destroy_)(void*) = nullptr;
-  int (*conv_set_)(void*, int, int, int, int, int, int, int, int) = nullptr;
-  int (*conv_groups_)(void*, int) = nullptr;
-  int (*conv_math_)(void*, int) = nullptr;
-  int (*choose_)(void*, void*, void*, void*, void*, int, int*, Performance*) = nullptr;
-  int (*forward_)(void*, const void*, void*, const void*, void*, const void*, void*, int, void*, size_t,
-                  const void*, void*, void*) = nullptr;
-  int (*add_)(void*, const void*, void*, const void*, const void*, void*, void*) = nullptr;
+  int (*make_)(int, void**) = nullptr;
+  int (*end_)(void*) = nullptr;
+  int (*finalize_)(void*) = nullptr;
+  int (*set_)(void*, int, int, int64_t, const void*) = nullptr;
+  int (*get_)(const void*, int, int, int64_t, int64_t*, void*) = nullptr;
+  int (*execute_)(void*, void*, void*) = nullptr;
+};
+
+class Dnn::Descriptor {
+ public:
+  Descriptor(const Dnn& dnn, int type);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void set(int attribute, int type, int64_t count, const void* values);
+  void set(int attribute, const Descriptor& of); /* another descriptor */
+  /* Whether it can be used now, which cuDNN denies of what it has no kernel for. */
+  bool finalize();
+  /* The same where that cannot be: an error otherwise. */
+  void finish();
+  /* How many of `most` values there were. */
+  int64_t get(int attribute, int type, int64_t most, void* values) const;
+  void* raw() const { return raw_; }
+
+ private:
+  const Dnn& dnn_;
+  void* raw_ = nullptr;
+};
+
+class Dnn::Conv {
+ public:
+  Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan);
+  size_t workspace() const { return workspace_; }
+  /* All addresses are multiples of kAlignment. */
+  void run(CUstream stream, const void* in, const void* weights, void* out, void* room) const;
+  static constexpr int64_t kAlignment = 16;
+
+ private:
+  Dnn& dnn_;
+  const std::unique_ptr<Descriptor> plan_;
+  size_t workspace_ = 0;
 };
 
 }  // namespace ephost::cuda

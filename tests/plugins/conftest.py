@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from cuda_harness import build_fake_cublaslt, build_fake_driver, build_spy, no_gpu, toolkit
+from cuda_harness import build_fake_driver, build_fake_library, build_spy, no_gpu, toolkit
 from plugin_harness import ROOT, Runner, Tracer, build_plugin
 
 HOSTS = ["onnxruntime", "ephost"]
@@ -94,7 +94,13 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def fake_cublaslt(fake_cuda: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library of a make-believe cuBLASLt, on that driver."""
-    return build_fake_cublaslt(tmp_path_factory.mktemp("fake_cublaslt"), fake_cuda)
+    return build_fake_library("cublaslt", tmp_path_factory.mktemp("fake_cublaslt"), fake_cuda)
+
+
+@pytest.fixture(scope="session")
+def fake_cudnn(tmp_path_factory: pytest.TempPathFactory, fake_cuda: Path) -> Path:
+    """The library of a make-believe cuDNN, on that driver."""
+    return build_fake_library("cudnn", tmp_path_factory.mktemp("fake_cudnn"), fake_cuda)
 
 
 @pytest.fixture(scope="session")

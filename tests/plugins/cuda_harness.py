@@ -81,10 +81,10 @@ def build_fake_driver(target: Path) -> Path:
     return library
 
 
-def build_fake_cublaslt(target: Path, driver: Path) -> Path:
-    """Compiles a cuBLASLt for that driver; returns the library."""
-    library = target / "libfake_cublaslt.so"
-    source = ROOT / "tests" / "plugins" / "fake_cublaslt" / "fake_cublaslt.cc"
+def build_fake_library(name: str, target: Path, driver: Path) -> Path:
+    """Compiles a library of NVIDIA's for that driver, cublaslt or cudnn; returns it."""
+    library = target / f"libfake_{name}.so"
+    source = ROOT / "tests" / "plugins" / f"fake_{name}" / f"fake_{name}.cc"
     flags = [
         "-std=c++17",
         "-O1",

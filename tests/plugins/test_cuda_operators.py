@@ -392,6 +392,87 @@ assert launches()[-2:] == ["conv_f32", "chain_flat_f32"]  # the normalisation is
 """)
 
 
+CONVOLUTIONS = """
+def conv(x, w, bias=False, dtype=np.float32, **attributes):
+    inputs = ["x", "w"] + ["b"] * bias
+    nodes = [node("Conv", inputs, ["c"], **attributes), node("Relu", ["c"], ["y"])]
+    check(nodes, {"x": real(*x, dtype=dtype)},
+          {"w": real(*w, dtype=dtype), **({"b": real(w[0], dtype=dtype)} if bias else {})},
+          tolerance=1e-4 if dtype == np.float32 else 3e-2)
+for bias in (False, True):
+    conv((2, 3, 8, 9), (4, 3, 3, 3), bias)
+    conv((2, 3, 8, 9), (4, 3, 3, 3), bias, pads=[1, 1, 1, 1], strides=[2, 2])
+    conv((1, 4, 8, 8), (4, 1, 3, 3), bias, group=4, pads=[1, 1, 1, 1])
+    conv((1, 4, 9, 8), (6, 2, 3, 2), bias, group=2)
+    conv((1, 2, 7, 7), (3, 2, 2, 2), bias, auto_pad="SAME_UPPER", strides=[2, 2])
+    conv((1, 2, 7, 7), (3, 2, 3, 3), bias, pads=[0, 1, 2, 0])
+    conv((2, 3, 11), (4, 3, 3), bias, strides=[2])
+    conv((0, 3, 8, 8), (4, 3, 3, 3), bias)
+"""
+
+
+def test_convolutions_on_cudnn_are_described_rightly(run_on_fake_driver: Run, fake_cudnn: Path) -> None:
+    run_on_fake_driver(
+        CONVOLUTIONS
+        + """
+assert set(launches()) == {"cudnn_exact", "chain_flat_f32", "chain_wide_f32", "chain_any_f32"}, set(launches())
+conv((1, 2, 9, 9), (4, 2, 3, 3), True, dilations=[2, 1])
+assert launches()[-2:] == ["conv_f32", "chain_flat_f32"], launches()  # where cuDNN has no kernel
+conv((2, 3, 8, 9), (4, 3, 3, 3), True, np.float16, pads=[1, 1, 1, 1])
+assert launches()[-2:] == ["cudnn_rounding", "chain_wide_f16"], launches()  # tensor cores lose nothing of float16
+check(node("Conv", ["x", "w"], ["y"]), {"x": real(1, 2, 5, 5)}, {"w": real(2, 2, 3, 3)}, use_tf32="1", tolerance=1e-4)
+assert launches()[-1] == "cudnn_rounding", launches()
+nodes = [node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]), node("Add", ["c", "z"], ["a"]), node("Relu", ["a"], ["y"])]
+before = len(launches())
+check(nodes, {"x": real(1, 4, 4, 4), "z": real(1, 4, 4, 4)}, {"w": real(4, 4, 3, 3), "b": real(4)}, tolerance=1e-4)
+assert launches()[before:] == ["cudnn_exact", "chain_wide_f32"], launches()[before:]  # bias, sum and Relu in one pass
+""",
+        EPHOST_CUDNN_LIBRARY=str(fake_cudnn),
+    )
+
+
+def test_an_unaligned_input_is_convolved_without_cudnn(run_on_fake_driver: Run, fake_cudnn: Path) -> None:
+    run_on_fake_driver(
+        """
+nodes = [node("Conv", ["x", "w", "b"], ["y"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, [1, 1, 4, 4])}, ["y"], {"w": real(2, 1, 3, 3), "b": real(2)})
+session = session_on(opened()[:1], model)
+x = real(17)
+held = on_gpu(x)
+class Moved:
+    __cuda_array_interface__ = {**held.__cuda_array_interface__, "shape": (1, 1, 4, 4),
+                                "data": (held.data_ptr() + 4, False)}
+binding = session.io_binding()
+binding.bind_ortvalue_input("x", ephost.OrtValue.from_cuda_array_interface(Moved()))
+out = on_gpu(np.zeros((1, 2, 2, 2), np.float32))
+binding.bind_ortvalue_output("y", out)
+session.run_with_iobinding(binding)
+expected = session.run(None, {"x": x[1:].reshape(1, 1, 4, 4)})[0]
+np.testing.assert_allclose(out.numpy(), expected, 1e-5, 1e-6)
+assert [name for name in launches() if name.startswith(("conv", "cudnn"))] == ["conv_f32", "cudnn_exact"], launches()
+""",
+        EPHOST_CUDNN_LIBRARY=str(fake_cudnn),
+    )
+
+
+@pytest.mark.gpu
+def test_convolutions_and_products_on_a_gpus_libraries_are_right(spy_cuda: Path) -> None:
+    program = (
+        CONVOLUTIONS
+        + """
+for dtype in (np.float16, np.float32):
+    conv((2, 64, 17, 19), (32, 64, 3, 3), True, dtype, pads=[1, 1, 1, 1])
+    conv((2, 32, 14, 14), (64, 32, 1, 1), True, dtype)
+assert not [name for name in launches() if name.startswith("conv")], launches()
+for a, b in (((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((4,), (4, 5)), ((70, 33), (33, 66))):
+    check(node("MatMul", ["a", "b"], ["y"]), {"a": real(*a), "b": real(*b)}, tolerance=1e-4)
+    check(node("MatMul", ["a", "b"], ["y"]), {"a": real(*a)}, {"b": real(*b)}, tolerance=1e-4)
+"""
+    )
+    done = run_with(PRELUDE + program, EPHOST_CUDA_LIBRARY=str(spy_cuda))
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
 def test_a_node_that_is_left_alone_is_told_with_the_reason(run: Run) -> None:
     said = run("""
 import logging, sys

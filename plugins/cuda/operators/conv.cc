@@ -35,36 +35,35 @@ void plan_conv(Planner& planner, const Node& node) {
   args.pad_y = narrow(y.before), args.pad_x = narrow(x.before);
   args.dilation_y = narrow(y.dilation), args.dilation_x = narrow(x.dilation);
   const Place from = planner.read(in), of = planner.read(weights);
-  const Place add = bias != nullptr ? planner.read(bias) : Place();
-  const Value* target = before_posts(planner, node);
+  Dnn* dnn = args.count == 0 ? nullptr : planner.libraries().dnn();
+  const std::shared_ptr<Dnn::Conv> conv =
+      dnn == nullptr ? nullptr
+                     : dnn->convolution(planner.type(in), dims[0], args, narrow(y.after), narrow(x.after),
+                                        planner.options().use_tf32);
+  /* Behind cuDNN the bias is the first link of the chain: it is added where the result is read anyway. */
+  const bool later = bias != nullptr && conv != nullptr;
+  const Place add = bias != nullptr && !later ? planner.read(bias) : Place();
+  const Value* target = before_posts(planner, node, later);
   const Place to = planner.write(target, out);
-  if (args.count == 0) {
-    return;
-  }
-  /* cuDNN pads both sides alike. */
-  const bool even = y.before == y.after && x.before == x.after;
-  Dnn* dnn = even ? planner.libraries().dnn() : nullptr;
-  if (dnn != nullptr) {
-    const int64_t images = dims[0];
-    const std::shared_ptr<Dnn::Conv> conv =
-        dnn->convolution(planner.type(in), images, args, bias != nullptr, planner.options().use_tf32);
-    const Place room = planner.scratch(conv->workspace());
-    planner.step([=](const Launch& launch) {
-      conv->run(launch.stream, launch.address(from), launch.address(of), launch.address(add),
-                launch.address(to), launch.address(room));
-    });
-  } else {
-    const CUfunction function = planner.kernel(std::string("conv_") + suffix(planner.type(in)));
+  const Place room = conv != nullptr ? planner.scratch(conv->workspace()) : Place();
+  const CUfunction function = planner.kernel(std::string("conv_") + suffix(planner.type(in)));
+  if (args.count > 0) {
     planner.step([=](const Launch& launch) {
       ConvArguments now = args;
       now.in = launch.address(from);
       now.weights = launch.address(of);
       now.bias = launch.address(add);
       now.out = launch.address(to);
-      launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
+      const uintptr_t all = reinterpret_cast<uintptr_t>(now.in) | reinterpret_cast<uintptr_t>(now.weights) |
+                            reinterpret_cast<uintptr_t>(now.out);
+      if (conv != nullptr && all % static_cast<uintptr_t>(Dnn::Conv::kAlignment) == 0) {
+        conv->run(launch.stream, now.in, now.weights, now.out, launch.address(room));
+      } else {
+        launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
+      }
     });
   }
-  plan_posts(planner, node, target, 3);
+  plan_posts(planner, node, target, 3, later ? bias : nullptr);
 }
 
 const Registered kRegistered({

@@ -6,10 +6,13 @@
 
 namespace ephost::cuda {
 
-/* What the node itself writes: its output, or a value that the chain behind it reads. */
-const Value* before_posts(Planner& planner, const Node& node);
-/* The chain behind it; `operands` is the number of its first input that an addition reads. */
-void plan_posts(Planner& planner, const Node& node, const Value* raw, size_t operands);
+/* What the node itself writes: its output, or a value that the chain behind it reads; there is one, too,
+ * where `more` says so. */
+const Value* before_posts(Planner& planner, const Node& node, bool more = false);
+/* The chain behind it; `operands` is the number of its first input that an addition reads. `bias`, one
+ * element for each channel, is added before. */
+void plan_posts(Planner& planner, const Node& node, const Value* raw, size_t operands,
+                const Value* bias = nullptr);
 
 }  // namespace ephost::cuda
 
