@@ -120,14 +120,25 @@ DEVICE void softmax(const SoftmaxArguments& args, float* room) {
     row.each([&](float x) { most = Maximum::of(most, x); });
     most = over_team<kTeam, Maximum>(most, room);
     row.subtract(most);
-    row.each([&](float x) { sum += expf(x); });
+    /* Exponentials are kept where rows are held. */
+    const bool keeps = kHeld > 0 && args.logarithm == 0;
+    if (keeps) {
+      row.chunks([&](int, float(&x)[kWidth]) {
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) sum += x[k] = expf(x[k]);
+      });
+    } else {
+      row.each([&](float x) { sum += expf(x); });
+    }
     sum = over_team<kTeam, Sum>(sum, room);
     /* The logarithm is taken after the greatest, not with it: added to a large score it would be lost. */
     const float shift = logf(sum), factor = 1.0f / sum;
     row.chunks([&](int column, const float(&x)[kWidth]) {
       float y[kWidth];
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) y[k] = args.logarithm ? x[k] - shift : expf(x[k]) * factor;
+      for (int k = 0; k < kWidth; ++k) {
+        y[k] = args.logarithm ? x[k] - shift : (keeps ? x[k] : expf(x[k])) * factor;
+      }
       store<T, kWidth>(out + column, y);
     });
   }
