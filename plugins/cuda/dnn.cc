@@ -69,6 +69,7 @@ enum {
   kPackIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,
+  kEngineNumber = 1301,
   kEngineNotes = 1303
 };
 /* cudnnBackendHeurMode_t: kernels that are good as a rule, and those that take what no other does */
@@ -79,6 +80,7 @@ enum { kTensorCore = 0, kRoundsInputs = 1, kRoundsSums = 2, kMostNotes = 16 };
 constexpr int64_t kIn = 1, kWeights = 2, kOut = 3; /* tensors by number */
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
 constexpr int64_t kMostConfigs = 16;
+constexpr size_t kMostTried = 12;
 
 int data_type(DType type) {
   return type == DType::kFloat ? kFloat : type == DType::kFloat16 ? kHalf : kBfloat;
@@ -178,35 +180,66 @@ void describe(Descriptor& tensor, int64_t number, int type, const std::vector<in
   tensor.finish();
 }
 
-/* Whether a kernel rounds float32 to fewer bits on its way. */
-bool rounds(const Dnn& dnn, const Descriptor& config) {
+struct Engine {
+  int64_t number = -1;
+  bool rounds = false; /* float32 to fewer bits, on its way */
+};
+
+Engine engine_of(const Dnn& dnn, const Descriptor& config) {
   Descriptor engine(dnn, kEngine);
   void* raw = engine.raw();
   (void)config.get(kConfigEngine, kIsDescriptor, 1, &raw);
+  Engine found;
+  (void)engine.get(kEngineNumber, kIsInt64, 1, &found.number);
   int notes[kMostNotes] = {};
   const int64_t count = engine.get(kEngineNotes, kIsNote, kMostNotes, notes);
   for (int64_t i = 0; i < count && i < kMostNotes; ++i) {
-    if (notes[i] == kTensorCore || notes[i] == kRoundsInputs || notes[i] == kRoundsSums) {
-      return true;
-    }
+    found.rounds |= notes[i] == kTensorCore || notes[i] == kRoundsInputs || notes[i] == kRoundsSums;
   }
-  return false;
+  return found;
+}
+
+/* What tells convolutions apart of which another kernel may be the quickest: their sizes, those of images by
+ * powers of two. */
+std::vector<int64_t> sizes_of(const Dnn::Shape& shape) {
+  const ConvArguments& a = shape.args;
+  int64_t magnitude = 0;
+  for (int64_t pixels = shape.images * a.out_height * a.out_width; pixels > 1; pixels /= 2) {
+    ++magnitude;
+  }
+  return {static_cast<int64_t>(shape.type),
+          shape.tf32,
+          magnitude,
+          a.channels,
+          a.out_channels,
+          a.group,
+          a.window_y,
+          a.window_x,
+          a.stride_y,
+          a.stride_x,
+          a.dilation_y,
+          a.dilation_x,
+          a.pad_y,
+          a.pad_x,
+          shape.after_y,
+          shape.after_x};
 }
 
 }  // namespace
 
-std::shared_ptr<Dnn::Conv> Dnn::convolution(DType type, int64_t images, const ConvArguments& shape,
-                                            int32_t after_y, int32_t after_x, bool tf32) {
-  const int dtype = data_type(type), compute = kFloat, mode = kCrossCorrelation;
+/* NULL where cuDNN takes no such convolution. */
+std::unique_ptr<Descriptor> Dnn::graph_of(const Shape& shape) {
+  const ConvArguments& args = shape.args;
+  const int dtype = data_type(shape.type), compute = kFloat, mode = kCrossCorrelation;
   Descriptor in(*this, kTensor), weights(*this, kTensor), out(*this, kTensor);
-  describe(in, kIn, dtype, {images, shape.channels, shape.height, shape.width});
+  describe(in, kIn, dtype, {shape.images, args.channels, args.height, args.width});
   describe(weights, kWeights, dtype,
-           {shape.out_channels, shape.channels / shape.group, shape.window_y, shape.window_x});
-  describe(out, kOut, dtype, {images, shape.out_channels, shape.out_height, shape.out_width});
+           {args.out_channels, args.channels / args.group, args.window_y, args.window_x});
+  describe(out, kOut, dtype, {shape.images, args.out_channels, args.out_height, args.out_width});
   const int64_t rank = 2;
-  const int64_t dilations[] = {shape.dilation_y, shape.dilation_x};
-  const int64_t strides[] = {shape.stride_y, shape.stride_x};
-  const int64_t before[] = {shape.pad_y, shape.pad_x}, after[] = {after_y, after_x};
+  const int64_t dilations[] = {args.dilation_y, args.dilation_x};
+  const int64_t strides[] = {args.stride_y, args.stride_x};
+  const int64_t before[] = {args.pad_y, args.pad_x}, after[] = {shape.after_y, shape.after_x};
   Descriptor convolution(*this, kConvolution);
   convolution.set(kSpatialDims, kIsInt64, 1, &rank);
   convolution.set(kComputeType, kIsDataType, 1, &compute);
@@ -224,21 +257,27 @@ std::shared_ptr<Dnn::Conv> Dnn::convolution(DType type, int64_t images, const Co
   forward.set(kForwardConvolution, convolution);
   forward.set(kForwardAlpha, kIsFloat, 1, &one);
   forward.set(kForwardBeta, kIsFloat, 1, &zero);
-  const std::lock_guard<std::mutex> hold(lock_);
-  Descriptor graph(*this, kGraph);
-  void* raw = forward.raw();
   if (!forward.finalize()) {
     return nullptr;
   }
-  graph.set(kGraphHandle, kIsHandle, 1, &handle_);
-  graph.set(kGraphOperations, kIsDescriptor, 1, &raw);
-  if (!graph.finalize()) {
-    return nullptr;
+  auto graph = std::make_unique<Descriptor>(*this, kGraph);
+  graph->set(kGraphHandle, kIsHandle, 1, &handle_);
+  graph->set(kGraphOperations, forward);
+  return graph->finalize() ? std::move(graph) : nullptr;
+}
+
+/* At most so many that work, the best first as cuDNN sees it; of one engine alone, unless that is -1. */
+std::vector<Dnn::Kernel> Dnn::kernels(const Shape& shape, int64_t engine, size_t most) {
+  std::vector<Kernel> found;
+  const std::lock_guard<std::mutex> hold(lock_);
+  const std::unique_ptr<Descriptor> graph = graph_of(shape);
+  if (graph == nullptr) {
+    return found;
   }
-  const bool exact = type == DType::kFloat && !tf32;
+  const bool exact = shape.type == DType::kFloat && !shape.tf32;
   for (const int how : {kBest, kFallback}) {
     Descriptor heuristic(*this, kHeuristic);
-    heuristic.set(kHeuristicGraph, graph);
+    heuristic.set(kHeuristicGraph, *graph);
     heuristic.set(kHeuristicMode, kIsHeuristicMode, 1, &how);
     if (!heuristic.finalize()) {
       continue;
@@ -250,9 +289,10 @@ std::shared_ptr<Dnn::Conv> Dnn::convolution(DType type, int64_t images, const Co
       handles.push_back(configs.back()->raw());
     }
     const int64_t count = heuristic.get(kHeuristicResults, kIsDescriptor, kMostConfigs, handles.data());
-    for (int64_t i = 0; i < count && i < kMostConfigs; ++i) {
+    for (int64_t i = 0; i < count && i < kMostConfigs && found.size() < most; ++i) {
       const Descriptor& config = *configs[static_cast<size_t>(i)];
-      if (exact && rounds(*this, config)) {
+      const Engine by = engine_of(*this, config);
+      if ((exact && by.rounds) || (engine >= 0 && by.number != engine)) {
         continue;
       }
       auto plan = std::make_unique<Descriptor>(*this, kPlan);
@@ -261,11 +301,47 @@ std::shared_ptr<Dnn::Conv> Dnn::convolution(DType type, int64_t images, const Co
       int64_t workspace = 0;
       if (plan->finalize() && plan->get(kPlanWorkspace, kIsInt64, 1, &workspace) == 1 &&
           workspace <= kMostWorkspace) {
-        return std::make_shared<Conv>(*this, std::move(plan));
+        found.push_back({std::make_shared<Conv>(*this, std::move(plan)), by.number});
       }
     }
   }
-  return nullptr;
+  return found;
+}
+
+std::shared_ptr<Dnn::Conv> Dnn::convolution(const Shape& shape,
+                                            const std::function<double(const Conv&)>& seconds_of) {
+  const auto first = [](const std::vector<Kernel>& list) { return list.empty() ? nullptr : list[0].conv; };
+  if (seconds_of == nullptr) {
+    return first(kernels(shape, -1, 1));
+  }
+  const std::vector<int64_t> sizes = sizes_of(shape);
+  int64_t known = -1;
+  {
+    const std::lock_guard<std::mutex> hold(lock_);
+    const auto found = quickest_.find(sizes);
+    known = found == quickest_.end() ? -1 : found->second;
+  }
+  if (known >= 0) {
+    if (std::shared_ptr<Conv> conv = first(kernels(shape, known, 1))) {
+      return conv;
+    }
+  }
+  const std::vector<Kernel> list = kernels(shape, -1, kMostTried);
+  const Kernel* best = nullptr;
+  double least = 0;
+  for (const Kernel& kernel : list) {
+    const double seconds = list.size() == 1 ? 0 : seconds_of(*kernel.conv);
+    if (best == nullptr || seconds < least) {
+      best = &kernel;
+      least = seconds;
+    }
+  }
+  if (best == nullptr) {
+    return nullptr;
+  }
+  const std::lock_guard<std::mutex> hold(lock_);
+  quickest_[sizes] = best->engine;
+  return best->conv;
 }
 
 Dnn::Conv::Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan) : dnn_(dnn), plan_(std::move(plan)) {

@@ -5,9 +5,12 @@
 
 #include <cuda.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "cuda/kernels/arguments.h"
 #include "cuda/shared_library.h"
@@ -24,18 +27,32 @@ class Dnn {
   static std::unique_ptr<Dnn> open(std::string* why);
   ~Dnn();
 
-  /* A convolution of so many images, without its bias, with this padding behind its rows and columns. NULL
-   * where cuDNN has none. Of float32 it is one in float32, or in TF32 where that is allowed. */
-  std::shared_ptr<Conv> convolution(DType type, int64_t images, const ConvArguments& shape, int32_t after_y,
-                                    int32_t after_x, bool tf32);
+  /* Without the bias, with padding also behind the rows and columns of each of the images. */
+  struct Shape {
+    DType type;
+    int64_t images;
+    ConvArguments args;
+    int32_t after_y, after_x;
+    bool tf32; /* whether float32 may be rounded to that */
+  };
+  /* NULL where cuDNN has no kernel. `seconds_of`, unless it is empty, tells how long one takes: it is asked
+   * of all that there are when a convolution of about this size is met first. */
+  std::shared_ptr<Conv> convolution(const Shape& shape, const std::function<double(const Conv&)>& seconds_of);
 
  private:
+  struct Kernel {
+    std::shared_ptr<Conv> conv;
+    int64_t engine = -1;
+  };
   Dnn() = default;
   void check(int status, const char* what) const;
+  std::unique_ptr<Descriptor> graph_of(const Shape& shape);
+  std::vector<Kernel> kernels(const Shape& shape, int64_t engine, size_t most);
 
   SharedLibrary library_;
   std::mutex lock_; /* a handle belongs to one stream at a time */
   void* handle_ = nullptr;
+  std::map<std::vector<int64_t>, int64_t> quickest_; /* the engine, by the sizes of a convolution */
   int (*create_)(void**) = nullptr;
   int (*destroy_)(void*) = nullptr;
   int (*set_stream_)(void*, CUstream) = nullptr;

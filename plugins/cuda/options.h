@@ -14,6 +14,9 @@ constexpr char kMemoryLimit[] = "memory_limit";          /* bytes, or with K, M,
 constexpr char kUserStream[] = "user_compute_stream";    /* the address of a CUstream; "0": none */
 constexpr char kSynchronize[] = "synchronize_each_step"; /* "1": errors name the step that made them */
 constexpr char kTf32[] = "use_tf32";                     /* "1": float32 products in TF32 */
+/* "EXHAUSTIVE": of cuDNN's kernels the one that is quickest when tried, "HEURISTIC": the one that it
+ * proposes. */
+constexpr char kConvSearch[] = "cudnn_conv_algo_search";
 
 struct OptionDefault {
   const char* key;
@@ -28,6 +31,7 @@ struct Options {
   CUstream user_stream = nullptr;
   bool synchronize_each_step = false;
   bool use_tf32 = false;
+  bool tries_convolutions = true;
 
   /* Sets one; throws Error (ORT_INVALID_ARGUMENT) for an unknown key or a value that it does not take. */
   void set(const std::string& key, const std::string& value);

@@ -22,6 +22,7 @@ class Planner {
 
   Device& device() const { return program_.device_; }
   Libraries& libraries() const { return program_.libraries_; }
+  Pool& pool() const { return program_.pool_; }
   const Options& options() const { return program_.options_; }
 
   const Dims& dims(const Value* value) const { return desc(value).dims; }

@@ -259,6 +259,7 @@ ephost.unregister_execution_provider_library("cuda")
     ("options", "text"),
     [
         ({"memory_limit": "much"}, "memory_limit is a number of bytes"),
+        ({"cudnn_conv_algo_search": "quick"}, "cudnn_conv_algo_search is EXHAUSTIVE or HEURISTIC"),
         ({"use_tf32": "yes"}, "use_tf32 is 0 or 1"),
         ({"user_compute_stream": "0x10"}, "user_compute_stream is the address"),
         ({"colour": "green"}, "colour"),

@@ -393,12 +393,13 @@ assert launches()[-2:] == ["conv_f32", "chain_flat_f32"]  # the normalisation is
 
 
 CONVOLUTIONS = """
+search = {"cudnn_conv_algo_search": "HEURISTIC"}
 def conv(x, w, bias=False, dtype=np.float32, **attributes):
     inputs = ["x", "w"] + ["b"] * bias
     nodes = [node("Conv", inputs, ["c"], **attributes), node("Relu", ["c"], ["y"])]
     check(nodes, {"x": real(*x, dtype=dtype)},
           {"w": real(*w, dtype=dtype), **({"b": real(w[0], dtype=dtype)} if bias else {})},
-          tolerance=1e-4 if dtype == np.float32 else 3e-2)
+          tolerance=1e-4 if dtype == np.float32 else 3e-2, **search)
 for bias in (False, True):
     conv((2, 3, 8, 9), (4, 3, 3, 3), bias)
     conv((2, 3, 8, 9), (4, 3, 3, 3), bias, pads=[1, 1, 1, 1], strides=[2, 2])
@@ -420,12 +421,38 @@ conv((1, 2, 9, 9), (4, 2, 3, 3), True, dilations=[2, 1])
 assert launches()[-2:] == ["conv_f32", "chain_flat_f32"], launches()  # where cuDNN has no kernel
 conv((2, 3, 8, 9), (4, 3, 3, 3), True, np.float16, pads=[1, 1, 1, 1])
 assert launches()[-2:] == ["cudnn_rounding", "chain_wide_f16"], launches()  # tensor cores lose nothing of float16
-check(node("Conv", ["x", "w"], ["y"]), {"x": real(1, 2, 5, 5)}, {"w": real(2, 2, 3, 3)}, use_tf32="1", tolerance=1e-4)
+check(node("Conv", ["x", "w"], ["y"]), {"x": real(1, 2, 5, 5)}, {"w": real(2, 2, 3, 3)}, use_tf32="1", tolerance=1e-4,
+      **search)
 assert launches()[-1] == "cudnn_rounding", launches()
 nodes = [node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]), node("Add", ["c", "z"], ["a"]), node("Relu", ["a"], ["y"])]
 before = len(launches())
-check(nodes, {"x": real(1, 4, 4, 4), "z": real(1, 4, 4, 4)}, {"w": real(4, 4, 3, 3), "b": real(4)}, tolerance=1e-4)
+check(nodes, {"x": real(1, 4, 4, 4), "z": real(1, 4, 4, 4)}, {"w": real(4, 4, 3, 3), "b": real(4)}, tolerance=1e-4,
+      **search)
 assert launches()[before:] == ["cudnn_exact", "chain_wide_f32"], launches()[before:]  # bias, sum and Relu in one pass
+""",
+        EPHOST_CUDNN_LIBRARY=str(fake_cudnn),
+    )
+
+
+def test_of_cudnns_kernels_the_quickest_is_taken_once_for_a_size(
+    run_on_fake_driver: Run, fake_cudnn: Path
+) -> None:
+    run_on_fake_driver(
+        """
+devices = opened()
+weights = {"w": real(4, 2, 3, 3), "v": real(4, 2, 3, 3)}
+nodes = [node("Conv", ["x", "w"], ["a"]), node("Conv", ["x", "v"], ["b"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, ["n", 2, 6, 6])}, ["a", "b"], weights)
+session = session_on(devices[:1], model)
+reference = ReferenceEvaluator(onnx.load_from_string(model))
+for n, tried in ((1, True), (1, False), (4, True), (5, False)):
+    before = len(launches())
+    x = real(n, 2, 6, 6)
+    for got, expected in zip(session.run(None, {"x": x}), reference.run(None, {"x": x})):
+        np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
+    assert (len(launches()) - before > 2) is tried, (n, launches()[before:])
+del session, devices
+assert closed() == {}, closed()
 """,
         EPHOST_CUDNN_LIBRARY=str(fake_cudnn),
     )
@@ -436,7 +463,7 @@ def test_an_unaligned_input_is_convolved_without_cudnn(run_on_fake_driver: Run, 
         """
 nodes = [node("Conv", ["x", "w", "b"], ["y"])]
 model = model_of(nodes, {"x": (TensorProto.FLOAT, [1, 1, 4, 4])}, ["y"], {"w": real(2, 1, 3, 3), "b": real(2)})
-session = session_on(opened()[:1], model)
+session = session_on(opened()[:1], model, cudnn_conv_algo_search="HEURISTIC")
 x = real(17)
 held = on_gpu(x)
 class Moved:
@@ -460,6 +487,7 @@ def test_convolutions_and_products_on_a_gpus_libraries_are_right(spy_cuda: Path)
     program = (
         CONVOLUTIONS
         + """
+search = {}
 for dtype in (np.float16, np.float32):
     conv((2, 64, 17, 19), (32, 64, 3, 3), True, dtype, pads=[1, 1, 1, 1])
     conv((2, 32, 14, 14), (64, 32, 1, 1), True, dtype)

@@ -323,6 +323,11 @@ EXPORT int cudnnBackendGetAttribute(const void* from, int attribute, int type, i
     *count = 1;
     return kSuccess;
   }
+  if (attribute == 1301 && type == 3) { /* its number */
+    *static_cast<int64_t*>(values) = own->kernel + 10;
+    *count = 1;
+    return kSuccess;
+  }
   if (attribute == 1303 && type == 11) { /* what it does to numbers */
     *count = own->kernel == 0 ? 1 : 0;
     if (*count == 1) *static_cast<int*>(values) = 0; /* it uses tensor cores */
