@@ -6,11 +6,9 @@
 namespace ephost::cuda {
 
 const std::vector<OptionDefault>& option_defaults() {
-  static const std::vector<OptionDefault> kDefaults = {{kMemoryLimit, "0"},
-                                                       {kSynchronize, "0"},
-                                                       {kTf32, "0"},
-                                                       {kConvSearch, "EXHAUSTIVE"},
-                                                       {kUserStream, "0"}};
+  static const std::vector<OptionDefault> kDefaults = {{kMemoryLimit, "0"}, {kSynchronize, "0"},
+                                                       {kTf32, "0"},        {kConvSearch, "EXHAUSTIVE"},
+                                                       {kGraphs, "1"},      {kUserStream, "0"}};
   return kDefaults;
 }
 
@@ -49,6 +47,8 @@ void Options::set(const std::string& key, const std::string& value) {
     synchronize_each_step = read_switch(kSynchronize, value);
   } else if (key == kTf32) {
     use_tf32 = read_switch(kTf32, value);
+  } else if (key == kGraphs) {
+    records = read_switch(kGraphs, value);
   } else if (key == kConvSearch) {
     if (value != "EXHAUSTIVE" && value != "HEURISTIC") {
       invalid(std::string("cuda: the option ") + kConvSearch + " is EXHAUSTIVE or HEURISTIC, not '" + value +

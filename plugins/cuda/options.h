@@ -18,6 +18,9 @@ constexpr char kTf32[] = "use_tf32";                     /* "1": float32 product
  * proposes. */
 constexpr char kConvSearch[] = "cudnn_conv_algo_search";
 
+/* "1": the launches of a run that repeats, at the same addresses, are recorded and launched as one. */
+constexpr char kGraphs[] = "enable_cuda_graph";
+
 struct OptionDefault {
   const char* key;
   const char* value;
@@ -32,6 +35,7 @@ struct Options {
   bool synchronize_each_step = false;
   bool use_tf32 = false;
   bool tries_convolutions = true;
+  bool records = true;
 
   /* Sets one; throws Error (ORT_INVALID_ARGUMENT) for an unknown key or a value that it does not take. */
   void set(const std::string& key, const std::string& value);

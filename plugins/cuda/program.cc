@@ -1,5 +1,6 @@
 #include "cuda/program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cuda/planner.h"
@@ -37,6 +38,9 @@ void Launch::kernel(CUfunction function, dim3_t blocks, dim3_t threads, void* ar
 }
 
 Plan::~Plan() {
+  for (const Recording& recording : recordings) {
+    (void)pool->device().driver().cuGraphExecDestroy(recording.graph);
+  }
   for (CUdeviceptr constant : constants) {
     pool->release(constant);
   }
@@ -178,6 +182,90 @@ std::shared_ptr<Plan> Program::plan_for(Io& io, Stream& stream) {
   }
 }
 
+namespace {
+
+/* A launch costs the host some microseconds whatever it launches; recording pays from a few on. */
+constexpr size_t kFewestSteps = 4, kMostRecordings = 4;
+
+}  // namespace
+
+/* The launches of all steps as one; NULL where something in them cannot be recorded. */
+CUgraphExec Program::record(const Plan& plan, const Launch& launch) {
+  const Driver& driver = device_.driver();
+  if (driver.cuStreamBeginCapture(launch.stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  bool whole = true;
+  try {
+    for (const Step& step : plan.steps) {
+      step.run(launch);
+    }
+  } catch (const std::exception&) { /* the run that follows says what is wrong, if anything is */
+    whole = false;
+  }
+  CUgraph graph = nullptr;
+  CUgraphExec made = nullptr;
+  if (driver.cuStreamEndCapture(launch.stream, &graph) == CUDA_SUCCESS && graph != nullptr) {
+    if (!whole || driver.cuGraphInstantiate(&made, graph, 0) != CUDA_SUCCESS) {
+      made = nullptr;
+    }
+    (void)driver.cuGraphDestroy(graph);
+  }
+  return made;
+}
+
+/* Whether the run's launches were queued as one: its addresses are those of an earlier run. They repeat with
+ * bound values, and mostly also with what the pool hands out. */
+bool Program::launch_recorded(Plan& plan, const Launch& launch) {
+  if (!options_.records || options_.synchronize_each_step || plan.steps.size() < kFewestSteps) {
+    return false;
+  }
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult asked = device_.driver().cuStreamIsCapturing(launch.stream, &status);
+  if (asked != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) {
+    return false; /* the program records a stream of its own */
+  }
+  std::vector<CUdeviceptr> addresses = launch.inputs;
+  addresses.insert(addresses.end(), launch.outputs.begin(), launch.outputs.end());
+  addresses.push_back(launch.arena);
+  const std::lock_guard<std::mutex> hold(plan.lock);
+  if (!plan.records) {
+    return false;
+  }
+  ++plan.runs;
+  std::vector<Recording>& known = plan.recordings;
+  auto found = std::find_if(known.begin(), known.end(),
+                            [&](const Recording& each) { return each.addresses == addresses; });
+  if (found == known.end()) {
+    const auto before = std::find(plan.seen.begin(), plan.seen.end(), addresses);
+    if (before == plan.seen.end()) {
+      if (plan.seen.size() == kMostRecordings) {
+        plan.seen.erase(plan.seen.begin());
+      }
+      plan.seen.push_back(std::move(addresses));
+      return false;
+    }
+    plan.seen.erase(before);
+    CUgraphExec graph = record(plan, launch);
+    if (graph == nullptr) {
+      plan.records = false;
+      return false;
+    }
+    if (known.size() == kMostRecordings) {
+      const auto oldest =
+          std::min_element(known.begin(), known.end(),
+                           [](const Recording& a, const Recording& b) { return a.last_used < b.last_used; });
+      (void)device_.driver().cuGraphExecDestroy(oldest->graph); /* once it has run, if it runs now */
+      known.erase(oldest);
+    }
+    known.push_back({std::move(addresses), graph, 0});
+    found = std::prev(known.end());
+  }
+  found->last_used = plan.runs;
+  device_.check(device_.driver().cuGraphLaunch(found->graph, launch.stream), "launch a recorded run");
+  return true;
+}
+
 void Program::run(Io& io, Stream& stream) {
   const std::shared_ptr<Plan> plan = plan_for(io, stream);
   Launch launch(device_, libraries_, stream.handle());
@@ -201,6 +289,17 @@ void Program::run(Io& io, Stream& stream) {
       pool_.release(launch.arena);
     }
   };
+  bool done = false;
+  try {
+    done = launch_recorded(*plan, launch);
+  } catch (...) {
+    free_arena();
+    throw;
+  }
+  if (done) {
+    free_arena();
+    return;
+  }
   const Step* current = nullptr;
   try {
     for (const Step& step : plan->steps) {

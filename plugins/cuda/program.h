@@ -54,13 +54,30 @@ struct Step {
   std::function<void(const Launch&)> run;
 };
 
+/* A run's launches at certain addresses, as one. */
+struct Recording {
+  std::vector<CUdeviceptr> addresses;
+  CUgraphExec graph = nullptr;
+  uint64_t last_used = 0;
+};
+
 struct Plan {
   std::vector<Step> steps;
   size_t arena = 0;
   std::vector<Desc> outputs;
   std::vector<CUdeviceptr> constants; /* that this plan made; freed with it */
   Pool* pool = nullptr;
+
+  std::mutex lock; /* of what follows */
+  std::vector<Recording> recordings;
+  std::vector<std::vector<CUdeviceptr>> seen; /* addresses of the last runs that were not recorded */
+  uint64_t runs = 0;
+  bool records = true; /* false once that has failed */
+
+  Plan() = default;
   ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
 };
 
 /* What a run reads and writes. */
@@ -94,6 +111,8 @@ class Program {
   std::shared_ptr<Plan> plan_for(Io& io, Stream& stream);
   CUdeviceptr upload(const void* data, size_t bytes, const std::string& what);
   std::vector<int64_t> read_back(Io& io, size_t input, Stream& stream);
+  bool launch_recorded(Plan& plan, const Launch& launch);
+  CUgraphExec record(const Plan& plan, const Launch& launch);
 
   std::unique_ptr<Graph> graph_;
   Pool& pool_;

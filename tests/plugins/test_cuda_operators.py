@@ -536,6 +536,91 @@ assert closed() == {}, closed()
 """)
 
 
+RECORDED = """
+nodes = [node("Softmax", ["x"], ["a"]), node("Transpose", ["a"], ["b"]), node("MatMul", ["b", "x"], ["c"]),
+         node("Relu", ["c"], ["d"]), node("ReduceMax", ["d"], ["e"], axes=[1]), node("Sub", ["d", "e"], ["y"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, ["n", 16])}, ["y"], opset=13)
+def expected(x):
+    a = np.exp(x - x.max(1, keepdims=True))
+    d = np.maximum((a / a.sum(1, keepdims=True)).T @ x, 0)
+    return d - d.max(1, keepdims=True)
+def runner(session, rows=8):
+    given, out = on_gpu(np.zeros((rows, 16), np.float32)), on_gpu(np.zeros((16, 16), np.float32))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", given)
+    binding.bind_ortvalue_output("y", out)
+    def run():
+        x = real(rows, 16)
+        ephost.copy_tensors([ephost.OrtValue.ortvalue_from_numpy(x)], [given])
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(out.numpy(), expected(x), 1e-4, 1e-5)
+    return run
+"""
+
+
+def test_a_run_that_repeats_is_recorded(run: Run) -> None:
+    run(
+        RECORDED
+        + """
+session = session_on(opened()[:1], model)
+work, other = runner(session), runner(session, 12)
+for _ in range(5):
+    work()
+if fakes:
+    assert counts()["cuStreamBeginCapture_v2"] == 1 and counts()["cuGraphLaunch"] == 4, counts()
+for _ in range(4):
+    other(), work()
+for each in [runner(session) for _ in range(7)]:  # more than are kept
+    each(), each(), each()
+work(), work()
+for _ in range(4):
+    x = real(8, 16)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected(x), 1e-4, 1e-5)
+"""
+    )
+
+
+def test_what_cannot_be_recorded_runs_all_the_same(run_on_fake_driver: Run) -> None:
+    run_on_fake_driver(
+        RECORDED
+        + """
+devices = opened()
+for options in ({"enable_cuda_graph": "0"}, {"synchronize_each_step": "1"}):
+    work = runner(session_on(devices[:1], model, **options))
+    work(), work(), work()
+    assert "cuStreamBeginCapture_v2" not in counts(), options
+for function in ("cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuLaunchKernel"):
+    work = runner(session_on(devices[:1], model))
+    work()
+    recorded = counts().get("cuGraphLaunch", 0)
+    fake(f"fail={function}:1")
+    work()  # nothing is lost with what the recording began
+    fake(f"fail={function}:0")
+    work(), work()
+    assert counts().get("cuGraphLaunch", 0) == recorded, function
+del work, devices
+assert closed() == {}, closed()
+"""
+    )
+
+
+def test_recorded_runs_of_threads_keep_apart(run: Run) -> None:
+    run(
+        RECORDED
+        + """
+from concurrent.futures import ThreadPoolExecutor
+session = session_on(opened()[:1], model)
+def work(i):
+    local = np.random.default_rng(i)
+    for _ in range(15):
+        x = local.standard_normal((8, 16)).astype(np.float32)
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], expected(x), 1e-4, 1e-5)
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(work, range(8)))
+"""
+    )
+
+
 def test_a_real_model_agrees_with_the_cpu(run: Run) -> None:
     """The classifier of rapidocr: 179 nodes, all of them taken."""
     folder = importlib.util.find_spec("rapidocr_onnxruntime")

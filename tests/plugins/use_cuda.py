@@ -26,6 +26,7 @@ __all__ = [
     "device_count",
     "ephost",
     "fake",
+    "fakes",
     "gc",
     "helper",
     "launches",
@@ -43,6 +44,10 @@ __all__ = [
 if os.path.exists(os.environ.get("EPHOST_CUDA_LIBRARY", "")):
     _driver = ctypes.CDLL(os.environ["EPHOST_CUDA_LIBRARY"])
     _driver.cuda_report.restype = ctypes.c_char_p
+
+
+# Whether the driver is the make-believe one.
+fakes = "libfake_cuda" in os.environ.get("EPHOST_CUDA_LIBRARY", "")
 
 
 def fake(text: str) -> None:

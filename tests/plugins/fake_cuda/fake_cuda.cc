@@ -847,10 +847,18 @@ EXPORT CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMod
 }
 
 EXPORT CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  bool was = false;
+  {
+    LOCK;
+    Stream* of_it = of(stream);
+    was = of_it != nullptr && of_it->capturing;
+    if (was) {
+      of_it->capturing = false; /* also where the call fails */
+    }
+  }
   ENTER(true);
   Stream* own = of(stream);
-  REQUIRE(own != nullptr && own->capturing);
-  own->capturing = false;
+  REQUIRE(was);
   *graph = reinterpret_cast<CUgraph>(new Graph{own->captured});
   own->captured.clear();
   return CUDA_SUCCESS;
