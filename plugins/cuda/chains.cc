@@ -72,7 +72,11 @@ void Planner::emit(const Value* value, const Chain& chain) {
   }
   const int64_t count = ephost::count(chain.dims);
   const bool flat = sizes.size() == 1;
-  const int64_t width = 16 / static_cast<int64_t>(size_of(chain.type));
+  /* How many elements a thread takes at once: a vector of 16 bytes, or of 8 where only that fits. */
+  int64_t width = 16 / static_cast<int64_t>(size_of(chain.type));
+  if (!flat && width == 8 && sizes[0] % 8 != 0) {
+    width = 4;
+  }
   if (count > INT32_MAX) {
     unsupported("cuda: " + chain.label + " makes a tensor of more than 2^31 elements");
   }
@@ -106,8 +110,12 @@ void Planner::emit(const Value* value, const Chain& chain) {
   std::copy(chain.steps.begin(), chain.steps.end(), args.steps);
   const std::string type = suffix(chain.type);
   const CUfunction any = kernel("chain_any_" + type);
-  const CUfunction fast = kernel((flat ? "chain_flat_" : "chain_wide_") + type);
   const size_t size = size_of(chain.type);
+  const uintptr_t boundary = static_cast<uintptr_t>(width) * size;
+  const CUfunction fast = kernel((flat             ? "chain_flat_"
+                                  : boundary == 16 ? "chain_wide_"
+                                                   : "chain_four_") +
+                                 type);
   const uint32_t total = static_cast<uint32_t>(count), lanes = static_cast<uint32_t>(width);
   step([=, num = chain.operands.size()](const Launch& launch) {
     ChainArguments now = args;
@@ -115,10 +123,10 @@ void Planner::emit(const Value* value, const Chain& chain) {
     for (size_t k = 0; k < num; ++k) {
       now.operands[k].data = launch.address(places[k]);
       aligned = aligned && (now.operands[k].strides[0] == 0 ||
-                            reinterpret_cast<uintptr_t>(now.operands[k].data) % 16 == 0);
+                            reinterpret_cast<uintptr_t>(now.operands[k].data) % boundary == 0);
     }
     now.out = launch.address(out);
-    aligned = aligned && reinterpret_cast<uintptr_t>(now.out) % 16 == 0;
+    aligned = aligned && reinterpret_cast<uintptr_t>(now.out) % boundary == 0;
     uint32_t done = 0;
     if (aligned && (flat || wide) && total >= lanes) {
       now.count = total / lanes;

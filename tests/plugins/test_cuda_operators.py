@@ -104,6 +104,10 @@ for dtype, tolerance in ((np.float32, 1e-6), (np.float16, 2e-3)):
         check(node("Add", ["a", "b"], ["y"]), {"a": real(n, dtype=dtype), "b": real(n, dtype=dtype)},
               tolerance=tolerance)
 assert {"chain_flat_f32", "chain_flat_f16", "chain_any_f32", "chain_any_f16"} == set(launches())
+for n in (4, 12, 13, 16, 20):
+    check(node("Add", ["a", "b"], ["y"]), {"a": real(5, 3, n, dtype=np.float16), "b": real(3, 1, dtype=np.float16)},
+          tolerance=2e-3)
+assert "chain_four_f16" in launches()
 check(node("Add", ["a", "b"], ["y"]), {"a": real(5, 3, 16), "b": real(3, 1)})
 check(node("Add", ["a", "b"], ["y"]), {"a": real(5, 3, 16), "b": real(5, 1, 16)})
 assert launches()[-2:] == ["chain_wide_f32"] * 2

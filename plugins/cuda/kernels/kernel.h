@@ -56,12 +56,23 @@ struct Vector {
   static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
 };
 
+/* What one access moves: 16 bytes, or 8. */
+template <int kBytes>
+struct Bits {
+  typedef uint4 type;
+};
+template <>
+struct Bits<8> {
+  typedef uint2 type;
+};
+
 template <typename T, int kWidth>
 DEVICE void load(const T* from, float (&to)[kWidth]) {
-  if constexpr (kWidth * sizeof(T) == 16) {
-    const uint4 bits = *reinterpret_cast<const uint4*>(from);
+  constexpr int kBytes = kWidth * static_cast<int>(sizeof(T));
+  if constexpr (kBytes == 16 || kBytes == 8) {
+    const auto bits = *reinterpret_cast<const typename Bits<kBytes>::type*>(from);
     T elements[kWidth];
-    memcpy(static_cast<void*>(elements), &bits, 16);
+    memcpy(static_cast<void*>(elements), &bits, kBytes);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) to[i] = to_float(elements[i]);
   } else {
@@ -72,13 +83,14 @@ DEVICE void load(const T* from, float (&to)[kWidth]) {
 
 template <typename T, int kWidth>
 DEVICE void store(T* to, const float (&from)[kWidth]) {
-  if constexpr (kWidth * sizeof(T) == 16) {
+  constexpr int kBytes = kWidth * static_cast<int>(sizeof(T));
+  if constexpr (kBytes == 16 || kBytes == 8) {
     T elements[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) elements[i] = from_float<T>(from[i]);
-    uint4 bits;
-    memcpy(&bits, static_cast<const void*>(elements), 16);
-    *reinterpret_cast<uint4*>(to) = bits;
+    typename Bits<kBytes>::type bits;
+    memcpy(&bits, static_cast<const void*>(elements), kBytes);
+    *reinterpret_cast<typename Bits<kBytes>::type*>(to) = bits;
   } else {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) to[i] = from_float<T>(from[i]);
