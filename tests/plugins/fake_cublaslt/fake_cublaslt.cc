@@ -14,8 +14,10 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-/* Of the driver, which is in the process already: runs f(data) when the stream comes to it. */
-extern "C" void fake_cuda_enqueue(CUstream stream, const char* name, void (*f)(void*), void* data);
+/* Of the driver, which is in the process already: runs f(data) when the stream comes to it, and end(data) at
+ * last. */
+extern "C" void fake_cuda_enqueue(CUstream stream, const char* name, void (*f)(void*), void* data,
+                                  void (*end)(void*));
 
 namespace {
 
@@ -94,7 +96,6 @@ void multiply(void* data) {
       }
     }
   }
-  delete p;
 }
 
 bool fits(const Operation* operation, const Layout* a, const Layout* b, const Layout* d) {
@@ -107,6 +108,8 @@ bool fits(const Operation* operation, const Layout* a, const Layout* b, const La
          a->batches == d->batches && b->batches == d->batches &&
          (operation->epilogue == 1 || operation->epilogue == 4);
 }
+
+void end(void* data) { delete static_cast<Product*>(data); }
 
 }  // namespace
 
@@ -222,6 +225,7 @@ EXPORT int cublasLtMatmul(void*, void* operation, const void* alpha, const void*
   fake_cuda_enqueue(
       stream, "cublasLtMatmul", multiply,
       new Product{*own, *static_cast<Layout*>(a), *static_cast<Layout*>(b), *static_cast<Layout*>(d), from_a,
-                  from_b, to, *static_cast<const float*>(alpha)});
+                  from_b, to, *static_cast<const float*>(alpha)},
+      end);
   return kSuccess;
 }

@@ -390,7 +390,10 @@ EXPORT const char* cuda_report() {
 
 /* ---- For other make-believe libraries ---- */
 
-EXPORT void fake_cuda_enqueue(CUstream stream, const char* name, void (*f)(void*), void* data) {
+/* f(data) happens when the stream comes to it, once or, recorded, more often; end(data) after the last time.
+ */
+EXPORT void fake_cuda_enqueue(CUstream stream, const char* name, void (*f)(void*), void* data,
+                              void (*end)(void*)) {
   LOCK;
   Stream* own = of(stream);
   if (own == nullptr) {
@@ -398,7 +401,8 @@ EXPORT void fake_cuda_enqueue(CUstream stream, const char* name, void (*f)(void*
     std::abort();
   }
   launched.push_back(name);
-  queue(own, [=] { f(data); });
+  const std::shared_ptr<void> held(data, end);
+  queue(own, [f, held] { f(held.get()); });
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------- */
