@@ -382,6 +382,11 @@ x = {"x": real(2, 3, 9, 8)}
 check(node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]), x)
 check(node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1), x)
 check(node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2]), x)
+for kernel, stride, out in ((2, 2, 1), (2, 1, 0), (4, 2, 0)):  # of one pixel, as onnxruntime rounds
+    model = model_of([node("MaxPool", ["x"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2)],
+                     {"x": (TensorProto.FLOAT, [1, 1, "a", "b"])}, ["y"])
+    devices = [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
+    assert session_on(devices[:1], model).run(None, {"x": real(1, 1, 1, 1)})[0].shape == (1, 1, out, out)
 check(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]), x)
 check(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), x)
 check(node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER"), x)

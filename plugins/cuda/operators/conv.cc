@@ -57,6 +57,11 @@ void plan_conv(Planner& planner, const Node& node) {
   }
   const std::vector<Slide> slides = slides_of(node, dims, {filter.begin() + 2, filter.end()});
   const Slide &y = slides[0], &x = slides[1];
+  for (const Slide& slide : slides) {
+    if ((slide.window - 1) * slide.dilation >= slide.size + slide.before + slide.after) {
+      invalid("a window larger than the image");
+    }
+  }
   const int64_t group = node.i("group", 1);
   if (group <= 0 || dims[1] != filter[1] * group || filter[0] % group != 0) {
     invalid("weights " + to_string(filter) + " do not fit the input " + to_string(dims));

@@ -34,11 +34,8 @@ std::vector<Slide> slides_of(const Node& node, const Dims& dims, const std::vect
       slide.before = slide.after = 0;
     }
     const int64_t room = slide.size + slide.before + slide.after - reach;
-    if (room < 0) {
-      invalid("a window larger than the image");
-    }
-    slide.out = room / slide.stride + 1;
-    if (up && room % slide.stride != 0 && slide.out * slide.stride < slide.size + slide.before) {
+    slide.out = std::max<int64_t>(room / slide.stride + 1, 0);
+    if (up && room > 0 && room % slide.stride != 0 && slide.out * slide.stride < slide.size + slide.before) {
       ++slide.out; /* a last window that starts inside the image */
     }
   }
