@@ -1,5 +1,6 @@
 #include "cuda/dnn.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 
@@ -79,7 +80,6 @@ enum { kTensorCore = 0, kRoundsInputs = 1, kRoundsSums = 2, kMostNotes = 16 };
 
 constexpr int64_t kIn = 1, kWeights = 2, kOut = 3; /* tensors by number */
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-constexpr int64_t kMostConfigs = 16;
 constexpr size_t kMostTried = 12;
 
 int data_type(DType type) {
@@ -282,14 +282,17 @@ std::vector<Dnn::Kernel> Dnn::kernels(const Shape& shape, int64_t engine, size_t
     if (!heuristic.finalize()) {
       continue;
     }
+    /* All of them: the first ones are mostly in TF32, and of no use where that is not allowed. */
+    const int64_t count = heuristic.get(kHeuristicResults, kIsDescriptor, 0, nullptr);
     std::vector<std::unique_ptr<Descriptor>> configs;
     std::vector<void*> handles;
-    for (int64_t i = 0; i < kMostConfigs; ++i) {
+    for (int64_t i = 0; i < count; ++i) {
       configs.push_back(std::make_unique<Descriptor>(*this, kConfig));
       handles.push_back(configs.back()->raw());
     }
-    const int64_t count = heuristic.get(kHeuristicResults, kIsDescriptor, kMostConfigs, handles.data());
-    for (int64_t i = 0; i < count && i < kMostConfigs && found.size() < most; ++i) {
+    const int64_t told =
+        count == 0 ? 0 : heuristic.get(kHeuristicResults, kIsDescriptor, count, handles.data());
+    for (int64_t i = 0; i < std::min(count, told) && found.size() < most; ++i) {
       const Descriptor& config = *configs[static_cast<size_t>(i)];
       const Engine by = engine_of(*this, config);
       if ((exact && by.rounds) || (engine >= 0 && by.number != engine)) {

@@ -38,6 +38,8 @@ class Planner {
   void alias(const Value* value, const Value* of, const Dims& dims);
   /* The content of an integer value is known. */
   void give(const Value* value, const Dims& dims, std::vector<int64_t> content);
+  /* A copy of bytes on the device, for as long as the plan is there. */
+  Place constant(const void* data, size_t bytes);
   /* Memory that is free again after the node. */
   Place scratch(size_t bytes);
   void step(std::function<void(const Launch&)> run);
@@ -83,7 +85,6 @@ class Planner {
   const Value* source_of(const Value* value) const;
   uint64_t take(size_t bytes);
   void give_back(uint64_t at, size_t bytes);
-  Place constant(const void* data, size_t bytes);
   void finish_outputs();
 
   Program& program_;

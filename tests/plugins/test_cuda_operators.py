@@ -238,6 +238,87 @@ check([node("Identity", ["x"], ["a"]), node("Relu", ["x"], ["b"])], {"x": real(5
 """)
 
 
+def test_paddings_of_every_mode_are_right(run: Run) -> None:
+    run("""
+x = real(2, 3, 4, 5)
+for mode in ("constant", "edge", "reflect", "wrap"):
+    for pads in ([0, 0, 1, 2, 0, 0, 2, 1], [1, 0, 0, 3, 0, 2, 3, 0]):
+        if mode == "reflect":
+            pads = [min(p, 1) for p in pads]
+        check(node("Pad", ["x", "p"], ["y"], mode=mode), {"x": x}, {"p": np.array(pads)}, opset=19)
+model = model_of([node("Pad", ["x", "p", "v"], ["y"])], {"x": (TensorProto.FLOAT, [2, 3, 4, 5])}, ["y"],
+                 {"p": np.array([0, -1, 0, 1, 0, 0, -2, 0]), "v": np.float32(2.5)})
+devices = [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
+cut = np.pad(x[:, 1:, :2], ((0, 0), (0, 0), (0, 0), (1, 0)), constant_values=2.5)
+assert np.array_equal(session_on(devices[:1], model).run(None, {"x": x})[0], cut)
+check(node("Pad", ["x", "p", "v"], ["y"]), {"x": real(3, 4, dtype=np.float16)},
+      {"p": np.array([1, 0, 0, 1]), "v": np.float16(-1)}, tolerance=1e-3)
+check(node("Pad", ["x", "p", "", "a"], ["y"]), {"x": x}, {"p": np.array([1, 2]), "a": np.array([-1])}, opset=19)
+check(node("Pad", ["x"], ["y"], pads=[1, 1, 0, 2], value=3.0), {"x": real(2, 3)}, opset=10)
+check(node("Pad", ["x", "p"], ["y"]), {"x": np.arange(6).reshape(2, 3)}, {"p": np.array([1, 0, 0, 1])})
+assert "pad_u64" in launches() and "pad_u16" in launches()
+""")
+
+
+def test_images_are_resized_rightly(run: Run) -> None:
+    run(
+        """
+from functools import partial
+check = partial(check, by_cpu=True)
+x = real(1, 2, 4, 5)
+none = np.array([], np.float32)
+wheres = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+for where in wheres:
+    for scales in ([1, 1, 2, 2], [1, 1, 1.5, 0.6], [1, 1, 0.5, 3]):
+        for how in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
+            check(node("Resize", ["x", "", "s"], ["y"], coordinate_transformation_mode=where, nearest_mode=how), {"x": x},
+                  {"s": np.array(scales, np.float32)}, opset=13)
+        check(node("Resize", ["x", "", "s"], ["y"], coordinate_transformation_mode=where, mode="linear"), {"x": x},
+              {"s": np.array(scales, np.float32)}, opset=13)
+    check(node("Resize", ["x", "", "", "z"], ["y"], coordinate_transformation_mode=where, mode="linear"), {"x": x},
+          {"z": np.array([1, 2, 7, 3])}, opset=13)
+    check(node("Resize", ["x", "", "", "z"], ["y"], coordinate_transformation_mode=where), {"x": x},
+          {"z": np.array([1, 2, 1, 9])}, opset=13)
+check(node("Resize", ["x", "", "s"], ["y"]), {"x": real(1, 1, 3, 3, dtype=np.float16)},
+      {"s": np.array([1, 1, 2, 2], np.float32)}, tolerance=1e-3)
+""",
+        EPHOST_CPU_PLUGIN="1",
+    )
+
+
+def test_transposed_convolutions_and_lrn_are_right(run: Run) -> None:
+    run(
+        """
+def back(x, w, bias=False, **attributes):
+    names = ["x", "w"] + ["b"] * bias
+    out = w[1] * attributes.get("group", 1)
+    check(node("ConvTranspose", names, ["y"], **attributes), {"x": real(*x)},
+          {"w": real(*w), **({"b": real(out)} if bias else {})}, tolerance=1e-4, by_cpu=True)
+back((2, 3, 4, 5), (3, 2, 2, 2), True, strides=[2, 2])
+back((1, 3, 4, 5), (3, 2, 3, 3), strides=[2, 1], pads=[1, 0, 1, 1], output_padding=[1, 0])
+back((1, 4, 3, 3), (4, 2, 3, 2), True, group=2, dilations=[2, 1])
+for size in (1, 3, 4, 5):
+    check(node("LRN", ["x"], ["y"], size=size, alpha=0.02, beta=0.6, bias=1.5), {"x": real(2, 7, 3, 3)}, tolerance=1e-4,
+          by_cpu=True)
+check([node("LRN", ["x"], ["a"], size=5), node("Relu", ["a"], ["y"])], {"x": real(1, 3, 2, 4)}, tolerance=1e-4)
+""",
+        EPHOST_CPU_PLUGIN="1",
+    )
+
+
+def test_sums_and_means_of_any_number_are_one_kernel(run: Run) -> None:
+    run("""
+for op in ("Sum", "Mean"):
+    check(node(op, ["a"], ["y"]), {"a": real(3, 8)})
+    check(node(op, ["a", "b", "c"], ["y"]), {"a": real(3, 8), "b": real(8), "c": real(3, 1)})
+    check(node(op, ["a", "a"], ["y"]), {"a": real(3, 8)})
+before = len(launches())
+nodes = [node("Relu", ["a"], ["r"]), node("Sum", ["r", "b", "c", "a"], ["s"]), node("Relu", ["s"], ["y"])]
+check(nodes, {"a": real(4, 8), "b": real(4, 8), "c": real(4, 8)})
+assert len(launches()) - before == 2, launches()[before:]
+""")
+
+
 def test_casts_keep_what_the_target_can_hold(run: Run) -> None:
     run("""
 values = np.array([0, 1, -1, 2.5, -2.5, 100, 65504, np.inf], np.float32)

@@ -145,9 +145,14 @@ def check(
     opset: int = 22,
     tolerance: float = 1e-5,
     open_shapes: bool = False,
+    by_cpu: bool = False,
     **options: str,
 ) -> list[np.ndarray]:
-    """Runs nodes on the first GPU and on the reference implementation, and compares all their outputs."""
+    """Runs nodes on the first GPU and on the reference implementation, and compares all their outputs.
+
+    ``by_cpu``: the CPU plugin takes the latter's place (``EPHOST_CPU_PLUGIN`` is 1), where that is wrong or
+    rounds in a way of its own.
+    """
     listed = [nodes] if isinstance(nodes, onnx.NodeProto) else list(nodes)
     used = {name for n in listed for name in n.input}
     outputs = [name for n in listed for name in n.output if name and name not in used]
@@ -170,7 +175,10 @@ def check(
             name: (helper.np_dtype_to_tensor_dtype(wide[name].dtype), s) for name, (_, s) in inputs.items()
         }
         model = model_of(listed, types, outputs, cast, opset)
-    expected = ReferenceEvaluator(onnx.load_from_string(model)).run(None, wide)
+    if by_cpu:
+        expected = ephost.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, wide)
+    else:
+        expected = ReferenceEvaluator(onnx.load_from_string(model)).run(None, wide)
     for name, a, b in zip(outputs, got, expected, strict=True):
         assert a.shape == b.shape, (name, a.shape, b.shape)
         np.testing.assert_allclose(

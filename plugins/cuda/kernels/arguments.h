@@ -164,6 +164,37 @@ struct ConvArguments {
   int32_t window_y, window_x, stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
 };
 
+struct LrnArguments { /* [outer][channels][inner] */
+  const void* in;
+  void* out;
+  int64_t count;
+  int32_t channels, inner, before, after; /* neighbours of a channel */
+  float alpha, beta, bias;                /* alpha is divided by the number of neighbours already */
+};
+
+/* One dimension of a resized image: out[i] = in[low[i]] + part[i] * (in[high[i]] - in[low[i]]). */
+struct ResizeArguments { /* of planes of height x width */
+  const void* in;
+  void* out;
+  int64_t count;
+  int32_t height, width, out_height, out_width;
+  const int32_t *low_y, *high_y, *low_x, *high_x;
+  const float *part_y, *part_x; /* NULL: 0 everywhere */
+};
+
+enum class PadMode : int32_t { kConstant, kEdge, kReflect, kWrap };
+
+struct PadArguments {
+  const void* from;
+  void* to;
+  uint32_t count;
+  int32_t rank;
+  Divider dims[kMaxRank];                                       /* of the result */
+  int64_t before[kMaxRank], sizes[kMaxRank], strides[kMaxRank]; /* of what is padded */
+  PadMode mode;
+  uint64_t value; /* the bits of an element */
+};
+
 /* ---- Products (matmul.cu) ---- */
 
 struct MatmulArguments { /* out[b] = alpha * A[b] B[b] + beta * C[b], all row-major */

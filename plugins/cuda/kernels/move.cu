@@ -94,6 +94,43 @@ DEVICE void gather(const GatherArguments& args) {
   static_cast<T*>(args.to)[number] = value;
 }
 
+template <typename T>
+DEVICE void pad(const PadArguments& args) {
+  const uint32_t number = thread_number();
+  if (number >= args.count) {
+    return;
+  }
+  int64_t from = 0;
+  bool inside = true;
+  uint32_t rest = number;
+#pragma unroll
+  for (int d = 0; d < kMaxRank; ++d) {
+    if (d < args.rank) {
+      const uint32_t next = divide(rest, args.dims[d]);
+      int64_t at = static_cast<int64_t>(rest - next * args.dims[d].divisor) - args.before[d];
+      rest = next;
+      const int64_t size = args.sizes[d];
+      if (args.mode == PadMode::kConstant) {
+        inside = inside && at >= 0 && at < size;
+      } else if (args.mode == PadMode::kEdge) {
+        at = at < 0 ? 0 : at >= size ? size - 1 : at;
+      } else if (args.mode == PadMode::kWrap) {
+        at = (at % size + size) % size;
+      } else if (size > 1) {
+        const int64_t period = 2 * (size - 1);
+        at = (at % period + period) % period;
+        at = at < size ? at : period - at;
+      } else {
+        at = 0;
+      }
+      from += at * args.strides[d];
+    }
+  }
+  T value;
+  memcpy(static_cast<void*>(&value), &args.value, sizeof(T));
+  static_cast<T*>(args.to)[number] = inside ? static_cast<const T*>(args.from)[from] : value;
+}
+
 #define MOVES(name, T)                                                \
   KERNEL(copy_##name, CONSTANT CopyArguments args) { copy<T>(args); } \
   KERNEL(gather_##name, CONSTANT GatherArguments args) { gather<T>(args); }
@@ -103,6 +140,14 @@ MOVES(u16, uint16_t)
 MOVES(u32, uint32_t)
 MOVES(u64, uint2)
 MOVES(u128, uint4)
+
+#define PAD(name, T) \
+  KERNEL(pad_##name, CONSTANT PadArguments args) { pad<T>(args); }
+
+PAD(u8, uint8_t)
+PAD(u16, uint16_t)
+PAD(u32, uint32_t)
+PAD(u64, uint2)
 
 #define TRANSPOSE(name, T)                                                      \
   COOPERATIVE_KERNEL(transpose_##name, 256, CONSTANT TransposeArguments args) { \

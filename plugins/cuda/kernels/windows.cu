@@ -69,9 +69,84 @@ DEVICE void conv(const ConvArguments& args) {
   static_cast<T*>(args.out)[number] = from_float<T>(value);
 }
 
-#define WINDOWS(name, T)                                              \
-  KERNEL(pool_##name, CONSTANT PoolArguments args) { pool<T>(args); } \
-  KERNEL(conv_##name, CONSTANT ConvArguments args) { conv<T>(args); }
+/* A thread for each element of the result. Weights are [channels][out_channels / group][window]. */
+template <typename T>
+DEVICE void conv_transpose(const ConvArguments& args) {
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (number >= args.count) {
+    return;
+  }
+  const int x = static_cast<int>(number % args.out_width);
+  const int y = static_cast<int>(number / args.out_width % args.out_height);
+  const int64_t plane = number / args.out_width / args.out_height;
+  const int channel = static_cast<int>(plane % args.out_channels);
+  const int64_t image = plane / args.out_channels;
+  const int each = args.out_channels / args.group, in_group = args.channels / args.group;
+  const int first = channel / each * in_group;
+  const T* in = static_cast<const T*>(args.in) + (image * args.channels + first) * args.height * args.width;
+  const T* weights = static_cast<const T*>(args.weights) +
+                     (static_cast<int64_t>(first) * each + channel % each) * args.window_y * args.window_x;
+  float value = args.bias != nullptr ? to_float(static_cast<const T*>(args.bias)[channel]) : 0.0f;
+  for (int i = 0; i < args.window_y; ++i) {
+    const int from_y = y + args.pad_y - i * args.dilation_y;
+    if (from_y < 0 || from_y % args.stride_y != 0 || from_y / args.stride_y >= args.height) continue;
+    for (int k = 0; k < args.window_x; ++k) {
+      const int from_x = x + args.pad_x - k * args.dilation_x;
+      if (from_x < 0 || from_x % args.stride_x != 0 || from_x / args.stride_x >= args.width) continue;
+      const int64_t at = static_cast<int64_t>(from_y / args.stride_y) * args.width + from_x / args.stride_x;
+      for (int c = 0; c < in_group; ++c) {
+        value += to_float(in[static_cast<int64_t>(c) * args.height * args.width + at]) *
+                 to_float(weights[(static_cast<int64_t>(c) * each * args.window_y + i) * args.window_x + k]);
+      }
+    }
+  }
+  static_cast<T*>(args.out)[number] = from_float<T>(value);
+}
+
+template <typename T>
+DEVICE void lrn(const LrnArguments& args) {
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (number >= args.count) {
+    return;
+  }
+  const int channel = static_cast<int>(number / args.inner % args.channels);
+  const T* in = static_cast<const T*>(args.in) + number;
+  float squares = 0.0f;
+  for (int c = -args.before; c <= args.after; ++c) {
+    if (channel + c < 0 || channel + c >= args.channels) continue;
+    const float v = to_float(in[static_cast<int64_t>(c) * args.inner]);
+    squares += v * v;
+  }
+  const float value = to_float(*in) * powf(args.bias + args.alpha * squares, -args.beta);
+  static_cast<T*>(args.out)[number] = from_float<T>(value);
+}
+
+template <typename T>
+DEVICE void resize(const ResizeArguments& args) {
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (number >= args.count) {
+    return;
+  }
+  const int x = static_cast<int>(number % args.out_width);
+  const int y = static_cast<int>(number / args.out_width % args.out_height);
+  const int64_t plane = number / args.out_width / args.out_height;
+  const T* in = static_cast<const T*>(args.in) + plane * args.height * args.width;
+  const auto row = [&](int r) {
+    const T* from = in + static_cast<int64_t>(r) * args.width;
+    const float low = to_float(from[args.low_x[x]]);
+    return args.part_x == nullptr ? low : low + args.part_x[x] * (to_float(from[args.high_x[x]]) - low);
+  };
+  float value = row(args.low_y[y]);
+  if (args.part_y != nullptr) value += args.part_y[y] * (row(args.high_y[y]) - value);
+  static_cast<T*>(args.out)[number] = from_float<T>(value);
+}
+
+#define WINDOWS(name, T)                                                                  \
+  KERNEL(pool_##name, CONSTANT PoolArguments args) { pool<T>(args); }                     \
+  KERNEL(conv_##name, CONSTANT ConvArguments args) { conv<T>(args); }                     \
+  KERNEL(conv_transpose_##name, CONSTANT ConvArguments args) { conv_transpose<T>(args); } \
+  KERNEL(lrn_##name, CONSTANT LrnArguments args) { lrn<T>(args); }                        \
+  KERNEL(resize_##name, CONSTANT ResizeArguments args) { resize<T>(args); }
 
 WINDOWS(f32, float)
 WINDOWS(f16, half_t)

@@ -166,6 +166,37 @@ void plan_binary(Planner& planner, const Node& node) {
   }
 }
 
+/* The sum of all inputs, or their mean: one chain. */
+void plan_sum(Planner& planner, const Node& node) {
+  Dims dims = planner.dims(node.in(0));
+  for (const Value* input : node.inputs) {
+    dims = broadcast(dims, planner.dims(input));
+  }
+  Planner::Chain chain;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (i == 0) {
+      chain.type = planner.type(node.in(0));
+      chain.dims = dims;
+      chain.label = node.label();
+    } else {
+      ChainStep step = step_of(Op::kAdd);
+      step.operand = static_cast<uint8_t>(i);
+      chain.steps.push_back(step);
+    }
+    chain.operands.push_back(node.in(i));
+    chain.reads.push_back(node.in(i));
+  }
+  if (node.is("Mean")) {
+    chain.steps.push_back(step_of(Op::kAffine, 1.0f / static_cast<float>(node.inputs.size()), 0));
+  }
+  planner.end_chain(node.out(), std::move(chain), nullptr);
+}
+
+std::string summed(const Node& node) {
+  return node.inputs.empty() || node.inputs.size() > kMaxOperands ? "none, or more than six operands"
+                                                                  : arithmetic(node);
+}
+
 std::string power(const Node& node) {
   float exponent = 0;
   const bool fixed = scalar(node.in(1), &exponent) && (exponent == 1 || exponent == 2 || exponent == 0.5f);
@@ -239,6 +270,8 @@ std::vector<Operator> all() {
       {.type = "Max", .since = 8, .supports = two_reals, .plan = plan_binary},
       {.type = "Min", .since = 8, .supports = two_reals, .plan = plan_binary},
       {.type = "PRelu", .since = 7, .supports = two_reals, .plan = plan_binary},
+      {.type = "Sum", .since = 8, .supports = summed, .plan = plan_sum},
+      {.type = "Mean", .since = 8, .supports = summed, .plan = plan_sum},
       {.type = "BatchNormalization", .since = 9, .supports = batch_norm, .plan = plan_batch_norm},
   };
   for (const Unary& unary : kUnary) {

@@ -1,6 +1,7 @@
 #include "cuda/operators/move.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "cuda/operators/checks.h"
@@ -280,6 +281,95 @@ void plan_expand(Planner& planner, const Node& node) {
   planner.copy(from, to, size_of(planner.type(in)), out, strides, strides_of(out));
 }
 
+/* The bits of the element that surrounds: 0 where the model says nothing. */
+uint64_t filler_of(const Node& node) {
+  const Value* value = node.in(2);
+  uint64_t bits = 0;
+  if (value != nullptr) {
+    std::memcpy(&bits, value->constant->data, size_of(value->constant->type));
+  } else if (node.version < 11) {
+    const float number = node.f("value", 0.0f);
+    std::memcpy(&bits, &number, sizeof number);
+  }
+  return bits;
+}
+
+std::string padded(const Node& node) {
+  const Value* value = node.in(2);
+  const std::string mode = node.s("mode", "constant");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap") {
+    return "the mode '" + mode + "'";
+  }
+  if (value != nullptr && (value->constant == nullptr || value->constant->data == nullptr ||
+                           ephost::count(value->constant->dims) != 1)) {
+    return "a value that is not constant";
+  }
+  if (node.version < 11 && node.in(0) != nullptr && node.in(0)->type != DType::kFloat) {
+    return "other than float32";
+  }
+  return movable(node);
+}
+
+void plan_pad(Planner& planner, const Node& node) {
+  const Value* in = node.in(0);
+  const Dims dims = planner.dims(in);
+  const size_t rank = dims.size();
+  const std::vector<int64_t> pads = node.version < 11 ? node.ints("pads") : planner.content(node.in(1));
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.in(3) != nullptr) {
+    axes = planner.content(node.in(3));
+  }
+  if (pads.size() != 2 * axes.size()) {
+    invalid("paddings for another number of dimensions");
+  }
+  std::vector<int64_t> before(rank, 0);
+  Dims out = dims;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t axis = axis_of(axes[i], rank);
+    before[axis] = pads[i];
+    out[axis] += pads[i] + pads[axes.size() + i];
+    if (out[axis] < 0) {
+      invalid("paddings that take more than there is");
+    }
+  }
+  const std::string mode = node.s("mode", "constant");
+  const Place from = planner.read(in), to = planner.write(node.out(), out);
+  const int64_t count = ephost::count(out);
+  if (count == 0) {
+    return;
+  }
+  if (mode != "constant" && ephost::count(dims) == 0) {
+    invalid("there is no element to repeat");
+  }
+  if (count > INT32_MAX || rank > kMaxRank) {
+    unsupported("a result of more than 2^31 elements, or of more than six dimensions");
+  }
+  PadArguments args = {};
+  args.count = static_cast<uint32_t>(count);
+  args.rank = static_cast<int32_t>(rank);
+  args.mode = mode == "constant" ? PadMode::kConstant
+              : mode == "edge"   ? PadMode::kEdge
+              : mode == "wrap"   ? PadMode::kWrap
+                                 : PadMode::kReflect;
+  args.value = filler_of(node);
+  const std::vector<int64_t> strides = strides_of(dims);
+  for (size_t d = 0; d < rank; ++d) { /* innermost first */
+    const size_t axis = rank - 1 - d;
+    args.dims[d] = divider(static_cast<uint32_t>(out[axis]));
+    args.before[d] = before[axis];
+    args.sizes[d] = dims[axis];
+    args.strides[d] = strides[axis];
+  }
+  const CUfunction function = planner.kernel("pad_u" + std::to_string(size_of(planner.type(in)) * 8));
+  planner.step([=](const Launch& launch) {
+    PadArguments now = args;
+    now.from = launch.address(from);
+    now.to = launch.address(to);
+    launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
+  });
+}
+
 std::string concatenated(const Node& node) { return all_are(node, kMovable); }
 
 const Registered kRegistered({
@@ -288,6 +378,7 @@ const Registered kRegistered({
     {.type = "Concat", .since = 4, .supports = concatenated, .plan = plan_concat},
     {.type = "Split", .since = 2, .supports = movable, .plan = plan_split, .host_inputs = 1},
     {.type = "Slice", .supports = movable, .plan = plan_slice, .host_inputs = 1},
+    {.type = "Pad", .since = 2, .supports = padded, .plan = plan_pad, .host_inputs = 1},
     {.type = "Expand", .since = 8, .supports = moved_with_indices, .plan = plan_expand, .host_inputs = 1},
 });
 
