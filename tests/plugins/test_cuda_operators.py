@@ -297,6 +297,11 @@ def back(x, w, bias=False, **attributes):
 back((2, 3, 4, 5), (3, 2, 2, 2), True, strides=[2, 2])
 back((1, 3, 4, 5), (3, 2, 3, 3), strides=[2, 1], pads=[1, 0, 1, 1], output_padding=[1, 0])
 back((1, 4, 3, 3), (4, 2, 3, 2), True, group=2, dilations=[2, 1])
+nodes = [node("ConvTranspose", ["x", "w", "b"], ["c"], strides=[2, 2]), node("Add", ["c", "d"], ["a"]),
+         node("BatchNormalization", ["a", "s", "b", "m", "v"], ["n"]), node("Add", ["n", "z"], ["t"]), node("Relu", ["t"], ["y"])]
+check(nodes, {"x": real(1, 3, 4, 5), "z": real(1, 2, 8, 10)},
+      {"w": real(3, 2, 2, 2), "b": real(2), "d": real(2, 1, 1), "s": real(2), "m": real(2), "v": np.abs(real(2)) + 1},
+      tolerance=1e-4)
 for size in (1, 3, 4, 5):
     check(node("LRN", ["x"], ["y"], size=size, alpha=0.02, beta=0.6, bias=1.5), {"x": real(2, 7, 3, 3)}, tolerance=1e-4,
           by_cpu=True)

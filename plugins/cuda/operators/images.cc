@@ -256,6 +256,7 @@ void plan_resize(Planner& planner, const Node& node) {
 
 const Registered kRegistered({
     {.type = "ConvTranspose", .supports = transposed, .plan = plan_conv_transpose},
+    {.domain = "ephost", .type = "ConvTranspose", .supports = transposed, .plan = plan_conv_transpose},
     {.type = "LRN", .supports = first_output_only, .plan = plan_lrn},
     {.type = "Resize", .since = 11, .supports = resizable, .plan = plan_resize},
 });
