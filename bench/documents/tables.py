@@ -30,6 +30,8 @@ _SETS = {
 def machine(results: Results) -> str:
     """A machine in a few words."""
     described = results.machine
+    if accelerator := described.get("accelerator"):
+        return str(accelerator)
     sets = described["instruction_sets"]
     shown = dict.fromkeys(_SETS[name] for name in sets if not (name == "avx2" and "avx512" in sets))
     processor = described["processor"]
@@ -42,10 +44,11 @@ def machine(results: Results) -> str:
 def caption(results: Results) -> str:
     """Where, when and of what a table is."""
     load = f", load {max(results.load):.0f}" if results.load and max(results.load) >= 2 else ""
-    return (
-        f"{machine(results)}; {results.date}, commit {results.commit}, "
-        f"onnxruntime {results.versions['onnxruntime']}{load}:"
-    )
+    rival = f"onnxruntime {results.versions['onnxruntime']}"
+    if "accelerator" in results.machine:  # the processor's load says little of it
+        package = "torch" if results.benchmark == "gpu-kernels" else "onnxruntime-gpu"
+        rival, load = f"{package} {results.versions[package]}", ""
+    return f"{machine(results)}; {results.date}, commit {results.commit}, {rival}{load}:"
 
 
 def seconds(value: float) -> str:
@@ -100,6 +103,32 @@ def timed(results: Results) -> str:
         for row in results.rows
     ]
     return table(("", "onnxruntime", "ephost", "ratio", "limit"), rows)
+
+
+def gpu_kernels(results: Results) -> str:
+    """Rows of seconds in PyTorch and here, and what part of memory's rate they are."""
+    rows = [
+        (
+            row["name"],
+            seconds(row["PyTorch"]),
+            seconds(row["ephost"]),
+            number(row["ephost"] / row["PyTorch"]),
+            f"{row['least'] / row['ephost']:.0%}" if "least" in row else "",
+        )
+        for row in results.rows
+    ]
+    return table(("", "PyTorch", "ephost", "ratio", "of a copy's rate"), rows)
+
+
+def gpu_models(results: Results) -> str:
+    """Rows of seconds of whole models, and their mean."""
+    ratios = [row["ephost"] / row["onnxruntime"] for row in results.rows]
+    rows = [
+        (row["name"], seconds(row["onnxruntime"]), seconds(row["ephost"]), number(each))
+        for row, each in zip(results.rows, ratios, strict=True)
+    ]
+    mean_row = ("geometric mean", "", "", number(geometric_mean(ratios)))
+    return table(("", "onnxruntime", "ephost", "ratio"), [*rows, mean_row])
 
 
 def limits(results: Results) -> str:
@@ -395,6 +424,8 @@ TABLES: dict[str, Callable[[All], str]] = {
     "nbits": lambda found: by_machine("nbits", found, timed),
     "nbits-mean": nbits_mean,
     "limits": lambda found: by_machine("limits", found, limits),
+    "gpu-kernels": lambda found: by_machine("gpu-kernels", found, gpu_kernels),
+    "gpu-models": lambda found: by_machine("gpu-models", found, gpu_models),
     "operators": lambda found: by_machine("operators", found, timed),
     "operators-busy": lambda found: by_machine("operators-busy", found, timed),
     "shapes": lambda found: by_machine("shapes", found, timed),

@@ -76,7 +76,7 @@ enum {
 /* cudnnBackendHeurMode_t: kernels that are good as a rule, and those that take what no other does */
 enum { kFallback = 2, kBest = 3 };
 /* cudnnBackendNumericalNote_t */
-enum { kTensorCore = 0, kRoundsInputs = 1, kRoundsSums = 2, kMostNotes = 16 };
+enum { kTensorCore = 0, kRoundsInputs = 1, kMostNotes = 16 };
 
 constexpr int64_t kIn = 1, kWeights = 2, kOut = 3; /* tensors by number */
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
@@ -194,7 +194,7 @@ Engine engine_of(const Dnn& dnn, const Descriptor& config) {
   int notes[kMostNotes] = {};
   const int64_t count = engine.get(kEngineNotes, kIsNote, kMostNotes, notes);
   for (int64_t i = 0; i < count && i < kMostNotes; ++i) {
-    found.rounds |= notes[i] == kTensorCore || notes[i] == kRoundsInputs || notes[i] == kRoundsSums;
+    found.rounds |= notes[i] == kTensorCore || notes[i] == kRoundsInputs;
   }
   return found;
 }
