@@ -19,7 +19,7 @@ class Difference:
     reason: str
     differs: str = ""  # expressions that are found somewhere in the text
     changed: str = ""
-    hosts: tuple[str, ...] = ("cpu", "reference")
+    hosts: tuple[str, ...] = ("cpu", "reference", "cuda")
 
     def holds(self, operator: str, host: str, changes: list[str], difference: str) -> bool:
         """Whether this is the reason for a difference."""

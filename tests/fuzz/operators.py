@@ -3,6 +3,8 @@
     python -m tests.fuzz.operators --cases 100000 --seed 1 --jobs 2 [--only Conv --only com.microsoft.QGemm]
     python -m tests.fuzz.operators --seed 1 --case Conv/17 [--host cpu]      one case again, told in full
     python -m tests.fuzz.operators --cases 5000 --compare --folder FOLDER
+    python -m tests.fuzz.operators --cases 5000 --host cuda                  in the CUDA plugin, on a GPU or
+                                                                             what EPHOST_CUDA_LIBRARY names
 
 The last one writes what onnxruntime does otherwise into FOLDER/differences, without what
 known_differences.toml has a reason for.
@@ -39,7 +41,7 @@ from tests.fuzz.differences import known_differences
 from tests.fuzz.examples import Example, examples
 
 ROOT = Path(__file__).resolve().parents[2]
-HOSTS = ("cpu", "reference")
+HOSTS = ("cpu", "reference", "cuda")
 BATCH = 2000
 SILENCE = 900  # seconds in which a case says nothing, whatever it waits for
 

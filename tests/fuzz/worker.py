@@ -1,6 +1,6 @@
 """Runs cases of the fuzzer in one process, which a fault may end.
 
-usage: worker.py {cpu|reference|onnxruntime} SEED EXAMPLES
+usage: worker.py {cpu|cuda|reference|onnxruntime} SEED EXAMPLES
 
 EXAMPLES is a file that the starting process has pickled. Each line on standard input names a case; a line of
 JSON says how it ended. What the runs gave is in the file that the case's line names after a tab, if it names
@@ -26,7 +26,7 @@ from tests.fuzz.cases import Case, make_case
 
 NAME = "CpuFuzzed"
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
-MEMORY = 4 << 30  # bytes of address space: what asks for more must fail cleanly
+MEMORY = 4 << 30  # bytes of address space beside what a host has: what asks for more must fail cleanly
 TIME = 60 if SANITIZED else 20  # seconds of processor time for one case; what takes longer is a hang
 PATIENCE = 4.0  # seconds after which a run is told to stop: some cases are a loop of 2^62 trips
 
@@ -46,7 +46,7 @@ class Host:
             return
         import ephost
         from ephost.errors import OnnxRuntimeException
-        from ephost.plugins import cpu
+        from ephost.plugins import cpu, cuda
 
         self.module = ephost
         ephost.set_default_logger_severity(4)
@@ -54,6 +54,13 @@ class Host:
         if which == "cpu":
             ephost.register_execution_provider_library(NAME, cpu.get_library_path())
             self.devices = [device for device in ephost.get_ep_devices() if device.ep_name == NAME]
+        if which == "cuda":
+            ephost.register_execution_provider_library(which, cuda.get_library_path())
+            self.devices = [device for device in ephost.get_ep_devices() if device.ep_name == which][:1]
+            if not self.devices:
+                raise SystemExit(
+                    "plugins/cuda offers no device: tests/plugins/cuda_harness.py has a driver for it"
+                )
 
     def run(self, case: Case) -> list[Any]:
         """What each run gave: a list of outputs, or the error's text."""
@@ -93,7 +100,8 @@ def main() -> None:
     examples = pickle.loads(path.read_bytes())
     host = Host(which)
     if not SANITIZED:  # which reserves terabytes, and has a limit of its own
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        most = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         name, _, file = line.rstrip("\n").partition("\t")

@@ -311,6 +311,53 @@ check([node("LRN", ["x"], ["a"], size=5), node("Relu", ["a"], ["y"])], {"x": rea
     )
 
 
+REFUSED = {
+    "an order that is none": 'node("Transpose", ["x"], ["y"], perm=[2, 0]), {"x": (2, 3, 4)}',
+    "an order that names an axis twice": 'node("Transpose", ["x"], ["y"], perm=[0, 0]), {"x": (2, 3)}',
+    "parts that do not fit": 'node("Concat", ["x", "z"], ["y"], axis=1), {"x": (2, 7, 2), "z": (2, 3, 3)}',
+    "parts of other ranks": 'node("Concat", ["x", "z"], ["y"], axis=1), {"x": (2, 3), "z": (2, 3, 3)}',
+    "a bias of another size": 'node("Conv", ["x", "w", "b"], ["y"]), {"x": (1, 1, 5, 5), "w": (2, 1, 3, 3), "b": (17,)}',
+    "a window that is not the weights'": 'node("ConvTranspose", ["x", "w"], ["y"], kernel_shape=[3, 4]), {"x": (1, 1, 5, 5), "w": (1, 2, 3, 3)}',
+    "less than nothing around": 'node("ConvTranspose", ["x", "w"], ["y"], output_padding=[-1, 0]), {"x": (1, 1, 5, 5), "w": (1, 2, 3, 3)}',
+    "an axis that a scalar has not": 'node("Squeeze", ["x"], ["y"], axes=[0]), {"x": ()}',
+    "an axis cut twice": 'node("Slice", ["x"], ["y"], starts=[0, 0], ends=[1, 2], axes=[0, 0]), {"x": (3, 3)}',
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_fit_is_refused_before_anything_is_read(what: str, run_on_fake_driver: Run) -> None:
+    """Of tensors whose ranks the model leaves open, but for weights."""
+    run_on_fake_driver(f"""
+def model(made, dims):
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, dims[n] if n == "w" else None) for n in dims]
+    graph = helper.make_graph([made], "g", infos, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    opset = 9 if made.op_type in ("Squeeze", "Slice") else 17
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8).SerializeToString(), dims
+made, dims = model({REFUSED[what]})
+session = session_on(opened()[:1], made, only_gpu=False)
+try:
+    session.run(None, {{name: real(*shape) for name, shape in dims.items()}})
+    raise SystemExit("it ran")
+except OnnxRuntimeException as error:
+    print(error)
+assert not [name for name in launches() if name != "chain_flat_f32"], launches()
+""")
+
+
+def test_scalars_are_rows_of_one(run: Run) -> None:
+    run("""
+x = np.float32(2.5)
+devices = opened()
+for op in ("Softmax", "LogSoftmax", "ReduceMax", "ReduceSum", "ReduceMean"):
+    made = node(op, ["x"], ["y"])
+    graph = helper.make_graph([made], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    got = session_on(devices[:1], model.SerializeToString()).run(None, {"x": np.array(x)})[0]
+    assert got.shape == () and got == {"Softmax": 1, "LogSoftmax": 0}.get(op, 2.5), (op, got)
+""")
+
+
 def test_sums_and_means_of_any_number_are_one_kernel(run: Run) -> None:
     run("""
 for op in ("Sum", "Mean"):

@@ -66,6 +66,9 @@ void plan_conv(Planner& planner, const Node& node) {
   if (group <= 0 || dims[1] != filter[1] * group || filter[0] % group != 0) {
     invalid("weights " + to_string(filter) + " do not fit the input " + to_string(dims));
   }
+  if (bias != nullptr && planner.dims(bias) != Dims{filter[0]}) {
+    invalid("a bias " + to_string(planner.dims(bias)) + " for " + std::to_string(filter[0]) + " channels");
+  }
   Dims out = {dims[0], filter[0]};
   if (dims.size() == 4) {
     out.push_back(y.out);

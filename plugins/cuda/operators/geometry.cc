@@ -6,7 +6,7 @@ namespace ephost::cuda {
 
 size_t axis_of(int64_t axis, size_t rank) {
   const int64_t own = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
-  if (own < 0 || own >= static_cast<int64_t>(std::max<size_t>(rank, 1))) {
+  if (own < 0 || own >= static_cast<int64_t>(rank)) {
     invalid("axis " + std::to_string(axis) + " of " + std::to_string(rank) + " dimensions");
   }
   return static_cast<size_t>(own);

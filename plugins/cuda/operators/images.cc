@@ -28,16 +28,24 @@ void plan_conv_transpose(Planner& planner, const Node& node) {
   const std::vector<int64_t> ones(2, 1), zeros(4, 0);
   const std::vector<int64_t> strides = node.ints("strides", ones), dilations = node.ints("dilations", ones);
   const std::vector<int64_t> pads = node.ints("pads", zeros);
-  const std::vector<int64_t> more = node.ints("output_padding", {0, 0});
+  std::vector<int64_t> more = node.ints("output_padding");
+  more.resize(std::max<size_t>(more.size(), 2), 0);
   const int64_t group = node.i("group", 1);
   if (dims.size() != 4 || filter.size() != 4 || filter[0] != dims[1] || group <= 0 || dims[1] % group != 0 ||
       strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 || more.size() != 2) {
     invalid("weights " + to_string(filter) + " do not fit the input " + to_string(dims));
   }
   Dims out = {dims[0], filter[1] * group};
+  const std::vector<int64_t> window = node.ints("kernel_shape");
+  if (!window.empty() && window != std::vector<int64_t>{filter[2], filter[3]}) {
+    invalid("a kernel_shape that is not the weights'");
+  }
+  if (bias != nullptr && planner.dims(bias) != Dims{out[1]}) {
+    invalid("a bias " + to_string(planner.dims(bias)) + " for " + std::to_string(out[1]) + " channels");
+  }
   for (size_t d = 0; d < 2; ++d) {
-    if (strides[d] <= 0 || dilations[d] <= 0) {
-      invalid("a stride or dilation that is not positive");
+    if (strides[d] <= 0 || dilations[d] <= 0 || more[d] < 0) {
+      invalid("a stride or dilation that is not positive, or an output_padding below 0");
     }
     const int64_t reach = (filter[2 + d] - 1) * dilations[d] + 1;
     out.push_back((dims[2 + d] - 1) * strides[d] + more[d] + reach - pads[d] - pads[2 + d]);
@@ -85,8 +93,8 @@ void plan_lrn(Planner& planner, const Node& node) {
   args.count = ephost::count(dims);
   args.channels = narrow(dims[1]);
   args.inner = narrow(ephost::count(dims, 2, dims.size()));
-  args.before = narrow((size - 1) / 2);
-  args.after = narrow(size - 1 - (size - 1) / 2);
+  args.before = narrow(std::min((size - 1) / 2, dims[1]));
+  args.after = narrow(std::min(size - 1 - (size - 1) / 2, dims[1]));
   args.alpha = node.f("alpha", 1e-4f) / static_cast<float>(size);
   args.beta = node.f("beta", 0.75f);
   args.bias = node.f("bias", 1.0f);

@@ -71,9 +71,18 @@ void plan_transpose(Planner& planner, const Node& node) {
     std::iota(perm.rbegin(), perm.rend(), 0);
   }
   Dims out;
+  std::vector<bool> named(dims.size(), false);
   for (int64_t axis : perm) {
     order.push_back(axis_of(axis, dims.size()));
+    if (order.back() >= dims.size() || named[order.back()]) {
+      invalid("an axis is named twice, or is none");
+    }
+    named[order.back()] = true;
     out.push_back(dims[order.back()]);
+  }
+  if (order.size() != dims.size()) {
+    invalid("an order of " + std::to_string(order.size()) + " axes for " + std::to_string(dims.size()) +
+            " dimensions");
   }
   const Place from = planner.read(in), to = planner.write(node.out(), out);
   transpose(planner, from, to, size_of(planner.type(in)), dims, order);
@@ -148,7 +157,17 @@ void plan_concat(Planner& planner, const Node& node) {
   out[axis] = 0;
   bool contents = kInteger.has(planner.type(node.in(0))) && out.size() == 1;
   for (const Value* input : node.inputs) {
-    out[axis] += planner.dims(input)[axis];
+    Dims own = planner.dims(input);
+    if (own.size() != out.size() || axis >= own.size()) {
+      invalid("inputs of different ranks");
+    }
+    const int64_t part = own[axis];
+    own[axis] = out[axis];
+    if (own != out) {
+      invalid("inputs that differ beside the axis: " + to_string(planner.dims(node.in(0))) + " and " +
+              to_string(planner.dims(input)));
+    }
+    out[axis] += part;
     contents = contents && (planner.has_content(input) || known(input));
   }
   if (contents) {
@@ -229,9 +248,14 @@ void plan_slice(Planner& planner, const Node& node) {
   const std::vector<int64_t> own = strides_of(dims);
   Dims out = dims;
   std::vector<int64_t> strides = own;
+  std::vector<bool> cut(dims.size(), false);
   int64_t first = 0;
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = axis_of(axes[i], dims.size());
+    if (axis >= dims.size() || cut[axis]) {
+      invalid("an axis is named twice, or is none");
+    }
+    cut[axis] = true;
     const int64_t size = dims[axis];
     if (steps[i] == 0) {
       invalid("a step of 0");

@@ -11,8 +11,11 @@ void plan_softmax(Planner& planner, const Node& node) {
   const Value* in = node.in(0);
   const Dims dims = planner.dims(in);
   const bool old = node.version < 13; /* all dimensions from the axis on are one row */
-  const size_t axis = axis_of(node.i("axis", old ? 1 : -1), dims.size());
-  const size_t last = old ? dims.size() : axis + 1;
+  const int64_t given = node.i("axis", old ? 1 : -1);
+  /* A scalar is a row, and so are all dimensions behind the last. */
+  const bool whole = dims.empty() || (old && given == static_cast<int64_t>(dims.size()));
+  const size_t axis = whole ? dims.size() : axis_of(given, dims.size());
+  const size_t last = old || whole ? dims.size() : axis + 1;
   const int64_t columns = ephost::count(dims, axis, last), inner = ephost::count(dims, last, dims.size());
   const int64_t total = ephost::count(dims);
   Place from = planner.read(in);

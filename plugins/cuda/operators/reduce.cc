@@ -87,7 +87,9 @@ void plan_reduce(Planner& planner, const Node& node) {
   const std::vector<int64_t> axes = axes_of(planner, node);
   std::vector<bool> gone(rank, axes.empty() && node.i("noop_with_empty_axes", 0) == 0);
   for (int64_t axis : axes) {
-    gone[axis_of(axis, rank)] = true;
+    if (rank > 0 || (axis != 0 && axis != -1)) { /* a scalar is reduced over what it has not, too */
+      gone[axis_of(axis, rank)] = true;
+    }
   }
   const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
                                    [&](const auto& kind) { return node.type == kind.first; });
