@@ -344,6 +344,17 @@ assert not [name for name in launches() if name != "chain_flat_f32"], launches()
 """)
 
 
+def test_a_scale_that_is_broadcast_is_left(run_on_fake_driver: Run) -> None:
+    run_on_fake_driver("""
+nodes = [node("LayerNormalization", ["x", "s"], ["n"]), node("Relu", ["n"], ["y"])]
+model = model_of(nodes, {"x": (TensorProto.FLOAT, [3, 8]), "s": (TensorProto.FLOAT, [3, 1])}, ["y"])
+session = session_on(opened()[:1], model, only_gpu=False)
+x, s = real(3, 8), real(3, 1)
+rows = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+np.testing.assert_allclose(session.run(None, {"x": x, "s": s})[0], np.maximum(rows * s, 0), 1e-4, 1e-5)
+""")
+
+
 def test_scalars_are_rows_of_one(run: Run) -> None:
     run("""
 x = np.float32(2.5)

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda/operators/checks.h"
 #include "cuda/operators/geometry.h"
 #include "cuda/operators/move.h"
@@ -98,11 +100,31 @@ void plan_norm(Planner& planner, const Node& node) {
   });
 }
 
+/* A scale and a bias of another shape than the rows' are broadcast, which the kernel does not do. */
+std::string normal(const Node& node) {
+  const Value* in = node.in(0);
+  const int64_t rank = in != nullptr && in->has_shape ? static_cast<int64_t>(in->dims.size()) : 0;
+  int64_t axis = node.i("axis", -1);
+  axis += axis < 0 ? rank : 0;
+  const auto known = [](const Dims& dims) {
+    return std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim >= 0; });
+  };
+  for (size_t i = 1; i < 3 && axis >= 0 && axis < rank; ++i) {
+    const Value* factor = node.in(i);
+    const Dims row(in->dims.begin() + axis, in->dims.end());
+    if (factor != nullptr && factor->has_shape && known(row) && known(factor->dims) &&
+        ephost::count(factor->dims) != ephost::count(row)) {
+      return "a scale or bias of another size than what is normalised";
+    }
+  }
+  return first_output_only(node);
+}
+
 const Registered kRegistered({
     {.type = "Softmax", .supports = arithmetic, .plan = plan_softmax},
     {.type = "LogSoftmax", .supports = arithmetic, .plan = plan_softmax},
-    {.type = "LayerNormalization", .since = 17, .supports = first_output_only, .plan = plan_norm},
-    {.type = "RMSNormalization", .since = 23, .supports = first_output_only, .plan = plan_norm},
+    {.type = "LayerNormalization", .since = 17, .supports = normal, .plan = plan_norm},
+    {.type = "RMSNormalization", .since = 23, .supports = normal, .plan = plan_norm},
     {.type = "InstanceNormalization", .since = 6, .supports = arithmetic, .plan = plan_norm},
     {.type = "GroupNormalization", .since = 21, .supports = arithmetic, .plan = plan_norm},
 });
