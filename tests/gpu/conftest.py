@@ -26,7 +26,7 @@ def gpus() -> Iterator[list[ephost.OrtEpDevice]]:
     devices = [device for device in ephost.get_ep_devices() if device.ep_name == "cuda"]
     if not devices:
         ask = ephost.get_hardware_device_ep_incompatibility_details
-        notes = (ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices())
+        notes = {ask("cuda", hardware)["notes"] for hardware in ephost.get_hardware_devices()}
         ephost.unregister_execution_provider_library("cuda")
         pytest.skip("; ".join(sorted({note for note in notes if note})))
     yield devices
