@@ -101,10 +101,25 @@ class Planner {
   const std::map<size_t, std::vector<int64_t>>& given_;
 };
 
-Divider divider(uint32_t by);
-const char* suffix(DType type); /* of kernels' names: "f32", "f16" or "bf16" */
 constexpr uint32_t kBlock = 256;
 uint32_t blocks_for(int64_t count); /* of kBlock threads; throws where there are too many */
+
+/* A step of a kernel with a thread for each of `args.count` elements, which reads `in` and writes `out`. */
+template <typename Arguments>
+void step_for_each(Planner& planner, const std::string& kernel, const Arguments& args, const Place& from,
+                   const Place& to) {
+  if (args.count > 0) {
+    planner.step([=, function = planner.kernel(kernel)](const Launch& launch) {
+      Arguments now = args;
+      now.in = launch.address(from);
+      now.out = launch.address(to);
+      launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
+    });
+  }
+}
+
+Divider divider(uint32_t by);
+const char* suffix(DType type); /* of kernels' names: "f32", "f16" or "bf16" */
 
 }  // namespace ephost::cuda
 

@@ -81,10 +81,8 @@ def build_fake_driver(target: Path) -> Path:
     return library
 
 
-def build_fake_library(name: str, target: Path, driver: Path) -> Path:
-    """Compiles a library of NVIDIA's for that driver, cublaslt or cudnn; returns it."""
-    library = target / f"libfake_{name}.so"
-    source = ROOT / "tests" / "plugins" / f"fake_{name}" / f"fake_{name}.cc"
+def compiled(library: Path, source: Path, *more: str) -> Path:
+    """A library of one source, which includes NVIDIA's headers."""
     flags = [
         "-std=c++17",
         "-O1",
@@ -96,10 +94,16 @@ def build_fake_library(name: str, target: Path, driver: Path) -> Path:
         "-Wextra",
         "-Werror",
     ]
-    words = ["c++", *flags, "-isystem", str(toolkit()), str(source), str(driver), "-o", str(library)]
+    words = ["c++", *flags, "-isystem", str(toolkit()), str(source), *more, "-o", str(library)]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
     return library
+
+
+def build_fake_library(name: str, target: Path, driver: Path) -> Path:
+    """Compiles a library of NVIDIA's for that driver, cublaslt or cudnn; returns it."""
+    source = ROOT / "tests" / "plugins" / f"fake_{name}" / f"fake_{name}.cc"
+    return compiled(target / f"libfake_{name}.so", source, str(driver))
 
 
 @functools.cache
@@ -115,36 +119,11 @@ def no_gpu() -> str:
 
 def build_spy(target: Path) -> Path:
     """Compiles the library that counts what is asked of the driver; returns it."""
-    library = target / "libspy_cuda.so"
     driver = ctypes.CDLL("libcuda.so.1")
     mapped = Path("/proc/self/maps").read_text().splitlines()
     place = next(line.split()[-1] for line in mapped if "/libcuda.so" in line)
     del driver
-    flags = [
-        "-std=c++17",
-        "-O1",
-        "-g",
-        "-fPIC",
-        "-shared",
-        "-fvisibility=hidden",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-    ]
-    words = [
-        "c++",
-        *flags,
-        "-isystem",
-        str(toolkit()),
-        str(SPY),
-        "-Wl,--no-as-needed",
-        place,
-        "-o",
-        str(library),
-    ]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
-    return library
+    return compiled(target / "libspy_cuda.so", SPY, "-Wl,--no-as-needed", place)
 
 
 def run_on_fake(

@@ -4,15 +4,26 @@
 
 namespace ephost::cuda {
 
+/* The element of the result that is this thread's: a pixel of a plane. */
+struct Pixel {
+  int64_t number, plane;
+  int x, y;
+  template <typename Arguments>
+  DEVICE explicit Pixel(const Arguments& args)
+      : number(static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x),
+        plane(number / args.out_width / args.out_height),
+        x(static_cast<int>(number % args.out_width)),
+        y(static_cast<int>(number / args.out_width % args.out_height)) {}
+};
+
 template <typename T>
 DEVICE void pool(const PoolArguments& args) {
-  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (number >= args.count) {
+  const Pixel pixel(args);
+  if (pixel.number >= args.count) {
     return;
   }
-  const int x = static_cast<int>(number % args.out_width);
-  const int y = static_cast<int>(number / args.out_width % args.out_height);
-  const int64_t plane = number / args.out_width / args.out_height;
+  const int x = pixel.x, y = pixel.y;
+  const int64_t plane = pixel.plane, number = pixel.number;
   const T* in = static_cast<const T*>(args.in) + plane * args.height * args.width;
   const int top = y * args.stride_y - args.pad_y, left = x * args.stride_x - args.pad_x;
   float value = args.maximum ? -INFINITY : 0.0f;
@@ -38,13 +49,12 @@ DEVICE void pool(const PoolArguments& args) {
 /* A thread for each element of the result: right, and slow. */
 template <typename T>
 DEVICE void conv(const ConvArguments& args) {
-  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (number >= args.count) {
+  const Pixel pixel(args);
+  if (pixel.number >= args.count) {
     return;
   }
-  const int x = static_cast<int>(number % args.out_width);
-  const int y = static_cast<int>(number / args.out_width % args.out_height);
-  const int64_t plane = number / args.out_width / args.out_height;
+  const int x = pixel.x, y = pixel.y;
+  const int64_t plane = pixel.plane, number = pixel.number;
   const int channel = static_cast<int>(plane % args.out_channels);
   const int64_t image = plane / args.out_channels;
   const int in_group = args.channels / args.group;
@@ -72,13 +82,12 @@ DEVICE void conv(const ConvArguments& args) {
 /* A thread for each element of the result. Weights are [channels][out_channels / group][window]. */
 template <typename T>
 DEVICE void conv_transpose(const ConvArguments& args) {
-  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (number >= args.count) {
+  const Pixel pixel(args);
+  if (pixel.number >= args.count) {
     return;
   }
-  const int x = static_cast<int>(number % args.out_width);
-  const int y = static_cast<int>(number / args.out_width % args.out_height);
-  const int64_t plane = number / args.out_width / args.out_height;
+  const int x = pixel.x, y = pixel.y;
+  const int64_t plane = pixel.plane, number = pixel.number;
   const int channel = static_cast<int>(plane % args.out_channels);
   const int64_t image = plane / args.out_channels;
   const int each = args.out_channels / args.group, in_group = args.channels / args.group;
@@ -123,13 +132,12 @@ DEVICE void lrn(const LrnArguments& args) {
 
 template <typename T>
 DEVICE void resize(const ResizeArguments& args) {
-  const int64_t number = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (number >= args.count) {
+  const Pixel pixel(args);
+  if (pixel.number >= args.count) {
     return;
   }
-  const int x = static_cast<int>(number % args.out_width);
-  const int y = static_cast<int>(number / args.out_width % args.out_height);
-  const int64_t plane = number / args.out_width / args.out_height;
+  const int x = pixel.x, y = pixel.y;
+  const int64_t plane = pixel.plane, number = pixel.number;
   const T* in = static_cast<const T*>(args.in) + plane * args.height * args.width;
   const auto row = [&](int r) {
     const T* from = in + static_cast<int64_t>(r) * args.width;

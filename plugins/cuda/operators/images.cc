@@ -99,15 +99,7 @@ void plan_lrn(Planner& planner, const Node& node) {
   args.beta = node.f("beta", 0.75f);
   args.bias = node.f("bias", 1.0f);
   const Place from = planner.read(in), to = planner.write(node.out(), dims);
-  const CUfunction function = planner.kernel(std::string("lrn_") + suffix(planner.type(in)));
-  if (args.count > 0) {
-    planner.step([=](const Launch& launch) {
-      LrnArguments now = args;
-      now.in = launch.address(from);
-      now.out = launch.address(to);
-      launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
-    });
-  }
+  step_for_each(planner, std::string("lrn_") + suffix(planner.type(in)), args, from, to);
 }
 
 /* ---- Resize ---- */

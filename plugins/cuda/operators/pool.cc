@@ -35,15 +35,7 @@ void plan_pool(Planner& planner, const Node& node) {
   args.maximum = node.is("MaxPool");
   args.count_padding = node.i("count_include_pad", 0) != 0;
   const Place from = planner.read(in), to = planner.write(node.out(), out);
-  const CUfunction function = planner.kernel(std::string("pool_") + suffix(planner.type(in)));
-  if (args.count > 0) {
-    planner.step([=](const Launch& launch) {
-      PoolArguments now = args;
-      now.in = launch.address(from);
-      now.out = launch.address(to);
-      launch.kernel(function, {blocks_for(now.count), 1, 1}, {kBlock, 1, 1}, &now);
-    });
-  }
+  step_for_each(planner, std::string("pool_") + suffix(planner.type(in)), args, from, to);
 }
 
 const Registered kRegistered({
