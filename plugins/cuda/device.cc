@@ -60,8 +60,13 @@ void Lane::follow(Device& device, Stream& stream) {
   if (stream.ours_ && seen == marks) {
     return;
   }
-  /* Errors are those of earlier work: whoever waits for that work is told. A stream that is being recorded
-   * refuses the event, and needs none, for its memory is the recording's. */
+  /* What a stream is asked while it is recorded becomes part of the recording, and so would this lane. Its
+   * tail is where the recording began (Device::begin_recording), and nothing was queued since. */
+  if (device.is_recorded(stream.handle_)) {
+    (void)driver.cuStreamWaitEvent(handle_, stream.tail_, 0);
+    return;
+  }
+  /* Errors are those of earlier work: whoever waits for that work is told. */
   if (driver.cuEventRecord(stream.tail_, stream.handle_) == CUDA_SUCCESS) {
     (void)driver.cuStreamWaitEvent(handle_, stream.tail_, 0);
   }
@@ -156,10 +161,7 @@ void Pool::release(CUdeviceptr address) {
     account_.give_back(found->second.bytes);
     blocks_.erase(found);
   }
-  if (stream == nullptr || device_.find(stream) == nullptr) {
-    stream = device_.lane_for_memory();
-  }
-  (void)device_.driver().cuMemFreeAsync(address, stream);
+  device_.free_in_order(address, stream);
 }
 
 void Pool::trim() {
@@ -402,6 +404,31 @@ Stream* Device::find(CUstream handle) {
     }
   }
   return nullptr;
+}
+
+bool Device::is_recorded(CUstream stream) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool Device::begin_recording(Stream& stream) {
+  const std::lock_guard<std::mutex> hold(lock_);
+  (void)driver_.cuEventRecord(stream.tail_, stream.handle_);
+  return driver_.cuStreamBeginCapture(stream.handle_, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS;
+}
+
+void Device::free_in_order(CUdeviceptr address, CUstream stream) {
+  {
+    const std::lock_guard<std::mutex> hold(lock_); /* no recording begins meanwhile */
+    const bool known = std::any_of(streams_.begin(), streams_.end(),
+                                   [&](const Stream* each) { return each->handle() == stream; });
+    if (stream != nullptr && known && !is_recorded(stream)) {
+      (void)driver_.cuMemFreeAsync(address, stream);
+      return;
+    }
+  }
+  (void)driver_.cuMemFreeAsync(address, lane_for_memory());
 }
 
 CUstream Device::follow_all(Lane& lane) {

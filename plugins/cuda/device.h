@@ -36,6 +36,7 @@ class Stream {
   void mark() { marks_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  friend class Device;
   friend class Lane;
   Device& device_;
   const bool ours_;
@@ -154,6 +155,14 @@ class Device {
   CUstream lane_for_allocation() const { return allocations_.handle(); }
   /* Waits for all that was queued on the device's streams so far. */
   void synchronize();
+  /* Frees memory after what is queued on the stream that it was for, or on all streams: where that is NULL,
+   * gone, or being recorded. */
+  void free_in_order(CUdeviceptr address, CUstream stream);
+
+  /* Whether what is queued on a stream is recorded, by us or by the program. */
+  bool is_recorded(CUstream stream) const;
+  /* Begins to record a stream of ours, which other threads then leave alone. False where that cannot be. */
+  bool begin_recording(Stream& stream);
 
   /* A kernel of ours by name. */
   CUfunction kernel(const std::string& name);

@@ -190,9 +190,9 @@ constexpr size_t kFewestSteps = 4, kMostRecordings = 4;
 }  // namespace
 
 /* The launches of all steps as one; NULL where something in them cannot be recorded. */
-CUgraphExec Program::record(const Plan& plan, const Launch& launch) {
+CUgraphExec Program::record(const Plan& plan, const Launch& launch, Stream& stream) {
   const Driver& driver = device_.driver();
-  if (driver.cuStreamBeginCapture(launch.stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS) {
+  if (!device_.begin_recording(stream)) {
     return nullptr;
   }
   bool whole = true;
@@ -216,14 +216,12 @@ CUgraphExec Program::record(const Plan& plan, const Launch& launch) {
 
 /* Whether the run's launches were queued as one: its addresses are those of an earlier run. They repeat with
  * bound values, and mostly also with what the pool hands out. */
-bool Program::launch_recorded(Plan& plan, const Launch& launch) {
+bool Program::launch_recorded(Plan& plan, const Launch& launch, Stream& stream) {
   if (!options_.records || options_.synchronize_each_step || plan.steps.size() < kFewestSteps) {
     return false;
   }
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult asked = device_.driver().cuStreamIsCapturing(launch.stream, &status);
-  if (asked != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) {
-    return false; /* the program records a stream of its own */
+  if (device_.is_recorded(launch.stream)) {
+    return false; /* by the program, a stream of its own */
   }
   std::vector<CUdeviceptr> addresses = launch.inputs;
   addresses.insert(addresses.end(), launch.outputs.begin(), launch.outputs.end());
@@ -246,7 +244,7 @@ bool Program::launch_recorded(Plan& plan, const Launch& launch) {
       return false;
     }
     plan.seen.erase(before);
-    CUgraphExec graph = record(plan, launch);
+    CUgraphExec graph = record(plan, launch, stream);
     if (graph == nullptr) {
       plan.records = false;
       return false;
@@ -291,7 +289,7 @@ void Program::run(Io& io, Stream& stream) {
   };
   bool done = false;
   try {
-    done = launch_recorded(*plan, launch);
+    done = launch_recorded(*plan, launch, stream);
   } catch (...) {
     free_arena();
     throw;

@@ -111,8 +111,8 @@ class Program {
   std::shared_ptr<Plan> plan_for(Io& io, Stream& stream);
   CUdeviceptr upload(const void* data, size_t bytes, const std::string& what);
   std::vector<int64_t> read_back(Io& io, size_t input, Stream& stream);
-  bool launch_recorded(Plan& plan, const Launch& launch);
-  CUgraphExec record(const Plan& plan, const Launch& launch);
+  bool launch_recorded(Plan& plan, const Launch& launch, Stream& stream);
+  CUgraphExec record(const Plan& plan, const Launch& launch, Stream& stream);
 
   std::unique_ptr<Graph> graph_;
   Pool& pool_;

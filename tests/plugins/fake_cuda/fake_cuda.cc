@@ -12,13 +12,16 @@
  * are only looked at for being images.
  *
  * FAKE_CUDA in the environment describes the machine: devices=2 memory=64M capability=61 version=12040
- * init=CODE (cuInit's result); "capability=90,61" are those of two devices. fake_cuda_set changes while it
- * runs: fail=FUNCTION:CODE:SKIP (CODE 0 takes that back) (one call, after SKIP others), fault=KERNEL:CODE
- * (when that kernel runs, the device is lost), lose=CODE (now). cuda_report tells what happened. */
+ * init=CODE (cuInit's result) slow_recording=1; "capability=90,61" are those of two devices. fake_cuda_set
+ * changes while it runs: fail=FUNCTION:CODE:SKIP (CODE 0 takes that back) (one call, after SKIP others),
+ * fault=KERNEL:CODE (when that kernel runs, the device is lost), lose=CODE (now). cuda_report tells what
+ * happened. */
 #include <cuda.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +32,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "emulate.h"
@@ -99,6 +103,7 @@ struct Device {
 std::vector<Device> devices;
 int lost = 0; /* the code that every call gets */
 int draining = 0;
+std::atomic<int> recordings{0}; /* that are under way */
 
 struct Event;
 struct Stream;
@@ -117,6 +122,7 @@ struct Stream {
   int device;
   std::deque<Op> queue;
   bool destroyed = false, capturing = false;
+  std::thread::id capturer;
   std::vector<Op> captured;
 };
 
@@ -274,7 +280,16 @@ Event* of(CUevent event) {
   return events.count(own) != 0 ? own : nullptr;
 }
 
+/* What another thread queues on a stream that is being recorded would become part of the recording: a fault.
+ */
+void check_capturer(const Stream* stream) {
+  if (stream->capturing && stream->capturer != std::this_thread::get_id()) {
+    lost = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  }
+}
+
 void queue(Stream* stream, std::function<void()> run, std::shared_ptr<Point> waits_for = nullptr) {
+  check_capturer(stream);
   Op op{std::move(run), std::move(waits_for)};
   if (stream->capturing) {
     stream->captured.push_back(std::move(op));
@@ -707,7 +722,7 @@ EXPORT CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, siz
 
 EXPORT CUresult CUDAAPI cuStreamCreate(CUstream* stream, unsigned) {
   ENTER(true);
-  Stream* own = new Stream{current.back()->device, {}, false, false, {}};
+  Stream* own = new Stream{current.back()->device, {}, false, false, {}, {}};
   streams.insert(own);
   *stream = reinterpret_cast<CUstream>(own);
   return CUDA_SUCCESS;
@@ -762,6 +777,7 @@ EXPORT CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
   Stream* own = of(stream);
   Event* of_event = of(event);
   REQUIRE(own != nullptr && of_event != nullptr);
+  check_capturer(own);
   if (own->capturing) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* of what events in recordings are for, nothing is needed
                                                      here */
@@ -820,6 +836,9 @@ EXPORT CUresult CUDAAPI cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const ch
 EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
                                        unsigned threads_x, unsigned threads_y, unsigned threads_z,
                                        unsigned shared, CUstream stream, void** parameters, void** extra) {
+  if (recordings > 0 && number(setting("slow_recording"), 0) != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
   ENTER(true);
   Stream* own = of(stream);
   REQUIRE(own != nullptr && function != nullptr && extra == nullptr && shared == 0);
@@ -846,6 +865,8 @@ EXPORT CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMod
   Stream* own = of(stream);
   REQUIRE(own != nullptr && !own->capturing);
   own->capturing = true;
+  own->capturer = std::this_thread::get_id();
+  ++recordings;
   own->captured.clear();
   return CUDA_SUCCESS;
 }
@@ -858,6 +879,7 @@ EXPORT CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph* graph) {
     was = of_it != nullptr && of_it->capturing;
     if (was) {
       of_it->capturing = false; /* also where the call fails */
+      --recordings;
     }
   }
   ENTER(true);
