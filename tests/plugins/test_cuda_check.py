@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.skipif(not PLUGIN.exists(), reason="plugins/cuda is not built: there is no nvcc"),
     pytest.mark.in_process("each check isolates the plugin by itself"),
     pytest.mark.long,
+    pytest.mark.timeout(900),
 ]
 
 
@@ -62,7 +63,7 @@ def test_the_make_believe_driver_shows_no_fault(fake_cuda: Path, tmp_path: Path)
         "EPHOST_CUDNN_LIBRARY": "/nowhere.so",
     }
     left = [word for name in SLOW for word in ("--exclude", name)]
-    assert wrong(tmp_path, ["--jobs", "1", *left], env) == {}
+    assert wrong(tmp_path, ["--jobs", "1", "--timeout", "200", *left], env) == {}
 
 
 @pytest.mark.gpu
