@@ -100,6 +100,8 @@ def models(options: argparse.Namespace) -> int:
 def main() -> int:
     """Measure and report."""
     options = arguments(__doc__, rounds=5, more=more)
+    if options.against:
+        raise SystemExit("gpu.py has no --against: it measures beside PyTorch and onnxruntime alone")
     return kernels(options) if options.what == "kernels" else models(options)
 
 

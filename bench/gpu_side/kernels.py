@@ -116,8 +116,14 @@ def cases(size: int) -> Iterator[Case]:
             f"Softmax, {kind}", [node("Softmax", ["x"], ["y"])], {"x": x}, lambda x: torch.softmax(x, -1), 2
         )
         nodes = [node("LayerNormalization", ["x", "s", "b"], ["y"])]
-        norm: Callable[..., Any] = lambda x, s, b: f.layer_norm(x, (1024,), s, b)  # noqa: E731
-        yield Case(f"LayerNormalization, {kind}", nodes, {"x": x}, norm, 2, {"s": s, "b": b})
+        yield Case(
+            f"LayerNormalization, {kind}",
+            nodes,
+            {"x": x},
+            lambda x, s, b: f.layer_norm(x, (1024,), s, b),
+            2,
+            {"s": s, "b": b},
+        )
         nodes = [node("ReduceMean", ["x", "a"], ["y"], keepdims=0)]
         yield Case(f"ReduceMean, {kind}", nodes, {"x": x}, lambda x, _: x.mean(1), 1, {"a": np.array([1])})
         nodes = [node("Transpose", ["x"], ["y"], perm=[1, 0])]

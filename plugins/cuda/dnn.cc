@@ -304,7 +304,8 @@ std::vector<Dnn::Kernel> Dnn::kernels(const Shape& shape, int64_t engine, size_t
       int64_t workspace = 0;
       if (plan->finalize() && plan->get(kPlanWorkspace, kIsInt64, 1, &workspace) == 1 &&
           workspace <= kMostWorkspace) {
-        found.push_back({std::make_shared<Conv>(*this, std::move(plan)), by.number});
+        found.push_back(
+            {std::make_shared<Conv>(*this, std::move(plan), static_cast<size_t>(workspace)), by.number});
       }
     }
   }
@@ -347,11 +348,8 @@ std::shared_ptr<Dnn::Conv> Dnn::convolution(const Shape& shape,
   return best->conv;
 }
 
-Dnn::Conv::Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan) : dnn_(dnn), plan_(std::move(plan)) {
-  int64_t workspace = 0;
-  (void)plan_->get(kPlanWorkspace, kIsInt64, 1, &workspace);
-  workspace_ = static_cast<size_t>(workspace);
-}
+Dnn::Conv::Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan, size_t workspace)
+    : dnn_(dnn), plan_(std::move(plan)), workspace_(workspace) {}
 
 void Dnn::Conv::run(CUstream stream, const void* in, const void* weights, void* out, void* room) const {
   const int64_t numbers[] = {kIn, kWeights, kOut};

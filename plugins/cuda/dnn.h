@@ -89,7 +89,7 @@ class Dnn::Descriptor {
 
 class Dnn::Conv {
  public:
-  Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan);
+  Conv(Dnn& dnn, std::unique_ptr<Descriptor> plan, size_t workspace);
   size_t workspace() const { return workspace_; }
   /* All addresses are multiples of kAlignment. */
   void run(CUstream stream, const void* in, const void* weights, void* out, void* room) const;
@@ -98,7 +98,7 @@ class Dnn::Conv {
  private:
   Dnn& dnn_;
   const std::unique_ptr<Descriptor> plan_;
-  size_t workspace_ = 0;
+  const size_t workspace_;
 };
 
 }  // namespace ephost::cuda
