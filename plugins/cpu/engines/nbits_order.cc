@@ -7,7 +7,7 @@
 
 namespace ephost::cpu {
 
-std::shared_ptr<const NBitsOrder> NBitsOrder::of(const NBitsSizes& sizes, const int32_t* groups) {
+std::shared_ptr<NBitsOrder> NBitsOrder::of(const NBitsSizes& sizes, const int32_t* groups) {
   std::vector<std::vector<int64_t>> members(static_cast<size_t>(sizes.blocks()));
   bool is_plain = true;
   for (int64_t row = 0; row < sizes.k; ++row) {
@@ -35,10 +35,7 @@ std::shared_ptr<const NBitsOrder> NBitsOrder::of(const NBitsSizes& sizes, const 
 NBitsWeights NBitsOrder::arrange(const Tensor& codes, const Tensor& scales, const Tensor* zeros) const {
   const int64_t n = given_.n, bits = given_.bits, blocks = sizes_.blocks();
   const int64_t from_bytes = given_.blocks() * given_.block_bytes(), to_bytes = blocks * sizes_.block_bytes();
-  const std::vector<float> all_scales = numbers_of(scales);
-  const bool are_bytes = zeros != nullptr && zeros->type == DType::kUint8;
-  const std::vector<float> all_zeros =
-      zeros == nullptr || are_bytes ? std::vector<float>{} : numbers_of(*zeros);
+  const std::vector<float> all_scales = numbers_of(scales), all_zeros = zeros_of(given_, zeros);
   std::vector<uint8_t> to_codes(static_cast<size_t>(n * to_bytes));
   std::vector<float> to_scales(static_cast<size_t>(n * blocks)),
       to_zeros(zeros == nullptr ? 0 : to_scales.size());
@@ -56,12 +53,7 @@ NBitsWeights NBitsOrder::arrange(const Tensor& codes, const Tensor& scales, cons
         const auto at = static_cast<size_t>(column * blocks + i);
         const auto of_group = static_cast<size_t>(column * given_.blocks() + group);
         to_scales[at] = all_scales[of_group];
-        if (are_bytes) {
-          const uint8_t* of_column = zeros->as<uint8_t>() + column * given_.zero_bytes();
-          to_zeros[at] = static_cast<float>(nbits_code(of_column, group, bits));
-        } else if (zeros != nullptr) {
-          to_zeros[at] = all_zeros[of_group];
-        }
+        if (zeros != nullptr) to_zeros[at] = all_zeros[of_group];
       }
     }
   });

@@ -11,7 +11,7 @@ class NBitsOrder {
  public:
   // Of each of the k rows its group; null where groups are the blocks that the rows lie in anyway.
   // Error(ORT_FAIL) for a group that is not there.
-  static std::shared_ptr<const NBitsOrder> of(const NBitsSizes& sizes, const int32_t* groups);
+  static std::shared_ptr<NBitsOrder> of(const NBitsSizes& sizes, const int32_t* groups);
 
   // Those of the weights with the rows of a group side by side, in one block or more of their own, of which
   // the last may have places that no row takes. `k` counts these too.

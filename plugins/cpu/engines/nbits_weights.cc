@@ -40,6 +40,21 @@ std::vector<float> numbers_of(const Tensor& tensor) {
   return all;
 }
 
+std::vector<float> zeros_of(const NBitsSizes& sizes, const Tensor* zeros) {
+  if (zeros == nullptr) return {};
+  if (zeros->type != DType::kUint8) return numbers_of(*zeros);
+  std::vector<float> all(static_cast<size_t>(sizes.n * sizes.blocks()));
+  parallel_for(sizes.n, std::max<int64_t>(1, kGrain / sizes.blocks()), [&](int64_t column, int64_t end) {
+    for (; column < end; ++column) {
+      const uint8_t* from = zeros->as<uint8_t>() + column * sizes.zero_bytes();
+      float* to = all.data() + column * sizes.blocks();
+      for (int64_t i = 0; i < sizes.blocks(); ++i)
+        to[i] = static_cast<float>(nbits_code(from, i, sizes.bits));
+    }
+  });
+  return all;
+}
+
 std::shared_ptr<NBitsWeights> NBitsWeights::of(const NBitsSizes& sizes, const TensorPtr& codes,
                                                const TensorPtr& scales, const TensorPtr& zeros) {
   const auto named = [](const TensorPtr& tensor) {
@@ -58,10 +73,7 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
   codes_ = allocate_lasting(static_cast<size_t>(sizes.panels() * panel_bytes_));
   scales_.resize(static_cast<size_t>(sizes.panels() * blocks * kPanel));
   zeros_.resize(zeros == nullptr ? 0 : scales_.size());
-  const std::vector<float> all_scales = numbers_of(scales);
-  const bool are_bytes = zeros != nullptr && zeros->type == DType::kUint8;
-  const std::vector<float> float_zeros =
-      zeros == nullptr || are_bytes ? std::vector<float>{} : numbers_of(*zeros);
+  const std::vector<float> all_scales = numbers_of(scales), all_zeros = zeros_of(sizes, zeros);
   parallel_for(sizes.panels(), 1, [&](int64_t q, int64_t end) {
     for (; q < end; ++q) {
       fill_codes(q, codes.as<uint8_t>());
@@ -71,12 +83,7 @@ NBitsWeights::NBitsWeights(const NBitsSizes& sizes, const Tensor& codes, const T
           const size_t at = static_cast<size_t>((q * blocks + i) * kPanel + j);
           const size_t of_block = static_cast<size_t>(column * blocks + i);
           scales_[at] = all_scales[of_block];
-          if (are_bytes) {
-            const uint8_t* of_column = zeros->as<uint8_t>() + column * sizes.zero_bytes();
-            zeros_[at] = static_cast<float>(nbits_code(of_column, i, sizes.bits));
-          } else if (zeros != nullptr) {
-            zeros_[at] = float_zeros[of_block];
-          }
+          if (zeros != nullptr) zeros_[at] = all_zeros[of_block];
         }
       }
     }

@@ -27,6 +27,8 @@ inline int nbits_code(const uint8_t* from, int64_t i, int64_t bits) {
 
 // A tensor of floating numbers of any type.
 std::vector<float> numbers_of(const Tensor& tensor);
+// Zero points as the model has them, see NBitsWeights::of: [n][blocks]; nothing for null.
+std::vector<float> zeros_of(const NBitsSizes& sizes, const Tensor* zeros);
 
 class NBitsWeights {
  public:

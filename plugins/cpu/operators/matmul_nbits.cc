@@ -13,10 +13,15 @@ NBitsSizes sizes_of(const Node& node) {
   return {node.i("K", 0), node.i("N", 0), node.i("block_size", 0), node.i("bits", 4)};
 }
 
-// Null where the weights lie in the order of their groups.
+// Made once for all shapes; null where the weights lie in the order of their groups.
 std::shared_ptr<const NBitsOrder> order_of(const Node& node) {
   if (node.in(kOrder) == nullptr) return nullptr;
-  return NBitsOrder::of(sizes_of(node), node.in(kOrder)->constant->as<int32_t>());
+  const TensorPtr& groups = node.in(kOrder)->constant;
+  const NBitsSizes sizes = sizes_of(node);
+  std::string key = "order of n bits";  // Models may share it between weights of other sizes.
+  for (const int64_t size : {sizes.k, sizes.n, sizes.block, sizes.bits}) key += ' ' + std::to_string(size);
+  return Prepare::packed<NBitsOrder>(groups, key,
+                                     [&] { return NBitsOrder::of(sizes, groups->as<int32_t>()); });
 }
 
 std::shared_ptr<NBitsWeights> weights_of(const Node& node, const NBitsOrder* order) {

@@ -85,7 +85,7 @@ constexpr std::pair<const char*, Reduction> kKinds[] = {{"ReduceSum", Reduction:
 void plan_reduce(Planner& planner, const Node& node) {
   const size_t rank = planner.dims(node.in(0)).size();
   const std::vector<int64_t> axes = axes_of(planner, node);
-  std::vector<bool> gone(rank, axes.empty() && node.i("noop_with_empty_axes", 0) == 0);
+  std::vector<bool> gone(rank, axes.empty() && node.i("noop_with_empty_axes", 0) != 1);
   for (int64_t axis : axes) {
     if (rank > 0 || (axis != 0 && axis != -1)) { /* a scalar is reduced over what it has not, too */
       gone[axis_of(axis, rank)] = true;
