@@ -53,6 +53,8 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+constexpr int64_t kLoaded = 64;  // Keys or values that are loaded at a time: they stay in the nearest cache.
+
 constexpr int64_t padded(int64_t n, int64_t panel) { return (n + panel - 1) / panel * panel; }
 
 // cap * tanh(x * scale / cap), in place.
@@ -67,12 +69,15 @@ void soften(float* x, int64_t n, float scale, float cap) {
 
 }  // namespace
 
-int64_t AttentionCore::keys_size() const { return depth * padded(columns, simd().panel); }
-int64_t AttentionCore::values_size() const { return columns * padded(width, simd().panel); }
-int64_t AttentionCore::scores_size() const { return tile * padded(columns, 16); }
+int64_t AttentionCore::keys_size() const { return depth * (loads ? kLoaded : padded(columns, simd().panel)); }
+int64_t AttentionCore::values_size() const {
+  return (loads ? kLoaded : columns) * padded(width, simd().panel);
+}
+int64_t AttentionCore::scores_size() const { return std::max(tile, together) * padded(columns, 16); }
 // Floats that a thread needs: keys, values, scores, a row of the mask, and what is not written in place.
 int64_t AttentionCore::memory() const {
-  return padded(keys_size() + values_size() + scores_size() + columns + tile * width + 64, 16);
+  const int64_t results = std::max(tile, together) * width;
+  return padded(keys_size() + values_size() + scores_size() + columns + results + 64, 16);
 }
 
 // A query or two are not worth packing the keys for.
@@ -80,6 +85,12 @@ bool AttentionCore::keys_as_they_are() const { return rows <= 2 && k.strides[3] 
 bool AttentionCore::values_as_they_are() const { return v.strides[3] == 1 && width % simd().panel == 0; }
 bool AttentionCore::can_load(int64_t queries, int64_t channels) {
   return queries <= 2 && channels % simd().panel == 0;
+}
+
+// From one of the rows that are multiplied at a time to the next.
+int64_t AttentionCore::step(const HeadsView& view) const {
+  if (together == 1) return view.strides[2];
+  return view.sizes[1] == 1 ? 0 : view.strides[1];
 }
 
 int64_t AttentionCore::plan(const Prepare& p) {
@@ -112,6 +123,14 @@ int64_t AttentionCore::plan(const Prepare& p) {
   }
   tile = std::min(tile, rows);
   tiles = (rows + tile - 1) / tile;
+  // Keys and values are read once for several heads of one query each, unless threads would have none then.
+  for (int64_t n = rows == 1 ? group : 1; n > 0; --n) {
+    const bool evenly = all / n % shares == 0 || all / n >= 4 * shares;
+    if (n == 1 || (group % n == 0 && evenly)) {
+      together = n;
+      break;
+    }
+  }
   return shares * memory();
 }
 
@@ -209,87 +228,103 @@ void AttentionCore::run_share(const AttentionOperands& operands, int64_t item, i
   float* mask_row = products + scores_size();
   float* result = mask_row + columns;
   const Simd& table = simd();
-  const int64_t products_row = padded(columns, 16);
-  const bool dots = keys_as_they_are(), loads = operands.load != nullptr;
+  const int64_t products_row = padded(columns, 16), bundles = heads / together;
+  const bool dots = loads || keys_as_they_are(), plain_values = loads || values_as_they_are();
   // Scores that somebody wants to see are computed for all keys, also for those that no query looks at.
   const bool all = scores != kNoScores && scores != kWeights && operands.scores != nullptr;
   int64_t packed = -1;
   for (; item < end; ++item) {
-    const int64_t head = item / tiles, b = head / heads, h = head % heads;
-    const int64_t first = item % tiles * tile, count = std::min(tile, rows - first);
+    const int64_t bundle = item / tiles, b = bundle / bundles, h = bundle % bundles * together;
+    const int64_t first = item % tiles * tile, queries = std::min(tile, rows - first);
+    const int64_t count = together > 1 ? together : queries, kv_head = h / group;
     const int64_t place = first + (operands.offsets != nullptr ? operands.offsets[b] : offset);
     const int64_t known =
         all || operands.ends == nullptr ? columns : std::clamp<int64_t>(operands.ends[b], 0, columns);
     // The keys that these rows look at.
     int64_t from = all || before < 0 ? 0 : std::clamp<int64_t>(place - before, 0, known);
     from = from / table.panel * table.panel;
-    const int64_t to = all || after < 0 ? known : std::clamp<int64_t>(place + count + after, 0, known);
-    const float* from_k = loads ? keys : operands.k + k.head(b, h / group);
-    const float* from_v = loads ? values : operands.v + v.head(b, h / group);
-    if (to > from && packed != b * heads + h / group) {
-      if (loads) operands.load(b, h / group, from, to, keys, values);
+    const int64_t to = all || after < 0 ? known : std::clamp<int64_t>(place + queries + after, 0, known);
+    const float* const from_k = loads ? nullptr : operands.k + k.head(b, kv_head);
+    const float* const from_v = loads ? nullptr : operands.v + v.head(b, kv_head);
+    if (to > from && packed != b * heads + kv_head) {
       if (!dots) table.gemm_pack(from_k, k.strides[3], k.strides[2], depth, known, keys);
-      if (!values_as_they_are()) table.gemm_pack(from_v, v.strides[2], v.strides[3], known, width, values);
-      packed = b * heads + h / group;
+      if (!plain_values) table.gemm_pack(from_v, v.strides[2], v.strides[3], known, width, values);
+      packed = b * heads + kv_head;
     }
+    const int64_t at_once = loads ? kLoaded : std::max<int64_t>(1, to - from);
     GemmBlock g{};
     g.m = count;
-    g.n = to - from;
     g.k = depth;
     g.a = operands.q + q.head(b, h) + first * q.strides[2];
-    g.a_row = q.strides[2];
+    g.a_row = step(q);
     g.a_step = q.strides[3];
-    g.c = products;
     g.c_row = products_row;
-    if (to <= from || depth == 0) {
+    if (depth == 0) {
       for (int64_t i = 0; i < count; ++i) {
         std::fill_n(products + i * products_row, std::max<int64_t>(0, to - from), 0.0f);
       }
-    } else if (dots) {
-      g.b = from_k + from * k.strides[2];
-      g.b_step = 1;
-      g.b_panel = k.strides[2];
-      table.gemm_dots(g);
-    } else {
-      g.b = keys + from * depth;
-      g.b_step = table.panel;
-      g.b_panel = depth * table.panel;
-      table.gemm(g);
+    }
+    for (int64_t c = from; c < to && depth > 0; c += at_once) {
+      g.n = std::min(at_once, to - c);
+      g.c = products + (c - from);
+      if (loads) operands.load_keys(b, kv_head, c, c + g.n, keys);
+      if (dots) {
+        g.b = loads ? keys : from_k + c * k.strides[2];
+        g.b_step = 1;
+        g.b_panel = loads ? depth : k.strides[2];
+        table.gemm_dots(g);
+      } else {
+        g.b = keys + c * depth;
+        g.b_step = table.panel;
+        g.b_panel = depth * table.panel;
+        table.gemm(g);
+      }
     }
     for (int64_t i = 0; i < count; ++i) {
-      weigh(operands, b, h, first + i, from, std::max(from, to), products + i * products_row, mask_row);
+      const int64_t head = together > 1 ? h + i : h, query = together > 1 ? first : first + i;
+      weigh(operands, b, head, query, from, std::max(from, to), products + i * products_row, mask_row);
     }
     const bool in_place = out.strides[3] == 1;
     float* target = operands.out + out.head(b, h) + first * out.strides[2];
+    const int64_t target_row = step(out);
     g.n = width;
-    g.k = to - from;
-    g.a = products;
     g.a_row = products_row;
     g.a_step = 1;
-    g.b = values_as_they_are() ? from_v + from * v.strides[2] : values + from * table.panel;
-    g.b_step = values_as_they_are() ? v.strides[2] : table.panel;
-    g.b_panel = values_as_they_are() ? table.panel : known * table.panel;
     g.c = in_place ? target : result;
-    g.c_row = in_place ? out.strides[2] : width;
-    if (to > from && width > 0) {
-      gemm_in_blocks(g);
-    } else {  // The sum of nothing.
+    g.c_row = in_place ? target_row : width;
+    if (to <= from || width == 0) {  // The sum of nothing.
       for (int64_t i = 0; i < count; ++i) std::fill_n(g.c + i * g.c_row, width, 0.0f);
+    }
+    for (int64_t c = from; c < to && width > 0; c += at_once) {
+      g.k = std::min(at_once, to - c);
+      g.a = products + (c - from);
+      g.accumulate = c > from;
+      if (loads) {
+        operands.load_values(b, kv_head, c, c + g.k, values);
+        g.b = values;
+        g.b_step = width;
+        g.b_panel = table.panel;
+      } else {
+        g.b = plain_values ? from_v + c * v.strides[2] : values + c * table.panel;
+        g.b_step = plain_values ? v.strides[2] : table.panel;
+        g.b_panel = plain_values ? table.panel : known * table.panel;
+      }
+      gemm_in_blocks(g);
     }
     for (int64_t i = 0; i < count && !in_place; ++i) {
       for (int64_t c = 0; c < width; ++c) {
-        target[i * out.strides[2] + c * out.strides[3]] = result[i * width + c];
+        target[i * target_row + c * out.strides[3]] = result[i * width + c];
       }
     }
   }
 }
 
 void AttentionCore::run(const AttentionOperands& operands, float* scratch) const {
-  const int64_t total = batch * heads * tiles;
   if (batch * heads * rows == 0) return;
   parallel_for(shares, 1, [&](int64_t share, int64_t end) {
     for (; share < end; ++share) {
-      run_share(operands, total * share / shares, total * (share + 1) / shares, scratch + share * memory());
+      run_share(operands, items() * share / shares, items() * (share + 1) / shares,
+                scratch + share * memory());
     }
   });
 }

@@ -34,9 +34,10 @@ struct AttentionOperands {
   const int64_t* mask_offsets = nullptr;  // For each batch the mask's column of its first key; null: 0.
   const float* sinks = nullptr;           // For each head; null: 0.
   float* scores = nullptr;
-  // Brings keys and values [from, to) of a head of theirs into memory, [columns][depth] and [columns][width],
-  // where they do not lie at k and v. See AttentionCore::can_load.
-  std::function<void(int64_t b, int64_t head, int64_t from, int64_t to, float* k, float* v)> load = nullptr;
+  // Bring keys or values [from, to) of a head of theirs to memory, [to - from][channels], for a core that
+  // `loads` them.
+  using Load = std::function<void(int64_t b, int64_t head, int64_t from, int64_t to, float* memory)>;
+  Load load_keys = nullptr, load_values = nullptr;
 };
 
 // Set what is above the line, call `plan`, then run it.
@@ -54,6 +55,7 @@ struct AttentionCore {
   int64_t offset = 0, before = -1, after = -1;
   bool clear = false;        // Rows of the softmax that are not numbers count as zeros.
   bool clear_empty = false;  // So do those of queries that the mask lets look at no key.
+  bool loads = false;        // Keys and values do not lie at k and v. See can_load.
   // Each query looks at one key more, which has no value: its score is that of the head's sink.
   bool sink = false;
   // What to write to `scores`, [batch, heads, queries, scores_columns].
@@ -66,11 +68,12 @@ struct AttentionCore {
   int64_t batch = 1, heads = 1, rows = 1, columns = 1, depth = 1, width = 1;
   int64_t group = 1;            // Heads of queries for one of keys.
   int64_t tile = 1, tiles = 1;  // Rows at a time.
+  int64_t together = 1;         // Heads at a time: of one query each, and of one group.
   int64_t shares = 1;
 
   // Looks whether the operands fit each other; returns how many floats of scratch memory a run needs.
   int64_t plan(const Prepare& p);
-  // Whether so many queries of so many channels each let AttentionOperands::load bring keys and values.
+  // Whether so many queries of so many channels each let operands bring keys and values.
   static bool can_load(int64_t queries, int64_t channels);
   void run(const AttentionOperands& operands, float* scratch) const;
 
@@ -79,6 +82,8 @@ struct AttentionCore {
   int64_t values_size() const;
   int64_t scores_size() const;
   int64_t memory() const;
+  int64_t items() const { return batch * heads / together * tiles; }
+  int64_t step(const HeadsView& view) const;
   bool keys_as_they_are() const;
   bool values_as_they_are() const;
   void weigh(const AttentionOperands& operands, int64_t b, int64_t h, int64_t i, int64_t from, int64_t to,

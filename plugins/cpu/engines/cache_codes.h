@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/simd/simd.h"
+
 namespace ephost::cpu {
 
 // How a row of channels lies in a cache: as float32, as signed bytes, or two channels to a byte, the first in
@@ -42,24 +44,15 @@ struct CacheCodes {
     }
   }
 
-  void decode(const uint8_t* from, const float* scales, int64_t channels, float* row) const {
+  // Rows that follow each other.
+  void decode(const uint8_t* from, const float* scales, int64_t rows, int64_t channels, float* to) const {
     if (bits == 32) {
-      std::memcpy(row, from, static_cast<size_t>(channels) * sizeof(float));
-    } else if (bits == 8 && by_channel) {
-      const auto* bytes = reinterpret_cast<const int8_t*>(from);
-      for (int64_t c = 0; c < channels; ++c) row[c] = static_cast<float>(bytes[c]) * scales[c];
-    } else if (bits == 8) {
-      const auto* bytes = reinterpret_cast<const int8_t*>(from);
-      const float scale = *scales;
-      for (int64_t c = 0; c < channels; ++c) row[c] = static_cast<float>(bytes[c]) * scale;
-    } else {
-      const int step = by_channel ? 1 : 0;
-      for (int64_t c = 0; c < channels; c += 2) {
-        const int both = from[c / 2];
-        row[c] = static_cast<float>((both & 15) - 8) * scales[step * c];
-        row[c + 1] = static_cast<float>((both >> 4) - 8) * scales[step * (c + 1)];
-      }
+      std::memcpy(to, from, static_cast<size_t>(rows * channels) * sizeof(float));
+      return;
     }
+    const Bytewise& table = simd().bytes;
+    const auto decode = bits == 8 ? table.decode : table.decode_halves;
+    decode(from, rows, channels, scales, by_channel ? 1 : 0, to);
   }
 };
 

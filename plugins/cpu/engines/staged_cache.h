@@ -54,15 +54,13 @@ struct StagedCache {
                      const int64_t b = i / heads, h = i % heads, kept = rows.kept[b], count = now.sizes[2];
                      const float* const scale = codes.of_head(scales, h, d);
                      float* const target = to + i * length * d;
-                     for (int64_t r = 0; r < kept; ++r) {
-                       codes.decode(before + (i * past + r) * bytes, scale, d, target + r * d);
-                     }
+                     codes.decode(before + i * past * bytes, scale, kept, d, target);
                      uint8_t* const out = move(before, after, i, rows);
                      for (int64_t r = 0; r < count; ++r) {
                        float* const row = target + (kept + r) * d;
                        place(from + now.head(b, h) + r * now.strides[2], row, b, r);
                        codes.encode(row, scale, d, code.data());
-                       if (codes.bits != 32) codes.decode(code.data(), scale, d, row);
+                       if (codes.bits != 32) codes.decode(code.data(), scale, 1, d, row);
                        if (out != nullptr && r < rows.fresh[b] && kept + r >= gone(rows, b)) {
                          std::memcpy(out + (kept + r - gone(rows, b)) * bytes, code.data(), code.size());
                        }

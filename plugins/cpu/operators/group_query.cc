@@ -139,11 +139,14 @@ class GroupQuery {
     }
     o.k = caches[0];
     o.v = caches[1];
-    if (single_ && coded_) {
-      o.load = [&](int64_t b, int64_t h, int64_t from, int64_t to, float* to_k, float* to_v) {
-        decode(args, 0, caches[0], b * kv_heads_ + h, from, to, to_k);
-        decode(args, 1, caches[1], b * kv_heads_ + h, from, to, to_v);
+    if (core_.loads) {
+      const auto load = [&](int i) {
+        return [&, i](int64_t b, int64_t h, int64_t from, int64_t to, float* memory) {
+          decode(args, i, caches[i], b * kv_heads_ + h, from, to, memory);
+        };
       };
+      o.load_keys = load(0);
+      o.load_values = load(1);
     }
     o.out = args.out<float>(0);
     o.offsets = texts.places;
@@ -226,6 +229,7 @@ class GroupQuery {
       memories_[i] = (staged_ && !single_) || !p.wants(i + 1) ? pieces_.take(needed) : -1;
     }
     core_.k = core_.v = stage_.view();
+    core_.loads = single_ && coded_;
   }
 
   void read_rotation(Prepare& p) {
@@ -329,7 +333,7 @@ class GroupQuery {
     const auto* const bytes =
         reinterpret_cast<const uint8_t*>(cache) + head * cache_.length * codes.bytes(d_);
     const float* const scales = codes.of_head(args.in<float>(kScales[i]), head % kv_heads_, d_);
-    for (; from < to; ++from) codes.decode(bytes + from * codes.bytes(d_), scales, d_, target + from * d_);
+    codes.decode(bytes + from * codes.bytes(d_), scales, to - from, d_, target);
   }
 
   std::string label_;

@@ -181,6 +181,50 @@ void add_rows(const uint8_t* x, int64_t rows, int64_t step, int64_t n, int32_t* 
   }
 }
 
+void decode(const uint8_t* codes, int64_t rows, int64_t n, const float* scales, int step, float* y) {
+  const auto* bytes = reinterpret_cast<const int8_t*>(codes);
+  if (step == 0) {
+    const float scale = *scales;
+    for (int64_t i = 0; i < rows * n; ++i) y[i] = static_cast<float>(bytes[i]) * scale;
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r, bytes += n, y += n) {
+    for (int64_t c = 0; c < n; ++c) y[c] = static_cast<float>(bytes[c]) * scales[c];
+  }
+}
+
+inline void decode_row_of_halves(const uint8_t* codes, int64_t n, const float* scales, int step, float* y) {
+  int64_t c = 0;
+#ifdef __AVX2__
+  const __m256 scale = _mm256_set1_ps(*scales);
+  const auto decode_eight = [&](__m128i numbers, int64_t at) {
+    const __m256 by = step == 0 ? scale : _mm256_loadu_ps(scales + at);
+    _mm256_storeu_ps(y + at, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(numbers)), by));
+  };
+  for (; c + 16 <= n; c += 16) {
+    const __m128i words = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + c / 2)));
+    const __m128i low = _mm_and_si128(words, _mm_set1_epi16(0x0f));
+    const __m128i high = _mm_slli_epi16(_mm_and_si128(words, _mm_set1_epi16(0xf0)), 4);
+    const __m128i numbers = _mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(8));
+    decode_eight(numbers, c);
+    decode_eight(_mm_unpackhi_epi64(numbers, numbers), c + 8);
+  }
+#endif
+  for (; c < n; c += 2) {
+    const int both = codes[c / 2];
+    y[c] = static_cast<float>((both & 15) - 8) * scales[step * c];
+    y[c + 1] = static_cast<float>((both >> 4) - 8) * scales[step * (c + 1)];
+  }
+}
+
+void decode_halves(const uint8_t* codes, int64_t rows, int64_t n, const float* scales, int step, float* y) {
+  if (step == 0) {
+    decode_row_of_halves(codes, rows * n, scales, 0, y);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r, codes += n / 2, y += n) decode_row_of_halves(codes, n, scales, 1, y);
+}
+
 }  // namespace
 
 void fill_bytes(Bytewise* table) {
@@ -191,6 +235,8 @@ void fill_bytes(Bytewise* table) {
   table->largest_signed = largest<int8_t>;
   table->add_rows_unsigned = add_rows<uint8_t>;
   table->add_rows_signed = add_rows<int8_t>;
+  table->decode = decode;
+  table->decode_halves = decode_halves;
 }
 
 }  // namespace ephost::cpu::EPHOST_ISA

@@ -27,6 +27,11 @@ struct Bytewise {
   // sums[c] += x[r * step + c], bytes being taken as they are; fewer than 2^23 rows.
   void (*add_rows_unsigned)(const uint8_t* x, int64_t rows, int64_t step, int64_t n, int32_t* sums);
   void (*add_rows_signed)(const uint8_t* x, int64_t rows, int64_t step, int64_t n, int32_t* sums);
+  // y[r][c] = code [r][c] * scales[step * c]: of signed bytes, or of two codes in a byte, the first in its
+  // lower half, which are 8 more than their numbers; then n is even. `step` is 0 or 1.
+  void (*decode)(const uint8_t* codes, int64_t rows, int64_t n, const float* scales, int step, float* y);
+  void (*decode_halves)(const uint8_t* codes, int64_t rows, int64_t n, const float* scales, int step,
+                        float* y);
 };
 
 }  // namespace ephost::cpu

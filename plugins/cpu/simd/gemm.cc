@@ -186,12 +186,12 @@ inline void total_each(const Eight (&v)[4], float (&to)[4]) {
 
 // Here b_panel is the distance of columns.
 void dots(const GemmBlock& g) {
-  for (int64_t i = 0; i < g.m; ++i) {
-    const float* a = g.a + i * g.a_row;
-    for (int64_t j = 0; j < g.n; j += 4) {
-      const int count = static_cast<int>(g.n - j < 4 ? g.n - j : 4);
-      const float* b[4];
-      for (int q = 0; q < 4; ++q) b[q] = g.b + (j + (q < count ? q : 0)) * g.b_panel;
+  for (int64_t j = 0; j < g.n; j += 4) {
+    const int count = static_cast<int>(g.n - j < 4 ? g.n - j : 4);
+    const float* b[4];
+    for (int q = 0; q < 4; ++q) b[q] = g.b + (j + (q < count ? q : 0)) * g.b_panel;
+    for (int64_t i = 0; i < g.m; ++i) {
+      const float* a = g.a + i * g.a_row;
       Vector sums[4][2] = {};
       int64_t p = 0;
       for (; p + kPanel <= g.k; p += kPanel) {

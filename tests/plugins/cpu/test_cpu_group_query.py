@@ -170,6 +170,58 @@ def test_caches_may_be_in_codes_and_of_a_window(
         before = expected[1:]
 
 
+@pytest.mark.parametrize("window", [0, 130])
+@pytest.mark.parametrize(
+    ("bits", "kind"),
+    [(0, ""), (8, "PER_TENSOR"), (8, "PER_CHANNEL"), (4, "PER_TENSOR"), (4, "PER_CHANNEL")],
+)
+@pytest.mark.parametrize(("heads", "kv_heads", "channels"), [(4, 2, 32), (6, 1, 64), (3, 3, 48), (8, 2, 128)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_token_follows_many(
+    cpu_plugin: Cpu, heads: int, kv_heads: int, channels: int, bits: int, kind: str, window: int, threads: int
+) -> None:
+    """Keys are taken block by block, for several heads of queries at a time."""
+    ort = pytest.importorskip("onnxruntime")
+    random = np.random.default_rng(heads)
+    past, capacity = [190, 70], 200
+    width = channels // 2 if bits == 4 else channels
+    feeds = {
+        "q": some(2, 1, heads * channels),
+        "k": some(2, 1, kv_heads * channels, seed=1),
+        "v": some(2, 1, kv_heads * channels, seed=2),
+    }
+    for name in ("pk", "pv"):
+        cache = random.integers(0, 255, (2, kv_heads, capacity, width), np.uint8)
+        feeds[name] = cache.view(CODES[bits]) if bits else cache.astype(np.float32) / 64 - 2
+    feeds |= {"n": np.array(past, np.int32), "t": np.array(past[0] + 1, np.int32)}
+    names, more = list(feeds), {}
+    if bits:
+        size = (1,) if kind == "PER_TENSOR" else (1, kv_heads, 1, channels)
+        feeds["ks"], feeds["vs"] = random.uniform(0.01, 0.1, (2, *size)).astype(np.float32)
+        names += [""] * 5 + ["ks", "vs"]
+        more = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
+    if window:
+        more["local_window_size"] = window
+    node = helper.make_node(
+        "GroupQueryAttention",
+        names,
+        ["y", "ck", "cv"],
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        **more,
+    )
+    model = make_model([node], feeds, ["y", "ck", "cv"])
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = cpu_plugin.run(model, feeds, intra_op_num_threads=threads)
+    expected = session.run(None, feeds)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(found[1:], expected[1:], strict=True):
+        for b in range(2):
+            kept = (b, slice(None), slice(past[b] + 1))
+            np.testing.assert_allclose(ours[kept], theirs[kept], rtol=1e-6)
+
+
 @pytest.mark.parametrize("bits", [0, 8])
 def test_a_window_is_left_where_it_was_found(cpu_plugin: Cpu, bits: int) -> None:
     """The cache that comes in and the one that goes out are one memory."""
