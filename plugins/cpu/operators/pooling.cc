@@ -189,33 +189,43 @@ Kernel by_rows(const Dims& dims, const Window& w, bool with_pads) {
 }
 
 // The rows of the input under each row of the output, of one channel.
-struct Line {
-  std::vector<int64_t> from;  // Where they begin.
-  float taps = 1;             // What a mean counts.
-};
+struct Lines {
+  std::vector<int64_t> from;  // Of all lines.
+  std::vector<PoolLine> all;
 
-std::vector<Line> lines_of(const Window& w, bool with_pads) {
-  const size_t last = w.rank() - 1;
-  std::vector<Line> lines(1, {{0}, 1});
-  for (size_t d = 0; d < last; ++d) {
-    const int64_t step = count(w.in, d + 1, w.in.size());
-    std::vector<Line> next;
-    for (const Line& line : lines) {
-      for (const Taps& at : taps_of(w, d)) {
-        Line& made = next.emplace_back();
-        made.taps = line.taps * static_cast<float>(with_pads ? at.padded : at.inside);
-        for (int64_t from : line.from) {
-          for (int64_t tap = 0; tap < at.inside; ++tap) {
-            made.from.push_back(from + (at.first + tap * w.dilations[d]) * step);
+  Lines(const Window& w, bool with_pads) {
+    struct Line {
+      std::vector<int64_t> from;
+      float taps;
+    };
+    const size_t last = w.rank() - 1;
+    std::vector<Line> lines(1, {{0}, 1});
+    for (size_t d = 0; d < last; ++d) {
+      const int64_t step = count(w.in, d + 1, w.in.size());
+      std::vector<Line> next;
+      for (const Line& line : lines) {
+        for (const Taps& at : taps_of(w, d)) {
+          Line& made = next.emplace_back();
+          made.taps = line.taps * static_cast<float>(with_pads ? at.padded : at.inside);
+          for (int64_t begin : line.from) {
+            for (int64_t tap = 0; tap < at.inside; ++tap) {
+              made.from.push_back(begin + (at.first + tap * w.dilations[d]) * step);
+            }
           }
         }
       }
+      lines = std::move(next);
     }
-    lines = std::move(next);
+    for (const Line& line : lines) from.insert(from.end(), line.from.begin(), line.from.end());
+    const int64_t* at = from.data();
+    for (const Line& line : lines) {
+      all.push_back({at, static_cast<int64_t>(line.from.size()), std::max(1.0f, line.taps)});
+      at += line.from.size();
+    }
   }
-  for (Line& line : lines) line.taps = std::max(1.0f, line.taps);
-  return lines;
-}
+  Lines(const Lines&) = delete;  // `all` points to what `from` has.
+  Lines& operator=(const Lines&) = delete;
+};
 
 // The same for float32, by vectors. Pads are not negative.
 Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pads) {
@@ -229,41 +239,34 @@ Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pad
       std::max(begin + width, std::max<int64_t>(8, out_width) * w.strides[last] + w.span(last));
   // Several short rows are combined before they are read again: what has just been stored is slow to read at
   // another offset.
-  constexpr int64_t kMost = 16;
-  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, kMost);
-  return [=, lines = lines_of(w, with_pads)](const Args& args) {
-    const auto combine = simd().pool_rows[what];
-    const auto finish = simd().pool_windows[what];
-    const int64_t out_rows = static_cast<int64_t>(lines.size()), size = count(w.in);
-    parallel_for(
-        dims[0] * dims[1] * out_rows, std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) / 4 + 1)),
-        [&](int64_t i, int64_t end) {
-          std::vector<float> combined(static_cast<size_t>(at_once * padded),
-                                      what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
-          std::vector<const float*> rows;
-          bool numbers[kMost];
-          // A channel at a time, as far as it is this part's.
-          for (int64_t left = 0; i < end; i += left) {
-            const float* const x = args.in<float>(0) + i / out_rows * size;
-            float* const y = args.out<float>(0) + i * out_width;
-            const Line* const line = lines.data() + i % out_rows;
-            left = std::min(end - i, out_rows - i % out_rows);
-            for (int64_t first = 0; first < left; first += at_once) {
-              const int64_t now = std::min(at_once, left - first);
-              for (int64_t r = 0; r < now; ++r) {
-                rows.clear();
-                for (int64_t from : line[first + r].from) rows.push_back(x + from);
-                numbers[r] = combine(rows.data(), static_cast<int64_t>(rows.size()), width,
-                                     combined.data() + r * padded + begin);
-              }
-              for (int64_t r = 0; r < now; ++r) {
-                finish({combined.data() + r * padded, w.kernel[last], w.dilations[last], w.strides[last],
-                        out_width, what == kPoolMean ? along.data() : nullptr, line[first + r].taps,
-                        y + (first + r) * out_width, numbers[r]});
-              }
-            }
-          }
-        });
+  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, 16);
+  return [=, lines = std::make_shared<const Lines>(w, with_pads)](const Args& args) {
+    const auto pool = simd().pool[what];
+    const int64_t out_rows = static_cast<int64_t>(lines->all.size()), size = count(w.in);
+    parallel_for(dims[0] * dims[1] * out_rows,
+                 std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) / 4 + 1)),
+                 [&](int64_t i, int64_t end) {
+                   std::vector<float> room(static_cast<size_t>(at_once * padded),
+                                           what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
+                   for (int64_t now = 0; i < end; i += now) {
+                     now = std::min({at_once, end - i, out_rows - i % out_rows});  // Of one channel.
+                     PoolRows rows{};
+                     rows.x = args.in<float>(0) + i / out_rows * size;
+                     rows.lines = lines->all.data() + i % out_rows;
+                     rows.count = now;
+                     rows.width = width;
+                     rows.room = room.data();
+                     rows.step = padded;
+                     rows.begin = begin;
+                     rows.kernel = w.kernel[last];
+                     rows.dilation = w.dilations[last];
+                     rows.stride = w.strides[last];
+                     rows.n = out_width;
+                     rows.taps = what == kPoolMean ? along.data() : nullptr;
+                     rows.y = args.out<float>(0) + i * out_width;
+                     pool(rows);
+                   }
+                 });
   };
 }
 

@@ -31,10 +31,6 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
   texts_ = std::any_of(graph_->values.begin(), graph_->values.end(), [](const auto& value) {
     return value->type == DType::kString || value->type == DType::kUndefined;
   });
-  // Convolutions and maxima of windows are oneDNN's.
-  drops_nan_ = std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Node* node) {
-    return node->type.find("Conv") != std::string::npos || node->type == "MaxPool";
-  });
   for (const Node* node : graph_->nodes) {
     std::string why;
     const Operator* op = Registry::get().find(*node, &why);

@@ -58,7 +58,6 @@ class Program final : public Subgraph {
   std::vector<const Signature*> signatures_;  // For each node; null for one that is not the standard's.
   std::vector<const Operator*> operators_;    // For each node.
   bool texts_ = false;                        // Whether there may be strings.
-  bool drops_nan_ = false;                    // Whether kernels may: see runtime/careful.h.
   Mutex mutex_;                               // Of the plans' tables.
   PlanTable<std::vector<int64_t>> roots_;
   Arenas arenas_;

@@ -26,7 +26,7 @@ bool is_finite(Io& io, size_t inputs) {
 
 void Program::run(Io& io) {
   const ThreadScope threads(options_.threads, options_.spin);
-  const CarefulScope careful(drops_nan_ && !is_finite(io, graph_->inputs.size()));
+  const CarefulScope careful([&] { return !is_finite(io, graph_->inputs.size()); });
   Recorder* recorder =
       options_.recorder != nullptr && options_.recorder->active() ? options_.recorder.get() : nullptr;
   struct Held {

@@ -10,6 +10,39 @@
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
+// Of so many numbers: as they are computed with, and at any place that floats lie at.
+template <int64_t lanes>
+struct Registers;
+template <>
+struct Registers<kLanes> {
+  typedef Vector Part;
+  typedef UnalignedVector Unaligned;
+};
+#ifdef __AVX512F__
+constexpr int64_t kWide = 16;
+template <>
+struct Registers<kWide> {
+  typedef float Part __attribute__((vector_size(64)));
+  typedef float Unaligned __attribute__((vector_size(64), aligned(4), may_alias));
+};
+#else
+constexpr int64_t kWide = kLanes;
+#endif
+
+template <int64_t lanes>
+using Part = typename Registers<lanes>::Part;
+typedef Part<kWide> WideVector;
+template <int64_t lanes>
+inline Part<lanes> load_part(const float* from) {
+  return *reinterpret_cast<const typename Registers<lanes>::Unaligned*>(from);
+}
+template <int64_t lanes>
+inline void store_part(float* to, const Part<lanes>& part) {
+  *reinterpret_cast<typename Registers<lanes>::Unaligned*>(to) = part;
+}
+template <int64_t lanes>
+using Lanes = std::integral_constant<int64_t, lanes>;
+
 struct Largest {  // NaN if there is one.
   static constexpr float kNone = -__builtin_inff();
   template <typename T>
@@ -19,6 +52,7 @@ struct Largest {  // NaN if there is one.
   }
 };
 struct LargestNumber {  // Of numbers: one instruction, where the test for NaN takes two more.
+  static constexpr float kNone = Largest::kNone;
   static float of(float a, float b) { return a > b ? a : b; }
   static Vector of(const Vector& a, const Vector& b) {
 #ifdef __AVX2__
@@ -27,6 +61,10 @@ struct LargestNumber {  // Of numbers: one instruction, where the test for NaN t
     return a > b ? a : b;
 #endif
   }
+#ifdef __AVX512F__
+  // GCC 12 warns of what the intrinsic without a mask leaves out.
+  static WideVector of(const WideVector& a, const WideVector& b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+#endif
 };
 struct Sum {
   static constexpr float kNone = 0;
@@ -36,106 +74,165 @@ struct Sum {
   }
 };
 
-// Calls part(i) for parts of eight that cover [0, n); the last one may have elements in common with the one
-// before. Where n is less than eight it returns false.
-template <typename Part>
-inline bool by_eight(int64_t n, const Part& part) {
+// Calls part(i, Lanes) for parts that cover [0, n), wide ones where n is as much; the last one may have
+// elements in common with the one before. Where n is less than eight it returns false.
+template <typename Visit>
+inline bool by_parts(int64_t n, const Visit& part) {
   if (n < kLanes) return false;
-  for (int64_t i = 0; i + kLanes <= n; i += kLanes) part(i);
-  if (n % kLanes != 0) part(n - kLanes);
+  int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) part(i, Lanes<kWide>{});
+  if (i == n) return true;
+  if (n - i <= kLanes) {
+    part(n - kLanes, Lanes<kLanes>{});
+  } else if (n >= kWide) {
+    part(n - kWide, Lanes<kWide>{});
+  } else {
+    part(i, Lanes<kLanes>{});
+    part(n - kLanes, Lanes<kLanes>{});
+  }
   return true;
 }
 
-// Returns whether it knows all elements to be numbers.
-template <typename Of>
-bool rows(const float* const* x, int64_t count, int64_t n, float* y) {
-  if (count == 0) {
-    for (int64_t i = 0; i < n; ++i) y[i] = Of::kNone;
-    return true;
+// Calls visit with a number that is known in advance where it is 2 or 3, as it mostly is: else with 0.
+template <typename Visit>
+inline void with_known(int64_t number, const Visit& visit) {
+  switch (number) {
+    case 2:
+      return visit(Lanes<2>{});
+    case 3:
+      return visit(Lanes<3>{});
+    default:
+      return visit(Lanes<0>{});
   }
-  const bool done = by_eight(n, [&](int64_t i) {
-    Vector all = load(x[0] + i);
-    for (int64_t r = 1; r < count; ++r) all = Of::of(all, load(x[r] + i));
-    store(y + i, all);
-  });
-  for (int64_t i = 0; i < n && !done; ++i) {
-    float all = x[0][i];
-    for (int64_t r = 1; r < count; ++r) all = Of::of(all, x[r][i]);
-    y[i] = all;
-  }
-  return false;
 }
 
-// The sum of all tells whether there is a NaN; infinities of both signs make one, too, which costs the time
-// of the other way and nothing else.
-bool largest_of_rows(const float* const* x, int64_t count, int64_t n, float* y) {
-  Vector sums = {};
-  const bool done = count > 0 && by_eight(n, [&](int64_t i) {
-                      Vector all = load(x[0] + i), sum = all;
-                      for (int64_t r = 1; r < count; ++r) {
-                        const Vector row = load(x[r] + i);
-                        all = LargestNumber::of(all, row);
-                        sum += row;
-                      }
-                      sums += sum;
-                      store(y + i, all);
-                    });
-  float total = 0;
-  for (int64_t l = 0; l < kLanes; ++l) total += sums[l];
-  return done && total == total ? true : rows<Largest>(x, count, n, y);
+// Combines the rows under a row of windows. Calls sum(part, lanes) for parts of the sums of what is
+// combined, if that is wanted.
+template <typename Of, typename Add>
+inline void combine(const PoolRows& rows, const PoolLine& line, float* y, const Add& add) {
+  const float* const x = rows.x;
+  if (line.count == 0) {
+    for (int64_t i = 0; i < rows.width; ++i) y[i] = Of::kNone;
+    return;
+  }
+  with_known(line.count, [&](auto known) {
+    const int64_t count = known > 0 ? int64_t{known} : line.count;
+    const bool done = by_parts(rows.width, [&](int64_t i, auto lanes) {
+      auto all = load_part<lanes>(x + line.from[0] + i), sum = all;
+      for (int64_t r = 1; r < count; ++r) {
+        const auto row = load_part<lanes>(x + line.from[r] + i);
+        all = Of::of(all, row);
+        sum += row;
+      }
+      store_part<lanes>(y + i, all);
+      add(sum, lanes);
+    });
+    for (int64_t i = 0; i < rows.width && !done; ++i) {
+      float all = x[line.from[0] + i], sum = all;
+      for (int64_t r = 1; r < count; ++r) {
+        all = Of::of(all, x[line.from[r] + i]);
+        sum += x[line.from[r] + i];
+      }
+      y[i] = all;
+      add(sum, Lanes<1>{});
+    }
+  });
 }
 
 // Every kStride-th of what lies at x; 0: every stride-th.
-template <int kStride>
-inline Vector load_every(const float* x, int64_t stride) {
+template <int64_t lanes, int kStride>
+inline Part<lanes> load_every(const float* x, int64_t stride) {
   if constexpr (kStride == 1) {
-    return load(x);
+    return load_part<lanes>(x);
   } else if constexpr (kStride == 2) {
-    return __builtin_shufflevector(load(x), load(x + kLanes), 0, 2, 4, 6, 8, 10, 12, 14);
+    const auto first = load_part<lanes>(x), second = load_part<lanes>(x + lanes);
+    if constexpr (lanes == 8) {
+      return __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14);
+    } else {
+      return __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
+                                     30);
+    }
   } else {
-    Vector v;
-    for (int64_t l = 0; l < kLanes; ++l) v[l] = x[l * stride];
+    Part<lanes> v;
+    for (int64_t l = 0; l < lanes; ++l) v[l] = x[l * stride];
     return v;
   }
 }
 
+// What lies in each window along combined rows.
 template <typename Of, int kStride>
-void windows(const PoolRow& row) {
-  const auto eight = [&](int64_t o) {
-    const float* x = row.x + o * row.stride;
-    Vector all = load_every<kStride>(x, row.stride);
-    for (int64_t k = 1; k < row.kernel; ++k) {
-      all = Of::of(all, load_every<kStride>(x + k * row.dilation, row.stride));
+void finish(const PoolRows& rows) {
+  with_known(rows.kernel, [&](auto known) {
+    const int64_t kernel = known > 0 ? int64_t{known} : rows.kernel;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const float* const combined = rows.room + r * rows.step;
+      float* const y = rows.y + r * rows.n;
+      const float taps = rows.lines[r].taps;
+      const auto windows = [&](int64_t o, auto lanes) {
+        const float* x = combined + o * rows.stride;
+        auto all = load_every<lanes, kStride>(x, rows.stride);
+        for (int64_t k = 1; k < kernel; ++k) {
+          all = Of::of(all, load_every<lanes, kStride>(x + k * rows.dilation, rows.stride));
+        }
+        return all;
+      };
+      const bool done =
+          rows.taps == nullptr
+              ? by_parts(rows.n, [&](int64_t o, auto lanes) { store_part<lanes>(y + o, windows(o, lanes)); })
+              : by_parts(rows.n, [&](int64_t o, auto lanes) {
+                  store_part<lanes>(y + o, windows(o, lanes) / (load_part<lanes>(rows.taps + o) * taps));
+                });
+      if (done) continue;
+      const Vector all = windows(0, Lanes<kLanes>{});
+      for (int64_t o = 0; o < rows.n; ++o)
+        y[o] = rows.taps == nullptr ? all[o] : all[o] / (rows.taps[o] * taps);
     }
-    return all;
-  };
-  if (row.taps == nullptr) {
-    if (by_eight(row.n, [&](int64_t o) { store(row.y + o, eight(o)); })) return;
-  } else {
-    if (by_eight(row.n, [&](int64_t o) { store(row.y + o, eight(o) / (load(row.taps + o) * row.lines)); }))
-      return;
-  }
-  const Vector all = eight(0);
-  for (int64_t o = 0; o < row.n; ++o) {
-    row.y[o] = row.taps == nullptr ? all[o] : all[o] / (row.taps[o] * row.lines);
-  }
+  });
 }
 
 template <typename Of>
-void pool_row(const PoolRow& row) {
-  if constexpr (std::is_same_v<Of, Largest>) {
-    if (row.numbers) return pool_row<LargestNumber>(row);
+void finish(const PoolRows& rows) {
+  return rows.stride == 1   ? finish<Of, 1>(rows)
+         : rows.stride == 2 ? finish<Of, 2>(rows)
+                            : finish<Of, 0>(rows);
+}
+
+template <typename Of>
+void pool(const PoolRows& rows) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    combine<Of>(rows, rows.lines[r], rows.room + r * rows.step + rows.begin, [](const auto&, auto) {});
   }
-  return row.stride == 1 ? windows<Of, 1>(row) : row.stride == 2 ? windows<Of, 2>(row) : windows<Of, 0>(row);
+  finish<Of>(rows);
+}
+
+// The sum of all tells whether there is a NaN; infinities of both signs make one, too, which costs the time
+// of the other way and nothing else.
+void pool_largest(const PoolRows& rows) {
+  WideVector wide_sums = {};
+  Vector sums = {};
+  float total = 0;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    combine<LargestNumber>(rows, rows.lines[r], rows.room + r * rows.step + rows.begin,
+                           [&](const auto& sum, auto lanes) {
+                             if constexpr (lanes == kWide) {
+                               wide_sums += sum;
+                             } else if constexpr (lanes == kLanes) {
+                               sums += sum;
+                             } else {
+                               total += sum;
+                             }
+                           });
+  }
+  for (int64_t l = 0; l < kLanes; ++l) total += sums[l];
+  for (int64_t l = 0; l < kWide; ++l) total += wide_sums[l];
+  total == total ? finish<LargestNumber>(rows) : pool<Largest>(rows);
 }
 
 }  // namespace
 
 void fill_pool(Simd* table) {
-  table->pool_rows[kPoolMax] = largest_of_rows;
-  table->pool_rows[kPoolMean] = rows<Sum>;
-  table->pool_windows[kPoolMax] = pool_row<Largest>;
-  table->pool_windows[kPoolMean] = pool_row<Sum>;
+  table->pool[kPoolMax] = pool_largest;
+  table->pool[kPoolMean] = pool<Sum>;
 }
 
 }  // namespace ephost::cpu::EPHOST_ISA

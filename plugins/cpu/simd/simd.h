@@ -170,17 +170,25 @@ struct PlaneRow {
 
 enum Pooling : uint8_t { kPoolMax, kPoolMean };
 
-// A row of the output of pooling, once the rows that lie under its windows are combined.
-struct PoolRow {
-  // With pads that do not matter to the result: n, and at least 8, times stride elements from each of a
-  // window's taps on can be read.
+// Some rows of the output of pooling, of one image.
+struct PoolLine {
+  const int64_t* from;  // Where the input's rows begin that lie under its windows,
+  int64_t count;        // and how many they are.
+  float taps;           // For means: what each window's sum is divided by, is this * PoolRows::taps[i].
+};
+struct PoolRows {
   const float* x;
+  const PoolLine* lines;  // Of each row.
+  int64_t count, width;   // Of them, and of the input's rows.
+  // For each row `step` elements, in which those of the input begin `begin` behind the first: the others are
+  // pads, which do not matter to the result. n, and at least 8, times stride elements from each of a window's
+  // taps on can be read.
+  float* room;
+  int64_t step, begin;
   int64_t kernel, dilation, stride;
   int64_t n;          // Windows.
-  const float* taps;  // For means: what each window's sum is divided by, is taps[i] * lines. Else null.
-  float lines;
+  const float* taps;  // Null for maxima.
   float* y;
-  bool numbers;  // No element is NaN: of means nobody asks.
 };
 
 // Points between the pixels of images of one to three axes, which are sums of pixels by linear weights.
@@ -229,10 +237,7 @@ struct Simd {
   // (x - mean) * factor * scale + bias; `scale` may be null, and so may `bias`.
   void (*normalize)(const float* x, float* y, int64_t n, float mean, float factor, const float* scale,
                     const float* bias) = nullptr;
-  // By Pooling: the largest or the sum of `count` rows, and whether it is known that all elements are
-  // numbers; then what is in windows along the result.
-  bool (*pool_rows[2])(const float* const* x, int64_t count, int64_t n, float* y) = {};
-  void (*pool_windows[2])(const PoolRow& row) = {};
+  void (*pool[2])(const PoolRows& rows) = {};  // By Pooling.
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
   void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
   void (*plane_row)(const PlaneRow& row) = nullptr;

@@ -165,7 +165,7 @@ WINDOWS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "AveragePool with pads"])
-@pytest.mark.parametrize("width", [5, 7, 8, 9, 16, 17, 18, 33, 56])
+@pytest.mark.parametrize("width", [5, 7, 8, 9, 15, 16, 17, 18, 24, 33, 56])
 def test_rows_of_any_width(cpu_plugin: Cpu, kind: str, width: int) -> None:
     """Float32 goes by vectors, float64 by single elements: both give the same."""
     x = random(2, 3, 11, width)
