@@ -1,85 +1,13 @@
-// Einsum for whatever is not a product of matrices (those are rewritten: see fuse.h), and determinants.
+// Determinants and inverses of square matrices.
 #include <cmath>
 #include <cstring>
 #include <map>
 
-#include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "toolkit/dispatch.h"
-#include "toolkit/passes/einsum.h"
 
 namespace ephost::cpu {
 namespace {
-
-Kernel einsum(Prepare& p) {
-  std::vector<size_t> ranks;
-  for (int i = 0; i < p.inputs(); ++i) {
-    ranks.push_back(p.in(i).rank());
-  }
-  Equation equation;
-  p.expect(parse_equation(p.node.s("equation", ""), ranks, &equation),
-           "the equation does not fit the inputs");
-  // The length of each label: those of the output first, then those that are summed over.
-  std::map<char, int64_t> length;
-  for (size_t i = 0; i < equation.inputs.size(); ++i) {
-    const Dims& dims = p.dims(static_cast<int>(i));
-    const std::string& own = equation.inputs[i];
-    for (size_t d = 0; d < dims.size(); ++d) {
-      // A diagonal is of squares: only what lies in different inputs is broadcast.
-      p.expect(dims[own.find(own[d])] == dims[d], "a label has two lengths in one input");
-      int64_t& n = length.emplace(equation.inputs[i][d], 1).first->second;
-      p.expect(n == dims[d] || n == 1 || dims[d] == 1, "a label has two lengths");
-      n = n == 1 ? dims[d] : n;
-    }
-  }
-  std::string labels = equation.output;
-  for (const auto& [label, n] : length) {
-    if (labels.find(label) == std::string::npos) labels += label;
-  }
-  Dims to, loops;
-  for (char label : labels) {
-    loops.push_back(length[label]);
-  }
-  to.assign(loops.begin(), loops.begin() + static_cast<ptrdiff_t>(equation.output.size()));
-  const Desc out = p.out(0, p.type(0), to);
-  // How far each input goes along each label; twice as far where it has the label twice: its diagonal.
-  std::vector<Dims> strides;
-  for (size_t i = 0; i < equation.inputs.size(); ++i) {
-    const Dims& dims = p.dims(static_cast<int>(i));
-    const Dims own = strides_of(dims);
-    Dims along(labels.size(), 0);
-    for (size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] > 1) along[labels.find(equation.inputs[i][d])] += own[d];
-    }
-    strides.push_back(std::move(along));
-  }
-  const size_t free = to.size(), inputs = strides.size();
-  const int64_t results = out.count(), terms = count(loops, free, loops.size());
-  return [=](const Args& args) {
-    with_type(out.type, [&](auto zero) {
-      using T = decltype(zero);
-      using A = arithmetic_t<T>;
-      parallel_for(results, 1 + kGrain / (terms * 8 + 1), [&](int64_t r, int64_t end) {
-        for (; r < end; ++r) {
-          A sum{};
-          for (int64_t t = 0; t < terms; ++t) {
-            A product{1};
-            for (size_t i = 0; i < inputs; ++i) {
-              int64_t at = 0, rest = r;
-              for (size_t d = free; d-- > 0; rest /= loops[d]) at += rest % loops[d] * strides[i][d];
-              rest = t;
-              for (size_t d = loops.size(); d-- > free; rest /= loops[d])
-                at += rest % loops[d] * strides[i][d];
-              product = static_cast<A>(product * static_cast<A>(args.in<T>(static_cast<int>(i))[at]));
-            }
-            sum = static_cast<A>(sum + product);
-          }
-          args.out<T>()[r] = static_cast<T>(sum);
-        }
-      });
-    });
-  };
-}
 
 // ---- Det
 
@@ -173,15 +101,6 @@ Kernel inverse(Prepare& p) {
 }  // namespace
 
 const Registration registration([](Registry* registry) {
-  registry->add({.type = "Einsum",
-                 .supports =
-                     [](const Node& node) {
-                       return node.s("equation", "").find_first_of("\"'") != std::string::npos
-                                  ? "an equation that is none"
-                                  : "";
-                     },
-                 .prepare = einsum,
-                 .types = kNumbers});
   registry->add({.type = "Det", .prepare = det, .types = kFloats});
   registry->add({.domain = "com.microsoft", .type = "Inverse", .prepare = inverse, .types = kFloats});
 });

@@ -1,4 +1,4 @@
-"""Einsum: products of matrices become MatMul, everything else is summed term by term."""
+"""Einsum: products of matrices become MatMul, everything else is multiplied two by two."""
 
 from pathlib import Path
 
@@ -61,6 +61,71 @@ def test_dimensions_that_have_no_labels(cpu_plugin: Cpu, equation: str) -> None:
     feeds = {f"x{n}": rng.normal(size=shape).astype(np.float32) for n, shape in enumerate(shapes)}
     node = helper.make_node("Einsum", list(feeds), ["y"], equation=equation)
     cpu_plugin.check(node, feeds, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8, np.float16])
+@pytest.mark.parametrize("seed", range(30))
+def test_any_equation(cpu_plugin: Cpu, seed: int, dtype: type) -> None:
+    """Of one to four inputs, with labels that come twice, are of length 1, or stand alone."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(list("abcdef"))[: rng.integers(1, 6)]
+    most = [1, 2, 3, 9, 40] if len(labels) < 4 else [1, 2, 3, 7]
+    length = {label: int(rng.choice(most)) for label in labels}
+    terms = ["".join(rng.choice(labels, rng.integers(0, 4))) for _ in range(rng.integers(1, 5))]
+    used = sorted(set("".join(terms)))
+    output = "".join(rng.permutation(used)[: rng.integers(0, min(len(used), 4) + 1)])
+    feeds = {}
+    for n, term in enumerate(terms):
+        alone = {label: 1 if rng.random() < 0.1 else length[label] for label in term}
+        shape = [alone[label] for label in term]
+        feeds[f"x{n}"] = np.asarray(rng.integers(-3, 4, size=shape)).astype(dtype)
+    equation = ",".join(terms) + "->" + output
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation=equation)
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+    exact = np.einsum(equation, *[x.astype(np.float64) for x in feeds.values()], optimize=True)
+    if np.issubdtype(dtype, np.integer):  # What does not fit wraps around.
+        exact = exact.astype(np.int64)
+    with np.errstate(over="ignore"):
+        expected = exact.astype(dtype)
+    assert y.shape == expected.shape, equation
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype is not np.float16 else {"rtol": 1e-3, "atol": 1e-2}
+    np.testing.assert_allclose(y, expected, **tolerance, err_msg=equation)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,j->i", [(300, 200), (200,)]),
+        ("i,ij->j", [(200,), (200, 300)]),
+        ("i,ij->j", [(200,), (200, 256)]),
+        ("bij,bkj->bki", [(3, 70, 90), (3, 5, 90)]),
+        ("ij,jk,kl->il", [(90, 40), (40, 300), (300, 70)]),
+        ("bhwc,wc->bhw", [(8, 16, 20, 33), (20, 33)]),
+        ("ijk,jkl->il", [(90, 9, 11), (9, 11, 270)]),
+        ("kji,jkl->li", [(9, 11, 90), (11, 9, 270)]),
+        ("abij,abkj->abik", [(3, 4, 60, 20), (3, 4, 17, 20)]),
+        ("aij,bij->ab", [(7, 100, 30), (9, 100, 30)]),
+        ("ij->ji", [(120, 130)]),
+        ("ij->j", [(400, 130)]),
+        ("ij->", [(400, 130)]),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_sums(cpu_plugin: Cpu, equation: str, shapes: list[tuple[int, ...]], threads: int) -> None:
+    rng = np.random.default_rng(1)
+    feeds = {f"x{n}": rng.normal(size=shape).astype(np.float32) for n, shape in enumerate(shapes)}
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation=equation)
+    model = make_model([node], feeds, ["y"])
+    (y,) = cpu_plugin.run(model, feeds, intra_op_num_threads=threads, fusion=0)
+    expected = np.einsum(equation, *[x.astype(np.float64) for x in feeds.values()], optimize=True)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-2)
+
+
+def test_sums_of_nothing_are_zero(cpu_plugin: Cpu) -> None:
+    feeds = {"a": np.ones((3, 0), np.float32), "b": np.ones((0, 2), np.float32)}
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation="ij,jk->ki")
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+    np.testing.assert_array_equal(y, np.zeros((2, 3)))
 
 
 def test_a_label_of_length_one_is_broadcast(cpu_plugin: Cpu) -> None:
