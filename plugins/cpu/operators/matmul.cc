@@ -119,9 +119,50 @@ Kernel plain_loops(const Product& product) {
   };
 }
 
+// Of float64.
+Kernel double_product(Prepare& p, const Product& product) {
+  const int64_t m = product.m, n = product.n, k = product.k, stacks = product.stacks();
+  const int64_t b_stacks = count(product.b_batch);
+  // Rows of b side by side.
+  if (product.trans_b) p.scratch(static_cast<size_t>(b_stacks * k * n) * sizeof(double));
+  constexpr int64_t kRows = 32;  // At once.
+  const int64_t tall = (m + kRows - 1) / kRows;
+  return [=](const Args& args) {
+    const double *a = args.in<double>(0), *b = args.in<double>(1);
+    if (product.trans_b) {
+      double* const turned = args.scratch<double>();
+      parallel_for(b_stacks * k, std::max<int64_t>(1, kGrain / (n + 1)), [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          const double* from = b + i / k * k * n + i % k;
+          for (int64_t j = 0; j < n; ++j) turned[i * n + j] = from[j * k];
+        }
+      });
+      b = turned;
+    }
+    const int64_t work = std::min(m, kRows) * n * k;
+    parallel_for(stacks * tall, std::max<int64_t>(1, kGrain / (work + 1)), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const auto [sa, sb] = factors(product, i / tall);
+        const int64_t first = i % tall * kRows;
+        DoubleBlock g{};
+        g.m = std::min(kRows, m - first);
+        g.n = n;
+        g.k = k;
+        g.a_row = product.trans_a ? 1 : k;
+        g.a_step = product.trans_a ? m : 1;
+        g.a = a + sa * m * k + first * g.a_row;
+        g.b = b + sb * k * n;
+        g.c = args.out<double>(0) + (i / tall * m + first) * n;
+        simd().double_gemm(g);
+      }
+    });
+  };
+}
+
 Kernel plain_product(Prepare& p, const Product& product) {
   p.method("loops");
-  return with_one_of<float, double, int32_t, uint32_t, int64_t, uint64_t>(
+  if (p.type(0) == DType::kDouble) return double_product(p, product);
+  return with_one_of<float, int32_t, uint32_t, int64_t, uint64_t>(
       p.type(0), [&](auto zero) { return plain_loops<wrapping_t<decltype(zero)>>(product); });
 }
 

@@ -89,8 +89,32 @@ T reduce_row(Reduction how, const T* x, int64_t n, T start) {
   if constexpr (std::is_same_v<T, float>) {
     return simd().reduce[how](x, n, start);
   } else {
-    for (int64_t i = 0; i < n; ++i) start = combine(how, start, x[i]);
-    return start;
+    // Side by side, so that no operation waits for the last one.
+    constexpr int64_t kStrands = 64 / sizeof(T);
+    const auto reduce = [&](auto constant) {
+      constexpr Reduction kHow = decltype(constant)::value;
+      int64_t i = 0;
+      if (n >= kStrands) {
+        T strands[kStrands];
+        std::copy_n(x, kStrands, strands);
+        for (i = kStrands; i + kStrands <= n; i += kStrands) {
+          for (int64_t s = 0; s < kStrands; ++s) strands[s] = combine(kHow, strands[s], x[i + s]);
+        }
+        for (const T strand : strands) start = combine(kHow, start, strand);
+      }
+      for (; i < n; ++i) start = combine(kHow, start, x[i]);
+      return start;
+    };
+    switch (how) {
+      case kSum:
+        return reduce(std::integral_constant<Reduction, kSum>{});
+      case kProduct:
+        return reduce(std::integral_constant<Reduction, kProduct>{});
+      case kGreatest:
+        return reduce(std::integral_constant<Reduction, kGreatest>{});
+      default:
+        return reduce(std::integral_constant<Reduction, kLeast>{});
+    }
   }
 }
 

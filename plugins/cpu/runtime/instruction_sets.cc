@@ -27,6 +27,7 @@
   void fill_winograd(Simd* table);                \
   void fill_rows(Simd* table);                    \
   void fill_pool(Simd* table);                    \
+  void fill_double_gemm(Simd* table);             \
   void fill_bytes(Bytewise* table);               \
   void fill_depthwise(Simd* table);               \
   void fill_depthwise_float(Simd* table);         \
@@ -91,6 +92,7 @@ Simd choose() {
      others::fill_winograd(table);                      \
      others::fill_rows(table);                          \
      others::fill_pool(table);                          \
+     others::fill_double_gemm(table);                   \
      others::fill_bytes(&table->bytes);                 \
      others::fill_depthwise(table);                     \
      others::fill_depthwise_float(table);               \

@@ -66,6 +66,15 @@ struct GemmBlock {
   bool accumulate;    // They begin at what c holds, instead.
 };
 
+// The same in float64, of a b that lies row by row without gaps, as c does.
+struct DoubleBlock {
+  int64_t m, n, k;
+  const double* a;
+  int64_t a_row, a_step;
+  const double* b;
+  double* c;
+};
+
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
 
 // One tile of a convolution by Winograd's method. Channels are taken by eight, which lie side by side; a tile
@@ -224,6 +233,7 @@ struct Simd {
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
+  void (*double_gemm)(const DoubleBlock& block) = nullptr;
   WinogradTransforms winograd[kWinogradTiles] = {};
 
   // Rows of float32 that lie in one piece.
