@@ -30,8 +30,15 @@ class Interface:
         self.sparse_outputs = frozenset(sparse_outputs)
         self._index = {value.name: at for at, value in enumerate(self.inputs)}
 
-    def specifications(self) -> tuple[tuple[str, int, tuple[int, ...] | None, bool], ...]:
-        """What the call module checks a feed by: name, element type, dimensions, whether it must be fed."""
+    @property
+    def must_be_fed(self) -> list[str]:
+        """The names of the inputs without a default: an optional's is to hold nothing."""
+        return [value.name for value in self.inputs[: self.required] if not _may_be_nothing(value)]
+
+    def specifications(self) -> tuple[tuple[str, int, tuple[int, ...] | None, bool, bool], ...]:
+        """What the call module checks a feed by: name, element type, dimensions, whether it has no default,
+        and whether it then may be nothing.
+        """
         specs = []
         for at, value in enumerate(self.inputs):
             element_type, dims = 0, None
@@ -41,7 +48,7 @@ class Interface:
                 required = required_dims(value.type)
                 if required is not None:
                     dims = tuple(d if isinstance(d, int) else -1 for d in required)
-            specs.append((value.name, element_type, dims, at < self.required))
+            specs.append((value.name, element_type, dims, at < self.required, _may_be_nothing(value)))
         return tuple(specs)
 
     def convert(self, index: int, value: Any) -> Any:
@@ -70,7 +77,7 @@ class Interface:
             )
         names = list(feed)
         known = [value.name for value in self.inputs]
-        missing = [name for name in known[: self.required] if name not in feed]
+        missing = [name for name in self.must_be_fed if name not in feed]
         if missing:
             return ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
         unknown = [name for name in names if name not in self._index]
@@ -78,3 +85,9 @@ class Interface:
         return InvalidArgument(
             f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}"
         )
+
+
+def _may_be_nothing(value: Value) -> bool:
+    """Whether it is an optional."""
+    kind = value.type
+    return kind is not None and not isinstance(kind, TensorType) and kind.HasField("optional_type")

@@ -230,7 +230,7 @@ class Session(Lifecycle):
 
     def _check_feed(self, feed: Mapping[str, Any]) -> None:
         interface = self._opened.interface
-        if any(value.name not in feed for value in interface.inputs[: interface.required]):
+        if any(name not in feed for name in interface.must_be_fed):
             raise interface.feed_error(feed)
 
     # ---- execution providers ----

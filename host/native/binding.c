@@ -64,14 +64,18 @@ static void binding_dealloc(PyObject* self) {
 
 /* Puts what is fed for the inputs into the binding. */
 static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
+  Py_ssize_t found = 0;
   bool missing = false;
   for (size_t i = 0; i < runner->input_count; ++i) {
     PyObject* object;
     const int there = dict_get(feed, runner->inputs[i].name, &object);
     if (there < 0) return -1;
     if (there == 0) {
-      missing = missing || runner->inputs[i].required;
-      continue;
+      missing = missing || (runner->inputs[i].required && !runner->inputs[i].may_be_nothing);
+      if (!runner->inputs[i].required || !runner->inputs[i].may_be_nothing) continue;
+      object = Py_NewRef(Py_None);
+    } else {
+      ++found;
     }
     const OrtValue* value = wrapped_value(object);
     bool as_it_is =
@@ -79,7 +83,7 @@ static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
     binding->inputs[binding->input_count++] =
         (BoundInput){.index = i, .object = object, .value = as_it_is ? value : NULL};
   }
-  if (!missing && binding->input_count == (size_t)PyDict_Size(feed)) return 0;
+  if (!missing && found == PyDict_Size(feed)) return 0;
   runner_raise_feed_error(runner, feed);
   return -1;
 }

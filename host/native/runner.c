@@ -54,7 +54,7 @@ static int runner_clear(PyObject* self) {
 }
 
 /* Runner(plan, owner, convert, feed_error, inputs, output_names)
- * inputs: tuple of (name, element_type, dims tuple with -1 for any, or None, required) */
+ * inputs: tuple of (name, element_type, dims tuple with -1 for any, or None, required, may be nothing) */
 static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject *plan, *owner, *convert, *feed_error, *inputs, *output_names;
   (void)kwargs;
@@ -96,13 +96,14 @@ static PyObject* runner_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   for (Py_ssize_t i = 0; i < input_count; ++i) {
     InputSpec* spec = &runner->inputs[i];
     PyObject *name, *dims;
-    int element_type, required;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "OiOp", &name, &element_type, &dims, &required))
+    int element_type, required, may_be_nothing;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "OiOpp", &name, &element_type, &dims, &required,
+                          &may_be_nothing))
       goto failed;
     spec->name = Py_NewRef(name);
     runner->input_count = (size_t)i + 1;
     spec->required = required != 0;
-    if (spec->required) ++runner->required_count;
+    spec->may_be_nothing = may_be_nothing != 0;
     spec->element_type = (ONNXTensorElementDataType)element_type;
     bool plain = dtype_of(element_type) != NULL && element_type_bits(spec->element_type) >= 8;
     if (PyErr_Occurred() != NULL) goto failed;
@@ -278,8 +279,12 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
       ++found;
     } else if (there < 0) {
       return -1;
-    } else if (runner->inputs[i].required) {
+    } else if (!runner->inputs[i].required) {
+      continue;
+    } else if (!runner->inputs[i].may_be_nothing) {
       missing = true;
+    } else if (runner_bind_feed(runner, frame, i, Py_None) < 0) {
+      return -1;
     }
   }
   if (missing || found + nothings_beside(runner, feed) != PyDict_Size(feed)) {

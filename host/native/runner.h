@@ -14,7 +14,8 @@ typedef struct InputSpec {
   int rank;        /* -1: not known */
   int64_t* dims;   /* -1: any */
   ONNXTensorElementDataType element_type;
-  bool required;
+  bool required;       /* It has no default, */
+  bool may_be_nothing; /* but is an optional, which holds nothing where it is not fed. */
 } InputSpec;
 
 typedef struct Runner {
@@ -28,7 +29,6 @@ typedef struct Runner {
   PyObject* output_index; /* dict: name -> index */
   InputSpec* inputs;
   size_t input_count;
-  size_t required_count;
   uint64_t serial; /* no other runner of this process has it */
 } Runner;
 

@@ -396,6 +396,13 @@ def test_an_optional_takes_its_value_or_none() -> None:
     outputs = [tensor("has", element_type=TensorProto.BOOL)]
     session = open_model(model_bytes(nodes, [helper.make_value_info("x", kind)], outputs))
     assert [bool(session.run(None, {"x": value})[0]) for value in (None, ONES, [1.0])] == [False, True, True]
+    assert not session.run(None, {})[0], "it is left out"
+    binding = session.io_binding()
+    binding.bind_output("has")
+    session.run_with_iobinding(binding)
+    assert not binding.copy_outputs_to_cpu()[0]
+    with pytest.raises(errors.InvalidArgument, match="Invalid input name: z"):
+        session.run(None, {"z": ONES})
     with pytest.raises(errors.InvalidArgument, match=r"'x'.*tensor\(double\)"):
         session.run(None, {"x": np.ones(3)})
     with pytest.raises(errors.InvalidArgument, match=r"'x'.*dict"):

@@ -1,5 +1,6 @@
 #include "cpu/engines/resample.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -99,6 +100,25 @@ void two_of_row(const Pass<A>& pass, const T* x, A* y, int64_t ahead) {
     default:
       return two_of_row<0>(pass, x, y, ahead);
   }
+}
+
+// What is rounded to the nearest, in A or in the integers of T.
+template <typename T, typename A>
+Elements<A> rounded_elements(bool in_own_type) {
+  Elements<A> made;
+  made.size = in_own_type ? sizeof(T) : sizeof(A);
+  if (in_own_type) {
+    made.store = [](const A* from, int64_t n, char* to) {
+      T* y = reinterpret_cast<T*>(to);
+      for (int64_t i = 0; i < n; ++i) y[i] = rounded<T>(std::floor(from[i] + A{1} / 2));
+    };
+  } else {
+    made.store = [](const A* from, int64_t n, char* to) {
+      A* y = reinterpret_cast<A*>(to);
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<A>(rounded<T>(std::floor(from[i] + A{1} / 2)));
+    };
+  }
+  return made;
 }
 
 template <typename A>
@@ -371,7 +391,7 @@ void columns(const Pass<A>& pass, const Part<A>& part) {
 // rows each product costs more than across them.
 class Order {
  public:
-  Order(const Dims& dims, const std::vector<std::pair<size_t, Taps>>& axes, bool loads)
+  Order(const Dims& dims, const std::vector<std::pair<size_t, Taps>>& axes, bool loads, bool last_first)
       : dims_(dims), axes_(axes), loads_(loads) {
     for (const auto& [axis, taps] : axes) {
       std::vector<bool> read(static_cast<size_t>(taps.in));
@@ -386,6 +406,7 @@ class Order {
     }
     order_.resize(axes.size());
     std::iota(order_.rbegin(), order_.rend(), size_t{0});  // The last one first.
+    if (last_first) return;
     constexpr size_t kMostTried = 4;
     std::vector<size_t> each(axes.size());
     std::iota(each.begin(), each.end(), size_t{0});
@@ -441,11 +462,19 @@ class Order {
 
 template <typename A>
 Kernel resample_in(Prepare& p, const Desc& in, const std::vector<std::pair<size_t, Taps>>& axes,
-                   double extrapolation) {
+                   double extrapolation, bool stepwise) {
   const Elements<A> elements = elements_of<A>(in.type);
+  Elements<A> between, made = elements;  // What passes write.
+  stepwise = stepwise && (kSigned | kUnsigned).has(in.type);
+  if (stepwise) {
+    with_integer(in.type, [&](auto zero) {
+      between = rounded_elements<decltype(zero), A>(false);
+      made = rounded_elements<decltype(zero), A>(true);
+    });
+  }
   Dims dims = stored_dims(in);
   const Dims strides = strides_of(dims);
-  const Order order(dims, axes, elements.load != nullptr);
+  const Order order(dims, axes, elements.load != nullptr, stepwise);
   const size_t leading = order.axes()[0];
   // Where rows begin that the first pass reads.
   std::vector<int64_t> begins;
@@ -542,7 +571,7 @@ Kernel resample_in(Prepare& p, const Desc& in, const std::vector<std::pair<size_
           y = args.out<char>() + static_cast<size_t>(start * pass.out * pass.inner) * elements.size;
         }
         const Part<A> part = {
-            i == 0 ? elements : own, last ? elements : own, x, y, start, n * pass.outer, rooms, room};
+            i == 0 ? elements : own, last ? made : between, x, y, start, n * pass.outer, rooms, room};
         by_rows(pass.inner, pass.width) ? rows(pass, part) : columns(pass, part);
         x = y;
       }
@@ -553,16 +582,16 @@ Kernel resample_in(Prepare& p, const Desc& in, const std::vector<std::pair<size_
 }  // namespace
 
 Kernel resample(Prepare& p, const Desc& in, const std::vector<std::pair<size_t, Taps>>& axes,
-                double extrapolation) {
+                double extrapolation, bool stepwise) {
   switch (in.type) {
     case DType::kFloat:
     case DType::kFloat16:
     case DType::kBFloat16:
     case DType::kInt8:
     case DType::kUint8:
-      return resample_in<float>(p, in, axes, extrapolation);
+      return resample_in<float>(p, in, axes, extrapolation, stepwise);
     default:
-      return resample_in<double>(p, in, axes, extrapolation);
+      return resample_in<double>(p, in, axes, extrapolation, stepwise);
   }
 }
 

@@ -17,8 +17,10 @@ struct Taps {
 };
 
 // Of input 0, whose axes are given as they lie in memory. In float, or in double for what floats do not hold.
+// Integers drop what they do not hold of a result; or, if `stepwise`, sums along each axis are rounded to the
+// nearest, those along the last one first.
 Kernel resample(Prepare& p, const Desc& in, const std::vector<std::pair<size_t, Taps>>& axes,
-                double extrapolation);
+                double extrapolation, bool stepwise);
 
 }  // namespace ephost::cpu
 

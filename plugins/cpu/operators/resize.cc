@@ -363,7 +363,7 @@ Kernel resize(Prepare& p) {
       copy(args.in<char>(0), args.out<char>());
     };
   }
-  return resample(p, in, taps, r.extrapolation);
+  return resample(p, in, taps, r.extrapolation, r.antialias);
 }
 
 std::string modes_are_known(const Node& node) {

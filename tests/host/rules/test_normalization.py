@@ -131,3 +131,12 @@ def test_half_precision_weights_stay_half() -> None:
     (mine,), (theirs,) = evaluate(model, x=x), evaluate(before, x=x)
     assert mine.dtype == np.float16
     assert mine.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("opset", [7, 9, 13])
+def test_a_normalisation_that_trains_is_left_alone(opset: int) -> None:
+    """Before opset 14 it does where it has more outputs, whether somebody reads them or not."""
+    body = "c = Conv(x, w)  y, m2, v2, m3, v3 = BatchNormalization(c, s, b, m, v)"
+    model = model_of(f"{CONV} <{W}, {NORM}> {{ {body} }}", opset=opset)
+    simplify(model)
+    assert kinds(model) == ["Conv", "BatchNormalization"]

@@ -77,12 +77,17 @@ def _wide(data: np.ndarray) -> Any:
     return data if data.dtype == np.float64 else data.astype(np.float32, copy=False)
 
 
+_WITH_TRAINING_MODE = 14  # the opset since which an attribute of BatchNormalization says whether it trains
+
+
 def _normalisation(node: Node) -> tuple[np.ndarray, np.ndarray] | None:
     """The factor and shift of a batch normalisation in inference, for each channel."""
     if node.since_version < 7 or not has_one_output(node):
         return None
     if node.attribute("training_mode", 0) or node.attribute("spatial", 1) != 1:
         return None
+    if node.since_version < _WITH_TRAINING_MODE and any(value is not None for value in node.outputs[1:]):
+        return None  # Having them is what says that it trains.
     parts = [data_of(input_at(node, at)) for at in range(1, 5)]
     if any(part is None or part.ndim != 1 for part in parts):
         return None

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ephost.messages import TensorProto
+
 from ...message_helpers import numpy_dtype
 from .registry import OperatorNode, operator
 
@@ -135,6 +137,17 @@ _REAL = re.compile(
     r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan))",
     re.ASCII | re.IGNORECASE,
 )
+
+
+@operator("Cast", until=6)
+def cast_by_name(node: OperatorNode, x: np.ndarray) -> tuple[Any, ...]:
+    """In its first version the type has a name."""
+    to = node.attributes["to"]
+    name = to.decode() if isinstance(to, bytes) else str(to)
+    plain = next((_PLAIN[n] for n in _PLAIN if TensorProto.DataType.Name(n) == name), None)
+    if plain is None:
+        raise ValueError(f"a Cast to '{name}'")
+    return (x.astype(plain),)
 
 
 @operator("Cast", since=6)
