@@ -264,7 +264,7 @@ def test_sizes_much_smaller_and_larger(
     assert y.dtype == dtype and y.shape == expected.shape
     if stepwise:
         assert np.abs(y - expected).max() <= 2  # Halves are a question of the weights' last digits.
-        assert np.mean(y != expected) < 0.02
+        assert np.mean(y != expected) < 0.1
     elif np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
         expected = np.clip(expected, limits.min, limits.max)
