@@ -71,9 +71,71 @@ void for_windows(const Dims& dims, const Window& w, const Visit& visit) {
   });
 }
 
+// What is done to the elements of a window.
+template <typename T>
+struct Largest {
+  static T none() {
+    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                : std::numeric_limits<T>::lowest();
+  }
+  static T add(T a, T b) {
+    // One instruction, which takes b where either is not a number; the branch is hardly ever taken.
+    const T larger = a > b ? a : b;
+    return a != a ? a : larger;
+  }
+  static T finish(T a, int64_t) { return a; }
+  // Of `count` rows, if there is a better way than one by one.
+  static bool rows(const T* const* rows, int64_t count, int64_t n, T* y) {
+    if constexpr (sizeof(T) == 1) {
+      const Bytewise& simd = ephost::cpu::simd().bytes;
+      const auto largest = std::is_signed_v<T> ? simd.largest_signed : simd.largest_unsigned;
+      largest(reinterpret_cast<const uint8_t* const*>(rows), count, n, reinterpret_cast<uint8_t*>(y));
+      return true;
+    }
+    return false;
+  }
+};
+
+// With the places where the largest elements are, of images.
+template <typename T>
+Kernel max_of_images(const Dims& dims, const Window& w, bool column_major) {
+  return [=, down = taps_of(w, 0), along = taps_of(w, 1)](const Args& args) {
+    const int64_t height = w.in[0], width = w.in[1], out_height = w.out[0], out_width = w.out[1];
+    const int64_t row_step = w.dilations[0] * width, step = w.dilations[1];
+    parallel_for(dims[0] * dims[1] * out_height,
+                 std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) + 1)),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const Taps& rows = down[static_cast<size_t>(i % out_height)];
+                     const int64_t base = i / out_height * height * width;
+                     const T* const x = args.in<T>(0) + base;
+                     T* const y = args.out<T>(0) + i * out_width;
+                     int64_t* const indices = args.out<int64_t>(1) + i * out_width;
+                     for (int64_t o = 0; o < out_width; ++o) {
+                       const Taps& columns = along[static_cast<size_t>(o)];
+                       const bool is_outside = rows.inside * columns.inside == 0;
+                       int64_t from = rows.first * width + columns.first, where = is_outside ? 0 : from;
+                       T best = is_outside ? Largest<T>::none() : x[from];
+                       for (int64_t r = 0; r < rows.inside; ++r, from += row_step) {
+                         for (int64_t k = 0; k < columns.inside; ++k) {
+                           const T value = x[from + k * step];
+                           const bool better = value > best || value != value;
+                           best = better ? value : best;
+                           where = better ? from + k * step : where;
+                         }
+                       }
+                       y[o] = best;
+                       indices[o] = base + (column_major ? where % width * height + where / width : where);
+                     }
+                   }
+                 });
+  };
+}
+
 // With the places where the largest elements are.
 template <typename T>
 Kernel max_loops(const Dims& dims, const Window& w, bool column_major) {
+  if (w.rank() == 2) return max_of_images<T>(dims, w, column_major);
   return [=](const Args& args) {
     const T* x = args.in<T>(0);
     T* y = args.out<T>(0);
@@ -105,31 +167,6 @@ Kernel max_loops(const Dims& dims, const Window& w, bool column_major) {
     });
   };
 }
-
-// What is done to the elements of a window.
-template <typename T>
-struct Largest {
-  static T none() {
-    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                : std::numeric_limits<T>::lowest();
-  }
-  static T add(T a, T b) {
-    // One instruction, which takes b where either is not a number; the branch is hardly ever taken.
-    const T larger = a > b ? a : b;
-    return a != a ? a : larger;
-  }
-  static T finish(T a, int64_t) { return a; }
-  // Of `count` rows, if there is a better way than one by one.
-  static bool rows(const T* const* rows, int64_t count, int64_t n, T* y) {
-    if constexpr (sizeof(T) == 1) {
-      const Bytewise& simd = ephost::cpu::simd().bytes;
-      const auto largest = std::is_signed_v<T> ? simd.largest_signed : simd.largest_unsigned;
-      largest(reinterpret_cast<const uint8_t* const*>(rows), count, n, reinterpret_cast<uint8_t*>(y));
-      return true;
-    }
-    return false;
-  }
-};
 
 template <typename T>
 struct Mean {

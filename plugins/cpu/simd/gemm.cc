@@ -26,21 +26,22 @@ typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), aligned
 inline const Vector& load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
 inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
 
-// Rows [0, kCount) of one panel. One or two rows have too few sums to keep the multipliers busy: they get
-// several of each, for every second or fourth p. Meanwhile it asks for `lines` of `next` for every kAhead of
-// p, which need not be memory that can be read.
-template <int kCount>
+// Rows [0, kCount) of one panel, or of the vector that it begins with. Few sums do not keep the multipliers
+// busy: there are several of each, for every second or fourth p. Meanwhile it asks for `lines` of `next` for
+// every kAhead of p, which need not be memory that can be read.
+template <int kCount, int kVectors>
 void tile(const GemmBlock& g, const float* a, const float* b, float* c, int columns, const float* bias,
           const float* next, int64_t lines) {
-  constexpr int kChains = kCount == 1 ? 4 : kCount == 2 ? 2 : 1;
+  constexpr int kSums = kCount * kVectors;
+  constexpr int kChains = kSums <= 2 ? 4 : kCount <= 2 || kVectors == 1 ? 2 : 1;
   // Loops over sums are unrolled by order: only so does GCC keep them in registers all the way.
-  Vector sums[kChains][kCount][2];
-#pragma GCC unroll 8
-  for (int i = 0; i < kChains * kCount; ++i) {
-    sums[i / kCount][i % kCount][0] = sums[i / kCount][i % kCount][1] = Vector{};
+  Vector sums[kChains][kCount][kVectors];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains * kSums; ++i) {
+    sums[i / kSums][i / kVectors % kCount][i % kVectors] = Vector{};
   }
   alignas(64) float edge[kCount][kPanel];  // In place of c where the panel is not full.
-  const bool whole = columns == kPanel;
+  const bool whole = kVectors == 2 && columns == kPanel;
   float* to = whole ? c : edge[0];
   const int64_t to_row = whole ? g.c_row : kPanel;
   if (g.accumulate || bias != nullptr) {
@@ -50,23 +51,22 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
         for (int j = columns; j < kPanel; ++j) edge[i][j] = 0;
       }
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-      const float* from = whole && !g.accumulate ? bias : to + i * to_row;
-      sums[0][i][0] = load(from);
-      sums[0][i][1] = load(from + kLanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) {
+      const float* from = whole && !g.accumulate ? bias : to + i / kVectors * to_row;
+      sums[0][i / kVectors][i % kVectors] = load(from + i % kVectors * kLanes);
     }
   }
   const int64_t a_row = g.a_row, a_step = g.a_step, b_step = g.b_step;
   const auto multiply = [&]() __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int chain = 0; chain < kChains; ++chain) {
-      const Vector b0 = load(b), b1 = load(b + kLanes);
+      const Vector b0 = load(b), b1 = load(b + (kVectors - 1) * kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) {
         const float x = a[i * a_row];
         sums[chain][i][0] += x * b0;
-        sums[chain][i][1] += x * b1;
+        if constexpr (kVectors == 2) sums[chain][i][1] += x * b1;
       }
       a += a_step;
       b += b_step;
@@ -81,21 +81,17 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
   }
   for (; p + kChains <= g.k; p += kChains) multiply();
   for (; p < g.k; ++p, a += a_step, b += b_step) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-      sums[0][i][0] += a[i * a_row] * load(b);
-      sums[0][i][1] += a[i * a_row] * load(b + kLanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) {
+      sums[0][i / kVectors][i % kVectors] += a[i / kVectors * a_row] * load(b + i % kVectors * kLanes);
     }
   }
-#pragma GCC unroll 8
-  for (int i = 0; i < kCount; ++i) {
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) {
+    Vector& sum = sums[0][i / kVectors][i % kVectors];
 #pragma GCC unroll 4
-    for (int chain = 1; chain < kChains; ++chain) {
-      sums[0][i][0] += sums[chain][i][0];
-      sums[0][i][1] += sums[chain][i][1];
-    }
-    store(to + i * to_row) = sums[0][i][0];
-    store(to + i * to_row + kLanes) = sums[0][i][1];
+    for (int chain = 1; chain < kChains; ++chain) sum += sums[chain][i / kVectors][i % kVectors];
+    store(to + i / kVectors * to_row + i % kVectors * kLanes) = sum;
   }
   if (!whole) {
     for (int i = 0; i < kCount; ++i) {
@@ -106,7 +102,10 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
 
 using Tile = void (*)(const GemmBlock&, const float*, const float*, float*, int, const float*, const float*,
                       int64_t);
-constexpr Tile kTiles[kRows] = {tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
+constexpr Tile kTiles[2][kRows] = {
+    {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>},
+    {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
+};
 
 void gemm(const GemmBlock& g) {
   // Panels that are not packed do not lie line by line. A few rows only read, in order, which the processor
@@ -116,6 +115,7 @@ void gemm(const GemmBlock& g) {
   for (int64_t j = 0; j < g.n; j += kPanel) {
     const float* b = g.b + j / kPanel * g.b_panel;
     const int columns = static_cast<int>(g.n - j < kPanel ? g.n - j : kPanel);
+    const Tile* const tiles_of = kTiles[columns <= kLanes ? 0 : 1];
     const float* bias = g.bias == nullptr ? nullptr : g.bias + j;
     // The panel on the right; behind the last one the first one's rows further down, which the next call may
     // be about.
@@ -124,7 +124,7 @@ void gemm(const GemmBlock& g) {
       const int64_t left = g.m - i;
       // Two halves rather than a whole and a remainder of one or two rows.
       const int64_t rows = left > kRows && left < 2 * kRows ? (left + 1) / 2 : left < kRows ? left : kRows;
-      kTiles[rows - 1](g, g.a + i * g.a_row, b, g.c + i * g.c_row + j, columns, bias, next, lines);
+      tiles_of[rows - 1](g, g.a + i * g.a_row, b, g.c + i * g.c_row + j, columns, bias, next, lines);
       next += g.k / kAhead * lines * kLine;
       i += rows;
     }
