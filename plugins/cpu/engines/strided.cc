@@ -264,7 +264,11 @@ void StridedCopy::planes(const char* in, char* out, int64_t begin, int64_t end) 
     const int64_t first = block * rows_at_once_, rows = std::min(rows_at_once_, rows_.n - first);
     const char* from = in + first * rows_.in;
     char* to = out + first * rows_.out;
-    if (rows_are_runs_) {
+    if (columns == 1 && rows_.in == 0 && rows_.out == kCell) {  // One element is all that there is.
+      Cell cell;
+      std::memcpy(&cell, from, sizeof cell);
+      std::fill_n(reinterpret_cast<Cell*>(to), rows, cell);
+    } else if (rows_are_runs_) {
       for (int64_t r = 0; r < rows; ++r) {
         std::memcpy(to + r * rows_.out, from + r * rows_.in, static_cast<size_t>(columns * kCell));
       }
@@ -277,7 +281,7 @@ void StridedCopy::planes(const char* in, char* out, int64_t begin, int64_t end) 
       for (int64_t r = 0; r < rows; ++r) {
         Cell cell;
         std::memcpy(&cell, from + r * rows_.in, sizeof cell);
-        for (int64_t c = 0; c < columns; ++c) std::memcpy(to + r * rows_.out + c * kCell, &cell, sizeof cell);
+        std::fill_n(reinterpret_cast<Cell*>(to + r * rows_.out), columns, cell);
       }
     } else {
       for (int64_t r = 0; r < rows; ++r) {

@@ -83,6 +83,63 @@ void softmax_row(const double* x, double* y, int64_t n, bool log) {
   for (int64_t i = 0; i < n; ++i) y[i] = log ? x[i] - most - std::log(sum) : std::exp(x[i] - most) / sum;
 }
 
+// Neighbours of what is normalised along an outer axis, from which on it is worth it to take them together.
+constexpr int64_t kWorthColumns = 8;
+
+// A block of float32 whose columns are what is normalised: n rows of m elements.
+struct Columns {
+  float* rows;
+  int64_t n, m;
+
+  float* row(int64_t k) const { return rows + k * m; }
+  // to = to op other, for each row; or all rows combined.
+  void each(Op op, const float* other) const {
+    for (int64_t k = 0; k < n; ++k) apply(op, row(k), other, row(k));
+  }
+  void combined(Op op, float* to) const {
+    std::copy_n(rows, m, to);
+    for (int64_t k = 1; k < n; ++k) apply(op, to, row(k), to);
+  }
+  void all(Op op) const { call(op, rows, nullptr, rows, n * m); }
+  void apply(Op op, const float* a, const float* b, float* to) const { call(op, a, b, to, m); }
+
+ private:
+  static void call(Op op, const float* a, const float* b, float* to, int64_t size) {
+    const void* in[3] = {a, b, nullptr};
+    const float params[2] = {0, 0};
+    simd().ops[static_cast<size_t>(op)](in, to, size, params);
+  }
+};
+
+// Calls normalize(columns, line of room, another one) for blocks of input 0 as [outer, n, inner], behind
+// which there is room for as much again, and writes what becomes of them.
+template <typename Normalize>
+Kernel by_columns(DType type, int64_t outer, int64_t n, int64_t inner, const Normalize& normalize) {
+  const Rows<float> rows(type);
+  return [=](const Args& args) {
+    // As many as fit the nearest cache, but whole registers.
+    const int64_t most = std::min(inner, std::max<int64_t>(16, 4096 / n / 16 * 16));
+    const int64_t parts = (inner + most - 1) / most;
+    parallel_for(outer * parts, row_grain(n * most, 6), [&](int64_t item, int64_t end) {
+      float* const room = Rows<float>::buffer(1, (2 * n + 2) * most);
+      for (; item < end; ++item) {
+        const int64_t first = item % parts * most, m = std::min(most, inner - first);
+        const int64_t base = item / parts * n * inner + first;
+        const Columns block{room, n, m};
+        for (int64_t k = 0; k < n; ++k) {
+          std::copy_n(rows.load(args.in(0), base + k * inner, m, 0), m, block.row(k));
+        }
+        normalize(block, room + 2 * n * most, room + (2 * n + 1) * most);
+        for (int64_t k = 0; k < n; ++k) {
+          float* const y = rows.place(args.out(0), base + k * inner, m, 0);
+          std::copy_n(block.row(k), m, y);
+          rows.store(y, args.out(0), base + k * inner, m);
+        }
+      }
+    });
+  };
+}
+
 Kernel softmax(Prepare& p) {
   const Dims dims = p.dims(0);
   const DType type = p.type(0);
@@ -105,6 +162,25 @@ Kernel softmax(Prepare& p) {
   }
   if (n == 0) {
     return [](const Args&) {};
+  }
+  if (inner >= kWorthColumns && type != DType::kDouble) {
+    return by_columns(type, outer, n, inner, [log](const Columns& x, float* line, float* sums) {
+      x.combined(Op::kMax, line);
+      x.each(Op::kSub, line);
+      if (!log) {
+        x.all(Op::kExp);
+        x.combined(Op::kAdd, sums);
+        x.each(Op::kDiv, sums);
+        return;
+      }
+      const Columns powers{x.rows + x.n * x.m, x.n, x.m};
+      std::copy_n(x.rows, x.n * x.m, powers.rows);
+      powers.all(Op::kExp);
+      powers.combined(Op::kAdd, sums);
+      const Columns one{sums, 1, x.m};
+      one.all(Op::kLog);
+      x.each(Op::kSub, sums);
+    });
   }
   return by_type(type, [&](auto zero) -> Kernel {
     using T = decltype(zero);
@@ -524,6 +600,26 @@ Kernel lp_norm(Prepare& p) {
   inside[p.axis(p.node.i("axis", -1), inside.size())] = true;
   const int64_t order = p.node.i("p", 2);
   p.expect(order == 1 || order == 2, "p is neither 1 nor 2");
+  const Dims& dims = p.dims(0);
+  const size_t axis = p.axis(p.node.i("axis", -1), dims.size());
+  const int64_t inner = count(dims, axis + 1, dims.size());
+  if (inner >= kWorthColumns && p.type(0) != DType::kDouble && count(dims) > 0) {
+    p.out(0, p.type(0), dims);
+    return by_columns(p.type(0), count(dims, 0, axis), dims[axis], inner,
+                      [order](const Columns& x, float* line, float* norms) {
+                        std::fill_n(norms, x.m, 0.0f);
+                        for (int64_t k = 0; k < x.n; ++k) {
+                          const Columns one{line, 1, x.m};
+                          std::copy_n(x.row(k), x.m, line);
+                          one.all(order == 1 ? Op::kAbs : Op::kSquare);
+                          x.apply(Op::kAdd, norms, line, norms);
+                        }
+                        const Columns one{norms, 1, x.m};
+                        if (order == 2) one.all(Op::kSqrt);
+                        std::replace(norms, norms + x.m, 0.0f, 1.0f);  // Of zeros, which stay zeros.
+                        x.each(Op::kDiv, norms);
+                      });
+  }
   return over_rows(p, inside, [order](auto* row, int64_t n) {
     using T = std::remove_reference_t<decltype(*row)>;
     T norm = 0;

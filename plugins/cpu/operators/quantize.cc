@@ -225,7 +225,10 @@ Kernel dequantize(Prepare& p) {
               if (scales.step == 0) {
                 const float one = scale.get()[first];
                 const Wide zero = zeros == nullptr ? 0 : static_cast<Wide>(zeros[first]);
-                for (int64_t i = 0; i < n; ++i) {
+                if (zero == 0) {  // No number needs more digits than it has then.
+                  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[at + i]) * one;
+                }
+                for (int64_t i = 0; i < n && zero != 0; ++i) {
                   y[i] = static_cast<float>(static_cast<Wide>(x[at + i]) - zero) * one;
                 }
               } else {

@@ -338,6 +338,7 @@ Kernel col2im(Prepare& p) {
   Dims steps(axes);  // Of the block, along each axis.
   for (size_t d = 0; d < axes; ++d) {
     p.expect(strides[d] > 0, "a stride is not positive");
+    p.expect(image[d] + pads[d] + pads[d + axes] >= dilations[d] * (block[d] - 1), "no block fits the image");
     steps[d] = (image[d] + pads[d] + pads[d + axes] - dilations[d] * (block[d] - 1) - 1) / strides[d] + 1;
   }
   p.expect(count(steps) == from[2], "the number of columns does not fit the image");
@@ -345,28 +346,40 @@ Kernel col2im(Prepare& p) {
   to.insert(to.end(), image.begin(), image.end());
   const Desc out = p.out(0, p.type(0), to);
   const int64_t planes = to[0] * to[1], columns = from[2], pixels = count(image);
-  const Dims image_strides = strides_of(image);
+  const Dims image_strides = strides_of(image), inner_blocks = strides_of(block);
+  const int64_t row = steps[axes - 1];
   return [=](const Args& args) {
     with_type(out.type, [&](auto zero) {
       using T = decltype(zero);
       std::memset(args.out(), 0, out.bytes());
-      parallel_for(planes, 1, [&](int64_t plane, int64_t end) {
+      if (columns == 0) return;
+      parallel_for(planes, std::max<int64_t>(1, kGrain / (patch * columns)), [&](int64_t plane, int64_t end) {
         for (; plane < end; ++plane) {
-          T* y = args.out<T>() + plane * pixels;
+          using A = arithmetic_t<T>;
+          T* const y = args.out<T>() + plane * pixels;
           for (int64_t k = 0; k < patch; ++k) {
-            const T* x = args.in<T>(0) + (plane * patch + k) * columns;
-            for (int64_t c = 0; c < columns; ++c) {
-              int64_t rest_k = k, rest_c = c, at = 0;
+            const T* const x = args.in<T>(0) + (plane * patch + k) * columns;
+            // Where this element of the block lies along each axis, before steps.
+            Dims offset(axes);
+            for (size_t d = axes; d-- > 0;) {
+              offset[d] = k / inner_blocks[d] % block[d] * dilations[d] - pads[d];
+            }
+            // The steps along the last axis that stay in the image.
+            const int64_t step = strides[axes - 1], end_of_row = image[axes - 1] - offset[axes - 1];
+            const int64_t first = std::max<int64_t>(0, step - 1 - offset[axes - 1]) / step;
+            const int64_t last = end_of_row <= 0 ? 0 : std::min(row, (end_of_row - 1) / step + 1);
+            for (int64_t outer = 0; outer < columns / row; ++outer) {
+              int64_t rest = outer, at = offset[axes - 1];
               bool inside = true;
-              for (size_t d = axes; d-- > 0;) {
-                const int64_t i = rest_c % steps[d] * strides[d] - pads[d] + rest_k % block[d] * dilations[d];
-                rest_c /= steps[d];
-                rest_k /= block[d];
+              for (size_t d = axes - 1; d-- > 0; rest /= steps[d]) {
+                const int64_t i = rest % steps[d] * strides[d] + offset[d];
                 inside = inside && i >= 0 && i < image[d];
                 at += i * image_strides[d];
               }
-              using A = arithmetic_t<T>;
-              if (inside) y[at] = static_cast<T>(static_cast<A>(A(y[at]) + A(x[c])));
+              for (int64_t s = first; inside && s < last; ++s) {
+                T& to = y[at + s * step];
+                to = static_cast<T>(static_cast<A>(A(to) + A(x[outer * row + s])));
+              }
             }
           }
         }

@@ -198,15 +198,54 @@ EPHOST_LIBM(sin, sin)
 EPHOST_LIBM(cos, cos)
 #endif
 EPHOST_LIBM(tan, tan)
-EPHOST_LIBM(asin, asin)
-EPHOST_LIBM(acos, acos)
-EPHOST_LIBM(atan, atan)
 EPHOST_LIBM(sinh, sinh)
 EPHOST_LIBM(cosh, cosh)
 EPHOST_LIBM(asinh, asinh)
 EPHOST_LIBM(acosh, acosh)
 EPHOST_LIBM(atanh, atanh)
 #undef EPHOST_LIBM
+
+// (asin(r) - r) / r^3 for z = r^2 <= 1/4.
+static inline float asin_rest(float z) {
+  float q = 4.2218566e-2f;
+  q = q * z + 2.4147602e-2f;
+  q = q * z + 4.5477100e-2f;
+  q = q * z + 7.4952416e-2f;
+  return q * z + 1.66667536e-1f;
+}
+// asin(r) for r <= 1/2, else asin(sqrt((1 - r) / 2)), which is half of what is missing to a quarter turn; of
+// r = |x|.
+static inline float asin_parts(float r) {
+  const float z = r > 0.5f ? 0.5f - 0.5f * r : r * r;
+  const float root = r > 0.5f ? sqrt_of(z) : r;
+  return root + root * z * asin_rest(z);
+}
+static inline float asin_of(float x) {
+  const float r = abs_of(x), part = asin_parts(r);
+  return copy_sign(r > 0.5f ? 1.57079633f - 2.0f * part : part, x);
+}
+static inline double asin_of(double x) { return __builtin_asin(x); }
+static inline float acos_of(float x) {
+  const float r = abs_of(x), part = asin_parts(r);
+  const float outer = x < 0.0f ? 3.14159265f - 2.0f * part : 2.0f * part;
+  return r > 0.5f ? outer : 1.57079633f - copy_sign(part, x);
+}
+static inline double acos_of(double x) { return __builtin_acos(x); }
+
+static inline float atan_of(float x) {
+  // Of angles of up to an eighth turn; what is larger is that far from a quarter or a half of it.
+  const float t = abs_of(x);
+  const bool large = t > 2.41421356f, middle = t > 0.414213562f;
+  const float above = large ? -1.0f : middle ? t - 1.0f : t, below = large ? t : middle ? t + 1.0f : 1.0f;
+  const float r = above / below, z = r * r;
+  float q = 8.0603078e-2f;
+  q = q * z - 1.38798490e-1f;
+  q = q * z + 1.99779257e-1f;
+  q = q * z - 3.33329558e-1f;
+  const float from = large ? 1.57079633f : middle ? 0.785398163f : 0.0f;
+  return copy_sign(from + (r + r * z * q), x);
+}
+static inline double atan_of(double x) { return __builtin_atan(x); }
 
 // Up to here an angle's quarters have few enough digits that a double holds what is left exactly enough.
 constexpr float kMostAngle = 1e6f;
@@ -331,7 +370,8 @@ struct IsInf {  // a, b: whether minus and plus infinity count.
   template <typename T>
   static inline bool of(T x, T a, T b) {
     constexpr T kInfinity = static_cast<T>(__builtin_inf());
-    return (x == kInfinity && b != 0) || (x == -kInfinity && a != 0);
+    // All of it, whatever the first half is: only so does it become vector code.
+    return ((x == kInfinity) & (b != 0)) | ((x == -kInfinity) & (a != 0));
   }
 };
 

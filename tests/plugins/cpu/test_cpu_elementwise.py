@@ -79,7 +79,22 @@ def test_inverse_functions_agree_with_the_reference(
 
 
 @pytest.mark.parametrize(
-    "op", ["Exp", "Log", "Tanh", "Sigmoid", "Erf", "Softplus", "Relu", "Abs", "Sqrt", "Elu"]
+    "op",
+    [
+        "Exp",
+        "Log",
+        "Tanh",
+        "Sigmoid",
+        "Erf",
+        "Softplus",
+        "Relu",
+        "Abs",
+        "Sqrt",
+        "Elu",
+        "Asin",
+        "Acos",
+        "Atan",
+    ],
 )
 def test_special_numbers_have_the_values_of_the_standard(cpu_plugin: Cpu, op: str) -> None:
     x = np.float32([np.inf, -np.inf, np.nan, 0, 200, -200, 89, -104, 88.7])

@@ -330,3 +330,12 @@ def test_a_pad_that_moves_its_input_along(cpu_plugin: Cpu, mode: str, pads: list
     kept = x[max(0, -pads[0]) : 3 - max(0, -pads[2]), max(0, -pads[1]) : 5 - max(0, -pads[3])]
     widths = [(max(0, pads[0]), max(0, pads[2])), (max(0, pads[1]), max(0, pads[3]))]
     np.testing.assert_array_equal(found, np.pad(kept, widths, mode=mode))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 7, 100_000])
+def test_one_element_fills_a_tensor(cpu_plugin: Cpu, n: int, dtype: type) -> None:
+    node = helper.make_node("Expand", ["x", "n"], ["y"])
+    x = np.array([3], dtype)
+    (y,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"], {"n": np.array([n])}), {"x": x})
+    np.testing.assert_array_equal(y, np.full(n, 3, dtype))

@@ -236,3 +236,36 @@ def test_a_scale_that_cannot_be_broadcast_is_refused(cpu_plugin: Cpu) -> None:
         model = make_model([node], feeds, ["y"], opset=23, open_shapes=True)
         with pytest.raises(ephost.errors.InvalidArgument, match=r"the node.*cannot be broadcast"):
             cpu_plugin.run(model, feeds)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "LpNormalization with p = 1", "LpNormalization"])
+@pytest.mark.parametrize("shape", [(3, 5, 40), (2, 300, 9), (70, 33), (1, 1, 8), (2, 0, 16), (2, 3, 4, 200)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_what_is_normalised_along_outer_axes(
+    cpu_plugin: Cpu, op: str, shape: tuple[int, ...], dtype: type
+) -> None:
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    if x.size:
+        x[..., 1] = 0
+        x[..., 2] *= 30
+        x[..., 3] = -np.inf if "Softmax" in op else 1e-5
+        x[..., 0, 4] = np.nan
+    kind, _, with_p = op.partition(" ")
+    for axis in range(x.ndim - 1):
+        node = helper.make_node(kind, ["x"], ["y"], axis=axis, **({"p": 1} if with_p else {}))
+        (y,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
+        wide = x.astype(np.float64)
+        with np.errstate(all="ignore"):
+            if "Softmax" in op:
+                shifted = wide - wide.max(axis, keepdims=True, initial=-np.inf)
+                sums = np.exp(shifted).sum(axis, keepdims=True)
+                expected = shifted - np.log(sums) if kind == "LogSoftmax" else np.exp(shifted) / sums
+            else:
+                norm = (
+                    np.abs(wide).sum(axis, keepdims=True)
+                    if with_p
+                    else np.sqrt((wide**2).sum(axis, keepdims=True))
+                )
+                expected = np.where(norm == 0, 0, wide / norm)
+        tolerance = 2e-3 if dtype is np.float16 else 1e-5
+        np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance, err_msg=f"axis {axis}")

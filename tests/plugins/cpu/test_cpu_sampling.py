@@ -1,5 +1,7 @@
 """Operators that read images at places that are computed."""
 
+import math
+
 import ephost
 import numpy as np
 import pytest
@@ -114,6 +116,41 @@ def test_patches_are_added_up(cpu_plugin: Cpu) -> None:
     )
     constants = {"image": np.array([6, 7]), "block": np.array([2, 3])}
     cpu_plugin.check(node, {"x": noise(2, 2 * 6, 16)}, constants=constants, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("image", "block", "attributes"),
+    [
+        ([30], [5], {"pads": [7, 2], "strides": [3]}),
+        ([6, 7], [2, 3], {"pads": [4, 5, 3, 6], "strides": [2, 3]}),
+        ([5, 4], [4, 4], {"strides": [1, 4]}),
+        ([4, 5, 6], [2, 1, 3], {"pads": [1, 0, 2, 0, 1, 1], "dilations": [2, 1, 2]}),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+def test_patches_of_any_form_are_added_up(
+    cpu_plugin: Cpu, image: list[int], block: list[int], attributes: dict[str, list[int]], dtype: type
+) -> None:
+    rank = len(image)
+    pads = attributes.get("pads", [0] * 2 * rank)
+    steps = [
+        (
+            image[d]
+            + pads[d]
+            + pads[d + rank]
+            - attributes.get("dilations", [1] * rank)[d] * (block[d] - 1)
+            - 1
+        )
+        // attributes.get("strides", [1] * rank)[d]
+        + 1
+        for d in range(rank)
+    ]
+    x = (noise(2, 3 * math.prod(block), math.prod(steps)) * 9).astype(dtype)
+    node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], **attributes)
+    constants = {"image": np.array(image), "block": np.array(block)}
+    cpu_plugin.check(
+        node, {"x": x}, constants=constants, rtol=1e-2 if dtype is np.float16 else 1e-5, atol=0.1
+    )
 
 
 def test_pooled_values_go_back_to_their_places(cpu_plugin: Cpu) -> None:
