@@ -423,6 +423,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "cpu-mean": cpu_mean,
     "nbits": lambda found: by_machine("nbits", found, timed),
     "nbits-mean": nbits_mean,
+    "attention": lambda found: by_machine("attention", found, timed),
     "limits": lambda found: by_machine("limits", found, limits),
     "gpu-kernels": lambda found: by_machine("gpu-kernels", found, gpu_kernels),
     "gpu-models": lambda found: by_machine("gpu-models", found, gpu_models),
