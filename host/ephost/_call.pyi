@@ -75,7 +75,7 @@ class Runner:
         owner: object,
         convert: Callable[[int, Any], Any],
         feed_error: Callable[[Mapping[str, Any]], BaseException],
-        inputs: tuple[tuple[str, int, Sequence[int] | None, bool], ...],
+        inputs: tuple[tuple[str, int, Sequence[int] | None, bool, bool], ...],
         output_names: tuple[str, ...],
         /,
     ) -> Runner: ...

@@ -177,7 +177,7 @@ class _BodyRunner:
         self._names = [value.name for value in plan.inputs]
         self._outputs = len(plan.outputs)
         # Values come from operators, not from users: what they are is what they are.
-        inputs = tuple((name, 0, None, True) for name in self._names)
+        inputs = tuple((name, 0, None, True, False) for name in self._names)
         outputs = tuple(f"{at}:{value.name}" for at, value in enumerate(plan.outputs))
         self._run = call.Runner(address(plan.pointer), None, _as_is, KeyError, inputs, outputs).run
 
