@@ -94,9 +94,15 @@ class Contraction {
 
  private:
   int64_t length(char label) const { return length_[static_cast<size_t>(label)]; }
+  // Error(ORT_FAIL) where no memory has so many elements: what comes of some inputs may be larger than all of
+  // them, and the output.
   int64_t size(const std::string& labels) const {
+    constexpr int64_t kMost = int64_t{1} << 48;
     int64_t n = 1;
-    for (const char label : labels) n *= length(label);
+    for (const char label : labels) {
+      if (n > kMost / length(label)) fail("labels '" + labels + "' of more elements than memory has");
+      n *= length(label);
+    }
     return n;
   }
   Dims sizes(const std::string& labels) const {

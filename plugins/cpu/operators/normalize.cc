@@ -111,17 +111,18 @@ struct Columns {
   }
 };
 
-// Calls normalize(columns, line of room, another one) for blocks of input 0 as [outer, n, inner], behind
-// which there is room for as much again, and writes what becomes of them.
+// Calls normalize(columns, line of room, another one) for blocks of input 0 as [outer, n, inner], and writes
+// what becomes of them. Columns have room for `copies` of theirs, one behind the other.
 template <typename Normalize>
-Kernel by_columns(DType type, int64_t outer, int64_t n, int64_t inner, const Normalize& normalize) {
+Kernel by_columns(DType type, int64_t outer, int64_t n, int64_t inner, int64_t copies,
+                  const Normalize& normalize) {
   const Rows<float> rows(type);
   return [=](const Args& args) {
     // As many as fit the nearest cache, but whole registers.
     const int64_t most = std::min(inner, std::max<int64_t>(16, 4096 / n / 16 * 16));
     const int64_t parts = (inner + most - 1) / most;
     parallel_for(outer * parts, row_grain(n * most, 6), [&](int64_t item, int64_t end) {
-      float* const room = Rows<float>::buffer(1, (2 * n + 2) * most);
+      float* const room = Rows<float>::buffer(1, (copies * n + 2) * most);
       for (; item < end; ++item) {
         const int64_t first = item % parts * most, m = std::min(most, inner - first);
         const int64_t base = item / parts * n * inner + first;
@@ -129,7 +130,8 @@ Kernel by_columns(DType type, int64_t outer, int64_t n, int64_t inner, const Nor
         for (int64_t k = 0; k < n; ++k) {
           std::copy_n(rows.load(args.in(0), base + k * inner, m, 0), m, block.row(k));
         }
-        normalize(block, room + 2 * n * most, room + (2 * n + 1) * most);
+        float* const lines = room + copies * n * most;
+        normalize(block, lines, lines + most);
         for (int64_t k = 0; k < n; ++k) {
           float* const y = rows.place(args.out(0), base + k * inner, m, 0);
           std::copy_n(block.row(k), m, y);
@@ -164,7 +166,7 @@ Kernel softmax(Prepare& p) {
     return [](const Args&) {};
   }
   if (inner >= kWorthColumns && type != DType::kDouble) {
-    return by_columns(type, outer, n, inner, [log](const Columns& x, float* line, float* sums) {
+    return by_columns(type, outer, n, inner, log ? 2 : 1, [log](const Columns& x, float* line, float* sums) {
       x.combined(Op::kMax, line);
       x.each(Op::kSub, line);
       if (!log) {
@@ -605,7 +607,7 @@ Kernel lp_norm(Prepare& p) {
   const int64_t inner = count(dims, axis + 1, dims.size());
   if (inner >= kWorthColumns && p.type(0) != DType::kDouble && count(dims) > 0) {
     p.out(0, p.type(0), dims);
-    return by_columns(p.type(0), count(dims, 0, axis), dims[axis], inner,
+    return by_columns(p.type(0), count(dims, 0, axis), dims[axis], inner, 1,
                       [order](const Columns& x, float* line, float* norms) {
                         std::fill_n(norms, x.m, 0.0f);
                         for (int64_t k = 0; k < x.n; ++k) {

@@ -121,6 +121,21 @@ def test_large_sums(cpu_plugin: Cpu, equation: str, shapes: list[tuple[int, ...]
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-2)
 
 
+@pytest.mark.parametrize(
+    ("equation", "said"),
+    [
+        ("a,b,ac,bd->cd", "no memory for 640"),
+        ("a,b,c,d,ae,bf,cg,dh->efgh", "cannot be|of more elements than memory has"),
+    ],
+)
+def test_what_no_memory_holds_on_the_way_is_refused(cpu_plugin: Cpu, equation: str, said: str) -> None:
+    terms = equation.split("->")[0].split(",")
+    feeds = {f"x{n}": np.zeros((400_000, *[2] * (len(term) - 1)), np.float32) for n, term in enumerate(terms)}
+    node = helper.make_node("Einsum", list(feeds), ["y"], equation=equation)
+    with pytest.raises(Exception, match=said):
+        cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+
+
 def test_sums_of_nothing_are_zero(cpu_plugin: Cpu) -> None:
     feeds = {"a": np.ones((3, 0), np.float32), "b": np.ones((0, 2), np.float32)}
     node = helper.make_node("Einsum", list(feeds), ["y"], equation="ij,jk->ki")
