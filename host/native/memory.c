@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "abi.h"
 #include "exceptions.h"
@@ -298,9 +301,24 @@ static BlockHeader* take_cached(size_t class_index) {
   return header;
 }
 
+/* A large block that nobody has used before costs a fault for each of its pages: large ones are few. */
+static void ask_for_large_pages(char* memory, size_t nbytes) {
+#ifdef MADV_HUGEPAGE
+  enum { PAGE = 1 << 16, WORTH_IT = 8 << 20 }; /* Pages may be as large as that anyway. */
+  if (nbytes < WORTH_IT) return;
+  uintptr_t first = ((uintptr_t)memory + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+  uintptr_t end = ((uintptr_t)memory + nbytes) & ~(uintptr_t)(PAGE - 1);
+  madvise((void*)first, end - first, MADV_HUGEPAGE); /* It is advice: without it all works as well. */
+#else
+  (void)memory;
+  (void)nbytes;
+#endif
+}
+
 static BlockHeader* new_block(size_t class_index, size_t nbytes) {
   char* system_block = host_allocation_fails() ? NULL : malloc(nbytes + (size_t)2 * ALIGNMENT);
   if (system_block == NULL) return NULL;
+  ask_for_large_pages(system_block, nbytes);
   uintptr_t start = ((uintptr_t)system_block + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
   BlockHeader* header = (BlockHeader*)start;
   header->class_index = class_index;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,25 @@ def stats(allocator: Any) -> dict[str, int]:
 
 def address(block: Any) -> int:
     return int(ffi.cast("uintptr_t", block))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+@pytest.mark.parametrize(("megabytes", "asked"), [(1, False), (40, True)])
+def test_large_pages_are_asked_for_large_blocks(allocator: Any, megabytes: int, asked: bool) -> None:
+    """Without them the first run that writes one takes a fault for each 4 KiB."""
+    block = allocate(allocator, megabytes * MEGABYTE)
+    middle = address(block) + megabytes * MEGABYTE // 2
+    inside, flags = False, None
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if "-" in first and ":" not in first:
+            begin, end = (int(number, 16) for number in first.split("-"))
+            inside = begin <= middle < end
+        elif inside and first == "VmFlags:":
+            flags = rest
+    check(api.AllocatorFree(allocator, block))
+    assert flags is not None
+    assert ("hg" in flags) == asked
 
 
 def test_blocks_are_aligned_and_hold_what_was_asked(allocator: Any) -> None:

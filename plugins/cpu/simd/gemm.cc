@@ -107,7 +107,29 @@ constexpr Tile kTiles[2][kRows] = {
     {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
 };
 
+// Of this many rows that are left, the tile that takes the first ones: two halves rather than a whole and a
+// remainder of one or two rows.
+inline int64_t rows_of_tile(int64_t left) {
+  return left > kRows && left < 2 * kRows ? (left + 1) / 2 : left < kRows ? left : kRows;
+}
+
+// Row by row: for a b that stays in the nearer caches as a whole, where what costs time is to write c.
+void gemm_by_rows(const GemmBlock& g) {
+  for (int64_t i = 0; i < g.m;) {
+    const int64_t rows = rows_of_tile(g.m - i);
+    for (int64_t j = 0; j < g.n; j += kPanel) {
+      const int columns = static_cast<int>(g.n - j < kPanel ? g.n - j : kPanel);
+      kTiles[columns <= kLanes ? 0 : 1][rows - 1](g, g.a + i * g.a_row, g.b + j / kPanel * g.b_panel,
+                                                  g.c + i * g.c_row + j, columns,
+                                                  g.bias == nullptr ? nullptr : g.bias + j, g.b, 0);
+    }
+    i += rows;
+  }
+}
+
 void gemm(const GemmBlock& g) {
+  constexpr int64_t kNear = 1 << 14;  // Elements, which the second cache holds beside much else.
+  if (g.k * g.n <= kNear) return gemm_by_rows(g);
   // Panels that are not packed do not lie line by line. A few rows only read, in order, which the processor
   // sees by itself.
   const int64_t tiles = (g.m + kRows - 1) / kRows;
@@ -121,9 +143,7 @@ void gemm(const GemmBlock& g) {
     // be about.
     const float* next = j + kPanel < g.n ? b + g.b_panel : g.b + g.k * g.b_step;
     for (int64_t i = 0; i < g.m;) {
-      const int64_t left = g.m - i;
-      // Two halves rather than a whole and a remainder of one or two rows.
-      const int64_t rows = left > kRows && left < 2 * kRows ? (left + 1) / 2 : left < kRows ? left : kRows;
+      const int64_t rows = rows_of_tile(g.m - i);
       tiles_of[rows - 1](g, g.a + i * g.a_row, b, g.c + i * g.c_row + j, columns, bias, next, lines);
       next += g.k / kAhead * lines * kLine;
       i += rows;
