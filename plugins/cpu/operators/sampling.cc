@@ -26,29 +26,44 @@ Kernel affine_grid(Prepare& p) {
   const DType type = p.type(0);
   const int64_t total = p.out(0, type, to).count() / n;
   const bool corners = p.node.i("align_corners", 0) != 0;
+  const auto place = [corners](int64_t k, int64_t length) {
+    const double l = static_cast<double>(length), x = static_cast<double>(k);
+    return corners ? (length > 1 ? -1 + 2 * x / (l - 1) : 0) : -1 + (2 * x + 1) / l;
+  };
+  const int64_t width = size.back(), rows = width == 0 ? 0 : total / width;  // Of all images.
   return [=](const Args& args) {
     with_float(type, [&](auto zero) {
       using T = decltype(zero);
-      const int64_t points = size[0] == 0 ? 1 : total / size[0];
-      for (int64_t i = 0; i < total; ++i) {
-        const T* theta = args.in<T>(0) + i / points * n * (n + 1);
-        double place[4] = {1, 1, 1, 1};  // x first; the last one is the offset's.
-        int64_t rest = i % points;
-        for (int64_t d = 0; d < n; ++d) {
-          const int64_t length = size[static_cast<size_t>(n + 1 - d)], k = rest % length;
-          rest /= length;
-          const double l = static_cast<double>(length), x = static_cast<double>(k);
-          place[d] = corners ? (length > 1 ? -1 + 2 * x / (l - 1) : 0) : -1 + (2 * x + 1) / l;
-        }
-        place[n] = 1;
-        for (int64_t d = 0; d < n; ++d) {
-          double sum = 0;
-          for (int64_t k = 0; k <= n; ++k) {
-            sum += static_cast<double>(static_cast<arithmetic_t<T>>(theta[d * (n + 1) + k])) * place[k];
+      const int64_t rows_of_one = size[0] == 0 ? 1 : std::max<int64_t>(1, rows / size[0]);
+      std::vector<double> along(static_cast<size_t>(width));
+      for (int64_t k = 0; k < width; ++k) along[static_cast<size_t>(k)] = place(k, width);
+      parallel_for(rows, std::max<int64_t>(1, kGrain / (width * n * 4 + 1)), [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          const T* theta = args.in<T>(0) + i / rows_of_one * n * (n + 1);
+          // What the other axes and the offset add, and what a step to the right does: x is first in theta.
+          double start[3] = {}, step[3] = {};
+          for (int64_t d = 0; d < n; ++d) {
+            const auto factor = [&](int64_t k) {
+              return static_cast<double>(static_cast<arithmetic_t<T>>(theta[d * (n + 1) + k]));
+            };
+            step[d] = factor(0);
+            start[d] = factor(n);
+            int64_t rest = i % rows_of_one;
+            for (int64_t k = 1; k < n; ++k) {
+              const int64_t length = size[static_cast<size_t>(n + 1 - k)];
+              start[d] += factor(k) * place(rest % length, length);
+              rest /= length;
+            }
           }
-          args.out<T>()[i * n + d] = static_cast<T>(static_cast<arithmetic_t<T>>(sum));
+          T* const y = args.out<T>() + i * width * n;
+          for (int64_t k = 0; k < width; ++k) {
+            for (int64_t d = 0; d < n; ++d) {
+              const double at = start[d] + step[d] * along[static_cast<size_t>(k)];
+              y[k * n + d] = static_cast<T>(static_cast<arithmetic_t<T>>(at));
+            }
+          }
         }
-      }
+      });
     });
   };
 }
@@ -298,18 +313,22 @@ Kernel max_unpool(Prepare& p) {
     p.expect(natural[d] <= to[d], "the output is smaller than what was pooled");
   }
   const size_t size = size_of(p.type(0));
+  const bool same = natural == to;
   return [=, label = p.node.label()](const Args& args) {
     std::memset(args.out(), 0, out.bytes());
     with_size(size, [&](auto bits) {
       using T = decltype(bits);
+      const int64_t* const indices = args.in<int64_t>(1);
+      const T* const x = args.in<T>(0);
+      T* const y = args.out<T>();
       for (int64_t i = 0; i < n; ++i) {
-        int64_t rest = args.in<int64_t>(1)[i], at = 0;
+        int64_t rest = indices[i], at = same ? rest : 0;
         if (rest < 0 || rest >= room) invalid(label + ": an index is beyond the output");
-        for (size_t d = natural.size(); d-- > 0;) {
+        for (size_t d = same ? 0 : natural.size(); d-- > 0;) {
           at += rest % natural[d] * out_strides[d];
           rest /= natural[d];
         }
-        args.out<T>()[at] = args.in<T>(0)[i];
+        y[at] = x[i];
       }
     });
   };
