@@ -104,6 +104,62 @@ bool none_better(const T* x, int64_t n, T least) {
   return false;
 }
 
+// As many best ones are kept in order, each new one put where it belongs.
+constexpr int64_t kFew = 16;
+
+// Of few best ones, for some neighbours at a time, since along an outer axis the next element is far away.
+template <typename T, bool largest>
+void few_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inner) {
+  struct Item {
+    T value;
+    int32_t index;
+  };
+  const auto better = [](T a, T b) { return largest ? before(b, a) : before(a, b); };
+  constexpr int64_t kNeighbours = 16;
+  const int64_t parts = (inner + kNeighbours - 1) / kNeighbours;
+  const T* x = args.in<T>(0);
+  T* values = args.out<T>(0);
+  int64_t* indices = args.out<int64_t>(1);
+  parallel_for(k == 0 ? 0 : outer * parts, 1 + kGrain / (8 * n + 1), [&](int64_t part, int64_t end) {
+    Item items[kNeighbours * kFew];
+    for (; part < end; ++part) {
+      const int64_t o = part / parts, first = part % parts * kNeighbours;
+      const int64_t width = std::min(kNeighbours, inner - first);
+      const T* row = x + o * n * inner + first;
+      const auto insert = [&](Item* best, int64_t held, const Item& item) {
+        if (held == k && !better(item.value, best[k - 1].value)) return;
+        int64_t at = std::min(held, k - 1);
+        for (; at > 0 && better(item.value, best[at - 1].value); --at) best[at] = best[at - 1];
+        best[at] = item;
+      };
+      for (int64_t next = 0; next < (inner == 1 ? k : n); ++next) {
+        for (int64_t i = 0; i < width; ++i) {
+          insert(items + i * k, std::min(next, k), {row[next * inner + i], static_cast<int32_t>(next)});
+        }
+      }
+      for (int64_t next = k; inner == 1 && next < n; next += kTogether) {
+        const int64_t stop = std::min(n, next + kTogether);
+        const T least = items[k - 1].value;
+        if (none_better<largest>(row + next, stop - next, least)) continue;
+        Item found[kTogether];
+        int64_t count = 0;
+        for (int64_t i = next; i < stop; ++i) {  // Without a branch, which nobody could foretell.
+          found[count] = {row[i], static_cast<int32_t>(i)};
+          count += better(row[i], least);
+        }
+        for (int64_t i = 0; i < count; ++i) insert(items, k, found[i]);
+      }
+      for (int64_t i = 0; i < width; ++i) {
+        for (int64_t j = 0; j < k; ++j) {
+          const int64_t at = (o * k + j) * inner + first + i;
+          if (values != nullptr) values[at] = items[i * k + j].value;
+          if (indices != nullptr) indices[at] = items[i * k + j].index;
+        }
+      }
+    }
+  });
+}
+
 // Gathers elements, of which the k best are kept whenever there are `room` of them.
 template <typename T, bool largest>
 void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inner, int64_t room,
@@ -172,6 +228,14 @@ Kernel top_k(Prepare& p) {
   if (p.wants(1)) p.out(1, DType::kInt64, to);
   const int64_t outer = count(from, 0, axis), inner = count(from, axis + 1, from.size());
   p.expect(n <= INT32_MAX, "the axis has too many elements");
+  if (k <= kFew) {
+    return [=](const Args& args) {
+      with_type(type, [&](auto zero) {
+        largest ? few_of<decltype(zero), true>(args, n, k, outer, inner)
+                : few_of<decltype(zero), false>(args, n, k, outer, inner);
+      });
+    };
+  }
   const int64_t room = std::min(n, 2 * k + kTogether);
   p.scratch(static_cast<size_t>(p.threads() * (room + kTogether)) * 2 * sizeof(int64_t));
   return [=](const Args& args) {
