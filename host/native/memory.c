@@ -306,9 +306,9 @@ static void ask_for_large_pages(char* memory, size_t nbytes) {
 #ifdef MADV_HUGEPAGE
   enum { PAGE = 1 << 16, WORTH_IT = 8 << 20 }; /* Pages may be as large as that anyway. */
   if (nbytes < WORTH_IT) return;
-  uintptr_t first = ((uintptr_t)memory + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-  uintptr_t end = ((uintptr_t)memory + nbytes) & ~(uintptr_t)(PAGE - 1);
-  madvise((void*)first, end - first, MADV_HUGEPAGE); /* It is advice: without it all works as well. */
+  size_t before = (size_t)(-(uintptr_t)memory & (uintptr_t)(PAGE - 1));
+  size_t whole = (nbytes - before) & ~(size_t)(PAGE - 1);
+  (void)madvise(memory + before, whole, MADV_HUGEPAGE); /* It is advice: without it all works as well. */
 #else
   (void)memory;
   (void)nbytes;

@@ -272,19 +272,15 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
   for (size_t i = 0; i < runner->input_count; ++i) {
     PyObject* object;
     const int there = dict_get(feed, runner->inputs[i].name, &object);
+    if (there < 0) return -1;
     if (there > 0) {
       int result = runner_bind_feed(runner, frame, i, object);
       Py_DECREF(object);
       if (result < 0) return -1;
       ++found;
-    } else if (there < 0) {
-      return -1;
-    } else if (!runner->inputs[i].required) {
-      continue;
-    } else if (!runner->inputs[i].may_be_nothing) {
-      missing = true;
-    } else if (runner_bind_feed(runner, frame, i, Py_None) < 0) {
-      return -1;
+    } else if (runner->inputs[i].required) {
+      missing = missing || !runner->inputs[i].may_be_nothing;
+      if (runner->inputs[i].may_be_nothing && runner_bind_feed(runner, frame, i, Py_None) < 0) return -1;
     }
   }
   if (missing || found + nothings_beside(runner, feed) != PyDict_Size(feed)) {
