@@ -28,16 +28,13 @@ class Interface:
         self.outputs = list(outputs)
         self.output_names = [value.name for value in outputs]
         self.sparse_outputs = frozenset(sparse_outputs)
+        # An optional's default is to hold nothing.
+        self.must_be_fed = [value.name for value in self.inputs[:required] if not _is_optional(value)]
         self._index = {value.name: at for at, value in enumerate(self.inputs)}
 
-    @property
-    def must_be_fed(self) -> list[str]:
-        """The names of the inputs without a default: an optional's is to hold nothing."""
-        return [value.name for value in self.inputs[: self.required] if not _may_be_nothing(value)]
-
     def specifications(self) -> tuple[tuple[str, int, tuple[int, ...] | None, bool, bool], ...]:
-        """What the call module checks a feed by: name, element type, dimensions, whether it has no default,
-        and whether it then may be nothing.
+        """What the call module checks a feed by: name, element type, dimensions, whether it must be fed,
+        and whether it holds nothing where it is not.
         """
         specs = []
         for at, value in enumerate(self.inputs):
@@ -48,7 +45,8 @@ class Interface:
                 required = required_dims(value.type)
                 if required is not None:
                     dims = tuple(d if isinstance(d, int) else -1 for d in required)
-            specs.append((value.name, element_type, dims, at < self.required, _may_be_nothing(value)))
+            must, may = at < self.required, _is_optional(value)
+            specs.append((value.name, element_type, dims, must and not may, must and may))
         return tuple(specs)
 
     def convert(self, index: int, value: Any) -> Any:
@@ -87,7 +85,7 @@ class Interface:
         )
 
 
-def _may_be_nothing(value: Value) -> bool:
+def _is_optional(value: Value) -> bool:
     """Whether it is an optional."""
     kind = value.type
     return kind is not None and not isinstance(kind, TensorType) and kind.HasField("optional_type")

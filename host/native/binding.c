@@ -71,8 +71,8 @@ static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
     const int there = dict_get(feed, runner->inputs[i].name, &object);
     if (there < 0) return -1;
     if (there == 0) {
-      missing = missing || (runner->inputs[i].required && !runner->inputs[i].may_be_nothing);
-      if (!runner->inputs[i].required || !runner->inputs[i].may_be_nothing) continue;
+      missing = missing || runner->inputs[i].required;
+      if (!runner->inputs[i].may_be_nothing) continue;
       object = Py_NewRef(Py_None);
     } else {
       ++found;

@@ -279,8 +279,9 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
       if (result < 0) return -1;
       ++found;
     } else if (runner->inputs[i].required) {
-      missing = missing || !runner->inputs[i].may_be_nothing;
-      if (runner->inputs[i].may_be_nothing && runner_bind_feed(runner, frame, i, Py_None) < 0) return -1;
+      missing = true;
+    } else if (runner->inputs[i].may_be_nothing && runner_bind_feed(runner, frame, i, Py_None) < 0) {
+      return -1;
     }
   }
   if (missing || found + nothings_beside(runner, feed) != PyDict_Size(feed)) {

@@ -14,8 +14,8 @@ typedef struct InputSpec {
   int rank;        /* -1: not known */
   int64_t* dims;   /* -1: any */
   ONNXTensorElementDataType element_type;
-  bool required;       /* It has no default, */
-  bool may_be_nothing; /* but is an optional, which holds nothing where it is not fed. */
+  bool required;
+  bool may_be_nothing; /* An optional without a default: where it is not fed it holds nothing. */
 } InputSpec;
 
 typedef struct Runner {

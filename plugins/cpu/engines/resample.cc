@@ -102,22 +102,15 @@ void two_of_row(const Pass<A>& pass, const T* x, A* y, int64_t ahead) {
   }
 }
 
-// What is rounded to the nearest, in A or in the integers of T.
-template <typename T, typename A>
-Elements<A> rounded_elements(bool in_own_type) {
+// What is rounded to the nearest integer that T holds, and stored as that or in A.
+template <typename T, typename Stored, typename A>
+Elements<A> rounded_elements() {
   Elements<A> made;
-  made.size = in_own_type ? sizeof(T) : sizeof(A);
-  if (in_own_type) {
-    made.store = [](const A* from, int64_t n, char* to) {
-      T* y = reinterpret_cast<T*>(to);
-      for (int64_t i = 0; i < n; ++i) y[i] = rounded<T>(std::floor(from[i] + A{1} / 2));
-    };
-  } else {
-    made.store = [](const A* from, int64_t n, char* to) {
-      A* y = reinterpret_cast<A*>(to);
-      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<A>(rounded<T>(std::floor(from[i] + A{1} / 2)));
-    };
-  }
+  made.size = sizeof(Stored);
+  made.store = [](const A* from, int64_t n, char* to) {
+    Stored* y = reinterpret_cast<Stored*>(to);
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Stored>(rounded<T>(std::floor(from[i] + A{1} / 2)));
+  };
   return made;
 }
 
@@ -468,8 +461,8 @@ Kernel resample_in(Prepare& p, const Desc& in, const std::vector<std::pair<size_
   stepwise = stepwise && (kSigned | kUnsigned).has(in.type);
   if (stepwise) {
     with_integer(in.type, [&](auto zero) {
-      between = rounded_elements<decltype(zero), A>(false);
-      made = rounded_elements<decltype(zero), A>(true);
+      between = rounded_elements<decltype(zero), A, A>();
+      made = rounded_elements<decltype(zero), decltype(zero), A>();
     });
   }
   Dims dims = stored_dims(in);

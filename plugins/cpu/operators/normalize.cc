@@ -598,12 +598,10 @@ Kernel mean_variance_norm(Prepare& p) {
 }
 
 Kernel lp_norm(Prepare& p) {
-  std::vector<bool> inside(p.in(0).rank(), false);
-  inside[p.axis(p.node.i("axis", -1), inside.size())] = true;
-  const int64_t order = p.node.i("p", 2);
-  p.expect(order == 1 || order == 2, "p is neither 1 nor 2");
   const Dims& dims = p.dims(0);
   const size_t axis = p.axis(p.node.i("axis", -1), dims.size());
+  const int64_t order = p.node.i("p", 2);
+  p.expect(order == 1 || order == 2, "p is neither 1 nor 2");
   const int64_t inner = count(dims, axis + 1, dims.size());
   if (inner >= kWorthColumns && p.type(0) != DType::kDouble && count(dims) > 0) {
     p.out(0, p.type(0), dims);
@@ -622,6 +620,8 @@ Kernel lp_norm(Prepare& p) {
                         x.each(Op::kDiv, norms);
                       });
   }
+  std::vector<bool> inside(dims.size(), false);
+  inside[axis] = true;
   return over_rows(p, inside, [order](auto* row, int64_t n) {
     using T = std::remove_reference_t<decltype(*row)>;
     T norm = 0;

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ephost.messages import TensorProto
-
 from ...message_helpers import numpy_dtype
+from ...messages import TensorProto
 from .registry import OperatorNode, operator
 
 
