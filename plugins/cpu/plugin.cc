@@ -336,8 +336,14 @@ OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* factory, const OrtHardwareDevice
     ep->options.recorder = std::make_shared<Recorder>();
     ep->options.max_plans = static_cast<size_t>(std::max<int64_t>(1, read("max_shapes", 32, 1 << 20)));
     ep->one_by_one = read("one_by_one", 0, 1) != 0;
-    made_by.api.log(logger, ORT_LOGGING_LEVEL_INFO, made_by.name.c_str(),
-                    std::string("kernels are those for ") + simd().name);
+    made_by.api.log(
+        logger, ORT_LOGGING_LEVEL_INFO, made_by.name.c_str(),
+        std::string("kernels are those for ") + simd().name + " (built for " + simd().built + ")");
+    if (simd().unknown != nullptr) {
+      made_by.api.log(
+          logger, ORT_LOGGING_LEVEL_WARNING, made_by.name.c_str(),
+          std::string("EPHOST_CPU_ISA: '") + simd().unknown + "' is no instruction set that is known here");
+    }
     *out = ep.release();
   });
 }

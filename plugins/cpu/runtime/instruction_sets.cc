@@ -1,8 +1,9 @@
 #include "cpu/simd/simd.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <iterator>
+#include <string>
 #include <string_view>
 
 #ifdef _WIN32
@@ -17,7 +18,7 @@
 
 // EPHOST_ISAS is a list by CMake: X(namespace, name, others) for each instruction set, the best one last.
 // `others` is the namespace of what is not products of bytes: a lower set's where that has all that it could
-// use.
+// use. EPHOST_ISA_NAMES are the names of all sets of this architecture in the same order, built or not.
 #define X(space, name, others)                    \
   namespace ephost::cpu::space {                  \
   void fill_elementwise(Simd* table);             \
@@ -113,17 +114,26 @@ Simd choose() {
   const DWORD length = GetEnvironmentVariableA("EPHOST_CPU_ISA", set, sizeof set);
   wanted = length > 0 && length < sizeof set ? set : nullptr;
 #endif
+  // Of what was asked for, or else of all sets, the best one that is built in and that the processor has.
+  constexpr std::string_view kNames[] = {EPHOST_ISA_NAMES};
+  const auto rank = [&](std::string_view name) {
+    return std::find(std::begin(kNames), std::end(kNames), name) - std::begin(kNames);
+  };
+  const auto most = wanted == nullptr ? std::ssize(kNames) : rank(wanted);
+  Simd table;
   const Set* best = &sets[0];
   for (const Set& set : sets) {
-    if (!set.usable) {
-      continue;
-    }
-    best = &set;
-    if (wanted != nullptr && std::strcmp(wanted, set.name) == 0) {
-      break;
+    if (set.usable && rank(set.name) <= most) {
+      best = &set;
     }
   }
-  Simd table;
+#define X(space, name, others) ", " name
+  table.built = &(EPHOST_ISAS)[std::size(", ") - 1];
+#undef X
+  if (wanted != nullptr && *wanted != '\0' && most == std::ssize(kNames)) {
+    static const std::string unknown = wanted;
+    table.unknown = unknown.c_str();
+  }
   table.name = best->name;
   best->fill(&table);
   return table;

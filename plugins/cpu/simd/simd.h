@@ -221,6 +221,8 @@ struct GridPairs {
 
 struct Simd {
   const char* name = "";
+  const char* built = "";            // The names of all sets that are built in, with commas between.
+  const char* unknown = nullptr;     // What EPHOST_CPU_ISA says, where that is no set's name.
   TileFunction ops[kFloatOps] = {};  // On float32.
   TileFunction half_to_float = nullptr, float_to_half = nullptr;
   TileFunction bfloat16_to_float = nullptr, float_to_bfloat16 = nullptr;
@@ -262,7 +264,8 @@ struct Simd {
   Treewise trees = {};
 };
 
-// The best of what this machine can run, or what the environment variable EPHOST_CPU_ISA names.
+// The best of what is built in and this machine can run, up to what the environment variable EPHOST_CPU_ISA
+// names.
 const Simd& simd();
 
 }  // namespace ephost::cpu

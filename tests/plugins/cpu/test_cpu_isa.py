@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,8 +92,11 @@ print(json.dumps([y.ravel().tolist() for y in session.run(None, {"x": x})]))
 SUMS, ROUNDED, EXACT = slice(8, 10), slice(10, 12), slice(12, None)
 
 
-def outputs(isa: str | None, says: str | None = None, before: str = "", **variables: str) -> list[np.ndarray]:
-    """What the script prints with an instruction set asked for; `says`: the one that is to be taken."""
+def outputs(isa: str | None, most: str | None = None, before: str = "", **variables: str) -> list[np.ndarray]:
+    """What the script prints with an instruction set asked for.
+
+    `most`: the best one that is to be taken. A plugin that is built without it takes the best lower one.
+    """
     environment = {key: value for key, value in os.environ.items() if key != "EPHOST_CPU_ISA"} | variables
     if isa is not None:
         environment["EPHOST_CPU_ISA"] = isa
@@ -104,7 +108,12 @@ def outputs(isa: str | None, says: str | None = None, before: str = "", **variab
         check=True,
         timeout=600,
     )
-    assert says is None or f"ephost.plugin.Isa: kernels are those for {says}\n" in run.stderr
+    said = re.search(
+        r"^ephost\.plugin\.Isa: kernels are those for (\S+) \(built for (.+)\)$", run.stderr, re.MULTILINE
+    )
+    assert said is not None, run.stderr
+    taken, built = said[1], said[2].split(", ")
+    assert most is None or taken == (most if most in built else [name for name in built if name < most][-1])
     return [np.float32(values) for values in json.loads(run.stdout.splitlines()[-1])]
 
 
@@ -121,7 +130,7 @@ def test_a_lower_instruction_set_can_be_asked_for_and_agrees_with_the_best(
     cpuinfo = Path("/proc/cpuinfo")
     flags = cpuinfo.read_text() if cpuinfo.exists() else ""
     needs = {"x86-64-v3": (" fma ", " avx2 "), "x86-64-v4": (" avx512vl ", " avx512bw ")}.get(isa, ())
-    lower = outputs(isa, says=isa if all(flag in flags for flag in needs) else None)
+    lower = outputs(isa, most=isa if all(flag in flags for flag in needs) else None)
     for a, b in zip(best[: SUMS.start], lower[: SUMS.start], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-7)
     for a, b in zip(best[SUMS], lower[SUMS], strict=True):
@@ -134,6 +143,18 @@ def test_a_lower_instruction_set_can_be_asked_for_and_agrees_with_the_best(
     if isa == "x86-64" and " fma " in flags and " avx2 " in flags:
         # Products and sums in one rounding, or two: some last bits differ, so both sets were really used.
         assert any((a != b).any() for a, b in zip(best, lower, strict=True))
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="one instruction set only")
+def test_a_name_that_is_no_instruction_sets_is_said_and_the_best_one_taken(best: list[np.ndarray]) -> None:
+    environment = os.environ | {"EPHOST_CPU_ISA": "x86-64-v9"}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "EPHOST_CPU_ISA: 'x86-64-v9' is no instruction set that is known here" in run.stderr
+    found = [np.float32(values) for values in json.loads(run.stdout.splitlines()[-1])]
+    for a, b in zip(found, best, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="one instruction set only")
@@ -153,7 +174,7 @@ def same_bits(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("isa", ["armv8-a", "armv8.2-a+dotprod"])
 def test_a_lower_instruction_set_of_aarch64_gives_the_same_bits(isa: str, best: list[np.ndarray]) -> None:
     is_there = isa == "armv8-a" or os.environ.get("QEMU_CPU") == "max"
-    same_bits(outputs(isa, says=isa if is_there else None), best)
+    same_bits(outputs(isa, most=isa if is_there else None), best)
 
 
 @pytest.mark.skipif("QEMU_CPU" not in os.environ, reason="not under qemu, which can be any processor")
@@ -165,4 +186,4 @@ def test_a_processor_gets_the_best_instruction_set_that_it_has_and_the_same_bits
     processor: str, isa: str, best: list[np.ndarray]
 ) -> None:
     """cortex-a53 has neither dotprod nor i8mm, and ends a process that uses them; neoverse-n1 has dotprod."""
-    same_bits(outputs(None, says=isa, QEMU_CPU=processor), best)
+    same_bits(outputs(None, most=isa, QEMU_CPU=processor), best)
