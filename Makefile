@@ -78,7 +78,7 @@ vendor-report: develop
 
 # Each of them is a script with options of its own; docs/performance.md says what each measures. MODELS is a folder that
 # bench/export_models.py has filled, if any.
-BENCH ?= imports calls io_binding opening event_loop serving cpu shapes nbits attention limits classical operators layers pages scaling vendor_runs
+BENCH ?= imports calls io_binding opening event_loop serving cpu shapes nbits attention limits classical operators element_types layers pages scaling vendor_runs
 MODELS ?=
 models := $(if $(MODELS),--models $(MODELS))
 bench: develop $(BENCH:%=bench-%)

@@ -131,6 +131,25 @@ def gpu_models(results: Results) -> str:
     return table(("", "onnxruntime", "ephost", "ratio"), [*rows, mean_row])
 
 
+def by_operator(results: Results) -> str:
+    """The mean and the slowest of each operator's cases; then all of them."""
+    rows = [
+        (
+            row["name"],
+            str(row["cases"]),
+            number(row["mean"]),
+            number(row["ratio"]),
+            row["slowest"],
+        )
+        for row in results.rows
+    ]
+    count = sum(row["cases"] for row in results.rows)
+    logarithms = sum(row["cases"] * math.log(row["mean"]) for row in results.rows)
+    above = sum(row["above"] for row in results.rows)
+    rows.append((f"all; {above} above 1.15", str(count), number(math.exp(logarithms / count)), "", ""))
+    return table(("", "cases", "mean", "slowest", "which is"), rows)
+
+
 def limits(results: Results) -> str:
     """Rows of seconds in both hosts, and what part of the processor's limit they are."""
     rows = [
@@ -423,6 +442,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "cpu-mean": cpu_mean,
     "nbits": lambda found: by_machine("nbits", found, timed),
     "nbits-mean": nbits_mean,
+    "element_types": lambda found: by_machine("element_types", found, by_operator),
     "attention": lambda found: by_machine("attention", found, timed),
     "limits": lambda found: by_machine("limits", found, limits),
     "gpu-kernels": lambda found: by_machine("gpu-kernels", found, gpu_kernels),

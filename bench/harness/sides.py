@@ -116,6 +116,7 @@ def in_turns(
     rounds: int = 3,
     most: int | None = None,
     seconds: float = 0.0,
+    pause: float = PAUSE,
     each: Sequence[dict[str, Any]] | None = None,
     **arguments: Any,
 ) -> list[float]:
@@ -127,6 +128,7 @@ def in_turns(
         rounds: how often at least.
         most: how often at most; ``rounds``, if nothing is said.
         seconds: no round above ``rounds`` begins after that time.
+        pause: seconds before each turn: 0 for hosts without threads of their own.
         each: arguments that are a host's own, by host.
         **arguments: those of all hosts.
     """
@@ -135,7 +137,7 @@ def in_turns(
     until = time.monotonic() + seconds
     while len(samples[0]) < rounds or (time.monotonic() < until and len(samples[0]) < (most or rounds)):
         for at in order:
-            time.sleep(PAUSE)
+            time.sleep(pause)
             samples[at].append(hosts[at](command, **arguments, **(each[at] if each else {})))
         order.reverse()
     return [statistics.median(some) for some in samples]

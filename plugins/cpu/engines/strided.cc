@@ -11,8 +11,8 @@ namespace ephost::cpu {
 namespace {
 
 constexpr size_t kMaxOuter = 32;
-// Rows of a transposed plane that are done together: a cache line of the input, where cells have 4 bytes.
-constexpr int64_t kTile = 16;
+// Rows and columns of a transposed plane that are done together: cache lines of the input and of the output.
+constexpr int64_t tile_of(int64_t cell) { return std::max<int64_t>(16, 64 / cell); }
 // Bytes that are worth a thread of their own.
 constexpr int64_t kGrainBytes = kGrain * 4;
 
@@ -238,7 +238,7 @@ StridedCopy::StridedCopy(size_t size, const Dims& dims, const Dims& in_strides, 
     throw Error(ORT_NOT_IMPLEMENTED, "a tensor of more than " + std::to_string(kMaxOuter) + " dimensions");
   }
   const bool transposes = rows_.in == cell && columns_.out == cell && !rows_are_runs_;
-  rows_at_once_ = transposes ? kTile : std::clamp<int64_t>(16384 / (columns_.n * cell), 1, rows_.n);
+  rows_at_once_ = transposes ? tile_of(cell) : std::clamp<int64_t>(16384 / (columns_.n * cell), 1, rows_.n);
   blocks_ = (rows_.n + rows_at_once_ - 1) / rows_at_once_;
   items_ = blocks_;
   for (const Dim& dim : outer_) {
@@ -273,8 +273,9 @@ void StridedCopy::planes(const char* in, char* out, int64_t begin, int64_t end) 
         std::memcpy(to + r * rows_.out, from + r * rows_.in, static_cast<size_t>(columns * kCell));
       }
     } else if (rows_.in == kCell && columns_.out == kCell) {
-      for (int64_t c = 0; c < columns; c += kTile) {
-        transpose<Cell>(from + c * columns_.in, to + c * kCell, rows, std::min(kTile, columns - c),
+      const int64_t side = rows < 16 ? 16 : tile_of(kCell);
+      for (int64_t c = 0; c < columns; c += side) {
+        transpose<Cell>(from + c * columns_.in, to + c * kCell, rows, std::min(side, columns - c),
                         columns_.in, rows_.out);
       }
     } else if (columns_.in == 0 && columns_.out == kCell) {

@@ -19,6 +19,8 @@ TileFunction op_tile(Op op, DType type);
 bool gives_bool(Op op);
 // Null where it takes two steps, by way of float32: between a half type and anything else.
 TileFunction cast_tile(DType from, DType to);
+// See Simd::row_reduction.
+RowReduction row_reduction(Reduction how, DType type);
 // in[0] ? in[1] : in[2], for elements of this many bytes.
 TileFunction where_tile(size_t size);
 

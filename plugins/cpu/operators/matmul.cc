@@ -82,58 +82,34 @@ std::pair<int64_t, int64_t> factors(const Product& product, int64_t s) {
   return {a, b};
 }
 
-// ---- Plain loops, for all number types. Sums of integers wrap around.
+// ---- float64 and integers, whose sums wrap around
 
 template <typename T>
-Kernel plain_loops(const Product& product) {
-  using Sum = std::conditional_t<std::is_integral_v<T>,
-                                 std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>, T>;
-  return [product](const Args& args) {
-    const T *a = args.in<T>(0), *b = args.in<T>(1);
-    T* out = args.out<T>(0);
-    const int64_t m = product.m, n = product.n, k = product.k;
-    parallel_for(product.stacks() * m, std::max<int64_t>(1, kGrain / (n * k + 1)),
-                 [&](int64_t i, int64_t end) {
-                   std::vector<Sum> row(static_cast<size_t>(n));
-                   for (; i < end; ++i) {
-                     const auto [sa, sb] = factors(product, i / m);
-                     const T *from_a = a + sa * m * k, *from_b = b + sb * k * n;
-                     std::fill(row.begin(), row.end(), Sum{});
-                     for (int64_t j = 0; j < k; ++j) {
-                       const Sum factor =
-                           static_cast<Sum>(product.trans_a ? from_a[j * m + i % m] : from_a[i % m * k + j]);
-                       if (product.trans_b) {
-                         for (int64_t c = 0; c < n; ++c) {
-                           row[static_cast<size_t>(c)] += factor * static_cast<Sum>(from_b[c * k + j]);
-                         }
-                       } else {
-                         for (int64_t c = 0; c < n; ++c) {
-                           row[static_cast<size_t>(c)] += factor * static_cast<Sum>(from_b[j * n + c]);
-                         }
-                       }
-                     }
-                     for (int64_t c = 0; c < n; ++c)
-                       out[i * n + c] = static_cast<T>(row[static_cast<size_t>(c)]);
-                   }
-                 });
-  };
+void multiply(const NumberBlock<T>& block) {
+  if constexpr (std::is_same_v<T, double>) {
+    simd().double_gemm(block);
+  } else if constexpr (sizeof(T) == 4) {
+    simd().uint32_gemm(block);
+  } else {
+    simd().uint64_gemm(block);
+  }
 }
 
-// Of float64.
-Kernel double_product(Prepare& p, const Product& product) {
+template <typename T>
+Kernel product_of_numbers(Prepare& p, const Product& product) {
   const int64_t m = product.m, n = product.n, k = product.k, stacks = product.stacks();
   const int64_t b_stacks = count(product.b_batch);
   // Rows of b side by side.
-  if (product.trans_b) p.scratch(static_cast<size_t>(b_stacks * k * n) * sizeof(double));
+  if (product.trans_b) p.scratch(static_cast<size_t>(b_stacks * k * n) * sizeof(T));
   constexpr int64_t kRows = 32;  // At once.
   const int64_t tall = (m + kRows - 1) / kRows;
   return [=](const Args& args) {
-    const double *a = args.in<double>(0), *b = args.in<double>(1);
+    const T *a = args.in<T>(0), *b = args.in<T>(1);
     if (product.trans_b) {
-      double* const turned = args.scratch<double>();
+      T* const turned = args.scratch<T>();
       parallel_for(b_stacks * k, std::max<int64_t>(1, kGrain / (n + 1)), [&](int64_t i, int64_t end) {
         for (; i < end; ++i) {
-          const double* from = b + i / k * k * n + i % k;
+          const T* from = b + i / k * k * n + i % k;
           for (int64_t j = 0; j < n; ++j) turned[i * n + j] = from[j * k];
         }
       });
@@ -144,16 +120,16 @@ Kernel double_product(Prepare& p, const Product& product) {
       for (; i < end; ++i) {
         const auto [sa, sb] = factors(product, i / tall);
         const int64_t first = i % tall * kRows;
-        DoubleBlock g{};
-        g.m = std::min(kRows, m - first);
-        g.n = n;
-        g.k = k;
-        g.a_row = product.trans_a ? 1 : k;
-        g.a_step = product.trans_a ? m : 1;
-        g.a = a + sa * m * k + first * g.a_row;
-        g.b = b + sb * k * n;
-        g.c = args.out<double>(0) + (i / tall * m + first) * n;
-        simd().double_gemm(g);
+        NumberBlock<T> block{};
+        block.m = std::min(kRows, m - first);
+        block.n = n;
+        block.k = k;
+        block.a_row = product.trans_a ? 1 : k;
+        block.a_step = product.trans_a ? m : 1;
+        block.a = a + sa * m * k + first * block.a_row;
+        block.b = b + sb * k * n;
+        block.c = args.out<T>(0) + (i / tall * m + first) * n;
+        multiply(block);
       }
     });
   };
@@ -161,9 +137,8 @@ Kernel double_product(Prepare& p, const Product& product) {
 
 Kernel plain_product(Prepare& p, const Product& product) {
   p.method("loops");
-  if (p.type(0) == DType::kDouble) return double_product(p, product);
-  return with_one_of<float, int32_t, uint32_t, int64_t, uint64_t>(
-      p.type(0), [&](auto zero) { return plain_loops<wrapping_t<decltype(zero)>>(product); });
+  return with_one_of<double, int32_t, uint32_t, int64_t, uint64_t>(
+      p.type(0), [&](auto zero) { return product_of_numbers<wrapping_t<decltype(zero)>>(p, product); });
 }
 
 // ---- float32

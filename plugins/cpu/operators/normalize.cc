@@ -35,7 +35,18 @@ class Rows {
     return to;
   }
   void load_into(const void* x, int64_t at, int64_t n, T* to) const {
-    call(load_, static_cast<const char*>(x) + at * size_, to, n);
+    if (same()) {
+      std::copy_n(static_cast<const T*>(x) + at, n, to);
+    } else {
+      call(load_, static_cast<const char*>(x) + at * size_, to, n);
+    }
+  }
+  void store_from(const T* from, void* y, int64_t at, int64_t n) const {
+    if (same()) {
+      std::copy_n(from, n, static_cast<T*>(y) + at);
+    } else {
+      call(store_, from, static_cast<char*>(y) + at * size_, n);
+    }
   }
   // Where to write a row: `store` brings it to its place.
   T* place(void* y, int64_t at, int64_t n, int which) const {
@@ -77,10 +88,21 @@ int64_t row_grain(int64_t n, int64_t cost) {
 void softmax_row(const float* x, float* y, int64_t n, bool log) { simd().softmax(x, nullptr, y, n, 1, log); }
 
 void softmax_row(const double* x, double* y, int64_t n, bool log) {
+  constexpr int64_t kPart = 512;
+  alignas(64) double parts[kPart];
   double most = x[0], sum = 0;
-  for (int64_t i = 1; i < n; ++i) most = x[i] > most || x[i] != x[i] ? x[i] : most;
-  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - most);
-  for (int64_t i = 0; i < n; ++i) y[i] = log ? x[i] - most - std::log(sum) : std::exp(x[i] - most) / sum;
+  row_reduction(kGreatest, DType::kDouble)(x, n, &most);
+  for (int64_t i = 0; i < n; i += kPart) {
+    const int64_t size = std::min(kPart, n - i);
+    double* const to = log ? parts : y + i;
+    for (int64_t k = 0; k < size; ++k) to[k] = x[i + k] - most;
+    const void* in[3] = {to, nullptr, nullptr};
+    const float none[2] = {0, 0};
+    op_tile(Op::kExp, DType::kDouble)(in, to, size, none);
+    row_reduction(kSum, DType::kDouble)(to, size, &sum);
+  }
+  const double logarithm = std::log(sum);
+  for (int64_t i = 0; i < n; ++i) y[i] = log ? x[i] - most - logarithm : y[i] / sum;
 }
 
 // Neighbours of what is normalised along an outer axis, from which on it is worth it to take them together.
@@ -227,14 +249,20 @@ Kernel softmax(Prepare& p) {
 
 double sum_row(const double* x, int64_t n) {
   double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  row_reduction(kSum, DType::kDouble)(x, n, &sum);
   return sum;
 }
 float sum_row(const float* x, int64_t n) { return simd().reduce[kSum](x, n, 0); }
 
 double squares_row(const double* x, int64_t n, double mean) {
+  constexpr int64_t kPart = 512;
+  alignas(64) double squares[kPart];
   double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += (x[i] - mean) * (x[i] - mean);
+  for (int64_t i = 0; i < n; i += kPart) {
+    const int64_t size = std::min(kPart, n - i);
+    for (int64_t k = 0; k < size; ++k) squares[k] = (x[i + k] - mean) * (x[i + k] - mean);
+    row_reduction(kSum, DType::kDouble)(squares, size, &sum);
+  }
   return sum;
 }
 float squares_row(const float* x, int64_t n, float mean) { return simd().sum_of_squares(x, n, mean); }
@@ -511,22 +539,25 @@ Kernel group_norm(Prepare& p) {
 
 // ---- Along any axes: gathered into rows, one at a time.
 
-// Of a row, or rows: 2 GiB of them.
+// Of runs of a row, or rows: 2 GiB of them.
 constexpr int64_t kMostPlaces = int64_t{1} << 28;
 
-// The distances of the elements of a row from its first one, and of the rows' first ones.
+// The distances of the runs of a row from its first element, and of the rows' first elements. A run is of
+// elements that lie one after the other.
 struct Gathered {
-  std::vector<int64_t> rows, elements;
+  std::vector<int64_t> rows{0}, runs{0};
+  int64_t run = 1;
   Gathered(const Dims& dims, const std::vector<bool>& inside) {
-    rows = elements = {0};
-    int64_t stride = 1;
-    std::vector<int64_t> strides(dims.size());
-    for (size_t d = dims.size(); d-- > 0;) {
+    size_t end = dims.size();
+    while (end > 0 && inside[end - 1]) run *= dims[--end];
+    int64_t stride = run;
+    std::vector<int64_t> strides(end);
+    for (size_t d = end; d-- > 0;) {
       strides[d] = stride;
       stride *= dims[d];
     }
-    for (size_t d = 0; d < dims.size(); ++d) {
-      std::vector<int64_t>& list = inside[d] ? elements : rows;
+    for (size_t d = 0; d < end; ++d) {
+      std::vector<int64_t>& list = inside[d] ? runs : rows;
       if (static_cast<int64_t>(list.size()) > kMostPlaces / std::max<int64_t>(1, dims[d])) {
         invalid("a tensor of shape " + to_string(dims) + " is too large for a norm over these axes");
       }
@@ -538,6 +569,7 @@ struct Gathered {
       list = std::move(longer);
     }
   }
+  int64_t size() const { return static_cast<int64_t>(runs.size()) * run; }
 };
 
 template <typename Body>
@@ -549,30 +581,27 @@ Kernel over_rows(Prepare& p, const std::vector<bool>& inside, const Body& body) 
   const auto places = std::make_shared<Gathered>(dims, inside);
   return by_type(type, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    const auto make = [&](auto stored) -> Kernel {
-      using Stored = decltype(stored);
-      return [=](const Args& args) {
-        const Stored* x = args.in<Stored>(0);
-        Stored* y = args.out<Stored>(0);
-        const int64_t n = static_cast<int64_t>(places->elements.size());
-        parallel_for(static_cast<int64_t>(places->rows.size()), row_grain(n, 8), [&](int64_t i, int64_t end) {
-          T* row = Rows<T>::buffer(0, n);
-          for (; i < end; ++i) {
-            const int64_t base = places->rows[static_cast<size_t>(i)];
-            for (int64_t k = 0; k < n; ++k)
-              row[k] = static_cast<T>(x[base + places->elements[static_cast<size_t>(k)]]);
-            body(row, n);
-            for (int64_t k = 0; k < n; ++k)
-              y[base + places->elements[static_cast<size_t>(k)]] = static_cast<Stored>(row[k]);
+    const Rows<T> rows(type);
+    return [=](const Args& args) {
+      const int64_t n = places->size(), run = places->run;
+      parallel_for(static_cast<int64_t>(places->rows.size()), row_grain(n, 8), [&](int64_t i, int64_t end) {
+        T* const row = Rows<T>::buffer(0, n);
+        for (; i < end; ++i) {
+          const int64_t base = places->rows[static_cast<size_t>(i)];
+          T* to = row;
+          for (const int64_t start : places->runs) {
+            rows.load_into(args.in(0), base + start, run, to);
+            to += run;
           }
-        });
-      };
+          body(row, n);
+          const T* from = row;
+          for (const int64_t start : places->runs) {
+            rows.store_from(from, args.out(0), base + start, run);
+            from += run;
+          }
+        }
+      });
     };
-    if constexpr (std::is_same_v<T, double>) {
-      return make(double{});
-    } else {
-      return with_one_of<float, Half, BFloat16>(type, make);
-    }
   });
 }
 
@@ -625,9 +654,18 @@ Kernel lp_norm(Prepare& p) {
   return over_rows(p, inside, [order](auto* row, int64_t n) {
     using T = std::remove_reference_t<decltype(*row)>;
     T norm = 0;
-    for (int64_t k = 0; k < n; ++k) norm += order == 1 ? std::abs(row[k]) : row[k] * row[k];
-    norm = order == 1 ? norm : sqrt(norm);
-    for (int64_t k = 0; k < n; ++k) row[k] = norm == 0 ? T{0} : row[k] / norm;
+    if (order == 1) {
+      T* const magnitudes = Rows<T>::buffer(1, n);
+      for (int64_t k = 0; k < n; ++k) magnitudes[k] = std::abs(row[k]);
+      norm = sum_row(magnitudes, n);
+    } else {
+      norm = sqrt(squares_row(row, n, T{0}));
+    }
+    if (norm == 0) {
+      std::fill_n(row, n, T{0});
+    } else {
+      for (int64_t k = 0; k < n; ++k) row[k] /= norm;
+    }
   });
 }
 

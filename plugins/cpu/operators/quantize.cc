@@ -16,6 +16,14 @@ constexpr Types kHalves{DType::kFloat16, DType::kBFloat16};
 constexpr Types kReals = kHalves | Types{DType::kFloat};
 constexpr Types kSmall{DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16};
 
+constexpr int64_t kChunk = 4096;  // Elements at a time.
+
+void call(Op op, const float* a, const float* b, float* to, int64_t n) {
+  const void* in[3] = {a, b, nullptr};
+  const float none[2] = {0, 0};
+  simd().ops[static_cast<size_t>(op)](in, to, n, none);
+}
+
 // Where elements find their scale: the tensor is taken as rows of `length` elements, of which number i has
 // the scale first[row] + i * step.
 struct Scales {
@@ -143,11 +151,12 @@ Kernel quantize(Prepare& p) {
       const T* zeros = has_zero ? args.in<T>(2) : nullptr;
       T* out = args.out<T>(0);
       constexpr int kLow = std::numeric_limits<T>::lowest(), kHigh = std::numeric_limits<T>::max();
-      const int64_t chunk = std::min<int64_t>(scales.length, 4096),
+      const int64_t chunk = std::min(scales.length, kChunk),
                     chunks = (scales.length + chunk - 1) / std::max<int64_t>(1, chunk);
       parallel_for(
           scales.rows * chunks, std::max<int64_t>(1, kGrain / (chunk + 1)), [&](int64_t r, int64_t end) {
             std::vector<float> converted;
+            float divisors[kChunk], quotients[kChunk];
             for (; r < end; ++r) {
               const int64_t row = r / chunks, begin = r % chunks * chunk;
               const int64_t n = std::min(chunk, scales.length - begin), at = row * scales.length + begin;
@@ -170,13 +179,18 @@ Kernel quantize(Prepare& p) {
                   continue;
                 }
               }
+              // Rounded quotients first, by vectors.
+              if (scales.step == 0) std::fill(divisors, divisors + n, scale.get()[first]);
+              call(Op::kDiv, x, scales.step == 0 ? divisors : scale.get() + first + begin, quotients, n);
+              call(Op::kRound, quotients, nullptr, quotients, n);
+              constexpr float kLeast = kLow, kMost = kHigh;
+              const T* const zero = zeros == nullptr ? nullptr : zeros + first + scales.step * begin;
+              const float single = zero == nullptr ? 0.0f : static_cast<float>(*zero);
+              const bool each = zero != nullptr && scales.step != 0;
               for (int64_t i = 0; i < n; ++i) {
-                const int64_t s = first + scales.step * (begin + i);
-                const float zero = zeros == nullptr ? 0.0f : static_cast<float>(zeros[s]);
-                const float value = std::nearbyint(x[i] / scale.get()[s]) + zero;
-                out[at + i] = static_cast<T>(value > static_cast<float>(kLow)
-                                                 ? std::min(value, static_cast<float>(kHigh))
-                                                 : static_cast<float>(kLow));
+                const float value = quotients[i] + (each ? static_cast<float>(zero[i]) : single);
+                const float limited = value < kMost ? value : kMost;
+                out[at + i] = static_cast<T>(static_cast<int32_t>(value > kLeast ? limited : kLeast));
               }
             }
           });
@@ -212,11 +226,11 @@ Kernel dequantize(Prepare& p) {
       using T = decltype(zero_value);
       using Wide = std::conditional_t<sizeof(T) < sizeof(int32_t), int32_t, int64_t>;  // For a difference.
       const T *x = args.in<T>(0), *zeros = has_zero ? args.in<T>(2) : nullptr;
-      const int64_t chunk = std::min<int64_t>(scales.length, 4096),
+      const int64_t chunk = std::min(scales.length, kChunk),
                     chunks = (scales.length + chunk - 1) / std::max<int64_t>(1, chunk);
       parallel_for(
           scales.rows * chunks, std::max<int64_t>(1, kGrain / (chunk + 1)), [&](int64_t r, int64_t end) {
-            float converted[4096];
+            float converted[kChunk];
             for (; r < end; ++r) {
               const int64_t row = r / chunks, begin = r % chunks * chunk;
               const int64_t n = std::min(chunk, scales.length - begin), at = row * scales.length + begin;

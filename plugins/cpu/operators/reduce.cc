@@ -45,27 +45,12 @@ DType computed(DType type, const Kind& kind) {
     case DType::kBFloat16:
       return DType::kFloat;
     case DType::kBool:
+      return DType::kInt32;
     case DType::kInt8:
     case DType::kUint8:
-    case DType::kInt16:
-    case DType::kUint16:
-      return DType::kInt32;
+      return kind.combine >= kGreatest && kind.finish == kAsIs ? type : DType::kInt32;
     default:
       return kFloats.has(type) || kind.finish == kAsIs || kind.finish == kMean ? type : DType::kDouble;
-  }
-}
-
-template <typename T>
-T combine(Reduction how, T a, T b) {
-  switch (how) {
-    case kSum:
-      return static_cast<T>(a + b);
-    case kProduct:
-      return static_cast<T>(a * b);
-    case kGreatest:
-      return a > b || a != a ? a : b;
-    default:
-      return a < b || a != a ? a : b;
   }
 }
 
@@ -89,32 +74,8 @@ T reduce_row(Reduction how, const T* x, int64_t n, T start) {
   if constexpr (std::is_same_v<T, float>) {
     return simd().reduce[how](x, n, start);
   } else {
-    // Side by side, so that no operation waits for the last one.
-    constexpr int64_t kStrands = 64 / sizeof(T);
-    const auto reduce = [&](auto constant) {
-      constexpr Reduction kHow = decltype(constant)::value;
-      int64_t i = 0;
-      if (n >= kStrands) {
-        T strands[kStrands];
-        std::copy_n(x, kStrands, strands);
-        for (i = kStrands; i + kStrands <= n; i += kStrands) {
-          for (int64_t s = 0; s < kStrands; ++s) strands[s] = combine(kHow, strands[s], x[i + s]);
-        }
-        for (const T strand : strands) start = combine(kHow, start, strand);
-      }
-      for (; i < n; ++i) start = combine(kHow, start, x[i]);
-      return start;
-    };
-    switch (how) {
-      case kSum:
-        return reduce(std::integral_constant<Reduction, kSum>{});
-      case kProduct:
-        return reduce(std::integral_constant<Reduction, kProduct>{});
-      case kGreatest:
-        return reduce(std::integral_constant<Reduction, kGreatest>{});
-      default:
-        return reduce(std::integral_constant<Reduction, kLeast>{});
-    }
+    row_reduction(how, dtype_of<T>)(x, n, &start);
+    return start;
   }
 }
 
@@ -294,17 +255,6 @@ struct Reducer {
   }
 };
 
-// Of the small integer types.
-std::pair<int32_t, int32_t> limits(DType type) {
-  if (type == DType::kBool) {
-    return {0, 1};
-  }
-  return with_one_of<int8_t, uint8_t, int16_t, uint16_t>(type, [](auto zero) {
-    using Limits = std::numeric_limits<decltype(zero)>;
-    return std::pair<int32_t, int32_t>{Limits::min(), Limits::max()};
-  });
-}
-
 template <typename T>
 Kernel reduce_kernel(Prepare& p, const Kind& kind, DType compute, const Loops& loops, int64_t kept) {
   const DType type = p.type(0);
@@ -321,10 +271,8 @@ Kernel reduce_kernel(Prepare& p, const Kind& kind, DType compute, const Loops& l
     reducer.all(kind.combine, true, x, result, shifts);
     reducer.finish(result, kept, shifts);
     if constexpr (std::is_same_v<T, int32_t>) {
-      if (type != compute && kind.finish == kAsIs && kind.combine >= kGreatest) {
-        // Of no elements: the least or greatest of the type itself.
-        const auto [least, greatest] = limits(type);
-        for (int64_t i = 0; i < kept; ++i) result[i] = std::clamp(result[i], least, greatest);
+      if (type == DType::kBool && kind.combine >= kGreatest) {  // The extremes of no elements.
+        for (int64_t i = 0; i < kept; ++i) result[i] = std::clamp(result[i], 0, 1);
       }
     }
     if (type != compute) call(cast_tile(compute, type), result, nullptr, args.out<char>(0), kept);
@@ -365,7 +313,7 @@ Kernel reduce(Prepare& p) {
   p.out(0, p.type(0), to);
   const DType compute = computed(p.type(0), kind);
   const Loops loops(dims, reduced);
-  return with_one_of<float, double, int32_t, int64_t, uint32_t, uint64_t>(
+  return with_one_of<float, double, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t>(
       compute, [&](auto zero) { return reduce_kernel<decltype(zero)>(p, kind, compute, loops, kept); });
 }
 

@@ -22,13 +22,15 @@
 #define X(space, name, others)                    \
   namespace ephost::cpu::space {                  \
   void fill_elementwise(Simd* table);             \
+  void fill_doubles(Simd* table);                 \
+  void fill_elements(Simd* table);                \
   void fill_gemm(Simd* table);                    \
   void fill_nbits_floats(NBits* table);           \
   void fill_nbits_bytes(NBits* table);            \
   void fill_winograd(Simd* table);                \
   void fill_rows(Simd* table);                    \
   void fill_pool(Simd* table);                    \
-  void fill_double_gemm(Simd* table);             \
+  void fill_number_gemm(Simd* table);             \
   void fill_bytes(Bytewise* table);               \
   void fill_depthwise(Simd* table);               \
   void fill_depthwise_float(Simd* table);         \
@@ -87,13 +89,15 @@ Simd choose() {
 #define X(space, name, others)                          \
   {name, have(name), [](Simd* table) {                  \
      others::fill_elementwise(table);                   \
+     others::fill_doubles(table);                       \
+     others::fill_elements(table);                      \
      others::fill_gemm(table);                          \
      others::fill_nbits_floats(&table->nbits);          \
      space::fill_nbits_bytes(&table->nbits);            \
      others::fill_winograd(table);                      \
      others::fill_rows(table);                          \
      others::fill_pool(table);                          \
-     others::fill_double_gemm(table);                   \
+     others::fill_number_gemm(table);                   \
      others::fill_bytes(&table->bytes);                 \
      others::fill_depthwise(table);                     \
      others::fill_depthwise_float(table);               \
@@ -101,7 +105,7 @@ Simd choose() {
      others::fill_grid_float(table);                    \
      space::fill_quantized(&table->quantized);          \
      space::fill_quantized_products(&table->quantized); \
-     others::fill_winograd8(&table->winograd8);         \
+     space::fill_winograd8(&table->winograd8);          \
      others::fill_leaves(&table->trees);                \
      others::fill_recurrence(table);                    \
    }},

@@ -1,9 +1,10 @@
 // What the elementwise operations compute, for float and double. Included by sources that are compiled for
 // several instruction sets, hence the namespace, and written so that the compiler can make vector code of it:
-// no calls where the float form matters, and choices between values only.
+// no calls where speed matters, and choices between values only.
 //
 // The float functions have relative errors below 1e-6 (erf, tanh, expm1: also near zero). The polynomials are
-// minimax fits, weighted so that the error is relative to the result.
+// minimax fits, weighted so that the error is relative to the result. The double functions that are computed
+// here err by a few units in the last place.
 #ifndef EPHOST_ISA
 #error "EPHOST_ISA must be a name of the instruction set"
 #endif
@@ -51,7 +52,44 @@ static inline float exp_of(float x) {
   return e * from_bits(static_cast<uint32_t>(half + 127) << 23) *
          from_bits(static_cast<uint32_t>(k - half + 127) << 23);
 }
-static inline double exp_of(double x) { return ::exp(x); }
+
+static inline double from_long_bits(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+
+// Splits x as above; |x| < 2000 or so. Two powers of 2, whose product is 2^k: it may be below the normal
+// range, or at its upper end.
+struct WideParts {
+  double e;  // exp(r) - 1
+  double one, other;
+};
+static inline WideParts exp_parts(double x) {
+  constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52
+  const double moved = x * 1.4426950408889634 + kMagic, n = moved - kMagic;
+  const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+  // The terms of the series, of which the last is below the rounding of the first.
+  double q = 1.6059043836821613e-10;
+  q = q * r + 2.08767569878681e-09;
+  q = q * r + 2.505210838544172e-08;
+  q = q * r + 2.755731922398589e-07;
+  q = q * r + 2.7557319223985893e-06;
+  q = q * r + 2.48015873015873e-05;
+  q = q * r + 1.984126984126984e-04;
+  q = q * r + 1.3888888888888889e-03;
+  q = q * r + 8.333333333333333e-03;
+  q = q * r + 4.1666666666666664e-02;
+  q = q * r + 1.6666666666666666e-01;
+  q = q * r + 0.5;
+  // The lowest bits of `moved` are k.
+  const uint64_t k = __builtin_bit_cast(uint64_t, moved) - __builtin_bit_cast(uint64_t, kMagic) + 4096;
+  const uint64_t half = k >> 1;
+  return {r + r * r * q, from_long_bits((half - 2048 + 1023) << 52),
+          from_long_bits((k - half - 2048 + 1023) << 52)};
+}
+static inline double exp_of(double x) {
+  x = x < -746.0 ? -746.0 : x;
+  x = x > 710.0 ? 710.0 : x;
+  const WideParts parts = exp_parts(x);
+  return (parts.e + 1.0) * parts.one * parts.other;
+}
 
 // For what is not above 0, in fewer steps: 0 where the result is no normal number.
 static inline float exp_of_negative(float x) {
@@ -69,7 +107,12 @@ static inline float expm1_of(float x) {
   const float scale = from_bits(static_cast<uint32_t>(k + 127) << 23);
   return e * scale + (scale - 1.0f);
 }
-static inline double expm1_of(double x) { return ::expm1(x); }
+static inline double expm1_of(double x) {
+  x = x < -40.0 ? -40.0 : x;
+  x = x > 710.0 ? 710.0 : x;
+  const WideParts parts = exp_parts(x);
+  return (parts.e * parts.one + (parts.one - 1.0 / parts.other)) * parts.other;
+}
 
 static inline float log_of(float x) {
   const bool tiny = x < 1.17549435e-38f;
@@ -108,13 +151,20 @@ static inline float copy_sign(float x, float of) {
   return from_bits((to_bits(x) & 0x7fffffffu) | (to_bits(of) & 0x80000000u));
 }
 
+static inline double copy_sign(double x, double of) { return __builtin_copysign(x, of); }
+
 static inline float tanh_of(float x) {
   float magnitude = __builtin_fabsf(x);
   magnitude = magnitude > 9.5f ? 9.5f : magnitude;
   const float e = expm1_of(2.0f * magnitude);
   return copy_sign(e / (e + 2.0f), x);
 }
-static inline double tanh_of(double x) { return ::tanh(x); }
+static inline double tanh_of(double x) {
+  double magnitude = __builtin_fabs(x);
+  magnitude = magnitude > 20.0 ? 20.0 : magnitude;
+  const double e = expm1_of(2.0 * magnitude);
+  return copy_sign(e / (e + 2.0), x);
+}
 
 static inline float erf_of(float x) {
   float c = x > 3.95f ? 3.95f : x;
@@ -145,7 +195,7 @@ static inline float one_and_exp_of_minus(float x) {
   const float r = exp_split(-x, &k), e = (exp_rest(r) * r + 1.0f) * r + 1.0f;
   return 1.0f + e * from_bits(static_cast<uint32_t>(k + 127) << 23);
 }
-static inline double one_and_exp_of_minus(double x) { return 1.0 + ::exp(-x); }
+static inline double one_and_exp_of_minus(double x) { return 1.0 + exp_of(-x); }
 
 template <typename T>
 static inline T sigmoid_of(T x) {
@@ -262,6 +312,35 @@ static inline float sin_of_small(float x, int32_t quarters) {
   const float cosine = z * z * ((2.4433082e-5f * z - 1.38873153e-3f) * z + 4.16666456e-2f) - 0.5f * z + 1.0f;
   const float one = (quarter & 1u) != 0 ? cosine : sine;
   return from_bits(to_bits(one) ^ (quarter & 2u) << 30);
+}
+
+// The same for |x| <= kMostWideAngle, with pi / 2 in three parts.
+constexpr double kMostWideAngle = 1e5;
+static inline double sin_of_small(double x, int32_t quarters) {
+  constexpr double kMagic = 6755399441055744.0;
+  const double moved = x * 0.63661977236758134 + kMagic, n = moved - kMagic;
+  const double r =
+      ((x - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21;
+  const uint64_t quarter =
+      __builtin_bit_cast(uint64_t, moved) + static_cast<uint64_t>(static_cast<int64_t>(quarters));
+  const double z = r * r;
+  double s = -7.647163731819816e-13;
+  s = s * z + 1.6059043836821613e-10;
+  s = s * z - 2.505210838544172e-08;
+  s = s * z + 2.7557319223985893e-06;
+  s = s * z - 1.984126984126984e-04;
+  s = s * z + 8.333333333333333e-03;
+  s = s * z - 1.6666666666666666e-01;
+  double c = 4.779477332387385e-14;
+  c = c * z - 1.1470745597729725e-11;
+  c = c * z + 2.08767569878681e-09;
+  c = c * z - 2.755731922398589e-07;
+  c = c * z + 2.48015873015873e-05;
+  c = c * z - 1.3888888888888889e-03;
+  c = c * z + 4.1666666666666664e-02;
+  const double sine = r + r * z * s, cosine = 1.0 - (0.5 * z - z * z * c);
+  const double one = (quarter & 1u) != 0 ? cosine : sine;
+  return from_long_bits(__builtin_bit_cast(uint64_t, one) ^ (quarter & 2u) << 62);
 }
 
 static inline float pow_of(float x, float y) { return __builtin_powf(x, y); }
@@ -386,30 +465,33 @@ static void unary_tile(const void* const* in, void* out, int64_t n, const float*
 }
 
 // Sines, whose formula knows angles up to a limit: a tile with larger ones is the library's.
-template <typename F>
-static void angle_tile(const float* x, float* y, int64_t n, int32_t quarters) {
+template <typename F, typename T>
+static void angle_tile(const void* const* in, void* out, int64_t n, T most, int32_t quarters) {
+  const T* x = static_cast<const T*>(in[0]);
+  T* y = static_cast<T*>(out);
   bool small = true;
-  for (int64_t i = 0; i < n; ++i) small &= __builtin_fabsf(x[i]) <= kMostAngle;
+  for (int64_t i = 0; i < n; ++i) small &= abs_of(x[i]) <= most;
   if (!small) {
-    for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], 0.0f, 0.0f);
+    for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], T(0), T(0));
     return;
   }
   EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
-    const float sine = sin_of_small(x[i], quarters);
-    y[i] = sine == 0.0f ? x[i] : sine;  // -0 stays: there is no other zero for these angles.
+    const T sine = sin_of_small(x[i], quarters);
+    y[i] = sine == 0 ? x[i] : sine;  // -0 stays: there is no other zero for these angles.
   }
 }
-template <>
-[[maybe_unused]] void unary_tile<Sin, float, float>(const void* const* in, void* out, int64_t n,
-                                                    const float*) {
-  angle_tile<Sin>(static_cast<const float*>(in[0]), static_cast<float*>(out), n, 0);
-}
-template <>
-[[maybe_unused]] void unary_tile<Cos, float, float>(const void* const* in, void* out, int64_t n,
-                                                    const float*) {
-  angle_tile<Cos>(static_cast<const float*>(in[0]), static_cast<float*>(out), n, 1);
-}
+#define EPHOST_ANGLES(name, type, most, quarters)                                                 \
+  template <>                                                                                     \
+  [[maybe_unused]] void unary_tile<name, type, type>(const void* const* in, void* out, int64_t n, \
+                                                     const float*) {                              \
+    angle_tile<name, type>(in, out, n, most, quarters);                                           \
+  }
+EPHOST_ANGLES(Sin, float, kMostAngle, 0)
+EPHOST_ANGLES(Cos, float, kMostAngle, 1)
+EPHOST_ANGLES(Sin, double, kMostWideAngle, 0)
+EPHOST_ANGLES(Cos, double, kMostWideAngle, 1)
+#undef EPHOST_ANGLES
 
 template <typename F, typename T, typename Result>
 static void binary_tile(const void* const* in, void* out, int64_t n, const float*) {
@@ -418,6 +500,94 @@ static void binary_tile(const void* const* in, void* out, int64_t n, const float
   EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) z[i] = F::of(x[i], y[i]);
 }
+
+// All exponents are `exponent`.
+template <typename T>
+static bool all_are(const T* y, int64_t n, T exponent) {
+  bool same = true;
+  for (int64_t i = 0; i < n; ++i) same &= y[i] == exponent;
+  return same;
+}
+
+// Powers of one exponent are often those that take no logarithm.
+template <typename T>
+static void power_tile(const void* const* in, void* out, int64_t n, const float*) {
+  const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
+  T* z = static_cast<T*>(out);
+  const T exponent = n > 0 ? y[0] : T(0);
+  if ((exponent == T(2) || exponent == T(3)) && all_are(y, n, exponent)) {
+    EPHOST_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) z[i] = exponent == T(2) ? x[i] * x[i] : x[i] * x[i] * x[i];
+  } else if (exponent == T(0.5) && all_are(y, n, exponent)) {
+    EPHOST_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      // Of -0 it is 0, of minus infinity infinite.
+      const T root = sqrt_of(x[i]) + T(0);
+      z[i] = x[i] == -static_cast<T>(__builtin_inf()) ? -x[i] : root;
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) z[i] = pow_of(x[i], y[i]);
+  }
+}
+template <>
+[[maybe_unused]] void binary_tile<Pow, float, float>(const void* const* in, void* out, int64_t n,
+                                                     const float* params) {
+  power_tile<float>(in, out, n, params);
+}
+template <>
+[[maybe_unused]] void binary_tile<Pow, double, double>(const void* const* in, void* out, int64_t n,
+                                                       const float* params) {
+  power_tile<double>(in, out, n, params);
+}
+
+// Remainders of quotients that are small enough for what is taken off x to be exact: then so is what is left,
+// but for a quotient that was rounded up to an integer, of which one was too many.
+static inline float small_remainder(float x, float y) {
+  const double wide = static_cast<double>(x), by = static_cast<double>(y);
+  return static_cast<float>(wide - __builtin_trunc(wide / by) * by);
+}
+#if defined(__FMA__) || defined(__aarch64__)
+static inline double small_remainder(double x, double y) {
+  return __builtin_fma(-__builtin_trunc(x / y), y, x);
+}
+constexpr bool kSmallRemainders = true;
+#else
+static inline double small_remainder(double, double) { return 0; }  // Not asked for.
+constexpr bool kSmallRemainders = false;
+#endif
+
+template <typename T, bool of_divisor>
+static void remainder_tile(const void* const* in, void* out, int64_t n) {
+  const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
+  T* z = static_cast<T*>(out);
+  constexpr T kMost = sizeof(T) == 4 ? T(0x1p29) : T(0x1p52);
+  bool small = kSmallRemainders || sizeof(T) == 4;
+  for (int64_t i = 0; i < n; ++i) {
+    const T divisor = abs_of(y[i]);
+    small &= (abs_of(x[i]) < divisor * kMost) & (divisor < static_cast<T>(__builtin_inf()));
+  }
+  if (!small) {
+    for (int64_t i = 0; i < n; ++i) z[i] = of_divisor ? mod_of(x[i], y[i]) : fmod_of(x[i], y[i]);
+    return;
+  }
+  EPHOST_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const T divisor = abs_of(y[i]), rest = small_remainder(abs_of(x[i]), divisor);
+    const T settled = copy_sign(rest < 0 ? rest + divisor : rest, x[i]);
+    z[i] = of_divisor & (settled != 0) & ((settled < 0) != (y[i] < 0)) ? settled + y[i] : settled;
+  }
+}
+#define EPHOST_REMAINDER(name, type, of_divisor)                                                   \
+  template <>                                                                                      \
+  [[maybe_unused]] void binary_tile<name, type, type>(const void* const* in, void* out, int64_t n, \
+                                                      const float*) {                              \
+    remainder_tile<type, of_divisor>(in, out, n);                                                  \
+  }
+EPHOST_REMAINDER(Fmod, float, false)
+EPHOST_REMAINDER(Fmod, double, false)
+EPHOST_REMAINDER(Mod, float, true)
+EPHOST_REMAINDER(Mod, double, true)
+#undef EPHOST_REMAINDER
 
 // Writes the table of all operations on T, in the order of Op.
 template <typename T>

@@ -151,6 +151,8 @@ void gemm(const GemmBlock& g) {
   }
 }
 
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
 void pack(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) {
   for (int64_t j0 = 0; j0 < n; j0 += kPanel, out += k * kPanel) {
     const int64_t columns = n - j0 < kPanel ? n - j0 : kPanel;
@@ -160,6 +162,18 @@ void pack(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, flo
         const Vector low = load(from + p * row), high = load(from + p * row + kLanes);
         store(out + p * kPanel) = low;
         store(out + p * kPanel + kLanes) = high;
+      }
+      continue;
+    }
+    if (column == 1) {
+      for (int64_t p = 0; p < k; ++p) {
+        const float* line = from + p * row;
+        float* to = out + p * kPanel;
+        int64_t j = 0;
+        for (; j + 4 <= columns; j += 4)
+          *reinterpret_cast<Four*>(to + j) = *reinterpret_cast<const Four*>(line + j);
+        for (; j < columns; ++j) to[j] = line[j];
+        for (; j < kPanel; ++j) to[j] = 0;
       }
       continue;
     }

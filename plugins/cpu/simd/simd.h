@@ -2,8 +2,8 @@
 // set that CMakeLists.txt lists, and the best one that the machine has is chosen when the plugin is loaded.
 //
 // Those sources must not let code out that the linker could take for another set's: they use neither inline
-// functions of headers from elsewhere nor templates of the standard library, and all that they define lies in
-// the namespace EPHOST_ISA or is static.
+// functions of headers from elsewhere nor what has code of the standard library's templates, and all that
+// they define lies in the namespace EPHOST_ISA or is static.
 #ifndef EPHOST_CPU_SIMD_SIMD_H_
 #define EPHOST_CPU_SIMD_SIMD_H_
 
@@ -33,7 +33,7 @@ namespace ephost::cpu {
 // Their result is a bool.
 #define EPHOST_COMPARE_OPS(X) X(Equal) X(Less) X(LessOrEqual) X(Greater) X(GreaterOrEqual)
 #define EPHOST_TEST_OPS(X) X(IsNaN) X(IsInf)
-// On integers and bools only; their tile functions are in engines/tiles.cc.
+// On integers and bools only; their tile functions are in elements.cc.
 #define EPHOST_BIT_OPS(X) X(BitAnd) X(BitOr) X(BitXor) X(BitNot) X(ShiftLeft) X(ShiftRight) X(Not)
 
 enum class Op : uint8_t {
@@ -46,6 +46,19 @@ inline constexpr int kFloatOps =
     0 EPHOST_UNARY_OPS(X) EPHOST_BINARY_OPS(X) EPHOST_COMPARE_OPS(X) EPHOST_TEST_OPS(X);
 inline constexpr int kOps = kFloatOps EPHOST_BIT_OPS(X);
 #undef X
+
+// The numbers that C++ computes with, and bools.
+#define EPHOST_NUMBERS(X)                                                                     \
+  X(Float, float)                                                                             \
+  X(Double, double)                                                                           \
+  X(Int8, int8_t)                                                                             \
+  X(Int16, int16_t) X(Int32, int32_t) X(Int64, int64_t) X(Uint8, uint8_t) X(Uint16, uint16_t) \
+      X(Uint32, uint32_t) X(Uint64, uint64_t) X(Bool, bool)
+enum class Number : uint8_t {
+#define X(name, ...) k##name,
+  EPHOST_NUMBERS(X)
+#undef X
+};
 
 // One operation on n elements that lie one after the other in each operand. `params` are two numbers that the
 // formulas call a and b. The output may be one of the inputs.
@@ -66,16 +79,19 @@ struct GemmBlock {
   bool accumulate;    // They begin at what c holds, instead.
 };
 
-// The same in float64, of a b that lies row by row without gaps, as c does.
-struct DoubleBlock {
+// The same of other numbers, of a b that lies row by row without gaps, as c does. Integers wrap around.
+template <typename T>
+struct NumberBlock {
   int64_t m, n, k;
-  const double* a;
+  const T* a;
   int64_t a_row, a_step;
-  const double* b;
-  double* c;
+  const T* b;
+  T* c;
 };
 
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
+// Combines *result with n numbers that lie one after the other. Integers wrap around; NaN stays.
+using RowReduction = void (*)(const void* x, int64_t n, void* result);
 
 // One tile of a convolution by Winograd's method. Channels are taken by eight, which lie side by side; a tile
 // reads as many inputs as it has points in which is multiplied: 4x4 or 6x6, or six in a line.
@@ -224,6 +240,14 @@ struct Simd {
   const char* built = "";            // The names of all sets that are built in, with commas between.
   const char* unknown = nullptr;     // What EPHOST_CPU_ISA says, where that is no set's name.
   TileFunction ops[kFloatOps] = {};  // On float32.
+  TileFunction double_ops[kFloatOps] = {};
+  // Null where there is no such operation.
+  TileFunction (*integer_tile)(Op op, Number type) = nullptr;
+  TileFunction (*cast_tile)(Number from, Number to) = nullptr;
+  // For float64 and integers of 32 and 64 bits; the extremes also of bytes.
+  RowReduction (*row_reduction)(Reduction how, Number type) = nullptr;
+  // in[0] ? in[1] : in[2], for elements of this many bytes.
+  TileFunction (*where_tile)(size_t size) = nullptr;
   TileFunction half_to_float = nullptr, float_to_half = nullptr;
   TileFunction bfloat16_to_float = nullptr, float_to_bfloat16 = nullptr;
   int64_t panel = 0;  // Columns of b that are multiplied at a time.
@@ -235,7 +259,9 @@ struct Simd {
   void (*gemm_pack)(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float* out) = nullptr;
   // c = a * b where the elements of a column of b follow each other, as those of a row of a do: for few rows.
   void (*gemm_dots)(const GemmBlock& block) = nullptr;
-  void (*double_gemm)(const DoubleBlock& block) = nullptr;
+  void (*double_gemm)(const NumberBlock<double>& block) = nullptr;
+  void (*uint32_gemm)(const NumberBlock<uint32_t>& block) = nullptr;
+  void (*uint64_gemm)(const NumberBlock<uint64_t>& block) = nullptr;
   WinogradTransforms winograd[kWinogradTiles] = {};
 
   // Rows of float32 that lie in one piece.
