@@ -3,6 +3,7 @@
 #define EPHOST_CPU_ENGINES_PRODUCT_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cpu/simd/simd.h"
 
@@ -14,6 +15,18 @@ inline constexpr int64_t kProductColumns = 256;
 // Simd::gemm in blocks of columns, rows and depth, so that what is read again is found in the nearer caches:
 // for callers whose m, n or k may be large.
 void gemm_in_blocks(const GemmBlock& whole);
+
+// A product of float64 or of unsigned integers of 32 or 64 bits.
+template <typename T>
+void number_gemm(const NumberBlock<T>& block) {
+  if constexpr (std::is_same_v<T, double>) {
+    simd().double_gemm(block);
+  } else if constexpr (sizeof(T) == 4) {
+    simd().uint32_gemm(block);
+  } else {
+    simd().uint64_gemm(block);
+  }
+}
 
 }  // namespace ephost::cpu
 

@@ -44,6 +44,11 @@ RowReduction row_reduction(Reduction how, DType type) {
   return number_of(type, &number) ? simd().row_reduction(how, number) : nullptr;
 }
 
+Quantizer quantizer(DType to) {
+  Number number;
+  return number_of(to, &number) ? simd().quantizer(number) : nullptr;
+}
+
 TileFunction where_tile(size_t size) { return size == 0 ? nullptr : simd().where_tile(size); }
 
 }  // namespace ephost::cpu

@@ -21,6 +21,7 @@ bool gives_bool(Op op);
 TileFunction cast_tile(DType from, DType to);
 // See Simd::row_reduction.
 RowReduction row_reduction(Reduction how, DType type);
+Quantizer quantizer(DType to);
 // in[0] ? in[1] : in[2], for elements of this many bytes.
 TileFunction where_tile(size_t size);
 

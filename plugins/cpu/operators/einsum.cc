@@ -245,6 +245,23 @@ class Contraction {
         });
         return;
       }
+      if constexpr (sizeof(T) >= 4 && !std::is_same_v<T, float>) {
+        constexpr int64_t kRowsAtOnce = 32;
+        const int64_t tall = (m + kRowsAtOnce - 1) / kRowsAtOnce, work = std::min(m, kRowsAtOnce) * n * k;
+        parallel_for(stack * tall, std::max<int64_t>(1, kGrain / work), [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) {
+            const int64_t item = i / tall, first = i % tall * kRowsAtOnce;
+            NumberBlock<Sum> block{std::min(kRowsAtOnce, m - first), n, k};
+            block.a = reinterpret_cast<const Sum*>(x) + (item * m + first) * k;
+            block.a_row = k;
+            block.a_step = 1;
+            block.b = reinterpret_cast<const Sum*>(y) + item * k * n;
+            block.c = reinterpret_cast<Sum*>(z) + (item * m + first) * n;
+            number_gemm(block);
+          }
+        });
+        return;
+      }
       parallel_for(stack * m, std::max<int64_t>(1, kGrain / (n * k)), [&](int64_t i, int64_t end) {
         for (; i < end; ++i) {
           T* const row = z + i * n;

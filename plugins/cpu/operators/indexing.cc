@@ -321,6 +321,10 @@ Kernel scatter_nd(Prepare& p) {
         if (bad) return;
         T* y = args.out<T>() + at;
         const T* updates = args.in<T>(2) + i * walk.slice;
+        if (reduction == Reduction::kNone) {
+          std::copy_n(updates, walk.slice, y);
+          continue;
+        }
         for (int64_t k = 0; k < walk.slice; ++k) y[k] = combine(y[k], updates[k]);
       }
     });

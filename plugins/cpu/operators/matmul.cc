@@ -85,17 +85,6 @@ std::pair<int64_t, int64_t> factors(const Product& product, int64_t s) {
 // ---- float64 and integers, whose sums wrap around
 
 template <typename T>
-void multiply(const NumberBlock<T>& block) {
-  if constexpr (std::is_same_v<T, double>) {
-    simd().double_gemm(block);
-  } else if constexpr (sizeof(T) == 4) {
-    simd().uint32_gemm(block);
-  } else {
-    simd().uint64_gemm(block);
-  }
-}
-
-template <typename T>
 Kernel product_of_numbers(Prepare& p, const Product& product) {
   const int64_t m = product.m, n = product.n, k = product.k, stacks = product.stacks();
   const int64_t b_stacks = count(product.b_batch);
@@ -129,7 +118,7 @@ Kernel product_of_numbers(Prepare& p, const Product& product) {
         block.a = a + sa * m * k + first * block.a_row;
         block.b = b + sb * k * n;
         block.c = args.out<T>(0) + (i / tall * m + first) * n;
-        multiply(block);
+        number_gemm(block);
       }
     });
   };
@@ -312,11 +301,12 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
   const bool dots = chosen.way == Way::kDots;
   const Parts parts = divide(product, p.threads(), weights != nullptr);
   const int64_t part_panels = parts.most_panels();
-  // Memory for what a thread packs of b: a block at a time, or the last panel where that is not full.
+  // Memory for what a thread packs of b: a block at a time, of the last panel alone where the others lie as
+  // they are needed.
   const int threads = std::max(1, p.threads());
   const bool packs = chosen.way == Way::kPackedInRun;
   const int64_t packed = packs ? std::min(part_panels * width, kBlockColumns) * std::min(k, simd().depth)
-                         : chosen.way == Way::kInPlace ? width * k
+                         : chosen.way == Way::kInPlace ? width * std::min(k, simd().depth)
                                                        : 0;
   const size_t own = (static_cast<size_t>(packed) * sizeof(float) + 63) & ~size_t{63};
   const bool fused = same_shape;
@@ -388,20 +378,23 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
         gemm_in_blocks(block);
       };
       const int64_t row_end = part.row + part.rows;
-      if (packs) {
+      // Of columns that do not lie as they are needed, some rows of b at a time.
+      const auto pack_and_multiply = [&](int64_t column, int64_t columns) {
         const int64_t depths = std::max<int64_t>(1, (k + table.depth - 1) / table.depth);
-        for (int64_t column = first; column < end; column += kBlockColumns) {
-          const int64_t columns = std::min(kBlockColumns, end - column);
-          for (int64_t d = 0; d < depths; ++d) {
-            const int64_t p0 = k * d / depths, depth = k * (d + 1) / depths - p0;
-            const int64_t b_row = trans_b ? 1 : n, b_column = trans_b ? k : 1;
-            table.gemm_pack(from_b + p0 * b_row + column * b_column, b_row, b_column, depth, columns, room);
-            for (int64_t row = part.row; row < row_end; row += kBlockRows) {
-              const int64_t rows = std::min(kBlockRows, row_end - row);
-              multiply(row, rows, column, columns, p0, depth, room, width, width * depth);
-              if (d + 1 == depths) finish(row, rows, column, columns);
-            }
+        for (int64_t d = 0; d < depths; ++d) {
+          const int64_t p0 = k * d / depths, depth = k * (d + 1) / depths - p0;
+          const int64_t b_row = trans_b ? 1 : n, b_column = trans_b ? k : 1;
+          table.gemm_pack(from_b + p0 * b_row + column * b_column, b_row, b_column, depth, columns, room);
+          for (int64_t row = part.row; row < row_end; row += kBlockRows) {
+            const int64_t rows = std::min(kBlockRows, row_end - row);
+            multiply(row, rows, column, columns, p0, depth, room, width, width * depth);
+            if (d + 1 == depths) finish(row, rows, column, columns);
           }
+        }
+      };
+      if (packs) {
+        for (int64_t column = first; column < end; column += kBlockColumns) {
+          pack_and_multiply(column, std::min(kBlockColumns, end - column));
         }
         return;
       }
@@ -412,25 +405,18 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
         panels = packed_b + sb * static_cast<int64_t>(packed_bytes / sizeof(float)) + part.panel * width * k;
         step = width;
         panel = width * k;
-      } else if ((end - first) % width != 0) {
+      } else {
         full = first + (end - first) / width * width;
-        table.gemm_pack(from_b + full, n, 1, k, end - full, room);
       }
-      for (int64_t column = first; column < end;) {
-        const bool edge = column >= full;
-        const int64_t columns = edge ? end - column : std::min(kBlockColumns, full - column);
+      for (int64_t column = first; column < full; column += kBlockColumns) {
+        const int64_t columns = std::min(kBlockColumns, full - column);
         for (int64_t row = part.row; row < row_end; row += kBlockRows) {
           const int64_t rows = std::min(kBlockRows, row_end - row);
-          if (edge) {
-            multiply(row, rows, column, columns, 0, k, room, width, 0);
-          } else {
-            multiply(row, rows, column, columns, 0, k, panels + (column - first) / width * panel, step,
-                     panel);
-          }
+          multiply(row, rows, column, columns, 0, k, panels + (column - first) / width * panel, step, panel);
           finish(row, rows, column, columns);
         }
-        column += columns;
       }
+      if (full < end) pack_and_multiply(full, end - full);
     };
     const int64_t total = parts.size();
     // A few rows take as long as reading b does.

@@ -6,6 +6,7 @@
 
 #include "cpu/engines/as_float.h"
 #include "cpu/engines/int8/int8.h"
+#include "cpu/engines/tiles.h"
 #include "cpu/operator.h"
 #include "toolkit/dispatch.h"
 
@@ -17,12 +18,6 @@ constexpr Types kReals = kHalves | Types{DType::kFloat};
 constexpr Types kSmall{DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16};
 
 constexpr int64_t kChunk = 4096;  // Elements at a time.
-
-void call(Op op, const float* a, const float* b, float* to, int64_t n) {
-  const void* in[3] = {a, b, nullptr};
-  const float none[2] = {0, 0};
-  simd().ops[static_cast<size_t>(op)](in, to, n, none);
-}
 
 // Where elements find their scale: the tensor is taken as rows of `length` elements, of which number i has
 // the scale first[row] + i * step.
@@ -156,7 +151,6 @@ Kernel quantize(Prepare& p) {
       parallel_for(
           scales.rows * chunks, std::max<int64_t>(1, kGrain / (chunk + 1)), [&](int64_t r, int64_t end) {
             std::vector<float> converted;
-            float divisors[kChunk], quotients[kChunk];
             for (; r < end; ++r) {
               const int64_t row = r / chunks, begin = r % chunks * chunk;
               const int64_t n = std::min(chunk, scales.length - begin), at = row * scales.length + begin;
@@ -179,19 +173,9 @@ Kernel quantize(Prepare& p) {
                   continue;
                 }
               }
-              // Rounded quotients first, by vectors.
-              if (scales.step == 0) std::fill(divisors, divisors + n, scale.get()[first]);
-              call(Op::kDiv, x, scales.step == 0 ? divisors : scale.get() + first + begin, quotients, n);
-              call(Op::kRound, quotients, nullptr, quotients, n);
-              constexpr float kLeast = kLow, kMost = kHigh;
-              const T* const zero = zeros == nullptr ? nullptr : zeros + first + scales.step * begin;
-              const float single = zero == nullptr ? 0.0f : static_cast<float>(*zero);
-              const bool each = zero != nullptr && scales.step != 0;
-              for (int64_t i = 0; i < n; ++i) {
-                const float value = quotients[i] + (each ? static_cast<float>(zero[i]) : single);
-                const float limited = value < kMost ? value : kMost;
-                out[at + i] = static_cast<T>(static_cast<int32_t>(value > kLeast ? limited : kLeast));
-              }
+              const bool each = scales.step != 0;
+              const int64_t s = first + (each ? begin : 0);
+              quantizer(to)(x, n, scale.get() + s, zeros == nullptr ? nullptr : zeros + s, each, out + at);
             }
           });
     });

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cpu/engines/as_float.h"
 #include "cpu/engines/conv/window.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
@@ -70,7 +71,9 @@ Kernel affine_grid(Prepare& p) {
 
 // ---- RoiAlign, MaxRoiPool
 
-Kernel roi_align(Prepare& p) {
+// Elements are Stored, and computed in T.
+template <typename T, typename Stored>
+Kernel roi_align_of(Prepare& p) {
   const Dims &image = p.dims(0), &rois = p.dims(1);
   p.expect(image.size() == 4 && rois.size() == 2 && rois[1] == 4 && p.dims(2) == Dims{rois[0]},
            "the inputs do not fit together");
@@ -78,13 +81,15 @@ Kernel roi_align(Prepare& p) {
   const int64_t rows = p.node.i("output_height", 1), columns = p.node.i("output_width", 1);
   const int64_t ratio = p.node.i("sampling_ratio", 0);
   p.expect(ratio < 1 << 15, "sampling_ratio is beyond all images");
-  const float scale = p.node.f("spatial_scale", 1);
+  const T scale = static_cast<T>(p.node.f("spatial_scale", 1));
   const bool max = p.node.s("mode", "avg") == "max", wide = p.type(2) == DType::kInt64;
   const bool half =
       p.node.version >= 16 && p.node.s("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   p.require(0, Layout::kChannelsLast);
   p.out(0, p.type(0), {n, channels, rows, columns});
-  const int64_t bins = count({rows, columns});
+  const int64_t bins = count({rows, columns}), elements = p.in(0).count();
+  constexpr bool kConverted = !std::is_same_v<T, Stored>;  // All of the image, since regions overlap.
+  if constexpr (kConverted) p.scratch(static_cast<size_t>(elements) * sizeof(T));
   return [=, label = p.node.label()](const Args& args) {
     for (int64_t r = 0; r < n; ++r) {
       const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
@@ -92,59 +97,64 @@ Kernel roi_align(Prepare& p) {
     }
     if (channels == 0) return;
     if (height == 0 || width == 0) {  // All samples are beside the image.
-      std::fill_n(args.out<float>(), n * channels * bins, 0.0f);
+      std::fill_n(args.out<Stored>(), n * channels * bins, Stored(T{0}));
       return;
+    }
+    const T* images = nullptr;
+    if constexpr (kConverted) {
+      to_float(dtype_of<Stored>, args.in(0), args.scratch<T>(), elements);
+      images = args.scratch<T>();
+    } else {
+      images = args.in<T>(0);
     }
     // A bin at a time, all channels side by side: where a sample is, is found out once.
     const int64_t samples_of_bin = ratio > 0 ? ratio * ratio : 4;
     parallel_for(
         n * bins, std::max<int64_t>(1, kGrain / (channels * samples_of_bin * 4 + 1)),
         [&](int64_t bin, int64_t end) {
-          std::vector<float> values(static_cast<size_t>(channels));
+          std::vector<T> values(static_cast<size_t>(channels));
           for (; bin < end; ++bin) {
             const int64_t r = bin / bins, i = bin % bins;
             const int64_t b = wide ? args.in<int64_t>(2)[r] : args.in<int32_t>(2)[r];
-            const float* roi = args.in<float>(1) + r * 4;
-            const float* x = args.in<float>(0) + b * height * width * channels;
-            float* y = args.out<float>() + r * channels * bins;
-            const float shift = half ? 0.5f : 0.0f;
-            const float left = roi[0] * scale - shift, top = roi[1] * scale - shift;
-            float w = roi[2] * scale - shift - left, h = roi[3] * scale - shift - top;
+            T roi[4];
+            for (int k = 0; k < 4; ++k) roi[k] = static_cast<T>(args.in<Stored>(1)[r * 4 + k]);
+            const T* x = images + b * height * width * channels;
+            Stored* y = args.out<Stored>() + r * channels * bins;
+            const T shift = half ? T{0.5} : T{0};
+            const T left = roi[0] * scale - shift, top = roi[1] * scale - shift;
+            T w = roi[2] * scale - shift - left, h = roi[3] * scale - shift - top;
             if (!half) {  // Regions of less than a pixel count as one.
-              w = std::max(w, 1.0f);
-              h = std::max(h, 1.0f);
+              w = std::max(w, T{1});
+              h = std::max(h, T{1});
             }
-            const float bin_h = h / static_cast<float>(rows), bin_w = w / static_cast<float>(columns);
-            const auto samples = [&](float size) {
+            const T bin_h = h / static_cast<T>(rows), bin_w = w / static_cast<T>(columns);
+            const auto samples = [&](T size) {
               // Bounded, so that a huge region ends in time.
-              return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(size), 0.0f, 4096.0f));
+              return ratio > 0 ? ratio : static_cast<int64_t>(std::clamp(std::ceil(size), T{0}, T{4096}));
             };
             const int64_t grid_h = samples(bin_h), grid_w = samples(bin_w), all = grid_h * grid_w;
             std::fill(values.begin(), values.end(),
-                      max && all > 0 ? -std::numeric_limits<float>::infinity() : 0.0f);
+                      max && all > 0 ? -std::numeric_limits<T>::infinity() : T{0});
             for (int64_t u = 0; u < grid_h; ++u) {
               for (int64_t v = 0; v < grid_w; ++v) {
-                const auto at = [](float start, float size, int64_t k, int64_t s, int64_t grid) {
-                  return start + static_cast<float>(k) * size +
-                         (static_cast<float>(s) + 0.5f) * size / static_cast<float>(grid);
+                const auto at = [](T start, T size, int64_t k, int64_t s, int64_t grid) {
+                  return start + static_cast<T>(k) * size +
+                         (static_cast<T>(s) + T{0.5}) * size / static_cast<T>(grid);
                 };
-                float py = at(top, bin_h, i / columns, u, grid_h),
-                      px = at(left, bin_w, i % columns, v, grid_w);
-                if (!(py >= -1 && py <= static_cast<float>(height) && px >= -1 &&
-                      px <= static_cast<float>(width))) {
-                  for (float& value : values) value = max ? std::max(value, 0.0f) : value;
+                T py = at(top, bin_h, i / columns, u, grid_h), px = at(left, bin_w, i % columns, v, grid_w);
+                if (!(py >= -1 && py <= static_cast<T>(height) && px >= -1 && px <= static_cast<T>(width))) {
+                  for (T& value : values) value = max ? std::max(value, T{0}) : value;
                   continue;
                 }
-                py = std::clamp(py, 0.0f, static_cast<float>(height - 1));
-                px = std::clamp(px, 0.0f, static_cast<float>(width - 1));
+                py = std::clamp(py, T{0}, static_cast<T>(height - 1));
+                px = std::clamp(px, T{0}, static_cast<T>(width - 1));
                 const int64_t y0 = static_cast<int64_t>(py), x0 = static_cast<int64_t>(px);
                 const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-                const float dy = py - static_cast<float>(y0), dx = px - static_cast<float>(x0);
-                const float *p00 = x + (y0 * width + x0) * channels, *p01 = x + (y0 * width + x1) * channels,
-                            *p10 = x + (y1 * width + x0) * channels, *p11 = x + (y1 * width + x1) * channels;
-                const float w00 = (1 - dy) * (1 - dx), w01 = (1 - dy) * dx, w10 = dy * (1 - dx),
-                            w11 = dy * dx;
-                float* const to = values.data();
+                const T dy = py - static_cast<T>(y0), dx = px - static_cast<T>(x0);
+                const T *p00 = x + (y0 * width + x0) * channels, *p01 = x + (y0 * width + x1) * channels,
+                        *p10 = x + (y1 * width + x0) * channels, *p11 = x + (y1 * width + x1) * channels;
+                const T w00 = (1 - dy) * (1 - dx), w01 = (1 - dy) * dx, w10 = dy * (1 - dx), w11 = dy * dx;
+                T* const to = values.data();
                 if (max) {
                   for (int64_t c = 0; c < channels; ++c) {
                     to[c] = std::max({to[c], w00 * p00[c], w01 * p01[c], w10 * p10[c], w11 * p11[c]});
@@ -156,11 +166,20 @@ Kernel roi_align(Prepare& p) {
                 }
               }
             }
-            const float by = max || all == 0 ? 1 : 1 / static_cast<float>(all);
-            for (int64_t c = 0; c < channels; ++c) y[c * bins + i] = values[static_cast<size_t>(c)] * by;
+            const T by = max || all == 0 ? T{1} : 1 / static_cast<T>(all);
+            for (int64_t c = 0; c < channels; ++c)
+              y[c * bins + i] = Stored(values[static_cast<size_t>(c)] * by);
           }
         });
   };
+}
+
+Kernel roi_align(Prepare& p) {
+  p.expect(p.type(0) == p.type(1), "the image and the regions have different types");
+  return with_float(p.type(0), [&](auto zero) {
+    using Stored = decltype(zero);
+    return roi_align_of<arithmetic_t<Stored>, Stored>(p);
+  });
 }
 
 Kernel max_roi_pool(Prepare& p) {
@@ -411,7 +430,7 @@ Kernel col2im(Prepare& p) {
 
 const Registration registration([](Registry* registry) {
   registry->add({.type = "AffineGrid", .prepare = affine_grid, .types = kFloats | Types{DType::kInt64}});
-  const Types with_indices{DType::kFloat, DType::kInt64, DType::kInt32};
+  const Types with_indices = kFloats | Types{DType::kInt64, DType::kInt32};
   registry->add({.type = "RoiAlign", .prepare = roi_align, .types = with_indices, .any_layout = true});
   registry->add({.type = "MaxRoiPool", .prepare = max_roi_pool, .types = {DType::kFloat}});
   registry->add({.domain = "com.microsoft",

@@ -1,6 +1,8 @@
-// Operations on integers and bools, casts between numbers, choices between elements, reductions of rows.
+// Operations on integers and bools, casts between numbers, choices between elements, quantisation and
+// reductions of rows.
 #include <type_traits>
 
+#include "cpu/simd/all_hold.h"
 #include "cpu/simd/independent.h"
 #include "cpu/simd/simd.h"
 
@@ -96,20 +98,13 @@ void integer_binary(const void* const* in, void* out, int64_t n, const float*) {
   for (int64_t i = 0; i < n; ++i) z[i] = integer<op>(x[i], y[i]);
 }
 
-// All exponents are this one.
-template <typename T>
-bool all_are(const T* y, int64_t n, T exponent) {
-  bool same = true;
-  for (int64_t i = 0; i < n; ++i) same &= y[i] == exponent;
-  return same;
-}
-
 template <typename T>
 void integer_power(const void* const* in, void* out, int64_t n, const float* params) {
   const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
   T* z = static_cast<T*>(out);
   const T exponent = n > 0 ? y[0] : T{0};
-  if ((exponent == 2 || exponent == 3) && all_are(y, n, exponent)) {
+  const auto same = [&](int64_t i) { return y[i] == exponent; };
+  if ((exponent == 2 || exponent == 3) && all_hold<T>(n, same)) {
     EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       const T square = integer<Op::kMul>(x[i], x[i]);
@@ -311,6 +306,45 @@ TileFunction where_tile(size_t size) {
   }
 }
 
+// ---- Quantisation
+
+template <typename T>
+void quantize(const float* x, int64_t n, const float* scale, const void* zero, bool each, void* y) {
+  constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
+  constexpr float kMost = kIsSigned ? sizeof(T) == 1 ? 127 : 32767 : sizeof(T) == 1 ? 255 : 65535;
+  constexpr float kLeast = kIsSigned ? -kMost - 1 : 0;
+  const T* zeros = static_cast<const T*>(zero);
+  T* to = static_cast<T*>(y);
+  const auto integer = [&](float value, float by, float start) {
+    const float moved = __builtin_rintf(value / by) + start, high = moved > kLeast ? moved : kLeast;
+    return static_cast<T>(static_cast<int32_t>(high < kMost ? high : kMost));
+  };
+  if (!each) {
+    const float by = *scale, start = zeros == nullptr ? 0.0f : static_cast<float>(*zeros);
+    EPHOST_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) to[i] = integer(x[i], by, start);
+  } else if (zeros == nullptr) {
+    EPHOST_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) to[i] = integer(x[i], scale[i], 0.0f);
+  } else {
+    EPHOST_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) to[i] = integer(x[i], scale[i], static_cast<float>(zeros[i]));
+  }
+}
+
+Quantizer quantizer(Number to) {
+  switch (to) {
+    case Number::kInt8:
+      return quantize<int8_t>;
+    case Number::kUint8:
+      return quantize<uint8_t>;
+    case Number::kInt16:
+      return quantize<int16_t>;
+    default:
+      return quantize<uint16_t>;
+  }
+}
+
 // ---- Reductions
 
 template <Reduction how, typename T>
@@ -386,6 +420,7 @@ void fill_elements(Simd* table) {
   table->cast_tile = cast_tile;
   table->where_tile = where_tile;
   table->row_reduction = row_reduction;
+  table->quantizer = quantizer;
 }
 
 }  // namespace ephost::cpu::EPHOST_ISA

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "cpu/simd/all_hold.h"
 #include "cpu/simd/independent.h"
 
 namespace ephost::cpu::EPHOST_ISA {
@@ -154,10 +155,20 @@ static inline float copy_sign(float x, float of) {
 static inline double copy_sign(double x, double of) { return __builtin_copysign(x, of); }
 
 static inline float tanh_of(float x) {
-  float magnitude = __builtin_fabsf(x);
-  magnitude = magnitude > 9.5f ? 9.5f : magnitude;
-  const float e = expm1_of(2.0f * magnitude);
-  return copy_sign(e / (e + 2.0f), x);
+  const float t = x * x;
+  float p = 1.8081241e-11f;
+  p = p * t - 1.2710488e-8f;
+  p = p * t + 9.2439377e-6f;
+  p = p * t + 2.9182241e-3f;
+  p = p * t + 1.2916904e-1f;
+  p = p * t + 9.9999995e-1f;
+  float q = 2.2774635e-4f;
+  q = q * t + 2.3752875e-2f;
+  q = q * t + 4.6250189e-1f;
+  q = q * t + 1.0f;
+  const float magnitude = __builtin_fabsf(x), quotient = magnitude * p / q;
+  // From 9.01 on it is 1 in float, and nowhere is it more.
+  return copy_sign((magnitude > 9.01f) | (quotient > 1.0f) ? 1.0f : quotient, x);
 }
 static inline double tanh_of(double x) {
   double magnitude = __builtin_fabs(x);
@@ -469,9 +480,7 @@ template <typename F, typename T>
 static void angle_tile(const void* const* in, void* out, int64_t n, T most, int32_t quarters) {
   const T* x = static_cast<const T*>(in[0]);
   T* y = static_cast<T*>(out);
-  bool small = true;
-  for (int64_t i = 0; i < n; ++i) small &= abs_of(x[i]) <= most;
-  if (!small) {
+  if (!all_hold<T>(n, [&](int64_t i) { return abs_of(x[i]) <= most; })) {
     for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], T(0), T(0));
     return;
   }
@@ -501,24 +510,17 @@ static void binary_tile(const void* const* in, void* out, int64_t n, const float
   for (int64_t i = 0; i < n; ++i) z[i] = F::of(x[i], y[i]);
 }
 
-// All exponents are `exponent`.
-template <typename T>
-static bool all_are(const T* y, int64_t n, T exponent) {
-  bool same = true;
-  for (int64_t i = 0; i < n; ++i) same &= y[i] == exponent;
-  return same;
-}
-
 // Powers of one exponent are often those that take no logarithm.
 template <typename T>
 static void power_tile(const void* const* in, void* out, int64_t n, const float*) {
   const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
   T* z = static_cast<T*>(out);
   const T exponent = n > 0 ? y[0] : T(0);
-  if ((exponent == T(2) || exponent == T(3)) && all_are(y, n, exponent)) {
+  const auto same = [&] { return all_hold<T>(n, [&](int64_t i) { return y[i] == exponent; }); };
+  if ((exponent == T(2) || exponent == T(3)) && same()) {
     EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) z[i] = exponent == T(2) ? x[i] * x[i] : x[i] * x[i] * x[i];
-  } else if (exponent == T(0.5) && all_are(y, n, exponent)) {
+  } else if (exponent == T(0.5) && same()) {
     EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       // Of -0 it is 0, of minus infinity infinite.
@@ -561,11 +563,10 @@ static void remainder_tile(const void* const* in, void* out, int64_t n) {
   const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
   T* z = static_cast<T*>(out);
   constexpr T kMost = sizeof(T) == 4 ? T(0x1p29) : T(0x1p52);
-  bool small = kSmallRemainders || sizeof(T) == 4;
-  for (int64_t i = 0; i < n; ++i) {
-    const T divisor = abs_of(y[i]);
-    small &= (abs_of(x[i]) < divisor * kMost) & (divisor < static_cast<T>(__builtin_inf()));
-  }
+  const bool small = (kSmallRemainders || sizeof(T) == 4) && all_hold<T>(n, [&](int64_t i) {
+                       const T divisor = abs_of(y[i]);
+                       return (abs_of(x[i]) < divisor * kMost) & (divisor < static_cast<T>(__builtin_inf()));
+                     });
   if (!small) {
     for (int64_t i = 0; i < n; ++i) z[i] = of_divisor ? mod_of(x[i], y[i]) : fmod_of(x[i], y[i]);
     return;

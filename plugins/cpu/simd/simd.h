@@ -48,12 +48,13 @@ inline constexpr int kOps = kFloatOps EPHOST_BIT_OPS(X);
 #undef X
 
 // The numbers that C++ computes with, and bools.
-#define EPHOST_NUMBERS(X)                                                                     \
-  X(Float, float)                                                                             \
-  X(Double, double)                                                                           \
-  X(Int8, int8_t)                                                                             \
-  X(Int16, int16_t) X(Int32, int32_t) X(Int64, int64_t) X(Uint8, uint8_t) X(Uint16, uint16_t) \
-      X(Uint32, uint32_t) X(Uint64, uint64_t) X(Bool, bool)
+#define EPHOST_NUMBERS(X)                                                                       \
+  X(Float, float)                                                                               \
+  X(Double, double)                                                                             \
+  X(Int8, int8_t)                                                                               \
+  X(Int16, int16_t)                                                                             \
+  X(Int32, int32_t) X(Int64, int64_t) X(Uint8, uint8_t) X(Uint16, uint16_t) X(Uint32, uint32_t) \
+      X(Uint64, uint64_t) X(Bool, bool)
 enum class Number : uint8_t {
 #define X(name, ...) k##name,
   EPHOST_NUMBERS(X)
@@ -92,6 +93,11 @@ struct NumberBlock {
 enum Reduction : uint8_t { kSum, kProduct, kGreatest, kLeast };
 // Combines *result with n numbers that lie one after the other. Integers wrap around; NaN stays.
 using RowReduction = void (*)(const void* x, int64_t n, void* result);
+
+// QuantizeLinear of n numbers: x / scale, rounded to even, plus the zero point (0 where that is null),
+// limited to the integers that y has. `each`: scale and zero point are one for each number.
+using Quantizer = void (*)(const float* x, int64_t n, const float* scale, const void* zero, bool each,
+                           void* y);
 
 // One tile of a convolution by Winograd's method. Channels are taken by eight, which lie side by side; a tile
 // reads as many inputs as it has points in which is multiplied: 4x4 or 6x6, or six in a line.
@@ -246,6 +252,7 @@ struct Simd {
   TileFunction (*cast_tile)(Number from, Number to) = nullptr;
   // For float64 and integers of 32 and 64 bits; the extremes also of bytes.
   RowReduction (*row_reduction)(Reduction how, Number type) = nullptr;
+  Quantizer (*quantizer)(Number to) = nullptr;  // To integers of 8 and 16 bits.
   // in[0] ? in[1] : in[2], for elements of this many bytes.
   TileFunction (*where_tile)(size_t size) = nullptr;
   TileFunction half_to_float = nullptr, float_to_half = nullptr;
