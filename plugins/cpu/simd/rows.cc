@@ -38,9 +38,28 @@ struct Least {
   }
 };
 
-// All eight combined.
+// As many numbers as the largest registers have.
+#ifdef __AVX512F__
+constexpr int64_t kWide = 16;
+#else
+constexpr int64_t kWide = kLanes;
+#endif
+typedef float WideVector __attribute__((vector_size(kWide * 4)));
+typedef float UnalignedWideVector __attribute__((vector_size(kWide * 4), aligned(4), may_alias));
+typedef int32_t WideIntegers __attribute__((vector_size(kWide * 4)));
+
+inline WideVector load_wide(const float* from) { return *reinterpret_cast<const UnalignedWideVector*>(from); }
+inline void store_wide(float* to, const WideVector& v) { *reinterpret_cast<UnalignedWideVector*>(to) = v; }
+
+// All of them combined.
 template <typename F>
-inline float across(Vector v) {
+inline float across(const WideVector& wide) {
+#ifdef __AVX512F__
+  Vector v = F::of(__builtin_shufflevector(wide, wide, 0, 1, 2, 3, 4, 5, 6, 7),
+                   __builtin_shufflevector(wide, wide, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
+  Vector v = wide;
+#endif
   v = F::of(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
   v = F::of(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
   v = F::of(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
@@ -53,20 +72,21 @@ template <typename F, typename Map>
 inline float reduce(const float* x, int64_t n, float start, const Map& map) {
   float result = start;
   int64_t i = 0;
-  if (n >= kLanes) {
-    Vector a = map(load(x));
-    i = kLanes;
-    if (n >= 4 * kLanes) {
-      Vector b = map(load(x + kLanes)), c = map(load(x + 2 * kLanes)), d = map(load(x + 3 * kLanes));
-      for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
-        a = F::of(a, map(load(x + i)));
-        b = F::of(b, map(load(x + i + kLanes)));
-        c = F::of(c, map(load(x + i + 2 * kLanes)));
-        d = F::of(d, map(load(x + i + 3 * kLanes)));
+  if (n >= kWide) {
+    WideVector a = map(load_wide(x));
+    i = kWide;
+    if (n >= 4 * kWide) {
+      WideVector b = map(load_wide(x + kWide)), c = map(load_wide(x + 2 * kWide)),
+                 d = map(load_wide(x + 3 * kWide));
+      for (i = 4 * kWide; i + 4 * kWide <= n; i += 4 * kWide) {
+        a = F::of(a, map(load_wide(x + i)));
+        b = F::of(b, map(load_wide(x + i + kWide)));
+        c = F::of(c, map(load_wide(x + i + 2 * kWide)));
+        d = F::of(d, map(load_wide(x + i + 3 * kWide)));
       }
       a = F::of(F::of(a, b), F::of(c, d));
     }
-    for (; i + kLanes <= n; i += kLanes) a = F::of(a, map(load(x + i)));
+    for (; i + kWide <= n; i += kWide) a = F::of(a, map(load_wide(x + i)));
     result = F::of(result, across<F>(a));
   }
   for (; i < n; ++i) result = F::of(result, map(x[i]));
@@ -114,6 +134,55 @@ float sum_of_squares(const float* x, int64_t n, float mean) {
   return reduce<Sum>(x, n, 0, [mean](auto v) { return (v - mean) * (v - mean); });
 }
 
+// Passes over NaN: what is made of it afterwards is NaN anyway.
+struct Greater {
+  template <typename T>
+  static T of(T a, T b) {
+    return a > b ? a : b;
+  }
+};
+
+// exp_of_negative of a register.
+inline WideVector exp_of_negatives(WideVector x) {
+  constexpr float kMagic = 12582912.0f;
+  x = x < -88.0f ? WideVector{} - 88.0f : x;
+  const WideVector n = (x * 1.44269504f + kMagic) - kMagic;
+  const WideVector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  WideVector q = r * 1.3951717e-3f + 8.3695985e-3f;
+  q = q * r + 4.16661873e-2f;
+  q = q * r + 1.66665122e-1f;
+  q = q * r + 0.5f;
+  const WideIntegers exponent = (__builtin_convertvector(n, WideIntegers) + 127) << 23;
+  return ((q * r + 1.0f) * r + 1.0f) * reinterpret_cast<WideVector>(exponent);
+}
+
+// The sum of exp(x - most), each of which is written to y unless that is null.
+template <bool writes>
+inline float sum_of_powers(const float* x, int64_t n, float most, float* y) {
+  WideVector sums[2] = {};
+  int64_t i = 0;
+  for (; i + 2 * kWide <= n; i += 2 * kWide) {
+    const WideVector a = exp_of_negatives(load_wide(x + i) - most),
+                     b = exp_of_negatives(load_wide(x + i + kWide) - most);
+    sums[0] += a;
+    sums[1] += b;
+    if (writes) {
+      store_wide(y + i, a);
+      store_wide(y + i + kWide, b);
+    }
+  }
+  float sum = across<Sum>(sums[0] + sums[1]);
+  for (; i < n; i += kWide) {
+    const int64_t left = n - i < kWide ? n - i : kWide;
+    float rest[kWide];
+    for (int64_t k = 0; k < kWide; ++k) rest[k] = k < left ? x[i + k] : -__builtin_inff();
+    store_wide(rest, exp_of_negatives(load_wide(rest) - most));
+    for (int64_t k = 0; k < left; ++k) sum += rest[k];
+    for (int64_t k = 0; writes && k < left; ++k) y[i + k] = rest[k];
+  }
+  return sum;
+}
+
 void softmax(const float* x, const float* mask, float* y, int64_t n, float scale, bool log) {
   const float* scores = x;
   if (mask != nullptr) {
@@ -125,24 +194,15 @@ void softmax(const float* x, const float* mask, float* y, int64_t n, float scale
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale;
     scores = y;
   }
-  const float most = reduce<Greatest>(scores, n, -__builtin_inff(), [](auto v) { return v; });
+  const float most = reduce<Greater>(scores, n, -__builtin_inff(), [](auto v) { return v; });
   if (log) {
-    float sum = 0;
-    float part[256];
-    for (int64_t i = 0; i < n; i += 256) {
-      const int64_t m = n - i < 256 ? n - i : 256;
-      for (int64_t k = 0; k < m; ++k) part[k] = exp_of_negative(scores[i + k] - most);
-      sum += reduce<Sum>(part, m, 0, [](auto v) { return v; });
-    }
     // Not by one number: added to a large score the logarithm is lost.
-    const float shift = __builtin_logf(sum);
+    const float shift = __builtin_logf(sum_of_powers<false>(scores, n, most, nullptr));
     EPHOST_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = (scores[i] - most) - shift;
     return;
   }
-  EPHOST_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] = exp_of_negative(scores[i] - most);
-  const float factor = 1 / reduce<Sum>(y, n, 0, [](auto v) { return v; });
+  const float factor = 1 / sum_of_powers<true>(scores, n, most, y);
   EPHOST_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
