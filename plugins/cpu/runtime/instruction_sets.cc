@@ -21,8 +21,9 @@
 // use. EPHOST_ISA_NAMES are the names of all sets of this architecture in the same order, built or not.
 #define X(space, name, others)                    \
   namespace ephost::cpu::space {                  \
-  void fill_elementwise(Simd* table);             \
-  void fill_doubles(Simd* table);                 \
+  void fill_formulas(Simd* table);                \
+  void fill_halves(Simd* table);                  \
+  void fill_functions(Simd* table);               \
   void fill_elements(Simd* table);                \
   void fill_gemm(Simd* table);                    \
   void fill_nbits_floats(NBits* table);           \
@@ -88,8 +89,9 @@ Simd choose() {
   const Set sets[] = {
 #define X(space, name, others)                          \
   {name, have(name), [](Simd* table) {                  \
-     others::fill_elementwise(table);                   \
-     others::fill_doubles(table);                       \
+     others::fill_formulas(table);                      \
+     others::fill_halves(table);                        \
+     others::fill_functions(table); /* over formulas */ \
      others::fill_elements(table);                      \
      others::fill_gemm(table);                          \
      others::fill_nbits_floats(&table->nbits);          \

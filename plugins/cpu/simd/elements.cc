@@ -1,5 +1,7 @@
 // Operations on integers and bools, casts between numbers, choices between elements, quantisation and
 // reductions of rows.
+#include "cpu/simd/streaming.h"
+
 #include <type_traits>
 
 #include "cpu/simd/all_hold.h"
