@@ -35,7 +35,8 @@ void buffer_release(Buffer* buffer); /* NULL is fine */
 typedef struct StringElement {
   char* text;
   size_t length;
-  bool in_block; /* the text lies in a block of its tensor's, and is not freed alone */
+  bool in_block;   /* the text lies in a block of its tensor's or in `inside`, and is not freed alone */
+  char inside[15]; /* where a short text may lie: most are, and need no memory of their own then */
 } StringElement;
 
 #define VALUE_INLINE_RANK 6

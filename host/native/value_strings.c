@@ -1,5 +1,5 @@
-/* Tensors of strings. Each element owns its text, or its tensor one block for all that it was made with;
- * texts are UTF-8 by convention and may hold NULs. */
+/* Tensors of strings. Each element owns its text, or holds it if it is short, or its tensor owns one block
+ * for all that it was made with; texts are UTF-8 by convention and may hold NULs. */
 #include <string.h>
 
 #include "abi.h"
@@ -30,12 +30,15 @@ Buffer* buffer_for_strings(size_t count) {
 }
 
 bool string_element_set(StringElement* element, const char* text, size_t length) {
-  char* copy = length < SIZE_MAX ? host_malloc(length + 1) : NULL;
+  const bool is_short = length < sizeof(element->inside);
+  char* copy = is_short ? element->inside : length < SIZE_MAX ? host_malloc(length + 1) : NULL;
   if (copy == NULL) return false;
-  if (length > 0) memcpy(copy, text, length);
+  if (length > 0) memmove(copy, text, length);
   copy[length] = '\0';
   if (!element->in_block) host_free(element->text);
-  *element = (StringElement){copy, length, false};
+  element->text = copy;
+  element->length = length;
+  element->in_block = is_short;
   return true;
 }
 
@@ -197,14 +200,18 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, GetResizedStringTensorElementBuffer)(OrtVal
   StringElement* element = NULL;
   OrtStatus* status = element_at("GetResizedStringTensorElementBuffer", value, index, &element);
   if (status != NULL) return status;
+  const bool is_short = length_in_bytes < sizeof(element->inside);
+  const size_t kept = element->length < length_in_bytes ? element->length : length_in_bytes;
   char* before = element->in_block ? NULL : element->text;
-  char* text = length_in_bytes < SIZE_MAX ? host_realloc(before, length_in_bytes + 1) : NULL;
+  char* text = element->inside;
+  if (!is_short) text = length_in_bytes < SIZE_MAX ? host_realloc(before, length_in_bytes + 1) : NULL;
   if (text == NULL) return status_no_memory();
-  if (element->in_block)
-    memcpy(text, element->text, element->length < length_in_bytes ? element->length : length_in_bytes);
-  if (length_in_bytes > element->length) memset(text + element->length, 0, length_in_bytes - element->length);
-  text[length_in_bytes] = '\0';
-  *element = (StringElement){text, length_in_bytes, false};
+  if (kept > 0 && (is_short || element->in_block)) memmove(text, element->text, kept);
+  if (is_short) host_free(before);
+  memset(text + kept, 0, length_in_bytes - kept + 1);
+  element->text = text;
+  element->length = length_in_bytes;
+  element->in_block = is_short;
   *buffer = text;
   return NULL;
 }

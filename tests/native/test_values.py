@@ -261,6 +261,22 @@ def test_strings_are_filled_all_or_one_at_a_time() -> None:
     api.ReleaseValue(value)
 
 
+def test_a_text_keeps_its_beginning_however_its_length_changes() -> None:
+    value = string_tensor([b"abcdefgh", b"x"])
+    kept = b"abcdefgh"
+    for length in (14, 15, 40, 14, 16, 3, 0, 15, 2, 14, 13, 100, 99, 15, 14):
+        buffer = out("char*", api.GetResizedStringTensorElementBuffer, value, 0, length)
+        kept = kept[:length].ljust(length, b"\0")
+        assert bytes(ffi.buffer(buffer, length + 1)) == kept + b"\0"
+        kept = bytes(range(65, 65 + min(length, 60))).ljust(length, b"z")
+        ffi.memmove(buffer, kept, length)
+        assert read_strings(value) == [kept, b"x"]
+        check(api.FillStringTensorElement(value, b"n" * (length + 1), 0))
+        assert read_strings(value) == [b"n" * (length + 1), b"x"]
+        kept = b"n" * (length + 1)
+    api.ReleaseValue(value)
+
+
 def test_string_content_needs_room_for_all() -> None:
     value = string_tensor([b"ab", b"c"])
     packed, offsets = ffi.new("char[3]"), ffi.new("size_t[2]")
