@@ -105,28 +105,41 @@ struct ElementWalk {
     rows = count(index, 0, index.size() - 1);
   }
 
-  // Calls visit(number of the index, offset of the data's element) for these rows.
+  // Calls visit(number of the index, offset of the data's element) for these rows, up to an index that is
+  // beyond the axis, if there is one.
   template <typename Visit>
   void operator()(const void* indices, int64_t begin, int64_t end, std::atomic<bool>* bad,
                   const Visit& visit) const {
-    const int64_t n = data[axis], step = strides[axis], last = axis + 1 == data.size() ? 0 : 1;
+    const bool inside = wide ? walk(static_cast<const int64_t*>(indices), begin, end, visit)
+                             : walk(static_cast<const int32_t*>(indices), begin, end, visit);
+    if (!inside) bad->store(true, std::memory_order_relaxed);
+  }
+
+ private:
+  template <typename Index, typename Visit>
+  bool walk(const Index* indices, int64_t begin, int64_t end, const Visit& visit) const {
+    const int64_t n = data[axis], step = strides[axis];
     for (int64_t row = begin; row < end; ++row) {
       int64_t base = 0, rest = row;
       for (size_t d = index.size() - 1; d-- > 0;) {
         if (d != axis) base += rest % index[d] * strides[d];
         rest /= index[d];
       }
-      bool beyond = false;  // Kept here, so that nothing is written in the loop but what is visited.
-      for (int64_t c = 0; c < columns; ++c) {
-        const int64_t i = row * columns + c;
-        int64_t index = index_at(indices, wide, i);
-        index += index < 0 ? n : 0;
-        const bool outside = index < 0 || index >= n;
-        beyond |= outside;
-        visit(i, base + c * last + (outside ? 0 : index) * step);
-      }
-      if (beyond) bad->store(true, std::memory_order_relaxed);
+      const auto each = [&](const auto& place) {
+        for (int64_t i = row * columns, c = 0; c < columns; ++i, ++c) {
+          int64_t index = indices[i];
+          index += index < 0 ? n : 0;
+          if (static_cast<uint64_t>(index) >= static_cast<uint64_t>(n)) return false;
+          visit(i, place(index, c));
+        }
+        return true;
+      };
+      const bool inside = axis + 1 == data.size()
+                              ? each([=](int64_t index, int64_t) { return base + index; })
+                              : each([=](int64_t index, int64_t c) { return base + c + index * step; });
+      if (!inside) return false;
     }
+    return true;
   }
 };
 
@@ -182,9 +195,16 @@ void with_reduction(Reduction reduction, Function&& function) {
     case Reduction::kMul:
       return function([=](T a, T b) { return cast(static_cast<A>(A(a) * A(b))); });
     case Reduction::kMin:
-      return function([=](T a, T b) { return A(b) < A(a) || A(b) != A(b) ? b : a; });
+      return function([=](T a, T b) {
+        // One instruction, which takes a where either is not a number; the branch is hardly ever taken.
+        const T smaller = A(b) < A(a) ? b : a;
+        return A(b) != A(b) ? b : smaller;
+      });
     case Reduction::kMax:
-      return function([=](T a, T b) { return A(b) > A(a) || A(b) != A(b) ? b : a; });
+      return function([=](T a, T b) {
+        const T larger = A(b) > A(a) ? b : a;
+        return A(b) != A(b) ? b : larger;
+      });
     default:
       return function([](T, T b) { return b; });
   }

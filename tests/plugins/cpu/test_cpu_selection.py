@@ -1,5 +1,7 @@
 """Operators that choose elements by what they are, or by where indices say."""
 
+import math
+
 import ephost
 import numpy as np
 import pytest
@@ -287,3 +289,31 @@ def test_random_numbers_follow_their_distribution(
     assert abs(first.std() - deviation) < 0.05
     seeded = make_model([helper.make_node(op, [], ["y"], shape=[8], seed=4.0, **attributes)], {}, ["y"])
     np.testing.assert_array_equal(cpu_plugin.run(seeded, {})[0], cpu_plugin.run(seeded, {})[0])
+
+
+@pytest.mark.parametrize("op", ["GatherElements", "ScatterElements"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_index_beyond_its_axis_is_an_error_wherever_it_stands(cpu_plugin: Cpu, op: str, axis: int) -> None:
+    feeds = {"x": some((5, 6)), "i": np.zeros((3, 4), np.int64)}
+    if op == "ScatterElements":
+        feeds["u"] = some((3, 4))
+    model = make_model([helper.make_node(op, list(feeds), ["y"], axis=axis)], feeds, ["y"])
+    session = cpu_plugin.session(model)
+    for place in ((0, 0), (1, 2), (2, 3)):
+        for index in (-(2**63), -feeds["x"].shape[axis] - 1, feeds["x"].shape[axis], 2**63 - 1):
+            feeds["i"][:] = 1
+            feeds["i"][place] = index
+            with pytest.raises(ephost.capi.onnxruntime_pybind11_state.InvalidArgument):
+                session.run(None, feeds)
+
+
+@pytest.mark.parametrize("reduction", ["min", "max"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+def test_extremes_are_scattered(cpu_plugin: Cpu, reduction: str, dtype: type) -> None:
+    feeds = {
+        "x": some((7, 5), dtype),
+        "i": np.random.default_rng(2).integers(-7, 7, (6, 5)),
+        "u": some((6, 5), dtype, seed=1),
+    }
+    node = helper.make_node("ScatterElements", list(feeds), ["y"], axis=0, reduction=reduction)
+    cpu_plugin.check(node, feeds)
