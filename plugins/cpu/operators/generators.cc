@@ -115,10 +115,13 @@ void range(Run& run) {
     }
     T* y = static_cast<T*>(run.out(0, run.in(0).type, {n}));
     parallel_for(n, kGrain, [&](int64_t i, int64_t end) {
-      if constexpr (std::is_floating_point_v<A> || std::is_same_v<A, bool>) {
-        for (; i < end; ++i) {
-          y[i] = static_cast<T>(static_cast<A>(start + static_cast<A>(static_cast<A>(i) * delta)));
-        }
+      if constexpr (std::is_floating_point_v<A>) {
+        const auto fill = [&](auto at) {  // Of numbers of 32 bits processors convert several at once.
+          for (const auto stop = static_cast<decltype(at)>(end); at < stop; ++at) {
+            y[at] = static_cast<T>(static_cast<A>(start + static_cast<A>(static_cast<A>(at) * delta)));
+          }
+        };
+        n <= INT32_MAX ? fill(static_cast<int32_t>(i)) : fill(i);
       } else {
         // As unsigned numbers, which may leave their type behind the last element.
         using U = std::make_unsigned_t<A>;
@@ -206,6 +209,28 @@ Kernel window(Prepare& p, double a0, double a1, double a2) {
 
 // ---- Random numbers
 
+// The finalizer of splitmix64.
+uint64_t mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+// Some numbers of a stream, for one run.
+class Numbers {
+ public:
+  explicit Numbers(uint64_t start) : start_(start) {}
+  uint64_t bits(int64_t i) const { return mix(start_ + static_cast<uint64_t>(i) * kStep); }
+  // In (0, 1), with 53 random bits.
+  static double unit(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+  double uniform(int64_t i) const { return unit(bits(i)); }
+
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;  // That of splitmix64.
+
+ private:
+  uint64_t start_;
+};
+
 // Numbers for one node of one plan: number i of a stream is a mix of the seed and i, so that parts of a
 // tensor can be filled by any thread, and runs at the same time take different ones.
 class Stream {
@@ -215,28 +240,75 @@ class Stream {
       uint32_t bits = 0;
       const float seed = node.f("seed", 0);
       std::memcpy(&bits, &seed, sizeof bits);
-      seed_ = mix(bits);
+      seed_ = mix(mix(bits + Numbers::kStep));  // So that streams of seeds nearby are far from each other.
     } else {
       std::random_device device;
       seed_ = uint64_t{device()} << 32 | device();
     }
   }
-  uint64_t take(int64_t n) { return next_.fetch_add(static_cast<uint64_t>(n)); }
-  // In (0, 1), with 53 random bits.
-  double uniform(uint64_t i) const {
-    return (static_cast<double>(mix(seed_ ^ mix(i)) >> 11) + 0.5) * 0x1p-53;
+  Numbers take(int64_t n) {
+    return Numbers(seed_ + next_.fetch_add(static_cast<uint64_t>(n)) * Numbers::kStep);
   }
 
  private:
-  // The finalizer of splitmix64.
-  static uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-  }
   uint64_t seed_ = 0;
   std::atomic<uint64_t> next_{0};
+};
+
+// Normal numbers by Marsaglia and Tsang's ziggurat. What lies under exp(-x^2 / 2) for x >= 0 is cut into
+// layers of the same area. The lowest one is what lies below the density at kEnd, with all that is beyond it;
+// of each other one most is a rectangle that is wholly under the curve.
+class Ziggurat {
+ public:
+  static const Ziggurat& get() {
+    static const Ziggurat made;
+    return made;
+  }
+
+  // Made of a random number, of which others are made if one does not do.
+  double operator()(uint64_t bits) const {
+    for (;; bits = next(bits)) {
+      const size_t layer = bits % kLayers;
+      const double x = (static_cast<double>(static_cast<int64_t>(bits) >> 11) + 0.5) * 0x1p-52 * ends_[layer];
+      if (std::abs(x) < ends_[layer + 1]) return x;
+      if (layer == 0) return std::copysign(tail(bits), x);
+      bits = next(bits);
+      const double y = heights_[layer] + Numbers::unit(bits) * (heights_[layer + 1] - heights_[layer]);
+      if (y < density(x)) return x;
+    }
+  }
+
+ private:
+  static constexpr size_t kLayers = 256;
+  static constexpr double kEnd = 3.6541528853610088;  // With which the last layer ends at the top.
+
+  Ziggurat() {
+    const double area =
+        kEnd * density(kEnd) + std::sqrt(std::numbers::pi / 2) * std::erfc(kEnd / std::numbers::sqrt2);
+    ends_[0] = area / density(kEnd);  // Of a rectangle that is as large as the lowest layer.
+    ends_[1] = kEnd;
+    for (size_t i = 1; i < kLayers; ++i) {
+      heights_[i] = density(ends_[i]);
+      ends_[i + 1] = std::sqrt(-2 * std::log(std::min(1.0, heights_[i] + area / ends_[i])));
+    }
+    ends_[kLayers] = 0;
+    heights_[kLayers] = 1;
+  }
+
+  static double density(double x) { return std::exp(-0.5 * x * x); }
+  static uint64_t next(uint64_t bits) { return mix(bits + Numbers::kStep); }
+
+  // Marsaglia's numbers beyond kEnd.
+  static double tail(uint64_t bits) {
+    for (;;) {
+      bits = next(bits);
+      const double x = -std::log(Numbers::unit(bits)) / kEnd;
+      bits = next(bits);
+      if (-2 * std::log(Numbers::unit(bits)) > x * x) return kEnd + x;
+    }
+  }
+
+  double ends_[kLayers + 1], heights_[kLayers + 1];  // Of layers, from the lowest one on.
 };
 
 Kernel random(Prepare& p, bool like, bool normal) {
@@ -247,21 +319,20 @@ Kernel random(Prepare& p, bool like, bool normal) {
   const double b = normal ? p.node.f("scale", 1) : static_cast<double>(p.node.f("high", 1)) - a;
   const auto stream = std::make_shared<Stream>(p.node);
   return [=](const Args& args) {
-    const uint64_t first = stream->take(2 * n);
+    const Numbers numbers = stream->take(n);
     with_float(type, [&](auto zero) {
       using T = decltype(zero);
       T* y = args.out<T>();
-      parallel_for(n, kGrain / 8, [&](int64_t i, int64_t end) {
-        for (; i < end; ++i) {
-          double value = stream->uniform(first + 2 * static_cast<uint64_t>(i));
-          if (normal) {  // Box and Muller's transform.
-            value =
-                std::sqrt(-2 * std::log(value)) *
-                std::cos(2 * std::numbers::pi * stream->uniform(first + 2 * static_cast<uint64_t>(i) + 1));
-          }
-          y[i] = static_cast<T>(static_cast<arithmetic_t<T>>(a + b * value));
-        }
-      });
+      const auto fill = [&](const auto& number) {
+        parallel_for(n, kGrain / 8, [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) y[i] = static_cast<T>(static_cast<arithmetic_t<T>>(a + b * number(i)));
+        });
+      };
+      if (normal) {
+        fill([numbers, &normals = Ziggurat::get()](int64_t i) { return normals(numbers.bits(i)); });
+      } else {
+        fill([numbers](int64_t i) { return numbers.uniform(i); });
+      }
     });
   };
 }
@@ -271,16 +342,20 @@ Kernel bernoulli(Prepare& p) {
   const int64_t n = p.out(0, type, p.dims(0)).count();
   const auto stream = std::make_shared<Stream>(p.node);
   return [=](const Args& args) {
-    const uint64_t first = stream->take(n);
+    const Numbers numbers = stream->take(n);
     with_float(from, [&](auto in) {
       using From = decltype(in);
       with_type(type, [&](auto out) {
         using To = decltype(out);
-        for (int64_t i = 0; i < n; ++i) {
-          const bool hit = stream->uniform(first + static_cast<uint64_t>(i)) <
-                           static_cast<double>(static_cast<arithmetic_t<From>>(args.in<From>(0)[i]));
-          args.out<To>()[i] = static_cast<To>(hit ? 1.0f : 0.0f);
-        }
+        const From* const x = args.in<From>(0);
+        To* const y = args.out<To>();
+        const To results[] = {static_cast<To>(0.0f), static_cast<To>(1.0f)};
+        parallel_for(n, kGrain / 8, [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) {
+            const double chance = static_cast<double>(static_cast<arithmetic_t<From>>(x[i]));
+            y[i] = results[numbers.uniform(i) < chance];  // A branch would be foretold half of the time.
+          }
+        });
       });
     });
   };
@@ -295,7 +370,7 @@ Kernel multinomial(Prepare& p) {
   p.scratch(static_cast<size_t>(classes) * sizeof(double));
   const auto stream = std::make_shared<Stream>(p.node);
   return [=](const Args& args) {
-    const uint64_t first = stream->take(rows * samples);
+    const Numbers numbers = stream->take(rows * samples);
     double* sums = args.scratch<double>();
     with_float(type, [&](auto zero) {
       using T = decltype(zero);
@@ -307,7 +382,7 @@ Kernel multinomial(Prepare& p) {
         for (int64_t c = 0; c < classes; ++c) most = std::max(most, at(c));
         for (int64_t c = 0; c < classes; ++c) sums[c] = sum += std::exp(at(c) - most);
         for (int64_t s = 0; s < samples; ++s) {
-          const double dart = stream->uniform(first + static_cast<uint64_t>(r * samples + s)) * sum;
+          const double dart = numbers.uniform(r * samples + s) * sum;
           const int64_t hit = std::min(classes - 1, std::upper_bound(sums, sums + classes, dart) - sums);
           if (to == DType::kInt64) {
             args.out<int64_t>()[r * samples + s] = hit;

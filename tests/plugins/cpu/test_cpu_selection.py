@@ -291,6 +291,45 @@ def test_random_numbers_follow_their_distribution(
     np.testing.assert_array_equal(cpu_plugin.run(seeded, {})[0], cpu_plugin.run(seeded, {})[0])
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_normal_numbers_are_normal_as_far_out_as_they_come(cpu_plugin: Cpu, dtype: type) -> None:
+    x = np.zeros(400_000, dtype)
+    (y,) = cpu_plugin.run(
+        make_model([helper.make_node("RandomNormalLike", ["x"], ["y"], seed=3.0)], {"x": x}, ["y"]), {"x": x}
+    )
+    assert y.dtype == dtype
+    y = np.sort(y.astype(np.float64))
+    for bound in (0.0, 0.2, 0.5, 1.0, 2.0, 3.0, 3.6541528853610088, 4.0):
+        share = 0.5 * math.erfc(bound / math.sqrt(2))
+        allowed = 5 * math.sqrt(share / len(y)) + (1e-3 * share if dtype == np.float16 else 0)
+        assert abs(np.mean(y > bound) - share) < allowed
+        assert abs(np.mean(y < -bound) - share) < allowed
+    assert abs(np.mean(y**4) - 3) < 0.1
+
+
+def test_random_numbers_of_other_seeds_are_others(cpu_plugin: Cpu) -> None:
+    drawn = [
+        cpu_plugin.run(
+            make_model([helper.make_node("RandomUniform", [], ["y"], shape=[2000], seed=seed)], {}, ["y"]), {}
+        )[0]
+        for seed in (0.0, 1.0, 2.0, -1.0)
+    ]
+    assert len(np.unique(np.concatenate(drawn))) > 7900
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("to", [np.float32, np.int64, np.bool_, np.float16])
+def test_draws_hit_as_often_as_they_should(cpu_plugin: Cpu, dtype: type, to: type) -> None:
+    x = np.repeat(np.array([0, 0.125, 0.5, 1], dtype), 50_000)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(to))
+    node = helper.make_node("Bernoulli", ["x"], ["y"], seed=2.0, dtype=kind)
+    (y,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
+    assert y.dtype == to
+    means = y.reshape(4, -1).astype(np.float64).mean(1)
+    assert means[0] == 0 and means[3] == 1
+    np.testing.assert_allclose(means, [0, 0.125, 0.5, 1], atol=0.01)
+
+
 @pytest.mark.parametrize("op", ["GatherElements", "ScatterElements"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_an_index_beyond_its_axis_is_an_error_wherever_it_stands(cpu_plugin: Cpu, op: str, axis: int) -> None:
