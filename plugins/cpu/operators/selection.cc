@@ -1,12 +1,14 @@
 // Operators that choose elements by what they are.
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 
+#include "cpu/engines/as_float.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
-#include "cpu/simd/simd.h"
 #include "toolkit/dispatch.h"
 #include "toolkit/text.h"
 
@@ -20,6 +22,7 @@ bool before(T a, T b) {
   const A x = static_cast<A>(a), y = static_cast<A>(b);
   return (x < y) | ((y != y) & (x == x));
 }
+bool before(Text a, Text b) { return a.view() < b.view(); }
 
 // ---- NonZero, Compress
 
@@ -94,14 +97,26 @@ void compress(Run& run) {
 // Elements that are looked at together: most of them are not better than the k best so far.
 constexpr int64_t kTogether = 32;
 
-// Whether that is so for these; false where it would take as long to know as to look at each.
-template <bool largest, typename T>
-bool none_better(const T* x, int64_t n, T least) {
-  if constexpr (std::is_same_v<T, float>) {
-    const float best = simd().reduce[largest ? kGreatest : kLeast](x, n, *x);
-    return largest ? best <= least : best >= least;
+// Calls visit(i) for those of n <= kTogether elements that may be better than `least`: for all that are, and
+// for what cannot be compared with it.
+template <bool largest, typename T, typename Visit>
+void for_better(const T* x, int64_t n, T least, const Visit& visit) {
+  uint8_t flags[kTogether];
+  const auto compare = [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i) flags[i] = largest ? !(x[i] <= least) : !(x[i] >= least);
+  };
+  if (n == kTogether) {
+    compare(kTogether);
+  } else {
+    std::fill(flags, flags + kTogether, uint8_t{0});
+    compare(n);
   }
-  return false;
+  for (int64_t i = 0; i < kTogether; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, flags + i, sizeof eight);
+    if constexpr (std::endian::native == std::endian::big) eight = __builtin_bswap64(eight);
+    for (; eight != 0; eight &= eight - 1) visit(i + std::countr_zero(eight) / 8);
+  }
 }
 
 // As many best ones are kept in order, each new one put where it belongs.
@@ -139,15 +154,9 @@ void few_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inner
       }
       for (int64_t next = k; inner == 1 && next < n; next += kTogether) {
         const int64_t stop = std::min(n, next + kTogether);
-        const T least = items[k - 1].value;
-        if (none_better<largest>(row + next, stop - next, least)) continue;
-        Item found[kTogether];
-        int64_t count = 0;
-        for (int64_t i = next; i < stop; ++i) {  // Without a branch, which nobody could foretell.
-          found[count] = {row[i], static_cast<int32_t>(i)};
-          count += better(row[i], least);
-        }
-        for (int64_t i = 0; i < count; ++i) insert(items, k, found[i]);
+        for_better<largest>(row + next, stop - next, items[k - 1].value, [&](int64_t i) {
+          insert(items, k, {row[next + i], static_cast<int32_t>(next + i)});
+        });
       }
       for (int64_t i = 0; i < width; ++i) {
         for (int64_t j = 0; j < k; ++j) {
@@ -192,7 +201,11 @@ void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inne
           least = items[k - 1].value;
           full = true;
         }
-        if (full && inner == 1 && none_better<largest>(row + next, stop - next, least)) {
+        if (full && inner == 1) {
+          for_better<largest>(row + next, stop - next, least, [&](int64_t i) {
+            items[held] = {row[next + i], static_cast<int32_t>(next + i)};
+            held += better(row[next + i], least);
+          });
           next = stop;
           continue;
         }
@@ -228,9 +241,14 @@ Kernel top_k(Prepare& p) {
   if (p.wants(1)) p.out(1, DType::kInt64, to);
   const int64_t outer = count(from, 0, axis), inner = count(from, axis + 1, from.size());
   p.expect(n <= INT32_MAX, "the axis has too many elements");
+  // Halves come as floats (with_halves).
+  const auto with_number = [](DType of, const auto& body) {
+    with_one_of<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>(
+        of, body);
+  };
   if (k <= kFew) {
     return [=](const Args& args) {
-      with_type(type, [&](auto zero) {
+      with_number(type, [&](auto zero) {
         largest ? few_of<decltype(zero), true>(args, n, k, outer, inner)
                 : few_of<decltype(zero), false>(args, n, k, outer, inner);
       });
@@ -239,7 +257,7 @@ Kernel top_k(Prepare& p) {
   const int64_t room = std::min(n, 2 * k + kTogether);
   p.scratch(static_cast<size_t>(p.threads() * (room + kTogether)) * 2 * sizeof(int64_t));
   return [=](const Args& args) {
-    with_type(type, [&](auto zero) {
+    with_number(type, [&](auto zero) {
       largest ? best_of<decltype(zero), true>(args, n, k, outer, inner, room, sorted)
               : best_of<decltype(zero), false>(args, n, k, outer, inner, room, sorted);
     });
@@ -247,6 +265,24 @@ Kernel top_k(Prepare& p) {
 }
 
 // ---- Unique
+
+// Mixes numbers with one that nobody outside of the process knows: so nobody knows which items meet in a
+// table.
+class Hash {
+ public:
+  void add(uint64_t bits) {
+    hash_ = (hash_ ^ bits) * 0x9E3779B97F4A7C15 * seed();
+    hash_ ^= hash_ >> 32;
+  }
+  uint64_t get() const { return hash_; }
+
+ private:
+  static uint64_t seed() {
+    static const uint64_t drawn = std::random_device{}() | 1;
+    return drawn;
+  }
+  uint64_t hash_ = seed();
+};
 
 // The same bits for elements that are equal: zeros of both signs are, and NaNs.
 template <typename T>
@@ -259,23 +295,38 @@ uint64_t bits_of(T element) {
   return bits;
 }
 
+template <typename T>
+bool equal_elements(T a, T b) {
+  return bits_of(a) == bits_of(b);
+}
+bool equal_elements(Text a, Text b) { return a.view() == b.view(); }
+
+template <typename T>
+void add_element(T element, Hash* hash) {
+  hash->add(bits_of(element));
+}
+void add_element(Text element, Hash* hash) {
+  const std::string_view text = element.view();
+  hash->add(text.size());
+  for (size_t i = 0; i < text.size(); i += sizeof(uint64_t)) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, text.data() + i, std::min(sizeof bits, text.size() - i));
+    hash->add(bits);
+  }
+}
+
 // Numbers groups of equal items, rows of `width` elements, in the order of their first ones.
 template <typename T>
 void group_equal(const T* x, int64_t n, int64_t width, std::vector<int64_t>* group,
                  std::vector<int64_t>* first) {
-  // Nobody outside of the process knows which items meet in the table.
-  static const uint64_t seed = std::random_device{}() | 1;
   const auto hash_of = [&](int64_t item) {
-    uint64_t hash = seed;
-    for (int64_t i = 0; i < width; ++i) {
-      hash = (hash ^ bits_of(x[item * width + i])) * 0x9E3779B97F4A7C15 * seed;
-      hash ^= hash >> 32;
-    }
-    return static_cast<size_t>(hash);
+    Hash hash;
+    for (int64_t i = 0; i < width; ++i) add_element(x[item * width + i], &hash);
+    return static_cast<size_t>(hash.get());
   };
   const auto equal = [&](int64_t a, int64_t b) {
     return std::equal(x + a * width, x + (a + 1) * width, x + b * width,
-                      [](T left, T right) { return bits_of(left) == bits_of(right); });
+                      [](T left, T right) { return equal_elements(left, right); });
   };
   std::vector<int64_t> table(64, -1);  // Groups, each at its hash or at the next free place.
   const auto place_of = [&](int64_t item) {
@@ -318,15 +369,20 @@ void unique(Run& run) {
                 list->begin() + static_cast<ptrdiff_t>(at) + 1);
   }
   const int64_t n = dims[0], width = count(dims, 1, dims.size());
-  const TensorPtr rows = make_tensor(in.type, dims);
   const size_t size = size_of(in.type);
-  StridedCopy(size, dims, strides, strides_of(dims))(run.data(0), mutable_data(rows));
+  const StridedCopy turn(size, dims, strides, strides_of(dims));
+  TensorPtr turned;
+  if (!turn.is_run()) {
+    turned = make_tensor(in.type, dims);
+    turn(run.data(0), mutable_data(turned));
+  }
+  const void* const rows = turned == nullptr ? run.data(0) : turned->data;
 
   std::vector<int64_t> group(static_cast<size_t>(n));
   std::vector<int64_t> first, counts;  // Of each group of equal items.
-  with_type(in.type, [&](auto zero) {
+  const auto find = [&](auto zero) {
     using T = decltype(zero);
-    const T* x = rows->as<T>();
+    const T* x = static_cast<const T*>(rows);
     group_equal(x, n, width, &group, &first);
     if (run.node.i("sorted", 1) != 1) return;  // They are in the order of their first items.
     std::vector<int64_t> place(first.size()), rank(first.size());
@@ -334,7 +390,8 @@ void unique(Run& run) {
     std::sort(place.begin(), place.end(), [&](int64_t a, int64_t b) {
       const T* left = x + first[static_cast<size_t>(a)] * width;
       const T* right = x + first[static_cast<size_t>(b)] * width;
-      return std::lexicographical_compare(left, left + width, right, right + width, before<T>);
+      return std::lexicographical_compare(left, left + width, right, right + width,
+                                          [](T one, T other) { return before(one, other); });
     });
     const std::vector<int64_t> unsorted = first;
     for (size_t i = 0; i < place.size(); ++i) {
@@ -342,7 +399,8 @@ void unique(Run& run) {
       first[i] = unsorted[static_cast<size_t>(place[i])];
     }
     for (int64_t& g : group) g = rank[static_cast<size_t>(g)];
-  });
+  };
+  in.type == DType::kString ? find(Text{}) : with_type(in.type, find);
   counts.resize(first.size());
   for (const int64_t g : group) ++counts[static_cast<size_t>(g)];
   if (run.wants(0)) {
@@ -352,7 +410,14 @@ void unique(Run& run) {
     const Dims out_strides = strides_of(to);
     Dims item = whole;
     item[at] = 1;
-    for (size_t g = 0; g < first.size(); ++g) {
+    if (flat) {
+      with_size(size, [&](auto bits) {
+        using T = decltype(bits);
+        std::transform(first.begin(), first.end(), reinterpret_cast<T*>(y),
+                       [x = run.as<T>(0)](int64_t i) { return x[i]; });
+      });
+    }
+    for (size_t g = 0; !flat && g < first.size(); ++g) {
       StridedCopy(size, item, strides_of(whole), out_strides, first[g] * strides_of(whole)[at],
                   static_cast<int64_t>(g) * out_strides[at])(run.data(0), y);
     }
@@ -382,15 +447,96 @@ Box box_of(const float* raw, bool center) {
           std::max(raw[1], raw[3])};
 }
 
-bool overlap(const Box& a, const Box& b, float threshold) {
-  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  if (height <= 0 || width <= 0) {
+// Boxes that have been chosen, of which some are compared with another one at once.
+class Boxes {
+ public:
+  size_t size() const { return size_; }
+  void clear() {
+    size_ = 0;
+    groups_.clear();
+  }
+  void add(const Box& box) {
+    const size_t at = size_++ % kTogether;
+    if (at == 0) {
+      constexpr float kFar = std::numeric_limits<float>::infinity();
+      Group& made = groups_.emplace_back();
+      for (size_t i = 0; i < kTogether; ++i) {  // Boxes that have nothing in common with any.
+        made.top[i] = made.left[i] = kFar;
+        made.bottom[i] = made.right[i] = -kFar;
+        made.area[i] = 0;
+      }
+    }
+    Group& group = groups_.back();
+    group.top[at] = box.top;
+    group.left[at] = box.left;
+    group.bottom[at] = box.bottom;
+    group.right[at] = box.right;
+    group.area[at] = box.area();
+  }
+  bool any_overlaps(const Box& box, float threshold) const {
+    const float area = box.area();
+    for (const Group& group : groups_) {
+      int32_t any = 0;
+      for (size_t i = 0; i < kTogether; ++i) {
+        const float height = std::min(box.bottom, group.bottom[i]) - std::max(box.top, group.top[i]);
+        const float width = std::min(box.right, group.right[i]) - std::max(box.left, group.left[i]);
+        const float common = height * width;
+        any |= static_cast<int32_t>(height > 0) & static_cast<int32_t>(width > 0) &
+               static_cast<int32_t>(common > threshold * (area + group.area[i] - common));
+      }
+      if (any != 0) return true;
+    }
     return false;
   }
-  const float common = height * width;
-  return common > threshold * (a.area() + b.area() - common);
-}
+
+ private:
+  static constexpr size_t kTogether = 16;
+  struct Group {
+    float top[kTogether], left[kTogether], bottom[kTogether], right[kTogether], area[kTogether];
+  };
+  std::vector<Group> groups_;
+  size_t size_ = 0;
+};
+
+// Boxes in the order of their scores, the greatest first, and of equal scores the first. As many are sorted
+// as are asked for, and not many more.
+class ByScore {
+ public:
+  // Those whose score is greater than `least`, or all if that is null; a box whose score is NaN is none.
+  void fill(const float* scores, int64_t n, const float* least) {
+    keys_.resize(static_cast<size_t>(n) + 1);
+    size_ = sorted_ = 0;
+    step_ = 64;
+    for (int64_t i = 0; i < n; ++i) {  // Without a branch, which nobody could foretell.
+      keys_[size_] = key_of(scores[i], i);
+      size_ += least != nullptr ? scores[i] > *least : scores[i] == scores[i];
+    }
+  }
+  size_t size() const { return size_; }
+  // Box number i in that order; i grows by one from call to call.
+  int64_t operator[](size_t i) {
+    if (i == sorted_) {
+      const auto begin = keys_.begin() + static_cast<ptrdiff_t>(sorted_);
+      const auto end = keys_.begin() + static_cast<ptrdiff_t>(size_);
+      sorted_ = std::min(size_, sorted_ + step_);
+      const auto stop = keys_.begin() + static_cast<ptrdiff_t>(sorted_);
+      step_ *= 2;
+      if (stop != end) std::nth_element(begin, stop, end);
+      std::sort(begin, stop);
+    }
+    return static_cast<int64_t>(keys_[i] & UINT32_MAX);
+  }
+
+ private:
+  // The smaller, the earlier.
+  static uint64_t key_of(float score, int64_t i) {
+    const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 is 0.
+    const uint32_t rising = bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
+    return static_cast<uint64_t>(~rising) << 32 | static_cast<uint64_t>(i);
+  }
+  std::vector<uint64_t> keys_;
+  size_t size_ = 0, sorted_ = 0, step_ = 0;
+};
 
 void non_max_suppression(Run& run) {
   const Desc &boxes = run.in(0), &scores = run.in(1);
@@ -410,29 +556,24 @@ void non_max_suppression(Run& run) {
   const int64_t center = run.node.i("center_point_box", 0);
   if ((center | 1) != 1) run.invalid("center_point_box is " + std::to_string(center) + ", and not 0 or 1");
   std::vector<int64_t> chosen;
-  std::vector<Box> all(static_cast<size_t>(n)), kept;
-  std::vector<int64_t> order;
+  if (n > UINT32_MAX) run.invalid("there are more than 2^32 boxes");
+  std::vector<Box> all(static_cast<size_t>(n));
+  Boxes kept;
+  ByScore order;
   for (int64_t b = 0; b < batch && most > 0; ++b) {
     for (int64_t i = 0; i < n; ++i) {
       all[static_cast<size_t>(i)] = box_of(run.as<float>(0) + (b * n + i) * 4, center);
     }
     for (int64_t c = 0; c < classes; ++c) {
       const float* score = run.as<float>(1) + (b * classes + c) * n;
-      order.clear();
-      for (int64_t i = 0; i < n; ++i) {
-        if (has_least ? score[i] > least : score[i] == score[i]) order.push_back(i);
-      }
-      std::sort(order.begin(), order.end(),
-                [&](int64_t a, int64_t d) { return score[a] > score[d] || (score[a] == score[d] && a < d); });
+      order.fill(score, n, has_least ? &least : nullptr);
       kept.clear();
-      for (int64_t i : order) {
+      for (size_t place = 0; place < order.size() && static_cast<int64_t>(kept.size()) < most; ++place) {
+        const int64_t i = order[place];
         const Box& box = all[static_cast<size_t>(i)];
-        if (std::none_of(kept.begin(), kept.end(),
-                         [&](const Box& k) { return overlap(box, k, threshold); })) {
-          kept.push_back(box);
-          chosen.insert(chosen.end(), {b, c, i});
-          if (static_cast<int64_t>(kept.size()) == most) break;
-        }
+        if (kept.any_overlaps(box, threshold)) continue;
+        kept.add(box);
+        chosen.insert(chosen.end(), {b, c, i});
       }
     }
   }
@@ -445,8 +586,8 @@ void non_max_suppression(Run& run) {
 const Registration registration([](Registry* registry) {
   registry->add({.type = "NonZero", .run = non_zero});
   registry->add({.type = "Compress", .run = compress, .types = kAny | kText});
-  registry->add({.type = "TopK", .prepare = top_k, .types = kNumbers});
-  registry->add({.type = "Unique", .run = unique});
+  registry->add({.type = "TopK", .prepare = with_halves(top_k), .types = kNumbers});
+  registry->add({.type = "Unique", .run = unique, .types = kAny | kText});
   registry->add({.type = "NonMaxSuppression", .run = non_max_suppression});
 });
 

@@ -291,6 +291,68 @@ def test_random_numbers_follow_their_distribution(
     np.testing.assert_array_equal(cpu_plugin.run(seeded, {})[0], cpu_plugin.run(seeded, {})[0])
 
 
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_unique_strings(cpu_plugin: Cpu, order: int, axis: int | None) -> None:
+    words = np.array(["", "a", "b", "ab", "a longer one", "a longer two", "\u00e9", "\0"], object)
+    x = words[np.random.default_rng(3).integers(0, len(words), (200, 2))]
+    feeds = {"x": x if axis is None else x[:40]}
+    given_axis = {} if axis is None else {"axis": axis}
+    node = helper.make_node("Unique", ["x"], ["y", "i", "v", "c"], sorted=order, **given_axis)
+    cpu_plugin.check_beside_onnxruntime(node, feeds, ["y", "i", "v", "c"])
+
+
+@pytest.mark.parametrize("least", [None, 0.25])
+def test_boxes_of_equal_scores_are_taken_in_turn(cpu_plugin: Cpu, least: float | None) -> None:
+    """More of them than are sorted at once."""
+    rng = np.random.default_rng(1)
+    corner = rng.uniform(0, 9, (1, 900, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(0.5, 2, (1, 900, 2))], 2).astype(np.float32)
+    scores = (rng.integers(-20, 20, (1, 3, 900)) / 20).astype(np.float32)
+    scores[0, :, ::7], scores[0, :, 1::7] = 0.0, -0.0
+    feeds = {"b": boxes, "s": scores}
+    names = ["b", "s", "m", "t", "l"][: 4 if least is None else 5]
+    for most in (1, 20, 600):
+        constants = {"m": np.array([most]), "t": np.array([0.3], np.float32)}
+        if least is not None:
+            constants["l"] = np.array([least], np.float32)
+        cpu_plugin.check_beside_onnxruntime(
+            helper.make_node("NonMaxSuppression", names, ["y"]), feeds, constants=constants
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64, np.uint64])
+@pytest.mark.parametrize("k", [1, 5, 40])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_best_of_rows_with_ties_and_what_is_not_a_number(
+    cpu_plugin: Cpu, dtype: type, k: int, largest: int
+) -> None:
+    """That counts as the greatest, and of equal elements the first comes first."""
+    rng = np.random.default_rng(k)
+    x = rng.integers(0, 90, (6, 333)).astype(dtype)
+    if issubclass(dtype, np.floating):
+        x[1, rng.integers(0, 333, 3)], x[2], x[3, 40:] = np.nan, np.nan, np.inf
+        x[4, ::2] = -0.0
+    key = x.astype(np.float64) if issubclass(dtype, np.floating) else x.astype(object)
+    order = [
+        sorted(
+            range(333), key=lambda i, row=row: (row[i] != row[i], row[i]) if row[i] == row[i] else (True, 0)
+        )
+        for row in key
+    ]
+    if largest:
+        order = [
+            sorted(range(333), key=lambda i, row=row: (row[i] == row[i], -row[i] if row[i] == row[i] else 0))
+            for row in key
+        ]
+    expected = np.array([each[:k] for each in order])
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], largest=largest)
+    model = make_model([node], {"x": x}, ["y", "i"], {"k": np.array([k])})
+    values, places = cpu_plugin.run(model, {"x": x})
+    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_normal_numbers_are_normal_as_far_out_as_they_come(cpu_plugin: Cpu, dtype: type) -> None:
     x = np.zeros(400_000, dtype)
