@@ -14,10 +14,10 @@ from onnx import parser
 
 MODEL = parser.parse_model(
     """<ir_version: 10, opset_import: ["": 20]>
-    mixed (float[4] a, string[4] words) => (float[4] y, bool[4] are_numbers) {
+    mixed (float[4] a, string[4] words) => (float[4] y, bool[4] are_hexadecimal) {
         sum = Add(a, a)
         y = Erf(sum)
-        are_numbers = RegexFullMatch<pattern = "[0-9]+">(words)
+        are_hexadecimal = RegexFullMatch<pattern = "(?i)[0-9a-f]+">(words)
     }"""
 )
 

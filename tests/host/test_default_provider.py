@@ -24,7 +24,7 @@ from onnx.parser import parse_model
 model = parse_model('''<ir_version: 9, opset_import: ["" : 20]>
   g (float[n, 3] x) => (float[n, 3] y, bool[n, 3] z) {
     a = Relu (x)  s = Shape (a)  y = Reshape (a, s)
-    t = Cast <to = 8> (a)  z = RegexFullMatch <pattern = "[1-9]"> (t)
+    t = Cast <to = 8> (a)  z = RegexFullMatch <pattern = "(?i)[1-9]"> (t)
   }''')
 options = ephost.SessionOptions()
 options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")

@@ -1,4 +1,5 @@
 // Operators that take strings element by element. The operators that only move elements do that themselves.
+#include "cpu/engines/regex.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "toolkit/text.h"
@@ -89,6 +90,18 @@ Kernel concat(Prepare& p) {
   };
 }
 
+Kernel full_match(Prepare& p) {
+  const auto regex = std::make_shared<const Regex>(p.node.s("pattern", ""));
+  p.expect(regex->why.empty(), "its pattern is not known here");
+  const int64_t n = p.out(0, DType::kBool, p.dims(0)).count();
+  return [=](const Args& args) {
+    constexpr int64_t kTextGrain = kGrain / 64;  // Of a text of usual length.
+    parallel_for(n, kTextGrain, [&, x = args.in<Text>(0), y = args.out<bool>()](int64_t i, int64_t end) {
+      for (; i < end; ++i) y[i] = regex->matches(x[i].view());
+    });
+  };
+}
+
 }  // namespace
 
 const Registration registration([](Registry* registry) {
@@ -102,6 +115,16 @@ const Registration registration([](Registry* registry) {
                  .prepare = where,
                  .types = kText | Types{DType::kBool},
                  .min_version = 9});
+  registry->add({.type = "RegexFullMatch",
+                 .supports =
+                     [](const Node& node) {
+                       if (!node.has("pattern")) return std::string("it has no pattern");
+                       const Regex regex(node.s("pattern", ""));
+                       return regex.why.empty() ? "" : "its pattern has " + regex.why;
+                     },
+                 .prepare = full_match,
+                 .types = kText | Types{DType::kBool},
+                 .min_version = 20});
   registry->add({.type = "StringConcat", .prepare = concat, .types = kText, .min_version = 20});
 });
 
