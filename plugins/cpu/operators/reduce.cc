@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/engines/as_float.h"
 #include "cpu/engines/expression.h"
 #include "cpu/operator.h"
 #include "cpu/simd/independent.h"
@@ -324,10 +325,10 @@ struct Around {
       : outer(count(dims, 0, axis)), size(dims[axis]), inner(count(dims, axis + 1, dims.size())) {}
 };
 
-// Calls body(o, i, n) for parts of n <= kTile neighbours of `inner`, from i on, of each of `outer`.
+// Calls body(o, i, n) for parts of n <= most neighbours of `inner`, from i on, of each of `outer`.
 template <typename Body>
-void for_lanes(const Around& a, const Body& body) {
-  const int64_t tile = std::min(kTile, std::max<int64_t>(1, a.inner)), tiles = (a.inner + tile - 1) / tile;
+void for_lanes(const Around& a, const Body& body, int64_t most = kTile) {
+  const int64_t tile = std::min(most, std::max<int64_t>(1, a.inner)), tiles = (a.inner + tile - 1) / tile;
   parallel_for(a.outer * tiles, std::max<int64_t>(1, kGrain / (a.size * tile + 1)),
                [&](int64_t item, int64_t end) {
                  for (; item < end; ++item) {
@@ -342,6 +343,37 @@ template <bool greatest, bool last, typename T>
 inline bool is_better(T value, T best) {
   const bool better = greatest ? last ? value >= best : value > best : last ? value <= best : value < best;
   return better | ((value != value) & (best == best));
+}
+
+// Finds the extreme of numbers first, several side by side, and then where it is. False where there may be a
+// NaN.
+template <bool greatest, bool last>
+bool place_of_extreme(const double* x, int64_t n, int64_t* place) {
+  constexpr int64_t kSide = 8;
+  if (n < kSide) return false;
+  double best[kSide], sums[kSide];
+  for (int64_t l = 0; l < kSide; ++l) best[l] = sums[l] = x[l];
+  int64_t k = kSide;
+  for (; k + kSide <= n; k += kSide) {
+    for (int64_t l = 0; l < kSide; ++l) {
+      const double value = x[k + l];
+      best[l] = (greatest ? value > best[l] : value < best[l]) ? value : best[l];
+      sums[l] += value;
+    }
+  }
+  for (; k < n; ++k) {
+    best[0] = (greatest ? x[k] > best[0] : x[k] < best[0]) ? x[k] : best[0];
+    sums[0] += x[k];
+  }
+  for (int64_t l = 1; l < kSide; ++l) {
+    best[0] = (greatest ? best[l] > best[0] : best[l] < best[0]) ? best[l] : best[0];
+    sums[0] += sums[l];
+  }
+  if (sums[0] != sums[0]) return false;  // Or there are infinities of both signs.
+  int64_t at = last ? n - 1 : 0;
+  while (x[at] != best[0]) at += last ? -1 : 1;
+  *place = at;
+  return true;
 }
 
 template <typename T, bool greatest, bool last>
@@ -381,6 +413,9 @@ void extremes(const T* x, int64_t* y, const Around& a) {
     }
     for (; i < end; ++i) {
       const T* row = x + i / a.inner * a.size * a.inner + i % a.inner;
+      if constexpr (std::is_same_v<T, double>) {
+        if (a.inner == 1 && place_of_extreme<greatest, last>(row, a.size, y + i)) continue;
+      }
       Number best = +row[0];
       int64_t at = 0;
       for (int64_t k = 1; k < a.size; ++k) {
@@ -419,7 +454,8 @@ Kernel arg_extreme(Prepare& p) {
     using T = decltype(zero);
     return [=](const Args& args) { extremes(args.in<T>(0), args.out<int64_t>(0), a, greatest, last); };
   };
-  return with_type(p.type(0), make);
+  return with_one_of<float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>(
+      p.type(0), make);
 }
 
 Kernel hardmax(Prepare& p) {
@@ -448,38 +484,45 @@ Kernel hardmax(Prepare& p) {
       }
     };
   };
-  return with_float(type, make);
+  return with_one_of<float, double>(type, make);
 }
 
-template <typename T, typename Sum>
+template <typename T>
 void running(const T* x, T* y, const Around& a, bool exclusive, bool reverse, bool product) {
-  if (a.inner > 1) {  // Side by side.
-    for_lanes(a, [&](int64_t o, int64_t first, int64_t n) {
-      Sum sums[kTile];
-      std::fill(sums, sums + n, product ? Sum(1) : Sum(0));
-      for (int64_t k = 0; k < a.size; ++k) {
-        const int64_t at = (o * a.size + (reverse ? a.size - 1 - k : k)) * a.inner + first;
-        const T* row = x + at;
-        T* to = y + at;
-        EPHOST_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) {
-          const Sum sum = sums[i], value = static_cast<Sum>(row[i]);
-          sums[i] = product ? sum * value : sum + value;
-          to[i] = static_cast<T>(exclusive ? sum : sums[i]);
+  if (a.inner > 1) {  // Side by side: each row of sums is made of the one before.
+    const auto lanes = [&](int64_t o, int64_t first, int64_t n) {
+      const int64_t step = reverse ? -a.inner : a.inner;
+      int64_t at = (o * a.size + (reverse ? a.size - 1 : 0)) * a.inner + first;
+      if (exclusive) {
+        std::fill(y + at, y + at + n, product ? T(1) : T(0));
+      } else if (x != y) {
+        std::copy(x + at, x + at + n, y + at);
+      }
+      for (int64_t k = 1; k < a.size; ++k, at += step) {
+        const T *const before = y + at, *const row = exclusive ? x + at : x + at + step;
+        T* const to = y + at + step;
+        if (product) {
+          EPHOST_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) to[i] = before[i] * row[i];
+        } else {
+          EPHOST_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) to[i] = before[i] + row[i];
         }
       }
-    });
+    };
+    // Long pieces, which processors fetch in advance, as long as the row before stays in a cache nearby.
+    const int64_t share = a.inner / std::max<int64_t>(1, max_threads());
+    for_lanes(a, lanes, std::clamp<int64_t>(share, kTile, 8 * kTile));
     return;
   }
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, a.size));
   parallel_for(a.outer * a.inner, grain, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {
-      const int64_t base = i / a.inner * a.size * a.inner + i % a.inner;
-      Sum sum = product ? Sum(1) : Sum(0);
+      T sum = product ? T(1) : T(0);
       for (int64_t k = 0; k < a.size; ++k) {
-        const int64_t at = base + (reverse ? a.size - 1 - k : k) * a.inner;
-        const Sum value = static_cast<Sum>(x[at]), next = product ? sum * value : sum + value;
-        y[at] = static_cast<T>(exclusive ? sum : next);
+        const int64_t at = i * a.size + (reverse ? a.size - 1 - k : k);
+        const T value = x[at], next = product ? sum * value : sum + value;
+        y[at] = exclusive ? sum : next;
         sum = next;
       }
     }
@@ -495,15 +538,13 @@ Kernel cumulate(Prepare& p) {
   p.expect((exclusive | 1) == 1 && (reverse | 1) == 1, "exclusive and reverse are 0 or 1");
   const bool product = p.node.type == "CumProd";
   p.out(0, type, dims);
-  p.in_place(0, 0);
+  // The sums before an element do without it, and are needed for what follows.
+  if (!exclusive || a.inner == 1) p.in_place(0, 0);
   const auto make = [&](auto zero) -> Kernel {
-    using Sum = wrapping_t<decltype(zero)>;
-    using T = std::conditional_t<std::is_integral_v<Sum>, Sum, decltype(zero)>;
-    return [=](const Args& args) {
-      running<T, Sum>(args.in<T>(0), args.out<T>(0), a, exclusive, reverse, product);
-    };
+    using T = wrapping_t<decltype(zero)>;
+    return [=](const Args& args) { running(args.in<T>(0), args.out<T>(0), a, exclusive, reverse, product); };
   };
-  return with_one_of<float, double, Half, BFloat16, int32_t, uint32_t, int64_t, uint64_t>(type, make);
+  return with_one_of<float, double, int32_t, uint32_t, int64_t, uint64_t>(type, make);
 }
 
 }  // namespace
@@ -513,12 +554,12 @@ const Registration registration([](Registry* registry) {
     registry->add({.type = kind.name, .prepare = reduce});
   }
   for (const char* type : {"ArgMax", "ArgMin"}) {
-    registry->add({.type = type, .prepare = arg_extreme, .types = kNumbers});
+    registry->add({.type = type, .prepare = with_halves(arg_extreme), .types = kNumbers});
   }
-  registry->add({.type = "Hardmax", .prepare = hardmax, .types = kFloats});
+  registry->add({.type = "Hardmax", .prepare = with_halves(hardmax), .types = kFloats});
   constexpr Types kCumulated = kFloats | Types{DType::kInt32, DType::kInt64, DType::kUint32, DType::kUint64};
-  registry->add({.type = "CumSum", .prepare = cumulate, .types = kCumulated});
-  registry->add({.type = "CumProd", .prepare = cumulate, .types = kCumulated});
+  registry->add({.type = "CumSum", .prepare = with_halves(cumulate), .types = kCumulated});
+  registry->add({.type = "CumProd", .prepare = with_halves(cumulate), .types = kCumulated});
 });
 
 }  // namespace ephost::cpu

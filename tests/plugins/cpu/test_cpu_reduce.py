@@ -234,3 +234,59 @@ def test_running_sums_agree(cpu_plugin: Cpu, exclusive: int, reverse: int) -> No
         for axis in (0, 1, -1):
             node = helper.make_node("CumSum", ["x", "a"], ["y"], exclusive=exclusive, reverse=reverse)
             cpu_plugin.check(node, {"x": some((3, 4, 50), dtype), "a": np.array(axis)}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_extremes_of_long_rows(cpu_plugin: Cpu, op: str, dtype: type, last: int, axis: int) -> None:
+    """With ties, infinities, and what is not a number, of which the first is the extreme."""
+    rng = np.random.default_rng(4)
+    for n in (1, 7, 8, 30, 77):
+        x = rng.integers(-9, 9, (9, n)).astype(dtype)
+        x[1, rng.integers(0, n, 3)] = np.nan
+        x[2], x[3, n // 2], x[4, n // 3] = np.nan, np.inf, -np.inf
+        x[5, ::2], x[5, 1::2] = np.inf, -np.inf
+        x[6], x[7, n // 2] = -np.inf, -0.0
+        expected = []
+        for row in x.astype(np.float64):
+            best = (
+                np.flatnonzero(row == (np.nanmax(row) if op == "ArgMax" else np.nanmin(row)))[-last]
+                if not np.isnan(row).any()
+                else np.flatnonzero(np.isnan(row))[0]
+            )
+            expected.append(best)
+        given = x if axis == 1 else x.T.copy()
+        node = helper.make_node(op, ["x"], ["y"], axis=axis, keepdims=0, select_last_index=last)
+        (y,) = cpu_plugin.run(make_model([node], {"x": given}, ["y"]), {"x": given})
+        np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("op", ["CumSum", "CumProd"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_running_sums_along_any_axis(
+    cpu_plugin: Cpu, op: str, dtype: type, exclusive: int, reverse: int
+) -> None:
+    """Of an input that the kernel may write over, too."""
+    x = np.random.default_rng(1).integers(1, 3, (2, 5, 3)).astype(dtype)
+    for axis in (0, 1, 2):
+        rows = np.flip(x, axis) if reverse else x
+        done = (np.cumsum if op == "CumSum" else np.cumprod)(rows, axis, dtype)
+        if exclusive:
+            start = np.full_like(np.take(x, [0], axis), 0 if op == "CumSum" else 1)
+            done = np.concatenate([start, np.take(done, range(x.shape[axis] - 1), axis)], axis)
+        expected = np.flip(done, axis) if reverse else done
+        nodes = [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[2, 1, 0]),
+            helper.make_node("Transpose", ["t"], ["u"], perm=[2, 1, 0]),
+            helper.make_node("Neg", ["u"], ["v"]),
+            helper.make_node("Neg", ["v"], ["w"]),
+            helper.make_node(op, ["w", "a"], ["y"], exclusive=exclusive, reverse=reverse),
+        ]
+        model = make_model(nodes, {"x": x}, ["y"], {"a": np.array(axis)}, opset=26 if op == "CumProd" else 21)
+        (y,) = cpu_plugin.run(model, {"x": x})
+        assert y.dtype == dtype
+        np.testing.assert_array_equal(y, expected)
