@@ -450,9 +450,8 @@ class Grams {
         int64_t gram = 0;
         for (int64_t k = 0, at = begin; k < most_ && at < n; ++k, at += step) {
           if (room[at] < 0) break;
-          const auto next = edges_.find(gram * items_ + room[at]);
-          if (next == edges_.end()) break;
-          gram = next->second;
+          gram = k == 0 ? starts_[static_cast<size_t>(room[at])] : longer(gram, room[at]);
+          if (gram < 0) break;
           const int64_t column = columns_[static_cast<size_t>(gram)];
           if (k + 1 >= least && column >= 0) ++to[column];
         }
@@ -470,6 +469,12 @@ class Grams {
   int64_t width = 0;
 
  private:
+  // The gram that is longer by this item; -1: there is none.
+  int64_t longer(int64_t gram, int64_t item) const {
+    const int64_t edge = edges_->find(gram * items_ + item);
+    return edge < 0 ? -1 : behind_[static_cast<size_t>(edge)];
+  }
+
   enum Mode : uint8_t { kTf, kIdf, kTfIdf };
   Mode mode_ = kTf;
   int64_t least_ = 1, most_ = 1, skips_ = 0, items_ = 0;
@@ -477,8 +482,10 @@ class Grams {
   std::vector<std::string> pool_;
   std::unique_ptr<Places<std::string_view>> texts_;
   std::unique_ptr<Places<int64_t>> numbers_;
-  std::unordered_map<int64_t, int64_t> edges_;  // From a gram and an item to the gram that is longer by it.
-  std::vector<int64_t> columns_;                // Of each gram; -1: it is only the start of others.
+  std::vector<int64_t> starts_;             // The gram of each item alone; -1: none begins with it.
+  std::unique_ptr<Places<int64_t>> edges_;  // From a gram and an item, to the place in:
+  std::vector<int64_t> behind_;             // the gram that is longer by the item.
+  std::vector<int64_t> columns_;            // Of each gram; -1: it is only the start of others.
 };
 
 Grams::Grams(const Node& node) : pool_(node.strings("pool_strings")) {
@@ -515,7 +522,8 @@ Grams::Grams(const Node& node) : pool_(node.strings("pool_strings")) {
   }
   items_ = size;
   columns_.push_back(-1);
-  size_t gram = 0;  // The number of the one that comes, of all lengths.
+  std::unordered_map<int64_t, int64_t> edges;  // The first gram is empty.
+  size_t gram = 0;                             // The number of the one that comes, of all lengths.
   for (size_t k = 0; k < starts.size(); ++k) {
     const int64_t length = static_cast<int64_t>(k) + 1, begin = starts[k];
     const int64_t end = k + 1 < starts.size() ? starts[k + 1] : size;
@@ -526,14 +534,25 @@ Grams::Grams(const Node& node) : pool_(node.strings("pool_strings")) {
       if (length < least_ || length > most_) continue;
       int64_t place = 0;
       for (int64_t i = at; i < at + length; ++i) {
-        const auto [edge, made] = edges_.emplace(place * items_ + items[static_cast<size_t>(i)],
-                                                 static_cast<int64_t>(columns_.size()));
+        const auto [edge, made] = edges.emplace(place * items_ + items[static_cast<size_t>(i)],
+                                                static_cast<int64_t>(columns_.size()));
         if (made) columns_.push_back(-1);
         place = edge->second;
       }
       columns_[static_cast<size_t>(place)] = columns[gram];
     }
   }
+  starts_.assign(items.size(), -1);
+  std::vector<int64_t> keys;
+  for (const auto& [key, longer] : edges) {
+    if (key < items_) {
+      starts_[static_cast<size_t>(key)] = longer;
+    } else {
+      keys.push_back(key);
+      behind_.push_back(longer);
+    }
+  }
+  edges_ = std::make_unique<Places<int64_t>>(keys, false);
   // A weight goes with the gram of its place, and so to that one's column.
   if (!weights_.empty()) {
     std::vector<float> of_columns(static_cast<size_t>(width), 0);
