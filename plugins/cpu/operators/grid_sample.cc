@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/engines/as_float.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
@@ -44,6 +45,7 @@ struct Sampler {
   Around around = Around::kZeros;
   bool corners = false;
 
+  template <int64_t width>
   Place at(double normal, int64_t n) const {
     const double size = static_cast<double>(n), low = corners ? 0 : -0.5,
                  high = corners ? size - 1 : size - 0.5;
@@ -58,7 +60,7 @@ struct Sampler {
           : around == Around::kReflection ? reflected(x, low, high)
                                           : x;
     }
-    Place place{};
+    Place place;
     const double floor = width == 1 ? std::nearbyint(x) : floor_of(x), t = x - floor;
     if (width == 1) {
       place.weight[0] = 1;
@@ -76,7 +78,7 @@ struct Sampler {
     }
     for (int64_t k = 0; k < width; ++k) {
       int64_t i = static_cast<int64_t>(floor) + k - (width == 4 ? 1 : 0);
-      if (i < 0 || i >= n) {
+      if (i < 0 || i >= n) [[unlikely]] {
         if (around == Around::kZeros) {
           place.weight[k] = 0;
         }
@@ -169,7 +171,8 @@ Kernel grid_sample(Prepare& p) {
           for (int64_t k = 0; k < n; ++k) to[k] = static_cast<arithmetic_t<G>>(from[k]);
         });
       };
-      parallel_for(batch * points, 1 + kGrain / (channels * most * 2 + 32), [&](int64_t i, int64_t end) {
+      const auto sample = [&](auto known, int64_t i, int64_t end) {
+        constexpr int64_t kWidth = known;
         // Points of an image are taken together: first where they read, then a channel at a time. Tap t of
         // point k is at t * kTogether + k.
         constexpr int64_t kTogether = 64;
@@ -192,17 +195,17 @@ Kernel grid_sample(Prepare& p) {
             for (size_t d = 0; d < axes; ++d) {
               // The grid names the innermost axis first.
               const double normal = coordinates[static_cast<size_t>(k) * axes + axes - 1 - d];
-              const Place place = sampler.at(normal, spatial[d]);
+              const Place place = sampler.at<kWidth>(normal, spatial[d]);
               // Each tap so far becomes `width` of them; from the last one on, so that none is overwritten
               // early.
               for (int64_t t = taps; t-- > 0;) {
-                for (int64_t j = sampler.width; j-- > 0;) {
-                  const int64_t into = (t * sampler.width + j) * kTogether, from = t * kTogether;
+                for (int64_t j = kWidth; j-- > 0;) {
+                  const int64_t into = (t * kWidth + j) * kTogether, from = t * kTogether;
                   at[into] = at[from] + place.index[j] * strides[d];
                   weight[into] = weight[from] * static_cast<A>(place.weight[j]);
                 }
               }
-              taps *= sampler.width;
+              taps *= kWidth;
             }
           }
           for (size_t k = 0; k < masks.size(); ++k) masks[k] = weights[k] != A{} ? ~Bits{} : Bits{};
@@ -223,6 +226,16 @@ Kernel grid_sample(Prepare& p) {
             for (int64_t k = 0; k < now; ++k) y[k] = static_cast<T>(sums[k]);
           }
         }
+      };
+      parallel_for(batch * points, 1 + kGrain / (channels * most * 2 + 32), [&](int64_t i, int64_t end) {
+        switch (sampler.width) {
+          case 1:
+            return sample(std::integral_constant<int64_t, 1>(), i, end);
+          case 2:
+            return sample(std::integral_constant<int64_t, 2>(), i, end);
+          default:
+            return sample(std::integral_constant<int64_t, 4>(), i, end);
+        }
       });
     });
   };
@@ -238,7 +251,7 @@ const Registration registration([](Registry* registry) {
                        [](const Node& node) {
                          return width_of(node) == 0 ? "mode '" + node.s("mode", "") + "'" : std::string();
                        },
-                   .prepare = grid_sample,
+                   .prepare = with_halves(grid_sample),
                    .types = kFloats});
   }
 });
