@@ -8,6 +8,7 @@
 #include "cpu/engines/conv/window.h"
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
+#include "cpu/simd/independent.h"
 #include "toolkit/dispatch.h"
 
 namespace ephost::cpu {
@@ -197,8 +198,18 @@ Kernel max_roi_pool(Prepare& p) {
       if (!(b >= 0 && b < static_cast<float>(batch)))
         invalid(label + ": a region is of an image that is not there");
     }
+    struct Bin {
+      int64_t begin, end;
+    };
+    const auto bin_of = [](int64_t start, double bin, int64_t k, int64_t most) -> Bin {
+      const double begin = std::floor(static_cast<double>(k) * bin);
+      const double end = std::ceil(static_cast<double>(k + 1) * bin);
+      return {std::clamp<int64_t>(start + static_cast<int64_t>(begin), 0, most),
+              std::clamp<int64_t>(start + static_cast<int64_t>(end), 0, most)};
+    };
     parallel_for(n * channels, 1, [&](int64_t item, int64_t end) {
-      for (; item < end; ++item) {
+      std::vector<Bin> down(static_cast<size_t>(rows)), along(static_cast<size_t>(columns));
+      for (int64_t known = -1; item < end; ++item) {
         const int64_t r = item / channels, c = item % channels;
         const float* roi = args.in<float>(1) + r * 5;
         const float* x = args.in<float>(0) + (static_cast<int64_t>(roi[0]) * channels + c) * height * width;
@@ -211,22 +222,19 @@ Kernel max_roi_pool(Prepare& p) {
             static_cast<double>(std::max<int64_t>(pixel(4) - top + 1, 1)) / static_cast<double>(rows);
         const double bin_w =
             static_cast<double>(std::max<int64_t>(pixel(3) - left + 1, 1)) / static_cast<double>(columns);
-        for (int64_t i = 0; i < rows * columns; ++i) {
-          const auto from = [](int64_t start, double bin, int64_t k, int64_t most) {
-            return std::clamp<int64_t>(start + static_cast<int64_t>(std::floor(static_cast<double>(k) * bin)),
-                                       0, most);
-          };
-          const auto to = [](int64_t start, double bin, int64_t k, int64_t most) {
-            return std::clamp<int64_t>(
-                start + static_cast<int64_t>(std::ceil(static_cast<double>(k + 1) * bin)), 0, most);
-          };
-          const int64_t y0 = from(top, bin_h, i / columns, height), y1 = to(top, bin_h, i / columns, height);
-          const int64_t x0 = from(left, bin_w, i % columns, width), x1 = to(left, bin_w, i % columns, width);
-          float most = y0 < y1 && x0 < x1 ? -std::numeric_limits<float>::infinity() : 0;
-          for (int64_t v = y0; v < y1; ++v) {
-            for (int64_t u = x0; u < x1; ++u) most = std::max(most, x[v * width + u]);
+        if (r != known) {  // The bins are those of all channels.
+          for (int64_t k = 0; k < rows; ++k) down[static_cast<size_t>(k)] = bin_of(top, bin_h, k, height);
+          for (int64_t k = 0; k < columns; ++k) along[static_cast<size_t>(k)] = bin_of(left, bin_w, k, width);
+          known = r;
+        }
+        for (const Bin& v : down) {
+          for (const Bin& u : along) {
+            float most = v.begin < v.end && u.begin < u.end ? -std::numeric_limits<float>::infinity() : 0;
+            for (int64_t line = v.begin; line < v.end; ++line) {
+              for (int64_t k = u.begin; k < u.end; ++k) most = std::max(most, x[line * width + k]);
+            }
+            *y++ = most;
           }
-          y[i] = most;
         }
       }
     });
@@ -257,8 +265,14 @@ Kernel crop_and_resize(Prepare& p) {
     if (std::any_of(images, images + boxes[0], [=](int32_t i) { return i < 0 || i >= image[0]; })) {
       invalid(label + ": the number of an image that is not there");
     }
+    struct Column {  // What it reads of each line: two neighbours, or one twice.
+      int64_t a, b;
+      float right;
+      bool inside;
+    };
     parallel_for(boxes[0] * size[0], 1, [&](int64_t item, int64_t end) {
-      for (; item < end; ++item) {
+      std::vector<Column> columns(static_cast<size_t>(size[1]));
+      for (int64_t known = -1; item < end; ++item) {
         const int64_t box = item / size[0], row = item % size[0];
         const float* const corners = args.in<float>(1) + 4 * box;
         // Where the i-th of n pixels lies in an image of so many.
@@ -269,27 +283,38 @@ Kernel crop_and_resize(Prepare& p) {
         };
         const auto inside = [](float at, int64_t of) { return at >= 0 && at <= static_cast<float>(of - 1); };
         const float y = place(corners[0], corners[2], row, size[0], height);
+        if (box != known) {
+          for (int64_t i = 0; i < size[1]; ++i) {
+            const float x = place(corners[1], corners[3], i, size[1], width);
+            const bool is_inside = inside(x, width);
+            const float at = !is_inside ? 0 : nearest ? std::round(x) : std::floor(x);
+            columns[static_cast<size_t>(i)] = {
+                static_cast<int64_t>(at), static_cast<int64_t>(is_inside && !nearest ? std::ceil(x) : at),
+                is_inside && !nearest ? x - at : 0, is_inside};
+          }
+          known = box;
+        }
+        const bool is_inside = inside(y, height);
+        const float at = !is_inside ? 0 : nearest ? std::round(y) : std::floor(y);
+        const float down = is_inside && !nearest ? y - at : 0;
+        const int64_t first = static_cast<int64_t>(at) * width;
+        const int64_t second = static_cast<int64_t>(is_inside && !nearest ? std::ceil(y) : at) * width;
         for (int64_t c = 0; c < channels; ++c) {
+          float* to = args.out<float>(0) + ((box * channels + c) * size[0] + row) * size[1];
+          if (!is_inside) {
+            std::fill(to, to + size[1], outside);
+            continue;
+          }
           const float* const plane = args.in<float>(0) + (images[box] * channels + c) * height * width;
-          float* const to = args.out<float>(0) + ((box * channels + c) * size[0] + row) * size[1];
-          for (int64_t column = 0; column < size[1]; ++column) {
-            const float x = place(corners[1], corners[3], column, size[1], width);
-            if (!inside(y, height) || !inside(x, width)) {
-              to[column] = outside;
-              continue;
-            }
-            if (nearest) {
-              to[column] =
-                  plane[static_cast<int64_t>(std::round(y)) * width + static_cast<int64_t>(std::round(x))];
-              continue;
-            }
-            const float down = y - std::floor(y), right = x - std::floor(x);
-            const float* const upper = plane + static_cast<int64_t>(std::floor(y)) * width;
-            const float* const lower = plane + static_cast<int64_t>(std::ceil(y)) * width;
-            const int64_t a = static_cast<int64_t>(std::floor(x)), b = static_cast<int64_t>(std::ceil(x));
-            const float above = upper[a] + (upper[b] - upper[a]) * right;
-            const float below = lower[a] + (lower[b] - lower[a]) * right;
-            to[column] = above + (below - above) * down;
+          const float *const upper = plane + first, *const lower = plane + second;
+          if (nearest) {
+            for (const Column& column : columns) *to++ = column.inside ? upper[column.a] : outside;
+            continue;
+          }
+          for (const Column& column : columns) {
+            const float above = upper[column.a] + (upper[column.b] - upper[column.a]) * column.right;
+            const float below = lower[column.a] + (lower[column.b] - lower[column.a]) * column.right;
+            *to++ = column.inside ? above + (below - above) * down : outside;
           }
         }
       }
@@ -356,7 +381,18 @@ Kernel max_unpool(Prepare& p) {
 // Along an axis: sums and products of two do not overflow.
 constexpr int64_t kMostPixels = int64_t{1} << 30;
 
+// The steps of a row, of which each goes `step` pixels further from `offset` on, that stay in the image.
+struct Steps {
+  int64_t first, last;
+  Steps(int64_t offset, int64_t step, int64_t row, int64_t width)
+      : first(std::max<int64_t>(0, step - 1 - offset) / step),
+        last(width <= offset ? 0 : std::min(row, (width - offset - 1) / step + 1)) {
+    last = std::max(first, last);
+  }
+};
+
 Kernel col2im(Prepare& p) {
+  constexpr int64_t kTogether = 3;
   const Dims& from = p.dims(0);
   const std::vector<int64_t> image = p.ints(1), block = p.ints(2);
   const size_t axes = image.size();
@@ -385,7 +421,7 @@ Kernel col2im(Prepare& p) {
   const Desc out = p.out(0, p.type(0), to);
   const int64_t planes = to[0] * to[1], columns = from[2], pixels = count(image);
   const Dims image_strides = strides_of(image), inner_blocks = strides_of(block);
-  const int64_t row = steps[axes - 1];
+  const int64_t row = steps[axes - 1], step = strides[axes - 1];
   return [=](const Args& args) {
     with_type(out.type, [&](auto zero) {
       using T = decltype(zero);
@@ -395,28 +431,71 @@ Kernel col2im(Prepare& p) {
         for (; plane < end; ++plane) {
           using A = arithmetic_t<T>;
           T* const y = args.out<T>() + plane * pixels;
-          for (int64_t k = 0; k < patch; ++k) {
+          Dims offset(axes);
+          int64_t together = 1;
+          for (int64_t k = 0; k < patch; k += together) {
+            // Elements of the block that lie one after the other along the last axis are added at once.
+            together = step == 1 && k % block[axes - 1] + kTogether <= block[axes - 1] ? kTogether : 1;
             const T* const x = args.in<T>(0) + (plane * patch + k) * columns;
             // Where this element of the block lies along each axis, before steps.
-            Dims offset(axes);
             for (size_t d = axes; d-- > 0;) {
               offset[d] = k / inner_blocks[d] % block[d] * dilations[d] - pads[d];
             }
-            // The steps along the last axis that stay in the image.
-            const int64_t step = strides[axes - 1], end_of_row = image[axes - 1] - offset[axes - 1];
-            const int64_t first = std::max<int64_t>(0, step - 1 - offset[axes - 1]) / step;
-            const int64_t last = end_of_row <= 0 ? 0 : std::min(row, (end_of_row - 1) / step + 1);
-            for (int64_t outer = 0; outer < columns / row; ++outer) {
-              int64_t rest = outer, at = offset[axes - 1];
+            // Pixel p of a row is given element p - shifts[t] of the t-th of them, as far as there is one:
+            // all of them have one in [begin, end).
+            int64_t shifts[kTogether], begins[kTogether], ends[kTogether], begin = 0, end = image[axes - 1];
+            const Steps alone(offset[axes - 1], step, row, image[axes - 1]);
+            for (int64_t t = 0; t < together; ++t) {
+              shifts[t] = offset[axes - 1] + t * dilations[axes - 1];
+              const Steps all(shifts[t], 1, row, image[axes - 1]);
+              begins[t] = all.first + shifts[t];
+              ends[t] = all.last + shifts[t];
+              begin = std::max(begin, begins[t]);
+              end = std::min(end, ends[t]);
+            }
+            end = std::max(begin, end);
+            const auto add_row = [&, y, x, begin, end, alone, step, row, columns, together](int64_t number,
+                                                                                            int64_t at) {
+              T* const to = y + at;
+              const T* const from = x + number * row;
+              const auto sum = [](T a, T b) { return static_cast<T>(static_cast<A>(A(a) + A(b))); };
+              if (together == 1) {
+                EPHOST_INDEPENDENT
+                for (int64_t s = alone.first; s < alone.last; ++s) {
+                  T& pixel = to[shifts[0] + s * step];
+                  pixel = sum(pixel, from[s]);
+                }
+                return;
+              }
+              const T* const rows[] = {from - shifts[0], from + columns - shifts[1],
+                                       from + 2 * columns - shifts[2]};
+              for (int64_t t = 0; t < kTogether; ++t) {
+                for (int64_t p = begins[t]; p < std::min(begin, ends[t]); ++p) to[p] = sum(to[p], rows[t][p]);
+              }
+              EPHOST_INDEPENDENT
+              for (int64_t p = begin; p < end; ++p) {
+                to[p] = sum(sum(sum(to[p], rows[0][p]), rows[1][p]), rows[2][p]);
+              }
+              for (int64_t t = 0; t < kTogether; ++t) {
+                for (int64_t p = std::max(end, begins[t]); p < ends[t]; ++p) to[p] = sum(to[p], rows[t][p]);
+              }
+            };
+            if (axes == 1) {
+              add_row(0, 0);
+              continue;
+            }
+            const size_t above = axes - 2;  // The axis of rows that follow each other.
+            for (int64_t outer = 0; outer < columns / row; outer += steps[above]) {
+              int64_t rest = outer / steps[above], at = 0;
               bool inside = true;
-              for (size_t d = axes - 1; d-- > 0; rest /= steps[d]) {
+              for (size_t d = above; d-- > 0; rest /= steps[d]) {
                 const int64_t i = rest % steps[d] * strides[d] + offset[d];
                 inside = inside && i >= 0 && i < image[d];
                 at += i * image_strides[d];
               }
-              for (int64_t s = first; inside && s < last; ++s) {
-                T& to = y[at + s * step];
-                to = static_cast<T>(static_cast<A>(A(to) + A(x[outer * row + s])));
+              for (int64_t s = 0; inside && s < steps[above]; ++s) {
+                const int64_t i = s * strides[above] + offset[above];
+                if (i >= 0 && i < image[above]) add_row(outer + s, at + i * image_strides[above]);
               }
             }
           }

@@ -168,3 +168,16 @@ def test_determinants(cpu_plugin: Cpu) -> None:
     x = noise(2, 3, 5, 5)
     x[0, 1, 2] = x[0, 1, 3]  # One that has none.
     cpu_plugin.check(helper.make_node("Det", ["x"], ["y"]), {"x": x}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [[3], [2, 3], [2, 2, 3]], ids=str)
+@pytest.mark.parametrize("strides", [1, 2])
+def test_patches_of_steps_along_all_axes(cpu_plugin: Cpu, kernel: list[int], strides: int) -> None:
+    axes = len(kernel)
+    image = [9, 8, 7][:axes]
+    steps = [(n + 2 - 2 * (k - 1) - 1) // strides + 1 for n, k in zip(image, kernel, strict=True)]
+    x = noise(2, 3 * int(np.prod(kernel)), int(np.prod(steps)))
+    node = helper.make_node(
+        "Col2Im", ["x", "i", "k"], ["y"], strides=[strides] * axes, pads=[1] * 2 * axes, dilations=[2] * axes
+    )
+    cpu_plugin.check(node, {"x": x}, constants={"i": np.array(image), "k": np.array(kernel)})
