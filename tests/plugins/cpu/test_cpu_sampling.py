@@ -170,6 +170,26 @@ def test_determinants(cpu_plugin: Cpu) -> None:
     cpu_plugin.check(helper.make_node("Det", ["x"], ["y"]), {"x": x}, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [1, 16, 33, 50, 64, 65, 100, 130])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_determinants_of_larger_matrices(cpu_plugin: Cpu, n: int, dtype: type) -> None:
+    """Whose factors are known: up to the order of its rows each is a product of triangular ones."""
+    rng = np.random.default_rng(n)
+    lower = np.tril(rng.uniform(-0.5, 0.5, (2, n, n)), -1) + np.eye(n)
+    diagonal = rng.uniform(0.8, 1.25, (2, n)) * rng.choice([-1, 1], (2, n))
+    upper = np.triu(rng.uniform(-0.5, 0.5, (2, n, n)), 1) + np.eye(n) * diagonal[:, None]
+    order = rng.permutation(n)
+    x = (lower @ upper)[:, order].astype(dtype)
+    sign = round(np.linalg.det(np.eye(n)[order]))
+    model = make_model([helper.make_node("Det", ["x"], ["y"])], {"x": x}, ["y"])
+    expected = np.linalg.det(x.astype(np.float64))
+    np.testing.assert_allclose(cpu_plugin.run(model, {"x": x})[0], expected, rtol=1e-6)
+    if dtype == np.float64 and n <= 50:
+        np.testing.assert_allclose(expected, sign * diagonal.prod(1), rtol=1e-6)
+    x[0, :, n // 2] = 0
+    np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x})[0][0], 0)
+
+
 @pytest.mark.parametrize("kernel", [[3], [2, 3], [2, 2, 3]], ids=str)
 @pytest.mark.parametrize("strides", [1, 2])
 def test_patches_of_steps_along_all_axes(cpu_plugin: Cpu, kernel: list[int], strides: int) -> None:
