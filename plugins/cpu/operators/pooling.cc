@@ -119,9 +119,11 @@ Kernel max_of_images(const Dims& dims, const Window& w, bool column_major) {
                        for (int64_t r = 0; r < rows.inside; ++r, from += row_step) {
                          for (int64_t k = 0; k < columns.inside; ++k) {
                            const T value = x[from + k * step];
-                           const bool better = value > best || value != value;
-                           best = better ? value : best;
-                           where = better ? from + k * step : where;
+                           // Without a branch, which nobody could foretell.
+                           const bool better = (value > best) | (value != value);
+                           const T larger = value > best ? value : best;
+                           best = value != value ? value : larger;
+                           where += (from + k * step - where) & -static_cast<int64_t>(better);
                          }
                        }
                        y[o] = best;
@@ -136,6 +138,14 @@ Kernel max_of_images(const Dims& dims, const Window& w, bool column_major) {
 template <typename T>
 Kernel max_loops(const Dims& dims, const Window& w, bool column_major) {
   if (w.rank() == 2) return max_of_images<T>(dims, w, column_major);
+  if (w.rank() == 1) {  // Images of one line.
+    Window image = w;
+    for (Dims* each : {&image.in, &image.out, &image.kernel, &image.strides, &image.dilations}) {
+      each->insert(each->begin(), 1);
+    }
+    for (Dims* pads : {&image.begin, &image.end}) pads->insert(pads->begin(), 0);
+    return max_of_images<T>(dims, image, column_major);
+  }
   return [=](const Args& args) {
     const T* x = args.in<T>(0);
     T* y = args.out<T>(0);
@@ -225,12 +235,12 @@ Kernel by_rows(const Dims& dims, const Window& w, bool with_pads) {
   };
 }
 
-// The rows of the input under each row of the output, of one channel.
+// The rows of the input under each row of the output, of so many channels.
 struct Lines {
   std::vector<int64_t> from;  // Of all lines.
   std::vector<PoolLine> all;
 
-  Lines(const Window& w, bool with_pads) {
+  Lines(const Window& w, bool with_pads, int64_t channels) {
     struct Line {
       std::vector<int64_t> from;
       float taps;
@@ -253,11 +263,17 @@ struct Lines {
       }
       lines = std::move(next);
     }
-    for (const Line& line : lines) from.insert(from.end(), line.from.begin(), line.from.end());
+    for (int64_t c = 0; c < channels; ++c) {
+      for (const Line& line : lines) {
+        for (int64_t begin : line.from) from.push_back(c * count(w.in) + begin);
+      }
+    }
     const int64_t* at = from.data();
-    for (const Line& line : lines) {
-      all.push_back({at, static_cast<int64_t>(line.from.size()), std::max(1.0f, line.taps)});
-      at += line.from.size();
+    for (int64_t c = 0; c < channels; ++c) {
+      for (const Line& line : lines) {
+        all.push_back({at, static_cast<int64_t>(line.from.size()), std::max(1.0f, line.taps)});
+        at += line.from.size();
+      }
     }
   }
   Lines(const Lines&) = delete;  // `all` points to what `from` has.
@@ -274,19 +290,20 @@ Kernel by_vectors(const Dims& dims, const Window& w, Pooling what, bool with_pad
   const int64_t width = w.in[last], out_width = w.out[last], begin = w.begin[last];
   const int64_t padded =
       std::max(begin + width, std::max<int64_t>(8, out_width) * w.strides[last] + w.span(last));
-  // Several short rows are combined before they are read again: what has just been stored is slow to read at
-  // another offset.
-  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, 16);
-  return [=, lines = std::make_shared<const Lines>(w, with_pads)](const Args& args) {
+  // Several short rows, of several channels if those are small, are combined before they are read again: what
+  // has just been stored is slow to read at another offset.
+  const int64_t at_once = std::clamp<int64_t>(4096 / padded, 1, 32), of_channel = count(w.out, 0, last);
+  const int64_t channels = std::max<int64_t>(1, at_once / std::max<int64_t>(1, of_channel));
+  return [=, lines = std::make_shared<const Lines>(w, with_pads, channels)](const Args& args) {
     const auto pool = simd().pool[what];
-    const int64_t out_rows = static_cast<int64_t>(lines->all.size()), size = count(w.in);
-    parallel_for(dims[0] * dims[1] * out_rows,
+    const int64_t out_rows = static_cast<int64_t>(lines->all.size()), size = channels * count(w.in);
+    parallel_for(dims[0] * dims[1] * of_channel,
                  std::max<int64_t>(1, kGrain / (out_width * count(w.kernel) / 4 + 1)),
                  [&](int64_t i, int64_t end) {
                    std::vector<float> room(static_cast<size_t>(at_once * padded),
                                            what == kPoolMean ? 0 : -std::numeric_limits<float>::infinity());
                    for (int64_t now = 0; i < end; i += now) {
-                     now = std::min({at_once, end - i, out_rows - i % out_rows});  // Of one channel.
+                     now = std::min({at_once, end - i, out_rows - i % out_rows});  // Of as many channels.
                      PoolRows rows{};
                      rows.x = args.in<float>(0) + i / out_rows * size;
                      rows.lines = lines->all.data() + i % out_rows;
@@ -393,6 +410,32 @@ bool fits_onednn(const Prepare& p, const Pool& pool) {
   return p.type(0) == DType::kFloat && pool.in.size() <= 5 && count(pool.out) > 0 && count(pool.in) > 0;
 }
 
+enum class Whole { kAverage, kMax, kNorm };
+
+// The largest or the mean of each channel, which lies in one piece.
+Kernel whole_rows(const Desc& in, Whole what) {
+  const int64_t rows = in.dims[0] * in.dims[1], size = count(in.dims, 2, in.dims.size());
+  return [=](const Args& args) {
+    const float* x = args.in<float>(0);
+    float* y = args.out<float>(0);
+    const bool max = what == Whole::kMax;
+    const auto reduce = simd().reduce[max ? kGreatest : kSum];
+    const float start = max ? -std::numeric_limits<float>::infinity() : 0;
+    const float divisor = max ? 1 : static_cast<float>(size);
+    parallel_for(rows, std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) y[i] = reduce(x + i * size, size, start) / divisor;
+    });
+  };
+}
+
+// Whether the only window of each channel is all of it.
+bool is_whole(const Window& w) {
+  const auto zero = [](int64_t pad) { return pad == 0; };
+  return w.kernel == w.in && count(w.out) == 1 && std::all_of(w.begin.begin(), w.begin.end(), zero) &&
+         std::all_of(w.end.begin(), w.end.end(), zero) &&
+         std::all_of(w.dilations.begin(), w.dilations.end(), [](int64_t step) { return step == 1; });
+}
+
 // In the input's layout if that is channels last, else plain.
 template <typename T, template <typename> typename Of>
 Kernel on_loops(Prepare& p, const Pool& pool, bool with_pads) {
@@ -405,6 +448,8 @@ Kernel on_loops(Prepare& p, const Pool& pool, bool with_pads) {
     return by_pixels<T, Of<T>>(pool.in, w, with_pads);
   }
   if constexpr (std::is_same_v<T, float>) {
+    if (is_whole(w))
+      return whole_rows(p.in(0), std::is_same_v<Of<T>, Mean<T>> ? Whole::kAverage : Whole::kMax);
     const auto negative = [](int64_t pad) { return pad < 0; };
     const bool wide =
         w.span(w.rank() - 1) * w.strides.back() > 1 << 20;  // More than what a row is copied into.
@@ -527,25 +572,7 @@ Kernel lp_pool(Prepare& p) {
                                      : norm_loops<float>(pool.in, pool.window, static_cast<float>(power));
 }
 
-// ---- The whole of each channel
-
-enum class Whole { kAverage, kMax, kNorm };
-
-// The largest or the mean of each channel, which lies in one piece.
-Kernel whole_rows(const Desc& in, Whole what) {
-  const int64_t rows = in.dims[0] * in.dims[1], size = count(in.dims, 2, in.dims.size());
-  return [=](const Args& args) {
-    const float* x = args.in<float>(0);
-    float* y = args.out<float>(0);
-    const bool max = what == Whole::kMax;
-    const auto reduce = simd().reduce[max ? kGreatest : kSum];
-    const float start = max ? -std::numeric_limits<float>::infinity() : 0;
-    const float divisor = max ? 1 : static_cast<float>(size);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) y[i] = reduce(x + i * size, size, start) / divisor;
-    });
-  };
-}
+// ---- The whole of each channel, in any layout
 
 template <typename T>
 Kernel whole_loops(const Desc& in, Whole what, T power) {

@@ -40,8 +40,33 @@ template <int64_t lanes>
 inline void store_part(float* to, const Part<lanes>& part) {
   *reinterpret_cast<typename Registers<lanes>::Unaligned*>(to) = part;
 }
-template <int64_t lanes>
-using Lanes = std::integral_constant<int64_t, lanes>;
+template <int64_t number>
+using Known = std::integral_constant<int64_t, number>;
+
+// So many elements that lie one after the other.
+template <int64_t count>
+struct Lanes {
+  static constexpr int64_t kCount = count;
+  static Part<count> load(const float* from) { return load_part<count>(from); }
+  static void store(float* to, const Part<count>& part) { store_part<count>(to, part); }
+  // The same with others that are this, if there are others.
+  static const Part<count>& with_others(const Part<count>& part, float) { return part; }
+};
+#ifdef __AVX2__
+constexpr int32_t kFirst[2 * kLanes] = {-1, -1, -1, -1, -1, -1, -1, -1};
+// The first n < 8 of eight: others are not read, and count as 0, but are written.
+struct First {
+  static constexpr int64_t kCount = kLanes;
+  explicit First(int64_t n)
+      : mask(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(kFirst + kLanes - n))) {}
+  Vector load(const float* from) const { return _mm256_maskload_ps(from, mask); }
+  static void store(float* to, const Vector& part) { store_part<kLanes>(to, part); }
+  Vector with_others(const Vector& part, float others) const {
+    return _mm256_blendv_ps(_mm256_set1_ps(others), part, _mm256_castsi256_ps(mask));
+  }
+  __m256i mask;
+};
+#endif
 
 struct Largest {  // NaN if there is one.
   static constexpr float kNone = -__builtin_inff();
@@ -74,11 +99,19 @@ struct Sum {
   }
 };
 
-// Calls part(i, Lanes) for parts that cover [0, n), wide ones where n is as much; the last one may have
-// elements in common with the one before. Where n is less than eight it returns false.
+// Calls part(i, Lanes or First) for parts that cover [0, n), wide ones where n is as much; the last one may
+// have elements in common with the one before. Returns false where n is less than eight, and processors have
+// no instruction for that.
 template <typename Visit>
 inline bool by_parts(int64_t n, const Visit& part) {
-  if (n < kLanes) return false;
+  if (n < kLanes) {
+#ifdef __AVX2__
+    part(0, First(n));
+    return true;
+#else
+    return false;
+#endif
+  }
   int64_t i = 0;
   for (; i + kWide <= n; i += kWide) part(i, Lanes<kWide>{});
   if (i == n) return true;
@@ -98,16 +131,15 @@ template <typename Visit>
 inline void with_known(int64_t number, const Visit& visit) {
   switch (number) {
     case 2:
-      return visit(Lanes<2>{});
+      return visit(Known<2>{});
     case 3:
-      return visit(Lanes<3>{});
+      return visit(Known<3>{});
     default:
-      return visit(Lanes<0>{});
+      return visit(Known<0>{});
   }
 }
 
-// Combines the rows under a row of windows. Calls sum(part, lanes) for parts of the sums of what is
-// combined, if that is wanted.
+// Combines the rows under a row of windows. Calls add(part) for parts of the sums of what is combined.
 template <typename Of, typename Add>
 inline void combine(const PoolRows& rows, const PoolLine& line, float* y, const Add& add) {
   const float* const x = rows.x;
@@ -117,15 +149,15 @@ inline void combine(const PoolRows& rows, const PoolLine& line, float* y, const 
   }
   with_known(line.count, [&](auto known) {
     const int64_t count = known > 0 ? int64_t{known} : line.count;
-    const bool done = by_parts(rows.width, [&](int64_t i, auto lanes) {
-      auto all = load_part<lanes>(x + line.from[0] + i), sum = all;
+    const bool done = by_parts(rows.width, [&](int64_t i, const auto& lanes) {
+      auto all = lanes.load(x + line.from[0] + i), sum = all;
       for (int64_t r = 1; r < count; ++r) {
-        const auto row = load_part<lanes>(x + line.from[r] + i);
+        const auto row = lanes.load(x + line.from[r] + i);
         all = Of::of(all, row);
         sum += row;
       }
-      store_part<lanes>(y + i, all);
-      add(sum, lanes);
+      lanes.store(y + i, lanes.with_others(all, Of::kNone));
+      add(sum);
     });
     for (int64_t i = 0; i < rows.width && !done; ++i) {
       float all = x[line.from[0] + i], sum = all;
@@ -134,7 +166,7 @@ inline void combine(const PoolRows& rows, const PoolLine& line, float* y, const 
         sum += x[line.from[r] + i];
       }
       y[i] = all;
-      add(sum, Lanes<1>{});
+      add(sum);
     }
   });
 }
@@ -168,19 +200,22 @@ void finish(const PoolRows& rows) {
       const float* const combined = rows.room + r * rows.step;
       float* const y = rows.y + r * rows.n;
       const float taps = rows.lines[r].taps;
-      const auto windows = [&](int64_t o, auto lanes) {
+      const auto windows = [&](int64_t o, const auto& lanes) {
+        constexpr int64_t kCount = std::remove_reference_t<decltype(lanes)>::kCount;
         const float* x = combined + o * rows.stride;
-        auto all = load_every<lanes, kStride>(x, rows.stride);
+        auto all = load_every<kCount, kStride>(x, rows.stride);
         for (int64_t k = 1; k < kernel; ++k) {
-          all = Of::of(all, load_every<lanes, kStride>(x + k * rows.dilation, rows.stride));
+          all = Of::of(all, load_every<kCount, kStride>(x + k * rows.dilation, rows.stride));
         }
         return all;
       };
+      // Where eight are written for fewer, the next rows overwrite the others.
       const bool done =
-          rows.taps == nullptr
-              ? by_parts(rows.n, [&](int64_t o, auto lanes) { store_part<lanes>(y + o, windows(o, lanes)); })
-              : by_parts(rows.n, [&](int64_t o, auto lanes) {
-                  store_part<lanes>(y + o, windows(o, lanes) / (load_part<lanes>(rows.taps + o) * taps));
+          (rows.count - r) * rows.n < kLanes ? false
+          : rows.taps == nullptr
+              ? by_parts(rows.n, [&](int64_t o, const auto& lanes) { lanes.store(y + o, windows(o, lanes)); })
+              : by_parts(rows.n, [&](int64_t o, const auto& lanes) {
+                  lanes.store(y + o, windows(o, lanes) / (lanes.load(rows.taps + o) * taps));
                 });
       if (done) continue;
       const Vector all = windows(0, Lanes<kLanes>{});
@@ -200,10 +235,23 @@ void finish(const PoolRows& rows) {
 template <typename Of>
 void pool(const PoolRows& rows) {
   for (int64_t r = 0; r < rows.count; ++r) {
-    combine<Of>(rows, rows.lines[r], rows.room + r * rows.step + rows.begin, [](const auto&, auto) {});
+    combine<Of>(rows, rows.lines[r], rows.room + r * rows.step + rows.begin, [](const auto&) {});
   }
   finish<Of>(rows);
 }
+
+inline bool all_numbers(const Vector& v) {
+#ifdef __AVX2__
+  return _mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)) == 0;
+#else
+  float sum = 0;
+  for (int64_t l = 0; l < kLanes; ++l) sum += v[l];
+  return sum == sum;
+#endif
+}
+#ifdef __AVX512F__
+inline bool all_numbers(const WideVector& v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) == 0; }
+#endif
 
 // The sum of all tells whether there is a NaN; infinities of both signs make one, too, which costs the time
 // of the other way and nothing else.
@@ -212,20 +260,18 @@ void pool_largest(const PoolRows& rows) {
   Vector sums = {};
   float total = 0;
   for (int64_t r = 0; r < rows.count; ++r) {
-    combine<LargestNumber>(rows, rows.lines[r], rows.room + r * rows.step + rows.begin,
-                           [&](const auto& sum, auto lanes) {
-                             if constexpr (lanes == kWide) {
-                               wide_sums += sum;
-                             } else if constexpr (lanes == kLanes) {
-                               sums += sum;
-                             } else {
-                               total += sum;
-                             }
-                           });
+    combine<LargestNumber>(rows, rows.lines[r], rows.room + r * rows.step + rows.begin, [&](const auto& sum) {
+      if constexpr (sizeof sum == sizeof wide_sums) {
+        wide_sums += sum;
+      } else if constexpr (sizeof sum == sizeof sums) {
+        sums += sum;
+      } else {
+        total += sum;
+      }
+    });
   }
-  for (int64_t l = 0; l < kLanes; ++l) total += sums[l];
-  for (int64_t l = 0; l < kWide; ++l) total += wide_sums[l];
-  total == total ? finish<LargestNumber>(rows) : pool<Largest>(rows);
+  const bool is_number = total == total && all_numbers(sums) && all_numbers(wide_sums);
+  is_number ? finish<LargestNumber>(rows) : pool<Largest>(rows);
 }
 
 }  // namespace

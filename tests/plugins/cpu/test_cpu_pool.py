@@ -215,3 +215,41 @@ def test_a_kernel_that_is_larger_than_its_input_by_more_is_refused(cpu_plugin: C
     model = make_model([node], {"x": x}, ["y"], open_shapes=True)
     with pytest.raises(Exception, match=r"far.*larger than the padded input"):
         cpu_plugin.run(model, {"x": x})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [3], "strides": [2]},
+        {"kernel_shape": [4], "pads": [3, 1]},
+        {"kernel_shape": [3], "dilations": [4], "pads": [2, 2], "ceil_mode": 1, "strides": [3]},
+    ],
+)
+def test_maximum_of_lines_with_indices(cpu_plugin: Cpu, dtype: type, attributes: dict[str, Any]) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, (2, 3, 41)).astype(dtype)
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], **attributes)
+    cpu_plugin.check_beside_onnxruntime(node, {"x": x}, ["y", "i"])
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("shape", [(2, 5, 7, 7), (3, 4, 1, 5), (2, 3, 2, 3, 4), (1, 2, 19)], ids=str)
+def test_a_window_of_all_of_an_image(cpu_plugin: Cpu, op: str, shape: tuple[int, ...]) -> None:
+    node = helper.make_node(op, ["x"], ["y"], kernel_shape=shape[2:])
+    cpu_plugin.check(node, {"x": random(*shape)})
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("width", range(1, 9))
+def test_images_that_are_narrower_than_a_vector(cpu_plugin: Cpu, op: str, width: int) -> None:
+    x = random(3, 5, 6, width)
+    for kernel in ([3, 1], [3, min(3, width)], [1, min(2, width)], [6, 1]):
+        pads = [1 if k > 1 else 0 for k in kernel] * 2
+        for strides in ([1, 1], [2, 2], [2, 3]):
+            node = helper.make_node(op, ["x"], ["y"], kernel_shape=kernel, pads=pads, strides=strides)
+            cpu_plugin.check_beside_onnxruntime(node, {"x": x})
+    x[0, 0, 2, width - 1], x[2, 4, 5, 0] = np.nan, -np.inf
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 1], pads=[1, 0, 1, 0])
+    (y,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"]), {"x": x})
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=-np.inf)
+    np.testing.assert_array_equal(y, np.maximum.reduce([padded[:, :, k : k + 6] for k in range(3)]))
