@@ -18,6 +18,8 @@ def onnx_schema(op_type: str, domain: str, opset: int) -> Any:
     """The schema of an operator at an opset version, deprecated ones too; None where onnx knows none."""
     if schema_table.has(domain, opset):
         return _written(op_type, domain, opset)
+    if domain == "com.microsoft":
+        return None  # whatever a program has told onnx of operators that it defines elsewhere
     if domain and not domain.startswith("ai.onnx") and "onnx" not in sys.modules:
         return None  # nobody can have told onnx of it
     return _ask(op_type, domain, opset)

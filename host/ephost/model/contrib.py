@@ -347,9 +347,14 @@ def _padded(call: Call) -> str:
 
 
 def _global_pool(call: Call) -> str:
-    if call.number("channels_last"):
-        return ""
-    return "a = Cast <to = 1> (i0) g = GlobalAveragePool (a) o0 = CastLike (g, i0)"
+    if not call.number("channels_last"):
+        return "a = Cast <to = 1> (i0) g = GlobalAveragePool (a) o0 = CastLike (g, i0)"
+    if (turned := _turned(call)) is None:
+        return "o0 = Identity (i0)"  # of the type, at least
+    return (
+        f"a = Cast <to = 1> (i0) t = Transpose <perm = {turned[0]}> (a) g = GlobalAveragePool (t) "
+        f"l = Transpose <perm = {turned[1]}> (g) o0 = CastLike (l, i0)"
+    )
 
 
 def _split(call: Call) -> str:

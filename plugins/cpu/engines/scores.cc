@@ -14,8 +14,13 @@ void expect(const Node& node, bool condition, const std::string& message) {
   }
 }
 
-Features::Features(const Prepare& p, int input) : type(p.type(input)) {
+Features::Features(const Prepare& p, int input, bool flattened) : type(p.type(input)) {
   const Dims& dims = p.dims(input);
+  if (flattened && dims.size() > 2) {
+    rows = dims[0];
+    columns = count(dims, 1, dims.size());
+    return;
+  }
   if (dims.size() != 1 && dims.size() != 2) {
     p.invalid("features of shape " + to_string(dims) + ", where a row or rows of them are expected");
   }

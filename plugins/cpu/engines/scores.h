@@ -17,7 +17,8 @@ struct Features {
   DType type;
   int64_t rows, columns;
 
-  explicit Features(const Prepare& p, int input = 0);
+  // `flattened`: of more than two dimensions all but the first are a row.
+  explicit Features(const Prepare& p, int input = 0, bool flattened = false);
   // Bytes of the room that `get` needs.
   size_t room() const;
   // The input as float32: itself, or in `room` what it is converted to.

@@ -150,10 +150,9 @@ Kernel imputer(Prepare& p) {
   return with_feature(type, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     Imputed<T> by = imputed_of<T>(p.node);
-    const int64_t many = static_cast<int64_t>(by.values.size());
-    if (many != columns && many != 1) {
-      p.invalid(std::to_string(many) + " imputed values for " + std::to_string(columns) + " features");
-    }
+    // As many as there are features in two dimensions, or else the first for all, as onnxruntime has it.
+    const int64_t many =
+        static_cast<int64_t>(by.values.size()) == columns && p.in(0).rank() <= 2 ? columns : 1;
     return [by, n, many](const Args& args) {
       const T* x = args.in<T>(0);
       T* y = args.out<T>();
@@ -325,7 +324,7 @@ Kernel feature_vectorizer(Prepare& p) {
   std::vector<Part> parts;
   int64_t rows = 0, total = 0;
   for (int i = 0; i < p.inputs(); ++i) {
-    const Features features(p, i);
+    const Features features(p, i, true);
     if (i == 0) rows = features.rows;
     if (features.rows != rows) {
       p.invalid("inputs of " + std::to_string(rows) + " and " + std::to_string(features.rows) + " rows");

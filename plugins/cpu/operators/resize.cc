@@ -144,8 +144,8 @@ std::vector<Real> places(const Request& r, const Axis& axis) {
       at = (out == 1 ? width / 2 : x * width / (out - 1)) + begin * (in - 1);
     } else if (mode == "tf_half_pixel_for_nn") {
       at = (x + kHalf) / scale;
-    } else if (mode == "pytorch_half_pixel" && out == 1) {
-      at = -kHalf;
+    } else if (mode == "pytorch_half_pixel" && axis.out == 1) {
+      at = 0;
     } else {
       at = (x + kHalf) / scale - kHalf;
       if (mode == "half_pixel_symmetric") {

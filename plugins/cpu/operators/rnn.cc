@@ -337,6 +337,11 @@ void run_direction(const Network& n, int64_t d, const Args& args, const Cell& ce
     }
   }
   for (int64_t b = 0; b < batch; ++b) {
+    if (lengths[static_cast<size_t>(b)] ==
+        0) {  // As onnxruntime has it: no initial state, which none has left.
+      std::fill_n(m.h + b * hidden, hidden, 0.0f);
+      if (n.wants_c) std::fill_n(m.c + b * hidden, hidden, 0.0f);
+    }
     if (n.wants_h) std::copy_n(m.h + b * hidden, hidden, args.out<float>(1) + state_at(b));
     if (n.wants_c) std::copy_n(m.c + b * hidden, hidden, args.out<float>(2) + state_at(b));
   }

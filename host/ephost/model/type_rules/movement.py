@@ -57,9 +57,10 @@ def _transpose(node: Node, types: Types, known: Knowledge) -> Made:
     return [same(given(types, 0), [dims[at] for at in order])]
 
 
-@rule("Reshape", since=5, of_first=True)
+@rule("Reshape", of_first=True)
 def _reshape(node: Node, types: Types, known: Knowledge) -> Made:
-    kind, shape = given(types, 0), _shape_of(node, types, known, 1)
+    kind = given(types, 0)
+    shape = _shape_of(node, types, known, 1) if node.since_version >= 5 else node.attribute("shape", [])
     if kind.dims is None:
         return [same(kind, [size if isinstance(size, int) and size > 0 else None for size in shape])]
     dims, made = kind.dims, list(shape)

@@ -61,8 +61,12 @@ def _attend(
     """The results [B, 1, heads * size], and the scores, with mask and bias, before they become shares."""
     scores = (node.attributes.get("scale") or 1 / np.sqrt(q.shape[3])) * (q @ keys.swapaxes(2, 3))
     if mask is not None:
+        if mask.shape == (len(q),):  # how many keys each row sees
+            mask = np.arange(keys.shape[2]) < mask[:, None]
         if mask.shape != (len(q), keys.shape[2]):
-            raise ValueError(f"the mask must have shape {[len(q), keys.shape[2]]}, got {list(mask.shape)}")
+            raise ValueError(
+                f"the mask must have shape {[len(q), keys.shape[2]]} or {[len(q)]}, got {list(mask.shape)}"
+            )
         least = np.float32(node.attributes.get("mask_filter_value", -10000.0))
         scores = scores + np.where(mask == 0, least, np.float32(0))[:, None, None, :]
     if added is not None:
