@@ -184,6 +184,7 @@ CONTRIB: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("QLinearConv", {"channels_last": 1, "pads": [1, 1, 1, 1], "strides": [2, 1]},
      [u8(2, 6, 5, 3), scale, zero, u8(4, 3, 3, 3), scale, zero, scale, zero, i32(0, 5, -9, 100)]),
     ("QLinearGlobalAveragePool", {}, [u8(1, 3, 5, 5), scale, zero, scale, zero]),
+    ("QLinearGlobalAveragePool", {"channels_last": 1}, [u8(1, 5, 5, 3), scale, zero, scale, zero]),
     ("QLinearLeakyRelu", {"alpha": 0.1}, [u8(2, 3), scale, zero, scale, zero]),
     ("QLinearMul", {}, [u8(2, 3), scale, zero, u8(2, 1), scale, zero, scale, zero]),
     ("QLinearSigmoid", {}, [u8(2, 3), scale, zero, scale, zero]),

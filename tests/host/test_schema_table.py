@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -85,3 +86,21 @@ def test_a_session_on_kernels_of_our_own_needs_no_onnx() -> None:
     command = [sys.executable, "-c", script, made.SerializeToString().hex()]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[2.0, 2.0]", "[]"]
+
+
+REGISTERED = """
+import onnx.defs
+from onnx.defs import OpSchema
+parameter, halves = OpSchema.FormalParameter, [("T", ["tensor(float16)"], "")]
+onnx.defs.register_schema(OpSchema("Gelu", "com.microsoft", 1, inputs=[parameter("x", "T")],
+                                   outputs=[parameter("y", "T")], type_constraints=halves))
+import ephost, numpy, onnx.parser
+model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+                                'g (float[3] x) => (float[3] y) { y = com.microsoft.Gelu (x) }')
+print(ephost.InferenceSession(model.SerializeToString()).run(None, {"x": numpy.ones(3, numpy.float32)}))
+"""
+
+
+def test_what_a_program_registers_with_onnx_does_not_change_an_operator() -> None:
+    with_plugin = os.environ | {"EPHOST_CPU_PLUGIN": "1"}
+    subprocess.run([sys.executable, "-c", REGISTERED], check=True, env=with_plugin)

@@ -121,7 +121,7 @@ def test_results_are_those_of_onnxruntime(op_type: str, cross: bool, seed: int) 
         ({"beams": np.zeros((2, 2, ROOM), INT)}, "cache_indirection of shape"),
         ({"width": np.array([3], INT)}, "beam_width is 3"),
         ({"q": np.ones((2, 2, HEADS * SIZE), FLOAT)}, "it has one token"),
-        ({"mask": np.ones((2, 3), INT)}, r"the mask must have shape \[2, 6\], got \[2, 3\]"),
+        ({"mask": np.ones((2, 3), INT)}, r"the mask must have shape \[2, 6\] or \[2\], got \[2, 3\]"),
         ({"past_k": np.ones((2, HEADS, ROOM, SIZE + 1), FLOAT)}, "does not fit"),
     ],
 )
@@ -142,3 +142,19 @@ def test_other_forms_are_for_plugins(op_type: str) -> None:
     feeds = {"q": ones, "k": ones, "v": ones}
     with pytest.raises(NotImplemented, match="no execution provider claims the node 'n'"):
         ephost.InferenceSession(made(op_type, feeds, ["o"]))
+
+
+@pytest.mark.parametrize(("lengths", "seen"), [([1], 0), ([3], 2), ([2], 2), ([2, 3], 2)])
+def test_a_mask_may_be_a_length_for_each_row(lengths: list[int], seen: int) -> None:
+    r, rows, wide = np.random.default_rng(0), len(lengths), HEADS * SIZE
+    feeds = {name: r.normal(size=(rows, 1, wide)).astype(FLOAT) for name in ("q", "k", "v")}
+    feeds |= {name: r.normal(size=(rows, HEADS, 3, SIZE)).astype(FLOAT) for name in ("past_k", "past_v")}
+    feeds |= {"bias": r.normal(size=3 * wide).astype(FLOAT), "mask": np.array(lengths, INT)}
+    feeds["length"] = np.array([seen], INT)
+    model = made(WHOLE, feeds, ["y", "present_k", "present_v"])
+    found, wanted = (
+        module.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
+        for module in (ephost, ort)
+    )
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

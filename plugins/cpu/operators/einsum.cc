@@ -251,7 +251,10 @@ class Contraction {
         parallel_for(stack * tall, std::max<int64_t>(1, kGrain / work), [&](int64_t i, int64_t end) {
           for (; i < end; ++i) {
             const int64_t item = i / tall, first = i % tall * kRowsAtOnce;
-            NumberBlock<Sum> block{std::min(kRowsAtOnce, m - first), n, k};
+            NumberBlock<Sum> block{};
+            block.m = std::min(kRowsAtOnce, m - first);
+            block.n = n;
+            block.k = k;
             block.a = reinterpret_cast<const Sum*>(x) + (item * m + first) * k;
             block.a_row = k;
             block.a_step = 1;

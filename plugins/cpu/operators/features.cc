@@ -150,9 +150,8 @@ Kernel imputer(Prepare& p) {
   return with_feature(type, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     Imputed<T> by = imputed_of<T>(p.node);
-    // As many as there are features in two dimensions, or else the first for all, as onnxruntime has it.
-    const int64_t many =
-        static_cast<int64_t>(by.values.size()) == columns && p.in(0).rank() <= 2 ? columns : 1;
+    // One for each feature, or the first for all, as onnxruntime has it.
+    const int64_t many = static_cast<int64_t>(by.values.size()) == columns ? columns : 1;
     return [by, n, many](const Args& args) {
       const T* x = args.in<T>(0);
       T* y = args.out<T>();

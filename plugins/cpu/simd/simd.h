@@ -48,13 +48,11 @@ inline constexpr int kOps = kFloatOps EPHOST_BIT_OPS(X);
 #undef X
 
 // The numbers that C++ computes with, and bools.
-#define EPHOST_NUMBERS(X)                                                                       \
-  X(Float, float)                                                                               \
-  X(Double, double)                                                                             \
-  X(Int8, int8_t)                                                                               \
-  X(Int16, int16_t)                                                                             \
-  X(Int32, int32_t) X(Int64, int64_t) X(Uint8, uint8_t) X(Uint16, uint16_t) X(Uint32, uint32_t) \
-      X(Uint64, uint64_t) X(Bool, bool)
+// clang-format off
+#define EPHOST_NUMBERS(X)                                                                                   \
+  X(Float, float) X(Double, double) X(Int8, int8_t) X(Int16, int16_t) X(Int32, int32_t) X(Int64, int64_t)   \
+  X(Uint8, uint8_t) X(Uint16, uint16_t) X(Uint32, uint32_t) X(Uint64, uint64_t) X(Bool, bool)
+// clang-format on
 enum class Number : uint8_t {
 #define X(name, ...) k##name,
   EPHOST_NUMBERS(X)

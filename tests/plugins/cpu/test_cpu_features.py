@@ -127,6 +127,22 @@ def test_vectors_of_features(cpu_plugin: Cpu, dtype: str, rows: int) -> None:
         cpu_plugin.check_beside_onnxruntime(node, feeds)
 
 
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (1, 1, 4), (2, 3, 4), (2, 3, 2, 2)])
+def test_features_of_any_rank_are_rows_of_vectors(cpu_plugin: Cpu, shape: tuple[int, ...]) -> None:
+    feeds = {name: numbers(np.random.default_rng(0), shape, "float32") for name in ("a", "b")}
+    width = int(np.prod(shape[1:])) if len(shape) > 1 else shape[0]
+    node = ml_node("FeatureVectorizer", tuple(feeds), inputdimensions=[width, width])
+    cpu_plugin.check_beside_onnxruntime(node, feeds)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (2, 3), (1, 1, 4), (2, 3, 4), (1,)])
+def test_an_imputer_without_one_value_for_each_feature_takes_the_first(
+    cpu_plugin: Cpu, shape: tuple[int, ...]
+) -> None:
+    node = ml_node("Imputer", imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=0.0)
+    cpu_plugin.check_beside_onnxruntime(node, {"x": np.zeros(shape, np.float32)})
+
+
 @pytest.mark.parametrize(
     ("op", "attributes", "words"),
     [

@@ -339,3 +339,14 @@ def test_one_element_fills_a_tensor(cpu_plugin: Cpu, n: int, dtype: type) -> Non
     x = np.array([3], dtype)
     (y,) = cpu_plugin.run(make_model([node], {"x": x}, ["y"], {"n": np.array([n])}), {"x": x})
     np.testing.assert_array_equal(y, np.full(n, 3, dtype))
+
+
+@pytest.mark.parametrize("opset", [1, 4])
+def test_a_reshape_by_an_attribute_has_a_type(cpu_plugin: Cpu, opset: int) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    node = helper.make_node("Reshape", ["x"], ["y"], shape=[3, -1])
+    model = make_model([node], {"x": x}, ["y"], opset=opset)
+    model.graph.output[0].ClearField("type")
+    session = cpu_plugin.session(model)
+    assert (session.get_outputs()[0].type, session.get_outputs()[0].shape) == ("tensor(float)", [3, 2])
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x.reshape(3, 2))

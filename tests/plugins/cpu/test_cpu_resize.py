@@ -316,3 +316,25 @@ def test_nearest_of_a_crop(cpu_plugin: Cpu, dtype: type, end: float) -> None:
     )
     constants = {"roi": np.array([0, 0, 0.1, 0.2, 1, 1, end, end], np.float32), "s": np.array([1, 2, 5, 9])}
     cpu_plugin.check(node, {"x": noise((1, 2, 23, 17), dtype)}, constants=constants)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize(
+    "by", [{"scales": [1, 1, 0.6, 0.6]}, {"scales": [1, 1, 1 / 3, 0.25]}, {"sizes": [1, 1, 1, 2]}]
+)
+def test_an_axis_that_becomes_one_long_is_taken_from_its_beginning(
+    cpu_plugin: Cpu, mode: str, by: dict[str, list[float]]
+) -> None:
+    """By pytorch_half_pixel, as the standard's text has it; its reference takes another place."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
+    names = ["x", "", "scales"] if "scales" in by else ["x", "", "", "sizes"]
+    node = helper.make_node(
+        "Resize", names, ["y"], mode=mode, coordinate_transformation_mode="pytorch_half_pixel"
+    )
+    constants = {
+        name: np.array(values, np.float32 if name == "scales" else np.int64) for name, values in by.items()
+    }
+    model = make_model([node], {"x": x}, ["y"], constants)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(cpu_plugin.run(model, {"x": x})[0], session.run(None, {"x": x})[0], rtol=1e-5)

@@ -141,3 +141,14 @@ def test_halves_are_computed_as_floats(cpu_plugin: Cpu, dtype: type) -> None:
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == dtype
         np.testing.assert_allclose(a, b, atol=2e-3)
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("lengths", [[4, 0, 2], [0, 0, 0]])
+def test_sequences_of_no_steps_leave_zeros_whatever_state_they_had(
+    cpu_plugin: Cpu, op: str, direction: str, lengths: list[int]
+) -> None:
+    model, feeds = _network(op, 4, 3, 3, 5, direction, {"b", "l", "h", "c"})
+    feeds["l"] = np.array(lengths, np.int32)
+    _same(cpu_plugin, model, feeds)

@@ -64,6 +64,8 @@ def _regressor(node: Node, types: Types, known: Knowledge) -> Made:
 
 @rule(*_named("FeatureVectorizer"))
 def _features(node: Node, types: Types, known: Knowledge) -> Made:
+    if len(dims := dims_of(types, 0)) > 2:  # all but the first are a row
+        types = [same(given(types, 0), dims[:2]), *types[1:]]
     return _scores(types, sum(node.attribute("inputdimensions") or ()))
 
 
