@@ -16,7 +16,7 @@ INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "in
 FLOATS = ("float16", "float32", "float64")
 PLANE = (128, 768)
 IMAGE = (1, 32, 28, 28)
-OPSET, ML_OPSET = 21, 4
+OPSET = 21
 
 
 @dataclass(frozen=True)
