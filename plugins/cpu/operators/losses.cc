@@ -125,7 +125,7 @@ void log_sums(const T* x, int64_t rows, int64_t step, int64_t n, T* greatest, T*
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {
       const T value = x[r * step + i], old = greatest[i];
-      greatest[i] = (value > old) | (value != value) ? value : old;
+      greatest[i] = ((value > old) | (value != value)) ? value : old;
     }
   }
   T room[kTogether], sums[kTogether] = {};
@@ -144,7 +144,7 @@ void log_sum(const T* x, int64_t n, T* greatest, T* logarithm) {
   if constexpr (std::is_same_v<T, float>) {
     most = simd().reduce[kGreatest](x, n, most);
   } else {
-    for (int64_t i = 0; i < n; ++i) most = (x[i] > most) | (x[i] != x[i]) ? x[i] : most;
+    for (int64_t i = 0; i < n; ++i) most = ((x[i] > most) | (x[i] != x[i])) ? x[i] : most;
   }
   T room[kTogether], sum = 0;
   for (int64_t begin = 0; begin < n; begin += kTogether) {
