@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <tuple>
 
 namespace ephost::cpu {
 namespace {
@@ -54,18 +56,44 @@ Class class_of(char letter) {
   }
 }
 
+constexpr std::string_view kBlank = " \t", kSpace = " \t\n\v\f\r";
+
+// What "alpha" in "[[:alpha:]]" stands for, all of ASCII; empty if nothing.
+Class named_class(std::string_view name) {
+  const auto of = [](std::string_view characters) {
+    Class all;
+    for (const char c : characters) all.push_back({static_cast<char32_t>(c), static_cast<char32_t>(c)});
+    return all;
+  };
+  if (name == "alnum") return {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}};
+  if (name == "alpha") return {{'A', 'Z'}, {'a', 'z'}};
+  if (name == "ascii") return {{0, 0x7f}};
+  if (name == "blank") return of(kBlank);
+  if (name == "cntrl") return {{0, 0x1f}, {0x7f, 0x7f}};
+  if (name == "digit") return {{'0', '9'}};
+  if (name == "graph") return {{'!', '~'}};
+  if (name == "lower") return {{'a', 'z'}};
+  if (name == "print") return {{' ', '~'}};
+  if (name == "punct") return {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}};
+  if (name == "space") return of(kSpace);
+  if (name == "upper") return {{'A', 'Z'}};
+  if (name == "word") return class_of('w');
+  if (name == "xdigit") return {{'0', '9'}, {'A', 'F'}, {'a', 'f'}};
+  return {};
+}
+
 // ---- The automaton that may be in several states
 
 // A node takes a byte in [first, last], or none, and goes on to `next`, or to `other` as well.
 struct Node {
-  enum Kind : uint8_t { kBytes, kFork, kBegin, kEnd, kMatch } kind;
+  enum Kind : uint8_t { kBytes, kFork, kBegin, kEnd, kWord, kNoWord, kMatch } kind;
   uint8_t first = 0, last = 0;
   int32_t next = -1, other = -1;
 };
 
 // What has been read, as a tree.
 struct Tree {
-  enum Kind : uint8_t { kClass, kSequence, kChoice, kRepeat, kBegin, kEnd } kind;
+  enum Kind : uint8_t { kClass, kSequence, kChoice, kRepeat, kBegin, kEnd, kWord, kNoWord } kind;
   Class characters{};
   std::vector<std::unique_ptr<Tree>> parts{};
   int least = 0, most = 0;  // Repetitions; -1: any number.
@@ -101,6 +129,19 @@ class Reader {
   TreePtr sequence(int depth) {
     auto made = std::make_unique<Tree>(Tree{Tree::kSequence});
     while (at_ < text_.size() && text_[at_] != '|' && text_[at_] != ')') {
+      if (has("\\Q")) {  // As it is, up to \E or to the end.
+        const size_t end = std::min(text_.find("\\E", at_), text_.size());
+        std::vector<TreePtr> literals;
+        while (at_ < end) {
+          const char32_t code = text_[at_] == '\\' ? static_cast<char32_t>(text_[at_++]) : character();
+          literals.push_back(std::make_unique<Tree>(Tree{Tree::kClass}));
+          literals.back()->characters = {{code, code}};
+        }
+        has("\\E");
+        if (!literals.empty()) literals.back() = repeated(std::move(literals.back()));
+        std::move(literals.begin(), literals.end(), std::back_inserter(made->parts));
+        continue;
+      }
       TreePtr one = atom(depth);
       made->parts.push_back(repeated(std::move(one)));
     }
@@ -129,6 +170,8 @@ class Reader {
     }
     if (has("^") || has("\\A")) return std::make_unique<Tree>(Tree{Tree::kBegin});
     if (has("$") || has("\\z")) return std::make_unique<Tree>(Tree{Tree::kEnd});
+    if (has("\\b")) return std::make_unique<Tree>(Tree{Tree::kWord});
+    if (has("\\B")) return std::make_unique<Tree>(Tree{Tree::kNoWord});
     auto made = std::make_unique<Tree>(Tree{Tree::kClass});
     if (has(".")) {
       made->characters = complement({{'\n', '\n'}});
@@ -186,8 +229,16 @@ class Reader {
     Class all;
     for (bool first = true; first || !has("]"); first = false) {
       if (at_ >= text_.size()) throw Unsupported{"a class that does not end"};
-      if (text_[at_] == '[' && at_ + 1 < text_.size() && text_[at_ + 1] == ':')
-        throw Unsupported{"a named class"};
+      if (has("[:")) {
+        const bool others = has("^");
+        const size_t end = text_.find(":]", at_);
+        Class named = named_class(text_.substr(at_, std::min(end, text_.size()) - at_));
+        if (named.empty()) throw Unsupported{"a class of a name that is not known"};
+        if (others) named = complement(std::move(named));
+        all.insert(all.end(), named.begin(), named.end());
+        at_ = end + 2;
+        continue;
+      }
       if (text_[at_] == '\\' && at_ + 1 < text_.size() && !class_of(text_[at_ + 1]).empty()) {
         const Class named = class_of(text_[at_ + 1]);
         all.insert(all.end(), named.begin(), named.end());
@@ -243,6 +294,8 @@ class Reader {
         return '\t';
       case 'v':
         return '\v';
+      case 'x':
+        return hexadecimal();
       default:
         break;
     }
@@ -251,6 +304,25 @@ class Reader {
                          static_cast<unsigned char>(letter) >= 0x80;
     if (is_word) throw Unsupported{std::string("\\") + letter};
     return static_cast<unsigned char>(letter);
+  }
+
+  // Behind "\x": two digits, or as many as it takes in braces.
+  char32_t hexadecimal() {
+    const bool braces = has("{");
+    const size_t begin = at_;
+    char32_t code = 0;
+    for (; at_ < text_.size() && (braces || at_ < begin + 2); ++at_) {
+      const char digit = text_[at_];
+      const int value = digit >= '0' && digit <= '9'   ? digit - '0'
+                        : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                        : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10
+                                                       : -1;
+      if (value < 0) break;
+      code = code * 16 + static_cast<char32_t>(value);
+      if (code > kLastCode) throw Unsupported{"a code of no character"};
+    }
+    if (at_ == begin || (braces ? !has("}") : at_ != begin + 2)) throw Unsupported{"\\x without its digits"};
+    return code;
   }
 
   std::string_view text_;
@@ -274,6 +346,10 @@ class Builder {
         return add({Node::kBegin, 0, 0, next});
       case Tree::kEnd:
         return add({Node::kEnd, 0, 0, next});
+      case Tree::kWord:
+        return add({Node::kWord, 0, 0, next});
+      case Tree::kNoWord:
+        return add({Node::kNoWord, 0, 0, next});
       case Tree::kSequence:
         for (size_t i = tree.parts.size(); i-- > 0;) next = make(*tree.parts[i], next);
         return next;
@@ -367,22 +443,31 @@ class Builder {
   }
 };
 
-// The nodes that take bytes, match, or wait for the end, which are reached from `from` without a byte.
-std::vector<int32_t> reached(const std::vector<Node>& nodes, std::vector<int32_t> from, bool begins,
-                             bool ends) {
+// What is known of a place between bytes: whether the text begins or ends there, whether the byte before
+// belongs to a word, and the one behind, if that is known already.
+struct Place {
+  bool begins = false, ends = false, word_before = false, known = false, word_behind = false;
+};
+
+// The nodes that take bytes, match, or wait for what is not known, which are reached from `from` without a
+// byte.
+std::vector<int32_t> reached(const std::vector<Node>& nodes, std::vector<int32_t> from, const Place& place) {
   std::vector<bool> seen(nodes.size());
   std::vector<int32_t> all;
+  const bool border = place.word_before != place.word_behind;
   while (!from.empty()) {
     const int32_t at = from.back();
     from.pop_back();
     if (at < 0 || seen[static_cast<size_t>(at)]) continue;
     seen[static_cast<size_t>(at)] = true;
     const Node& node = nodes[static_cast<size_t>(at)];
+    const bool of_words = node.kind == Node::kWord || node.kind == Node::kNoWord;
     if (node.kind == Node::kFork) {
       from.insert(from.end(), {node.next, node.other});
-    } else if ((node.kind == Node::kBegin && begins) || (node.kind == Node::kEnd && ends)) {
+    } else if ((node.kind == Node::kBegin && place.begins) || (node.kind == Node::kEnd && place.ends) ||
+               (of_words && place.known && border == (node.kind == Node::kWord))) {
       from.push_back(node.next);
-    } else if (node.kind != Node::kBegin) {
+    } else if (node.kind != Node::kBegin && !(of_words && place.known)) {
       all.push_back(at);
     }
   }
@@ -399,11 +484,18 @@ Regex::Regex(std::string_view pattern) {
     const int32_t match = builder.add({Node::kMatch});
     const int32_t start = builder.make(*tree, match);
     const std::vector<Node>& nodes = builder.nodes;
+    const bool of_words = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
+      return node.kind == Node::kWord || node.kind == Node::kNoWord;
+    });
 
     std::array<bool, 257> cuts{};  // Where a kind begins.
     for (const Node& node : nodes) {
       if (node.kind == Node::kBytes && node.first <= node.last)
         cuts[node.first] = cuts[node.last + 1u] = true;
+    }
+    for (unsigned byte = 1; of_words && byte < 256; ++byte) {
+      if (is_of_word(static_cast<unsigned char>(byte)) != is_of_word(static_cast<unsigned char>(byte - 1)))
+        cuts[byte] = true;
     }
     std::vector<uint8_t> samples(1, 0);  // A byte of each kind.
     for (int byte = 1; byte < 256; ++byte) {
@@ -412,33 +504,60 @@ Regex::Regex(std::string_view pattern) {
     }
     kinds_ = samples.size();
 
-    std::map<std::vector<int32_t>, int32_t> known;
-    std::vector<std::vector<int32_t>> states;
-    const auto state_of = [&](const std::vector<int32_t>& set) {
-      const auto [place, made] = known.emplace(set, static_cast<int32_t>(states.size()));
+    struct State {
+      std::vector<int32_t> nodes;
+      Place place;  // Without what lies behind.
+
+      bool operator<(const State& other) const {
+        return std::tie(place.begins, place.word_before, nodes) <
+               std::tie(other.place.begins, other.place.word_before, other.nodes);
+      }
+    };
+    std::map<State, int32_t> known;
+    std::vector<State> states;
+    const auto accepts = [&](const State& state, bool ends, bool word_behind) {
+      const Place place{state.place.begins, ends, state.place.word_before, true, word_behind};
+      const std::vector<int32_t> all = reached(nodes, state.nodes, place);
+      return std::binary_search(all.begin(), all.end(), match);
+    };
+    const auto state_of = [&](std::vector<int32_t> from, const Place& place) {
+      State state{reached(nodes, std::move(from), place), place};
+      if (state.nodes.empty()) state.place = {};  // All that is dead is one.
+      const auto [found, made] = known.emplace(state, static_cast<int32_t>(states.size()));
       if (made) {
         if (states.size() >= kMostStates) throw Unsupported{"too many states"};
-        states.push_back(set);
-        const std::vector<int32_t> end = reached(nodes, set, false, true);
-        accepts_.push_back(std::binary_search(end.begin(), end.end(), match));
+        accepts_.push_back(accepts(state, true, false));
+        for (const bool word : {false, true}) accepts_before_[word].push_back(accepts(state, false, word));
+        states.push_back(std::move(state));
       }
-      return place->second;
+      return found->second;
     };
-    state_of({});
+    state_of({}, {});
     // Where the text begins is a state of its own, even where other texts lead to the same nodes: in an empty
     // text what stands for the beginning may follow what stands for the end.
-    states.push_back(reached(nodes, {start}, true, false));
-    const std::vector<int32_t> end = reached(nodes, {start}, true, true);
-    accepts_.push_back(std::binary_search(end.begin(), end.end(), match));
+    Place first;
+    first.begins = true;
+    if (state_of({start}, first) != 1) throw Unsupported{"nothing that matches"};
+    for (const bool word : {false, true}) {
+      Place inside;
+      inside.word_before = word && of_words;
+      inside_[word] = state_of({start}, inside);
+    }
     for (size_t s = 0; s < states.size(); ++s) {
       for (uint8_t sample : samples) {
+        const State state = states[s];
+        Place place = state.place;
+        place.known = true;
+        place.word_behind = is_of_word(sample);
         std::vector<int32_t> to;
-        for (int32_t at : states[s]) {
+        for (int32_t at : of_words ? reached(nodes, state.nodes, place) : state.nodes) {
           const Node& node = nodes[static_cast<size_t>(at)];
           if (node.kind == Node::kBytes && node.first <= sample && sample <= node.last)
             to.push_back(node.next);
         }
-        next_.push_back(to.empty() ? 0 : state_of(reached(nodes, std::move(to), false, false)));
+        Place behind;
+        behind.word_before = of_words && is_of_word(sample);
+        next_.push_back(to.empty() ? 0 : state_of(std::move(to), behind));
       }
     }
   } catch (const Unsupported& unsupported) {

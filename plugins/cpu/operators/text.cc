@@ -1,6 +1,7 @@
 // Operators that look into texts: words are normalised, split, and counted.
 #include <clocale>
 #include <cwctype>
+#include <deque>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #endif
 
 #include "cpu/engines/places.h"
+#include "cpu/engines/regex.h"
 #include "cpu/engines/scores.h"
 
 namespace ephost::cpu {
@@ -274,66 +276,18 @@ void string_split(Run& run) {
 
 // ---- Tokenizer
 
-// A class of ASCII characters as a regular expression has it: "[a-z_]", "\w", "x"; one of it, or with a "+"
-// behind it as many as follow each other.
-struct CharacterClass {
-  bool has[256] = {};
-  bool many = false;
-
-  void add_escape(char letter) {
-    for (int c = 0; c < 128; ++c) {
-      const bool digit = c >= '0' && c <= '9';
-      const bool word = digit || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      const bool space = c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
-      has[c] |= letter == 'w' ? word : letter == 'd' ? digit : space;
-    }
+// An expression's automaton. The last ones of a thread are kept: to make one takes longer than to read most
+// texts.
+std::shared_ptr<const Regex> automaton_of(const std::string& expression) {
+  constexpr size_t kKept = 16;
+  static thread_local std::deque<std::pair<std::string, std::shared_ptr<const Regex>>> kept;
+  for (const auto& [known, automaton] : kept) {
+    if (known == expression) return automaton;
   }
-
-  // False where it is more than that.
-  bool parse(std::string_view text) {
-    constexpr std::string_view kSpecial = "\\^$.|?*+()[]{}-";
-    size_t at = 0;
-    // One character, or -1 after an escape for several, or -2 for what is not understood.
-    const auto one = [&]() -> int {
-      const unsigned char c = static_cast<unsigned char>(text[at++]);
-      if (c >= 0x80) return -2;
-      if (c != '\\') return c;
-      if (at == text.size()) return -2;
-      const char escaped = text[at++];
-      if (escaped == 'w' || escaped == 'd' || escaped == 's') {
-        add_escape(escaped);
-        return -1;
-      }
-      return kSpecial.find(escaped) != kSpecial.npos ? escaped : -2;
-    };
-    if (text.empty()) return false;
-    if (text[0] != '[') {
-      if (text[0] != '\\' && kSpecial.find(text[0]) != kSpecial.npos) return false;
-      const int c = one();
-      if (c == -2) return false;
-      if (c >= 0) has[c] = true;
-    } else {
-      at = 1;
-      if (at < text.size() && (text[at] == '^' || text[at] == ']')) return false;
-      while (at < text.size() && text[at] != ']') {
-        if (text[at] == '[') return false;
-        const int first = one();
-        if (first == -2) return false;
-        if (first == -1) continue;
-        int last = first;
-        if (at + 1 < text.size() && text[at] == '-' && text[at + 1] != ']') {
-          ++at;
-          last = one();
-          if (last < first) return false;
-        }
-        for (int c = first; c <= last; ++c) has[c] = true;
-      }
-      if (at++ >= text.size()) return false;
-    }
-    many = at < text.size() && text[at] == '+';
-    return at + (many ? 1 : 0) == text.size();
-  }
-};
+  kept.emplace_front(expression, std::make_shared<const Regex>(expression));
+  if (kept.size() > kKept) kept.pop_back();
+  return kept.front().second;
+}
 
 struct Tokens {
   explicit Tokens(const Node& node) : separators(node.strings("separators")) {
@@ -345,24 +299,43 @@ struct Tokens {
     least = static_cast<size_t>(least_characters);
     mark = node.i("mark", 0) != 0;
     pad = node.s("pad_value", "");
-    by_character = separators.size() == 1 && separators[0].empty();
-    if (separators.empty() && !of_tokens.parse(expression)) {
-      why = "the tokenexp '" + expression + "' is more than a class of characters";
-    }
+    // A "." alone is any character, also one that ends a line, as onnxruntime has it.
+    by_character = separators.empty() ? expression == "." : separators.size() == 1 && separators[0].empty();
+    if (separators.empty() && !by_character) add("tokenexp", expression);
     for (const std::string& separator : separators) {
-      constexpr std::string_view kSpecial = "\\^$.|?*+()[]{}";
       expect(node, by_character || !separator.empty(), "an empty separator among others");
-      if (separator.find_first_of(kSpecial) != separator.npos) {
-        why = "the separator '" + separator + "' is a regular expression";
-      }
+      if (!by_character) add("separator", separator);
     }
   }
   std::vector<std::string> separators;
-  CharacterClass of_tokens;
+  std::vector<std::shared_ptr<const Regex>> expressions;  // Of tokens, or of the separators.
   size_t least = 1;
   bool mark = false, by_character = false;
   std::string pad, why;  // Why it cannot be done; or "".
+
+ private:
+  void add(const char* what, const std::string& expression) {
+    expressions.push_back(automaton_of(expression));
+    if (!expressions.back()->why.empty()) {
+      why = std::string("the ") + what + " '" + expression + "' has " + expressions.back()->why;
+    }
+  }
 };
+
+// Calls found(begin, size) for the matches in a text from the left on, the longest at each place; of nothing
+// there are none.
+template <typename Found>
+void for_matches(const Regex& expression, std::string_view text, const Found& found) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t size = expression.longest(text, at);
+    if (size != text.npos && size > 0) {
+      found(at, size);
+      at += size;
+    } else {
+      ++at;
+    }
+  }
+}
 
 void tokenize(const Tokens& how, std::string_view text, Parts* parts) {
   const auto keep = [&](std::string_view token) {
@@ -376,25 +349,18 @@ void tokenize(const Tokens& how, std::string_view text, Parts* parts) {
       keep(text.substr(begin, at - begin));
     }
   } else if (how.separators.empty()) {
-    const bool* const has = how.of_tokens.has;
-    for (size_t at = 0; at < text.size();) {
-      const size_t begin = at;
-      while (at < text.size() && has[static_cast<unsigned char>(text[at])] &&
-             (how.of_tokens.many || at == begin))
-        ++at;
-      keep(text.substr(begin, at - begin));
-      if (at == begin) ++at;
-    }
+    for_matches(*how.expressions[0], text, [&](size_t at, size_t size) { keep(text.substr(at, size)); });
   } else {
     std::vector<std::string_view> pieces{text}, next;
-    for (const std::string& separator : how.separators) {
+    for (const std::shared_ptr<const Regex>& separator : how.expressions) {
       next.clear();
       for (std::string_view piece : pieces) {
-        for (size_t found; (found = piece.find(separator)) != piece.npos;) {
-          next.push_back(piece.substr(0, found));
-          piece.remove_prefix(found + separator.size());
-        }
-        next.push_back(piece);
+        size_t begin = 0;
+        for_matches(*separator, piece, [&](size_t at, size_t size) {
+          next.push_back(piece.substr(begin, at - begin));
+          begin = at + size;
+        });
+        next.push_back(piece.substr(begin));
       }
       std::swap(pieces, next);
     }

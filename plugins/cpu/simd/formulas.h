@@ -168,7 +168,7 @@ static inline float tanh_of(float x) {
   q = q * t + 1.0f;
   const float magnitude = __builtin_fabsf(x), quotient = magnitude * p / q;
   // From 9.01 on it is 1 in float, and nowhere is it more.
-  return copy_sign((magnitude > 9.01f) | (quotient > 1.0f) ? 1.0f : quotient, x);
+  return copy_sign(((magnitude > 9.01f) | (quotient > 1.0f)) ? 1.0f : quotient, x);
 }
 static inline double tanh_of(double x) {
   double magnitude = __builtin_fabs(x);
@@ -575,7 +575,7 @@ static void remainder_tile(const void* const* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const T divisor = abs_of(y[i]), rest = small_remainder(abs_of(x[i]), divisor);
     const T settled = copy_sign(rest < 0 ? rest + divisor : rest, x[i]);
-    z[i] = of_divisor & (settled != 0) & ((settled < 0) != (y[i] < 0)) ? settled + y[i] : settled;
+    z[i] = (of_divisor & (settled != 0) & ((settled < 0) != (y[i] < 0))) ? settled + y[i] : settled;
   }
 }
 #define EPHOST_REMAINDER(name, type, of_divisor)                                                   \

@@ -108,6 +108,27 @@ PATTERNS = [
     "(|a)+b",
     "[+--]+",
     r"[\n\t]*",
+    r"\ba.*",
+    r".*\b",
+    r"a\b.\bb",
+    r"a\Ba*",
+    r"(\bfoo|\Bx|.)*\b",
+    r"^\b\w+\b$",
+    r"\b^a",
+    r"\x61+",
+]
+
+
+# What Python writes otherwise, or has not.
+OF_RE2 = [
+    *(f"[[:{name}:]]+" for name in ("alpha", "digit", "punct", "space", "xdigit", "word", "print", "cntrl")),
+    "[[:^alpha:]x]*",
+    r"\x{e9}",
+    r"\B",
+    r"a\x{e9}|\x{1F600}",
+    r"\Qa.b\E",
+    r"\Qa\E+b*",
+    r"\Q(a)",
 ]
 
 
@@ -127,7 +148,7 @@ def test_texts_match_as_in_python(cpu_plugin: Cpu, pattern: str) -> None:
     assert run(cpu_plugin, pattern, [text for text in TEXTS if text != "\v"]) == expected
 
 
-@pytest.mark.parametrize("pattern", [*PATTERNS, r"\s*", r"\S+", r"[^\s]*", r"a\z"])
+@pytest.mark.parametrize("pattern", [*PATTERNS, r"\s*", r"\S+", r"[^\s]*", r"a\z", *OF_RE2])
 def test_texts_match_as_in_onnxruntime(cpu_plugin: Cpu, pattern: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     feeds = {"x": np.array(TEXTS, object)}
@@ -145,10 +166,11 @@ def test_texts_match_as_in_onnxruntime(cpu_plugin: Cpu, pattern: str) -> None:
     [
         *(
             "(?i)a",
-            r"\ba",
             r"\pL",
             r"a\1",
-            "[[:alpha:]]",
+            "[[:letters:]]",
+            r"\x{110000}",
+            r"\x6",
             "a(",
             "a)",
             "[a",

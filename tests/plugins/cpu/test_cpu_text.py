@@ -47,6 +47,18 @@ TOKENIZERS: list[dict[str, object]] = [
     {"tokenexp": r"\w+", "mincharnum": 2},
     {"tokenexp": r"[\d\-x ]+", "mincharnum": 1},
     {"tokenexp": "b", "mincharnum": 1},
+    {"tokenexp": "a|ab|b", "mincharnum": 1},
+    {"tokenexp": "[^a]+", "mincharnum": 1},
+    {"tokenexp": "(ab)+", "mincharnum": 1},
+    {"tokenexp": ".", "mincharnum": 1},
+    {"tokenexp": ".{1,2}", "mincharnum": 1},
+    {"tokenexp": "[a-zA-Z]{1,4}", "mincharnum": 2},
+    {"tokenexp": r"\b[a-z ]+\b", "mincharnum": 1},
+    {"tokenexp": r"\b\w\w+\b", "mincharnum": 1},
+    {"tokenexp": "[[:alpha:]]+", "mincharnum": 1},
+    {"separators": ["a.b"], "mincharnum": 1},
+    {"separators": ["[.]", r"\?", r"\!", " +", r"\("], "mincharnum": 1},
+    {"separators": [r"\bb", "é|a"], "mincharnum": 1},
 ]
 
 
@@ -60,20 +72,10 @@ def test_tokenizers(cpu_plugin: Cpu, mark: int, attributes: dict[str, object]) -
         cpu_plugin.check_beside_onnxruntime(node, {"x": x})
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"tokenexp": "a|b", "mincharnum": 1},
-        {"tokenexp": "[^a]+", "mincharnum": 1},
-        {"tokenexp": "(ab)+", "mincharnum": 1},
-        {"separators": ["a.b"], "mincharnum": 1},
-    ],
-)
-def test_tokens_by_more_than_a_class_of_characters_are_left_to_others(
-    cpu_plugin: Cpu, attributes: dict[str, object]
-) -> None:
+@pytest.mark.parametrize("expression", ["(?i)a", r"\pL+", r"(a)\1"])
+def test_tokens_by_other_expressions_are_left_to_others(cpu_plugin: Cpu, expression: str) -> None:
     node = helper.make_node(
-        "Tokenizer", ["x"], ["y"], domain="com.microsoft", mark=0, pad_value="", **attributes
+        "Tokenizer", ["x"], ["y"], domain="com.microsoft", pad_value="", tokenexp=expression, mincharnum=1
     )
     with pytest.raises(Exception, match="claimed by no execution provider"):
         cpu_plugin.session(make_model([node], {"x": TEXTS}, ["y"]))
