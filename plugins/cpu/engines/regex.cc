@@ -7,6 +7,8 @@
 #include <memory>
 #include <tuple>
 
+#include "cpu/engines/characters.h"
+
 namespace ephost::cpu {
 namespace {
 
@@ -259,22 +261,10 @@ class Reader {
 
   // One character, which may be escaped.
   char32_t character() {
-    const unsigned char first = static_cast<unsigned char>(text_[at_]);
-    if (first == '\\') return escaped();
-    const size_t more = first < 0x80   ? 0
-                        : first < 0xc2 ? 4
-                        : first < 0xe0 ? 1
-                        : first < 0xf0 ? 2
-                        : first < 0xf5 ? 3
-                                       : 4;
-    if (more == 4 || at_ + more >= text_.size()) throw Unsupported{"bytes that are no UTF-8"};
-    char32_t code = more == 0 ? first : first & (0x3fU >> more);
-    for (size_t k = 1; k <= more; ++k) {
-      const unsigned char byte = static_cast<unsigned char>(text_[at_ + k]);
-      if ((byte & 0xc0) != 0x80) throw Unsupported{"bytes that are no UTF-8"};
-      code = code << 6 | (byte & 0x3f);
-    }
-    at_ += more + 1;
+    if (text_[at_] == '\\') return escaped();
+    bool bad = false;
+    const char32_t code = next_character(text_, &at_, &bad);
+    if (bad) throw Unsupported{"bytes that are no UTF-8"};
     return code;
   }
 
