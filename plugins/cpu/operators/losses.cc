@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cpu/engines/as_float.h"
+#include "cpu/engines/tiles.h"
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 #include "toolkit/dispatch.h"
@@ -109,12 +110,21 @@ Kernel likelihood(Prepare& p) {
 
 // ---- SoftmaxCrossEntropyLoss
 
-void exponentials(const float* x, float* y, int64_t n) {
-  const void* in[] = {x, nullptr};
-  simd().ops[static_cast<size_t>(Op::kExp)](in, y, n, nullptr);
+template <typename T>
+void exponentials(const T* x, T* y, int64_t n) {
+  const void* in[3] = {x, nullptr, nullptr};
+  const float none[2] = {0, 0};
+  op_tile(Op::kExp, dtype_of<T>)(in, y, n, none);
 }
-void exponentials(const double* x, double* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = std::exp(x[i]);
+
+template <typename T>
+T reduced(Reduction how, const T* x, int64_t n, T start) {
+  if constexpr (std::is_same_v<T, float>) {
+    return simd().reduce[how](x, n, start);
+  } else {
+    row_reduction(how, dtype_of<T>)(x, n, &start);
+    return start;
+  }
 }
 
 // Of n <= kTogether columns of a matrix with rows `step` elements apart: the greatest element of each, NaN
@@ -140,22 +150,13 @@ void log_sums(const T* x, int64_t rows, int64_t step, int64_t n, T* greatest, T*
 // The same of a row in one piece.
 template <typename T>
 void log_sum(const T* x, int64_t n, T* greatest, T* logarithm) {
-  T most = -std::numeric_limits<T>::infinity();
-  if constexpr (std::is_same_v<T, float>) {
-    most = simd().reduce[kGreatest](x, n, most);
-  } else {
-    for (int64_t i = 0; i < n; ++i) most = ((x[i] > most) | (x[i] != x[i])) ? x[i] : most;
-  }
+  const T most = reduced(kGreatest, x, n, -std::numeric_limits<T>::infinity());
   T room[kTogether], sum = 0;
   for (int64_t begin = 0; begin < n; begin += kTogether) {
     const int64_t part = std::min(kTogether, n - begin);
     for (int64_t i = 0; i < part; ++i) room[i] = x[begin + i] - most;
     exponentials(room, room, part);
-    if constexpr (std::is_same_v<T, float>) {
-      sum = simd().reduce[kSum](room, part, sum);
-    } else {
-      for (int64_t i = 0; i < part; ++i) sum += room[i];
-    }
+    sum = reduced(kSum, room, part, sum);
   }
   *greatest = most;
   *logarithm = std::log(sum);
