@@ -5,6 +5,7 @@
 #include "cpu/operator.h"
 #include "cpu/simd/simd.h"
 #include "toolkit/activations.h"
+#include "toolkit/dispatch.h"
 
 namespace ephost::cpu {
 
@@ -21,6 +22,16 @@ bool gives_bool(Op op);
 TileFunction cast_tile(DType from, DType to);
 // See Simd::row_reduction.
 RowReduction row_reduction(Reduction how, DType type);
+// `start` combined with n numbers that lie one after the other.
+template <typename T>
+T reduce_row(Reduction how, const T* x, int64_t n, T start) {
+  if constexpr (std::is_same_v<T, float>) {
+    return simd().reduce[how](x, n, start);
+  } else {
+    row_reduction(how, dtype_of<T>)(x, n, &start);
+    return start;
+  }
+}
 Quantizer quantizer(DType to);
 // in[0] ? in[1] : in[2], for elements of this many bytes.
 TileFunction where_tile(size_t size);

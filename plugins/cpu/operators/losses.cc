@@ -117,16 +117,6 @@ void exponentials(const T* x, T* y, int64_t n) {
   op_tile(Op::kExp, dtype_of<T>)(in, y, n, none);
 }
 
-template <typename T>
-T reduced(Reduction how, const T* x, int64_t n, T start) {
-  if constexpr (std::is_same_v<T, float>) {
-    return simd().reduce[how](x, n, start);
-  } else {
-    row_reduction(how, dtype_of<T>)(x, n, &start);
-    return start;
-  }
-}
-
 // Of n <= kTogether columns of a matrix with rows `step` elements apart: the greatest element of each, NaN
 // where there is one, and the logarithm of the sum of exponentials of the differences to it.
 template <typename T>
@@ -150,13 +140,13 @@ void log_sums(const T* x, int64_t rows, int64_t step, int64_t n, T* greatest, T*
 // The same of a row in one piece.
 template <typename T>
 void log_sum(const T* x, int64_t n, T* greatest, T* logarithm) {
-  const T most = reduced(kGreatest, x, n, -std::numeric_limits<T>::infinity());
+  const T most = reduce_row(kGreatest, x, n, -std::numeric_limits<T>::infinity());
   T room[kTogether], sum = 0;
   for (int64_t begin = 0; begin < n; begin += kTogether) {
     const int64_t part = std::min(kTogether, n - begin);
     for (int64_t i = 0; i < part; ++i) room[i] = x[begin + i] - most;
     exponentials(room, room, part);
-    sum = reduced(kSum, room, part, sum);
+    sum = reduce_row(kSum, room, part, sum);
   }
   *greatest = most;
   *logarithm = std::log(sum);

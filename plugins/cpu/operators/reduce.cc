@@ -70,16 +70,6 @@ T neutral(Reduction how) {
   }
 }
 
-template <typename T>
-T reduce_row(Reduction how, const T* x, int64_t n, T start) {
-  if constexpr (std::is_same_v<T, float>) {
-    return simd().reduce[how](x, n, start);
-  } else {
-    row_reduction(how, dtype_of<T>)(x, n, &start);
-    return start;
-  }
-}
-
 constexpr Op op_of(Reduction how) {
   return how == kSum ? Op::kAdd : how == kProduct ? Op::kMul : how == kGreatest ? Op::kMax : Op::kMin;
 }
