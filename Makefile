@@ -60,7 +60,7 @@ demo: develop
 	@python samples/recognize_text.py
 
 test: develop
-	python -m pytest $(TEST_ARGS)
+	python -m pytest $(or $(TEST_ARGS),-n auto --maxprocesses 8)
 
 test-aarch64: $(VENV)/.installed
 	.ci/aarch64 tests/reference tests/samples tests/native tests/plugins/cpu $(TEST_ARGS)

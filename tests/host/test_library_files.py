@@ -36,6 +36,12 @@ def register(path: object, name: str = "wrong") -> None:
     ephost.register_execution_provider_library(name, path)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def own_plugin(tmp_path: Path) -> str:
+    """A plugin's library that nobody else in this process has opened, as onnxruntime does in other tests."""
+    return str(shutil.copy(sample_compiler.get_library_path(), tmp_path))
+
+
 def test_a_path_where_nothing_is(tmp_path: Path) -> None:
     with pytest.raises(errors.NoSuchFile, match=r"[/\\]not_here\.so does not exist"):
         register(tmp_path / "not_here.so")
@@ -234,9 +240,7 @@ def test_paths_that_no_file_can_have(path: object) -> None:
 
 
 def test_a_name_that_is_taken_stays_with_its_library(sample_compiler: list, tmp_path: Path) -> None:
-    other = shutil.copy(
-        sample_kernels.get_library_path(), tmp_path
-    )  # which no other test of this process opened
+    other = shutil.copy(sample_kernels.get_library_path(), tmp_path)  # not opened elsewhere either
     with pytest.raises(
         errors.Fail, match=r"already registered under compiler \(.*sample_compiler\.(so|dll)\)"
     ):
@@ -254,9 +258,8 @@ def test_unregistering_what_is_not_there_names_what_is(sample_compiler: list) ->
         ephost.unregister_execution_provider_library("other")
 
 
-def test_a_library_in_use_stays_until_its_session_is_gone() -> None:
-    path = sample_compiler.get_library_path()
-    register(path, "used")
+def test_a_library_in_use_stays_until_its_session_is_gone(own_plugin: str) -> None:
+    register(own_plugin, "used")
     options = ephost.SessionOptions()
     options.add_provider_for_devices(ephost.get_ep_devices(), {})
     session = ephost.InferenceSession(adds_model().SerializeToString(), options)
@@ -266,7 +269,7 @@ def test_a_library_in_use_stays_until_its_session_is_gone() -> None:
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], -x)
     session.close()
     ephost.unregister_execution_provider_library("used")
-    assert not is_mapped(path)
+    assert not is_mapped(own_plugin)
 
 
 def test_devices_of_a_library_that_is_gone_are_refused() -> None:
@@ -282,10 +285,9 @@ def test_devices_of_a_library_that_is_gone_are_refused() -> None:
 
 
 @pytest.mark.in_process("the library is in the worker alone")
-def test_one_library_under_two_names_is_two_registrations_and_closes_with_the_last() -> None:
-    path = sample_compiler.get_library_path()
-    register(path, "a")
-    register(path, "b")
+def test_one_library_under_two_names_is_two_registrations_and_closes_with_the_last(own_plugin: str) -> None:
+    register(own_plugin, "a")
+    register(own_plugin, "b")
     assert [d.registration_name for d in ephost.get_ep_devices()] == ["a", "b"]
     x = np.array([3, 4], np.float32)
     for name in ("a", "b"):
@@ -299,10 +301,10 @@ def test_one_library_under_two_names_is_two_registrations_and_closes_with_the_la
     with pytest.raises(errors.InvalidArgument, match="same execution provider"):
         ephost.SessionOptions().add_provider_for_devices(ephost.get_ep_devices(), {})
     ephost.unregister_execution_provider_library("a")
-    assert is_mapped(path)
+    assert is_mapped(own_plugin)
     assert [d.registration_name for d in ephost.get_ep_devices()] == ["b"]
     ephost.unregister_execution_provider_library("b")
-    assert not is_mapped(path)
+    assert not is_mapped(own_plugin)
 
 
 def test_a_failed_registration_leaves_the_name_free(tmp_path: Path) -> None:
