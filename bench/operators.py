@@ -20,7 +20,7 @@ from harness.nodes import Feed, conv, network, prepare, random, single, some
 from harness.report import Row, arguments, note, report, temporary_folder, wanted
 from harness.results import begin
 from harness.sides import Host, in_turns, sides
-from onnx import helper
+from onnx import TensorProto, helper
 
 OTHERS = 2  # Processes on a busy machine.
 LIMIT = 1.0
@@ -87,6 +87,37 @@ def _signals() -> tuple[bytes, Feed]:
     return network(nodes, feed, constants), feed
 
 
+def _collecting(runs: int) -> tuple[bytes, Feed]:
+    """A recurrent cell in a Loop, which collects what it makes in a sequence."""
+    wide = 64
+    floats = helper.make_tensor_type_proto(TensorProto.FLOAT, [1, wide])
+    number, flag = (helper.make_tensor_type_proto(kind, []) for kind in (TensorProto.INT64, TensorProto.BOOL))
+    sequence = helper.make_sequence_type_proto(floats)
+    node = helper.make_node
+    body = helper.make_graph(
+        [
+            node("Identity", ["going"], ["on"]),
+            node("MatMul", ["h", "w"], ["m"]),
+            node("Add", ["m", "x"], ["a"]),
+            node("Tanh", ["a"], ["next"]),
+            node("SequenceInsert", ["s", "next"], ["more"]),
+        ],
+        "cell",
+        [
+            helper.make_value_info(*each)
+            for each in (("i", number), ("going", flag), ("h", floats), ("s", sequence))
+        ],
+        [helper.make_value_info(*each) for each in (("on", flag), ("next", floats), ("more", sequence))],
+    )
+    nodes = [
+        node("SequenceEmpty", [], ["none"], dtype=TensorProto.FLOAT),
+        node("Loop", ["runs", "", "x", "none"], ["last", "all"], body=body),
+        node("ConcatFromSequence", ["all"], ["y"], axis=0),
+    ]
+    feed = {"x": some(1, wide)}
+    return network(nodes, feed, {"runs": np.array(runs), "w": some(wide, wide) / wide}), feed
+
+
 def _transposed(shape: tuple[int, ...], outputs: int, *kernel: int, **more: Any) -> tuple[bytes, Feed]:
     return single("ConvTranspose", {"x": some(*shape)}, {"w": some(shape[1], outputs, *kernel)}, **more)
 
@@ -150,6 +181,7 @@ def cases() -> dict[str, Any]:
         "Resize, linear, to twice 28 x 28": lambda: _resized(some(1, 64, 28, 28), 56, 56),
         "a tagger of 2 LSTMs, 30 words": lambda: _tagger(30),
         "a tagger of 2 LSTMs, 200 words": lambda: _tagger(200),
+        "a Loop that collects a sequence of 200": lambda: _collecting(200),
     }
 
 

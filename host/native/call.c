@@ -185,24 +185,21 @@ PyMODINIT_FUNC PyInit__call(void) {
   import_array();
   PyObject* module = PyModule_Create(&module_definition);
   if (module == NULL) return NULL;
-  PyObject *runner = runner_make_type(), *binding = binding_make_type(), *passed = passed_make_type();
+  PyObject *runner = runner_make_type(), *binding = binding_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
   if (!messages_setup() || !graph_nodes_setup() || !graph_load_setup() || !graph_attributes_setup() ||
       !graph_objects_setup(module) || !records_setup(module) || runner == NULL || binding == NULL ||
-      passed == NULL || call_state.object_dtype == NULL || call_state.address_name == NULL ||
+      call_state.object_dtype == NULL || call_state.address_name == NULL ||
       PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
-      PyModule_AddObjectRef(module, "Binding", binding) < 0 ||
-      PyModule_AddObjectRef(module, "Passed", passed) < 0) {
+      PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);
     Py_XDECREF(binding);
-    Py_XDECREF(passed);
     Py_DECREF(module);
     return NULL;
   }
   Py_DECREF(runner);
   Py_DECREF(binding);
-  Py_DECREF(passed);
   if (!fallback_install()) Py_CLEAR(module);
 #ifdef Py_GIL_DISABLED
   if (module != NULL && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0) Py_CLEAR(module);

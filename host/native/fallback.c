@@ -218,7 +218,7 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
   if (slot < 0) return 0;
   OrtValue made = {0};
   if (value_from_python(object, &made) < 0) return -1;
-  if (!is_passed(object) && !detach(frame, step, &made)) {
+  if (!detach(frame, step, &made)) {
     value_clear(&made);
     PyErr_NoMemory();
     return -1;
@@ -249,19 +249,7 @@ static int store_output(Frame* frame, const Step* step, size_t index, PyObject* 
 /* A step's input as the object that its callable gets. */
 static PyObject* step_input(Frame* frame, const Step* step, size_t index) {
   const int32_t slot = step->inputs[index];
-  if (slot < 0) return Py_NewRef(Py_None);
-  OrtValue* value = frame->values[slot];
-  if (step->kind != STEP_BODIES || !can_pass(value)) return value_to_python(value, VIEW);
-  /* What nobody reads after this is handed over: it grows without a copy. */
-  OrtValue passed = {0};
-  if (frame_ends(frame, step, index)) {
-    value_move(&passed, value);
-  } else if (!value_share(&passed, value)) {
-    return PyErr_NoMemory();
-  }
-  PyObject* object = passed_new(&passed);
-  value_clear(&passed);
-  return object;
+  return slot >= 0 ? value_to_python(frame->values[slot], VIEW) : Py_NewRef(Py_None);
 }
 
 static THREAD_LOCAL bool is_inside; /* this thread is in a step */

@@ -69,8 +69,7 @@ void ephost_plan_set_capture(Plan* plan, int ep) {
 /* Lets go of what runs a step, where that is the plan's own. */
 static void release_runner(int kind, void* object) {
   if (object == NULL) return;
-  const bool is_python = kind == STEP_PYTHON || kind == STEP_BODIES;
-  if (is_python && plan_python_release != NULL) plan_python_release(object);
+  if (kind == STEP_PYTHON && plan_python_release != NULL) plan_python_release(object);
   if (kind == STEP_HOST) ephost_host_kernel_free(object);
 }
 
@@ -157,7 +156,7 @@ OrtStatus* ephost_plan_add_ep(Plan* plan, OrtEp* ep, const char* name, const Ort
 static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* slots, const char* node_name,
                            const char* op_type) {
   if (from->object == NULL) return bad_plan("a step has nothing to run");
-  if (from->kind < STEP_COMPILED || from->kind > STEP_BODIES) return bad_plan("unknown kind of step");
+  if (from->kind < STEP_COMPILED || from->kind > STEP_HOST) return bad_plan("unknown kind of step");
   if (from->ep >= (int)plan->ep_count ||
       (from->ep < 0 && (from->kind == STEP_COMPILED || from->kind == STEP_COPY))) {
     return bad_plan("step of an unknown EP");

@@ -14,8 +14,7 @@ typedef enum StepKind {
   STEP_KERNEL,   /* object: OrtKernelImpl* */
   STEP_PYTHON,   /* object: a Python callable, for nodes on the reference fallback */
   STEP_COPY,     /* object: OrtDataTransferImpl*: inputs are copied to outputs, on another device */
-  STEP_HOST,     /* object: HostKernel*, for nodes that give what the ABI has no form for */
-  STEP_BODIES,   /* as STEP_PYTHON, for nodes that only hand sequences on, to runs of their bodies */
+  STEP_HOST,     /* object: HostKernel*, for nodes that the host itself runs */
 } StepKind;
 
 typedef struct Step Step;

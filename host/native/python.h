@@ -352,6 +352,34 @@ typedef struct HostKernel EphostHostKernel;
 OrtStatus* ephost_zip_map_new(const OrtValue* labels, EphostHostKernel** out);
 /* of Identity and the operators of sequences; one of them all is shared */
 OrtStatus* ephost_sequence_kernel_new(const char* op_type, EphostHostKernel** out);
+/* of If, Loop, Scan (of opset 9 and later) and SequenceMap, whose bodies have plans: bodies.c */
+typedef struct EphostBody {
+  struct Plan* plan;      /* must outlive the kernel */
+  size_t own_count;       /* of the plan's inputs the first are the body's own, the others it captures */
+  const size_t* captured; /* for each of these the input of the node's step that holds it; copied */
+} EphostBody;
+/* What runs of a body are given parts of, or make parts of: its axis, direction and name, and what the body
+ * declares of a part. All is copied. */
+typedef struct EphostTrack {
+  int64_t axis;
+  bool backwards;
+  const char* name;
+  int element_type; /* ONNXTensorElementDataType */
+  size_t rank;
+  const int64_t* dims;
+} EphostTrack;
+typedef struct EphostBodies {
+  const char* op_type;
+  const EphostBody* bodies; /* If: then_branch, else_branch */
+  size_t body_count;
+  size_t state_count; /* values that go from one run to the next */
+  const EphostTrack* scanned;
+  size_t scanned_count;
+  const EphostTrack* collected;
+  size_t collected_count;
+  size_t counter_ranks[2]; /* 0 or 1: of a loop's iteration number and condition, as its body reads them */
+} EphostBodies;
+OrtStatus* ephost_bodies_new(const EphostBodies* what, EphostHostKernel** out);
 void ephost_host_kernel_free(EphostHostKernel* kernel); /* NULL is fine */
 
 /* Making a plan: see plan.c. A status that is not NULL is released by ReleaseStatus. Pointers to EPs,

@@ -638,7 +638,6 @@ int value_from_python(PyObject* object, OrtValue* value) {
     PyErr_NoMemory();
     return -1;
   }
-  if (is_passed(object)) return value_from_passed(object, value);
   PyObject* array = PyArray_FROM_O(object);
   if (array == NULL) return -1;
   int result = value_from_array((PyArrayObject*)array, value);

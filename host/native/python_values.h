@@ -54,22 +54,6 @@ int value_from_texts(PyArrayObject* array, OrtValue* value);
 /* Makes the clear value what an object is: an array, a list, a dict, None, an ephost.OrtValue, or what numpy
  * makes an array of. Arrays are borrowed and kept alive. -1 with an exception set. */
 int value_from_python(PyObject* object, OrtValue* value);
-/* Whether the value is a sequence that Python can hand on as it is. */
-static inline bool can_pass(const OrtValue* value) {
-  return value->type == ONNX_TYPE_SEQUENCE && !value->is_zipped;
-}
-
-/* ---- passed.c: ephost._call.Passed, a sequence on its way through Python, of which nobody looks at the
- * elements ---- */
-
-PyObject* passed_make_type(void); /* NULL with an exception set */
-/* What the value holds, which is clear afterwards. NULL with an exception set: nothing is changed then. */
-PyObject* passed_new(OrtValue* value);
-bool is_passed(PyObject* object);
-/* Makes the clear value a share of what is passed, or all of it for its last reader. -1 with an exception
- * set. */
-int value_from_passed(PyObject* object, OrtValue* value);
-
 /* The native value behind an ephost.OrtValue; NULL for other objects. */
 const OrtValue* wrapped_value(PyObject* object);
 

@@ -85,7 +85,6 @@ static OrtStatus* run_step(const Step* step, Frame* frame) {
       return GUARDED(OrtKernelImpl, Compute)(kernel, &frame->context);
     }
     case STEP_PYTHON:
-    case STEP_BODIES:
       return plan_python_step(step, frame);
     case STEP_COPY:
       return copy_step(step, frame);

@@ -403,14 +403,6 @@ void runner_finish(Frame* frame) {
 }
 
 static PyObject* fetch(Frame* frame, int32_t slot) {
-  const OrtValue* value = frame->values[slot];
-  if (frame->plan->is_body && can_pass(value)) {
-    OrtValue share = {0};
-    if (!value_share(&share, value)) return PyErr_NoMemory();
-    PyObject* passed = passed_new(&share);
-    value_clear(&share);
-    return passed;
-  }
   return value_to_python(frame->values[slot], frame_borrows(frame, slot) ? COPY : SHARE_BUFFER);
 }
 

@@ -93,21 +93,11 @@ bool whole(const Ep& ep, const OrtNode* origin) {
                      [&](const OrtGraph* graph) { return why_not(ep, *import_graph(api, graph)).empty(); });
 }
 
-// Whether a node takes or gives only tensors, as far as the host says.
-bool only_tensors(const Api& api, const OrtNode* node) {
-  size_t inputs = 0, outputs = 0;
-  api.check(api.ort->Node_GetNumInputs(node, &inputs));
-  api.check(api.ort->Node_GetNumOutputs(node, &outputs));
-  std::vector<const OrtValueInfo*> all(inputs + outputs);
-  if (inputs > 0) api.check(api.ort->Node_GetInputs(node, all.data(), inputs));
-  if (outputs > 0) api.check(api.ort->Node_GetOutputs(node, all.data() + inputs, outputs));
-  return std::all_of(all.begin(), all.end(), [&](const OrtValueInfo* info) {
-    const OrtTypeInfo* type = nullptr;
-    ONNXType kind = ONNX_TYPE_UNKNOWN;
-    if (info != nullptr) api.check(api.ort->GetValueInfoTypeInfo(info, &type));
-    if (type != nullptr) api.check(api.ort->GetOnnxTypeFromTypeInfo(type, &kind));
-    return kind == ONNX_TYPE_TENSOR || kind == ONNX_TYPE_UNKNOWN;
-  });
+// Whether it is a function over a sequence, which has its body as an attribute.
+bool maps_sequence(const Api& api, const OrtNode* node) {
+  const char* type = nullptr;
+  api.check(api.ort->Node_GetOperatorType(node, &type));
+  return std::strcmp(type, "SequenceMap") == 0;
 }
 
 void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support) {
@@ -117,8 +107,8 @@ void claim(const Ep& ep, const OrtGraph* origin, OrtEpGraphSupportInfo* support)
   if (parent != nullptr && whole(ep, parent)) {
     return;  // Hosts ask about subgraphs first: this one will be claimed with its node.
   }
-  if (parent != nullptr && !only_tensors(api, parent)) {
-    return;  // onnxruntime inlines functions over sequences after it asks, and does not find our nodes then.
+  if (parent != nullptr && maps_sequence(api, parent)) {
+    return;  // onnxruntime inlines such functions after it asks, and does not find our nodes then.
   }
   const std::unique_ptr<Graph> graph = import_graph(api, origin);
   ephost::claim(

@@ -9,19 +9,7 @@ import numpy as np
 from ..message_helpers import element_type_of, tensor_type_proto, to_array
 from ..messages import ElementTypeProto, SparseTensorProto, TypeProto
 
-
-class Opaque:
-    """What If and Loop hand on to their bodies and get from them as it is: a sequence whose form only who
-    runs the bodies knows.
-    """
-
-    __slots__ = ("held",)
-
-    def __init__(self, held: Any) -> None:
-        self.held = held
-
-
-Value = np.ndarray | list[Any] | dict[Any, Any] | Opaque | None
+Value = np.ndarray | list[Any] | dict[Any, Any] | None
 """A tensor, a sequence, a map, or an empty optional. An optional that is not empty is the value in it."""
 
 
@@ -36,7 +24,7 @@ def normalize(value: Any) -> Value:
     """`value` in the form that `Value` describes; the array itself where it has that form already."""
     if isinstance(value, np.ndarray):
         return string_array(value) if value.dtype.kind in "US" else value
-    if value is None or isinstance(value, (dict, Opaque)):
+    if value is None or isinstance(value, dict):
         return value
     if isinstance(value, (list, tuple)):
         return [normalize(item) for item in value]

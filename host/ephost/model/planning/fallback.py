@@ -13,7 +13,8 @@ from ephost.errors import InvalidGraph
 from ephost.messages import FunctionProto
 from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
-from ephost.model.planning.host_kernels import host_kernel, is_sequence
+from ephost.model.planning.bodies import bodies_kernel
+from ephost.model.planning.host_kernels import HostKernel, host_kernel, is_sequence
 from ephost.model.planning.steps import Plan
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
@@ -29,8 +30,6 @@ _OF_ONE_MACHINE = {
         "its weights are in a form of onnxruntime's own kernels: MatMulNBits has one for all"
     ),
 }
-# Operators that only hand on what their bodies are given and make.
-_HANDING_ON = ("If", "Loop")
 
 
 def create_kernels(
@@ -46,52 +45,40 @@ def create_kernels(
         # The reference operators read constants of functions there, which may lie in the model's file.
         functions = {key: function.copied() for key, function in functions.items()}
     return [
-        None
-        if node is None
-        else host_kernel(node) or _create_kernel(model, functions, node, _body_runner(node, plan, plan_body))
-        for node in nodes
+        None if node is None else _create_kernel(model, functions, node, plan, plan_body) for node in nodes
     ]
 
 
-def _body_runner(node: Node, plan: Plan, plan_body: BodyPlanner) -> Callable[..., list[Any]] | None:
-    """What runs a node's bodies where an EP has claimed a part of one; None: the reference operators do."""
-    if not any(_has_claims(body) for body in node.subgraphs.values()) and not _hands_on_sequences(node):
-        return None
-    from ephost.reference.values import Opaque
-
-    opaque = Opaque if node.op_type in _HANDING_ON else None
-    bodies = {}
+def _create_kernel(
+    model: Model, functions: Functions, node: Node, plan: Plan, plan_body: BodyPlanner
+) -> HostKernel | Callable[[list[Any]], list[Any]]:
+    kernel = host_kernel(node)
+    if kernel is not None:
+        return kernel
+    if not any(_has_claims(body) for body in node.subgraphs.values()) and not _takes_sequences(node):
+        return _reference_kernel(model, functions, node, None)
+    plans = {}
     for name, body in node.subgraphs.items():
         captured = captured_values(body)
         fed = [*body.inputs, *(v for v in captured if v.initializer is None or not v.is_constant)]
-        made = plan_body(body, fed)
-        plan.bodies.append(made)
-        bodies[name] = _BodyRunner(made, opaque, node.op_type == "If")
-    return lambda name, values, implicit: bodies[name](values, implicit)
-
-
-def _hands_on_sequences(node: Node) -> bool:
-    """Whether sequences go through a node into its bodies, or out of them: on plans of their own these grow
-    in their place, where the reference operators would copy a list each time.
-    """
-    return node.op_type in _HANDING_ON and any(
-        is_sequence(value) for value in (*node.inputs, *node.implicit_inputs, *node.outputs)
+        plans[name] = plan_body(body, fed)
+        plan.bodies.append(plans[name])
+    kernel = bodies_kernel(node, plans)
+    if kernel is not None:
+        return kernel
+    runners = {name: _BodyRunner(body) for name, body in plans.items()}
+    return _reference_kernel(
+        model, functions, node, lambda name, values, implicit: runners[name](values, implicit)
     )
 
 
-class BodiesKernel:
-    """What runs a node that hands sequences on: it gets and gives them as C passes them."""
-
-    def __init__(self, run: Callable[[list[Any]], list[Any]]) -> None:
-        from ephost.reference.values import Opaque
-
-        self._run, self._opaque = run, Opaque
-
-    def __call__(self, inputs: list[Any]) -> list[Any]:
-        """Run the node once."""
-        opaque = self._opaque
-        given = [opaque(value) if type(value) is call.Passed else value for value in inputs]
-        return [value.held if type(value) is opaque else value for value in self._run(given)]
+def _takes_sequences(node: Node) -> bool:
+    """Whether sequences go into a node's bodies, or out of them: on plans of their own these grow in their
+    place, where the reference operators would copy a list each time.
+    """
+    return bool(node.subgraphs) and any(
+        is_sequence(value) for value in (*node.inputs, *node.implicit_inputs, *node.outputs)
+    )
 
 
 def _is_known(node: Node) -> bool:
@@ -101,7 +88,7 @@ def _is_known(node: Node) -> bool:
     return schema_of(node.op_type, node.domain, node.since_version) is not None
 
 
-def _create_kernel(
+def _reference_kernel(
     model: Model, functions: Functions, node: Node, run_subgraph: Callable[..., list[Any]] | None
 ) -> Callable[[list[Any]], list[Any]]:
     """What runs a node on the reference operators: a function of its inputs, then of its captured values.
@@ -144,8 +131,7 @@ def _create_kernel(
     def with_captured(inputs: list[Any]) -> list[Any]:
         return kernel(inputs[:explicit], dict(zip(names, inputs[explicit:], strict=True)))
 
-    run = with_captured if names else kernel
-    return BodiesKernel(run) if run_subgraph is not None and node.op_type in _HANDING_ON else run
+    return with_captured if names else kernel
 
 
 def _declared_dtype(value: Value | None) -> np.dtype | None:
@@ -162,41 +148,21 @@ def _has_claims(graph: Graph) -> bool:
 
 
 class _BodyRunner:
-    """Runs a subgraph on a plan of its own: an EP has claimed a part of it, or sequences go through it."""
+    """Runs a subgraph on a plan of its own, for the reference operators: an EP has claimed a part of it."""
 
-    def __init__(self, plan: Plan, opaque: Any, once: bool) -> None:
-        """Make it.
-
-        Args:
-            plan: of the subgraph.
-            opaque: the class of values that the node's operator hands on; None: it looks at them.
-            once: whether a node's body runs at most once in a run of the node, so that nobody reads after it
-                what it captures.
-        """
-        self._opaque, self._once = opaque, once
+    def __init__(self, plan: Plan) -> None:
         self._names = [value.name for value in plan.inputs]
-        self._outputs = len(plan.outputs)
         # Values come from operators, not from users: what they are is what they are.
         inputs = tuple((name, 0, None, True, False) for name in self._names)
         outputs = tuple(f"{at}:{value.name}" for at, value in enumerate(plan.outputs))
         self._run = call.Runner(address(plan.pointer), None, _as_is, KeyError, inputs, outputs).run
 
     def __call__(self, values: Sequence[Any], implicit: Mapping[str, Any]) -> list[Any]:
-        # What a body is given is the state of a loop, which this iteration is the last to read.
-        feed = {name: self._held(value, True) for name, value in zip(self._names, values, strict=False)}
+        feed = dict(zip(self._names, values, strict=False))
         for name in self._names[len(values) :]:
-            feed[name] = self._held(implicit[name], self._once)
-        return [self._given(made) for made in self._run(None, feed, None)]
-
-    def _held(self, value: Any, is_last: bool) -> Any:
-        if self._opaque is None or type(value) is not self._opaque:
-            return value
-        return value.held.for_its_last() if is_last else value.held
-
-    def _given(self, made: Any) -> Any:
-        if type(made) is not call.Passed:
-            return made
-        return made.objects() if self._opaque is None else self._opaque(made)
+            feed[name] = implicit[name]
+        results: list[Any] = self._run(None, feed, None)
+        return results
 
 
 def _as_is(_: int, value: Any) -> Any:

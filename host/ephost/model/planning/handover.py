@@ -11,10 +11,9 @@ from ephost.messages import TypeProto
 from ephost.model.graph import TensorType, Value
 from ephost.model.native_graph import Constants
 from ephost.model.partition import Assignment
-from ephost.model.planning.fallback import BodiesKernel
 from ephost.model.planning.homes import Interface, SlotStep
 from ephost.model.planning.host_kernels import HostKernel
-from ephost.model.planning.runners import BODIES, HOST, PYTHON, Runners
+from ephost.model.planning.runners import HOST, PYTHON, Runners
 from ephost.model.planning.steps import Plan
 from ephost.providers import DEFAULT_PROVIDER
 
@@ -90,8 +89,7 @@ def add_steps(plan: Plan, steps: Sequence[SlotStep], runners: Runners, kernels: 
         if isinstance(kernel, HostKernel):
             what: tuple[Any, ...] = (HOST, -1, kernel.give(), NULL, NULL)
         elif runner is None:
-            kind = BODIES if isinstance(kernel, BodiesKernel) else PYTHON
-            what = (kind, -1, ffi.cast("void*", call.object_address(kernel)), NULL, NULL)
+            what = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL, NULL)
         else:
             what = (runner.kind, runner.ep, runner.target, runner.state, runner.definition)
         rows.append((*what, len(step.inputs), len(step.outputs)))

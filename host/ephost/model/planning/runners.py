@@ -12,7 +12,7 @@ from ephost.model.graph import Node
 from ephost.model.kernels import Kernel
 from ephost.model.partition import Assignment
 
-COMPILED, KERNEL, PYTHON, COPY, HOST, BODIES = range(6)  # what C calls the kinds of steps
+COMPILED, KERNEL, PYTHON, COPY, HOST = range(5)  # what C calls the kinds of steps
 
 
 class Runner:
