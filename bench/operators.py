@@ -118,6 +118,15 @@ def _collecting(runs: int) -> tuple[bytes, Feed]:
     return network(nodes, feed, {"runs": np.array(runs), "w": some(wide, wide) / wide}), feed
 
 
+def _apart_and_together() -> tuple[bytes, Feed]:
+    feed = {"x": some(1000, 64)}
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["s"]),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
+    ]
+    return network(nodes, feed, {}), feed
+
+
 def _transposed(shape: tuple[int, ...], outputs: int, *kernel: int, **more: Any) -> tuple[bytes, Feed]:
     return single("ConvTranspose", {"x": some(*shape)}, {"w": some(shape[1], outputs, *kernel)}, **more)
 
@@ -182,6 +191,7 @@ def cases() -> dict[str, Any]:
         "a tagger of 2 LSTMs, 30 words": lambda: _tagger(30),
         "a tagger of 2 LSTMs, 200 words": lambda: _tagger(200),
         "a Loop that collects a sequence of 200": lambda: _collecting(200),
+        "1,000 rows as a sequence, and together again": _apart_and_together,
     }
 
 

@@ -12,6 +12,7 @@
 #include "python.h"
 #include "signals.h"
 #include "status.h"
+#include "tensor_parts.h"
 #include "value.h"
 
 typedef struct Body {
@@ -47,12 +48,6 @@ static bool lend(OrtValue* to, const OrtValue* from) {
   if (from->type != ONNX_TYPE_TENSOR || from->buffer != NULL) return value_share(to, from);
   return value_init_tensor(to, from->element_type, from->dims, from->rank, NULL, from->data,
                            from->memory_info);
-}
-
-/* Makes a clear value the same for good. False without memory. */
-static bool keep(OrtValue* to, const OrtValue* from) {
-  if (from->type == ONNX_TYPE_TENSOR && from->buffer == NULL) return value_copy(to, from, NULL);
-  return value_share(to, from);
 }
 
 static const OrtValue* step_input(const Frame* frame, const Step* step, size_t index) {
@@ -163,7 +158,7 @@ static OrtStatus* take_output(Frame* frame, size_t index, OrtValue* to) {
     value_move(to, value);
     return NULL;
   }
-  return keep(to, value) ? NULL : status_no_memory();
+  return value_keep(to, value) ? NULL : status_no_memory();
 }
 
 /* ---- what is put together of all runs ---- */
@@ -178,35 +173,6 @@ typedef struct Stack {
   int64_t* dims;        /* of one tensor */
   size_t rows, columns; /* elements before the axis, and behind it */
 } Stack;
-
-static size_t element_size(ONNXTensorElementDataType type) {
-  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ? sizeof(StringElement) : element_type_bits(type) / 8;
-}
-
-/* `count` elements. False without memory. */
-static bool copy_elements(ONNXTensorElementDataType type, void* to, const void* from, size_t count) {
-  if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return copy_strings(to, from, count);
-  if (count) memcpy(to, from, count * element_size(type));
-  return true;
-}
-
-/* Where an axis is; false: nowhere. */
-static bool find_axis(int64_t axis, size_t rank, size_t* out) {
-  const int64_t at = axis < 0 ? axis + (int64_t)rank : axis;
-  *out = (size_t)at;
-  return at >= 0 && at < (int64_t)rank;
-}
-
-static size_t product(const int64_t* dims, size_t count) {
-  size_t result = 1;
-  for (size_t i = 0; i < count; ++i) result *= (size_t)dims[i];
-  return result;
-}
-
-static OrtStatus* whole_bytes(ONNXTensorElementDataType type, const char* name) {
-  if (element_size(type) > 0) return NULL;
-  return status_new(ORT_NOT_IMPLEMENTED, "'%s': elements of less than a byte cannot be put together", name);
-}
 
 /* The stack's memory with room for so many runs. */
 static OrtStatus* make_room(Stack* stack, size_t room) {
@@ -236,7 +202,7 @@ static OrtStatus* make_room(Stack* stack, size_t room) {
 static OrtStatus* start_stack(Stack* stack, ONNXTensorElementDataType element_type, const int64_t* dims,
                               size_t rank, size_t runs) {
   size_t axis;
-  OrtStatus* status = whole_bytes(element_type, stack->track->name);
+  OrtStatus* status = check_element_size(element_type, stack->track->name);
   if (status != NULL) return status;
   if (!find_axis(stack->track->axis, rank + 1, &axis)) {
     return status_new(ORT_INVALID_ARGUMENT, "'%s' has no axis %lld with its rank of %zu", stack->track->name,
@@ -247,8 +213,8 @@ static OrtStatus* start_stack(Stack* stack, ONNXTensorElementDataType element_ty
   if (rank) memcpy(stack->dims, dims, rank * sizeof *dims);
   stack->element_type = element_type;
   stack->rank = rank;
-  stack->rows = product(dims, axis);
-  stack->columns = product(dims + axis, rank - axis);
+  stack->rows = dims_product(dims, axis);
+  stack->columns = dims_product(dims + axis, rank - axis);
   return make_room(stack, runs);
 }
 
@@ -380,7 +346,7 @@ static OrtStatus* progress_give(Progress* progress, Frame* frame, const Step* st
     OrtValue* state = &progress->state[i]; /* what no run made may be lent */
     if (state->type != ONNX_TYPE_TENSOR || state->buffer != NULL) {
       value_move(&made, state);
-    } else if (!keep(&made, state)) {
+    } else if (!value_keep(&made, state)) {
       return status_no_memory();
     }
     status = give_output(frame, step, i, &made);
@@ -455,32 +421,6 @@ static OrtStatus* run_loop(const HostKernel* kernel, const Step* step, Frame* fr
   return status;
 }
 
-/* The part of a scanned tensor that one run gets: lent where it lies in one piece. */
-static OrtStatus* part_of(const OrtValue* tensor, size_t axis, size_t index, OrtValue* to) {
-  int64_t few[VALUE_INLINE_RANK];
-  int64_t* dims = tensor->rank <= VALUE_INLINE_RANK ? few : host_malloc(tensor->rank * sizeof *dims);
-  if (dims == NULL) return status_no_memory();
-  memcpy(dims, tensor->dims, axis * sizeof *dims);
-  memcpy(dims + axis, tensor->dims + axis + 1, (tensor->rank - axis - 1) * sizeof *dims);
-  const size_t rows = product(tensor->dims, axis), length = (size_t)tensor->dims[axis];
-  const size_t columns = product(tensor->dims + axis + 1, tensor->rank - axis - 1);
-  const size_t size = element_size(tensor->element_type);
-  const char* data = tensor->data;
-  bool made;
-  if (rows == 1) {
-    made = value_init_tensor(to, tensor->element_type, dims, tensor->rank - 1, NULL,
-                             (void*)(data + index * columns * size), tensor->memory_info);
-  } else {
-    made = value_alloc_tensor(to, tensor->element_type, dims, tensor->rank - 1, NULL);
-    for (size_t row = 0; made && row < rows; ++row) {
-      made = copy_elements(tensor->element_type, (char*)to->data + row * columns * size,
-                           data + (row * length + index) * columns * size, columns);
-    }
-  }
-  if (dims != few) host_free(dims);
-  return made ? NULL : status_no_memory();
-}
-
 /* How many runs a scan has, and the axis of each of its scanned inputs, which begin at the step's `first`. */
 static OrtStatus* scan_length(const Bodies* bodies, const Frame* frame, const Step* step, size_t first,
                               size_t* axes, size_t* length) {
@@ -488,7 +428,7 @@ static OrtStatus* scan_length(const Bodies* bodies, const Frame* frame, const St
     const OrtValue* tensor = step_input(frame, step, first + i);
     if (tensor == NULL || tensor->type != ONNX_TYPE_TENSOR)
       return status_new(ORT_INVALID_ARGUMENT, "scan input %zu must be a tensor", i);
-    OrtStatus* status = whole_bytes(tensor->element_type, bodies->scanned[i].name);
+    OrtStatus* status = check_element_size(tensor->element_type, bodies->scanned[i].name);
     if (status != NULL) return status;
     if (!find_axis(bodies->scanned[i].axis, tensor->rank, &axes[i])) {
       return status_new(ORT_INVALID_ARGUMENT, "scan input %zu has no axis %lld with its rank of %zu", i,
@@ -521,7 +461,9 @@ static OrtStatus* run_scan(const HostKernel* kernel, const Step* step, Frame* fr
     progress_feed(&progress, inner, 0);
     for (size_t i = 0; status == NULL && i < bodies->scanned_count; ++i) {
       const size_t at = bodies->scanned[i].backwards ? length - 1 - run : run;
-      status = part_of(step_input(frame, step, first + i), axes[i], at, own_input(inner, first + i));
+      const OrtValue* tensor = step_input(frame, step, first + i);
+      if (!tensor_part(own_input(inner, first + i), tensor, axes[i], at, 1, false, true))
+        status = status_no_memory();
     }
     if (status == NULL) status = execute(inner, frame);
     if (status == NULL) status = progress_take(&progress, inner, 0, length, true);

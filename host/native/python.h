@@ -350,8 +350,10 @@ void ephost_compute_context_free(OrtNodeComputeContext* context);
  * these labels, a tensor of rank 1. */
 typedef struct HostKernel EphostHostKernel;
 OrtStatus* ephost_zip_map_new(const OrtValue* labels, EphostHostKernel** out);
-/* of Identity and the operators of sequences; one of them all is shared */
-OrtStatus* ephost_sequence_kernel_new(const char* op_type, EphostHostKernel** out);
+/* of Identity and the operators of sequences and optionals. The axis is that of SplitToSequence and
+ * ConcatFromSequence, adds_axis their keepdims and new_axis, the element type SequenceEmpty's. */
+OrtStatus* ephost_sequence_kernel_new(const char* op_type, int64_t axis, bool adds_axis, int element_type,
+                                      EphostHostKernel** out);
 /* of If, Loop, Scan (of opset 9 and later) and SequenceMap, whose bodies have plans: bodies.c */
 typedef struct EphostBody {
   struct Plan* plan;      /* must outlive the kernel */

@@ -261,6 +261,11 @@ bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator) {
   return true;
 }
 
+bool value_keep(OrtValue* to, const OrtValue* from) {
+  const bool borrows = from->type == ONNX_TYPE_TENSOR && from->buffer == NULL;
+  return borrows ? value_copy(to, from, NULL) : value_share(to, from);
+}
+
 /* ---- making tensors: slots ----------------------------------------------------------------------------- */
 
 OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims,

@@ -109,6 +109,8 @@ OrtValue* value_new(void);
 
 /* As value_share, but a tensor's data is copied into new memory: only CPU memory to CPU memory. */
 bool value_copy(OrtValue* to, const OrtValue* from, OrtAllocator* allocator);
+/* As value_share, but a tensor that borrows its data is copied. */
+bool value_keep(OrtValue* to, const OrtValue* from);
 /* NULL when the element type is one, and the shape is that of a tensor that can be. count and nbytes may be
  * NULL. */
 OrtStatus* tensor_shape_check(const char* function, ONNXTensorElementDataType type, const int64_t* dims,

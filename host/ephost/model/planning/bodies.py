@@ -17,7 +17,9 @@ _BODIES = {
     "Scan": ("body",),
     "SequenceMap": ("body",),
 }
-# Elements that C does not put together, since several share a byte.
+
+
+# Several of these elements share a byte: C does not put them together.
 _PACKED = frozenset(
     getattr(TensorProto, name)
     for name in ("UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ephost._bindings import NULL, api, call, check, ffi, lib
-from ephost.messages import TypeProto
+from ephost._bindings import NULL, abi_element_type, api, call, check, ffi, lib
+from ephost.messages import TensorProto, TypeProto
 from ephost.model.graph import Node, Value
 
 
@@ -53,8 +53,11 @@ def _zip_map(node: Node, out: Any) -> bool:
     return True
 
 
-def _of_sequences(node: Node, out: Any) -> bool:
-    check(lib.ephost_sequence_kernel_new(node.op_type.encode(), out))
+def _of_sequences(
+    node: Node, out: Any, axis: int = 0, adds_axis: int = 0, element_type: int = TensorProto.FLOAT
+) -> bool:
+    number = abi_element_type(element_type)
+    check(lib.ephost_sequence_kernel_new(node.op_type.encode(), axis, bool(adds_axis), number, out))
     return True
 
 
@@ -62,12 +65,33 @@ def _identity(node: Node, out: Any) -> bool:
     return is_sequence(node.inputs[0]) and _of_sequences(node, out)
 
 
+def _empty(node: Node, out: Any) -> bool:
+    return _of_sequences(node, out, element_type=node.attribute("dtype", TensorProto.FLOAT))
+
+
+def _split(node: Node, out: Any) -> bool:
+    return _of_sequences(node, out, node.attribute("axis", 0), node.attribute("keepdims", 1))
+
+
+def _concat(node: Node, out: Any) -> bool:
+    axis = node.attribute("axis")
+    if axis is None:
+        return False  # the reference operator says what is missing
+    return _of_sequences(node, out, axis, node.attribute("new_axis", 0))
+
+
 _MAKERS = {
     ("ai.onnx.ml", "ZipMap"): _zip_map,
+    ("", "ConcatFromSequence"): _concat,
     ("", "Identity"): _identity,
+    ("", "Optional"): _of_sequences,
+    ("", "OptionalGetElement"): _of_sequences,
+    ("", "OptionalHasElement"): _of_sequences,
     ("", "SequenceAt"): _of_sequences,
     ("", "SequenceConstruct"): _of_sequences,
+    ("", "SequenceEmpty"): _empty,
     ("", "SequenceErase"): _of_sequences,
     ("", "SequenceInsert"): _of_sequences,
     ("", "SequenceLength"): _of_sequences,
+    ("", "SplitToSequence"): _split,
 }
