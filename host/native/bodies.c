@@ -16,9 +16,11 @@
 #include "value.h"
 
 typedef struct Body {
-  Plan* plan;       /* borrowed */
-  size_t own_count; /* of its inputs the first are its own, the others it captures */
-  size_t* captured; /* for each of these the input of the step that holds it */
+  Plan* plan;           /* borrowed */
+  size_t own_count;     /* of its inputs the first are its own, the others it captures */
+  size_t* captured;     /* for each of these the input of the step that holds it */
+  int32_t* fetched;     /* for each output the slot that it is taken from, on the CPU or on its device */
+  bool makes_on_device; /* one of these is on a device */
 } Body;
 
 /* What a body makes in each of its runs, or is given a part of in each, along this axis. */
@@ -115,18 +117,35 @@ static void clear_all(OrtValue* values, size_t count) {
 
 /* ---- a run of a body ---- */
 
+/* Makes a value, which is taken over, an input of the run: on the device that it is on, if there is one. What
+ * comes on a device is read there alone. */
+static void place_input(Frame* frame, size_t index, OrtValue* value) {
+  const Plan* plan = frame->plan;
+  const bool on_device = value->type == ONNX_TYPE_TENSOR && !memory_info_is_cpu(value->memory_info) &&
+                         plan->device_inputs[index] >= 0;
+  const int32_t slot = on_device ? plan->device_inputs[index] : plan->inputs[index];
+  frame->values[slot] = &frame->storage[slot];
+  value_move(&frame->storage[slot], value);
+  if (!on_device) return;
+  frame->given[index] = true;
+  ++frame->given_count;
+}
+
 /* A frame of the body that has what it captures. */
 static OrtStatus* begin(const Body* body, Frame* outer, const Step* step, bool is_once, Frame** out) {
   OrtStatus* failed;
   Frame* frame = frame_acquire(body->plan, &failed);
   *out = NULL;
   if (frame == NULL) return failed != NULL ? failed : status_no_memory();
+  if (body->plan->ep_count == outer->plan->ep_count) frame->lent_streams = frame_streams(outer);
   for (size_t i = body->own_count; i < body->plan->input_count; ++i) {
     const size_t from = body->captured[i - body->own_count];
-    OrtValue* to = &frame->storage[body->plan->inputs[i]];
-    frame->values[body->plan->inputs[i]] = to;
     const OrtValue* value = step_input(outer, step, from);
-    if (is_once ? take_input(outer, step, from, to) : lend(to, value != NULL ? value : &nothing)) continue;
+    OrtValue given = {0};
+    if (is_once ? take_input(outer, step, from, &given) : lend(&given, value != NULL ? value : &nothing)) {
+      place_input(frame, i, &given);
+      continue;
+    }
     frame_release(frame);
     return status_no_memory();
   }
@@ -141,19 +160,22 @@ static OrtValue* own_input(Frame* frame, size_t index) {
   return &frame->storage[slot];
 }
 
-static OrtStatus* execute(Frame* frame, const Frame* outer) {
+static OrtStatus* execute(const Body* body, Frame* frame, const Frame* outer) {
+  if ((body->makes_on_device || frame->given_count) &&
+      !frame_fetch_only(frame, body->fetched, body->plan->output_count)) {
+    return status_no_memory();
+  }
   if ((outer->options != NULL && run_is_terminated(outer->options)) || run_is_interrupted())
     return status_new(ORT_FAIL, "the run was terminated through its RunOptions");
   return plan_execute(frame, outer->options);
 }
 
 /* What the body made, for good: all of it, unless another of its outputs is the same. */
-static OrtStatus* take_output(Frame* frame, size_t index, OrtValue* to) {
-  const Plan* plan = frame->plan;
-  const int32_t slot = plan->outputs[index];
+static OrtStatus* take_output(const Body* body, Frame* frame, size_t index, OrtValue* to) {
+  const int32_t slot = body->fetched[index];
   OrtValue* value = frame->values[slot];
   bool is_last = value == &frame->storage[slot] && (value->type != ONNX_TYPE_TENSOR || value->buffer != NULL);
-  for (size_t i = index + 1; is_last && i < plan->output_count; ++i) is_last = plan->outputs[i] != slot;
+  for (size_t i = index + 1; is_last && i < body->plan->output_count; ++i) is_last = body->fetched[i] != slot;
   if (is_last) {
     value_move(to, value);
     return NULL;
@@ -317,8 +339,7 @@ static OrtStatus* progress_begin(Progress* progress, const Bodies* bodies, Frame
 /* Hands the state to a run of the body, whose inputs from `first` on are it. */
 static void progress_feed(Progress* progress, Frame* frame, size_t first) {
   for (size_t i = 0; i < progress->bodies->state_count; ++i) {
-    OrtValue* to = own_input(frame, first + i);
-    value_move(to, &progress->state[i]);
+    place_input(frame, first + i, &progress->state[i]);
   }
 }
 
@@ -328,10 +349,10 @@ static OrtStatus* progress_take(Progress* progress, Frame* frame, size_t first, 
   const Bodies* bodies = progress->bodies;
   OrtStatus* status = NULL;
   for (size_t i = 0; status == NULL && i < bodies->state_count; ++i)
-    status = take_output(frame, first + i, &progress->state[i]);
+    status = take_output(&bodies->bodies[0], frame, first + i, &progress->state[i]);
   for (size_t i = 0; status == NULL && i < bodies->collected_count; ++i) {
     OrtValue made = {0};
-    status = take_output(frame, first + bodies->state_count + i, &made);
+    status = take_output(&bodies->bodies[0], frame, first + bodies->state_count + i, &made);
     if (status == NULL) status = add_to_stack(&progress->stacks[i], &made, runs, is_certain);
   }
   return status;
@@ -373,12 +394,13 @@ static OrtStatus* run_if(const HostKernel* kernel, const Step* step, Frame* fram
   const OrtValue* condition = step_input(frame, step, 0);
   bool holds = false;
   OrtStatus* status = read_condition(condition != NULL ? condition : &nothing, &holds);
+  const Body* body = &bodies->bodies[holds ? 0 : 1];
   Frame* inner = NULL;
-  if (status == NULL) status = begin(&bodies->bodies[holds ? 0 : 1], frame, step, true, &inner);
-  if (status == NULL) status = execute(inner, frame);
+  if (status == NULL) status = begin(body, frame, step, true, &inner);
+  if (status == NULL) status = execute(body, inner, frame);
   for (size_t i = 0; status == NULL && i < step->output_count; ++i) {
     OrtValue made = {0};
-    status = take_output(inner, i, &made);
+    status = take_output(body, inner, i, &made);
     if (status == NULL) status = give_output(frame, step, i, &made);
   }
   if (inner != NULL) frame_release(inner);
@@ -411,7 +433,7 @@ static OrtStatus* run_loop(const HostKernel* kernel, const Step* step, Frame* fr
       status = status_no_memory();
     }
     progress_feed(&progress, inner, 2);
-    if (status == NULL) status = execute(inner, frame);
+    if (status == NULL) status = execute(&bodies->bodies[0], inner, frame);
     if (status == NULL) status = read_condition(inner->values[inner->plan->outputs[0]], &goes_on);
     if (status == NULL) status = progress_take(&progress, inner, 1, runs, false);
     frame_release(inner);
@@ -465,7 +487,7 @@ static OrtStatus* run_scan(const HostKernel* kernel, const Step* step, Frame* fr
       if (!tensor_part(own_input(inner, first + i), tensor, axes[i], at, 1, false, true))
         status = status_no_memory();
     }
-    if (status == NULL) status = execute(inner, frame);
+    if (status == NULL) status = execute(&bodies->bodies[0], inner, frame);
     if (status == NULL) status = progress_take(&progress, inner, 0, length, true);
     frame_release(inner);
   }
@@ -521,10 +543,10 @@ static OrtStatus* run_sequence_map(const HostKernel* kernel, const Step* step, F
       if (!lend(own_input(inner, i), value->type == ONNX_TYPE_SEQUENCE ? value->items[run] : value))
         status = status_no_memory();
     }
-    if (status == NULL) status = execute(inner, frame);
+    if (status == NULL) status = execute(body, inner, frame);
     for (size_t i = 0; status == NULL && i < outputs; ++i) {
       OrtValue* item = value_new();
-      status = item != NULL ? take_output(inner, i, item) : status_no_memory();
+      status = item != NULL ? take_output(body, inner, i, item) : status_no_memory();
       made[i].items[run] = item;
       made[i].item_count += item != NULL;
       if (status == NULL && item->type == ONNX_TYPE_TENSOR) made[i].element_type = item->element_type;
@@ -549,7 +571,10 @@ static void free_tracks(Track* tracks, size_t count) {
 
 static void bodies_free(HostKernel* kernel) {
   Bodies* bodies = (Bodies*)kernel;
-  for (size_t i = 0; i < 2; ++i) host_free(bodies->bodies[i].captured);
+  for (size_t i = 0; i < 2; ++i) {
+    host_free(bodies->bodies[i].captured);
+    host_free(bodies->bodies[i].fetched);
+  }
   free_tracks(bodies->scanned, bodies->scanned_count);
   free_tracks(bodies->collected, bodies->collected_count);
   host_free(bodies);
@@ -598,7 +623,13 @@ OrtStatus* ephost_bodies_new(const EphostBodies* what, HostKernel** out) {
     body->own_count = from->own_count;
     body->captured =
         host_memdup(from->captured, (from->plan->input_count - from->own_count) * sizeof *body->captured);
-    whole = whole && body->captured != NULL;
+    body->fetched = host_memdup(from->plan->outputs, from->plan->output_count * sizeof *body->fetched);
+    whole = whole && body->captured != NULL && body->fetched != NULL;
+    for (size_t k = 0; body->fetched != NULL && k < from->plan->output_count; ++k) {
+      if (!from->on_device[k]) continue;
+      body->fetched[k] = from->plan->device_outputs[k];
+      body->makes_on_device = true;
+    }
   }
   bodies->state_count = what->state_count;
   bodies->scanned = copy_tracks(what->scanned, what->scanned_count);

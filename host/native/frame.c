@@ -66,7 +66,7 @@ OrtSyncStream* frame_stream(const Frame* frame, int ep) {
   const OrtMemoryInfo* memory = frame->plan->eps[ep].memory;
   bool is_its = given != NULL && given->device != NULL && memory != NULL &&
                 memory_device_equal(given->device, &memory->device);
-  return is_its ? given : frame->streams[ep];
+  return is_its ? given : frame_streams(frame)[ep];
 }
 
 static Frame* frame_new(Plan* plan, OrtStatus** failed) {
@@ -123,6 +123,8 @@ void frame_release(Frame* frame) {
     if (plan->device_outputs[i] >= 0) frame->preallocated[plan->device_outputs[i]] = 0;
   }
   frame->options = NULL;
+  frame->lent_streams = NULL;
+  frame->has_uploaded = false;
   frame->replayed = false;
   frame->needed = NULL;
   if (frame->given_count) memset(frame->given, 0, plan->input_count * sizeof *frame->given);

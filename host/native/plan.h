@@ -143,8 +143,12 @@ struct Frame {
   uint8_t* preallocated;   /* Preallocated flags of each slot */
   bool replayed;           /* an EP repeated a run that it had recorded: no step has run, no slot is set */
   OrtSyncStream** streams; /* one for each of the plan's EPs; NULL for those without */
-  bool uploads_on_given;   /* a stream that the run's options name reads memory of the CPU */
-  bool* given;             /* of each input: it is in its device's slot instead of the CPU's */
+  /* A body's: those of the run around it, which has the same EPs, so that what one leaves on a device the
+   * other may read. NULL: its own. */
+  OrtSyncStream** lent_streams;
+  bool uploads_on_given; /* a stream that the run's options name reads memory of the CPU */
+  bool has_uploaded;     /* another one does */
+  bool* given;           /* of each input: it is in its device's slot instead of the CPU's */
   size_t given_count;
   uint8_t* needed; /* Need of each slot in this run; NULL: every step runs */
   uint8_t* needs;  /* the memory for it, with what was worked out last */
@@ -167,6 +171,11 @@ static inline void drop_value(OrtValue* value) {
   } else if (value->type != ONNX_TYPE_UNKNOWN) {
     value_clear(value);
   }
+}
+
+/* The streams of the run's EPs, its own or lent. */
+static inline OrtSyncStream** frame_streams(const Frame* frame) {
+  return frame->lent_streams != NULL ? frame->lent_streams : frame->streams;
 }
 
 /* The stream that an EP's work of this run goes on: the one that the run's options name, when it is of the

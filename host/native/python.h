@@ -359,6 +359,7 @@ typedef struct EphostBody {
   struct Plan* plan;      /* must outlive the kernel */
   size_t own_count;       /* of the plan's inputs the first are the body's own, the others it captures */
   const size_t* captured; /* for each of these the input of the node's step that holds it; copied */
+  const bool* on_device;  /* for each output whether it is taken where it is made; copied */
 } EphostBody;
 /* What runs of a body are given parts of, or make parts of: its axis, direction and name, and what the body
  * declares of a part. All is copied. */

@@ -70,7 +70,11 @@ static OrtStatus* copy_step(const Step* step, Frame* frame) {
   }
   if (stream == NULL || !count_all) return NULL;
   if (to_cpu) return stream_wait_on_host(stream);
-  frame->uploads_on_given = frame->uploads_on_given || stream != frame->streams[step->ep];
+  if (stream != frame_streams(frame)[step->ep]) {
+    frame->uploads_on_given = true;
+  } else {
+    frame->has_uploaded = true;
+  }
   return NULL;
 }
 
@@ -202,12 +206,13 @@ static OrtStatus* run_once(Frame* frame, const OrtRunOptions* options, const Ort
     }
     if (end != NULL) ephost_api.ReleaseStatus(end);
   }
-  for (size_t i = 0; i < plan->ep_count; ++i) {
-    OrtSyncStreamImpl* stream = frame->streams[i] != NULL ? frame->streams[i]->impl : NULL;
-    if (stream == NULL || frame_stream(frame, (int)i) != frame->streams[i])
-      continue; /* whose it is waits for it */
+  const bool is_lent = frame->lent_streams != NULL; /* whoever lent them ends the run on them */
+  for (size_t i = 0; i < plan->ep_count && (!is_lent || frame->has_uploaded); ++i) {
+    OrtSyncStream* own = frame_streams(frame)[i];
+    OrtSyncStreamImpl* stream = own != NULL ? own->impl : NULL;
+    if (stream == NULL || frame_stream(frame, (int)i) != own) continue; /* whose it is waits for it */
     OrtStatus* end = GUARDED(OrtSyncStreamImpl, Flush)(stream);
-    if (end == NULL) end = GUARDED(OrtSyncStreamImpl, OnSessionRunEnd)(stream);
+    if (end == NULL && !is_lent) end = GUARDED(OrtSyncStreamImpl, OnSessionRunEnd)(stream);
     keep_first(&status, named(end, plan->eps[i].name, "the end of the run"));
   }
   for (size_t i = 0; i < started; ++i) {

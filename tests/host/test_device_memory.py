@@ -263,6 +263,116 @@ def test_bodies_of_control_flow_run_on_the_device(host: str, mode: str, taken: b
     assert result.during(1, "computed") == 3
 
 
+def number(name: str, kind: int = TensorProto.FLOAT, dims: Any = (2, 3)) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, dims)
+
+
+def loop(trips: int, nodes: list, outputs: list[str], collected: int = 0) -> tuple[list, dict[str, Any]]:
+    """A loop over `a`, made on the device, whose state `v` becomes `next`; it reads `a` as well."""
+    names = ["next", *(f"seen{at}" for at in range(collected))]
+    body = helper.make_graph(
+        [node("Identity", ["going"], ["on"]), *nodes],
+        "body",
+        [number("i", TensorProto.INT64, []), number("going", TensorProto.BOOL, []), number("v")],
+        [number("on", TensorProto.BOOL, []), *(number(name) for name in names)],
+    )
+    count = node("Constant", [], ["n"], value_int=trips)
+    made = [node("Add", ["x", "x"], ["a"]), count, node("Loop", ["n", "", "a"], outputs, body=body)]
+    return made, {"w": WEIGHT}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("mode", ["", "streams"])
+@pytest.mark.parametrize("trips", [0, 1, 7])
+def test_the_state_of_a_loop_stays_on_the_device(host: str, mode: str, trips: int, use: Any) -> None:
+    """What a body captures, too: x goes up and y comes down, however often the loop goes round."""
+    nodes, weights = loop(
+        trips, [node("Add", ["v", "a"], ["t"]), node("Mul", ["t", "half"], ["next"])], ["b"]
+    )
+    nodes.append(node("Add", ["b", "w"], ["y"]))
+    model = model_of(nodes, ["x"], ["y"], {**weights, "half": 0.5})
+    result = use(host, model, {"x": X}, mode)
+    assert result.error == "", result.message
+    expected = X + X
+    for _ in range(trips):
+        expected = (expected + X + X) / 2
+    assert result.outputs["y"].tolist() == (expected + 10).tolist()
+    assert result.during(1, "computed") == 2 + 2 * trips
+    if host == "ephost":  # onnxruntime 1.32 copies the state each time
+        assert (result.during(1, "uploaded"), result.during(1, "downloaded")) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_what_a_loop_collects_comes_down_each_time(mode: str, use: Any) -> None:
+    nodes, weights = loop(
+        5, [node("Add", ["v", "w"], ["next"]), node("Mul", ["v", "a"], ["seen0"])], ["y", "z"], 1
+    )
+    result = use("ephost", model_of(nodes, ["x"], ["y", "z"], weights), {"x": X}, mode)
+    assert result.error == "", result.message
+    states = [2 * X + 10 * at for at in range(6)]
+    assert result.outputs["y"].tolist() == states[5].tolist()
+    assert result.outputs["z"].tolist() == [(state * 2 * X).tolist() for state in states[:5]]
+    assert (result.during(1, "uploaded"), result.during(1, "downloaded")) == (1, 6)
+
+
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_a_state_that_the_cpu_reads_too_goes_up_and_down(mode: str, use: Any) -> None:
+    """Neg is nobody's: what it reads comes down, what it gives goes up."""
+    nodes, weights = loop(3, [node("Neg", ["v"], ["m"]), node("Add", ["m", "a"], ["next"])], ["y"])
+    result = use("ephost", model_of(nodes, ["x"], ["y"], weights), {"x": X}, mode)
+    assert result.error == "", result.message
+    expected = 2 * X
+    for _ in range(3):
+        expected = 2 * X - expected
+    assert result.outputs["y"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mode", ["", "streams"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_what_branches_read_and_make_stays_on_the_device(mode: str, taken: bool, use: Any) -> None:
+    def body(op: str, other: str) -> Any:
+        return helper.make_graph([node(op, ["a", other], ["r"])], op, [], [number("r")])
+
+    nodes = [
+        node("Add", ["x", "w"], ["a"]),
+        node("If", ["c"], ["b"], then_branch=body("Mul", "w"), else_branch=body("Add", "a")),
+        node("Add", ["b", "a"], ["y"]),
+    ]
+    model = model_of(nodes, ["x"], ["y"], {"w": WEIGHT})
+    model.graph.input.append(number("c", TensorProto.BOOL, []))
+    result = use("ephost", model, {"x": X, "c": np.array(taken)}, mode)
+    assert result.error == "", result.message
+    a = X + 10
+    assert result.outputs["y"].tolist() == ((a * 10 if taken else a + a) + a).tolist()
+    assert (result.during(1, "uploaded"), result.during(1, "downloaded")) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", ["", "streams"])
+def test_loops_in_loops_and_scans_stay_on_the_device(mode: str, use: Any) -> None:
+    inner = helper.make_graph(
+        [node("Identity", ["go"], ["more"]), node("Add", ["u", "a"], ["sum"])],
+        "inner",
+        [number("j", TensorProto.INT64, []), number("go", TensorProto.BOOL, []), number("u")],
+        [number("more", TensorProto.BOOL, []), number("sum")],
+    )
+    nodes, weights = loop(3, [node("Loop", ["two", "", "v"], ["next"], body=inner)], ["b"])
+    scan = helper.make_graph(
+        [node("Add", ["s", "b"], ["t"]), node("Mul", ["t", "t"], ["q"])],
+        "scan",
+        [number("s"), number("p", dims=[3])],
+        [number("t"), number("q")],
+    )
+    nodes.insert(0, node("Constant", [], ["two"], value_int=2))
+    nodes.append(node("Scan", ["a", "x"], ["last", "z"], body=scan, num_scan_inputs=1))
+    result = use("ephost", model_of(nodes, ["x"], ["last", "z"], weights), {"x": X}, mode)
+    assert result.error == "", result.message
+    a, b = 2 * X, 2 * X * 7
+    assert result.outputs["last"].tolist() == (a + 2 * b).tolist()
+    assert result.outputs["z"].tolist() == [((a + b) ** 2).tolist(), ((a + 2 * b) ** 2).tolist()]
+    # x up; `last` and what the scan collects down
+    assert (result.during(1, "uploaded"), result.during(1, "downloaded")) == (1, 3)
+
+
 def test_two_devices_exchange_values_by_way_of_the_cpu(use: Any) -> None:
     """Here only: onnxruntime 1.31 gives what is in one device's memory to the other's kernel as it is."""
     nodes = [

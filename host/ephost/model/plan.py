@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ephost._bindings import check, ffi, lib
+from ephost._bindings import NULL, check, ffi, lib
 from ephost.model.graph import Graph, Model, Value
 from ephost.model.kernels import Kernel
 from ephost.model.native_graph import Constants
@@ -66,15 +66,19 @@ def make_plan(
     whole = graph or model.graph
     if runners is None:
         runners = Runners(assignments, host_kernels)
-    homes = Homes(runners, whole, inputs)
-    pointer = lib.ephost_plan_new(len(homes.values), threads, logger, exclusive)
-    if not pointer:
-        raise MemoryError("no memory for the plan")
-    ran = [
-        step.node or Copy(step.copy, [homes.values[slot][0] for slot in step.inputs]) for step in homes.steps
-    ]
-    plan = Plan(pointer, ran, runners.members, list(inputs), list(whole.outputs), 0, 0)
+    bodies = fallback.plan_bodies([node for node in whole.nodes if runners.of(node) is None], plan_body)
+    plan = Plan(NULL, [], runners.members, list(inputs), list(whole.outputs), 0, 0)
+    plan.bodies = [body for bodies_of_node in bodies.values() for body in bodies_of_node.values()]
     try:
+        wanted = fallback.homes_of_bodies(whole, bodies) if runners.has_memories else {}
+        homes = Homes(runners, whole, inputs, wanted, is_body=graph is not None)
+        pointer = plan.pointer = lib.ephost_plan_new(len(homes.values), threads, logger, exclusive)
+        if not pointer:
+            raise MemoryError("no memory for the plan")
+        plan.ran = [
+            step.node or Copy(step.copy, [homes.values[slot][0] for slot in step.inputs])
+            for step in homes.steps
+        ]
         if graph is not None:
             lib.ephost_plan_set_body(pointer)
         handover.add_eps(plan, assignments)
@@ -84,10 +88,11 @@ def make_plan(
             lib.ephost_plan_set_pool(pointer, next(iter(pools.values())))
         unclaimed = [step.node if step.runner is None else None for step in homes.steps]
         plan.fallback = [node for node in unclaimed if node is not None]
-        kernels = fallback.create_kernels(model, unclaimed, plan, plan_body)
+        kernels = fallback.create_kernels(model, unclaimed, bodies)
         handover.add_steps(plan, homes.steps, runners, kernels)
         plan.input_memories = homes.memories(homes.interface.device_inputs)
         plan.output_memories = homes.memories(homes.interface.device_outputs)
+        plan.input_homes, plan.output_homes = homes.interface.input_homes, homes.interface.output_homes
         handover.set_interface(plan, homes.interface)
         arena_bytes, planned_bytes = ffi.new("size_t*"), ffi.new("size_t*")
         check(lib.ephost_plan_share_memory(pointer, arena_bytes, planned_bytes))

@@ -7,7 +7,8 @@ from typing import Any
 
 from ephost._bindings import abi_element_type, check, ffi, lib
 from ephost.messages import TensorProto, TypeProto
-from ephost.model.graph import Graph, Node, TensorType, Value
+from ephost.model.graph import Graph, Node, TensorType, Value, is_of_numbers
+from ephost.model.planning.homes import BodyHomes
 from ephost.model.planning.host_kernels import HostKernel
 from ephost.model.planning.steps import Plan
 
@@ -31,14 +32,17 @@ def bodies_kernel(node: Node, plans: Mapping[str, Plan]) -> HostKernel | None:
     """What runs such a node; None where the reference operators do, on the same plans of its bodies, or say
     what is wrong with it.
     """
-    names = _BODIES.get(node.op_type)
-    if node.domain or names is None or not all(name in plans for name in names):
-        return None
-    parts = _parts(node, node.subgraphs[names[0]])
+    parts = _parts(node, plans)
     if parts is None:
         return None
+    homes = body_homes(node, plans)
     keep: list[Any] = []  # what C reads until it has copied it
-    bodies = [_body(node, node.subgraphs[name], plans[name], keep) for name in names]
+    bodies = []
+    for name in _BODIES[node.op_type]:
+        made_in = homes.outputs if homes is not None else []
+        first = 1 if node.op_type == "Loop" else 0  # the condition
+        on_device = [memory > 0 for memory in ([0] * first + list(made_in))]
+        bodies.append(_body(node, node.subgraphs[name], plans[name], on_device, keep))
     scanned, collected = (_tracks(tracks, keep) for tracks in (parts.scanned, parts.collected))
     what = ffi.new(
         "EphostBodies*",
@@ -82,8 +86,12 @@ class _Parts:
         self.counter_ranks = [0, 0]
 
 
-def _parts(node: Node, body: Graph) -> _Parts | None:
-    """None where a node does not fit its bodies, or what it has C does not run."""
+def _parts(node: Node, plans: Mapping[str, Plan]) -> _Parts | None:
+    """None where C does not run the node: another operator, or one that does not fit its bodies."""
+    names = _BODIES.get(node.op_type)
+    if node.domain or names is None or not all(name in plans for name in names):
+        return None
+    body = node.subgraphs[names[0]]
     given, made = len(node.inputs), len(body.outputs)
     if node.op_type == "If":
         fits = all(len(branch.outputs) >= len(node.outputs) for branch in node.subgraphs.values())
@@ -127,11 +135,51 @@ def _rank(value: Value) -> int:
     return min(len(kind.dims), 1) if isinstance(kind, TensorType) and kind.dims is not None else 0
 
 
-def _body(node: Node, body: Graph, plan: Plan, keep: list[Any]) -> dict[str, Any]:
+def body_homes(node: Node, plans: Mapping[str, Plan]) -> BodyHomes | None:
+    """Where a node's bodies want its inputs, and what they capture, and where they make its outputs; None
+    where that is the CPU's memory throughout.
+    """
+    parts = _parts(node, plans)
+    bodies = [plans[name] for name in _BODIES[node.op_type]] if parts is not None else []
+    if parts is None or not all(body.input_homes or body.output_homes for body in bodies):
+        return None
+    inputs, outputs = [0] * len(node.inputs), [0] * len(node.outputs)
+    if node.op_type == "If":
+        made = [body.output_homes for body in bodies]
+        outputs = [_common([homes[at] for homes in made]) for at in range(len(outputs))]
+    elif node.op_type != "SequenceMap":
+        first, condition = (2, 1) if node.op_type == "Loop" else (0, 0)
+        for at in range(min(parts.states, len(outputs))):
+            # One memory for all runs: where a run makes it, and the next one reads it.
+            memory = _common([bodies[0].output_homes[condition + at], bodies[0].input_homes[first + at]])
+            inputs[first + at] = outputs[at] = memory
+    wanted: dict[str, list[int | None]] = {}
+    for name, body in zip(_BODIES[node.op_type], bodies, strict=True):
+        own = len(node.subgraphs[name].inputs)
+        for value, memory in zip(body.inputs[own:], body.input_homes[own:], strict=True):
+            wanted.setdefault(value.name, []).append(memory)
+    for value in node.implicit_inputs:
+        inputs.append(_common(wanted.get(value.name, ())) if is_of_numbers(value) else 0)
+    return BodyHomes(inputs, outputs)
+
+
+def _common(memories: Sequence[int | None]) -> int:
+    """The memory that all of them are that are one; else the CPU's."""
+    known = {memory for memory in memories if memory is not None}
+    return next(iter(known)) if len(known) == 1 else 0
+
+
+def _body(node: Node, body: Graph, plan: Plan, on_device: Sequence[bool], keep: list[Any]) -> dict[str, Any]:
     own = len(body.inputs)
     places = {value.name: len(node.inputs) + at for at, value in enumerate(node.implicit_inputs)}
     captured = [places[value.name] for value in plan.inputs[own:]]
-    return {"plan": plan.pointer, "own_count": own, "captured": _array("size_t[]", captured, keep)}
+    rest = [False] * (len(plan.outputs) - len(on_device))
+    return {
+        "plan": plan.pointer,
+        "own_count": own,
+        "captured": _array("size_t[]", captured, keep),
+        "on_device": _array("bool[]", [*on_device, *rest][: len(plan.outputs)], keep),
+    }
 
 
 def _tracks(tracks: Sequence[_Track], keep: list[Any]) -> Any:

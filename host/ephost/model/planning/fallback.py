@@ -13,7 +13,8 @@ from ephost.errors import InvalidGraph
 from ephost.messages import FunctionProto
 from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
-from ephost.model.planning.bodies import bodies_kernel
+from ephost.model.planning.bodies import bodies_kernel, body_homes
+from ephost.model.planning.homes import BodyHomes
 from ephost.model.planning.host_kernels import HostKernel, host_kernel, is_sequence
 from ephost.model.planning.steps import Plan
 
@@ -32,10 +33,45 @@ _OF_ONE_MACHINE = {
 }
 
 
+def plan_bodies(nodes: Sequence[Node], plan_body: BodyPlanner) -> dict[int, dict[str, Plan]]:
+    """Of nodes that nobody claimed, by index, the plans of their bodies where an EP has claimed a part of
+    these, or sequences go through them. The caller releases them.
+    """
+    plans: dict[int, dict[str, Plan]] = {}
+    try:
+        for node in nodes:
+            if not node.subgraphs or not (
+                any(_has_claims(body) for body in node.subgraphs.values()) or _takes_sequences(node)
+            ):
+                continue
+            made = plans[node.index] = {}
+            for name, body in node.subgraphs.items():
+                captured = captured_values(body)
+                fed = [*body.inputs, *(v for v in captured if v.initializer is None or not v.is_constant)]
+                made[name] = plan_body(body, fed)
+    except BaseException:
+        for bodies in plans.values():
+            for plan in bodies.values():
+                plan.release()
+        raise
+    return plans
+
+
+def homes_of_bodies(graph: Graph, bodies: Mapping[int, Mapping[str, Plan]]) -> dict[int, BodyHomes]:
+    """By node where its bodies want what goes in and out of them, if that is not the CPU's memory alone."""
+    found = {node.index: body_homes(node, bodies[node.index]) for node in graph.nodes if node.index in bodies}
+    return {index: homes for index, homes in found.items() if homes is not None}
+
+
 def create_kernels(
-    model: Model, nodes: Sequence[Node | None], plan: Plan, plan_body: BodyPlanner
+    model: Model, nodes: Sequence[Node | None], bodies: Mapping[int, Mapping[str, Plan]]
 ) -> list[Any]:
-    """What runs each of the nodes; None for None. The plan gets to own the plans of their bodies.
+    """What runs each of the nodes; None for None.
+
+    Args:
+        model: theirs.
+        nodes: what nobody claimed.
+        bodies: the plans of their bodies, by node, which must outlive what is made.
 
     Raises:
         InvalidGraph, NotImplemented: a node that nobody can run.
@@ -45,28 +81,22 @@ def create_kernels(
         # The reference operators read constants of functions there, which may lie in the model's file.
         functions = {key: function.copied() for key, function in functions.items()}
     return [
-        None if node is None else _create_kernel(model, functions, node, plan, plan_body) for node in nodes
+        None if node is None else _create_kernel(model, functions, node, bodies.get(node.index))
+        for node in nodes
     ]
 
 
 def _create_kernel(
-    model: Model, functions: Functions, node: Node, plan: Plan, plan_body: BodyPlanner
+    model: Model, functions: Functions, node: Node, plans: Mapping[str, Plan] | None
 ) -> HostKernel | Callable[[list[Any]], list[Any]]:
     kernel = host_kernel(node)
+    if kernel is None and plans is not None:
+        kernel = bodies_kernel(node, plans)
     if kernel is not None:
         return kernel
-    if not any(_has_claims(body) for body in node.subgraphs.values()) and not _takes_sequences(node):
+    if plans is None:
         return _reference_kernel(model, functions, node, None)
-    plans = {}
-    for name, body in node.subgraphs.items():
-        captured = captured_values(body)
-        fed = [*body.inputs, *(v for v in captured if v.initializer is None or not v.is_constant)]
-        plans[name] = plan_body(body, fed)
-        plan.bodies.append(plans[name])
-    kernel = bodies_kernel(node, plans)
-    if kernel is not None:
-        return kernel
-    runners = {name: _BodyRunner(body) for name, body in plans.items()}
+    runners = {name: _BodyRunner(plan) for name, plan in plans.items()}
     return _reference_kernel(
         model, functions, node, lambda name, values, implicit: runners[name](values, implicit)
     )
@@ -76,9 +106,7 @@ def _takes_sequences(node: Node) -> bool:
     """Whether sequences go into a node's bodies, or out of them: on plans of their own these grow in their
     place, where the reference operators would copy a list each time.
     """
-    return bool(node.subgraphs) and any(
-        is_sequence(value) for value in (*node.inputs, *node.implicit_inputs, *node.outputs)
-    )
+    return any(is_sequence(value) for value in (*node.inputs, *node.implicit_inputs, *node.outputs))
 
 
 def _is_known(node: Node) -> bool:

@@ -39,6 +39,19 @@ class Interface(Record, frozen=True):
     device_inputs: list[int]  # where the first EP with memory of its own reads an input; -1: none does
     device_outputs: list[int]  # in the EP's memory in which an output is made; -1: that is the CPU's
     remote: Mapping[int, int] = {}  # of outputs' slots that of the same value on a device in a worker
+    # Of a body's inputs the only memory in which each is read, None where nobody does; and where outputs are
+    # made. Empty where all is the CPU's.
+    input_homes: Sequence[int | None] = ()
+    output_homes: Sequence[int] = ()
+
+
+class BodyHomes(Record, frozen=True):
+    """The memories in which a node with bodies takes its inputs, those that it captures too, and makes its
+    outputs.
+    """
+
+    inputs: Sequence[int]
+    outputs: Sequence[int]
 
 
 class Homes:
@@ -47,9 +60,27 @@ class Homes:
     A slot is a value in one memory; :attr:`values` has both for each.
     """
 
-    def __init__(self, runners: Runners, graph: Graph, inputs: Sequence[Value]) -> None:
-        """Lay out a graph of which a caller may feed ``inputs``."""
+    def __init__(
+        self,
+        runners: Runners,
+        graph: Graph,
+        inputs: Sequence[Value],
+        bodies: Mapping[int, BodyHomes] | None = None,
+        *,
+        is_body: bool = False,
+    ) -> None:
+        """Lay out a graph.
+
+        Args:
+            runners: what runs its nodes.
+            graph: to lay out.
+            inputs: what a caller may feed.
+            bodies: by index of nodes with bodies that have plans, where these want what goes in and out.
+            is_body: it is a subgraph: what goes in and out of it may stay on a device.
+        """
         self._runners = runners
+        self._bodies = bodies or {}
+        self._by_bodies: set[Value] = set()  # what nodes with bodies make on devices
         # By memory the slot of each value in it; what is left out has none.
         self._slots: dict[int, dict[Value | None, int]] = {0: {None: -1}}
         self._home: dict[Value, int] = {}  # the memory in which a value is made
@@ -63,7 +94,7 @@ class Homes:
             self._add_on_cpu(graph.nodes)
         made = self._finish(graph.outputs)
         device_inputs = [self._on_device(value) for value in inputs]
-        device_outputs = [self._made_on_device(value) for value in graph.outputs]
+        device_outputs = [self._made_on_device(value, is_body) for value in graph.outputs]
         remote: dict[int, int] = {}
         if runners.has_remotes:
             readers = self._readers()
@@ -75,7 +106,10 @@ class Homes:
                     device_outputs[at] = self._made_elsewhere(slot)
                     remote[slot] = device_outputs[at]
             remote = {slot: there for slot, there in remote.items() if there >= 0}
-        self.interface = Interface(fed, made, device_inputs, device_outputs, remote)
+        homes: tuple[Sequence[int | None], Sequence[int]] = ((), ())
+        if is_body and runners.has_memories:
+            homes = self._read_in(inputs, graph.outputs), [self._home.get(v, 0) for v in graph.outputs]
+        self.interface = Interface(fed, made, device_inputs, device_outputs, remote, *homes)
 
     def memories(self, slots: Sequence[int]) -> list[Transport | None]:
         """The memory of each slot; None for the CPU's, and for -1."""
@@ -115,7 +149,12 @@ class Homes:
     def _add(self, node: Node) -> None:
         """The step of a node, behind the copies that it needs."""
         runner = self._runners.of(node)
-        if runner is None or not runner.memory:
+        bodies = self._bodies.get(node.index)
+        if bodies is not None:
+            wanted = list(zip(node.reads_all(), bodies.inputs, strict=True))
+            made = list(zip(node.outputs, bodies.outputs, strict=True))
+            self._by_bodies.update(value for value, memory in made if value is not None and memory)
+        elif runner is None or not runner.memory:
             wanted = [(value, 0) for value in node.reads_all()]
             made = [(value, 0) for value in node.outputs]
         else:
@@ -150,10 +189,29 @@ class Homes:
         found = [slots[value] for memory, slots in self._slots.items() if memory and value in slots]
         return min(found, default=-1)
 
-    def _made_on_device(self, value: Value) -> int:
-        """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's."""
+    def _made_on_device(self, value: Value, is_body: bool) -> int:
+        """The slot of a result in the EP's memory in which it is made; -1 when that is the CPU's, or a caller
+        might bind memory to what a body makes as it comes.
+        """
         memory = self._home.get(value, 0)
-        return self._slots[memory][value] if memory else -1
+        return self._slots[memory][value] if memory and (is_body or value not in self._by_bodies) else -1
+
+    def _read_in(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> list[int | None]:
+        """The memory in which each input is read; 0 for the CPU's and for several, None for none."""
+        found: dict[Value, set[int]] = {value: {0} for value in outputs}
+        for step in self.steps:
+            if step.node is None:
+                continue  # a copy
+            for slot in step.inputs:
+                if slot >= 0:
+                    value, memory = self.values[slot]
+                    found.setdefault(value, set()).add(memory)
+        homes: list[int | None] = []
+        for value in inputs:
+            memories = found.get(value, set())
+            fixed = value.initializer is not None  # which a body has in a slot of its own
+            homes.append(0 if fixed or len(memories) > 1 else next(iter(memories), None))
+        return homes
 
     # Groups of isolated plugins take their inputs from the CPU or from their worker's device, as it comes,
     # and leave outputs where they are wanted: no step copies.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, lib
@@ -44,6 +44,10 @@ class Plan(Record):
     # Of each input and output where an EP has it in memory of its own; None: nowhere.
     input_memories: list[Transport | None] = made_by(default_factory=list)
     output_memories: list[Transport | None] = made_by(default_factory=list)
+    # Of a body's inputs the only memory in which each is read, None where nobody does; and where outputs are
+    # made. Empty where all is the CPU's.
+    input_homes: Sequence[int | None] = ()
+    output_homes: Sequence[int] = ()
     explained: list[Step | Copy] | None = None
 
     @property
