@@ -156,8 +156,8 @@ def body_homes(node: Node, plans: Mapping[str, Plan]) -> BodyHomes | None:
     wanted: dict[str, list[int | None]] = {}
     for name, body in zip(_BODIES[node.op_type], bodies, strict=True):
         own = len(node.subgraphs[name].inputs)
-        for value, memory in zip(body.inputs[own:], body.input_homes[own:], strict=True):
-            wanted.setdefault(value.name, []).append(memory)
+        for value, home in zip(body.inputs[own:], body.input_homes[own:], strict=True):
+            wanted.setdefault(value.name, []).append(home)
     for value in node.implicit_inputs:
         inputs.append(_common(wanted.get(value.name, ())) if is_of_numbers(value) else 0)
     return BodyHomes(inputs, outputs)
