@@ -205,7 +205,7 @@ class Homes:
             for slot in step.inputs:
                 if slot >= 0:
                     value, memory = self.values[slot]
-                    found.setdefault(value, set()).add(memory)
+                    found.setdefault(value, set()).add(max(memory, 0))  # a worker's takes the CPU's, too
         homes: list[int | None] = []
         for value in inputs:
             memories = found.get(value, set())
