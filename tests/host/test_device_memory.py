@@ -493,3 +493,22 @@ def test_a_device_that_fails_in_a_run_is_an_error_of_that_run(mode: str, text: s
     assert result.stage == "run", (result.stage, result.message)
     assert re.search(text, result.message), result.message
     assert "device" in result.message
+
+
+def test_copies_that_no_run_makes_are_not_told_of(library: Path) -> None:
+    """Of the state, and of what a loop captures, which stay on the device."""
+    nodes, weights = loop(
+        3, [node("Add", ["v", "a"], ["next"]), node("Mul", ["v", "v"], ["seen0"])], ["y", "z"], 1
+    )
+    script = f"""
+import ephost
+ephost.register_execution_provider_library("device", {str(library)!r})
+options = ephost.SessionOptions()
+options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == "device"], {{}})
+session = ephost.InferenceSession({model_of(nodes, ["x"], ["y", "z"], weights).SerializeToString()!r}, options)
+print([(copy.way, copy.values) for copy in ephost.explain(session).copies])
+"""
+    done = run_python("-c", script)
+    assert done.returncode == 0, done.stderr
+    up, down = "CPU to device", "device to CPU"
+    assert done.stdout.strip() == str([(up, ("x",)), (down, ("y",)), (down, ("seen0",))])

@@ -93,6 +93,7 @@ def make_plan(
         plan.input_memories = homes.memories(homes.interface.device_inputs)
         plan.output_memories = homes.memories(homes.interface.device_outputs)
         plan.input_homes, plan.output_homes = homes.interface.input_homes, homes.interface.output_homes
+        plan.read_on_cpu = homes.interface.read_on_cpu
         handover.set_interface(plan, homes.interface)
         arena_bytes, planned_bytes = ffi.new("size_t*"), ffi.new("size_t*")
         check(lib.ephost_plan_share_memory(pointer, arena_bytes, planned_bytes))

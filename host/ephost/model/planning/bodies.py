@@ -39,10 +39,14 @@ def bodies_kernel(node: Node, plans: Mapping[str, Plan]) -> HostKernel | None:
     keep: list[Any] = []  # what C reads until it has copied it
     bodies = []
     for name in _BODIES[node.op_type]:
-        made_in = homes.outputs if homes is not None else []
-        first = 1 if node.op_type == "Loop" else 0  # the condition
-        on_device = [memory > 0 for memory in ([0] * first + list(made_in))]
-        bodies.append(_body(node, node.subgraphs[name], plans[name], on_device, keep))
+        plan = plans[name]
+        on_device = [False] * len(plan.outputs)
+        if homes is not None:
+            first = 1 if node.op_type == "Loop" else 0  # the condition
+            for at, memory in enumerate(homes.outputs[: len(on_device) - first]):
+                on_device[first + at] = memory > 0
+            plan.resident = _resident(node, node.subgraphs[name], plan, homes, on_device)
+        bodies.append(_body(node, node.subgraphs[name], plan, on_device, keep))
     scanned, collected = (_tracks(tracks, keep) for tracks in (parts.scanned, parts.collected))
     what = ffi.new(
         "EphostBodies*",
@@ -163,6 +167,19 @@ def body_homes(node: Node, plans: Mapping[str, Plan]) -> BodyHomes | None:
     return BodyHomes(inputs, outputs)
 
 
+def _resident(node: Node, body: Graph, plan: Plan, homes: BodyHomes, on_device: Sequence[bool]) -> set[Value]:
+    """What goes into a body, and out of it, on a device, and is not copied there."""
+    own = len(body.inputs)
+    names = [value.name for value in node.implicit_inputs]
+    memories = dict(zip(names, homes.inputs[len(node.inputs) :], strict=True))
+    found = {value for value in plan.inputs[own:] if memories.get(value.name)}
+    # If has a condition, and no body inputs.
+    found |= {value for value, memory in zip(body.inputs, homes.inputs, strict=False) if memory}
+    made = {value for value, is_there in zip(plan.outputs, on_device, strict=True) if is_there}
+    fetched = {value for value, is_there in zip(plan.outputs, on_device, strict=True) if not is_there}
+    return found | (made - fetched - set(plan.read_on_cpu))
+
+
 def _common(memories: Sequence[int | None]) -> int:
     """The memory that all of them are that are one; else the CPU's."""
     known = {memory for memory in memories if memory is not None}
@@ -173,12 +190,11 @@ def _body(node: Node, body: Graph, plan: Plan, on_device: Sequence[bool], keep: 
     own = len(body.inputs)
     places = {value.name: len(node.inputs) + at for at, value in enumerate(node.implicit_inputs)}
     captured = [places[value.name] for value in plan.inputs[own:]]
-    rest = [False] * (len(plan.outputs) - len(on_device))
     return {
         "plan": plan.pointer,
         "own_count": own,
         "captured": _array("size_t[]", captured, keep),
-        "on_device": _array("bool[]", [*on_device, *rest][: len(plan.outputs)], keep),
+        "on_device": _array("bool[]", on_device, keep),
     }
 
 

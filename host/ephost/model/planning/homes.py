@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from ephost.device_memory import Transport
 from ephost.model.graph import Graph, Node, Value, is_of_numbers
@@ -43,6 +44,7 @@ class Interface(Record, frozen=True):
     # made. Empty where all is the CPU's.
     input_homes: Sequence[int | None] = ()
     output_homes: Sequence[int] = ()
+    read_on_cpu: Collection[Value] = ()  # by its nodes, of those that are on a device as well
 
 
 class BodyHomes(Record, frozen=True):
@@ -106,9 +108,9 @@ class Homes:
                     device_outputs[at] = self._made_elsewhere(slot)
                     remote[slot] = device_outputs[at]
             remote = {slot: there for slot, there in remote.items() if there >= 0}
-        homes: tuple[Sequence[int | None], Sequence[int]] = ((), ())
+        homes: tuple[Any, ...] = ()
         if is_body and runners.has_memories:
-            homes = self._read_in(inputs, graph.outputs), [self._home.get(v, 0) for v in graph.outputs]
+            homes = self._body_homes(inputs, graph.outputs)
         self.interface = Interface(fed, made, device_inputs, device_outputs, remote, *homes)
 
     def memories(self, slots: Sequence[int]) -> list[Transport | None]:
@@ -196,9 +198,11 @@ class Homes:
         memory = self._home.get(value, 0)
         return self._slots[memory][value] if memory and (is_body or value not in self._by_bodies) else -1
 
-    def _read_in(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> list[int | None]:
-        """The memory in which each input is read; 0 for the CPU's and for several, None for none."""
-        found: dict[Value, set[int]] = {value: {0} for value in outputs}
+    def _body_homes(
+        self, inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> tuple[list[int | None], list[int], set[Value]]:
+        """Of a body where its inputs are read, its outputs made, and what its nodes read on the CPU."""
+        found: dict[Value, set[int]] = {}
         for step in self.steps:
             if step.node is None:
                 continue  # a copy
@@ -209,9 +213,11 @@ class Homes:
         homes: list[int | None] = []
         for value in inputs:
             memories = found.get(value, set())
-            fixed = value.initializer is not None  # which a body has in a slot of its own
+            # What goes out as it came in is the CPU's, and so is an initializer, which has a slot of its own.
+            fixed = value.initializer is not None or value in outputs
             homes.append(0 if fixed or len(memories) > 1 else next(iter(memories), None))
-        return homes
+        on_cpu = {value for value, memories in found.items() if 0 in memories}
+        return homes, [self._home.get(value, 0) for value in outputs], on_cpu
 
     # Groups of isolated plugins take their inputs from the CPU or from their worker's device, as it comes,
     # and leave outputs where they are wanted: no step copies.

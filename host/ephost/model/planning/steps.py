@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ephost._bindings import NULL, lib
@@ -48,6 +48,8 @@ class Plan(Record):
     # made. Empty where all is the CPU's.
     input_homes: Sequence[int | None] = ()
     output_homes: Sequence[int] = ()
+    read_on_cpu: Collection[Value] = ()  # by its nodes, of those that are on a device as well
+    resident: Collection[Value] = ()  # which the node around a body hands over on the device: uncopied
     explained: list[Step | Copy] | None = None
 
     @property
@@ -67,8 +69,12 @@ class Plan(Record):
 
     @property
     def copies(self) -> list[Copy]:
-        """The steps that take values from one device to another."""
-        return [step for step in self.order if isinstance(step, Copy)]
+        """The steps that take values from one device to another, with those that they take in a run."""
+        copies = [step for step in self.order if isinstance(step, Copy)]
+        if not self.resident:
+            return copies
+        taken = [Copy(copy.way, [v for v in copy.values if v not in self.resident]) for copy in copies]
+        return [copy for copy in taken if copy.values]
 
     def all_steps(self) -> Iterator[Step]:
         """Its steps, then those of its bodies."""
