@@ -1,4 +1,4 @@
-"""Models drawn at random for what happens between claims: functions, nodes that do nothing, known branches.
+"""Models drawn at random for what happens between claims: functions, nodes that do nothing, branches, loops.
 
 Each model computes with float32 tensors of one shape, so that every operator fits behind every other. Which
 nodes an execution provider claims follows from their operators: the samples claim those of ``CLAIMED``, and
@@ -23,6 +23,8 @@ CONSTANTS = {
     "weight": np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE),
     "shape": np.array(SHAPE, np.int64),
     "yes": np.array(True),
+    "trips": np.array(3),
+    "first": np.array([0]),
 }
 # What hands its first input on, given names for its output and for what is in between.
 IDLE = [
@@ -53,6 +55,7 @@ class _Body:
         self.functions = functions
         self.values = list(given)
         self.nodes: list[onnx.NodeProto] = []
+        self.ends: list[str] = []
         self._made = 0
 
     def name(self) -> str:
@@ -109,6 +112,71 @@ class _Body:
             branches[branch] = helper.make_graph(body.nodes, branch, [], [out])
         self.nodes.append(helper.make_node("If", [source], [made], **branches))
 
+    def _repeat(self, made: str) -> None:
+        """A Loop, and maybe a Scan over what it collects; either's collection is summed up."""
+        states = [f"{made}_s{at}" for at in range(self.draw(st.integers(1, 2)))]
+        given = [self.pick() for _ in states]
+        body = self._round(made, "b", states)
+        body.nodes.append(helper.make_node("Identity", [f"{made}_go"], [f"{made}_on"]))
+        graph = helper.make_graph(
+            body.nodes,
+            f"{made}_body",
+            [
+                helper.make_tensor_value_info(f"{made}_i", TensorProto.INT64, []),
+                helper.make_tensor_value_info(f"{made}_go", TensorProto.BOOL, []),
+                *(helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in states),
+            ],
+            [
+                helper.make_tensor_value_info(f"{made}_on", TensorProto.BOOL, []),
+                *(helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in body.ends),
+            ],
+        )
+        going = self.draw(st.sampled_from(["", "condition"]))
+        last = [f"{made}_l{at}" for at in range(len(states))]
+        self.nodes.append(
+            helper.make_node("Loop", ["trips", going, *given], [*last, f"{made}_all"], body=graph)
+        )
+        self.values.extend(last)
+        collected = f"{made}_all"
+        if self.draw(st.booleans()):
+            collected = self._scan(made, collected)
+        self.nodes.append(helper.make_node("ReduceSum", [collected, "first"], [made], keepdims=0))
+
+    def _scan(self, made: str, rows: str) -> str:
+        given, state, row = self.pick(), f"{made}_t", f"{made}_r"
+        body = self._round(made, "d", [state, row], 1)
+        graph = helper.make_graph(
+            body.nodes,
+            f"{made}_scan",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in (state, row)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in body.ends],
+        )
+        self.nodes.append(
+            helper.make_node(
+                "Scan",
+                [given, rows],
+                [f"{made}_u", f"{made}_w"],
+                body=graph,
+                num_scan_inputs=1,
+                scan_input_directions=[self.draw(st.integers(0, 1))],
+                scan_output_directions=[self.draw(st.integers(0, 1))],
+            )
+        )
+        self.values.append(f"{made}_u")
+        return f"{made}_w"
+
+    def _round(self, made: str, prefix: str, states: list[str], kept: int | None = None) -> _Body:
+        """A body that reads what is around it, too; ``ends`` are its new states, then what is collected."""
+        body = _Body(self.draw, [*self.values, *states], f"{made}_{prefix}", self.functions)
+        kinds = ["unary", "binary", "idle", "call", "decide"]
+        for _ in range(self.draw(st.integers(1, 3))):
+            body.grow(kinds if "_b" in made or "_d" in made else [*kinds, "repeat"])
+        for at in range((len(states) if kept is None else kept) + 1):
+            end = f"{made}_{prefix}_e{at}"
+            body.nodes.append(helper.make_node("Identity", [body.pick()], [end]))
+            body.ends.append(end)
+        return body
+
     def _from_nothing(self, made: str) -> None:
         """A tensor of zeros that only a function's body shows to be constant."""
         self.nodes.append(helper.make_node("Zeros", ["shape"], [made], domain="f"))
@@ -134,7 +202,9 @@ def models(draw: st.DrawFn) -> onnx.ModelProto:
         functions.append(_function(f"F{at}", [*given, *CONSTANTS], outputs, body.nodes))
     body = _Body(draw, ["x"], "m", functions)
     for _ in range(draw(st.integers(1, 10))):
-        body.grow(["unary", "unary", "binary", "idle", "idle", "call", "call", "decide", "from_nothing"])
+        body.grow(
+            ["unary", "unary", "binary", "idle", "idle", "call", "call", "decide", "repeat", "from_nothing"]
+        )
     made = [name for name in body.values if name != "x"]
     outputs = draw(st.lists(st.sampled_from(made), min_size=1, max_size=3, unique=True))
     fixed = [

@@ -500,12 +500,14 @@ def test_copies_that_no_run_makes_are_not_told_of(library: Path) -> None:
     nodes, weights = loop(
         3, [node("Add", ["v", "a"], ["next"]), node("Mul", ["v", "v"], ["seen0"])], ["y", "z"], 1
     )
+    content = model_of(nodes, ["x"], ["y", "z"], weights).SerializeToString()
     script = f"""
 import ephost
 ephost.register_execution_provider_library("device", {str(library)!r})
 options = ephost.SessionOptions()
-options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.registration_name == "device"], {{}})
-session = ephost.InferenceSession({model_of(nodes, ["x"], ["y", "z"], weights).SerializeToString()!r}, options)
+devices = [d for d in ephost.get_ep_devices() if d.registration_name == "device"]
+options.add_provider_for_devices(devices, {{}})
+session = ephost.InferenceSession({content!r}, options)
 print([(copy.way, copy.values) for copy in ephost.explain(session).copies])
 """
     done = run_python("-c", script)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ephost.model.eliminate import eliminate
+from ephost.model.fold import simplify
 from graphs import assert_linked, claim, evaluate, model_of
 
 X = np.array([-1.0, 2.0], np.float32)
@@ -115,3 +116,19 @@ def test_types_known_only_behind_an_identity_are_not_lost() -> None:
     assert values["a"].type is None
     assert eliminate(model.graph)
     assert values["a"].type is values["x"].type
+
+
+def test_weights_that_are_shared_by_identities_stay_one() -> None:
+    """Folded each would be a copy, which a kernel packs once more. Exporters write shared layers so."""
+    weights = ", ".join(str(float(number)) for number in range(16))
+    model = model_of(
+        f"g (float[2,4] x) => (float[2,4] y) <float[4,4] w = {{{weights}}}>"
+        " { v = Identity(w)  u = Identity(v)  a = MatMul(x, w)  b = MatMul(a, v)  y = MatMul(b, u) }"
+    )
+    x = np.ones((2, 4), np.float32)
+    before = evaluate(model, x=x)[0]
+    simplify(model)
+    assert [node.op_type for node in model.graph.nodes] == ["MatMul"] * 3
+    assert [value.name for value in model.graph.initializers] == ["w"]
+    assert_linked(model)
+    assert evaluate(model, x=x)[0].tolist() == before.tolist()

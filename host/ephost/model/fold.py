@@ -61,6 +61,8 @@ def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: 
         leave_transposed: do not transpose large matrices in memory that a MatMul alone reads: see
             :data:`TAKES_TRANSPOSED`.
     """
+    for graph in all_graphs(model.graph):
+        eliminate(graph, disabled)  # folded, an Identity of weights would be a copy of them
     while True:
         informs = "ConstantFolding" not in disabled and fold(model, leave_transposed=leave_transposed)
         decided = inline_decided_ifs(model)

@@ -263,6 +263,11 @@ void run_direction(const Network& n, int64_t d, int64_t longest, const Rounded& 
   for (int64_t b = 0; n.wants_y && b < batch; ++b) {
     for (int64_t t = length_of(b); t < n.steps; ++t) std::fill_n(y_at(t, b), hidden, 0.0f);
   }
+  for (int64_t b = 0; b < batch; ++b) {
+    if (length_of(b) > 0) continue;
+    std::fill_n(m.h + b * hidden, hidden, 0.0f);  // As onnxruntime has it: see rnn.cc.
+    std::fill_n(m.c + b * hidden, hidden, 0.0f);
+  }
   if (n.wants_h) std::copy_n(m.h, n.state(), args.out<float>(1) + d * n.state());
   if (n.wants_c) std::copy_n(m.c, n.state(), args.out<float>(2) + d * n.state());
 }

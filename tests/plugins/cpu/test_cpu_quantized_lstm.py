@@ -122,12 +122,16 @@ def test_states_of_sequences_that_have_ended_are_rounded_with_the_others_once_mo
     beside_onnxruntime(cpu_plugin, model, feeds)
 
 
-def test_a_sequence_that_has_ended_at_its_beginning_keeps_its_state(cpu_plugin: Cpu) -> None:
-    model, feeds = lstm(lengths=[0, 4], given="b h0 c0")
-    y, h, c = cpu_plugin.run(model, feeds)
-    assert not y[:, :, 0].any() and not y[4:].any()
-    np.testing.assert_array_equal(h[:, 0], feeds["h0"][:, 0])
-    np.testing.assert_array_equal(c[:, 0], feeds["c0"][:, 0])
+@pytest.mark.parametrize("options", [{"lengths": [0, 4]}, {"steps": 0}], ids=str)
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_a_sequence_of_no_steps_leaves_no_state(
+    cpu_plugin: Cpu, direction: str, options: dict[str, Any]
+) -> None:
+    """Not the one that it begins with, either: as all recurrent operators in onnxruntime."""
+    model, feeds = lstm(given="b h0 c0", direction=direction, **options)
+    beside_onnxruntime(cpu_plugin, model, feeds)
+    _, h, c = cpu_plugin.run(model, feeds)
+    assert not h[:, 0].any() and not c[:, 0].any()
 
 
 @pytest.mark.parametrize("batch", [1, 4])

@@ -15,7 +15,7 @@ from ephost.model import contrib
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of
 from ephost.model.planning.bodies import bodies_kernel, body_homes
 from ephost.model.planning.homes import BodyHomes
-from ephost.model.planning.host_kernels import HostKernel, host_kernel, is_sequence
+from ephost.model.planning.host_kernels import HostKernel, host_kernel
 from ephost.model.planning.steps import Plan
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
@@ -34,15 +34,11 @@ _OF_ONE_MACHINE = {
 
 
 def plan_bodies(nodes: Sequence[Node], plan_body: BodyPlanner) -> dict[int, dict[str, Plan]]:
-    """Of nodes that nobody claimed, by index, the plans of their bodies where an EP has claimed a part of
-    these, or sequences go through them. The caller releases them.
-    """
+    """Of nodes that nobody claimed, by index, the plans of their bodies. The caller releases them."""
     plans: dict[int, dict[str, Plan]] = {}
     try:
         for node in nodes:
-            if not node.subgraphs or not (
-                any(_has_claims(body) for body in node.subgraphs.values()) or _takes_sequences(node)
-            ):
+            if not node.subgraphs:
                 continue
             made = plans[node.index] = {}
             for name, body in node.subgraphs.items():
@@ -102,13 +98,6 @@ def _create_kernel(
     )
 
 
-def _takes_sequences(node: Node) -> bool:
-    """Whether sequences go into a node's bodies, or out of them: on plans of their own these grow in their
-    place, where the reference operators would copy a list each time.
-    """
-    return any(is_sequence(value) for value in (*node.inputs, *node.implicit_inputs, *node.outputs))
-
-
 def _is_known(node: Node) -> bool:
     """Whether it is known what the operator does; where it is not, onnxruntime's error is another too."""
     if node.domain == contrib.DOMAIN:
@@ -121,7 +110,7 @@ def _reference_kernel(
 ) -> Callable[[list[Any]], list[Any]]:
     """What runs a node on the reference operators: a function of its inputs, then of its captured values.
 
-    ``run_subgraph`` runs its bodies when it has any; where it is None the reference operators do.
+    ``run_subgraph`` runs its bodies when it has any.
 
     Raises:
         InvalidGraph: ONNX has no such operator at the model's opset.
@@ -132,10 +121,10 @@ def _reference_kernel(
     from ephost.reference.errors import NodeError
 
     declared = [_declared_dtype(value) for value in node.outputs]
-    # The same holds for the weights of bodies.
-    proto = node.proto.copied() if node.subgraphs and run_subgraph is None else node.proto
     try:
-        kernel = create_kernel(proto, model.opsets, functions, run_subgraph=run_subgraph, declared=declared)
+        kernel = create_kernel(
+            node.proto, model.opsets, functions, run_subgraph=run_subgraph, declared=declared
+        )
     except NotImplementedError as error:
         opset = model.opsets.get("", 1)
         unknown = node.domain == "" and schema_of(node.op_type, "", opset) is None
@@ -167,16 +156,8 @@ def _declared_dtype(value: Value | None) -> np.dtype | None:
     return dtype_of(known) if known else None
 
 
-def _has_claims(graph: Graph) -> bool:
-    """Whether there is a node in it that the reference operators cannot run, or should not."""
-    return any(
-        n.ep_name or n.custom is not None or any(_has_claims(body) for body in n.subgraphs.values())
-        for n in graph.nodes
-    )
-
-
 class _BodyRunner:
-    """Runs a subgraph on a plan of its own, for the reference operators: an EP has claimed a part of it."""
+    """Runs the plan of a subgraph for a reference operator."""
 
     def __init__(self, plan: Plan) -> None:
         self._names = [value.name for value in plan.inputs]
