@@ -127,9 +127,10 @@ def test_states_of_sequences_that_have_ended_are_rounded_with_the_others_once_mo
 def test_a_sequence_of_no_steps_leaves_no_state(
     cpu_plugin: Cpu, direction: str, options: dict[str, Any]
 ) -> None:
-    """Not the one that it begins with, either: as all recurrent operators in onnxruntime."""
+    """Not the one that it begins with, either: as of all recurrent operators."""
     model, feeds = lstm(given="b h0 c0", direction=direction, **options)
-    beside_onnxruntime(cpu_plugin, model, feeds)
+    if "lengths" in options:  # without any step onnxruntime 1.32 leaves c as it is of all but the first
+        beside_onnxruntime(cpu_plugin, model, feeds)
     _, h, c = cpu_plugin.run(model, feeds)
     assert not h[:, 0].any() and not c[:, 0].any()
 
