@@ -161,9 +161,13 @@ static OrtValue* own_input(Frame* frame, size_t index) {
 }
 
 static OrtStatus* execute(const Body* body, Frame* frame, const Frame* outer) {
-  if ((body->makes_on_device || frame->given_count) &&
-      !frame_fetch_only(frame, body->fetched, body->plan->output_count)) {
-    return status_no_memory();
+  const Plan* plan = body->plan;
+  if (body->makes_on_device || frame->given_count) {
+    if (!frame_fetch_only(frame, body->fetched, plan->output_count)) return status_no_memory();
+    for (size_t i = 0; i < plan->input_count; ++i) {
+      if (frame->given[i] && plan->inputs[i] != plan->device_inputs[i] && frame->needed[plan->inputs[i]])
+        return status_new(ORT_FAIL, "input %zu of a body is read on the CPU, and is on a device", i);
+    }
   }
   if ((outer->options != NULL && run_is_terminated(outer->options)) || run_is_interrupted())
     return status_new(ORT_FAIL, "the run was terminated through its RunOptions");
