@@ -78,7 +78,7 @@ CASES: dict[str, tuple[bytes, dict[str, Any]]] = {
     ),
     "texts that are put together": (
         looping(
-            """b (int64 i, bool going, float[a,b] v) => (bool on, float[a,b] next, string[k] said) {
+            """b (int64 i, bool going, float[k] v) => (bool on, float[k] next, string[k] said) {
               next = Add (v, v) on = Identity (going) said = Cast <to = 8> (v) }""",
             last="y, texts",
             signature="(int64 n, bool c, float[k] x) => (float[k] y, string[j,k] texts)",
