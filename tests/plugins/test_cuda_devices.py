@@ -172,6 +172,33 @@ assert np.array_equal(target.numpy(), x)  # which comes after what is on the str
 """)
 
 
+def test_a_loop_stays_on_the_gpu(run: Run) -> None:
+    """Its state, and what it captures; its condition, which the host reads, does not go there."""
+    run("""
+from onnx import parser
+model = parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
+g (int64 n, float[8,8] x) => (float[8,8] y) {
+  a = Tanh (x)
+  y = Loop (n, "", a) <body = b (int64 i, bool going, float[8,8] v) => (bool on, float[8,8] next) {
+    on = Identity (going) m = Mul (v, a) next = Tanh (m) }> }''')
+options = ephost.SessionOptions()
+options.add_provider_for_devices(opened()[:1], {})
+session = ephost.InferenceSession(model.SerializeToString(), options)
+x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+a = expected = np.tanh(x)
+for _ in range(6):
+    expected = np.tanh(expected * a)
+for _ in range(2):
+    before = counts()
+    (y,) = session.run(None, {"n": np.array(6), "x": x})
+    after = counts()
+    np.testing.assert_allclose(y, expected, rtol=1e-5)
+copied = [after[name] - before.get(name, 0) for name in after if "Memcpy" in name]
+assert sum(copied) == 2, copied
+assert [copy.values for copy in ephost.explain(session).copies] == [("x",), ("y",)]
+""")
+
+
 def test_memory_that_work_uses_is_freed_after_that_work(run: Run) -> None:
     run("""
 devices = opened()

@@ -116,10 +116,20 @@ void plan_unsqueeze(Planner& planner, const Node& node) {
 
 void plan_identity(Planner& planner, const Node& node) { rename(planner, node, planner.dims(node.in(0))); }
 
+// A loop's condition, mostly, which the host reads after each run: it would go to the device and come back
+// each time.
+std::string identity(const Node& node) {
+  const Value *in = node.in(0), *out = node.out();
+  if (in != nullptr && out != nullptr && in->is_input && out->is_output && in->is_scalar()) {
+    return "one number that goes out as it comes in";
+  }
+  return movable(node);
+}
+
 const Registered kRegistered({
     {.type = "Shape", .supports = anything, .plan = plan_shape},
     {.type = "Size", .supports = anything, .plan = plan_shape},
-    {.type = "Identity", .supports = movable, .plan = plan_identity},
+    {.type = "Identity", .supports = identity, .plan = plan_identity},
     {.type = "Dropout", .since = 7, .supports = dropout, .plan = plan_identity},
     {.type = "Reshape", .since = 5, .supports = moved_with_indices, .plan = plan_reshape, .host_inputs = 1},
     {.type = "Flatten", .supports = movable, .plan = plan_flatten},
