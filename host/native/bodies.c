@@ -1,6 +1,6 @@
-/* If, Loop, Scan and SequenceMap, whose bodies have plans of their own: which body runs, on what, and how what
- * it makes is put together. Values go from one run to the next as they are, and where they are: a sequence that
- * a loop carries grows in its place, and a state on a device stays there. */
+/* If, Loop, Scan and SequenceMap, whose bodies have plans of their own: which body runs, on what, and how
+ * what it makes is put together. Values go from one run to the next as they are, and where they are: a
+ * sequence that a loop carries grows in its place, and a state on a device stays there. */
 #define _GNU_SOURCE
 #include <string.h>
 
