@@ -368,12 +368,7 @@ static OrtStatus* progress_give(Progress* progress, Frame* frame, const Step* st
   OrtStatus* status = NULL;
   for (size_t i = 0; status == NULL && i < bodies->state_count; ++i) {
     OrtValue made = {0};
-    OrtValue* state = &progress->state[i]; /* what no run made may be lent */
-    if (state->type != ONNX_TYPE_TENSOR || state->buffer != NULL) {
-      value_move(&made, state);
-    } else if (!value_keep(&made, state)) {
-      return status_no_memory();
-    }
+    if (!value_keep(&made, &progress->state[i])) return status_no_memory(); /* what no run made may be lent */
     status = give_output(frame, step, i, &made);
   }
   for (size_t i = 0; status == NULL && i < bodies->collected_count; ++i) {

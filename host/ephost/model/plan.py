@@ -88,7 +88,7 @@ def make_plan(
             lib.ephost_plan_set_pool(pointer, next(iter(pools.values())))
         unclaimed = [step.node if step.runner is None else None for step in homes.steps]
         plan.fallback = [node for node in unclaimed if node is not None]
-        kernels = fallback.create_kernels(model, unclaimed, bodies)
+        kernels = fallback.create_kernels(model, unclaimed, bodies, wanted)
         handover.add_steps(plan, homes.steps, runners, kernels)
         plan.input_memories = homes.memories(homes.interface.device_inputs)
         plan.output_memories = homes.memories(homes.interface.device_outputs)

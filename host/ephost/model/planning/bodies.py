@@ -18,8 +18,6 @@ _BODIES = {
     "Scan": ("body",),
     "SequenceMap": ("body",),
 }
-
-
 # Several of these elements share a byte: C does not put them together.
 _PACKED = frozenset(
     getattr(TensorProto, name)
@@ -28,14 +26,13 @@ _PACKED = frozenset(
 )
 
 
-def bodies_kernel(node: Node, plans: Mapping[str, Plan]) -> HostKernel | None:
+def bodies_kernel(node: Node, plans: Mapping[str, Plan], homes: BodyHomes | None) -> HostKernel | None:
     """What runs such a node; None where the reference operators do, on the same plans of its bodies, or say
-    what is wrong with it.
+    what is wrong with it. ``homes``: what :func:`body_homes` says of it.
     """
     parts = _parts(node, plans)
     if parts is None:
         return None
-    homes = body_homes(node, plans)
     keep: list[Any] = []  # what C reads until it has copied it
     bodies = []
     for name in _BODIES[node.op_type]:

@@ -60,7 +60,10 @@ def homes_of_bodies(graph: Graph, bodies: Mapping[int, Mapping[str, Plan]]) -> d
 
 
 def create_kernels(
-    model: Model, nodes: Sequence[Node | None], bodies: Mapping[int, Mapping[str, Plan]]
+    model: Model,
+    nodes: Sequence[Node | None],
+    bodies: Mapping[int, Mapping[str, Plan]],
+    homes: Mapping[int, BodyHomes],
 ) -> list[Any]:
     """What runs each of the nodes; None for None.
 
@@ -68,6 +71,7 @@ def create_kernels(
         model: theirs.
         nodes: what nobody claimed.
         bodies: the plans of their bodies, by node, which must outlive what is made.
+        homes: what :func:`homes_of_bodies` says of these.
 
     Raises:
         InvalidGraph, NotImplemented: a node that nobody can run.
@@ -77,17 +81,23 @@ def create_kernels(
         # The reference operators read constants of functions there, which may lie in the model's file.
         functions = {key: function.copied() for key, function in functions.items()}
     return [
-        None if node is None else _create_kernel(model, functions, node, bodies.get(node.index))
+        None
+        if node is None
+        else _create_kernel(model, functions, node, bodies.get(node.index), homes.get(node.index))
         for node in nodes
     ]
 
 
 def _create_kernel(
-    model: Model, functions: Functions, node: Node, plans: Mapping[str, Plan] | None
+    model: Model,
+    functions: Functions,
+    node: Node,
+    plans: Mapping[str, Plan] | None,
+    homes: BodyHomes | None,
 ) -> HostKernel | Callable[[list[Any]], list[Any]]:
     kernel = host_kernel(node)
     if kernel is None and plans is not None:
-        kernel = bodies_kernel(node, plans)
+        kernel = bodies_kernel(node, plans, homes)
     if kernel is not None:
         return kernel
     if plans is None:
