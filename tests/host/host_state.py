@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from ephost._bindings import lib
+from ephost.errors import OnnxRuntimeException
 from onnx import TensorProto, helper, numpy_helper
 
 HANDLE_KINDS = range(64)
@@ -21,6 +23,20 @@ def live_handles() -> dict[int, int]:
     gc.collect()
     counts = {kind: int(lib.ephost_live_handles(kind)) for kind in HANDLE_KINDS}
     return {kind: count for kind, count in counts.items() if count > 0}
+
+
+def with_failing_allocations(run: Callable[[], Any], counts: Iterable[int]) -> Iterator[tuple[int, Any]]:
+    """For each count what a run gives whose allocation after so many fails; None: it said that it failed."""
+    for count in counts:
+        lib.ephost_trim_cpu_cache()
+        lib.ephost_fail_allocation_after(count)
+        try:
+            found = run()
+        except (OnnxRuntimeException, MemoryError):
+            found = None
+        finally:
+            lib.ephost_fail_allocation_after(-1)
+        yield count, found
 
 
 def is_mapped(library: str | os.PathLike[str]) -> bool:

@@ -12,9 +12,9 @@ import ephost
 import numpy as np
 import pytest
 from ephost import errors
-from ephost._bindings import lib
 from ephost.model.load import load
 from graphs import evaluate
+from host_state import with_failing_allocations
 from onnx import TensorProto, helper, parser
 
 pytestmark = pytest.mark.usefixtures("nothing_leaks")
@@ -216,16 +216,11 @@ def test_each_allocation_may_fail(opened: Opener, case: str) -> None:
     session = opened(content)
     expected = session.run(None, feed)
     failed = 0
-    for count in range(0, 3000, 1 if feed.get("n", np.array(0)).max() < 10 else 37):
-        lib.ephost_trim_cpu_cache()
-        lib.ephost_fail_allocation_after(count)
-        try:
-            found = session.run(None, feed)
-        except (errors.OnnxRuntimeException, MemoryError):
+    counts = range(0, 3000, 1 if feed.get("n", np.array(0)).max() < 10 else 37)
+    for count, found in with_failing_allocations(lambda: session.run(None, feed), counts):
+        if found is None:
             failed += 1
             continue
-        finally:
-            lib.ephost_fail_allocation_after(-1)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         if failed and count > 2 * failed * 37:

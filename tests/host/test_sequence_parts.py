@@ -10,7 +10,7 @@ import ephost
 import numpy as np
 import pytest
 from ephost import errors
-from ephost._bindings import lib
+from host_state import with_failing_allocations
 from onnx import TensorProto, helper
 
 pytestmark = pytest.mark.usefixtures("nothing_leaks")
@@ -224,16 +224,11 @@ def test_each_allocation_may_fail(op: str) -> None:
     session = ephost.InferenceSession(single(op, output, feed, **attributes))
     (expected,) = session.run(None, feed)
     failed = 0
-    for count in range(500):
-        lib.ephost_trim_cpu_cache()
-        lib.ephost_fail_allocation_after(count)
-        try:
-            (found,) = session.run(None, feed)
-        except (errors.OnnxRuntimeException, MemoryError):
+    for count, results in with_failing_allocations(lambda: session.run(None, feed), range(500)):
+        if results is None:
             failed += 1
             continue
-        finally:
-            lib.ephost_fail_allocation_after(-1)
+        (found,) = results
         assert [part.tolist() for part in found] == [part.tolist() for part in expected]
         if count > failed + 5:
             break
