@@ -17,6 +17,7 @@
 #include "messages.h"
 #include "records.h"
 #include "runner.h"
+#include "type_rules.h"
 
 static atomic_bool finalizing; /* set by Python's atexit */
 
@@ -166,6 +167,9 @@ static PyMethodDef module_methods[] = {
      "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
     {"graph_add_attributes", call_graph_add_attributes, METH_VARARGS,
      "graph_add_attributes(nodes, schemas, pointers, other)"},
+    {"broadcast", call_broadcast, METH_VARARGS, "broadcast(shape, shape) -> shape or None"},
+    {"find_types", call_find_types, METH_VARARGS,
+     "find_types(nodes, found, finder, (alike, element_types, tensor_type)) -> whether all were found"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -189,8 +193,8 @@ PyMODINIT_FUNC PyInit__call(void) {
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
   if (!messages_setup() || !graph_nodes_setup() || !graph_load_setup() || !graph_attributes_setup() ||
-      !graph_objects_setup(module) || !records_setup(module) || runner == NULL || binding == NULL ||
-      call_state.object_dtype == NULL || call_state.address_name == NULL ||
+      !graph_objects_setup(module) || !records_setup(module) || !type_rules_setup() || runner == NULL ||
+      binding == NULL || call_state.object_dtype == NULL || call_state.address_name == NULL ||
       PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);

@@ -1,16 +1,17 @@
-/* Nodes and values of the pipeline's graph. Written against CPython's limited API. */
+/* Nodes, values and types of tensors of the pipeline's graph. Written against CPython's limited API. */
 #define _GNU_SOURCE
 #include "graph_objects.h"
 
 #include <stddef.h>
 #include <structmember.h>
 
-static PyTypeObject *value_type, *node_type;   /* these structs' */
-static PyTypeObject *value_class, *node_class; /* Python's, of which new ones are */
+static PyTypeObject *value_type, *node_type, *tensor_type; /* these structs' */
+static PyTypeObject *value_class, *node_class;             /* Python's, of which new ones are */
 
 enum {
   VALUE_FIELDS = (sizeof(GraphValue) - sizeof(PyObject)) / sizeof(PyObject*),
   NODE_FIELDS = (offsetof(GraphNode, place) - sizeof(PyObject)) / sizeof(PyObject*),
+  TENSOR_TYPE_FIELDS = (sizeof(GraphTensorType) - sizeof(PyObject)) / sizeof(PyObject*),
 };
 
 /* What has so many fields behind its head. */
@@ -203,14 +204,55 @@ static PyType_Spec node_spec = {
     .slots = node_slots,
 };
 
+/* ---- types of tensors ---------------------------------------------------------------------------------- */
+
+static PyMemberDef tensor_type_members[] = {
+#define FIELD(field) \
+  { #field, T_OBJECT_EX, offsetof(GraphTensorType, field), 0, NULL }
+    FIELD(element_type),
+    FIELD(dims),
+    FIELD(static_dims),
+#undef FIELD
+    {NULL, 0, 0, 0, NULL},
+};
+_Static_assert(sizeof tensor_type_members / sizeof tensor_type_members[0] == TENSOR_TYPE_FIELDS + 1,
+               "a field is missing");
+
+static int tensor_type_traverse(PyObject* self, visitproc visit, void* arg) {
+  return visit_fields(self, TENSOR_TYPE_FIELDS, visit, arg);
+}
+static int tensor_type_clear(PyObject* self) { return clear_fields(self, TENSOR_TYPE_FIELDS); }
+static void tensor_type_dealloc(PyObject* self) { dealloc_fields(self, TENSOR_TYPE_FIELDS); }
+
+GraphTensorType* graph_tensor_type_of(PyObject* object) {
+  return PyObject_TypeCheck(object, tensor_type) ? (GraphTensorType*)(void*)object : NULL;
+}
+
+static PyType_Slot tensor_type_slots[] = {
+    {Py_tp_dealloc, (void*)tensor_type_dealloc},
+    {Py_tp_traverse, (void*)tensor_type_traverse},
+    {Py_tp_clear, (void*)tensor_type_clear},
+    {Py_tp_members, tensor_type_members},
+    {0, NULL},
+};
+
+static PyType_Spec tensor_type_spec = {
+    .name = "ephost._call.GraphTensorType",
+    .basicsize = sizeof(GraphTensorType),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = tensor_type_slots,
+};
+
 /* ---- the classes --------------------------------------------------------------------------------------- */
 
 bool graph_objects_setup(PyObject* module) {
   value_type = value_class = (PyTypeObject*)PyType_FromSpec(&value_spec);
   node_type = node_class = (PyTypeObject*)PyType_FromSpec(&node_spec);
-  return value_type != NULL && node_type != NULL &&
+  tensor_type = (PyTypeObject*)PyType_FromSpec(&tensor_type_spec);
+  return value_type != NULL && node_type != NULL && tensor_type != NULL &&
          PyModule_AddObjectRef(module, "GraphValue", (PyObject*)value_type) == 0 &&
-         PyModule_AddObjectRef(module, "GraphNode", (PyObject*)node_type) == 0;
+         PyModule_AddObjectRef(module, "GraphNode", (PyObject*)node_type) == 0 &&
+         PyModule_AddObjectRef(module, "GraphTensorType", (PyObject*)tensor_type) == 0;
 }
 
 PyObject* call_set_graph_classes(PyObject* module, PyObject* args) {

@@ -1,5 +1,6 @@
-/* The pipeline's nodes and values as structs. The classes Node and Value (ephost.model.graph) are made of
- * these types, so that C makes and reads them by the thousands without a call into Python. */
+/* The pipeline's nodes, values and types of tensors as structs. The classes Node, Value and TensorType
+ * (ephost.model.graph) are made of these types, so that C makes and reads them by the thousands without a
+ * call into Python. */
 #ifndef EPHOST_NATIVE_GRAPH_OBJECTS_H_
 #define EPHOST_NATIVE_GRAPH_OBJECTS_H_
 
@@ -22,9 +23,16 @@ typedef struct GraphNode {
   Py_ssize_t place; /* C's alone: where it is in the list that was walked last */
 } GraphNode;
 
+typedef struct GraphTensorType {
+  PyObject_HEAD
+  PyObject *element_type, *dims, *static_dims;
+} GraphTensorType;
+
 /* The object as what it has to be: NULL with TypeError for another. */
 GraphValue* graph_value_of(PyObject* object);
 GraphNode* graph_node_of(PyObject* object);
+/* NULL, without an exception, for another type, as that of a sequence. */
+GraphTensorType* graph_tensor_type_of(PyObject* object);
 
 /* New ones, of the classes that Python has named (set_graph_classes), with all fields at their defaults but
  * for the names that are given; the value's producer is set. NULL with an exception set. */

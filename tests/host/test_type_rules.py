@@ -13,7 +13,7 @@ from ephost.model.graph import Model, TensorType, tensor_type
 from ephost.model.load import load
 from ephost.model.type_rules import find_types
 from ephost.model.type_rules.finder import _propagation
-from ephost.model.type_rules.registry import RULES, Unsure, broadcast, joined
+from ephost.model.type_rules.registry import ELEMENTWISE, RULES, Unsure, broadcast, joined
 from graphs import model_of
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
@@ -22,6 +22,7 @@ from onnx.backend.test.loader import load_model_tests
 Dims = tuple[Any, ...] | None
 
 _propagation()  # RULES is filled when the first of them is needed
+OPERATORS = RULES.keys() | ELEMENTWISE.keys()
 
 
 @functools.cache
@@ -32,7 +33,7 @@ def node_cases() -> dict[str, list[TestCase]]:
         cases = load_model_tests(kind="node")
     for case in cases:
         nodes = case.model.graph.node
-        if all(node.domain in ("", "ai.onnx") and node.op_type in RULES for node in nodes):
+        if all(node.domain in ("", "ai.onnx") and node.op_type in OPERATORS for node in nodes):
             for kind in {node.op_type for node in nodes}:
                 found.setdefault(kind, []).append(case)
     return found
@@ -99,7 +100,7 @@ def assert_as_good(ours: TensorType, theirs: TensorType, what: str) -> None:
         assert mine == other or not isinstance(other, int), what
 
 
-@pytest.mark.parametrize("op_type", sorted(RULES))
+@pytest.mark.parametrize("op_type", sorted(OPERATORS))
 def test_rules_find_what_onnx_finds_and_what_nodes_make(op_type: str) -> None:
     for case in node_cases().get(op_type, []):
         made = {info.name: info.type.tensor_type for info in case.model.graph.output}
@@ -268,6 +269,14 @@ def test_what_is_wrong_is_for_onnx_to_say(body: str, inputs: str) -> None:
 def test_shapes_are_broadcast(shapes: Sequence[tuple[Any, ...]], expected: Dims) -> None:
     assert broadcast(shapes) == expected
     assert broadcast(shapes[::-1]) == expected
+
+
+def test_types_that_are_none_are_left_to_onnx() -> None:
+    model = of("y = Add(x, x)", inputs="float[2] x")
+    value = model.graph.inputs[0]
+    for kind in (TensorType.__new__(TensorType), tensor_type(99, (2,)), TensorType(1, [2]), None):  # type: ignore[arg-type]
+        value.type = kind
+        assert find_types(model.graph, model.graph) is None
 
 
 def test_dimensions_are_joined() -> None:

@@ -34,21 +34,26 @@ MADE_UP = "#"
 _WIDE = 64  # inputs from which on it is worth to remember where a node reads which value
 
 
-class TensorType:
-    """Element type (``TensorProto.DataType``) and shape of a tensor; ``dims`` None: unknown rank.
-
-    ``static_dims`` are the dimensions when all are known, else None. Thousands of values share a few types:
+class TensorType(call.GraphTensorType):  # type: ignore[misc]
+    """Element type (``TensorProto.DataType``) and shape of a tensor. Thousands of values share a few types:
     :func:`tensor_type` gives the one object of each.
+
+    Its fields lie in a struct of C's (``host/native/graph_objects.h``).
     """
 
-    __slots__ = ("dims", "element_type", "static_dims")
+    if not TYPE_CHECKING:
+        __slots__ = ()  # mypy would look for the fields in it
+
+    element_type: int
+    dims: tuple[Dim, ...] | None  # None: unknown rank
+    static_dims: tuple[int, ...] | None  # the dimensions when all are known
 
     def __init__(self, element_type: int, dims: tuple[Dim, ...] | None) -> None:
         self.element_type = element_type
         self.dims = dims
         known = None if dims is None else tuple(d for d in dims if isinstance(d, int))
         same = known is not None and dims is not None and len(known) == len(dims)
-        self.static_dims: tuple[int, ...] | None = known if same else None
+        self.static_dims = known if same else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorType):
@@ -109,7 +114,7 @@ class External(Record):
 class Value(call.GraphValue):  # type: ignore[misc]
     """A named value of a graph: an input, an initializer, or a node's output.
 
-    Its fields lie in a struct of C's (``host/native/graph_objects.h``), which gives them the defaults below.
+    Its fields lie in a struct, too, which gives them the defaults below.
     """
 
     if not TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ephost.messages import TensorProto
 from ephost.model.graph import Node, tensor_type
 from ephost.model.type_rules.registry import (
-    ALIKE,
     Knowledge,
     Made,
     Types,
@@ -96,21 +95,6 @@ def _cast(node: Node, types: Types, known: Knowledge) -> Made:
 @rule("CastLike")
 def _cast_like(node: Node, types: Types, known: Knowledge) -> Made:
     return [tensor_type(given(types, 1).element_type, dims_of(types, 0))]
-
-
-def _combines(node: Node, types: Types, known: Knowledge) -> Made:
-    """Operands of one type, broadcast."""
-    first = given(types, 0)
-    if any(
-        kind is not first and given(types, at).element_type != first.element_type
-        for at, kind in enumerate(types)
-    ):
-        raise Unsure
-    return [same(first, broadcast([dims_of(types, at) for at in range(len(types))]))]
-
-
-for _name, _since in ALIKE.items():
-    rule(_name, since=_since, of_first=True)(_combines)
 
 
 @rule("Pow", since=7, of_first=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from ephost._bindings import call
 from ephost.errors import InvalidGraph
 from ephost.messages import TensorProto, TypeProto
 from ephost.model.graph import MADE_UP, Dim, Graph, Node, TensorType, Value, names_of_dimensions, tensor_type
 from ephost.model.type_rules.registry import (
-    ALIKE,
+    ELEMENTWISE,
     LONGEST,
     ML_DOMAIN,
     OF_FIRST,
@@ -25,11 +26,7 @@ from ephost.model.type_rules.registry import (
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {0}
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
-_MOST = (1 << 63) - 1
-
-
-def _numbers(kind: TensorType) -> list[int]:
-    return [dim for dim in kind.dims or () if isinstance(dim, int)]
+_KNOWN = ELEMENTWISE, _ELEMENT_TYPES, tensor_type
 
 
 def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType | TypeProto] | None:
@@ -41,9 +38,10 @@ def find_types(graph: Graph, whole: Graph) -> Mapping[Value, TensorType | TypePr
 
     Returns:
         None where a node's operator has no rule, or the rule is not sure.
+
+    Raises:
+        InvalidGraph: a node makes what no number counts.
     """
-    if not all(map(_has_rule, graph.nodes)):
-        return None
     finder = _Finder(whole)
     try:
         finder.find(graph)
@@ -60,17 +58,6 @@ def _propagation() -> Callable[[Node, Types, TensorType, Knowledge], List | None
     from ephost.model.type_rules.lists import propagated
 
     return propagated
-
-
-def _has_rule(node: Node) -> bool:
-    if node.op_type == "If" and not node.domain:
-        return all(_has_rule(inner) for body in node.subgraphs.values() for inner in body.nodes)
-    return _is_alike(node) or _rule_of(node) is not None
-
-
-def _is_alike(node: Node) -> bool:
-    since = ALIKE.get(node.op_type)
-    return since is not None and node.since_version >= since and not node.domain and node.custom is None
 
 
 def _rule_of(node: Node) -> Rule | None:
@@ -97,80 +84,18 @@ class _Finder:
 
         Raises:
             Unsure: a rule is not.
-        InvalidGraph: a node makes what no number counts.
+            InvalidGraph: a node makes what no number counts.
         """
-        for node in graph.nodes:
-            types = [None if value is None else self.type_of(value) for value in node.inputs]
-            if node.op_type in ALIKE and self._find_alike(node, types):
-                continue
-            made = self._of_branches(node) if node.op_type == "If" else self._by_rule(node, types)
-            if len(made) < len(node.outputs):
-                raise Unsure
-            for value, kind in zip(node.outputs, made, strict=False):
-                if value is None:
-                    continue
-                if kind is None:
-                    raise Unsure
-                if not isinstance(kind, TensorType):
-                    self.found[value] = kind
-                    continue
-                if kind.element_type not in _ELEMENT_TYPES:  # an attribute says it
-                    raise Unsure
-                self.found[value] = kind = self._settled(value, kind)
-                numbers = kind.static_dims or _numbers(kind)
-                if numbers and (max(numbers) > _MOST or min(numbers) < -_MOST):
-                    raise InvalidGraph(
-                        f"the output '{value.name}' of node {node.label} would be {kind}: 64 bits do not "
-                        "hold a dimension"
-                    )
-                if kind.dims is not None and len(kind.dims) < 2:
-                    self.lists[value] = _propagation()(node, types, kind, self)
-
-    def _by_rule(self, node: Node, types: Types) -> Made:
-        rule = _rule_of(node)
-        if rule is None:
+        if not call.find_types(graph.nodes, self.found, self, _KNOWN):
             raise Unsure
-        try:
-            return rule(node, types, self)
-        except UnknownRank:
-            first = types[0] if types else None
-            if first is None or node.op_type not in OF_FIRST:
-                raise
-            return [tensor_type(first.element_type, None)] * len(node.outputs)
 
-    def _find_alike(self, node: Node, types: Types) -> bool:
-        """The short way for most nodes of most graphs: of inputs of one type and shape, all of it known."""
-        first = types[0] if types else None
-        if first is None or first.static_dims is None or node.domain or len(node.outputs) != 1:
-            return False
-        if len(first.static_dims) < 2 and first.element_type in _INTEGERS:
-            return False  # a list
-        value = node.outputs[0]
-        if value is None or value.type is not None or any(kind is not first for kind in types):
-            return False
-        self.found[value] = first
-        return True
+    # ---- what the walk, which is C, asks: host/native/type_rules.c ----
 
-    def type_of(self, value: Value) -> TensorType:
-        """The type of a value, which may have been found or be known.
+    def made(self, node: Node, types: Types) -> Made:
+        """The types of what a node makes that is not elementwise."""
+        return self._of_branches(node) if node.op_type == "If" else self._by_rule(node, types)
 
-        Raises:
-            Unsure: it is not known, or no tensor's.
-        """
-        kind = self.found.get(value, value.type)
-        if not isinstance(kind, TensorType) or kind.element_type not in _ELEMENT_TYPES:
-            raise Unsure
-        return kind
-
-    def numbers(self, value: Value | None) -> List | None:
-        """See Knowledge."""
-        if value is None:
-            raise Unsure
-        if value not in self.lists:
-            self.lists[value] = _constant_list(value)
-        return self.lists[value]
-
-    def _settled(self, value: Value, kind: TensorType) -> TensorType:
+    def settled(self, value: Value, kind: TensorType) -> TensorType:
         """With what is known of the value before, and names for the dimensions that nobody knows."""
         before = value.type
         if before is not None:
@@ -194,6 +119,47 @@ class _Finder:
             return kind
         named = tuple([self._new_name() if dim is None else dim for dim in kind.dims])
         return tensor_type(kind.element_type, named)
+
+    def list_of(self, node: Node, types: Types, value: Value, kind: TensorType) -> None:
+        """Note the numbers of an output that may be a list of such."""
+        self.lists[value] = _propagation()(node, types, kind, self)
+
+    def refuse_size(self, node: Node, value: Value, kind: TensorType) -> None:
+        """Say that an output is too large."""
+        raise InvalidGraph(
+            f"the output '{value.name}' of node {node.label} would be {kind}: 64 bits do not hold a dimension"
+        )
+
+    def _by_rule(self, node: Node, types: Types) -> Made:
+        rule = _rule_of(node)
+        if rule is None:
+            raise Unsure
+        try:
+            return rule(node, types, self)
+        except UnknownRank:
+            first = types[0] if types else None
+            if first is None or node.op_type not in OF_FIRST:
+                raise
+            return [tensor_type(first.element_type, None)] * len(node.outputs)
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a value, which may have been found or be known.
+
+        Raises:
+            Unsure: it is not known, or no tensor's.
+        """
+        kind = self.found.get(value, value.type)
+        if not isinstance(kind, TensorType) or kind.element_type not in _ELEMENT_TYPES:
+            raise Unsure
+        return kind
+
+    def numbers(self, value: Value | None) -> List | None:
+        """See Knowledge."""
+        if value is None:
+            raise Unsure
+        if value not in self.lists:
+            self.lists[value] = _constant_list(value)
+        return self.lists[value]
 
     def _new_name(self) -> str:
         if self._names is None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ephost._bindings import call
 from ephost.messages import TypeProto
 from ephost.model.graph import Dim, Node, TensorType, Value, tensor_type
 
@@ -43,9 +44,9 @@ ML_DOMAIN = "ai.onnx.ml"
 RULES: dict[str, tuple[int, Rule]] = {}
 # Operators that make one output, of elements of the first input's type.
 OF_FIRST: set[str] = set()
-# Operators that make of inputs of one type and shape an output of the same, from these versions of theirs on.
-# Most nodes of most graphs are theirs, and a graph that has no others needs no rules.
-ALIKE = {
+# Operators whose one output is their inputs, which are all of one type, broadcast, from these versions on.
+# Most nodes of most graphs are theirs: their rule is C (host/native/type_rules.c).
+ELEMENTWISE = {
     **dict.fromkeys(("Abs", "Ceil", "Elu", "Exp", "Floor", "HardSigmoid", "LeakyRelu", "Log", "Neg"), 6),
     **dict.fromkeys(("Reciprocal", "Relu", "Selu", "Sigmoid", "Sqrt", "Tanh"), 6),
     **dict.fromkeys(
@@ -185,26 +186,13 @@ def joined(one: Dim, other: Dim) -> Dim:
 
 def broadcast(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
     """The shape that several are broadcast to; Unsure where they do not fit."""
-    first = shapes[0]
-    if all(shape == first for shape in shapes) and None not in first:
-        return first
-    rank = max(map(len, shapes))
-    made: list[Dim] = []
-    for at in range(-rank, 0):
-        size, names = 1, set()
-        for shape in shapes:
-            dim = shape[at] if -at <= len(shape) else 1
-            if not isinstance(dim, int):
-                names.add(dim)
-            elif dim != 1 and size not in (1, dim):
-                raise Unsure
-            elif dim != 1:
-                size = dim
-        if size != 1 or not names:
-            made.append(size)
-        else:
-            made.append(names.pop() if len(names) == 1 else None)
-    return tuple(made)
+    made = shapes[0]
+    for shape in shapes[1:]:
+        both = call.broadcast(made, shape)
+        if both is None:
+            raise Unsure
+        made = both
+    return made
 
 
 def attribute_text(node: Node, name: str, default: str) -> str:
