@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ephost._bindings import dtype_of
+from ephost._bindings import call, dtype_of
 from ephost.messages import (
     AttributeProto,
     Dimension,
@@ -196,33 +196,10 @@ def _content(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
 
 
-_VALUES = {
-    AttributeProto.FLOAT: "f",
-    AttributeProto.INT: "i",
-    AttributeProto.STRING: "s",
-    AttributeProto.TENSOR: "t",
-    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.TYPE_PROTO: "tp",
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.INTS: "ints",
-    AttributeProto.STRINGS: "strings",
-    AttributeProto.TENSORS: "tensors",
-    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
-    AttributeProto.GRAPHS: "graphs",
-    AttributeProto.TYPE_PROTOS: "type_protos",
-}
-
-
 def get_attribute_value(attribute: AttributeProto) -> Any:
     """An attribute's value: a number, bytes or a message, or a list of these.
 
     Raises:
         ValueError: it has no type, or stands for an attribute of a function's.
     """
-    if attribute.ref_attr_name:
-        raise ValueError(f"the attribute '{attribute.name}' stands for one of a function's")
-    if attribute.type not in _VALUES:
-        raise ValueError(f"the attribute '{attribute.name}' has no type")
-    value = getattr(attribute, _VALUES[attribute.type])
-    return list(value) if attribute.type in (AttributeProto.FLOATS, AttributeProto.INTS) else value
+    return call.attribute_value(attribute)

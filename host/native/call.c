@@ -15,9 +15,11 @@
 #include "graph_objects.h"
 #include "heap.h"
 #include "messages.h"
+#include "node_attribute.h"
 #include "records.h"
 #include "runner.h"
 #include "type_rules.h"
+#include "unseen.h"
 
 static atomic_bool finalizing; /* set by Python's atexit */
 
@@ -170,6 +172,9 @@ static PyMethodDef module_methods[] = {
     {"broadcast", call_broadcast, METH_VARARGS, "broadcast(shape, shape) -> shape or None"},
     {"find_types", call_find_types, METH_VARARGS,
      "find_types(nodes, found, finder, (alike, element_types, tensor_type)) -> whether all were found"},
+    {"note_reads", call_note_reads, METH_VARARGS, "note_reads(seen, nodes)"},
+    {"unseen_nodes", call_unseen_nodes, METH_VARARGS, "unseen_nodes(nodes, seen, onward) -> nodes, told"},
+    {"attribute_value", call_attribute_value, METH_O, "attribute_value(attribute) -> its value"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -193,9 +198,9 @@ PyMODINIT_FUNC PyInit__call(void) {
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
   if (!messages_setup() || !graph_nodes_setup() || !graph_load_setup() || !graph_attributes_setup() ||
-      !graph_objects_setup(module) || !records_setup(module) || !type_rules_setup() || runner == NULL ||
-      binding == NULL || call_state.object_dtype == NULL || call_state.address_name == NULL ||
-      PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
+      !graph_objects_setup(module) || !records_setup(module) || !type_rules_setup() || !unseen_setup() ||
+      !node_attribute_setup() || runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
+      call_state.address_name == NULL || PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);
     Py_XDECREF(binding);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <structmember.h>
 
+#include "node_attribute.h"
+
 static PyTypeObject *value_type, *node_type, *tensor_type; /* these structs' */
 static PyTypeObject *value_class, *node_class;             /* Python's, of which new ones are */
 
@@ -191,10 +193,21 @@ GraphNode* graph_node_of(PyObject* object) {
   return NULL;
 }
 
+static PyMethodDef node_methods[] = {
+    {"attribute", graph_node_attribute, METH_VARARGS,
+     "attribute(name, default=None)\n--\n\nAn attribute's value: a number, bytes or a message, or a list of "
+     "these."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot node_slots[] = {
-    {Py_tp_new, (void*)node_new_of},        {Py_tp_dealloc, (void*)node_dealloc},
-    {Py_tp_traverse, (void*)node_traverse}, {Py_tp_clear, (void*)node_clear},
-    {Py_tp_members, node_members},          {0, NULL},
+    {Py_tp_new, (void*)node_new_of},
+    {Py_tp_dealloc, (void*)node_dealloc},
+    {Py_tp_traverse, (void*)node_traverse},
+    {Py_tp_clear, (void*)node_clear},
+    {Py_tp_members, node_members},
+    {Py_tp_methods, node_methods},
+    {0, NULL},
 };
 
 static PyType_Spec node_spec = {

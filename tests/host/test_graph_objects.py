@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from array import array
 from types import MemberDescriptorType
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from ephost._bindings import call
 from ephost.message_helpers import make_attribute
 from ephost.messages import AttributeProto, GraphProto, NodeProto, TensorProto
-from ephost.model.graph import Node, Value
+from ephost.model.graph import Node, TensorType, Value
 from ephost.model.native_graph import Constants, NativeGraph
 from graphs import model_of
 
@@ -29,6 +30,38 @@ def fields(kind: type) -> set[str]:
 def test_the_classes_say_what_the_structs_have() -> None:
     assert fields(call.GraphNode) == set(Node.__annotations__)
     assert fields(call.GraphValue) == set(Value.__annotations__)
+    assert fields(call.GraphTensorType) == set(TensorType.__annotations__)
+
+
+def test_attributes_are_found_by_their_names() -> None:
+    many = array("q", range(5000))
+    attributes = [
+        make_attribute("number", 3),
+        make_attribute("text", "a"),
+        AttributeProto(name="many", type=AttributeProto.INTS, ints=many),
+        make_attribute("floats", [0.5, 2.0]),
+        make_attribute("tensor", TensorProto(name="t")),
+        AttributeProto(name="none"),
+        AttributeProto(name="of_call", type=AttributeProto.INT, ref_attr_name="outer"),
+        make_attribute("number", 4),
+    ]
+    node = Node(0, NodeProto(attribute=attributes), "Op", "", "", 1, [], [])
+    assert [node.attribute(name) for name in ("number", "text", "floats")] == [3, b"a", [0.5, 2.0]]
+    assert node.attribute("many") == list(range(5000))
+    assert node.attribute("tensor") is attributes[4].t
+    assert (node.attribute("other"), node.attribute("other", 7), node.attribute("num" + "ber", 7)) == (
+        None,
+        7,
+        3,
+    )
+    for name, why in (
+        ("none", "'none' has no type"),
+        ("of_call", "'of_call' stands for one of a function's"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            node.attribute(name)
+    with pytest.raises(TypeError):
+        node.attribute(1)
 
 
 def test_fields_have_defaults_of_their_own() -> None:

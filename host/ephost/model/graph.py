@@ -16,7 +16,7 @@ import numpy as np
 
 from ephost._bindings import call, dtype_of
 from ephost.errors import InvalidGraph
-from ephost.message_helpers import get_attribute_value, make_attribute, tensor_type_proto
+from ephost.message_helpers import make_attribute, tensor_type_proto
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
 from ephost.onnx_schema import onnx_schema
 from ephost.records import Record, made_by
@@ -199,7 +199,8 @@ class CustomOperators(Protocol):
 class Node(call.GraphNode):  # type: ignore[misc]
     """One operator of a graph. ``index`` is its id for plugins, unique within the session.
 
-    Its fields lie in a struct, as those of values do.
+    Its fields lie in a struct, as those of values do. ``attribute(name, default=None)``, which is C, too, gives
+    an attribute's value: a number, bytes or a message, or a list of these.
     """
 
     if not TYPE_CHECKING:
@@ -258,13 +259,6 @@ class Node(call.GraphNode):  # type: ignore[misc]
             message.name, message.op_type, message.domain = self.name, self.op_type, self.domain
             self.is_edited = False
         return message
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute's value, a number, bytes or a message, or a list of these."""
-        for attribute in self.message.attribute:
-            if attribute.name == name:
-                return get_attribute_value(attribute)
-        return default
 
     def attributes_key(self) -> tuple[bytes, ...]:
         """What is equal where the attributes are."""

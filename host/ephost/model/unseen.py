@@ -2,14 +2,13 @@
 
 Folding and the rules change a few nodes of a graph that inference went through before, and what models
 declare adds to what it has found. Inference then goes on from there: it is given the nodes that read
-something else than when it saw them last, and what their lists of numbers are computed by.
+something else than when it saw them last (``host/native/unseen.c`` finds them), and what their lists of
+numbers are computed by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
+from ephost._bindings import call
 from ephost.messages import TypeProto
 from ephost.model.graph import (
     MADE_UP,
@@ -24,16 +23,11 @@ from ephost.model.graph import (
 )
 
 _UNKNOWN = "unk__"  # how onnx's begin
-Reads = tuple[Any, ...]  # what a node reads, and what was known of it
 
 
-def note(model: Model, nodes: Iterable[Node]) -> None:
+def note(model: Model, nodes: list[Node]) -> None:
     """Remember what is known now of what these nodes read: inference has gone through them."""
-    seen = model.seen
-    for node in nodes:
-        unknown, lists = _open_ends(node)
-        if unknown or lists:
-            seen[node] = _reads(node)
+    call.note_reads(model.seen, nodes)
 
 
 def forget_readers(model: Model, value: Value) -> None:
@@ -51,23 +45,9 @@ def unseen(model: Model, *, onward: bool) -> Graph | None:
             is left for when more is found.
     """
     graph = model.graph
-    chosen: dict[Node, None] = {}
-    touched: set[Value] = set()  # values of which more may be known once inference has gone through them
-    told = False
-    for node in graph.nodes:
-        unknown, lists = _open_ends(node)
-        if not unknown and not lists:
-            continue
-        before = model.seen.get(node)
-        if before is not None and before == _reads(node) and touched.isdisjoint(node.reads_all()):
-            continue
-        chosen[node] = None
-        told = told or bool(unknown)
-        touched.update(lists)
-        if onward:
-            touched.update(unknown)
+    chosen, told = call.unseen_nodes(graph.nodes, model.seen, onward)
     if not told:
-        note(model, chosen)
+        note(model, list(chosen))
         return None
     if 2 * len(chosen) > len(graph.nodes):
         return graph  # to cut a part out would take longer
@@ -111,38 +91,6 @@ def is_known(value: Value) -> bool:
     return not isinstance(value.type, TensorType) or (
         value.type.element_type != 0 and value.type.static_dims is not None
     )
-
-
-def _open_ends(node: Node) -> tuple[list[Value], list[Value]]:
-    """What a node makes of which inference may find more, and what may be lists of numbers. Of what is in its
-    subgraphs nobody knows it: a node that has some counts as if it made something unknown.
-    """
-    unknown: list[Value] = []
-    lists: list[Value] = []
-    for value in node.outputs:
-        if value is not None:
-            if not is_known(value):
-                unknown.append(value)
-            if _may_be_list(value):
-                lists.append(value)
-    if node.subgraphs and not unknown:
-        unknown = [value for value in node.outputs if value is not None]
-    return unknown, lists
-
-
-def _reads(node: Node) -> Reads:
-    """Of all that it reads the types; of what may be a list of numbers also which one it is."""
-    found: list[Any] = []
-    for value in node.reads_all():
-        if value is None:
-            found.append(None)
-            continue
-        found.append(value.type)
-        if _may_be_list(value):
-            found.append((value, value.is_constant))
-    for body in node.subgraphs.values():
-        found += [_reads(inner) for inner in body.nodes]
-    return tuple(found)
 
 
 def _may_be_list(value: Value) -> bool:
