@@ -199,8 +199,8 @@ class CustomOperators(Protocol):
 class Node(call.GraphNode):  # type: ignore[misc]
     """One operator of a graph. ``index`` is its id for plugins, unique within the session.
 
-    Its fields lie in a struct, as those of values do. ``attribute(name, default=None)``, which is C, too, gives
-    an attribute's value: a number, bytes or a message, or a list of these.
+    Its fields lie in a struct, as those of values do. ``attribute(name, default=None)``, which is C, too,
+    gives an attribute's value: a number, bytes or a message, or a list of these.
     """
 
     if not TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ephost.messages import TensorProto
 from ephost.model.graph import Dim, Node, TensorType, tensor_type
@@ -21,35 +22,38 @@ from ephost.model.type_rules.registry import (
 
 
 class _Window:
-    """A window's attributes, with their defaults for so many axes."""
+    """A window over some axes: networks have a few, and slide each over few shapes."""
 
-    def __init__(self, node: Node, kernel: Sequence[Dim]) -> None:
+    def __init__(
+        self,
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        dilations: tuple[int, ...],
+        pads: tuple[int, ...],
+        auto_pad: str,
+        rounds_up: bool,
+    ) -> None:
         self.axes = axes = len(kernel)
-        self.kernel = [size for size in kernel if isinstance(size, int) and size > 0]
-        self.strides: list[int] = node.attribute("strides") or [1] * axes
-        self.dilations: list[int] = node.attribute("dilations") or [1] * axes
-        self.pads: list[int] = node.attribute("pads") or [0] * (2 * axes)
-        self.auto_pad = attribute_text(node, "auto_pad", "NOTSET")
-        self.rounds_up = bool(node.attribute("ceil_mode", 0))
-        lengths = (len(self.kernel), len(self.strides), len(self.dilations), len(self.pads) // 2)
+        self.kernel, self.strides, self.dilations, self.pads = kernel, strides, dilations, pads
+        self.auto_pad, self.rounds_up = auto_pad, rounds_up
         if (
-            set(lengths) != {axes}
-            or min(self.strides + self.dilations, default=1) < 1
-            or min(self.pads, default=0) < 0
+            {len(strides), len(dilations), len(pads) // 2} != {axes}
+            or min(kernel + strides + dilations, default=1) < 1
+            or min(pads, default=0) < 0
         ):
             raise Unsure
-        if self.auto_pad == "VALID":
-            self.pads = [0] * (2 * axes)
-        elif self.auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        if auto_pad == "VALID":
+            self.pads = (0,) * (2 * axes)
+        elif auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
             raise Unsure
 
     def extent(self, at: int) -> int:
         """How far it reaches along an axis."""
         return (self.kernel[at] - 1) * self.dilations[at] + 1
 
-    def slid_over(self, dims: Sequence[Dim]) -> list[Dim]:
+    def slid_over(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
         """How many places it has along each axis."""
-        return [self._places(at, dim) for at, dim in enumerate(dims)]
+        return tuple([self._places(at, dim) for at, dim in enumerate(dims)])
 
     def _places(self, at: int, dim: Dim) -> Dim:
         if not isinstance(dim, int):
@@ -81,6 +85,29 @@ class _Window:
         return made
 
 
+_window = lru_cache(maxsize=1024)(_Window)
+
+
+@lru_cache(maxsize=1024)
+def _slid(window: _Window, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return window.slid_over(dims)
+
+
+def _window_of(node: Node, kernel: Sequence[Dim]) -> _Window:
+    """The window that attributes say, with their defaults for so many axes."""
+    axes = len(kernel)
+    if not all(isinstance(size, int) for size in kernel):
+        raise Unsure
+    return _window(
+        tuple(kernel),
+        tuple(node.attribute("strides") or (1,) * axes),
+        tuple(node.attribute("dilations") or (1,) * axes),
+        tuple(node.attribute("pads") or (0,) * (2 * axes)),
+        attribute_text(node, "auto_pad", "NOTSET"),
+        bool(node.attribute("ceil_mode", 0)),
+    )
+
+
 def _image(types: Types, at: int) -> tuple[Dim, ...]:
     dims = dims_of(types, at)
     if len(dims) < 3:
@@ -95,10 +122,10 @@ def _kernel(node: Node, weights: tuple[Dim, ...], image: tuple[Dim, ...]) -> Seq
 
 
 def _convolved(node: Node, image: tuple[Dim, ...], weights: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    window = _Window(node, _kernel(node, weights, image))
+    window = _window_of(node, _kernel(node, weights, image))
     if window.axes != len(image) - 2:
         raise Unsure
-    return (image[0], weights[0], *window.slid_over(image[2:]))
+    return (image[0], weights[0], *_slid(window, image[2:]))
 
 
 @rule("Conv", of_first=True)
@@ -119,7 +146,7 @@ def _quantized_conv(node: Node, types: Types, known: Knowledge) -> Made:
 @rule("ConvTranspose", of_first=True)
 def _conv_transpose(node: Node, types: Types, known: Knowledge) -> Made:
     image, weights = _image(types, 0), _image(types, 1)
-    window = _Window(node, _kernel(node, weights, image))
+    window = _window_of(node, _kernel(node, weights, image))
     groups, channels = node.attribute("group", 1), weights[1]
     more = node.attribute("output_padding") or [0] * window.axes
     if node.attribute("output_shape") or len(more) != window.axes or window.axes != len(image) - 2:
@@ -131,10 +158,10 @@ def _conv_transpose(node: Node, types: Types, known: Knowledge) -> Made:
 @rule("AveragePool", "MaxPool")
 def _pool(node: Node, types: Types, known: Knowledge) -> Made:
     kind, image = given(types, 0), _image(types, 0)
-    window = _Window(node, node.attribute("kernel_shape") or ())
+    window = _window_of(node, node.attribute("kernel_shape") or ())
     if window.axes != len(image) - 2:
         raise Unsure
-    dims = (*image[:2], *window.slid_over(image[2:]))
+    dims = (*image[:2], *_slid(window, image[2:]))
     return [same(kind, dims), tensor_type(TensorProto.INT64, dims)]
 
 
