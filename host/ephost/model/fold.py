@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,14 +63,17 @@ def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: 
     """
     for graph in all_graphs(model.graph):
         eliminate(graph, disabled)  # folded, an Identity of weights would be a copy of them
+    is_eliminated = True
     while True:
+        nodes = len(model.graph.nodes)
         informs = "ConstantFolding" not in disabled and fold(model, leave_transposed=leave_transposed)
         decided = inline_decided_ifs(model)
         if informs or decided:
             infer_again(model)
         graphs = list(all_graphs(model.graph))
-        for graph in graphs:
-            eliminate(graph, disabled)
+        if informs or decided or len(model.graph.nodes) != nodes or not is_eliminated:
+            for graph in graphs:
+                eliminate(graph, disabled)
         if decided:
             continue
         informs = False
@@ -82,6 +85,7 @@ def simplify(model: Model, disabled: Collection[str] = (), *, leave_transposed: 
         if not informs:
             return
         infer_again(model)
+        is_eliminated = False  # more types may be known
 
 
 def unwanted(config: Mapping[str, str], names: Collection[str] = ()) -> set[str]:
@@ -104,7 +108,7 @@ def fold(model: Model, *, leave_transposed: bool = False) -> bool:
     budget = _Budget(graph)
     evaluator = _Evaluator(model)
     for node in graph.nodes:
-        made = _known_shape(node)
+        made = _known_shape(node) if node.op_type == "Shape" else None
         if (
             made is None
             and _is_foldable(node)
@@ -179,9 +183,13 @@ class _Budget:
     """How much folding may still add to a model, in bytes and time: a few nodes can ask for any amount."""
 
     def __init__(self, graph: Graph) -> None:
-        held = sum(v.initializer.nbytes for v in graph.values.values() if v.initializer is not None)
-        self._bytes = held + _GROWTH  # weights may double: a Cast of all of them from 16 bits to 32
+        self._graph = graph
         self._end = time.monotonic() + _SECONDS
+
+    @cached_property
+    def _bytes(self) -> int:
+        held = sum(v.initializer.nbytes for v in self._graph.values.values() if v.initializer is not None)
+        return held + _GROWTH  # weights may double: a Cast of all of them from 16 bits to 32
 
     @property
     def is_spent(self) -> bool:
@@ -237,7 +245,7 @@ def _informs(constant: Value, retyped: bool) -> bool:
 
 def _known_shape(node: Node) -> list[_Constant | None] | None:
     """What Shape makes of a tensor whose shape is known."""
-    if node.op_type != "Shape" or node.domain or len(node.outputs) != 1 or node.ep_name:
+    if node.domain or len(node.outputs) != 1 or node.ep_name:
         return None
     source, out = node.inputs[0], node.outputs[0]
     if source is None or out is None or out.is_output or not isinstance(source.type, TensorType):

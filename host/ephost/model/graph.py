@@ -354,8 +354,7 @@ class Graph(Record):
 
     def new_constant(self, like: str, array: np.ndarray, element_type: int) -> Value:
         """A constant of its own, named after another value."""
-        kind = tensor_type(element_type, tuple(int(d) for d in array.shape))
-        value = self.new_value(like, kind)
+        value = self.new_value(like, tensor_type(element_type, array.shape))
         value.initializer = np.ascontiguousarray(array).reshape(array.shape)
         value.is_constant = True
         return value
@@ -365,7 +364,7 @@ class Graph(Record):
         value.producer, value.producer_output = None, -1
         value.initializer = array
         value.is_constant = True
-        value.type = tensor_type(element_type, tuple(int(d) for d in array.shape))
+        value.type = tensor_type(element_type, array.shape)
 
     def attach(self, node: Node) -> None:
         """Link a node to the values of this graph that it reads, and to those that it makes."""

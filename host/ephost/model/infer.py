@@ -138,15 +138,16 @@ def _agreed(value: Value, declared: Any, found: Any) -> Any:
     if len(known) != len(seen):
         value.is_disputed = True
         return tensor_type(found.element_type or declared.element_type, None)
-    at_odds = [isinstance(k, int) and isinstance(s, int) and k != s for k, s in zip(known, seen, strict=True)]
-    if not any(at_odds):
-        return merge(declared, found)
-    value.is_disputed = True
-    dims = tuple(
-        None if odd else k if isinstance(k, int) or not isinstance(s, int) else s
-        for odd, k, s in zip(at_odds, known, seen, strict=True)
-    )
-    return tensor_type(found.element_type or declared.element_type, dims)
+    dims: list[Dim] = []
+    for k, s in zip(known, seen, strict=True):  # one loop: models declare thousands of values
+        if not isinstance(s, int):
+            dims.append(s if k is None else k)
+        elif not isinstance(k, int) or k == s:
+            dims.append(s)
+        else:
+            dims.append(None)
+            value.is_disputed = True
+    return tensor_type(found.element_type or declared.element_type, tuple(dims))
 
 
 def _tells_more(known: Any, found: Any) -> bool:
@@ -155,9 +156,10 @@ def _tells_more(known: Any, found: Any) -> bool:
         return found is None
     if known.dims is None or found.dims is None:
         return known.dims is not None
-    return any(
-        isinstance(k, int) and not isinstance(f, int) for k, f in zip(known.dims, found.dims, strict=True)
-    )
+    for k, f in zip(known.dims, found.dims, strict=True):
+        if isinstance(k, int) and not isinstance(f, int):
+            return True
+    return False
 
 
 def _with_all_outputs(node: NodeProto, functions: Functions) -> NodeProto:
