@@ -9,9 +9,9 @@ they stand by the operator at which each begins. They carry the names of onnxrun
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from ephost.model.graph import Graph, Model
+from ephost.model.graph import Graph, Model, Node
 from ephost.model.rules import (
     elementwise,
     equal_nodes,
@@ -61,14 +61,19 @@ def _apply_rules(state: Rewriting) -> bool:
         return False
     changed = False
     for node in graph.nodes:
-        for rule in rules.get(node.op_type, ()):
-            if node.index in graph.dropped or node.domain or not is_free(node):
-                break
-            if rule.apply(state, node):
-                changed = True
-                break  # the node may be of another kind now
+        while node.op_type in rules and _apply_to(state, node, rules[node.op_type]):
+            changed = True  # and the node may be of another kind now
     graph.sweep()
     return changed
+
+
+def _apply_to(state: Rewriting, node: Node, rules: Sequence[Rule]) -> bool:
+    if node.index in state.graph.dropped or node.domain or not is_free(node):
+        return False
+    for rule in rules:  # noqa: SIM110 - a generator takes longer than most rules
+        if rule.apply(state, node):
+            return True
+    return False
 
 
 def _rules_for(present: set[str], disabled: Collection[str]) -> dict[str, list[Rule]]:
