@@ -6,7 +6,8 @@ namespace ephost {
 
 std::vector<std::vector<const Node*>> convex_groups(const Graph& graph,
                                                     const std::function<bool(const Node&)>& refused) {
-  std::unordered_map<const Node*, size_t> level;  // 2k: in our group k; 2k + 1: what others run after it.
+  // By node. 2k: in our group k; 2k + 1: what others run after it.
+  std::vector<size_t> level(graph.num_nodes());
   std::vector<std::vector<const Node*>> groups;
   for (const Node* node : graph.nodes) {
     const bool theirs = refused(*node);
@@ -16,11 +17,11 @@ std::vector<std::vector<const Node*>> convex_groups(const Graph& graph,
         if (value == nullptr || value->producer == nullptr) {
           continue;
         }
-        const size_t before = level.at(value->producer);
+        const size_t before = level[value->producer->index];
         after = std::max(after, before + (!theirs && before % 2 == 1 ? 1 : 0));
       }
     }
-    level[node] = theirs ? after | 1 : after;
+    level[node->index] = theirs ? after | 1 : after;
     if (!theirs) {
       groups.resize(std::max(groups.size(), after / 2 + 1));
       groups[after / 2].push_back(node);

@@ -66,18 +66,19 @@ Graph* Node::subgraph(const std::string& attribute) const {
 
 std::string Node::label() const { return (domain.empty() ? "" : domain + ".") + type + " '" + name + "'"; }
 
-Value* Graph::add_value(const std::string& name) {
+Value* Graph::add_value(std::string_view name) {
   values.push_back(std::make_unique<Value>());
   Value* value = values.back().get();
   value->index = values.size() - 1;
-  value->name = name.empty() || names_.count(name) != 0
-                    ? (name.empty() ? std::string("v") : name) + "#" + std::to_string(value->index)
-                    : name;
-  names_[value->name] = value;
+  value->name = name;
+  if (name.empty() || !names_.try_emplace(value->name, value).second) {
+    value->name = (name.empty() ? "v" : value->name) + "#" + std::to_string(value->index);
+    names_[value->name] = value;
+  }
   return value;
 }
 
-Value* Graph::find(const std::string& name) const {
+Value* Graph::find(std::string_view name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? nullptr : found->second;
 }
@@ -99,13 +100,14 @@ Value* Graph::add_like(const Value* model) {
   return value;
 }
 
-Node* Graph::add_node(const std::string& domain, const std::string& type, std::vector<Value*> in,
-                      std::vector<Value*> out, const std::string& name) {
+Node* Graph::add_node(std::string domain, std::string type, std::vector<Value*> in, std::vector<Value*> out,
+                      std::string name) {
   storage_.push_back(std::make_unique<Node>());
   Node* node = storage_.back().get();
-  node->domain = domain;
-  node->type = type;
-  node->name = name.empty() && !out.empty() && out[0] != nullptr ? out[0]->name : name;
+  node->index = storage_.size() - 1;
+  node->domain = std::move(domain);
+  node->type = std::move(type);
+  node->name = name.empty() && !out.empty() && out[0] != nullptr ? out[0]->name : std::move(name);
   node->inputs = std::move(in);
   node->outputs = std::move(out);
   for (Value* value : node->inputs) {
@@ -216,21 +218,32 @@ void Graph::remove_unused() {
 void Graph::sort() {
   // Depth first from each node in the present order: what a node needs comes right before it if it has not
   // come.
+  enum State : uint8_t { kNew, kOnStack, kDone };
   std::vector<Node*> sorted;
-  std::unordered_map<const Node*, int> state;  // 1: on the stack, 2: done.
+  std::vector<State> state(storage_.size(), kNew);
   std::vector<std::pair<Node*, size_t>> stack;
   sorted.reserve(nodes.size());
+  const auto has_come = [&](const Value* value) {
+    return value == nullptr || value->producer == nullptr || state[value->producer->index] == kDone;
+  };
   for (Node* root : nodes) {
-    if (root->removed || state[root] == 2) {
+    if (root->removed || state[root->index] == kDone) {
+      continue;
+    }
+    // Most graphs are in order already, but for what the last pass changed.
+    if (std::all_of(root->inputs.begin(), root->inputs.end(), has_come) &&
+        std::all_of(root->implicit.begin(), root->implicit.end(), has_come)) {
+      state[root->index] = kDone;
+      sorted.push_back(root);
       continue;
     }
     stack.emplace_back(root, 0);
-    state[root] = 1;
+    state[root->index] = kOnStack;
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
       const size_t total = node->inputs.size() + node->implicit.size();
       if (next == total) {
-        state[node] = 2;
+        state[node->index] = kDone;
         sorted.push_back(node);
         stack.pop_back();
         continue;
@@ -239,10 +252,10 @@ void Graph::sort() {
           next < node->inputs.size() ? node->inputs[next] : node->implicit[next - node->inputs.size()];
       ++next;
       Node* before = value == nullptr ? nullptr : value->producer;
-      if (before != nullptr && state[before] == 0) {
-        state[before] = 1;
+      if (before != nullptr && state[before->index] == kNew) {
+        state[before->index] = kOnStack;
         stack.emplace_back(before, 0);
-      } else if (before != nullptr && state[before] == 1) {
+      } else if (before != nullptr && state[before->index] == kOnStack) {
         invalid(before->label() + " depends on its own output");
       }
     }

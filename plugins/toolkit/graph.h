@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -55,6 +56,7 @@ struct Node {
   std::shared_ptr<const Graph> body;
   const OrtNode* origin = nullptr;  // The host's, during GetCapability only.
   bool removed = false;
+  size_t index = 0;  // Among all nodes that its graph ever had: see Graph::num_nodes.
 
   bool is(const char* op) const { return domain.empty() && type == op; }
   bool is(const char* of, const char* op) const { return domain == of && type == op; }
@@ -88,13 +90,15 @@ struct Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  Value* add_value(const std::string& name);
-  Value* find(const std::string& name) const;
+  Value* add_value(std::string_view name);
+  Value* find(std::string_view name) const;
   // A value with this content.
   Value* add_constant(TensorPtr tensor, const std::string& name = "");
   // A new node; its outputs must have no producer yet. Call `sort` before reading `nodes` again.
-  Node* add_node(const std::string& domain, const std::string& type, std::vector<Value*> in,
-                 std::vector<Value*> out, const std::string& name = "");
+  Node* add_node(std::string domain, std::string type, std::vector<Value*> in, std::vector<Value*> out,
+                 std::string name = "");
+  // How many were added, those removed since included.
+  size_t num_nodes() const { return storage_.size(); }
   // A value like `model` (type and shape), for the output of a new node.
   Value* add_like(const Value* model);
 
@@ -115,7 +119,7 @@ struct Graph {
 
  private:
   std::vector<std::unique_ptr<Node>> storage_;
-  std::unordered_map<std::string, Value*> names_;
+  std::unordered_map<std::string_view, Value*> names_;  // The keys are the values' own names.
 };
 
 // The only consumer of a value that is not a graph output; null if there is none or more than one.

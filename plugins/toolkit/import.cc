@@ -1,6 +1,7 @@
 #include "toolkit/import.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "toolkit/context_io.h"
@@ -18,13 +19,17 @@ struct Reader {
   const Api& api;
   Files* files;  // Mapped so far.
 
+  // What the node that is read reads and writes: kept for the next one, as room.
+  std::vector<const OrtValueInfo*> infos = {};
+  std::vector<const OrtOpAttr*> attributes = {};
+
   std::string text(OrtStatus*(ORT_API_CALL* get)(const OrtNode*, const char**), const OrtNode* node) const {
     const char* out = nullptr;
     api.check(get(node, &out));
     return out == nullptr ? "" : out;
   }
 
-  std::string name(const OrtValueInfo* info) const {
+  std::string_view name(const OrtValueInfo* info) const {
     const char* out = nullptr;
     api.check(api.ort->GetValueInfoName(info, &out));
     return out == nullptr ? "" : out;
@@ -66,7 +71,7 @@ struct Reader {
     if (info == nullptr) {
       return nullptr;
     }
-    const std::string key = name(info);
+    const std::string_view key = name(info);
     if (key.empty()) {
       return nullptr;
     }
@@ -118,9 +123,12 @@ struct Reader {
   }
 
   void read_constant(const OrtValueInfo* info, Value* value) const {
+    if (value->constant != nullptr || value->producer != nullptr) {
+      return;
+    }
     bool constant = false;
     api.check(api.ort->ValueInfo_IsConstantInitializer(info, &constant));
-    if (constant && value->constant == nullptr && value->producer == nullptr) {
+    if (constant) {
       value->constant = read_file(info, *value);
       if (value->constant != nullptr) {
         return;
@@ -140,11 +148,15 @@ struct Reader {
 
   template <typename T>
   std::vector<T> read_array(const OrtOpAttr* attribute, OrtOpAttrType type) const {
+    // Most lists fit here. How much room a longer one needs the host says by an error, whose text takes
+    // longer to make than all else.
+    std::array<T, 256 / sizeof(T)> few;
     size_t bytes = 0;
-    // The first call says how much room is needed: by an error, or by success when there is nothing to read.
-    if (OrtStatus* status = api.ort->ReadOpAttr(attribute, type, nullptr, 0, &bytes)) {
-      api.ort->ReleaseStatus(status);
+    OrtStatus* const status = api.ort->ReadOpAttr(attribute, type, few.data(), sizeof few, &bytes);
+    if (status == nullptr) {
+      return std::vector<T>(few.data(), few.data() + bytes / sizeof(T));
     }
+    api.ort->ReleaseStatus(status);
     std::vector<T> data(bytes / sizeof(T));
     if (!data.empty()) {
       api.check(api.ort->ReadOpAttr(attribute, type, data.data(), bytes, &bytes));
@@ -213,29 +225,31 @@ struct Reader {
     }
   }
 
-  void read_node(Graph* graph, const OrtNode* origin) const {
-    size_t inputs = 0, outputs = 0, implicit = 0, attributes = 0, subgraphs = 0;
+  void read_node(Graph* graph, const OrtNode* origin) {
+    size_t inputs = 0, outputs = 0, implicit = 0, listed = 0, subgraphs = 0;
     int version = 1;
     api.check(api.ort->Node_GetNumInputs(origin, &inputs));
     api.check(api.ort->Node_GetNumOutputs(origin, &outputs));
     api.check(api.ort->Node_GetNumImplicitInputs(origin, &implicit));
-    api.check(api.ort->Node_GetNumAttributes(origin, &attributes));
+    api.check(api.ort->Node_GetNumAttributes(origin, &listed));
     api.check(api.ort->Node_GetNumSubgraphs(origin, &subgraphs));
     api.check(api.ort->Node_GetSinceVersion(origin, &version));
-    std::vector<const OrtValueInfo*> in(inputs), out(outputs), outer(implicit);
-    if (inputs > 0) api.check(api.ort->Node_GetInputs(origin, in.data(), inputs));
-    if (outputs > 0) api.check(api.ort->Node_GetOutputs(origin, out.data(), outputs));
-    if (implicit > 0) api.check(api.ort->Node_GetImplicitInputs(origin, outer.data(), implicit));
 
     std::vector<Value*> in_values, out_values;
-    for (const OrtValueInfo* info : in) {
+    in_values.reserve(inputs);
+    out_values.reserve(outputs);
+    infos.resize(inputs);
+    if (inputs > 0) api.check(api.ort->Node_GetInputs(origin, infos.data(), inputs));
+    for (const OrtValueInfo* info : infos) {
       Value* known = value(graph, info);
       if (known != nullptr) {
         read_constant(info, known);
       }
       in_values.push_back(known);
     }
-    for (const OrtValueInfo* info : out) {
+    infos.resize(outputs);
+    if (outputs > 0) api.check(api.ort->Node_GetOutputs(origin, infos.data(), outputs));
+    for (const OrtValueInfo* info : infos) {
       out_values.push_back(value(graph, info));
     }
     std::string domain = text(api.ort->Node_GetDomain, origin);
@@ -246,18 +260,18 @@ struct Reader {
                                  std::move(out_values), text(api.ort->Node_GetName, origin));
     node->version = version;
     node->origin = origin;
-    for (const OrtValueInfo* info : outer) {
+    infos.resize(implicit);
+    if (implicit > 0) api.check(api.ort->Node_GetImplicitInputs(origin, infos.data(), implicit));
+    for (const OrtValueInfo* info : infos) {
       if (Value* known = value(graph, info)) {
         read_constant(info, known);
         node->implicit.push_back(known);
         known->consumers.push_back(node);
       }
     }
-    std::vector<const OrtOpAttr*> list(attributes);
-    if (attributes > 0) {
-      api.check(api.ort->Node_GetAttributes(origin, list.data(), attributes));
-    }
-    for (const OrtOpAttr* attribute : list) {
+    attributes.resize(listed);
+    if (listed > 0) api.check(api.ort->Node_GetAttributes(origin, attributes.data(), listed));
+    for (const OrtOpAttr* attribute : attributes) {
       read_attribute(node, attribute);
     }
     if (subgraphs > 0) {
@@ -304,7 +318,7 @@ TensorPtr import_tensor(const Api& api, const OrtValue* value) {
 namespace {
 
 std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent, Files* files) {
-  const Reader reader{api, files};
+  Reader reader{api, files};
   auto graph = std::make_unique<Graph>();
   graph->parent = parent;
   size_t inputs = 0, outputs = 0, initializers = 0, nodes = 0;

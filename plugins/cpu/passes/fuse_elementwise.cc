@@ -61,8 +61,8 @@ class Tree {
   bool worth_it() const { return nodes_.size() > 1; }
 
   // Puts one node in the place of all. False where they do not make an expression together, or one that is
-  // too large for a pass. `positions` has the order of the graph's nodes.
-  bool fuse(Graph* graph, const std::unordered_map<const Node*, size_t>& positions) {
+  // too large for a pass. `positions` has the order of the graph's nodes, by their index.
+  bool fuse(Graph* graph, const std::vector<size_t>& positions) {
     auto body = std::make_shared<Graph>();
     std::unordered_map<const Value*, Value*> inside;
     std::vector<Value*> inputs;
@@ -77,7 +77,7 @@ class Tree {
     };
     std::vector<Node*> order = nodes_;
     std::sort(order.begin(), order.end(),
-              [&](const Node* a, const Node* b) { return positions.at(a) < positions.at(b); });
+              [&](const Node* a, const Node* b) { return positions[a->index] < positions[b->index]; });
     for (const Node* node : order) {
       for (Value* value : node->inputs) {
         if (value == nullptr || inside.count(value) != 0 || inside_.count(value->producer) != 0) continue;
@@ -142,8 +142,8 @@ class Tree {
 void fuse_elementwise(Graph* graph) {
   graph->sort();
   const std::vector<Node*> nodes = graph->nodes;
-  std::unordered_map<const Node*, size_t> positions;
-  for (size_t n = 0; n < nodes.size(); ++n) positions[nodes[n]] = n;
+  std::vector<size_t> positions(graph->num_nodes());
+  for (size_t n = 0; n < nodes.size(); ++n) positions[nodes[n]->index] = n;
   for (size_t n = nodes.size(); n-- > 0;) {
     if (!candidate(*nodes[n])) {
       continue;
