@@ -258,14 +258,17 @@ struct Operator {
 class Registry {
  public:
   static const Registry& get();
-  void add(Operator op) { operators_.emplace(std::string(op.domain) + "." + op.type, std::move(op)); }
+  void add(Operator op) {
+    std::vector<Operator>& all = operators_[op.type];
+    all.insert(all.begin(), std::move(op));  // What is added later is asked first.
+  }
   // Null, with the reason in `why` if that is not null.
   const Operator* find(const Node& node, std::string* why = nullptr) const;
   // Whether there is an operator of the node's domain, type and version, whatever its inputs are.
   bool knows(const Node& node) const;
 
  private:
-  std::unordered_multimap<std::string, Operator> operators_;
+  std::unordered_map<std::string_view, std::vector<Operator>> operators_;  // By type, of all domains.
 };
 
 // How a file of operators makes them known: nothing else has to name them.

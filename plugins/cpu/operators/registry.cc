@@ -24,9 +24,9 @@ std::string why_not_declared(const Node& node) {
   if (signature == nullptr) {
     return node.in(0) == nullptr && !node.inputs.empty() ? "its first input is missing" : "";
   }
-  std::vector<DType> types;
-  for (const Value* value : node.inputs) {
-    types.push_back(value == nullptr ? DType::kUndefined : value->type);
+  std::vector<DType> types(node.inputs.size(), DType::kUndefined);
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.inputs[i] != nullptr) types[i] = node.inputs[i]->type;
   }
   return why_not_inputs(*signature, node, types);
 }
@@ -34,17 +34,22 @@ std::string why_not_declared(const Node& node) {
 }  // namespace
 
 bool Registry::knows(const Node& node) const {
-  const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
-  return std::any_of(begin, end, [&](const auto& entry) {
-    return entry.second.min_version <= node.version && node.version <= entry.second.max_version;
-  });
+  const auto found = operators_.find(node.type);
+  return found != operators_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const Operator& op) {
+           return op.domain == node.domain && op.min_version <= node.version &&
+                  node.version <= op.max_version;
+         });
 }
 
 const Operator* Registry::find(const Node& node, std::string* why) const {
-  std::string reason = "there is no such operator here";
-  const auto [begin, end] = operators_.equal_range(node.domain + "." + node.type);
-  for (auto entry = begin; entry != end; ++entry) {
-    const Operator& op = entry->second;
+  static const std::vector<Operator> none;
+  const auto found = operators_.find(node.type);
+  std::string reason;
+  for (const Operator& op : found == operators_.end() ? none : found->second) {
+    if (op.domain != node.domain) {
+      continue;
+    }
     if (node.version < op.min_version || node.version > op.max_version) {
       reason = "its definition of opset " + std::to_string(node.version) + " is not known";
       continue;
@@ -71,10 +76,10 @@ const Operator* Registry::find(const Node& node, std::string* why) const {
     if (wrong.empty()) {
       return &op;
     }
-    reason = wrong;
+    reason = std::move(wrong);
   }
   if (why != nullptr) {
-    *why = reason;
+    *why = reason.empty() ? "there is no such operator here" : std::move(reason);
   }
   return nullptr;
 }

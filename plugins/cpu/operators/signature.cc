@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <iterator>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -26,20 +26,23 @@ constexpr Signature kSignatures[] = {
 }  // namespace
 
 const Signature* signature_of(const Node& node) {
-  static const auto* const first = [] {
-    auto* made = new std::unordered_map<std::string_view, const Signature*>;
-    for (const Signature& row : kSignatures) made->emplace(row.type, &row);
+  // The rows of an operator lie together, in the order of their versions.
+  static const auto* const rows = [] {
+    auto* made = new std::unordered_map<std::string_view, std::span<const Signature>>;
+    for (const Signature& row : kSignatures) {
+      const auto [found, is_new] = made->try_emplace(row.type, &row, 1);
+      if (!is_new) found->second = {found->second.data(), &row + 1};
+    }
     return made;
   }();
-  const std::string name = node.domain.empty() ? node.type : node.domain + "." + node.type;
-  const auto found = first->find(name);
+  const auto found = node.domain.empty() ? rows->find(node.type) : rows->find(node.domain + "." + node.type);
   // One that is older than ONNX's is onnxruntime's.
-  if (found == first->end() || node.version < found->second->since) {
+  if (found == rows->end() || node.version < found->second.front().since) {
     return nullptr;
   }
-  const Signature* best = found->second;  // The rows of an operator are in the order of their versions.
-  for (const Signature* row = best; row != std::end(kSignatures) && name == row->type; ++row) {
-    if (row->since <= node.version) best = row;
+  const Signature* best = nullptr;
+  for (const Signature& row : found->second) {
+    if (row.since <= node.version) best = &row;
   }
   return best;
 }
