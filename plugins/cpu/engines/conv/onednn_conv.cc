@@ -16,6 +16,8 @@ struct OnednnConv {
   dnnl::primitive_desc_base description;
   dnnl::primitive primitive;  // Empty where it was only looked for: making it costs compilation.
   Md source, weights, bias, target, scratch;
+  // Of source and target, where they are layouts that the planner knows: oneDNN is slow to describe them.
+  std::optional<Layout> from, to;
   std::string implementation;
 };
 
@@ -74,7 +76,7 @@ std::shared_ptr<dnn::Packed> pack_direct(const ConvProblem& c, const TensorPtr& 
 }
 
 template <typename Description>
-OnednnConv finish(const Description& pd) {
+OnednnConv finish(const ConvProblem& c, const Description& pd) {
   OnednnConv made;
   made.description = pd;
   made.source = pd.src_desc();
@@ -82,6 +84,8 @@ OnednnConv finish(const Description& pd) {
   made.bias = pd.bias_desc();
   made.target = pd.dst_desc();
   made.scratch = pd.scratchpad_desc();
+  made.from = dnn::layout_of(made.source, c.source);
+  made.to = dnn::layout_of(made.target, c.target);
   made.implementation = pd.impl_info_str();
   return made;
 }
@@ -102,14 +106,14 @@ std::optional<OnednnConv> make(const ConvProblem& c, const Mds& mds, const dnnl:
           dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
           mds.source, mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end,
           attr);
-      OnednnConv made = finish(pd);
+      OnednnConv made = finish(c, pd);
       if (!only_look) made.primitive = dnnl::deconvolution_forward(pd);
       return made;
     }
     const dnnl::convolution_forward::primitive_desc pd(
         dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, mds.source,
         mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end, attr);
-    OnednnConv made = finish(pd);
+    OnednnConv made = finish(c, pd);
     if (!only_look) made.primitive = dnnl::convolution_forward(pd);
     return made;
   } catch (const dnnl::error&) {
@@ -202,22 +206,19 @@ Answers& answers() {
   return *all;
 }
 
-bool is_good(const OnednnConv* made, const ConvProblem& c) {
-  return made != nullptr && made->implementation.rfind("ref", 0) != 0 &&
-         dnn::layout_of(made->source, c.source).has_value() &&
-         dnn::layout_of(made->target, c.target).has_value();
+bool is_good(const OnednnConv* made) {
+  return made != nullptr && made->implementation.rfind("ref", 0) != 0 && made->from.has_value() &&
+         made->to.has_value();
 }
-bool is_good(const std::optional<OnednnConv>& made, const ConvProblem& c) {
-  return is_good(made.has_value() ? &*made : nullptr, c);
-}
+bool is_good(const std::optional<OnednnConv>& made) { return is_good(made.has_value() ? &*made : nullptr); }
 
 // Says of the choice what was found.
 void note(OnednnChoice* choice, Answers::Answer found) {
-  choice->good = is_good(found.get(), choice->problem);
+  choice->good = is_good(found.get());
   choice->by_matrices = !choice->good || found->implementation.find("gemm") != std::string::npos;
   if (found == nullptr) return;
-  choice->source = dnn::layout_of(found->source, choice->problem.source);
-  choice->target = dnn::layout_of(found->target, choice->problem.target);
+  choice->source = found->from;
+  choice->target = found->to;
   choice->found = std::move(found);
 }
 
@@ -337,10 +338,10 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
   const bool constant = p.constant(1) != nullptr;
   const std::vector<PostOp> activations = none ? choice.post_ops : std::vector<PostOp>();
   Answers::Answer found = answers().to(c, constant, false, activations);
-  if (!is_good(found.get(), c)) {
+  if (!is_good(found.get())) {
     found = answers().to(c, constant, true, activations);
     choice.plain = true;
-    if (!is_good(found.get(), c) && !choice.post_ops.empty()) {
+    if (!is_good(found.get()) && !choice.post_ops.empty()) {
       choice.fused = false;
     }
   }
@@ -407,7 +408,7 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
       form.has_value() && made.has_value() && !(*form == made->weights)) {
     Mds with_form = mds;
     with_form.weights = *form;
-    if (std::optional<OnednnConv> other = make(c, with_form, attr, true); is_good(other, c)) {
+    if (std::optional<OnednnConv> other = make(c, with_form, attr, true); is_good(other)) {
       made = std::move(other);
     }
   }
@@ -421,7 +422,7 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
       add_post_ops(post_ops, operands, &attr);
       made = make(c, mds, attr, false);
     }
-    fused = is_good(made, c);
+    fused = is_good(made);
   }
   if (!fused) {
     post_ops = post_ops_of_all;
@@ -431,12 +432,11 @@ Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostO
     mds.target = dnn::plain(c.target);
     made = make(c, mds, dnn::attributes(), false);
   }
-  if (!is_good(made, c)) {
+  if (!is_good(made)) {
     return nullptr;  // Its reference loops, above all: products of matrices take a hundredth of their time.
   }
 
-  const Layout from = *dnn::layout_of(made->source, c.source);
-  const Layout to = *dnn::layout_of(made->target, c.target);
+  const Layout from = *made->from, to = *made->to;
   p.require(0, from);
   const Dims dims = fused ? given.target : posted(operand_dims, given.target);
   const int64_t stored = p.out(0, DType::kFloat, dims, to).stored();
