@@ -9,7 +9,7 @@ namespace ephost {
 namespace {
 
 template <typename T>
-const T& attribute(const Node& node, const std::string& name, const T& otherwise) {
+const T& attribute(const Node& node, std::string_view name, const T& otherwise) {
   const auto found = node.attributes.find(name);
   if (found == node.attributes.end()) {
     return otherwise;
@@ -17,11 +17,12 @@ const T& attribute(const Node& node, const std::string& name, const T& otherwise
   if (const T* value = std::get_if<T>(&found->second)) {
     return *value;
   }
-  invalid(node.label() + ": attribute '" + name + "' has another type than its operator defines");
+  invalid(node.label() + ": attribute '" + std::string(name) +
+          "' has another type than its operator defines");
 }
 
 template <typename T>
-const std::vector<T>& list(const Node& node, const std::string& name) {
+const std::vector<T>& list(const Node& node, std::string_view name) {
   static const std::vector<T> none;
   return attribute(node, name, none);
 }
@@ -38,24 +39,47 @@ void drop_use(Value* value, Node* node) {
 
 }  // namespace
 
-int64_t Node::i(const std::string& name, int64_t otherwise) const {
+std::vector<Attributes::Entry>::const_iterator Attributes::find(std::string_view name) const {
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [&](const Entry& entry) { return entry.first == name; });
+}
+
+const Attribute& Attributes::at(std::string_view name) const {
+  const auto found = find(name);
+  if (found == end()) {
+    fail("there is no attribute '" + std::string(name) + "'");
+  }
+  return found->second;
+}
+
+Attribute& Attributes::operator[](std::string_view name) {
+  const auto found = find(name);
+  return found == end() ? entries_.emplace_back(name, Attribute()).second
+                        : entries_[static_cast<size_t>(found - begin())].second;
+}
+
+void Attributes::erase(std::string_view name) {
+  if (const auto found = find(name); found != end()) {
+    entries_.erase(found);
+  }
+}
+
+int64_t Node::i(std::string_view name, int64_t otherwise) const { return attribute(*this, name, otherwise); }
+float Node::f(std::string_view name, float otherwise) const { return attribute(*this, name, otherwise); }
+std::string Node::s(std::string_view name, const std::string& otherwise) const {
   return attribute(*this, name, otherwise);
 }
-float Node::f(const std::string& name, float otherwise) const { return attribute(*this, name, otherwise); }
-std::string Node::s(const std::string& name, const std::string& otherwise) const {
+std::vector<int64_t> Node::ints(std::string_view name, const std::vector<int64_t>& otherwise) const {
   return attribute(*this, name, otherwise);
 }
-std::vector<int64_t> Node::ints(const std::string& name, const std::vector<int64_t>& otherwise) const {
-  return attribute(*this, name, otherwise);
-}
-const std::vector<int64_t>& Node::ints(const std::string& name) const { return list<int64_t>(*this, name); }
-const std::vector<float>& Node::floats(const std::string& name) const { return list<float>(*this, name); }
-const std::vector<std::string>& Node::strings(const std::string& name) const {
+const std::vector<int64_t>& Node::ints(std::string_view name) const { return list<int64_t>(*this, name); }
+const std::vector<float>& Node::floats(std::string_view name) const { return list<float>(*this, name); }
+const std::vector<std::string>& Node::strings(std::string_view name) const {
   return list<std::string>(*this, name);
 }
-TensorPtr Node::t(const std::string& name) const { return attribute(*this, name, TensorPtr()); }
+TensorPtr Node::t(std::string_view name) const { return attribute(*this, name, TensorPtr()); }
 
-Graph* Node::subgraph(const std::string& attribute) const {
+Graph* Node::subgraph(std::string_view attribute) const {
   for (const auto& [name, graph] : subgraphs) {
     if (name == attribute) {
       return graph.get();

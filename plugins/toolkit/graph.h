@@ -7,6 +7,7 @@
 #define EPHOST_TOOLKIT_GRAPH_H_
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,6 +43,29 @@ struct Value {
 using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
                                std::vector<std::string>, TensorPtr>;
 
+// A node's attributes, by name. They are few: a list is quicker to make, to copy and to search than a table.
+// What `find` and the operators return is valid until one is added.
+class Attributes {
+ public:
+  using Entry = std::pair<std::string, Attribute>;
+
+  Attributes() = default;
+  Attributes(std::initializer_list<Entry> entries) : entries_(entries) {}
+
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  bool empty() const { return entries_.empty(); }
+  std::vector<Entry>::const_iterator find(std::string_view name) const;
+  const Attribute& at(std::string_view name) const;
+  Attribute& operator[](std::string_view name);  // Made if it is not there.
+  void erase(std::string_view name);
+  void clear() { entries_.clear(); }
+  void reserve(size_t count) { entries_.reserve(count); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
 struct Node {
   std::string domain;  // "" is ONNX's own; "ephost" holds what passes make.
   std::string type;
@@ -50,7 +74,7 @@ struct Node {
   std::vector<Value*> inputs;  // Null where an optional one is left out.
   std::vector<Value*> outputs;
   std::vector<Value*> implicit;  // What the subgraphs read of this graph.
-  std::unordered_map<std::string, Attribute> attributes;
+  Attributes attributes;
   std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // By the attribute's name.
   // What a node that a pass made of several stands for; its inputs are those of the node, in their order.
   std::shared_ptr<const Graph> body;
@@ -64,17 +88,17 @@ struct Node {
   Value* out(size_t i = 0) const { return i < outputs.size() ? outputs[i] : nullptr; }
 
   // Attributes, with the default for one that is not there. Error when it has another type.
-  bool has(const std::string& attribute) const { return attributes.count(attribute) != 0; }
-  int64_t i(const std::string& attribute, int64_t otherwise) const;
-  float f(const std::string& attribute, float otherwise) const;
-  std::string s(const std::string& attribute, const std::string& otherwise) const;
-  std::vector<int64_t> ints(const std::string& attribute, const std::vector<int64_t>& otherwise) const;
+  bool has(std::string_view attribute) const { return attributes.find(attribute) != attributes.end(); }
+  int64_t i(std::string_view attribute, int64_t otherwise) const;
+  float f(std::string_view attribute, float otherwise) const;
+  std::string s(std::string_view attribute, const std::string& otherwise) const;
+  std::vector<int64_t> ints(std::string_view attribute, const std::vector<int64_t>& otherwise) const;
   // Lists as the node has them, which may be long; empty where there is none.
-  const std::vector<int64_t>& ints(const std::string& attribute) const;
-  const std::vector<float>& floats(const std::string& attribute) const;
-  const std::vector<std::string>& strings(const std::string& attribute) const;
-  TensorPtr t(const std::string& attribute) const;  // Null if it is not there.
-  Graph* subgraph(const std::string& attribute) const;
+  const std::vector<int64_t>& ints(std::string_view attribute) const;
+  const std::vector<float>& floats(std::string_view attribute) const;
+  const std::vector<std::string>& strings(std::string_view attribute) const;
+  TensorPtr t(std::string_view attribute) const;  // Null if it is not there.
+  Graph* subgraph(std::string_view attribute) const;
   // "Conv 'name'", for messages.
   std::string label() const;
 };

@@ -271,6 +271,7 @@ struct Reader {
     }
     attributes.resize(listed);
     if (listed > 0) api.check(api.ort->Node_GetAttributes(origin, attributes.data(), listed));
+    node->attributes.reserve(listed);
     for (const OrtOpAttr* attribute : attributes) {
       read_attribute(node, attribute);
     }

@@ -191,8 +191,7 @@ class Expansion {
     return made;
   }
   // A node with one output.
-  Value* one(const char* type, int version, std::vector<Value*> in, Value* out,
-             std::unordered_map<std::string, Attribute> attributes = {}) {
+  Value* one(const char* type, int version, std::vector<Value*> in, Value* out, Attributes attributes = {}) {
     add("", type, version, std::move(in), {out})->attributes = std::move(attributes);
     return out;
   }
@@ -219,7 +218,7 @@ class Expansion {
       }
       return one("Clip", 13, in, like(0));
     }
-    std::unordered_map<std::string, Attribute> attributes;
+    Attributes attributes;
     const std::vector<const char*> names = parameters_of(activation.type);
     for (size_t i = 0; i < std::min(names.size(), activation.parameters.size()); ++i) {
       attributes[names[i]] = activation.parameters[i];
@@ -235,7 +234,7 @@ class Expansion {
   }
 
   void fused_conv() {
-    std::unordered_map<std::string, Attribute> attributes = node_->attributes;
+    Attributes attributes = node_->attributes;
     attributes.erase("activation");
     attributes.erase("activation_params");
     Value* y = one("Conv", 11, {node_->in(0), node_->in(1), node_->in(2)}, like(0), std::move(attributes));
@@ -244,7 +243,7 @@ class Expansion {
   }
 
   void fused_gemm() {
-    std::unordered_map<std::string, Attribute> attributes;
+    Attributes attributes;
     for (const char* name : {"alpha", "beta", "transA", "transB"}) {
       if (node_->has(name)) attributes[name] = node_->attributes.at(name);
     }
@@ -359,7 +358,7 @@ class Expansion {
       back.push_back(1);
       in[0] = one("Transpose", 13, {in[0]}, value(in[0]->type), {{"perm", there}});
     }
-    std::unordered_map<std::string, Attribute> attributes = node_->attributes;
+    Attributes attributes = node_->attributes;
     attributes.erase("channels_last");
     Value* y = turns ? value(node_->out()->type) : like(0);
     one(pool ? "MaxPool" : "QLinearConv", pool ? 12 : 10, in, y, std::move(attributes));

@@ -417,7 +417,7 @@ void plant_trees(Graph* graph) {
     }
     for (const char* labels : {"classlabels_int64s", "classlabels_strings"}) {
       const auto given = node->attributes.find(labels);
-      if (given != node->attributes.end()) made->attributes.insert(*given);
+      if (given != node->attributes.end()) made->attributes[labels] = given->second;
     }
     graph->remove(node);
     found = true;
