@@ -24,9 +24,12 @@ std::string why_not_declared(const Node& node) {
   if (signature == nullptr) {
     return node.in(0) == nullptr && !node.inputs.empty() ? "its first input is missing" : "";
   }
-  std::vector<DType> types(node.inputs.size(), DType::kUndefined);
+  DType few[8];  // Most nodes have no more inputs.
+  std::vector<DType> many;
+  if (node.inputs.size() > std::size(few)) many.resize(node.inputs.size());
+  const std::span<DType> types(many.empty() ? few : many.data(), node.inputs.size());
   for (size_t i = 0; i < types.size(); ++i) {
-    if (node.inputs[i] != nullptr) types[i] = node.inputs[i]->type;
+    types[i] = node.inputs[i] == nullptr ? DType::kUndefined : node.inputs[i]->type;
   }
   return why_not_inputs(*signature, node, types);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -47,7 +46,7 @@ const Signature* signature_of(const Node& node) {
   return best;
 }
 
-std::string why_not_inputs(const Signature& signature, const Node& node, const std::vector<DType>& types) {
+std::string why_not_inputs(const Signature& signature, const Node& node, std::span<const DType> types) {
   const std::string_view inputs = signature.inputs;
   const bool open = !inputs.empty() && inputs.back() == '*';
   const size_t fixed = inputs.size() - (open ? 1 : 0);

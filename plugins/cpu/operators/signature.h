@@ -2,6 +2,7 @@
 #ifndef EPHOST_CPU_OPERATORS_SIGNATURE_H_
 #define EPHOST_CPU_OPERATORS_SIGNATURE_H_
 
+#include <span>
 #include <string>
 
 #include "toolkit/graph.h"
@@ -16,7 +17,7 @@ const Signature* signature_of(const Node& node);
 // Whether the node has the inputs that it needs, of types that go together: "" or what is wrong. `types` has
 // the element type of each input, kUndefined where it is not known or there is no input. A host should have
 // seen to this: kernels read memory as what they take it for, so that it is not left to the host.
-std::string why_not_inputs(const Signature& signature, const Node& node, const std::vector<DType>& types);
+std::string why_not_inputs(const Signature& signature, const Node& node, std::span<const DType> types);
 
 }  // namespace ephost::cpu
 

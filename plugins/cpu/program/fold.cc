@@ -26,10 +26,13 @@ bool is_left_to_product(const Node& node) {
 
 void fold_constants(Graph* graph, Fold what) {
   for (Node* node : graph->nodes) {
-    const Operator* op = Registry::get().find(*node);
+    // What most nodes fail at comes first.
     const auto constant = [](const Value* value) { return value == nullptr || value->constant != nullptr; };
-    if (op == nullptr || !op->pure || !op->foldable || !node->subgraphs.empty() ||
-        !std::all_of(node->inputs.begin(), node->inputs.end(), constant) ||
+    if (!std::all_of(node->inputs.begin(), node->inputs.end(), constant) || !node->subgraphs.empty()) {
+      continue;
+    }
+    const Operator* op = Registry::get().find(*node);
+    if (op == nullptr || !op->pure || !op->foldable ||
         (what == Fold::kBeforeFusion && is_left_to_product(*node))) {
       continue;
     }
