@@ -31,9 +31,10 @@ bool has_depthwise_weights(const TensorPtr& constant) {
 template <typename Move>
 static void for_weights(const Dims& dims, const Move& move) {
   const int64_t channels = dims[0], group = dims[1], taps = count(dims, 2, dims.size());
-  for (int64_t c = 0; c < channels; ++c) {
+  for (int64_t t = 0; t < taps; ++t) {
     for (int64_t g = 0; g < group; ++g) {
-      for (int64_t t = 0; t < taps; ++t) move((c * group + g) * taps + t, (t * group + g) * channels + c);
+      int64_t i = g * taps + t, j = (t * group + g) * channels;
+      for (const int64_t end = j + channels; j < end; ++j, i += group * taps) move(i, j);
     }
   }
 }

@@ -140,7 +140,7 @@ Kernel make_dots(ConvTask& task) {
 // ---- Winograd's method, where it can take the place of what would have been done
 
 bool fits_winograd(const ConvProblem& c, const std::vector<PostOp>&) {
-  return !c.transposed && c.source.size() <= 5 && winograd_form(turned(c)) != nullptr;
+  return !c.transposed && c.source.size() <= 5 && winograd_form(c) != nullptr;  // Turned or not.
 }
 
 bool pack_winograd(const TensorPtr& weights, const ConvProblem& given) {

@@ -36,7 +36,7 @@ struct Form {
   // Calls move(i, j) for each weight: i is its place in the model, j in the matrices.
   template <typename Move>
   void for_each(const Move& move) const {
-    const int64_t wide = panel();
+    const int64_t wide = panel(), deep = depth(), size = static_cast<int64_t>(line());
     for (int64_t l = 0; l < lines; ++l) {
       for (int64_t k = 0; k < kernel; ++k) {
         // The last tap is that of the first input.
@@ -44,9 +44,8 @@ struct Form {
         for (int64_t i = 0; i < inputs; ++i) {
           for (int64_t o = 0; o < outputs; ++o) {
             const int64_t at = column + o;
-            move(
-                ((i * outputs + o) * lines + l) * kernel + k,
-                l * static_cast<int64_t>(line()) + at / wide * wide * depth() + (row + i) * wide + at % wide);
+            move(((i * outputs + o) * lines + l) * kernel + k,
+                 l * size + at / wide * wide * deep + (row + i) * wide + at % wide);
           }
         }
       }

@@ -145,7 +145,7 @@ std::shared_ptr<void> winograd_weights(const TensorPtr& constant, const Winograd
                    float* room =
                        memory + static_cast<size_t>(point) * size + outputs / panel * panel * inputs;
                    for (int64_t i = 0; i < inputs && outputs % panel != 0; ++i, room += panel) {
-                     std::fill(room + outputs % panel, room + panel, 0.0f);
+                     for (int64_t o = outputs % panel; o < panel; o += 8) std::fill_n(room + o, 8, 0.0f);
                    }
                  }
                });
