@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 _N = TypeVar("_N")
 _S = TypeVar("_S")
+_V = TypeVar("_V")
 
 def setup(
     status_error: Callable[[int, str], BaseException],
@@ -45,18 +46,43 @@ def make_nodes(
 def link_inputs(nodes: list[_N], scopes: tuple[dict[str, Any], ...], /) -> tuple[_N, str] | None: ...
 def group_order(nodes: list[_N], /) -> list[_N]: ...
 def group_interface(nodes: list[Any], drop_constants: bool, /) -> tuple[list[Any], list[Any]]: ...
+def initializer_value(
+    held: dict[_V, int], in_file: dict[_V, int] | None, value: _V, reads_files: bool, /
+) -> int: ...
+def graph_add_values(
+    graph: int,
+    values: list[_V],
+    is_outer: bool,
+    infos: dict[_V, int],
+    type_info: Callable[[Any], int],
+    held: dict[_V, int],
+    in_file: dict[_V, int] | None,
+    reads_files: bool,
+    /,
+) -> None: ...
 def graph_add_nodes(
     graph: int,
     nodes: list[_N],
-    numbers: dict[Any, int],
-    infos: int,
+    infos: dict[Any, int],
+    known: dict[tuple[str, str, int, int], _S],
     schema_of: Callable[[_N, int, int], _S],
     left_owner: str,
-    out: int,
+    by_index: dict[int, _N],
+    pointers: dict[int, int],
     /,
 ) -> list[_S]: ...
+def graph_view(
+    graph: int,
+    name: str,
+    nodes: list[Any],
+    inputs: list[_V],
+    outputs: list[_V],
+    pointers: dict[int, int],
+    infos: dict[_V, int],
+    /,
+) -> int: ...
 def graph_add_attributes(
-    nodes: list[_N], schemas: list[Any], pointers: int, other: Callable[[_N, Any, int], None], /
+    nodes: list[_N], schemas: list[Any], pointers: dict[int, int], other: Callable[[_N, Any, int], None], /
 ) -> None: ...
 def broadcast(one: tuple[Any, ...], other: tuple[Any, ...], /) -> tuple[Any, ...] | None: ...
 def find_types(

@@ -13,6 +13,7 @@
 #include "graph_load.h"
 #include "graph_nodes.h"
 #include "graph_objects.h"
+#include "graph_values.h"
 #include "heap.h"
 #include "messages.h"
 #include "node_attribute.h"
@@ -165,8 +166,14 @@ static PyMethodDef module_methods[] = {
     {"group_order", call_group_order, METH_O, "group_order(nodes) -> nodes"},
     {"group_interface", call_group_interface, METH_VARARGS,
      "group_interface(nodes, drop_constants) -> inputs, outputs"},
+    {"initializer_value", call_initializer_value, METH_VARARGS,
+     "initializer_value(held, in_file, value, reads_files) -> address"},
+    {"graph_add_values", call_graph_add_values, METH_VARARGS,
+     "graph_add_values(graph, values, is_outer, infos, type_info, held, in_file, reads_files)"},
     {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,
-     "graph_add_nodes(graph, nodes, numbers, infos, schema_of, left_owner, out) -> schemas"},
+     "graph_add_nodes(graph, nodes, infos, known, schema_of, left_owner, by_index, pointers) -> schemas"},
+    {"graph_view", call_graph_view, METH_VARARGS,
+     "graph_view(graph, name, nodes, inputs, outputs, pointers, infos) -> address"},
     {"graph_add_attributes", call_graph_add_attributes, METH_VARARGS,
      "graph_add_attributes(nodes, schemas, pointers, other)"},
     {"broadcast", call_broadcast, METH_VARARGS, "broadcast(shape, shape) -> shape or None"},
@@ -197,10 +204,11 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject *runner = runner_make_type(), *binding = binding_make_type();
   call_state.object_dtype = (PyObject*)PyArray_DescrFromType(NPY_OBJECT);
   call_state.address_name = PyUnicode_InternFromString("_address");
-  if (!messages_setup() || !graph_nodes_setup() || !graph_load_setup() || !graph_attributes_setup() ||
-      !graph_objects_setup(module) || !records_setup(module) || !type_rules_setup() || !unseen_setup() ||
-      !node_attribute_setup() || runner == NULL || binding == NULL || call_state.object_dtype == NULL ||
-      call_state.address_name == NULL || PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
+  if (!messages_setup() || !graph_nodes_setup() || !graph_values_setup() || !graph_load_setup() ||
+      !graph_attributes_setup() || !graph_objects_setup(module) || !records_setup(module) ||
+      !type_rules_setup() || !unseen_setup() || !node_attribute_setup() || runner == NULL ||
+      binding == NULL || call_state.object_dtype == NULL || call_state.address_name == NULL ||
+      PyModule_AddObjectRef(module, "Runner", runner) < 0 ||
       PyModule_AddObjectRef(module, "Binding", binding) < 0) {
     Py_XDECREF(runner);
     Py_XDECREF(binding);

@@ -9,6 +9,7 @@
 #include "abi.h"
 #include "graph_nodes.h"
 #include "graph_objects.h"
+#include "graph_values.h"
 #include "heap.h"
 #include "messages.h"
 #include "python.h"
@@ -174,7 +175,7 @@ typedef struct Adding {
 } Adding;
 
 static bool add_attribute(Adding* adding, PyObject* attribute) {
-  PyObject* number = PyObject_GetAttr(attribute, names.type);
+  PyObject* number = graph_attribute(attribute, names.type);
   const long type = number != NULL ? PyLong_AsLong(number) : -1;
   Py_XDECREF(number);
   if (PyErr_Occurred() != NULL) return false;
@@ -188,9 +189,9 @@ static bool add_attribute(Adding* adding, PyObject* attribute) {
     Py_XDECREF(done);
     return done != NULL;
   }
-  PyObject *held = NULL, *name = PyObject_GetAttr(attribute, names.name);
+  PyObject *held = NULL, *name = graph_attribute(attribute, names.name);
   const char* text = name != NULL ? graph_text(name, &held) : NULL;
-  PyObject* content = text != NULL ? PyObject_GetAttr(attribute, field) : NULL;
+  PyObject* content = text != NULL ? graph_attribute(attribute, field) : NULL;
   const bool done = content != NULL && add_content(adding->made, text, type, content, &adding->room);
   if (!done && PyErr_Occurred() == NULL) PyErr_NoMemory();
   Py_XDECREF(content);
@@ -203,7 +204,7 @@ static bool add_attribute(Adding* adding, PyObject* attribute) {
 static int is_given(PyObject* attributes, PyObject* name) {
   int given = 0;
   for (Py_ssize_t at = 0; given == 0 && at < PyList_Size(attributes); ++at) {
-    PyObject* other = PyObject_GetAttr(PyList_GetItem(attributes, at), names.name);
+    PyObject* other = graph_attribute(PyList_GetItem(attributes, at), names.name);
     given = other != NULL ? PyObject_RichCompareBool(other, name, Py_EQ) : -1;
     Py_XDECREF(other);
   }
@@ -211,7 +212,7 @@ static int is_given(PyObject* attributes, PyObject* name) {
 }
 
 static bool add_default(Adding* adding, PyObject* given, PyObject* attribute) {
-  PyObject* name = PyObject_GetAttr(attribute, names.name);
+  PyObject* name = graph_attribute(attribute, names.name);
   const int is_there = name != NULL ? is_given(given, name) : -1;
   Py_XDECREF(name);
   return is_there > 0 || (is_there == 0 && add_attribute(adding, attribute));
@@ -235,22 +236,19 @@ PyObject* call_graph_add_attributes(PyObject* module, PyObject* args) {
   (void)module;
   PyObject *nodes, *schemas, *pointers;
   Adding adding = {0};
-  if (!PyArg_ParseTuple(args, "O!O!OO", &PyList_Type, &nodes, &PyList_Type, &schemas, &pointers,
-                        &adding.other)) {
+  if (!PyArg_ParseTuple(args, "O!O!O!O", &PyList_Type, &nodes, &PyList_Type, &schemas, &PyDict_Type,
+                        &pointers, &adding.other)) {
     return NULL;
   }
-  OrtNode* const* made = PyLong_AsVoidPtr(pointers);
-  bool done = PyErr_Occurred() == NULL;
-  if (done && PyList_Size(nodes) != PyList_Size(schemas)) {
-    PyErr_SetString(PyExc_ValueError, "each node has one schema");
-    done = false;
-  }
+  bool done = PyList_Size(nodes) == PyList_Size(schemas);
+  if (!done) PyErr_SetString(PyExc_ValueError, "each node has one schema");
   for (Py_ssize_t at = 0; done && at < PyList_Size(nodes); ++at) {
     adding.node = PyList_GetItem(nodes, at);
-    adding.made = made[at];
     const GraphNode* node = graph_node_of(adding.node);
-    PyObject* message = node != NULL ? graph_field(node->message, "message") : NULL;
-    PyObject* given = message != NULL ? PyObject_GetAttr(message, names.attribute) : NULL;
+    PyObject* index = node != NULL ? graph_field(node->index, "index") : NULL;
+    adding.made = index != NULL ? graph_address(pointers, index) : NULL;
+    PyObject* message = adding.made != NULL ? graph_field(node->message, "message") : NULL;
+    PyObject* given = message != NULL ? graph_attribute(message, names.attribute) : NULL;
     PyObject* defaults = given != NULL ? PyObject_GetAttr(PyList_GetItem(schemas, at), names.defaults) : NULL;
     done = defaults != NULL && add_all(&adding, given, defaults);
     Py_XDECREF(given);

@@ -176,20 +176,6 @@ void ephost_node_set_constraint_names(OrtNode* node, const char* const* names, s
   node->constraint_name_count = count;
 }
 
-bool ephost_graph_add_tensors(OrtGraph* graph, const char* names, const EphostTensorType* const* types,
-                              size_t count, OrtValueInfo** out) {
-  for (size_t i = 0; i < count; ++i) {
-    const EphostTensorType* type = types[i];
-    if (type != NULL) {
-      out[i] =
-          ephost_graph_add_tensor(graph, names, type->element_type, type->rank, type->dims, type->symbols);
-      if (out[i] == NULL) return false;
-    }
-    names += strlen(names) + 1;
-  }
-  return true;
-}
-
 bool ephost_node_add_implicit_input(OrtNode* node, OrtValueInfo* value) {
   return pointers_push(&node->implicit_inputs, &node->implicit_input_count, value);
 }

@@ -19,7 +19,7 @@ bool graph_load_setup(void) {
 
 /* A list that a message has: borrowed, since the message keeps it; NULL with an exception set. */
 static PyObject* list_of(PyObject* message, PyObject* name, const char* text) {
-  PyObject* list = graph_field(message, "message") != NULL ? PyObject_GetAttr(message, name) : NULL;
+  PyObject* list = graph_field(message, "message") != NULL ? graph_attribute(message, name) : NULL;
   if (list == NULL) return NULL;
   Py_DECREF(list);
   return graph_is_list(list, text) ? list : NULL;
@@ -77,7 +77,7 @@ enum { TENSOR = 4, GRAPH = 5, GRAPHS = 10 }; /* of AttributeProto.AttributeType 
 static int has_parts(PyObject* attributes) {
   int found = 0;
   for (Py_ssize_t at = 0; found == 0 && at < PyList_Size(attributes); ++at) {
-    PyObject* number = PyObject_GetAttr(PyList_GetItem(attributes, at), names.type);
+    PyObject* number = graph_attribute(PyList_GetItem(attributes, at), names.type);
     const long type = number != NULL ? PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
     found = PyErr_Occurred() != NULL ? -1 : type == TENSOR || type == GRAPH || type == GRAPHS;
@@ -103,7 +103,7 @@ static bool make_node(Making* making, PyObject* message, PyObject* op_type, PyOb
   if (attributes == NULL || !PyArg_ParseTuple(row, "OOnnnn", &domain, &version, &least_inputs, &most_inputs,
                                               &least_outputs, &most_outputs))
     return false;
-  PyObject *name = PyObject_GetAttr(message, names.name), *index = PyLong_FromSsize_t(making->index);
+  PyObject *name = graph_attribute(message, names.name), *index = PyLong_FromSsize_t(making->index);
   GraphNode* node = name != NULL && index != NULL ? graph_node_new() : NULL;
   bool done = node != NULL;
   if (done) {
@@ -137,8 +137,8 @@ static bool make_node(Making* making, PyObject* message, PyObject* op_type, PyOb
 }
 
 static bool make_node_or_constant(Making* making, PyObject* message) {
-  PyObject* op_type = PyObject_GetAttr(message, names.op_type);
-  PyObject* domain = op_type != NULL ? PyObject_GetAttr(message, names.domain) : NULL;
+  PyObject* op_type = graph_attribute(message, names.op_type);
+  PyObject* domain = op_type != NULL ? graph_attribute(message, names.domain) : NULL;
   PyObject* row = domain != NULL ? operator_of(making, domain, op_type) : NULL;
   bool done = row != NULL;
   if (done && row == Py_None) {

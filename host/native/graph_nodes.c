@@ -10,8 +10,10 @@
 #include "abi.h"
 #include "graph.h"
 #include "graph_objects.h"
+#include "graph_values.h"
 #include "heap.h"
 #include "python.h"
+#include "python_values.h"
 
 static PyObject* address_name; /* "address", interned */
 
@@ -393,10 +395,12 @@ const char* graph_text(PyObject* text, PyObject** held) {
 
 typedef struct Builder {
   OrtGraph* graph;
-  PyObject* numbers;    /* dict: value -> which of `infos` is its */
-  OrtValueInfo** infos; /* of all values of the graph */
+  PyObject* infos;      /* dict: value -> address of its OrtValueInfo */
+  PyObject* known;      /* dict: (operator, domain, inputs, outputs) -> what schema_of says of such nodes */
   PyObject* schema_of;  /* callable(node, inputs, outputs) -> what has the `address` of an EphostSchema */
   PyObject* left_owner; /* who runs what is left to the host */
+  PyObject* by_index;   /* dict: index -> node */
+  PyObject* pointers;   /* dict: index -> address of the OrtNode */
   OrtValueInfo** links; /* those of one node, inputs before outputs */
   size_t capacity;
 } Builder;
@@ -420,14 +424,8 @@ static bool add_links(Builder* builder, PyObject* values, const char* name, size
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* value = PyList_GetItem(values, i);
     OrtValueInfo** link = &builder->links[start + (size_t)i];
-    *link = NULL;
-    if (value == Py_None) continue;
-    PyObject* number = PyDict_GetItemWithError(builder->numbers, value);
-    if (number == NULL) {
-      if (PyErr_Occurred() == NULL) PyErr_SetObject(PyExc_KeyError, value);
-      return false;
-    }
-    *link = builder->infos[PyLong_AsSsize_t(number)];
+    *link = value != Py_None ? graph_address(builder->infos, value) : NULL;
+    if (*link == NULL && value != Py_None) return false;
   }
   return true;
 }
@@ -438,9 +436,41 @@ static PyObject* owner_of(const Builder* builder, const GraphNode* node) {
   return is_owned == 0 && node->left_to_host == Py_True ? builder->left_owner : node->ep_name;
 }
 
-static bool set_schema(const Builder* builder, PyObject* node, OrtNode* made, PyObject* schemas) {
-  PyObject* schema = PyObject_CallFunction(builder->schema_of, "Onn", node, (Py_ssize_t)made->input_count,
-                                           (Py_ssize_t)made->output_count);
+/* What nodes are alike in that have one schema: a new tuple; NULL with an exception set. */
+static PyObject* kind_of(const GraphNode* node, const OrtNode* made) {
+  PyObject *inputs = PyLong_FromSize_t(made->input_count), *outputs = PyLong_FromSize_t(made->output_count);
+  PyObject* kind = inputs != NULL && outputs != NULL
+                       ? PyTuple_Pack(4, node->op_type, node->domain, inputs, outputs)
+                       : NULL;
+  Py_XDECREF(inputs);
+  Py_XDECREF(outputs);
+  return kind;
+}
+
+/* What schema_of says of a node, as a new reference. */
+static PyObject* ask_schema(const Builder* builder, PyObject* item, const OrtNode* made) {
+  return PyObject_CallFunction(builder->schema_of, "Onn", item, (Py_ssize_t)made->input_count,
+                               (Py_ssize_t)made->output_count);
+}
+
+/* The same, asked once for all nodes of an operator that are alike, unless a plugin or library brought it. */
+static PyObject* schema_for(const Builder* builder, PyObject* item, const GraphNode* node,
+                            const OrtNode* made) {
+  if (node->custom != Py_None) return ask_schema(builder, item, made);
+  PyObject* kind = kind_of(node, made);
+  PyObject* known = kind != NULL ? PyDict_GetItemWithError(builder->known, kind) : NULL;
+  PyObject* schema = Py_XNewRef(known);
+  if (schema == NULL && PyErr_Occurred() == NULL) {
+    schema = ask_schema(builder, item, made);
+    if (schema != NULL && PyDict_SetItem(builder->known, kind, schema) < 0) Py_CLEAR(schema);
+  }
+  Py_XDECREF(kind);
+  return schema;
+}
+
+static bool set_schema(const Builder* builder, PyObject* item, const GraphNode* node, OrtNode* made,
+                       PyObject* schemas) {
+  PyObject* schema = schema_for(builder, item, node, made);
   PyObject* address = schema != NULL ? PyObject_GetAttr(schema, address_name) : NULL;
   const EphostSchema* found = address != NULL ? PyLong_AsVoidPtr(address) : NULL;
   Py_XDECREF(address);
@@ -453,7 +483,20 @@ static bool set_schema(const Builder* builder, PyObject* node, OrtNode* made, Py
   return done;
 }
 
-static OrtNode* add_node(Builder* builder, const GraphNode* node) {
+static bool add_implicit_inputs(Builder* builder, const GraphNode* node, OrtNode* made) {
+  if (!graph_is_list(node->implicit_inputs, "implicit_inputs")) return false;
+  for (Py_ssize_t i = 0; i < PyList_Size(node->implicit_inputs); ++i) {
+    OrtValueInfo* info = graph_address(builder->infos, PyList_GetItem(node->implicit_inputs, i));
+    if (info == NULL) return false;
+    if (!ephost_node_add_implicit_input(made, info)) {
+      PyErr_NoMemory();
+      return false;
+    }
+  }
+  return true;
+}
+
+static OrtNode* make_node(Builder* builder, const GraphNode* node) {
   PyObject* const texts[] = {node->name, node->op_type, node->domain, owner_of(builder, node)};
   PyObject* held[4] = {NULL};
   const char* text[4];
@@ -473,26 +516,76 @@ static OrtNode* add_node(Builder* builder, const GraphNode* node) {
   return made;
 }
 
+static bool add_node(Builder* builder, PyObject* item, PyObject* schemas) {
+  const GraphNode* node = graph_node_of(item);
+  OrtNode* made = node != NULL ? make_node(builder, node) : NULL;
+  return made != NULL && PyDict_SetItem(builder->by_index, node->index, item) == 0 &&
+         graph_put_address(builder->pointers, node->index, made) &&
+         set_schema(builder, item, node, made, schemas) && add_implicit_inputs(builder, node, made);
+}
+
 PyObject* call_graph_add_nodes(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject *graph, *nodes, *infos, *out;
+  PyObject *graph, *nodes;
   Builder builder = {0};
-  if (!PyArg_ParseTuple(args, "OO!O!OOOO", &graph, &PyList_Type, &nodes, &PyDict_Type, &builder.numbers,
-                        &infos, &builder.schema_of, &builder.left_owner, &out)) {
+  if (!PyArg_ParseTuple(args, "OO!O!O!OOO!O!", &graph, &PyList_Type, &nodes, &PyDict_Type, &builder.infos,
+                        &PyDict_Type, &builder.known, &builder.schema_of, &builder.left_owner, &PyDict_Type,
+                        &builder.by_index, &PyDict_Type, &builder.pointers)) {
     return NULL;
   }
   builder.graph = PyLong_AsVoidPtr(graph);
-  builder.infos = PyLong_AsVoidPtr(infos);
-  OrtNode** made = PyLong_AsVoidPtr(out);
   PyObject* schemas = PyErr_Occurred() == NULL ? PyList_New(0) : NULL;
   bool done = schemas != NULL;
-  for (Py_ssize_t i = 0; done && i < PyList_Size(nodes); ++i) {
-    PyObject* item = PyList_GetItem(nodes, i);
-    const GraphNode* node = graph_node_of(item);
-    made[i] = node != NULL ? add_node(&builder, node) : NULL;
-    done = made[i] != NULL && set_schema(&builder, item, made[i], schemas);
-  }
+  for (Py_ssize_t i = 0; done && i < PyList_Size(nodes); ++i)
+    done = add_node(&builder, PyList_GetItem(nodes, i), schemas);
   host_free(builder.links);
   if (!done) Py_CLEAR(schemas);
   return schemas;
+}
+
+/* ---- views --------------------------------------------------------------------------------------------- */
+
+/* The addresses that a dict has for values, or for the indices of nodes: to be freed by host_free. NULL with
+ * an exception set. */
+static void** addresses_of(PyObject* addresses, PyObject* items, bool are_nodes) {
+  const Py_ssize_t count = PyList_Size(items);
+  void** found = host_malloc(((size_t)count + 1) * sizeof *found);
+  if (found == NULL) PyErr_NoMemory();
+  bool done = found != NULL;
+  for (Py_ssize_t i = 0; done && i < count; ++i) {
+    PyObject* key = PyList_GetItem(items, i);
+    const GraphNode* node = are_nodes ? graph_node_of(key) : NULL;
+    if (are_nodes) key = node != NULL ? graph_field(node->index, "index") : NULL;
+    found[i] = key != NULL ? graph_address(addresses, key) : NULL;
+    done = found[i] != NULL;
+  }
+  if (done) return found;
+  host_free(found);
+  return NULL;
+}
+
+PyObject* call_graph_view(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject *graph, *text, *nodes, *inputs, *outputs, *pointers, *infos, *held = NULL;
+  if (!PyArg_ParseTuple(args, "OO!O!O!O!O!O!", &graph, &PyUnicode_Type, &text, &PyList_Type, &nodes,
+                        &PyList_Type, &inputs, &PyList_Type, &outputs, &PyDict_Type, &pointers, &PyDict_Type,
+                        &infos))
+    return NULL;
+  const OrtGraph* viewed = PyLong_AsVoidPtr(graph);
+  const char* name = PyErr_Occurred() == NULL ? graph_text(text, &held) : NULL;
+  void** shown = name != NULL ? addresses_of(pointers, nodes, true) : NULL;
+  void** in = shown != NULL ? addresses_of(infos, inputs, false) : NULL;
+  void** out = in != NULL ? addresses_of(infos, outputs, false) : NULL;
+  OrtGraph* view = NULL;
+  if (out != NULL) {
+    OrtStatus* status = ephost_graph_view(viewed, name, (OrtNode**)shown, (size_t)PyList_Size(nodes),
+                                          (OrtValueInfo**)in, (size_t)PyList_Size(inputs),
+                                          (OrtValueInfo**)out, (size_t)PyList_Size(outputs), &view);
+    if (status != NULL) raise_status(status);
+  }
+  host_free(shown);
+  host_free(in);
+  host_free(out);
+  Py_XDECREF(held);
+  return view != NULL ? PyLong_FromVoidPtr(view) : NULL;
 }

@@ -13,6 +13,9 @@ PyObject* call_is_ordered(PyObject* module, PyObject* nodes);
 /* The order in which a group's inputs and outputs are found, and what they are (ephost.model.groups). */
 PyObject* call_group_order(PyObject* module, PyObject* nodes);
 PyObject* call_group_interface(PyObject* module, PyObject* args);
+/* Adds nodes to an OrtGraph that has their values already: see Builder. */
 PyObject* call_graph_add_nodes(PyObject* module, PyObject* args);
+/* The graph of some nodes, inputs and outputs of an OrtGraph, for whoever compiles them. */
+PyObject* call_graph_view(PyObject* module, PyObject* args);
 
 #endif

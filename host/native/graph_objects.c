@@ -49,6 +49,13 @@ PyObject* graph_field(PyObject* field, const char* name) {
   return field;
 }
 
+PyObject* graph_attribute(PyObject* object, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(object, name);
+  if (found != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(object, name);
+}
+
 bool graph_is_list(PyObject* field, const char* name) {
   if (field != NULL && PyList_Check(field)) return true;
   PyErr_Format(PyExc_TypeError, "%s is no list", name);
@@ -222,9 +229,8 @@ static PyType_Spec node_spec = {
 static PyMemberDef tensor_type_members[] = {
 #define FIELD(field) \
   { #field, T_OBJECT_EX, offsetof(GraphTensorType, field), 0, NULL }
-    FIELD(element_type),
-    FIELD(dims),
-    FIELD(static_dims),
+    FIELD(element_type),   FIELD(dims),
+    FIELD(static_dims),    {"_native", T_OBJECT_EX, offsetof(GraphTensorType, native), 0, NULL},
 #undef FIELD
     {NULL, 0, 0, 0, NULL},
 };

@@ -26,6 +26,7 @@ typedef struct GraphNode {
 typedef struct GraphTensorType {
   PyObject_HEAD
   PyObject *element_type, *dims, *static_dims;
+  PyObject* native; /* in Python with an underscore */
 } GraphTensorType;
 
 /* The object as what it has to be: NULL with TypeError for another. */
@@ -38,6 +39,10 @@ GraphTensorType* graph_tensor_type_of(PyObject* object);
  * for the names that are given; the value's producer is set. NULL with an exception set. */
 GraphValue* graph_value_new(PyObject* name);
 GraphNode* graph_node_new(void);
+
+/* An attribute, as a new reference, of an object that mostly has it, but whose class would be asked for one
+ * that it has not (__getattr__), which makes PyObject_GetAttr slow. */
+PyObject* graph_attribute(PyObject* object, PyObject* name);
 
 /* A field as it is, borrowed: NULL with AttributeError where it was deleted. */
 PyObject* graph_field(PyObject* field, const char* name);

@@ -41,7 +41,7 @@ bool node_attribute_setup(void) {
 
 /* Raises a ValueError of an attribute by its name. */
 static void refuse(PyObject* attribute, const char* format) {
-  PyObject* name = PyObject_GetAttr(attribute, names.name);
+  PyObject* name = graph_attribute(attribute, names.name);
   if (name != NULL) PyErr_Format(PyExc_ValueError, format, name);
   Py_XDECREF(name);
 }
@@ -50,14 +50,14 @@ static void refuse(PyObject* attribute, const char* format) {
  * has no type, or stands for an attribute of a function's. */
 PyObject* call_attribute_value(PyObject* module, PyObject* attribute) {
   (void)module;
-  PyObject* stands_for = PyObject_GetAttr(attribute, names.ref_attr_name);
+  PyObject* stands_for = graph_attribute(attribute, names.ref_attr_name);
   const int is_reference = stands_for != NULL ? PyObject_IsTrue(stands_for) : -1;
   Py_XDECREF(stands_for);
   if (is_reference != 0) {
     if (is_reference > 0) refuse(attribute, "the attribute '%U' stands for one of a function's");
     return NULL;
   }
-  PyObject* type = PyObject_GetAttr(attribute, names.type);
+  PyObject* type = graph_attribute(attribute, names.type);
   const long kind = type != NULL ? PyLong_AsLong(type) : -1;
   Py_XDECREF(type);
   if (PyErr_Occurred() != NULL) return NULL;
@@ -65,7 +65,7 @@ PyObject* call_attribute_value(PyObject* module, PyObject* attribute) {
     refuse(attribute, "the attribute '%U' has no type");
     return NULL;
   }
-  PyObject* value = PyObject_GetAttr(attribute, fields[kind]);
+  PyObject* value = graph_attribute(attribute, fields[kind]);
   if (value == NULL || (kind != TYPE_FLOATS && kind != TYPE_INTS)) return value;
   PyObject* list = PySequence_List(value); /* many numbers are an array.array */
   Py_DECREF(value);
@@ -74,7 +74,7 @@ PyObject* call_attribute_value(PyObject* module, PyObject* attribute) {
 
 /* Whether an attribute has this name; -1: an exception is set. */
 static int is_named(PyObject* attribute, PyObject* name) {
-  PyObject* own = PyObject_GetAttr(attribute, names.name);
+  PyObject* own = graph_attribute(attribute, names.name);
   const int is_same = own == NULL ? -1 : own == name ? 1 : PyObject_RichCompareBool(own, name, Py_EQ);
   Py_XDECREF(own);
   return is_same;
@@ -94,7 +94,7 @@ PyObject* graph_node_attribute(PyObject* object, PyObject* args) {
   if (!PyArg_ParseTuple(args, "U|O", &name, &otherwise)) return NULL;
   const GraphNode* node = graph_node_of(object);
   if (node == NULL || graph_field(node->message, "message") == NULL) return NULL;
-  PyObject *attributes = PyObject_GetAttr(node->message, names.attribute), *value = NULL;
+  PyObject *attributes = graph_attribute(node->message, names.attribute), *value = NULL;
   if (attributes != NULL && graph_is_list(attributes, "attribute")) {
     value = value_among(attributes, name, otherwise);
   }

@@ -150,16 +150,13 @@ OrtNode* ephost_graph_add_node(OrtGraph* graph, size_t id, const char* name, con
                                const char* domain, int since_version, const char* ep_name,
                                OrtValueInfo** inputs, size_t input_count, OrtValueInfo** outputs,
                                size_t output_count);
-/* Many values and nodes at once, as Python builds graphs. Texts follow each other, each with its NUL. */
+/* The type of tensors, as Python keeps it. */
 typedef struct EphostTensorType {
   int element_type;
   int64_t rank; /* rank, dims and symbols as ephost_graph_add_tensor takes them */
   const int64_t* dims;
   const char* const* symbols;
 } EphostTensorType;
-/* Where a type is NULL, out keeps what it holds: a value that is no tensor, added on its own. */
-bool ephost_graph_add_tensors(OrtGraph* graph, const char* names, const EphostTensorType* const* types,
-                              size_t count, OrtValueInfo** out);
 typedef struct EphostSchema { /* what ephost_node_set_schema takes */
   const char* const* input_params;
   const char* const* input_formals;

@@ -14,6 +14,7 @@ from ephost.model.graph import Graph, Model, Node, Value
 from ephost.model.groups import group_interface, group_order
 from ephost.model.native_graph import Constants, NativeGraph, depth_first_order, read_node
 from graphs import model_of
+from host_state import live_handles, with_failing_allocations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,7 +145,7 @@ def test_the_order_is_that_of_lists_of_nodes_alone() -> None:
 
 def shown(model: Model, graph: Graph) -> tuple[NativeGraph, Any]:
     native = NativeGraph(model, graph, Constants())
-    return native, native.node_pointers[graph.nodes[0].index]
+    return native, native.pointer_of(graph.nodes[0])
 
 
 @pytest.mark.parametrize(
@@ -214,6 +215,34 @@ def test_each_allocation_for_the_order_of_a_group_may_fail() -> None:
         finally:
             lib.ephost_fail_allocation_after(-1)
     assert failed == 9  # nodes, makers and where those begin, flags; then those of the queue
+
+
+def test_each_allocation_for_a_graph_may_fail() -> None:
+    model = model_of(
+        "g (float[N, 2] x) => (float[N, 2] y) <float[2] w = {1, 2}> { a = Add(x, w)  y = Neg(a) }"
+    )
+    before = live_handles()
+    failed = 0
+
+    def build() -> bool:
+        constants = Constants()
+        try:
+            native = NativeGraph(model, model.graph, constants)
+            try:
+                nodes = model.graph.nodes
+                native.view(model.graph, "view", nodes, model.graph.inputs, model.graph.outputs)
+            finally:
+                native.release()
+        finally:
+            constants.release()
+        return True
+
+    for _, done in with_failing_allocations(build, range(200)):
+        assert live_handles() == before
+        if done:
+            break
+        failed += 1
+    assert 20 < failed < 199
 
 
 def reader_of(*names: str) -> Node:
@@ -325,7 +354,7 @@ def test_each_allocation_for_attributes_may_fail() -> None:
         out[0] = lib.ephost_graph_add_node(graph, 0, b"n", b"Op", b"", 1, b"", [], 0, [], 0)
         lib.ephost_fail_allocation_after(count)
         try:
-            call.graph_add_attributes([node], [schema], address(out), None)
+            call.graph_add_attributes([node], [schema], {node.index: address(out[0])}, None)
             break
         except MemoryError:
             failed += 1

@@ -559,10 +559,11 @@ class _Ep:
         self.refused = [([int(at) for at in nodes], str(reason)) for nodes, reason in told["refused"]]
         options.drop_constant_initializers = True  # the worker has them, whatever the plugin wants
         for indices in told["groups"]:
-            nodes = [native.node_pointers[index] for index in indices]
+            nodes = [native.pointer_of(native.nodes[index]) for index in indices]
             check(ep_api.EpGraphSupportInfo_AddNodesToFuse(info, nodes, len(nodes), options))
         for index in told["controls"]:
-            check(ep_api.EpGraphSupportInfo_AddSingleNode(info, native.node_pointers[index]))
+            node = native.pointer_of(native.nodes[index])
+            check(ep_api.EpGraphSupportInfo_AddSingleNode(info, node))
 
     def registry(self, out: Any) -> None:
         """``GetKernelRegistry``: of what the host runs itself; all other kernels are groups here."""

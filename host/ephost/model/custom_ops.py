@@ -19,7 +19,7 @@ from ephost.library_files import check_path, explain_open_error
 from ephost.model.custom_op import CustomOp, op_member, read_operator
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.model.infer import merge
-from ephost.model.native_graph import Constants, NativeGraph, native_tensor_type
+from ephost.model.native_graph import Constants, NativeGraph
 
 _LOG = HostLog("ephost.custom_ops")
 
@@ -201,16 +201,14 @@ def infer_outputs(model: Model, node: Node, kinds: Sequence[TensorType | None]) 
     bare = Node(node.index, node.proto, node.op_type, node.domain, node.name, node.since_version, [], [])
     constants = Constants()
     native = NativeGraph(model, Graph("", [bare], [], [], {}), constants)
-    context = lib.ephost_infer_context_new(
-        native.node_pointers[node.index], len(node.inputs), len(node.outputs)
-    )
+    context = lib.ephost_infer_context_new(native.pointer_of(bare), len(node.inputs), len(node.outputs))
     try:
         if not context:
             raise MemoryError("no memory for shape inference")
         for at, kind in enumerate(kinds):
             if kind is not None:
-                described = native_tensor_type(kind)
-                if not lib.ephost_infer_context_set_input(context, at, described[0]):
+                described = ffi.cast("EphostTensorType*", kind.native()[0])
+                if not lib.ephost_infer_context_set_input(context, at, described):
                     raise MemoryError("no memory for shape inference")
         try:
             check(infer(op.pointer, context))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ephost._bindings import call, dtype_of
+from ephost._bindings import NULL, abi_element_type, address, call, dtype_of, ffi
 from ephost.errors import InvalidGraph
 from ephost.message_helpers import make_attribute, tensor_type_proto
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
@@ -47,6 +47,7 @@ class TensorType(call.GraphTensorType):  # type: ignore[misc]
     element_type: int
     dims: tuple[Dim, ...] | None  # None: unknown rank
     static_dims: tuple[int, ...] | None  # the dimensions when all are known
+    _native: tuple[Any, ...] | None  # see native()
 
     def __init__(self, element_type: int, dims: tuple[Dim, ...] | None) -> None:
         self.element_type = element_type
@@ -54,6 +55,23 @@ class TensorType(call.GraphTensorType):  # type: ignore[misc]
         known = None if dims is None else tuple(d for d in dims if isinstance(d, int))
         same = known is not None and dims is not None and len(known) == len(dims)
         self.static_dims = known if same else None
+        self._native = None
+
+    def native(self) -> tuple[Any, ...]:
+        """The address of an ``EphostTensorType``, and what it points to; C keeps to the field."""
+        if self._native is None:
+            dims, symbols = NULL, NULL
+            parts: list[Any] = []
+            if self.dims is not None:
+                dims = ffi.new("int64_t[]", [dim if isinstance(dim, int) else -1 for dim in self.dims])
+                names = [dim if isinstance(dim, str) else "" for dim in told(self.dims)]
+                texts = [ffi.new("char[]", name.encode("utf-8", "surrogateescape")) for name in names]
+                symbols = ffi.new("char*[]", texts) if any(names) else NULL
+                parts = [dims, texts, symbols]
+            rank = -1 if self.dims is None else len(self.dims)
+            kind = ffi.new("EphostTensorType*", (abi_element_type(self.element_type), rank, dims, symbols))
+            self._native = address(kind), kind, *parts
+        return self._native
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorType):

@@ -234,7 +234,7 @@ class HostKernels(Record):
         for node in nodes:
             assert node.custom is not None
             maker = KernelMaker(node.custom.label, NULL, logger, config, NULL)
-            pointer = native.node_pointers[node.index]
+            pointer = native.pointer_of(node)
             maker.make_custom(node, pointer, lambda _, node=node: held(node), self.kernels)  # type: ignore[misc]
 
     def release(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -30,7 +30,7 @@ from ephost._bindings import (
 from ephost.errors import EPFail, InvalidGraph, NotImplemented
 from ephost.message_helpers import from_array, make_attribute, to_array
 from ephost.messages import AttributeProto, NodeProto, TypeProto
-from ephost.model.graph import Graph, Model, Node, TensorType, Value, captured_values, schema_of, told
+from ephost.model.graph import Graph, Model, Node, Value, captured_values, schema_of
 from ephost.onnx_schema import default_of
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
@@ -64,9 +64,9 @@ class Constants:
 
     def __init__(self, *, all_in_memory: bool = False) -> None:
         """Make none yet. ``all_in_memory``: none lies in the model's file, whatever the values say."""
-        self._all_in_memory = all_in_memory
-        self._values: dict[int, tuple[Value, Any]] = {}
-        self._in_file: dict[int, tuple[Value, Any]] = {}
+        # The addresses of those in memory, and of those that may lie in the model's file.
+        self.held: dict[Value, int] = {}
+        self.in_file: dict[Value, int] | None = None if all_in_memory else {}
 
     def get(self, value: Value, *, in_file: bool = False) -> Any:
         """The ``OrtValue*`` of an initializer; owned by this object.
@@ -75,32 +75,7 @@ class Constants:
             value: with an initializer.
             in_file: it is copied at once, and so may lie in the model's file.
         """
-        held = self._values.get(id(value))
-        if held is None and in_file and self._is_in_model(value):
-            held = self._in_file.get(id(value))
-            if held is None:
-                held = self._in_file[id(value)] = (value, self._made(value))
-        elif held is None:
-            if self._is_in_model(value):
-                assert value.initializer is not None
-                value.initializer = value.initializer.copy()
-            held = self._values[id(value)] = (value, self._made(value))
-        return held[1]
-
-    def _is_in_model(self, value: Value) -> bool:
-        """Whether an initializer still lies in the model's file, mapped."""
-        array, external = value.initializer, value.external
-        if external is None or not external.in_model or self._all_in_memory:
-            return False
-        return array is not None and not array.flags.owndata
-
-    @staticmethod
-    def _made(value: Value) -> Any:
-        assert value.initializer is not None
-        pointer = ffi.cast("OrtValue*", call.value_from_object(value.initializer))
-        if not value.initializer.dtype.hasobject:
-            lib.ephost_value_align_later(pointer, value.external is not None)
-        return pointer
+        return ffi.cast("OrtValue*", call.initializer_value(self.held, self.in_file, value, in_file))
 
     def share(self, value: Value) -> Any:
         """A second ``OrtValue*`` over the same memory, for an owner of its own."""
@@ -110,15 +85,15 @@ class Constants:
 
     def forget(self, value: Value) -> None:
         """Release the value of an initializer that nobody needs any more."""
-        for values in (self._values, self._in_file):
-            if (held := values.pop(id(value), None)) is not None:
-                api.ReleaseValue(held[1])
+        for values in (self.held, self.in_file or {}):
+            if (held := values.pop(value, None)) is not None:
+                api.ReleaseValue(ffi.cast("OrtValue*", held))
 
     def release(self) -> None:
         """Release every value."""
-        for values in (self._values, self._in_file):
-            for _, pointer in values.values():
-                api.ReleaseValue(pointer)
+        for values in (self.held, self.in_file or {}):
+            for pointer in values.values():
+                api.ReleaseValue(ffi.cast("OrtValue*", pointer))
             values.clear()
 
 
@@ -129,18 +104,6 @@ class View(Record, frozen=True):
     nodes: Sequence[Node]
     inputs: Sequence[Value]
     outputs: Sequence[Value]
-
-
-class NativeValues:
-    """The ``OrtValueInfo*`` of a graph's values."""
-
-    def __init__(self, values: list[Value], infos: Any) -> None:
-        self.all = values
-        self.infos = infos  # OrtValueInfo*[], in that order
-        self.index = dict(zip(values, range(len(values)), strict=True))
-
-    def __getitem__(self, value: Value) -> Any:
-        return self.infos[self.index[value]]
 
 
 class NativeGraph:
@@ -162,17 +125,23 @@ class NativeGraph:
         self.graph = graph
         self.reads_files = reads_files
         self.nodes: dict[int, Node] = {}
-        self.node_pointers: dict[int, Any] = {}
-        self.graphs: dict[int, tuple[Any, NativeValues]] = {}  # id of a Graph -> its OrtGraph*, its values
+        self.pointers: dict[int, int] = {}  # the address of an OrtNode by its index
+        # id of a Graph -> its OrtGraph*, and the addresses of its values' OrtValueInfo
+        self.graphs: dict[int, tuple[Any, dict[Value, int]]] = {}
         self._views: list[Any] = []
         self.shown: dict[int, tuple[Graph, View | None]] = {}  # by the address of an OrtGraph
-        self.pointer = _root(model, graph)
+        self.pointer = _new_graph(model, graph.name, model.path or "")
         try:
+            _describe(self.pointer, model)
             _Builder(model, constants, self).fill(self.pointer, graph)
         except BaseException:
             self.release()
             raise
         _living.add(self)
+
+    def pointer_of(self, node: Node) -> Any:
+        """The ``OrtNode*`` of a node."""
+        return ffi.cast("OrtNode*", self.pointers[node.index])
 
     def view(
         self,
@@ -183,28 +152,14 @@ class NativeGraph:
         outputs: Iterable[Value],
     ) -> Any:
         """The ``OrtGraph`` of a group of nodes of the graph or of one of its subgraphs, for Compile."""
-        pointer, values = self.graphs[id(graph)]
+        pointer, infos = self.graphs[id(graph)]
         view = View(name, list(nodes), list(inputs), list(outputs))
-        node_list = [self.node_pointers[node.index] for node in view.nodes]
-        input_list = [values[value] for value in view.inputs]
-        output_list = [values[value] for value in view.outputs]
-        out = ffi.new("OrtGraph**")
-        check(
-            lib.ephost_graph_view(
-                pointer,
-                name.encode("utf-8", "surrogateescape"),
-                node_list,
-                len(node_list),
-                input_list,
-                len(input_list),
-                output_list,
-                len(output_list),
-                out,
-            )
+        made = call.graph_view(
+            address(pointer), name, view.nodes, view.inputs, view.outputs, self.pointers, infos
         )
-        self._views.append(out[0])
-        self.shown[address(out[0])] = (graph, view)
-        return out[0]
+        self._views.append(ffi.cast("OrtGraph*", made))
+        self.shown[made] = (graph, view)
+        return self._views[-1]
 
     def release_views(self) -> None:
         """Free the views; a plugin may use one only while the call lasts that got it."""
@@ -215,9 +170,10 @@ class NativeGraph:
 
     def forget(self, value: Value) -> None:
         """Take the data of an initializer from it, which is about to go."""
-        for _, values in self.graphs.values():
-            if value in values.index:
-                lib.ephost_value_set_initializer(values[value], NULL, False, value.is_constant)
+        for _, infos in self.graphs.values():
+            if (info := infos.get(value)) is not None:
+                info = ffi.cast("OrtValueInfo*", info)
+                lib.ephost_value_set_initializer(info, NULL, False, value.is_constant)
 
     def release(self) -> None:
         """Free the graph and its views."""
@@ -259,10 +215,12 @@ def _no_memory(done: Any) -> Any:
     return done
 
 
-def _root(model: Model, graph: Graph) -> Any:
-    pointer = _no_memory(
-        lib.ephost_graph_new(_bytes(graph.name), model.ir_version, path_text(model.path or ""))
-    )
+def _new_graph(model: Model, name: str, path: str) -> Any:
+    return _no_memory(lib.ephost_graph_new(_bytes(name), model.ir_version, path_text(path)))
+
+
+def _describe(pointer: Any, model: Model) -> None:
+    """Give the root graph what the model says of itself."""
     for domain, version in model.opsets.items():
         _no_memory(lib.ephost_graph_add_opset(pointer, _bytes(domain), version))
     about = model.metadata
@@ -279,7 +237,6 @@ def _root(model: Model, graph: Graph) -> Any:
     )
     texts = packed(list(chain.from_iterable(about.custom.items())))
     _no_memory(lib.ephost_graph_add_metadata(pointer, texts, len(about.custom)))
-    return pointer
 
 
 class _Builder:
@@ -287,68 +244,36 @@ class _Builder:
         self.model = model
         self.constants = constants
         self.into = into
-        self.types: dict[int, tuple[Any, ...]] = {}  # by the id of a TensorType: EphostTensorType*, its parts
+        self.schemas: dict[tuple[str, str, int, int], _NodeSchema] = {}
 
     def fill(self, pointer: Any, graph: Graph, *, is_body: bool = False) -> None:
         """Add everything of `graph`; for a subgraph also the values that it reads from outside."""
-        own, captured = list(graph.values.values()), captured_values(graph) if is_body else []
-        values = self.values(pointer, [*own, *captured])
-        for value in captured:
-            lib.ephost_value_set_outer_scope(values[value])
-        for value in values.all:
-            if value.initializer is not None:
-                self.initializer(values[value], value)
-        self.into.graphs[id(graph)] = (pointer, values)
+        infos: dict[Value, int] = {}
+        self.add_values(pointer, list(graph.values.values()), infos)
+        if is_body:
+            self.add_values(pointer, captured_values(graph), infos, are_outer=True)
+        self.into.graphs[id(graph)] = (pointer, infos)
         self.into.shown[address(pointer)] = (graph, None)
         for value in graph.inputs:
-            _no_memory(lib.ephost_graph_add_input(pointer, values[value]))
+            _no_memory(lib.ephost_graph_add_input(pointer, ffi.cast("OrtValueInfo*", infos[value])))
         for value in graph.outputs:
-            _no_memory(lib.ephost_graph_add_output(pointer, values[value]))
-        self.add_nodes(pointer, depth_first_order(graph.nodes), values)
+            _no_memory(lib.ephost_graph_add_output(pointer, ffi.cast("OrtValueInfo*", infos[value])))
+        self.add_nodes(pointer, depth_first_order(graph.nodes), infos)
         check(lib.ephost_graph_finish(pointer))
 
-    def values(self, graph: Any, values: list[Value]) -> NativeValues:
-        types = []
-        infos = ffi.new("OrtValueInfo*[]", len(values))
-        for at, value in enumerate(values):
-            kind = value.type
-            made = self.types.get(id(kind))
-            if made is None:
-                if not isinstance(kind, TensorType):
-                    types.append(NULL)
-                    own_type = NULL if kind is None else type_info(kind)
-                    infos[at] = _no_memory(lib.ephost_graph_add_value(graph, _bytes(value.name), own_type))
-                    continue
-                made = self.types[id(kind)] = native_tensor_type(kind)
-            types.append(made[0])
-        names = packed([value.name for value in values])
-        _no_memory(lib.ephost_graph_add_tensors(graph, names, types, len(types), infos))
-        return NativeValues(values, infos)
+    def add_values(
+        self, graph: Any, values: list[Value], infos: dict[Value, int], *, are_outer: bool = False
+    ) -> None:
+        held, in_file, reads_files = self.constants.held, self.constants.in_file, self.into.reads_files
+        at = address(graph)
+        call.graph_add_values(at, values, are_outer, infos, _type_address, held, in_file, reads_files)
 
-    def initializer(self, info: Any, value: Value) -> None:
-        data = self.constants.get(value, in_file=self.into.reads_files)
-        _no_memory(lib.ephost_value_set_initializer(info, data, False, value.is_constant))
-        external = value.external
-        if external is not None and (self.into.reads_files or not external.in_model):
-            _no_memory(
-                lib.ephost_value_set_external(
-                    info, path_text(external.path), external.offset, external.nbytes
-                )
-            )
-
-    def add_nodes(self, graph: Any, nodes: list[Node], values: NativeValues) -> None:
-        pointers = ffi.new("OrtNode*[]", len(nodes))
-        infos, out = address(values.infos), address(pointers)
+    def add_nodes(self, graph: Any, nodes: list[Node], infos: dict[Value, int]) -> None:
+        into, at = self.into, address(graph)
         schemas = call.graph_add_nodes(
-            address(graph), nodes, values.index, infos, self.schema_of, DEFAULT_PROVIDER, out
+            at, nodes, infos, self.schemas, self.schema_of, DEFAULT_PROVIDER, into.nodes, into.pointers
         )
-        indices = [node.index for node in nodes]
-        self.into.nodes.update(zip(indices, nodes, strict=True))
-        self.into.node_pointers.update(zip(indices, pointers, strict=True))
-        for node, pointer in zip(nodes, pointers, strict=True):
-            for value in node.implicit_inputs:
-                _no_memory(lib.ephost_node_add_implicit_input(pointer, values[value]))
-        call.graph_add_attributes(nodes, schemas, out, self.attribute)
+        call.graph_add_attributes(nodes, schemas, into.pointers, self.attribute)
 
     def schema_of(self, node: Node, inputs: int, outputs: int) -> _NodeSchema:
         """The schema of a node with so many inputs and outputs."""
@@ -372,9 +297,7 @@ class _Builder:
                 api.ReleaseValue(value)
         elif proto.type == kinds.GRAPH:
             body = owner.subgraphs[proto.name]
-            subgraph = _no_memory(
-                lib.ephost_graph_new(_bytes(body.name), self.model.ir_version, path_text(""))
-            )
+            subgraph = _new_graph(self.model, body.name, "")
             lib.ephost_graph_set_parent(subgraph, node)
             try:
                 self.fill(subgraph, body, is_body=True)
@@ -563,6 +486,10 @@ def type_info(proto: TypeProto) -> Any:
     raise InvalidGraph(f"the type {kind!r} is not one that plugins know")
 
 
+def _type_address(proto: TypeProto) -> int:
+    return address(type_info(proto))
+
+
 def _formals(formals: Sequence[Any], count: int) -> tuple[list[bytes], list[bytes]]:
     params, names = [], []
     for index in range(count):
@@ -617,17 +544,3 @@ def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
     """A ``char*[]``, and the strings that it points to."""
     strings = [ffi.new("char[]", content) for content in texts]
     return ffi.new("char*[]", strings or [NULL]), strings
-
-
-@lru_cache(8192)
-def native_tensor_type(kind: TensorType) -> tuple[Any, ...]:
-    """An ``EphostTensorType*``, and what it points to."""
-    element_type = abi_element_type(kind.element_type)
-    if kind.dims is None:
-        return (ffi.new("EphostTensorType*", (element_type, -1, NULL, NULL)),)
-    dims = ffi.new("int64_t[]", [d if isinstance(d, int) else -1 for d in kind.dims])
-    symbols: tuple[Any, Any] = (NULL, None)
-    names = told(kind.dims)
-    if any(isinstance(d, str) for d in names):
-        symbols = _strings([_bytes(d) if isinstance(d, str) else b"" for d in names])
-    return (ffi.new("EphostTensorType*", (element_type, len(kind.dims), dims, symbols[0])), dims, symbols)

@@ -483,7 +483,7 @@ class Partitioner:
         # As in onnxruntime, an operator that the plugin brings for its EP comes before the EP's registry.
         for is_own, each in groupby(nodes, lambda n: n.custom is not None and n.custom.ep_name == ep.name):
             some = list(each)
-            pointers = [native.node_pointers[node.index] for node in some]
+            pointers = [native.pointer_of(node) for node in some]
             if is_own:
                 for node, pointer in zip(some, pointers, strict=True):
                     maker.make_custom(node, pointer, partial(constants, node), assignment.kernels)
@@ -551,7 +551,7 @@ def compile_groups(
     context_nodes = ffi.new("OrtNode*[]", count)
     try:
         views = [native.view(graph, g.fused.op_type, g.nodes, g.inputs, g.outputs) for g in groups]
-        fused = [fused_graph.node_pointers[g.fused.index] for g in groups]
+        fused = [fused_graph.pointer_of(group.fused) for group in groups]
         try:
             ep.call("Compile", views, fused, count, infos, context_nodes)
         finally:
