@@ -49,6 +49,7 @@ def group_interface(nodes: list[Any], drop_constants: bool, /) -> tuple[list[Any
 def initializer_value(
     held: dict[_V, int], in_file: dict[_V, int] | None, value: _V, reads_files: bool, /
 ) -> int: ...
+def drop_unread(nodes: list[Any], held: dict[Any, int], in_file: dict[Any, int] | None, /) -> None: ...
 def graph_add_values(
     graph: int,
     values: list[_V],

@@ -168,6 +168,7 @@ static PyMethodDef module_methods[] = {
      "group_interface(nodes, drop_constants) -> inputs, outputs"},
     {"initializer_value", call_initializer_value, METH_VARARGS,
      "initializer_value(held, in_file, value, reads_files) -> address"},
+    {"drop_unread", call_drop_unread, METH_VARARGS, "drop_unread(nodes, held, in_file)"},
     {"graph_add_values", call_graph_add_values, METH_VARARGS,
      "graph_add_values(graph, values, is_outer, infos, type_info, held, in_file, reads_files)"},
     {"graph_add_nodes", call_graph_add_nodes, METH_VARARGS,

@@ -112,6 +112,50 @@ PyObject* call_initializer_value(PyObject* module, PyObject* args) {
   return made != NULL ? PyLong_FromVoidPtr(made) : NULL;
 }
 
+/* Releases what a dict has for a value, if it has something; false with an exception set. */
+static bool release_of(PyObject* held, PyObject* item) {
+  PyObject* known = PyDict_GetItemWithError(held, item);
+  if (known == NULL) return PyErr_Occurred() == NULL;
+  OrtValue* value = PyLong_AsVoidPtr(known);
+  if (PyDict_DelItem(held, item) < 0) return false;
+  ephost_api.ReleaseValue(value);
+  return true;
+}
+
+static bool drop_unread(const Constants* constants, PyObject* item) {
+  GraphValue* value = item != Py_None ? graph_value_of(item) : NULL;
+  if (value == NULL) return item == Py_None;
+  if (value->is_constant != Py_True || value->is_output == Py_True) return true;
+  if (value->consumers == NULL || !PyDict_Check(value->consumers)) {
+    PyErr_SetString(PyExc_TypeError, "consumers is no dict");
+    return false;
+  }
+  if (PyDict_Size(value->consumers) > 0) return true;
+  if (!release_of(constants->held, item) ||
+      (constants->in_file != Py_None && !release_of(constants->in_file, item)))
+    return false;
+  graph_set(&value->initializer, Py_None);
+  graph_set(&value->external, Py_None);
+  return true;
+}
+
+PyObject* call_drop_unread(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* nodes;
+  Constants constants = {0};
+  if (!PyArg_ParseTuple(args, "O!O!O", &PyList_Type, &nodes, &PyDict_Type, &constants.held,
+                        &constants.in_file))
+    return NULL;
+  for (Py_ssize_t at = 0; at < PyList_Size(nodes); ++at) {
+    const GraphNode* node = graph_node_of(PyList_GetItem(nodes, at));
+    if (node == NULL || !graph_is_list(node->inputs, "inputs")) return NULL;
+    for (Py_ssize_t i = 0; i < PyList_Size(node->inputs); ++i) {
+      if (!drop_unread(&constants, PyList_GetItem(node->inputs, i))) return NULL;
+    }
+  }
+  Py_RETURN_NONE;
+}
+
 /* ---- values -------------------------------------------------------------------------------------------- */
 
 typedef struct Adding {

@@ -12,6 +12,10 @@ bool graph_values_setup(void); /* false with an exception set */
  * one's values are in `in_file`, which is None where there is no such file. */
 PyObject* call_initializer_value(PyObject* module, PyObject* args);
 
+/* drop_unread(nodes, held, in_file): takes the data, and the native values, of constants that these nodes
+ * read and no node of the graph does. */
+PyObject* call_drop_unread(PyObject* module, PyObject* args);
+
 /* graph_add_values(graph, values, is_outer, infos, type_info, held, in_file, reads_files): adds values to an
  * OrtGraph, and puts the addresses of what was made in the dict `infos`. What is no tensor has the
  * OrtTypeInfo whose address type_info(type) gives. Initializers are got as initializer_value does; who reads

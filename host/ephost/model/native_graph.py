@@ -89,6 +89,10 @@ class Constants:
             if (held := values.pop(value, None)) is not None:
                 api.ReleaseValue(ffi.cast("OrtValue*", held))
 
+    def drop_unread(self, nodes: list[Node]) -> None:
+        """Take the data of constants that these nodes read, which are in the graph no more, and no other."""
+        call.drop_unread(nodes, self.held, self.in_file)
+
     def release(self) -> None:
         """Release every value."""
         for values in (self.held, self.in_file or {}):

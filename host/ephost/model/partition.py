@@ -614,12 +614,7 @@ def forget_dropped(assignments: Sequence[Assignment], constants: Constants) -> N
         return  # kernels may look constants up in their graphs
     for assignment in assignments:
         for group in assignment.groups:
-            for node in group.nodes:
-                for value in node.inputs:
-                    if value is None or not value.is_constant or value.consumers or value.is_output:
-                        continue
-                    constants.forget(value)
-                    value.initializer = value.external = None
+            constants.drop_unread(group.nodes)
 
 
 def check_weightless(ep: ExecutionProvider) -> None:
