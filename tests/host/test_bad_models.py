@@ -12,7 +12,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from ephost import errors
+from ephost import errors, schema_table
 from host_state import adds_model, one_node_model
 from onnx import TensorProto, helper, numpy_helper
 
@@ -276,13 +276,17 @@ def test_an_ir_version_from_the_future() -> None:
     refused(model, errors.InvalidGraph, "9999", "IR version")
 
 
-def test_without_an_opset_of_onnx_a_model_that_imports_others_has_the_newest() -> None:
+def test_without_an_opset_of_onnx_a_model_that_imports_others_has_the_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = one_node_model("Gelu", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=20)
     expected = ephost.InferenceSession(model.SerializeToString()).run(None, {"x": np.ones(2, np.float32)})
     model.opset_import[0].domain = "com.microsoft"
     session = ephost.InferenceSession(model.SerializeToString())
     assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == expected[0].tolist()
     del model.opset_import[:]
+    refused(model, errors.InvalidGraph, "no opset")
+    monkeypatch.setattr(schema_table, "has", lambda domain, version: False)  # a build that has no table
     refused(model, errors.InvalidGraph, "no opset")
 
 

@@ -123,7 +123,7 @@ def load(
         raise InvalidGraph(f"the graph '{proto.graph.name}' of {path or 'the buffer'} has no output")
     if opsets and "" not in opsets:
         opsets[""] = newest_opset()  # models of other domains' operators: onnxruntime takes them
-    if not schema_table.has("", opsets.get("", 1)) and opsets[""] > (known := newest_opset()):
+    if not schema_table.has("", opsets.get("", 1)) and opsets.get("", 1) > (known := newest_opset()):
         raise InvalidGraph(
             f"the model uses opset {opsets['']} of ai.onnx; the installed onnx {version()} knows up "
             f"to {known}"
