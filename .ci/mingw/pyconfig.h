@@ -8,6 +8,7 @@
 #define HAVE_DECLSPEC_DLL 1
 #define Py_ENABLE_SHARED 1 /* Python is a DLL: its data are imported */
 #define HAVE_STDINT_H 1
+#define HAVE_WCHAR_H 1
 
 #define SIZEOF_SHORT 2
 #define SIZEOF_INT 4
