@@ -350,7 +350,7 @@ class AttributeProto(Message):
         TYPE_PROTOS=14,
     )
     UNDEFINED, FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS = range(11)
-    SPARSE_TENSOR, SPARSE_TENSORS, TYPE_PROTO, TYPE_PROTOS = range(11, 15)
+    SPARSE_TENSOR, TYPE_PROTO = 11, 13
 
     name: str = ""
     f: float = 0.0
