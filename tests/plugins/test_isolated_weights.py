@@ -65,7 +65,7 @@ def test_weights_that_the_plugin_keeps_no_hold_of_are_freed_on_both_sides() -> N
     session = opened(cpu.get_library_path(), MADE.SerializeToString())
     assert "ephost-weights" not in mapped_by_worker()
     constants = session._resources.constants
-    assert not constants._values and not constants._in_file
+    assert not constants.held and not constants.in_file
     np.testing.assert_allclose(session.run(None, {"x": X})[0], X * W + W, rtol=1e-6)
 
 
