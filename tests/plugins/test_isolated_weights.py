@@ -72,7 +72,7 @@ def test_weights_that_the_plugin_keeps_no_hold_of_are_freed_on_both_sides() -> N
 def test_weights_that_kernels_read_are_in_the_worker_alone() -> None:
     session = opened(sample_kernels.get_library_path(), MADE.SerializeToString())
     assert "ephost-weights" in mapped_by_worker()
-    assert not session._resources.constants._values
+    assert not session._resources.constants.held
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], X * W + W)
 
 
