@@ -155,7 +155,7 @@ static Answer elementwise(const Walk* walk, PyObject* types, PyObject** out) {
   PyObject* first = count > 0 ? PyList_GetItem(types, 0) : NULL;
   const GraphTensorType* kind = first != NULL ? graph_tensor_type_of(first) : NULL;
   if (kind == NULL) return UNSURE;
-  PyObject* dims = Py_NewRef(kind->dims); /* NULL: none that are known */
+  PyObject* dims = Py_NewRef(kind->dims); /* Py_None: not even their number is known */
   Answer answer = SURE;
   for (Py_ssize_t at = 0; answer == SURE && at < count; ++at) {
     PyObject* item = PyList_GetItem(types, at);
