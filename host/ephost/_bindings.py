@@ -138,6 +138,12 @@ def packed(texts: Sequence[str]) -> bytes:
     return joined.encode("utf-8", "surrogateescape")
 
 
+def c_strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
+    """A ``char*[]``, and the strings that it points to, which have to outlive it."""
+    strings = [ffi.new("char[]", content) for content in texts]
+    return ffi.new("char*[]", strings or [NULL]), strings
+
+
 def check(status: Any) -> None:
     """Raise the exception that an ``OrtStatus*`` stands for, and release it. NULL is success."""
     if status:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ephost._bindings import NULL, abi_element_type, address, call, dtype_of, ffi
+from ephost._bindings import NULL, abi_element_type, address, c_strings, call, dtype_of, ffi
 from ephost.errors import InvalidGraph
 from ephost.message_helpers import make_attribute, tensor_type_proto
 from ephost.messages import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
@@ -65,9 +65,10 @@ class TensorType(call.GraphTensorType):  # type: ignore[misc]
             if self.dims is not None:
                 dims = ffi.new("int64_t[]", [dim if isinstance(dim, int) else -1 for dim in self.dims])
                 names = [dim if isinstance(dim, str) else "" for dim in told(self.dims)]
-                texts = [ffi.new("char[]", name.encode("utf-8", "surrogateescape")) for name in names]
-                symbols = ffi.new("char*[]", texts) if any(names) else NULL
-                parts = [dims, texts, symbols]
+                parts = [dims]
+                if any(names):
+                    symbols, texts = c_strings([name.encode("utf-8", "surrogateescape") for name in names])
+                    parts += [symbols, texts]
             rank = -1 if self.dims is None else len(self.dims)
             kind = ffi.new("EphostTensorType*", (abi_element_type(self.element_type), rank, dims, symbols))
             self._native = address(kind), kind, *parts

@@ -19,6 +19,7 @@ from ephost._bindings import (
     abi_element_type,
     address,
     api,
+    c_strings,
     call,
     check,
     ffi,
@@ -351,8 +352,8 @@ def new_node(proto: NodeProto) -> Any:
             kind, data, count = _attribute_data(attribute)
             check(api.CreateOpAttr(_bytes(attribute.name), data, count, kind, made + at))
         inputs, outputs = (
-            _strings([_bytes(name) for name in proto.input]),
-            _strings([_bytes(name) for name in proto.output]),
+            c_strings([_bytes(name) for name in proto.input]),
+            c_strings([_bytes(name) for name in proto.output]),
         )
         check(
             _editor.CreateNode(
@@ -530,7 +531,7 @@ def _node_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: in
         defaults = CONTEXT_DEFAULTS
     else:
         return _NodeSchema(0, (), ())
-    parts = [_strings(texts) for texts in (*formals, names)]
+    parts = [c_strings(texts) for texts in (*formals, names)]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), len(names)))
     return _NodeSchema(address(pointer), (pointer, *parts), defaults)
 
@@ -539,12 +540,6 @@ def _node_schema(op_type: str, domain: str, opset: int, inputs: int, outputs: in
 def _custom_schema(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> _NodeSchema:
     """That of a custom operator: its type parameters are called as its inputs and outputs."""
     named = [name.encode() for name in inputs], [name.encode() for name in outputs]
-    parts = [_strings(texts) for texts in (named[0], named[0], named[1], named[1], [])]
+    parts = [c_strings(texts) for texts in (named[0], named[0], named[1], named[1], [])]
     pointer = ffi.new("EphostSchema*", (*(array for array, _ in parts), 0))
     return _NodeSchema(address(pointer), (pointer, *parts), ())
-
-
-def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
-    """A ``char*[]``, and the strings that it points to."""
-    strings = [ffi.new("char[]", content) for content in texts]
-    return ffi.new("char*[]", strings or [NULL]), strings
