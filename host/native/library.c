@@ -1,6 +1,7 @@
 /* Opening a plugin's library: privately, with every symbol resolved now, so that what is missing is known
  * here. */
 #define _GNU_SOURCE
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,9 +96,12 @@ void ephost_library_close(void* library) { FreeLibrary(library); }
 static void prefer_own_runtime(void) {
 #ifdef RTLD_NOLOAD
   static const char* const kRuntimes[] = {"libstdc++.so.6", "libgcc_s.so.1"};
+  static atomic_bool preferred[sizeof kRuntimes / sizeof kRuntimes[0]];
   for (size_t i = 0; i < sizeof kRuntimes / sizeof kRuntimes[0]; ++i) {
-    void* runtime = dlopen(kRuntimes[i], RTLD_LAZY | RTLD_GLOBAL | RTLD_NOLOAD);
-    if (runtime != NULL) dlclose(runtime); /* it stays where it is: others hold it */
+    if (atomic_load_explicit(&preferred[i], memory_order_relaxed)) continue;
+    /* Never closed: it stays, as it is, until the process ends. */
+    if (dlopen(kRuntimes[i], RTLD_LAZY | RTLD_GLOBAL | RTLD_NOLOAD) != NULL)
+      atomic_store_explicit(&preferred[i], true, memory_order_relaxed);
   }
 #endif
 }
