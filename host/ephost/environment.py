@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ephost._bindings import (
     NULL,
@@ -17,10 +17,8 @@ from ephost._bindings import (
     check,
     ep_api,
     ffi,
-    guarded,
     key_values,
     lib,
-    member,
     new_key_values,
     text,
 )
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from ephost.isolation.proxy import IsolatedLibrary
     from ephost.layers import Layer
 
-MAX_EP_DEVICES = 32
+MAX_EP_DEVICES = int(lib.EPHOST_MAX_EP_DEVICES)
 VIRTUAL = ".virtual"  # end of the names of libraries that may offer devices of their own making
 CPU_PLUGIN = "EPHOST_CPU_PLUGIN"  # in the environment; "0": the bundled CPU plugin is not used
 
@@ -276,8 +274,9 @@ class Registration:
             lib.ephost_logger_free(self.logger)
             raise
         try:
+            offered = ffi.new("OrtHardwareDevice*[]", devices)
             for factory in self.library.factories:
-                self._add_devices(factory, devices)
+                self._add_devices(factory, offered, len(devices))
         except BaseException:
             self.close()
             raise
@@ -293,49 +292,42 @@ class Registration:
         pairs = zip(self._ep_names, self.library.factories, strict=True)
         return [factory for name, factory in pairs if name == ep_name]
 
-    def _add_devices(self, factory: Any, devices: list[Any]) -> None:
-        names = ffi.new("const char*[2]")
-        with naming(lambda: f"a factory of '{self.name}' ({self.path}) failed"):
-            check(lib.ephost_factory_names(factory, names, names + 1))
-        ep_name, vendor = text(names[0]), text(names[1])
-        if not ep_name:
-            raise EPFail(f"a factory of '{self.name}' ({self.path}) gives no EP name")
-        self._ep_names.append(ep_name)
-        if not vendor:
-            raise EPFail(f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) gives no vendor")
-        room = ffi.new("OrtEpDevice*[]", MAX_EP_DEVICES)
-        count = ffi.new("size_t*")
-        offered = ffi.new("OrtHardwareDevice*[]", devices)
-        where = f"GetSupportedDevices of EP '{ep_name}' of '{self.name}' ({self.path})"
-        status = guarded("OrtEpFactory_GetSupportedDevices")(
-            factory, offered, len(devices), room, MAX_EP_DEVICES, count
-        )
-        number = int(count[0])
+    def _add_devices(self, factory: Any, offered: Any, count: int) -> None:
+        offer = ffi.new("EphostOffer*")
+        is_sound = lib.ephost_ask_devices(factory, offered, count, offer)
         # Whatever was made is ours to release, also when the call failed half-way.
-        given = [room[i] for i in range(min(number, MAX_EP_DEVICES)) if room[i]]
-        made = list(dict.fromkeys(given))
+        given = [device for device in offer.devices[0 : min(offer.number, MAX_EP_DEVICES)] if device]
+        made = given if is_sound else list(dict.fromkeys(given))
         self._pointers.extend(made)
-        with naming(lambda: f"{where} failed"):
-            check(status)
+        if not is_sound:
+            self._refuse(offer, len(given), len(made))
+        ep_name = text(offer.ep_name)
+        self._ep_names.append(ep_name)
+        path = os.fsencode(self.path) if self.library.is_file else NULL
+        for pointer in made:
+            if status := lib.ephost_complete_ep_device(factory, pointer, path):
+                with naming(lambda: f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) failed"):
+                    check(status)
+            self.ep_devices.append(OrtEpDevice(pointer, self))
+
+    def _refuse(self, offer: Any, given: int, made: int) -> NoReturn:
+        """Say what is wrong with what a factory offers."""
+        ep_name, number, library = text(offer.ep_name), int(offer.number), f"'{self.name}' ({self.path})"
+        is_named = ep_name and text(offer.vendor)
+        where = f"GetSupportedDevices of EP '{ep_name}' of {library}"
+        with naming(lambda: f"{where if is_named else f'a factory of {library}'} failed"):
+            check(offer.status)
+        if not ep_name:
+            raise EPFail(f"a factory of {library} gives no EP name")
+        if not is_named:
+            raise EPFail(f"the factory of EP '{ep_name}' of {library} gives no vendor")
         if number > MAX_EP_DEVICES:
             raise EPFail(
                 f"{where} says that it offers {number} devices where there was room for {MAX_EP_DEVICES}"
             )
-        if len(given) < number:
-            raise EPFail(f"{where} gave NULL for {number - len(given)} of its {number} devices")
-        if len(made) < number:
-            raise EPFail(f"{where} gave {number} devices, of which only {len(made)} differ")
-        version = member("OrtEpFactory", factory, "GetVersion")
-        for pointer in made:
-            metadata = ffi.cast("OrtKeyValuePairs*", api.EpDevice_EpMetadata(pointer))
-            if self.library.is_file:
-                api.AddKeyValuePair(metadata, b"library_path", os.fsencode(self.path))
-            if version is not None and not api.GetKeyValue(metadata, b"version"):
-                with naming(lambda: f"the factory of EP '{ep_name}' of '{self.name}' ({self.path}) failed"):
-                    number_text = text(version(factory))
-                if number_text:
-                    api.AddKeyValuePair(metadata, b"version", number_text.encode())
-            self.ep_devices.append(OrtEpDevice(pointer, self))
+        if given < number:
+            raise EPFail(f"{where} gave NULL for {number - given} of its {number} devices")
+        raise EPFail(f"{where} gave {number} devices, of which only {made} differ")
 
     def acquire(self) -> None:
         """Keep the library open until :meth:`release`; for each EP that one of its factories makes.

@@ -14,9 +14,11 @@ from ephost.library_files import RELEASE as _RELEASE
 from ephost.library_files import check_path, explain_open_error
 
 _LOG = HostLog("ephost.library")
-MAX_FACTORIES = 16
+MAX_FACTORIES = int(lib.EPHOST_MAX_FACTORIES)
 ASSUME = "EPHOST_ASSUME_API_VERSION"  # in the environment: serve plugins of this version, newer than is known
-FIRST_VERSION = 22  # of the ABI, with OrtEp and OrtEpFactory in it
+FIRST_VERSION = int(lib.EPHOST_FIRST_VERSION)  # of the ABI, with OrtEp and OrtEpFactory in it
+_KNOWN = int(lib.ephost_api_version())
+_MOST = _KNOWN + int(lib.ephost_versions_ahead())
 
 
 def check_version(who: str, version: int) -> None:
@@ -29,8 +31,8 @@ def check_version(who: str, version: int) -> None:
         raise EPFail(
             f"{who} says that its ort_version_supported is {version}: plugins exist since {FIRST_VERSION}"
         )
-    if version > (served := int(lib.ephost_api_version())):
-        _LOG.warning("%s is of API version %d: ephost uses what version %d has of it", who, version, served)
+    if version > _KNOWN:
+        _LOG.warning("%s is of API version %d: ephost uses what version %d has of it", who, version, _KNOWN)
 
 
 def assume_version() -> None:
@@ -40,24 +42,25 @@ def assume_version() -> None:
     Raises:
         InvalidArgument: it asks for something else.
     """
-    wanted, known = os.environ.get(ASSUME, "").strip(), int(lib.ephost_api_version())
-    most = known + int(lib.ephost_versions_ahead())
-    if wanted and not (wanted.isascii() and wanted.isdecimal() and 1 <= int(wanted) <= most):
-        raise InvalidArgument(f"{ASSUME} is an API version up to {most}, not {wanted!r}")
-    lib.ephost_assume_api_version(max(int(wanted or 0), known))
+    version = _KNOWN
+    if wanted := os.environ.get(ASSUME, "").strip():
+        version = int(wanted) if wanted.isascii() and wanted.isdecimal() else 0
+        if not 1 <= version <= _MOST:
+            raise InvalidArgument(f"{ASSUME} is an API version up to {_MOST}, not {wanted!r}")
+    lib.ephost_assume_api_version(max(version, _KNOWN))
     lib.ephost_refused_api_version()  # forgets what was refused before
 
 
 def refusal_note() -> str:
     """What to add to the error of a plugin that was denied the version that it asked for; "" otherwise."""
-    refused, known = int(lib.ephost_refused_api_version()), int(lib.ephost_api_version())
+    refused = int(lib.ephost_refused_api_version())
     if not refused:
         return ""
-    if refused > known + int(lib.ephost_versions_ahead()):
-        return f" (it asked for API version {refused}; ephost serves versions 1 to {known})"
+    if refused > _MOST:
+        return f" (it asked for API version {refused}; ephost serves versions 1 to {_KNOWN})"
     return (
-        f" (it asked for API version {refused}; ephost serves versions 1 to {known}. {ASSUME}={refused} in "
-        f"the environment gives it the functions of version {known}, and an error for what it calls beyond)"
+        f" (it asked for API version {refused}; ephost serves versions 1 to {_KNOWN}. {ASSUME}={refused} in "
+        f"the environment gives it the functions of version {_KNOWN}, and an error for what it calls beyond)"
     )
 
 
@@ -127,36 +130,43 @@ class Library:
         return ffi.cast(kind, found)
 
     def _create_factories(self, create: Any, logger: Any) -> None:
-        factories = ffi.new("OrtEpFactory*[]", MAX_FACTORIES)
-        count = ffi.new("size_t*")
-        where = f"{_CREATE} of '{self.name}' ({self.path})"
-        base = lib.ephost_get_api_base()
-        create_guarded = guarded("CreateEpApiFactoriesFn")
         assume_version()
+        given = ffi.new("EphostFactories*")
+        is_sound = lib.ephost_create_factories(create, self.name.encode(), logger, given)
+        number = int(given.number)
+        self.factories = list(given.made[0:number]) if is_sound else self._usable(given, number)
+
+    def _usable(self, given: Any, number: int) -> list[Any]:
+        """The factories of a library with which something is not as usual. Where nothing can be done with
+        them, those that have to be released are the library's from then on.
+
+        Raises:
+            EPFail and others: what is wrong.
+        """
+        where = f"{_CREATE} of '{self.name}' ({self.path})"
         try:
-            check(create_guarded(create, self.name.encode(), base, logger, factories, MAX_FACTORIES, count))
+            check(given.status)
         except OnnxRuntimeException as error:
             raise type(error)(f"{where} failed: {error}{refusal_note()}") from None
-        number = int(count[0])
         if number > MAX_FACTORIES:
             raise EPFail(
                 f"{where} says that it made {number} factories where there was room for {MAX_FACTORIES}"
             )
-        self.factories = [factories[i] for i in range(number) if factories[i]]
+        factories = [factory for factory in given.made[0:number] if factory]
+        self.factories = list({address(factory): factory for factory in factories}.values())  # released once
         if number == 0:
             raise EPFail(f"{where} made no factory")
+        if len(factories) < number:
+            raise EPFail(f"{where} gave NULL for {number - len(factories)} of its {number} factories")
         if len(self.factories) < number:
-            raise EPFail(f"{where} gave NULL for {number - len(self.factories)} of its {number} factories")
-        different = {address(factory): factory for factory in self.factories}
-        if len(different) < number:
-            self.factories = list(different.values())  # each is released once
-            raise EPFail(f"{where} gave {number} factories, of which only {len(different)} differ")
-        for factory in self.factories:
+            raise EPFail(f"{where} gave {number} factories, of which only {len(self.factories)} differ")
+        for factory in factories:
             check_version(f"a factory of '{self.name}' ({self.path})", int(factory.ort_version_supported))
             if lacking := text(lib.ephost_factory_lacks(factory)):
                 raise EPFail(
                     f"a factory of '{self.name}' ({self.path}) lacks {lacking}, which every factory needs"
                 )
+        return factories
 
     @staticmethod
     def pool_of(_: Any) -> None:

@@ -204,27 +204,6 @@ OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device) {
   return ep_device != NULL ? ep_device->factory : NULL;
 }
 
-/* ---- factories ----------------------------------------------------------------------------------------- */
-
-const char* ephost_factory_lacks(const OrtEpFactory* factory) {
-#define LACKS(member) \
-  if (PLUGIN_MEMBER(OrtEpFactory, factory, member) == NULL) return #member
-  LACKS(GetName);
-  LACKS(GetVendor);
-  LACKS(GetSupportedDevices);
-  LACKS(CreateEp);
-  LACKS(ReleaseEp);
-#undef LACKS
-  return NULL;
-}
-
-OrtStatus* ephost_factory_names(OrtEpFactory* factory, const char** ep_name, const char** vendor) {
-  *ep_name = GUARDED(OrtEpFactory, GetName)(factory);
-  const bool is_named = *ep_name != NULL && **ep_name != '\0';
-  *vendor = is_named ? GUARDED(OrtEpFactory, GetVendor)(factory) : NULL;
-  return outcome(NULL);
-}
-
 /* ---- why a device can't be used ------------------------------------------------------------------------ */
 
 OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void) {

@@ -114,8 +114,35 @@ const OrtMemoryInfo* ephost_ep_device_read_only_memory(const OrtEpDevice* ep_dev
 OrtEpFactory* ephost_ep_device_factory(const OrtEpDevice* ep_device);
 /* The function that every factory needs and this one has not; NULL: it has all. */
 const char* ephost_factory_lacks(const OrtEpFactory* factory);
-/* What a factory calls its EP and, if that has a name, who makes it; NULL where it gives none. */
-OrtStatus* ephost_factory_names(OrtEpFactory* factory, const char** ep_name, const char** vendor);
+enum {
+  EPHOST_MAX_FACTORIES = 16,  /* of a library */
+  EPHOST_MAX_EP_DEVICES = 32, /* of a factory */
+  EPHOST_FIRST_VERSION = 22   /* of the ABI, with OrtEp and OrtEpFactory in it */
+};
+
+typedef struct EphostFactories { /* what a CreateEpFactories gave */
+  OrtEpFactory* made[EPHOST_MAX_FACTORIES];
+  size_t number;     /* as it says */
+  OrtStatus* status; /* the caller's */
+} EphostFactories;
+/* Calls a library's CreateEpFactories. True if every factory is one with which the host can work, of a
+ * version that it knows. */
+bool ephost_create_factories(CreateEpApiFactoriesFn create, const char* name, const OrtLogger* logger,
+                             EphostFactories* out);
+
+typedef struct EphostOffer {                   /* what a factory says of itself */
+  const char* ep_name;                         /* lent; NULL where it gives none */
+  const char* vendor;                          /* likewise; it is asked for only where there is a name */
+  OrtEpDevice* devices[EPHOST_MAX_EP_DEVICES]; /* the caller's, whatever else went wrong */
+  size_t number;                               /* of them, as it says */
+  OrtStatus* status; /* the caller's; of the names, where one of them is NULL, or of the devices */
+} EphostOffer;
+/* Asks a factory for its names, then for its devices. True if all is as it should be. */
+bool ephost_ask_devices(OrtEpFactory* factory, const OrtHardwareDevice* const* hardware, size_t count,
+                        EphostOffer* out);
+/* Adds to a device's metadata the library's path, unless that is NULL, and the factory's version, if it says
+ * one and the device has none. */
+OrtStatus* ephost_complete_ep_device(OrtEpFactory* factory, OrtEpDevice* device, const char* library_path);
 OrtDeviceEpIncompatibilityDetails* ephost_incompatibility_details_new(void); /* NULL without memory */
 
 /* ---- graphs, kernel registry ---- */
