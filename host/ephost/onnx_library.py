@@ -22,7 +22,7 @@ from ephost.schema_table import NEWEST_IR
 
 _NAME = "onnx.onnx_cpp2py_export"
 # By the newest opset of a release what version of the model format that release knows.
-_IR_VERSIONS = {23: 11, 24: 12, 25: 13}
+_IR_VERSIONS = {24: 12, 25: 13}
 _lock = Lock()
 _loaded: Any = None
 

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 # By domain the newest opset of the oldest onnx that ephost runs with (pyproject.toml).
-NEWEST = {"": 23, "ai.onnx.ml": 5}
-NEWEST_IR = 11
+NEWEST = {"": 24, "ai.onnx.ml": 5}
+NEWEST_IR = 12
 RECORD, UNIT = "\x1e", "\x1f"
 _FILE = os.path.join(os.path.dirname(__file__), "onnx_schemas.txt")  # pathlib takes 2 ms to import
 

@@ -551,8 +551,8 @@ class OrtValue:
         if where[0] in interchange.REACHABLE:
             try:
                 array = np.from_dlpack(_Capsule(data) if is_capsule else data)
-            except (BufferError, RuntimeError):
-                pass  # bfloat16 and its like, which numpy has no type for
+            except (BufferError, RuntimeError, ValueError):
+                pass  # numpy has no type for it (bfloat16 and its like), or knows no versions of DLPack
             else:
                 is_bool = is_bool_tensor and array.dtype == np.uint8
                 return cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool else array)

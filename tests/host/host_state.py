@@ -6,16 +6,34 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from ephost._bindings import lib
 from ephost.errors import OnnxRuntimeException
 from onnx import TensorProto, helper, numpy_helper
 
 HANDLE_KINDS = range(64)
+
+
+def is_older(package: str, than: str) -> bool:
+    """Whether an installed package is of a version before another: "1.23" of what is written "1.9"."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(".")[:2]]
+
+    return numbers(version(package)) < numbers(than)
+
+
+# What holds of onnx' and numpy's newest, where ephost takes older ones, too (.ci/oldest_packages).
+needs_newest_onnx = pytest.mark.skipif(
+    is_older("onnx", "1.23"), reason="of an older onnx other things are known"
+)
+needs_numpy_2 = pytest.mark.skipif(is_older("numpy", "2.0"), reason="numpy 2 is the first to do so")
 
 
 def live_handles() -> dict[int, int]:

@@ -15,6 +15,7 @@ from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice, cpu_device
 from ephost.errors import InvalidArgument, NotImplemented
 from ephost.values import OrtValue, over_memory
+from host_state import needs_newest_onnx, needs_numpy_2
 
 FLOATS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -85,6 +86,7 @@ def test_none_makes_an_empty_optional() -> None:
     assert value.numpy() is None
 
 
+@needs_newest_onnx
 def test_element_types_are_numbered_as_onnx_numbers_them() -> None:
     for name in ("FLOAT", "BFLOAT16", "FLOAT8E8M0", "UINT2", "INT2", "STRING"):
         number = getattr(onnx.TensorProto, name)
@@ -131,6 +133,7 @@ def test_numpy_takes_a_value_for_an_array() -> None:
     assert not np.shares_memory(np.array(value, copy=True), FLOATS)
 
 
+@needs_numpy_2
 def test_dlpack_goes_both_ways_without_a_copy() -> None:
     value = OrtValue.ortvalue_from_numpy(FLOATS.copy())
     out = np.from_dlpack(value)
@@ -207,6 +210,7 @@ def test_what_dlpack_hands_over_lives_until_the_last_user_is_gone() -> None:
     assert alive() is None
 
 
+@needs_numpy_2
 def test_dlpack_copies_when_it_is_asked_to() -> None:
     value = OrtValue.ortvalue_from_numpy(FLOATS.copy())
     assert not np.shares_memory(np.from_dlpack(value, copy=True), value.numpy())

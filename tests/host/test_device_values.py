@@ -19,6 +19,7 @@ from ephost._bindings import ep_api
 from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice
 from ephost.errors import Fail, InvalidArgument, NotImplemented
+from host_state import is_older
 from onnx import helper, numpy_helper
 from plugin_harness import build_plugin
 
@@ -224,7 +225,8 @@ def test_dlpack_carries_what_is_on_a_device(counts: Callable[[], dict[str, int]]
     assert back.numpy().tolist() == X.tolist()
     with pytest.raises(Fail, match="values or streams on its devices"):
         ephost.unregister_execution_provider_library("device")
-    assert np.from_dlpack(back, device="cpu").tolist() == X.tolist()
+    if not is_older("numpy", "2.1"):
+        assert np.from_dlpack(back, device="cpu").tolist() == X.tolist()
     other = OrtValue.from_dlpack(back.__dlpack__(copy=True))
     assert other.data_ptr() != back.data_ptr()
     assert raw(other) == inverted(X)

@@ -20,6 +20,7 @@ import onnx
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
 from ephost import errors
+from host_state import is_older
 from onnx import TensorProto, helper, numpy_helper
 
 pytestmark = pytest.mark.usefixtures("nothing_leaks")
@@ -138,7 +139,7 @@ def test_outputs_come_in_the_order_of_their_names(opened: Open) -> None:
         (np.ones(3, np.float32), "rank for input: x Got: 1 Expected: 2"),
         (np.ones((2, 3, 1), np.float32), "rank for input: x Got: 3 Expected: 2"),
         (np.float32(1), "rank for input: x Got: 0 Expected: 2"),
-        (np.ones((1,) * 33, np.float32), "rank for input: x Got: 33"),
+        *([] if is_older("numpy", "2.0") else [(np.ones((1,) * 33, np.float32), "input: x Got: 33")]),
         (np.ones((3, 2), np.float32), r"input: x (.|\n)*index: 1 Got: 2 Expected: 3"),
         (np.ones((2, 0), np.float32), "index: 1 Got: 0 Expected: 3"),
         (None, r"'x'.*Actual: \(None\)"),
@@ -241,8 +242,9 @@ def test_where_a_scalar_is_declared_any_shape_will_do(opened: Open) -> None:
         assert found.numpy().tolist() == value.tolist()
     assert session.run(None, {"x": [3.0]})[0].tolist() == [3]
     assert session.get_inputs()[0].shape == []
-    with pytest.raises(errors.InvalidArgument, match="Expected: at most 32"):
-        session.run(None, {"x": np.ones((1,) * 33, np.float32)})
+    if not is_older("numpy", "2.0"):
+        with pytest.raises(errors.InvalidArgument, match="Expected: at most 32"):
+            session.run(None, {"x": np.ones((1,) * 33, np.float32)})
 
 
 def test_empty_tensors_and_scalars_pass(opened: Open) -> None:

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from ephost.errors import InvalidProtobuf, NotImplemented, OnnxRuntimeException
 from ephost.model.load import load
+from host_state import needs_newest_onnx
 from onnx import TensorProto, helper, numpy_helper, parser
 
 Write = Callable[[onnx.ModelProto], Path]
@@ -100,7 +101,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(  # onnx's Resize of before takes minutes
+    "case", [pytest.param(name, marks=needs_newest_onnx if name == "network" else ()) for name in CASES]
+)
 def test_it_is_the_model_that_was_written(write: Write, case: str, as_bytes: bool) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     made, feeds = CASES[case]
@@ -133,7 +136,8 @@ def test_it_is_the_model_that_was_written(write: Write, case: str, as_bytes: boo
         elif wanted.dtype == object:
             assert found.tolist() == wanted.tolist()
         else:
-            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, strict=True)
+            assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_a_sparse_initializer(write: Write) -> None:

@@ -15,6 +15,7 @@ from ephost.model.type_rules import find_types
 from ephost.model.type_rules.finder import _propagation
 from ephost.model.type_rules.registry import ELEMENTWISE, RULES, Unsure, broadcast, joined
 from graphs import model_of
+from host_state import needs_newest_onnx
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
@@ -100,6 +101,7 @@ def assert_as_good(ours: TensorType, theirs: TensorType, what: str) -> None:
         assert mine == other or not isinstance(other, int), what
 
 
+@needs_newest_onnx
 @pytest.mark.parametrize("op_type", sorted(OPERATORS))
 def test_rules_find_what_onnx_finds_and_what_nodes_make(op_type: str) -> None:
     for case in node_cases().get(op_type, []):
@@ -123,6 +125,7 @@ def test_rules_find_what_onnx_finds_and_what_nodes_make(op_type: str) -> None:
 LEFT = {"Scatter"}
 
 
+@needs_newest_onnx
 def test_most_node_tests_are_for_the_rules() -> None:
     unsure = []
     for op_type, cases in node_cases().items():

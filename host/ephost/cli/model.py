@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def pairs(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> list[tuple[str, str]]:
+def pairs(_: click.Context, param: click.Parameter, value: Sequence[str]) -> list[tuple[str, str]]:
     """For options of the form KEY=VALUE: the key, which has no "=" in it, and the value."""
     found = []
     for text in value:
         key, separator, content = text.partition("=")
         if not separator or not key or not content:
-            raise click.BadParameter(f"{text!r} is not {param.make_metavar(ctx)}")
+            raise click.BadParameter(f"{text!r} is not {param.metavar}")
         found.append((key, content))
     return found
 
