@@ -99,6 +99,16 @@ class FallbackNode:
 
 
 @dataclass(frozen=True)
+class PassedOn:
+    """Nodes of one operator that execution providers asked earlier left to the one that runs them."""
+
+    operator: str
+    ep_name: str  # of the one that runs them
+    nodes: tuple[ExplainedNode, ...]
+    why: str  # each EP with its reason; where that names the node, in the words for the first
+
+
+@dataclass(frozen=True)
 class RefusedClaim:
     """Nodes that an execution provider claimed together and did not get."""
 
@@ -190,11 +200,32 @@ class Explanation:
 
         return explanation_html(self)
 
+    def passed_on(self) -> list[PassedOn]:
+        """Nodes that an execution provider runs which was not the first to be asked: those of one operator,
+        one taker and one reason together.
+        """
+        alike: dict[tuple[str, ...], list[tuple[ExplainedNode, str]]] = {}
+        for partition in self.partitions:
+            for node in partition.nodes if partition.kind != "fallback" else ():
+                if reasons := self.refusals.get(node.index):
+                    key = (node.operator, partition.ep_name, _without_name(node, _why(reasons)))
+                    alike.setdefault(key, []).append((node, _why(reasons)))
+        return [
+            PassedOn(operator, taker, tuple(node for node, _ in found), found[0][1])
+            for (operator, taker, _), found in alike.items()
+        ]
+
     def tables(self, limit: int | None = None) -> list[Table]:
-        """What ``str()`` prints and the command line shows; with a limit, at most so many partitions."""
+        """What ``str()`` prints and the command line shows.
+
+        Args:
+            limit: the most partitions, and rows of nodes that went to a later execution provider.
+        """
         found = [self._summary(), self._partitions(limit)]
         if self.fallback:
             found.append(self._fallback())
+        if passed_on := self.passed_on():
+            found.append(self._passed_on(passed_on, limit))
         if self.refused:
             found.append(self._refused())
         if self.copies:
@@ -286,13 +317,24 @@ class Explanation:
         )
         alike: dict[tuple[Any, ...], list[FallbackNode]] = {}
         for entry in self.fallback:
-            key = (entry.node.operator, entry.since_version, entry.element_types, entry.reasons)
+            why = _without_name(entry.node, _why(entry.reasons))
+            key = (entry.node.operator, entry.since_version, entry.element_types, why)
             alike.setdefault(key, []).append(entry)
-        for (operator, version, types, reasons), entries in alike.items():
-            why = "; ".join(f"{r.ep_name}: {r.reason}" for r in reasons)
+        for (operator, version, types, _), entries in alike.items():
             labels = shorten([_end(entry.node.label) for entry in entries], 2)
-            why = why or "the session was given no execution provider"
+            why = _why(entries[0].reasons) or "the session was given no execution provider"
             table.rows.append((f"{operator}-{version}", str(len(entries)), labels, shorten(types, 4), why))
+        return table
+
+    def _passed_on(self, passed_on: Sequence[PassedOn], limit: int | None) -> Table:
+        count = sum(len(each.nodes) for each in passed_on)
+        title = f"Left to later execution providers: {count} of {self.node_count} nodes"
+        if limit is not None and limit < len(passed_on):
+            title += f" (the first {limit} of {len(passed_on)} rows)"
+        table = Table(title, ("operator", "count", "nodes", "taken by", "why"), right=frozenset({"count"}))
+        for each in passed_on[:limit]:
+            labels = shorten([_end(node.label) for node in each.nodes], 2)
+            table.rows.append((each.operator, str(len(each.nodes)), labels, each.ep_name, each.why))
         return table
 
     def _refused(self) -> Table:
@@ -462,6 +504,15 @@ def _total(flows: Iterable[Flow]) -> int | None:
     sizes = [flow.bytes for flow in flows]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
+
+
+def _why(reasons: Iterable[Refusal]) -> str:
+    return "; ".join(f"{refusal.ep_name}: {refusal.reason}" for refusal in reasons)
+
+
+def _without_name(node: ExplainedNode, why: str) -> str:
+    """What is the same for all nodes that are left for one reason, where a plugin's words name each."""
+    return why.replace(f"'{node.name}'", "''") if node.name else why
 
 
 def _end(label: str) -> str:

@@ -90,6 +90,12 @@ def explanation_html(told: Any) -> str:
             )
         )
     parts.append(
+        _table(
+            ("left to a later EP", "nodes", "taken by", "why"),
+            [(each.operator, str(len(each.nodes)), each.ep_name, each.why) for each in told.passed_on()],
+        )
+    )
+    parts.append(
         _hint("explanation.to_html()", "is a page with the graph by partition, print() shows tables")
     )
     return _block("Explanation", told.model, parts)

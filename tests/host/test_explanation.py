@@ -10,7 +10,15 @@ import ephost as ort
 import numpy as np
 import pytest
 from ephost.errors import Fail
-from ephost.explanation import Explanation, start_profile, step_times
+from ephost.explained_graph import ExplainedNode
+from ephost.explanation import (
+    Explanation,
+    FallbackNode,
+    Partition,
+    Refusal,
+    start_profile,
+    step_times,
+)
 from ephost.plugins import sample_compiler, sample_kernels
 from onnx import parser
 
@@ -134,6 +142,37 @@ def test_every_ep_of_the_session_gives_its_reason() -> None:
     assert [(r.ep_name, r.reason) for r in entry.reasons] == [
         ("sample_compiler", "it did not claim the node"),
         ("sample_kernels", "its registry has no kernel for Erf"),
+    ]
+
+
+@pytest.mark.in_process("kernels run in groups")
+def test_what_goes_to_a_later_ep_says_why_the_earlier_ones_left_it() -> None:
+    found = explained(MIXED, "compiler", "kernels")
+    (row,) = found.passed_on()
+    assert (row.operator, row.ep_name, [node.name for node in row.nodes]) == (
+        *("MatMul", "sample_kernels"),
+        [node.name for p in found.partitions for node in p.nodes if node.op_type == "MatMul"],
+    )
+    assert row.why == "sample_compiler: it did not claim the node"
+    assert "Left to later execution providers: 1 of 4 nodes" in str(found)
+    assert "Left to later" not in str(explained(MIXED, "kernels"))
+
+
+def test_nodes_that_a_plugin_leaves_by_name_for_one_reason_are_one_row() -> None:
+    nodes = tuple(ExplainedNode(at, f"n{at}", "", "Exp") for at in range(30))
+    reasons = {
+        node.index: (Refusal("vendor", f"it did not claim the node; it says: '{node.name}' is too wide"),)
+        for node in nodes
+    }
+    partition = Partition("late", "compiled", nodes, (), (), 0, False)
+    told = Explanation("m", (), (partition,), (), (), {}, 0, 0, refusals=reasons)
+    (row,) = told.passed_on()
+    assert len(row.nodes) == 30 and row.why.endswith("it says: 'n0' is too wide")
+    fallback = tuple(FallbackNode(node, 13, ("float",), reasons[node.index]) for node in nodes)
+    left = Explanation("m", (), (), fallback, (), {}, 0, 0)
+    (table,) = (each for each in left.tables() if each.title.startswith("Left to the fallback"))
+    assert [list(row) for row in table.rows] == [
+        ["Exp-13", "30", "n0, n1 and 28 more", "float", "vendor: " + reasons[0][0].reason]
     ]
 
 

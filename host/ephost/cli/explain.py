@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @model_options
-@click.option("--all", "everything", is_flag=True, help="Show every partition, not just the first 24.")
+@click.option("--all", "everything", is_flag=True, help="Show all rows, not just the first 24 of a table.")
 @click.option("--profile", is_flag=True, help="Run MODEL, and show the time of each partition.")
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs that --profile measures."
@@ -48,9 +48,9 @@ def explain(
     """Show who runs which nodes of MODEL.
 
     Opens MODEL on the given execution providers and prints its partitions with the bytes that cross their
-    borders, the nodes that were left to the fallback with the reason of each execution provider, and the time
-    that opening took. Nothing is run without --profile, which takes inputs as ``ephost run`` does. Sizes are
-    known only for known shapes: --dim gives the missing ones.
+    borders, the nodes that were left to the fallback or to a later execution provider with the reason of
+    each that was asked before, and the time that opening took. Nothing is run without --profile, which takes
+    inputs as `ephost run` does. Sizes are known only for known shapes: --dim gives the missing ones.
     """
     from ephost.explanation import explain as explain_session
 
