@@ -305,6 +305,23 @@ def test_nothing_is_left_running_when_a_search_is_killed(
     assert until(lambda: not workers(process.pid))
 
 
+def test_a_layer_stands_before_the_plugin_in_every_try(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "scaled@n1")
+    monkeypatch.chdir(tmp_path)
+    search = ("bisect", saved(tmp_path, chain_model(3)), "--no-probes", "--no-shrink", "--json")
+    given = ("--ep", f"faulty={faulty_plugin}", "--layer", "trace")
+    assert blamed(command(*search, *given)) == [["n1"]]
+    assert list(tmp_path.glob("ephost-faulty-*.trace"))
+    for refused, why in (
+        ((*given, "--host", "onnxruntime"), "`ephost layer wrap` writes a library for onnxruntime"),
+        ((), "Missing option '--ep'"),
+    ):
+        done = command(*search, *refused)
+        assert done.returncode == 2 and why in done.stderr
+
+
 def test_what_does_not_fit_is_refused_before_anything_runs(
     faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -308,6 +308,8 @@ def test_a_file_that_holds_no_array_is_exit_code_1_and_named(
         (["--input", "q=q.npy"], "'q'"),
         (["--input", "x"], "NAME=FILE"),
         (["--config", "key"], "KEY=VALUE"),
+        (["--layer", "trace"], "--layer is for the libraries of --ep"),
+        (["--isolated"], "--isolated is for the libraries of --ep"),
         (["--repeat", "0"], "--repeat"),
         (["--nonsense"], "--nonsense"),
     ],

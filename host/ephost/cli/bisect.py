@@ -36,14 +36,21 @@ def parse_target(text: str, config: Mapping[str, str], parameter: str) -> Any:
 def target_of(plugins: Sequence[Plugin], host: str, config: Mapping[str, str]) -> Any:
     """The target of plugins in a host."""
     from ephost.bisection.targets import Library, Target, named_target
+    from ephost.layers import ENVIRONMENT as LAYERS
 
     if not plugins:
         own = named_target("cpu" if host == "ephost" else host, config)
         assert own is not None
         return own
+    layers = plugins[0].layers  # --layer is for all of them
+    if layers and host != "ephost":
+        raise click.UsageError(f"--layer is for ephost: `ephost layer wrap` writes a library for {host}")
+    environment = {LAYERS: ",".join(layers)} if layers else {}
     label = " and ".join(plugin.name for plugin in plugins)
     libraries = tuple(Library(plugin.name, plugin.path, plugin.options) for plugin in plugins)
-    return Target(label if host == "ephost" else f"{label} in {host}", host, libraries, dict(config))
+    if host != "ephost":
+        label = f"{label} in {host}"
+    return Target(label, host, libraries, dict(config), environment)
 
 
 def sizes_of(dimensions: Sequence[tuple[str, str]]) -> dict[str, int]:
@@ -164,6 +171,8 @@ def bisect(
     """
     from ephost.bisection.bisecting import bisect as search
 
+    if not plugins and (host, against) == ("ephost", "cpu"):
+        raise click.UsageError("Missing option '--ep': which plugin goes wrong?")
     folder = output or Path(f"{Path(model).stem}-bisect")
     entries = dict(config)
     with steps_shown() as told:

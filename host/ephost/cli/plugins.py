@@ -18,7 +18,8 @@ from ephost.options import SessionOptions
 from ephost.plugin_paths import is_path, library_path
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_LAYERS = "ephost.layers"  # in a context's meta: what --layer says
+# In a context's meta: what --layer says, and whether there is --isolated.
+_LAYERS, _ISOLATED = "ephost.layers", "ephost.isolated"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def plugin_option(function: _F) -> _F:
         expose_value=False,
         is_eager=True,
         callback=_isolate,
-        help="Load the libraries into processes of their own, where a crash is an error.",
+        help="Load the libraries of --ep into processes of their own, where a crash is an error.",
     )
     layer = click.option(
         "--layer",
@@ -96,8 +97,8 @@ def plugin_option(function: _F) -> _F:
         expose_value=False,
         callback=_keep_layers,
         metavar="LAYER[=FILE]",
-        help="A layer between the host and each plugin library: trace writes every call down for `ephost "
-        "trace`.",
+        help="A layer between the host and each library of --ep: trace writes every call down, for `ephost "
+        "trace`; validate looks for rules of the ABI that the plugin breaks.",
     )
     plugin = click.option(
         "--ep",
@@ -115,6 +116,7 @@ def plugin_option(function: _F) -> _F:
 def _isolate(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         os.environ[VARIABLE] = "1"
+        ctx.meta[_ISOLATED] = True
 
 
 def _keep_layers(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> None:
@@ -128,6 +130,9 @@ def _parse(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
     for name in names:
         if names.count(name) > 1:
             raise click.BadParameter(f"two libraries are called {name!r}: give them names (NAME=WHERE)")
+    for option, given in (("--layer", layers), ("--isolated", ctx.meta.get(_ISOLATED))):
+        if given and not plugins:
+            raise click.UsageError(f"{option} is for the libraries of --ep, of which there is none")
     return plugins
 
 
