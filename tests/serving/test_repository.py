@@ -244,6 +244,29 @@ def test_versions_are_numbers_and_those_that_are_wanted(tmp_path: Path) -> None:
         models.get("m")
 
 
+def test_a_folder_that_is_no_model_is_said_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "flat" / "model.onnx").write_bytes(b"")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "README").write_text("of the folder")
+    assert repository(tmp_path).load_all() == {}
+    wanted = "VERSION/model.onnx, where VERSION is a number from 1 on"
+    assert caplog.messages == [
+        f"the folder {tmp_path / 'flat'} is no model: it has no {wanted}",
+        f"there are no models in {tmp_path}: each is NAME/{wanted}",
+    ]
+    caplog.clear()
+    save(tmp_path, "m", scaled(2))
+    models = repository(tmp_path)
+    assert models.load_all() == {}
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        f"the folder {tmp_path / 'flat'} is no model: it has no {wanted}"
+    ]
+    models.close()
+
+
 def test_what_the_protocol_has_no_type_for_is_said_when_it_is_loaded(tmp_path: Path) -> None:
     sequence = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)
     nodes = [helper.make_node("SequenceConstruct", ["x"], ["y"])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -103,12 +104,22 @@ class Repository:
             For each that could not be loaded, why.
         """
         failed = {}
-        for name in self.names():
+        names = self.names()
+        self._warn_of_what_is_none(names)
+        for name in names:
             try:
                 self.load(name)
             except Exception as error:
                 failed[name] = str(error)
         return failed
+
+    def _warn_of_what_is_none(self, names: Collection[str]) -> None:
+        wanted = f"VERSION/{MODEL_FILE}, where VERSION is a number from 1 on"
+        for each in sorted(self._folder.iterdir()):
+            if each.name not in names and not each.name.startswith(".") and each.is_dir():
+                _LOG.warning("the folder %s is no model: it has no %s", each, wanted)
+        if not names:
+            _LOG.warning("there are no models in %s: each is NAME/%s", self._folder, wanted)
 
     def load(self, name: str) -> None:
         """Load a model, or load it again: requests are the old sessions' until the new ones are ready, and
@@ -182,7 +193,7 @@ class Repository:
                 return next(reversed(entry.versions.values()))
             if version not in entry.versions:
                 raise UnknownModel(
-                    f"model '{name}' has no version '{version}'; there are {', '.join(entry.versions)}"
+                    f"model '{name}' has no version '{version}'; it has {', '.join(entry.versions)}"
                 )
             return entry.versions[version]
 
