@@ -105,7 +105,8 @@ class _Option:
             numbers = {int(member): member for member in kind}  # type: ignore[attr-defined]
             made = numbers.get(int(value)) if isinstance(value, (int, np.integer)) else value
         if not isinstance(made, kind):
-            raise TypeError(f"{what} is a {kind.__name__}, not {value!r}")
+            wanted = "an int of 32 bits" if kind is int else f"a {kind.__name__}"
+            raise TypeError(f"{what} is {wanted}, not {value!r}")
         options._fields[self._name] = made
 
 
