@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from ephost.errors import InvalidArgument
 from ephost.vendor_project import write_project
+from onnx import parser
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME, VENDOR = "acme_npu", "Acme & Sons"
@@ -161,6 +162,19 @@ def test_it_builds_and_its_own_tests_pass_in_both_hosts(installed: Installed) ->
     done = installed.run("pytest", "-q", "-p", "no:cacheprovider", timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b\d+ passed", done.stdout) and "failed" not in done.stdout
+
+
+def test_why_it_leaves_a_node_is_in_an_explanation(installed: Installed) -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) {
+          [first] sum = Add(x, x)  [second] y = Softmax(sum)
+        }"""
+    )
+    path = installed.project / "left.onnx"
+    path.write_bytes(model.SerializeToString())
+    done = installed.run("ephost", "explain", path, "--ep", NAME)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"it says: {NAME}: node 'second' (Softmax) is not taken: its operator" in done.stdout
 
 
 @pytest.mark.timeout(1800)

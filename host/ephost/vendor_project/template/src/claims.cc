@@ -61,7 +61,7 @@ class Sets {
 void claim(const Host& host, const Options& options, const OrtLogger* logger, const OrtGraph* graph,
            OrtEpGraphSupportInfo* support) {
   const std::vector<const OrtNode*> nodes = nodes_of(host, graph);
-  const bool tells = host.logs(logger, ORT_LOGGING_LEVEL_VERBOSE);
+  const bool tells = host.logs(logger, ORT_LOGGING_LEVEL_INFO);
   std::unordered_map<std::string, size_t> producer;  // of each value, the node that computes it
   std::vector<bool> taken(nodes.size());
   std::vector<size_t> level(nodes.size());
@@ -73,7 +73,7 @@ void claim(const Host& host, const Options& options, const OrtLogger* logger, co
     const std::string why = refusal(host, nodes[i], reads, outputs);
     taken[i] = why.empty();
     if (tells && !taken[i]) {
-      host.log(logger, ORT_LOGGING_LEVEL_VERBOSE,
+      host.log(logger, ORT_LOGGING_LEVEL_INFO,
                "my_ep: " + describe(host, nodes[i]) + " is not taken: " + why);
     }
     const std::vector<const OrtValueInfo*> implicit = implicit_inputs_of(host, nodes[i]);
@@ -117,7 +117,7 @@ void claim(const Host& host, const Options& options, const OrtLogger* logger, co
           host.ep_api->EpGraphSupportInfo_AddNodesToFuse(support, group.data(), group.size(), &fusion));
     } else if (tells) {
       for (const OrtNode* node : group) {
-        host.log(logger, ORT_LOGGING_LEVEL_VERBOSE,
+        host.log(logger, ORT_LOGGING_LEVEL_INFO,
                  "my_ep: " + describe(host, node) + " is not taken: its group is smaller than min_group");
       }
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 import my_ep
@@ -50,8 +50,7 @@ def taken(session: Any) -> list[list[str]]:
 def test_it_offers_a_device_with_its_version_and_options(host: Any) -> None:
     offered = [device for device in host.get_ep_devices() if device.ep_name == "my_ep"]
     assert offered
-    version = importlib.import_module("importlib.metadata").version("my-ep")
-    assert offered[0].ep_metadata["version"] == version  # from the factory
+    assert offered[0].ep_metadata["version"] == metadata.version("my-ep")  # from the factory
     assert offered[0].ep_options["min_group"] == "1"
 
 
