@@ -489,6 +489,19 @@ def test_programs_and_commands_can_be_told_from_outside(bad: Path, tmp_path: Pat
     assert "ended its process with the exit code 7" in done.stderr
 
 
+def test_a_command_shows_where_an_isolated_plugin_crashed(bad: Path, tmp_path: Path) -> None:
+    onnx.save(
+        model([node("Add", "x x2", "y")], {"x": [2], "x2": [2]}, ["y"]), str(path := tmp_path / "m.onnx")
+    )
+    command = [sys.executable, "-m", "ephost", "run", str(path), "--ep", f"bad={bad}", "--isolated"]
+    told = {**os.environ, "EPHOST_FAULT": "segv:Compute", "PYTHONPATH": str(ROOT / "host")}
+    done = subprocess.run(command, env=told, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    first, *lines = done.stderr.splitlines()
+    assert first.startswith("Error: PluginCrashed: ") and "SIGSEGV" in first
+    assert any(line.startswith(f"  {bad}(") for line in lines), done.stderr
+
+
 CRASHES = int(os.environ.get("EPHOST_SOAK_ROUNDS", "20"))
 
 

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from ephost.errors import OnnxRuntimeException
+from ephost.errors import OnnxRuntimeException, PluginFault
 from ephost.tables import Table, printable
 
 # What JSON takes as it is, and a terminal obeys or UTF-8 has no bytes for.
@@ -39,8 +39,11 @@ def show_json(data: Any) -> None:
 
 
 def fail(error: BaseException) -> click.ClickException:
-    """The failure of a model, a plugin or a file: a message, no traceback, exit code 1."""
+    """The failure of a model, a plugin or a file: a message, no traceback of Python's, exit code 1."""
     message = printable(str(error)) or type(error).__name__
+    if isinstance(error, PluginFault):  # where an isolated plugin was, as far as its worker could tell
+        told = [*(f"it logged: {each}" for each in error.messages), *error.backtrace.strip().splitlines()]
+        message += "".join(f"\n  {printable(line)}" for line in told)
     return click.ClickException(f"{type(error).__name__}: {message}")
 
 
