@@ -27,7 +27,7 @@ from ephost.checking.subject import Given, reference
 from ephost.checking.verdicts import Outcome
 from ephost.cli import main
 from ephost.errors import InvalidArgument
-from ephost.plugins import sample_kernels
+from ephost.plugins import sample_compiler, sample_kernels
 
 QUICK = ("file", "registration.succeeds", "sessions.run")
 
@@ -369,6 +369,14 @@ def test_a_process_with_onnxruntime_ends_as_it_does_without_a_fork() -> None:
     names = ["exit.unregistered", "exit.session-open", "exit.with-code"]
     report = check_plugin(Plan(given(), ["onnxruntime"], only=names, timeout=100))
     assert {outcome.check: outcome.status for outcome in report.outcomes} == dict.fromkeys(names, "pass")
+
+
+def test_a_graph_that_onnxruntime_itself_makes_invalid_is_no_fault_of_the_plugin_s() -> None:
+    pytest.importorskip("onnxruntime")
+    compiler = Given(sample_compiler.get_library_path(), "sample_compiler")
+    report = check_plugin(Plan(compiler, ["onnxruntime"], only=["numbers.SequenceMap"], timeout=100))
+    (outcome,) = report.outcomes
+    assert outcome.status == "skipped" and "the host itself makes an invalid graph" in outcome.message
 
 
 def test_what_onnxruntime_has_no_arrays_for_is_not_asked_there() -> None:

@@ -46,12 +46,15 @@ def _operators() -> list[str]:
 
 
 def _compare_cases(subject: Subject, cases: list[Case]) -> None:
-    taken, low = 0, set[str]()
+    taken, low, spoilt = 0, set[str](), ""
     for case in cases:
         try:
             session = subject.open(case.model)
         except Exception as error:
             if _fails_without(subject, case):
+                continue
+            if _is_spoilt(error):
+                spoilt = f"the host itself makes an invalid graph of {case.name}: {error}"
                 continue
             raise Failure(f"{case.name} cannot be opened: {error}") from None
         claimed = subject.claimed(session)
@@ -76,7 +79,7 @@ def _compare_cases(subject: Subject, cases: list[Case]) -> None:
         del session
     subject.numbers["cases"] = taken
     if not taken:
-        raise Skip(f"the plugin takes none of its {len(cases)} cases")
+        raise Skip(spoilt or f"the plugin takes none of its {len(cases)} cases")
     if low:
         subject.warn(f"results are as exact as {' and '.join(sorted(low))} allows, and not float32")
 
@@ -90,6 +93,13 @@ def _fails_without(subject: Subject, case: Case, feeds: dict[str, Any] | None = 
     except Exception:
         return True
     return False
+
+
+def _is_spoilt(error: Exception) -> bool:
+    """Whether the host itself has made an invalid graph. onnxruntime does of some functions whose nodes it
+    inlines, such as SequenceMap's, when a plugin has claimed a part of the body.
+    """
+    return type(error).__name__ == "InvalidGraph" and "_inlfunc_" in str(error)
 
 
 def _near(got: list[object], due: list[object], case: Case) -> bool:
