@@ -29,7 +29,8 @@ try:
 except errors.InvalidArgument as error:
     print("wrong feed:   ", str(error).replace("\n", " "))
 
-# Nodes that no plugin claims run on the host's fallback, which is slow. This option makes them an error.
+# Nodes that no plugin claims run on the bundled CPU plugin, or else on a fallback, which is slow. This option
+# makes them an error.
 ort.register_execution_provider_library("bundled", sample_kernels.get_library_path())
 options = ort.SessionOptions()
 devices = [device for device in ort.get_ep_devices() if device.registration_name == "bundled"]
