@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -382,6 +383,21 @@ def test_a_graph_that_onnxruntime_itself_makes_invalid_is_no_fault_of_the_plugin
 def test_what_onnxruntime_has_no_arrays_for_is_not_asked_there() -> None:
     names = {made.name for made in chosen(5, host="onnxruntime")}
     assert "types.float16-cast" in names and "types.bfloat16-cast" not in names
+
+
+def test_a_device_that_was_asked_for_has_to_be_there() -> None:
+    for device, status in (("npu", "failed"), ("cpu", "pass"), ("0", "pass"), ("sample_kernels", "pass")):
+        asked = replace(given(), device=device)
+        (outcome,) = check_plugin(Plan(asked, ["ephost"], only=["devices.offered"], timeout=100)).outcomes
+        assert outcome.status == status, outcome
+        assert status == "pass" or "it offers 0: sample_kernels on CPU" in outcome.message
+
+
+def test_a_library_that_is_not_there_is_one_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ephost", "check", "./nothing.so"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and done.stdout == "" and "there is no library" in done.stderr
 
 
 def test_the_command_that_repeats_a_check_has_the_name_of_the_registration() -> None:

@@ -180,6 +180,8 @@ def check(
         if not plugin:
             raise click.UsageError("Missing argument 'PLUGIN'.")
         found = parse_plugin(plugin)
+        if not os.path.exists(found.path):
+            raise click.UsageError(f"there is no library {found.path}")
         given = Given(
             os.path.abspath(found.path), found.name, "ephost", device, {**found.options, **dict(options)}
         )

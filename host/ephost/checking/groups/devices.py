@@ -15,8 +15,12 @@ _OURS = ("ephost",)
 
 @check("devices.offered", 1)
 def _offered(subject: Subject) -> None:
-    """It offers a device of this machine."""
-    if not subject.register():
+    """It offers a device of this machine: the one that was asked for, if one was."""
+    offered = subject.register()
+    if subject.given.device and not subject.choose(offered):
+        there = ", ".join(f"{at}: {d.ep_name} on {d.device.type.name}" for at, d in enumerate(offered))
+        raise Failure(f"it offers no device called {subject.given.device!r}; it offers {there or 'none'}")
+    if not offered:
         subject.warn("it offers no device here: what comes of its sessions cannot be checked")
 
 
