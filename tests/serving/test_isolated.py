@@ -103,6 +103,25 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made
 
 
+def test_a_certificate_without_its_key_is_refused_by_name(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    pem, key = map(str, certificate)
+    locked = str(tmp_path / "locked.pem")
+    command = ["openssl", "rsa", "-in", key, "-aes128", "-passout", "pass:word", "-out", locked]
+    subprocess.run(command, check=True, capture_output=True)
+    for wrong in (pem, locked):
+        done = subprocess.run(
+            [sys.executable, "-m", "ephost", "serve", tmp_path, "--tls-certificate", pem, "--tls-key", wrong],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        assert done.returncode == 1, done.stderr
+        assert f"TLS cannot be served with the certificate {pem} and the key {wrong}: " in done.stderr
+
+
 def test_both_protocols_speak_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     import urllib.request
 

@@ -8,6 +8,7 @@ import logging
 import math
 import signal
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,21 @@ class Settings:
     key: Path | None = None
 
 
+def _check_pair(certificate: Path, key: Path) -> None:
+    """That a certificate and a key are such, and belong together: what serves them would not say so.
+
+    Raises:
+        InvalidArgument: they are not, or the key has a password.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise InvalidArgument(
+            f"TLS cannot be served with the certificate {certificate} and the key {key}: one of them is not "
+            f"in PEM's form, they do not belong together, or the key has a password ({error})"
+        ) from None
+
+
 class _Http(uvicorn.Server):
     """uvicorn's, whose signals are the whole server's."""
 
@@ -63,12 +79,14 @@ class Server:
 
         Raises:
             NoSuchFile: there is no such folder.
-            InvalidArgument: settings that exclude each other.
+            InvalidArgument: settings that exclude each other, or files that are no certificate and its key.
         """
         if settings.http_port is None and settings.grpc_port is None:
             raise InvalidArgument("there is nothing to serve without a port")
         if (settings.certificate is None) != (settings.key is None):
             raise InvalidArgument("TLS needs both a certificate and a key")
+        if settings.certificate is not None and settings.key is not None:
+            _check_pair(settings.certificate, settings.key)
         self._settings = settings
         metrics = Metrics()
         self._repository = Repository(folder, add_default, metrics.observer)
