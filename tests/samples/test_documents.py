@@ -33,6 +33,17 @@ def test_every_page_is_in_the_index() -> None:
     assert [page.name for page in DOCS if page.name != "index.md" and f"({page.name})" not in index] == []
 
 
+def test_the_page_on_architecture_names_every_module_and_every_source_of_the_c_half() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`(\w+)(?:/|\.c)?`", page))
+    package = ROOT / "host" / "ephost"
+    modules = {path.stem for path in package.glob("*.py")} | {
+        path.parent.name for path in package.glob("*/*.py")
+    }
+    sources = {path.stem for path in (ROOT / "host" / "native").glob("*.c*")}
+    assert sorted((modules - {"__main__"} | sources) - named) == []
+
+
 def test_the_program_in_the_readme_prints_what_the_readme_says(tmp_path: Path) -> None:
     if importlib.util.find_spec("nxrt_ep_cpu") is None:
         pytest.skip("nxrt_ep_cpu is not installed")
