@@ -59,6 +59,19 @@ def test_its_files_have_the_name_and_nothing_of_the_template_s(written: Path) ->
     assert any(re.fullmatch(r"ephost>=[\d.]+", needed) for needed in project["build-system"]["requires"])
 
 
+def test_git_ignores_none_of_its_files(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    files = write_project("fine", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    done = subprocess.run(
+        ["git", "-C", tmp_path, "check-ignore", *files, tmp_path / "check.xml"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [str(tmp_path / "check.xml")]
+
+
 def test_its_sources_are_written_as_ours_are(written: Path) -> None:
     for path in written.rglob("*"):
         if path.is_file():
