@@ -56,6 +56,19 @@ def page_of(told: Explanation) -> Page:
         )
     if told.fallback:
         parts.append(_fallback(told, drawing))
+    if passed_on := told.passed_on():
+        parts.append(
+            Grid(
+                f"Left to later execution providers: {sum(len(each.nodes) for each in passed_on)} nodes",
+                ("operator", "count", "nodes", "taken by", "why"),
+                [
+                    (e.operator, len(e.nodes), shorten([n.label for n in e.nodes], 4), e.ep_name, e.why)
+                    for e in passed_on
+                ],
+                ("count",),
+                opens=[drawing.place_of.get(each.nodes[0].index, -1) for each in passed_on],
+            )
+        )
     if told.refused:
         claims = [(c.ep_name, shorten([node.label for node in c.nodes], 8), c.reason) for c in told.refused]
         opens = [

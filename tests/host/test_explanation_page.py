@@ -140,6 +140,19 @@ def test_a_node_says_who_took_it_and_why_not_the_others() -> None:
     ]
 
 
+@pytest.mark.in_process("kernels run in groups")
+def test_what_went_to_a_later_ep_is_a_table_whose_rows_open_the_first_of_its_nodes() -> None:
+    told = mixed()
+    page = page_of(told)
+    (grid,) = (p for p in page.parts if isinstance(p, Grid) and p.title.startswith("Left to later"))
+    (row,) = told.passed_on()
+    assert list(grid.rows) == [
+        ("MatMul", 1, row.nodes[0].label, "sample_kernels", "sample_compiler: it did not claim the node")
+    ]
+    (graph,) = (part for part in page.parts if isinstance(part, Graph))
+    assert graph.labels[grid.opens[0]] == row.nodes[0].label
+
+
 def test_nodes_lie_in_the_boxes_of_their_partitions() -> None:
     told = mixed()
     graph = drawn(told)
