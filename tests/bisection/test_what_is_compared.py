@@ -305,6 +305,28 @@ def test_nothing_is_left_running_when_a_search_is_killed(
     assert until(lambda: not workers(process.pid))
 
 
+def test_a_library_named_from_here_is_found_by_both_hosts_and_by_the_program_for_its_vendor(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(faulty_plugin, tmp_path / "libfaulty.so")
+    monkeypatch.setenv("EPHOST_FAULT", "error@n1")
+    monkeypatch.chdir(tmp_path)
+    done = command(
+        "bisect",
+        saved(tmp_path, chain_model(3)),
+        "--ep",
+        "libfaulty.so",
+        "--no-probes",
+        "-o",
+        "found",
+        "--json",
+    )
+    assert blamed(done) == [["n1"]]
+    (fault,) = json.loads(done.stdout)["faults"]
+    assert fault["repro"]["hosts"] == ["ephost", "onnxruntime"]
+    assert str(tmp_path / "libfaulty.so") in Path("found", "fault1", "repro.py").read_text()
+
+
 def test_a_layer_stands_before_the_plugin_in_every_try(
     faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

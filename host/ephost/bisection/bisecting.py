@@ -173,7 +173,7 @@ def _reduced(
         if host not in hosts and case.target.libraries:
             feeds = [case.feed, turned(case.feed)] if case.mode.threads > 1 else [case.feed]
             judgement = judge.judge(case.model, feeds, case.mode, target=case.target.in_host(host))
-            if fault.symptom.shown_by(judgement):
+            if fault.symptom.shown_by(judgement, elsewhere=True):
                 hosts.append(host)
     if folder is not None:
         _write(judge, fault, case, tuple(hosts), folder, seconds)

@@ -79,8 +79,13 @@ class Symptom:
         )
         return f"{named}{where}{': ' + self.message if self.message else ''}"
 
-    def shown_by(self, judgement: Judgement) -> bool:
-        """Whether a judgement is one of this symptom."""
+    def shown_by(self, judgement: Judgement, *, elsewhere: bool = False) -> bool:
+        """Whether a judgement is one of this symptom.
+
+        Args:
+            judgement: of a try.
+            elsewhere: in another host, which has words of its own around a plugin's.
+        """
         if judgement.kind != self.kind:
             return False
         if self.kind in ("error", "crash", "hang") and _step(judgement.stage) != _step(self.stage):
@@ -89,8 +94,17 @@ class Symptom:
             return judgement.message.partition(":")[0] == self.message.partition(":")[0]
         if self.kind != "error":
             return True
-        mine, theirs = _plain(self.message), _plain(judgement.message)
+        told = (self.message, judgement.message)
+        mine, theirs = (_plain(_WRAPPING.sub("", text) if elsewhere else text) for text in told)
         return difflib.SequenceMatcher(None, mine, theirs, autojunk=False).ratio() >= _ALIKE
+
+
+# What onnxruntime and ephost say before they give a plugin's own words.
+_WRAPPING = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |Non-zero status code returned while running .*?Status Message: "
+    r"|(?:the execution provider )?\S+ (?:\([^()]*\) )?failed in .*?: ",
+    re.DOTALL,
+)
 
 
 def _step(stage: str) -> str:

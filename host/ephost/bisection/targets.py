@@ -17,11 +17,18 @@ _WITHOUT_CPU_PLUGIN = {"EPHOST_CPU_PLUGIN": "0"}
 
 @dataclass(frozen=True)
 class Library:
-    """A plugin library to register, and the options for its execution providers."""
+    """A plugin library to register, and the options for its execution providers. The path of a file that is
+    there becomes absolute: onnxruntime looks for others beside itself, and a program for a vendor may run
+    anywhere.
+    """
 
     name: str
     path: str
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if os.path.exists(self.path):
+            object.__setattr__(self, "path", os.path.abspath(self.path))
 
 
 @dataclass(frozen=True)
