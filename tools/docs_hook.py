@@ -14,6 +14,8 @@ from typing import Any
 from mkdocs.structure.files import File
 
 _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)*[^):\s#]+)((?:#[^)]*)?)\)")
+# A role of docstrings, which names what stands behind it: "~" leaves its last part.
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):<code>(?:~[\w.]*\.)?([^<]*)</code>")
 _LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cc": "cpp", ".toml": "toml", ".sh": "sh"}
 _FOLDER = "repository"
 
@@ -43,6 +45,11 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     if place.startswith(_FOLDER):
         return markdown  # made with its links
     return _LINK.sub(lambda link: _written(link, root / "docs", place, root), markdown)
+
+
+def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
+    """Leave what docstrings refer to by a role as code: the site has its own links."""
+    return _ROLE.sub(r"<code>\1</code>", html)
 
 
 def _place(target: Path, root: Path) -> str:
