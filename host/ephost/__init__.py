@@ -1,12 +1,12 @@
 """ephost: a Python host for ONNX Runtime's plugin execution providers, with onnxruntime's names.
 
-    import ephost as ort
+import ephost as ort
 
-    ort.register_execution_provider_library("vendor", "libvendor_ep.so")
-    options = ort.SessionOptions()
-    options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == "VendorEP"], {})
-    session = ort.InferenceSession("model.onnx", options)
-    outputs = session.run(None, {"x": array})
+ort.register_execution_provider_library("vendor", "libvendor_ep.so")
+options = ort.SessionOptions()
+options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == "VendorEP"], {})
+session = ort.InferenceSession("model.onnx", options)
+outputs = session.run(None, {"x": array})
 """
 
 from __future__ import annotations

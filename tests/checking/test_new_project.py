@@ -72,6 +72,28 @@ def test_git_ignores_none_of_its_files(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [str(tmp_path / "check.xml")]
 
 
+def test_its_library_is_found_where_pip_puts_that_of_an_editable_package(
+    written: Path, tmp_path: Path
+) -> None:
+    program = f"""import {NAME}
+try:
+    {NAME}.get_library_path()
+except FileNotFoundError as error:
+    print(error)
+{NAME}.__path__.insert(0, {str(tmp_path)!r})
+print({NAME}.get_library_path())"""
+    library = tmp_path / f"lib{NAME}.so"
+    library.write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-Bc", program], cwd=written / "python", capture_output=True, text=True, check=True
+    )
+    folder = written / "python" / NAME
+    assert done.stdout.splitlines() == [
+        f"{NAME} was not built: there is no {library.name} in {folder}",
+        str(library),
+    ]
+
+
 def test_its_sources_are_written_as_ours_are(written: Path) -> None:
     for path in written.rglob("*"):
         if path.is_file():

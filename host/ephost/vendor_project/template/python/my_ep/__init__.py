@@ -18,10 +18,12 @@ def get_library_path() -> str:
     Raises:
         FileNotFoundError: it is not there, because the package was not built.
     """
-    path = Path(__file__).resolve().parent / _NAMES.get(sys.platform, "libmy_ep.so")
-    if not path.is_file():
-        raise FileNotFoundError(f"my_ep was not built: there is no {path}")
-    return str(path)
+    name = _NAMES.get(sys.platform, "libmy_ep.so")
+    for folder in __path__:  # after `pip install -e` the library is not beside this file
+        path = Path(folder).resolve() / name
+        if path.is_file():
+            return str(path)
+    raise FileNotFoundError(f"my_ep was not built: there is no {name} in {' or '.join(__path__)}")
 
 
 def get_ep_name() -> str:
