@@ -356,6 +356,12 @@ def test_log_messages_go_to_stderr_from_the_severity_asked_for(model: Callable[[
     assert ephost("explain", path, "--ep", "sample_kernels").stderr == ""
 
 
+@pytest.mark.parametrize("command", [[], ["layer"], ["trace"]])
+def test_the_list_of_commands_has_whole_sentences(command: list[str]) -> None:
+    lines = ephost(*command, "--help", COLUMNS="80").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(lines) >= 2 and all(line.endswith((".", ").")) and "..." not in line for line in lines), lines
+
+
 def test_help_needs_no_onnx() -> None:
     code = "import sys; from ephost.cli import main; main(['run', '--help'], standalone_mode=False); "
     done = subprocess.run(

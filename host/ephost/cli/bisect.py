@@ -73,7 +73,7 @@ def steps_shown() -> Iterator[Any]:
         yield lambda text: status.update(text)
 
 
-@click.command()
+@click.command(short_help="Find the node that makes MODEL go wrong on a plugin.")
 @click.argument("model", type=click.Path(dir_okay=False))
 @plugin_option
 @click.option(

@@ -96,7 +96,7 @@ def _in_process(plan: Plan, name: str) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command()
+@click.command(short_help="Check whether PLUGIN keeps to the rules.")
 @click.argument("plugin", required=False)
 @click.option("--only", multiple=True, metavar="GLOB", help="Only checks, or groups, of these names.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="No checks, or groups, of these names.")

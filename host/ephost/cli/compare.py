@@ -12,7 +12,7 @@ from ephost.cli.model import config_option, pairs
 from ephost.cli.output import reports_failures, show, show_json
 
 
-@click.command()
+@click.command(short_help="Compare the results of MODEL at A with those at B.")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("target", metavar="A")
 @click.argument("against", metavar="B")

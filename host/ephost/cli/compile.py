@@ -24,7 +24,7 @@ _LEVELS = {
 }
 
 
-@click.command("compile")
+@click.command("compile", short_help="Compile MODEL for the given execution providers.")
 @source_options
 @click.option(
     "--option",

@@ -15,12 +15,12 @@ from ephost.layers.findings import summary
 from ephost.tables import Table
 
 
-@click.group()
+@click.group(short_help="Libraries that see every call between a host and a plugin.")
 def layer() -> None:
     """Libraries that stand between a host and a plugin and see every call of both, and what they found."""
 
 
-@layer.command("wrap")
+@layer.command("wrap", short_help="Write a library for the PLUGIN's place.")
 @click.argument("plugin", metavar="PLUGIN")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The library to write.")
 @click.option("--trace", type=click.Path(path_type=Path), help="The file that the trace is written to.")
@@ -127,7 +127,7 @@ class _FileOrCommand(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_FileOrCommand)
+@click.group(cls=_FileOrCommand, short_help="Read what the layer `trace` wrote.")
 def trace() -> None:
     """Read what the layer `trace` wrote: `ephost trace FILE`, or `ephost trace diff ONE OTHER`.
 
@@ -171,7 +171,7 @@ def show_trace(
         show(traces.summary(read, slowest))
 
 
-@trace.command("diff")
+@trace.command("diff", short_help="Show where two traces part.")
 @click.argument("one", type=click.Path(path_type=Path))
 @click.argument("other", type=click.Path(path_type=Path))
 @click.pass_context

@@ -11,7 +11,7 @@ from ephost.cli.output import reports_failures, show
 from ephost.errors import InvalidArgument
 
 
-@click.command()
+@click.command(short_help="Write the project of a plugin NAME.")
 @click.argument("name")
 @click.argument("folder", required=False, type=click.Path(file_okay=False))
 @click.option("--vendor", default="", help="What the plugin calls its maker; NAME by default.")
