@@ -193,6 +193,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not given or (given[0] == "-m" and len(given) < 2) or given[0] in ("-h", "--help"):
         print(__doc__)
         raise SystemExit(0 if given else 2)
+    if given[0] != "-m" and not os.path.exists(given[0]):
+        print(f"can't open file {given[0]!r}: there is none", file=sys.stderr)
+        raise SystemExit(2)  # as Python itself
     install_as_onnxruntime()
     if given[0] == "-m":
         sys.argv = given[1:]

@@ -205,3 +205,12 @@ def test_a_program_and_a_module_run_with_their_arguments(tmp_path: Path) -> None
         ),
     )
     assert python(*module) == expected
+
+
+def test_a_program_that_is_not_there_is_one_line() -> None:
+    command = [sys.executable, "-m", "ephost.as_onnxruntime", "no_such_program.py"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(HOST)}, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "can't open file 'no_such_program.py': there is none\n"
