@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import ephost
 import numpy as np
@@ -246,6 +247,35 @@ def test_the_same_conversation_twice_is_no_difference(
     parts = CliRunner().invoke(main, ["trace", "diff", files[0], str(third)])
     assert parts.exit_code == 1
     assert 'registered_name="another"' in parts.output
+
+
+def test_what_one_host_asks_more_is_all_that_parts_two_conversations(tmp_path: Path) -> None:
+    said = {
+        "one": ["*out=0x10", "this_ptr=0x20 node=0x30", "node=0x31 out=0x50", "info=0x60 max_factories=4"],
+        "other": [
+            "*out=0x11",
+            "out=0x99",
+            "this_ptr=0x21 node=0x32",
+            "node=0x33 out=0x51",
+            "info=0x61 max_factories=16",
+        ],
+    }
+    functions = {"one": "ACEG", "other": "ABCEG"}
+    traces_of = {
+        name: SimpleNamespace(
+            path=name,
+            calls=[
+                SimpleNamespace(function=SimpleNamespace(name=f"Api.{letter}"), depth=0, thread=1, text=text)
+                for letter, text in zip(functions[name], texts, strict=True)
+            ],
+        )
+        for name, texts in said.items()
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traces, "call_line", lambda call: f"{call.function.name}({call.text})")
+        counted, shown, _ = traces.difference(traces_of["one"], traces_of["other"])  # type: ignore[arg-type]
+    assert counted == "the first 1 calls are the same"
+    assert [line for line in str(shown).splitlines()[3:] if line[0] in "+-"] == ["+Api.B(out=#B1)"]
 
 
 def test_a_wrapped_library_is_registered_again(plugin_library: Callable[[str], Path], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -443,17 +444,26 @@ def as_json(trace: TraceFile) -> dict[str, Any]:
 
 
 def _conversation(trace: TraceFile) -> list[str]:
-    """The calls as texts that two runs have in common: pointers are numbered as they appear, and the calls of
-    each thread follow each other.
+    """The calls as texts that two runs have in common: pointers are numbered as they appear, the calls of
+    each thread follow each other, and the room that a host has for answers is left out.
     """
     names: dict[int, str] = {0: "NULL"}
+    seen: Counter[str] = Counter()
+
+    def named(function: str, found: re.Match[str]) -> str:
+        argument, address = found[1], int(found[2], 16)
+        if address not in names:
+            # Each argument has numbers of its own: what one host asks more than the other shifts no others.
+            kind = function.rpartition(".")[2] if argument in ("out", "result") else argument
+            seen[kind] += 1
+            names[address] = f"#{kind}{seen[kind]}"
+        return f"{argument}={names[address]}"
+
     by_thread: dict[int, list[str]] = {}
     for call in trace.calls:
-        line = "  " * call.depth + re.sub(
-            r"=(0x[0-9a-f]+)\b",
-            lambda found: "=" + names.setdefault(int(found[1], 16), f"#{len(names)}"),
-            call_line(call),
-        )
+        text = re.sub(r"(\w+)=(0x[0-9a-f]+)\b", partial(named, call.function.name), call_line(call))
+        line = "  " * call.depth + text
+        line = re.sub(r"\b(max_factories|max_ep_devices)=\d+", r"\1=...", line)
         by_thread.setdefault(call.thread, []).append(line)
     return [line for calls in by_thread.values() for line in calls]
 
@@ -470,10 +480,16 @@ def difference(one: TraceFile, other: TraceFile, context: int = 3, most: int = 2
         same += 1
     start = max(same - context, 0)
     parts: list[Table | str] = [f"the first {same} calls are the same"]
-    shown = difflib.unified_diff(
-        first[start : same + most], second[start : same + most], one.path, other.path, n=context, lineterm=""
-    )
-    parts.append("\n".join(list(shown)[:most]))
+    windows = first[start : same + most], second[start : same + most]
+    shown = list(difflib.unified_diff(*windows, one.path, other.path, n=context, lineterm=""))
+    if same + most < max(len(first), len(second)):
+        # The last lines may only seem to be one side's, since the other's window ends before them.
+        while shown[-1][0] in "+-" and not all(line[0] in "+-" for line in shown[3:]):
+            shown.pop()
+        last = max(at for at, line in enumerate(shown) if line.startswith("@@"))
+        if last > 2 and all(line.startswith(" ") for line in shown[last + 1 :]):
+            del shown[last:]
+    parts.append("\n".join(shown[:most]))
     counts = [Counter(call.function.name for call in trace.calls) for trace in (one, other)]
     table = Table("Functions called another number of times", ("function", "first", "second"))
     for name in sorted(counts[0].keys() | counts[1].keys()):
