@@ -356,7 +356,10 @@ def explain(session: InferenceSession) -> Explanation:
 
     Raises:
         Fail: the session is closed.
+        TypeError: it is no session.
     """
+    if not isinstance(session, InferenceSession):
+        raise TypeError(f"explain takes a session, as InferenceSession(model) opens one, not {type(session)}")
     opened = session._opened
     if opened.resources.closed:
         raise Fail(f"the session of {session.description} is closed: there is nothing left to explain")

@@ -242,6 +242,11 @@ def test_a_closed_session_is_an_error() -> None:
         ort.explain(session)
 
 
+def test_what_is_no_session_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"as InferenceSession\(model\) opens one, not <class 'str'>"):
+        ort.explain("model.onnx")  # type: ignore[arg-type]
+
+
 def test_step_times_are_of_profiled_runs_only() -> None:
     options = ort.SessionOptions()
     options.add_provider_for_devices(
