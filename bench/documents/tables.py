@@ -230,11 +230,11 @@ def cpu_summary(found: All) -> str:
 
 
 def cpu_mean(found: All) -> str:
-    """The mean on all cores, of each machine, in a sentence."""
-    return " and ".join(
-        f"{number(mean(results.rows, 'run'))} ({machine(results)}, {len(results.rows)} models)"
-        for results in found["cpu"]
-    )
+    """The means on all cores, from the least to the largest of the machines, in a sentence."""
+    means = sorted({number(mean(results.rows, "run")) for results in found["cpu"]})
+    counts = sorted({len(results.rows) for results in found["cpu"]})
+    models = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
+    return f"{' to '.join(dict.fromkeys((means[0], means[-1])))} ({models} models)"
 
 
 def nbits_mean(found: All) -> str:
