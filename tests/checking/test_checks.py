@@ -292,6 +292,15 @@ def test_memory_of_a_device_is_checked_where_there_is_one(checker: Any, built: C
     assert {name: found[name].message for name in names if found[name].status != "pass"} == {}
 
 
+def test_a_factory_on_which_onnxruntime_would_end_gets_a_warning(
+    checker: Any, built: Callable[..., Path]
+) -> None:
+    name = "registration.data-transfer"
+    assert checker(Path(given().path), [name])[name].status == "pass"
+    found = checker(built("constant_plugin"), [name])[name]
+    assert found.status == "warning" and "its process ends" in found.message
+
+
 def test_compiled_models_are_checked_where_a_plugin_stores_them(
     checker: Any, built: Callable[..., Path]
 ) -> None:

@@ -78,6 +78,18 @@ def _vendor_number(subject: Subject) -> None:
                 subject.warn("GetVendorId gives no number: an application cannot choose by vendor")
 
 
+@check("registration.data-transfer", 5, hosts=_OURS)
+def _data_transfer(subject: Subject) -> None:
+    """The factory has a CreateDataTransfer, which onnxruntime up to 1.32 calls without a look."""
+    with _library(subject) as library:
+        for factory in library.factories:
+            if member("OrtEpFactory", factory, "CreateDataTransfer") is None:
+                subject.warn(
+                    "CreateDataTransfer is NULL, as it may be where a device has no memory of its own: but "
+                    "onnxruntime up to 1.32 calls it all the same, and its process ends. Let it give NULL"
+                )
+
+
 @check("registration.no-room", 5, hosts=_OURS)
 def _no_room(subject: Subject) -> None:
     """Where the host has room for no factory, CreateEpFactories writes none and says so."""
