@@ -206,7 +206,10 @@ class OrtEpDevice:
             before.release()
 
     def __repr__(self) -> str:
-        return f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, device={self.device!r})"
+        return (
+            f"OrtEpDevice(ep_name={self.ep_name!r}, ep_vendor={self.ep_vendor!r}, "
+            f"registration_name={self.registration_name!r}, device={self.device!r})"
+        )
 
     def _repr_html_(self) -> str:
         from ephost.notebooks import device_html

@@ -78,16 +78,16 @@ def check_path(path: str, system: str = sys.platform) -> None:
             os.close(file)
     except (OSError, ValueError) as error:
         if not os.path.exists(path):
-            raise NoSuchLibrary(f"the plugin library {path} does not exist") from None
+            raise NoSuchLibrary(f"the library {path} does not exist") from None
         if os.path.isdir(path):
-            raise Fail(f"the plugin library {path} is a folder") from None
-        raise Fail(f"the plugin library {path} cannot be read: {error}") from error
+            raise Fail(f"the library {path} is a folder") from None
+        raise Fail(f"the library {path} cannot be read: {error}") from error
     if found is None:
         kind = "is empty" if not head else "is no shared library"
-        raise Fail(f"the plugin library {path} {kind}: its first bytes are {head[:8]!r}")
+        raise Fail(f"the library {path} {kind}: its first bytes are {head[:8]!r}")
     kind, machine = found
     if size < needed:
-        raise Fail(f"the plugin library {path} is cut short: it has {size} of at least {needed} bytes")
+        raise Fail(f"the library {path} is cut short: it has {size} of at least {needed} bytes")
     here = _machine()
     if kind != wanted or machine not in (here, "several machines"):
         more = ""
@@ -96,9 +96,7 @@ def check_path(path: str, system: str = sys.platform) -> None:
 
             windows = read_windows_library(path)
             more = f" (a library of Windows: {windows.summary((CREATE, RELEASE))})" if windows else ""
-        raise Fail(
-            f"the plugin library {path} is {kind} for {machine}; this process runs {wanted} for {here}{more}"
-        )
+        raise Fail(f"the library {path} is {kind} for {machine}; this process runs {wanted} for {here}{more}")
 
 
 def _elf_bytes(file: int, head: bytes) -> int:
@@ -173,10 +171,8 @@ def explain_open_error(path: str, error: str, windows: Sequence[str] | None = No
     are = "is" if len(missing or functions) == 1 else "are"
     if missing:
         needs = ", and ".join(missing)
-        return f"the plugin library {path} needs {needs}, which {are} not on this machine ({error})"
+        return f"the library {path} needs {needs}, which {are} not on this machine ({error})"
     if functions:
         needs = ", and ".join(functions)
-        return (
-            f"the plugin library {path} needs {needs}, which {are} in no library that it asks for ({error})"
-        )
-    return f"the plugin library {path} cannot be loaded: {error}"
+        return f"the library {path} needs {needs}, which {are} in no library that it asks for ({error})"
+    return f"the library {path} cannot be loaded: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ephost import environment
 from ephost.describing import Described
@@ -147,6 +147,12 @@ class Lifecycle(Described):
                 return False
             self._fell_back, self._fallback = True, False
             return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release what the session holds, now rather than with its last reference. No run may be under way.

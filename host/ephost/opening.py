@@ -27,6 +27,7 @@ from ephost.enums import GraphOptimizationLevel
 from ephost.ep_memory import DeviceMemory, own_memory
 from ephost.errors import (
     Fail,
+    InvalidArgument,
     ModelLoadCanceled,
     OnnxRuntimeException,
     PluginFault,
@@ -397,7 +398,10 @@ class Opening:
                     raise  # that is no plugin's failure
                 if entry.error_on_failure is False:
                     _LOG.warning("%s runs without %s: %s", self.description, entry.ep_name, str(error))
-                elif entry.error_on_failure or not self._goes_on_without(entry.ep_name, error):
+                    continue
+                # Another device would not make a wrong option right.
+                is_raised = entry.error_on_failure or isinstance(error, InvalidArgument)
+                if is_raised or not self._goes_on_without(entry.ep_name, error):
                     raise
                 continue
             environment.remember_session(self, ep.registration)

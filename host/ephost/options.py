@@ -370,7 +370,8 @@ class SessionOptions:
             ep_devices: from :func:`ephost.get_ep_devices`, all of the same EP of the same library.
             provider_options: the EP's own options; it sees them as ``ep.<name in lower case>.<key>``.
             error_on_failure: when the EP cannot be created, True: raise that in any case; False: log it and
-                go on; None: what the session's ``enable_fallback`` says.
+                go on; None: what the session's ``enable_fallback`` says, but raise InvalidArgument, which an
+                option that it does not take is.
 
         Raises:
             InvalidArgument: no device, devices of several EPs, or a device whose library is gone.

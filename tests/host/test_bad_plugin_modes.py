@@ -93,6 +93,9 @@ EXPECTED: dict[str, Error | Works] = {
     "version_23_ep": Works(2, "what is newer than 23 is not read"),
     "version_9999": Works(2, "the ABI only grows at its end", "of API version 9999"),
     "create_ep_fails": _open("cannot be created: bad_plugin: CreateEp fails"),
+    "create_ep_refuses": _open(
+        "cannot be created: bad_plugin: CreateEp does not know that option", "InvalidArgument"
+    ),
     "create_ep_null": _open("cannot be created: its factory says that it succeeded, and gave NULL"),
     "calls_missing_slot": _open(
         "cannot be created: OrtApi::SessionOptionsAppendExecutionProvider_MIGraphX is not implemented",

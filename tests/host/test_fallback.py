@@ -11,7 +11,7 @@ from typing import Any
 import ephost
 import numpy as np
 import pytest
-from ephost.errors import EPFail
+from ephost.errors import EPFail, Fail, InvalidArgument
 from host_state import adds_model
 
 X = np.array([1.0, 2.0], np.float32)
@@ -90,6 +90,18 @@ def test_a_session_opens_without_a_plugin_that_fails_before_it_has_nodes(open_ba
     assert len(told) == 1
     assert told[0].filename == __file__
     assert session.run(None, {"x": X})[0].tolist() == Y
+
+
+def test_an_option_that_a_plugin_refuses_is_an_error(open_bad: Open) -> None:
+    with pytest.raises(InvalidArgument, match=r"bad_plugin .*cannot be created: .*not know that option"):
+        open_bad("create_ep_refuses")
+
+
+def test_a_session_is_closed_at_the_end_of_its_block() -> None:
+    with ephost.InferenceSession(adds_model().SerializeToString()) as session:
+        assert session.run(None, {"x": X})[0].tolist() == Y
+    with pytest.raises(Fail, match="closed"):
+        session.run(None, {"x": X})
 
 
 @pytest.mark.parametrize("by", ["policy", "delegate"])

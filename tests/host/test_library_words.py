@@ -22,19 +22,17 @@ SYSTEMS = {"ELF": "linux", "PE": "win32"}
 LIBRARY = {"ELF": "libneeded.so.1", "PE": "needed.dll"}
 # Each fault, and what is said. ELF stands for either format, SYSTEM for the system's own words.
 SAID = {
-    "nothing": "the plugin library FILE does not exist",
-    "folder": "the plugin library FILE is a folder",
-    "empty": "the plugin library FILE is empty: its first bytes are b''",
-    "text": "the plugin library FILE is no shared library: its first bytes are b'#!/bin/s'",
-    "head": "the plugin library FILE is cut short: it has 20 of at least 64 bytes",
-    "half": "the plugin library FILE is cut short: it has NUMBER of at least NUMBER bytes",
-    "other processor": "the plugin library FILE is ELF for OTHER; this process runs ELF for MACHINE",
-    "unknown processor": "the plugin library FILE is ELF for machine 9999; this process runs ELF for MACHINE",
-    "missing library": "the plugin library FILE needs LIBRARY, which is not on this machine (SYSTEM)",
-    "missing function": (
-        "the plugin library FILE needs function, which is in no library that it asks for (SYSTEM)"
-    ),
-    "refused": "the plugin library FILE cannot be loaded: SYSTEM",
+    "nothing": "the library FILE does not exist",
+    "folder": "the library FILE is a folder",
+    "empty": "the library FILE is empty: its first bytes are b''",
+    "text": "the library FILE is no shared library: its first bytes are b'#!/bin/s'",
+    "head": "the library FILE is cut short: it has 20 of at least 64 bytes",
+    "half": "the library FILE is cut short: it has NUMBER of at least NUMBER bytes",
+    "other processor": "the library FILE is ELF for OTHER; this process runs ELF for MACHINE",
+    "unknown processor": "the library FILE is ELF for machine 9999; this process runs ELF for MACHINE",
+    "missing library": "the library FILE needs LIBRARY, which is not on this machine (SYSTEM)",
+    "missing function": ("the library FILE needs function, which is in no library that it asks for (SYSTEM)"),
+    "refused": "the library FILE cannot be loaded: SYSTEM",
 }
 if HERE is None or sys.platform not in SYSTEMS.values():
     pytest.skip("libraries of another kind than Linux' and Windows'", allow_module_level=True)

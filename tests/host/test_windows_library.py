@@ -84,13 +84,13 @@ def test_the_error_of_windows_loader_is_explained(folder: Path) -> None:
     path, system = str(folder / "plugin.dll"), [str(folder / "System32")]
     said = explain_open_error(path, "The specified module could not be found.", windows=system)
     assert said == (
-        f"the plugin library {path} needs middle.dll, which needs last.dll, which is not on this machine "
+        f"the library {path} needs middle.dll, which needs last.dll, which is not on this machine "
         "(The specified module could not be found.)"
     )
     (folder / "middle.dll").write_bytes((folder / "plugin.dll").read_bytes())  # another library of that name
     said = explain_open_error(path, "The specified procedure could not be found.", windows=system)
     assert said == (
-        f"the plugin library {path} needs middle of middle.dll, which is in no library that it asks for "
+        f"the library {path} needs middle of middle.dll, which is in no library that it asks for "
         "(The specified procedure could not be found.)"
     )
 
@@ -98,7 +98,7 @@ def test_the_error_of_windows_loader_is_explained(folder: Path) -> None:
 def test_what_the_tables_do_not_tell_is_said_as_windows_says_it(folder: Path) -> None:
     path, system = str(folder / "plugin.dll"), [str(folder / "System32")]
     said = explain_open_error(path, "Access is denied.", windows=system)
-    assert said == f"the plugin library {path} cannot be loaded: Access is denied."
+    assert said == f"the library {path} cannot be loaded: Access is denied."
 
 
 @pytest.mark.parametrize("size", [0, 2, 64, 200, 1000, 3000])

@@ -51,6 +51,7 @@
   MODE(version_9999, "9999 in both")                                                                        \
   /* Making a session. */                                                                                   \
   MODE(create_ep_fails, "CreateEp returns an error")                                                        \
+  MODE(create_ep_refuses, "CreateEp returns ORT_INVALID_ARGUMENT")                                          \
   MODE(create_ep_null, "CreateEp succeeds and leaves the EP NULL")                                          \
   MODE(calls_missing_slot, "CreateEp calls a function that the host lacks, and returns what it said")       \
   MODE(ep_without_name, "the EP's GetName is NULL")                                                         \
@@ -426,6 +427,9 @@ static OrtStatus* ORT_API_CALL create_ep(OrtEpFactory* this_ptr, const OrtHardwa
   *out = NULL;
   if (bad(create_ep_fails)) {
     return fail(api, "bad_plugin: CreateEp fails");
+  }
+  if (bad(create_ep_refuses)) {
+    return api->CreateStatus(ORT_INVALID_ARGUMENT, "bad_plugin: CreateEp does not know that option");
   }
   if (bad(create_ep_null)) {
     return NULL;
