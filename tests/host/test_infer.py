@@ -61,6 +61,66 @@ def test_means_and_factors_have_types_whatever_is_known_of_the_input(source: str
     assert source == "float16" or types["d"] == expected
 
 
+_READERS_OF_TYPES = {
+    "EyeLike<dtype = 7>": "int64",
+    'RegexFullMatch<pattern = "a">': "bool",
+    'ai.onnx.ml.LabelEncoder<keys_strings = ["a"], values_int64s = [1]>': "int64",
+    "ai.onnx.ml.DictVectorizer<int64_vocabulary = [1]>": None,
+    "ai.onnx.ml.TreeEnsemble<leaf_targetids = [0], leaf_weights = float[1] {1.0}, nodes_falseleafs = [1], "
+    "nodes_falsenodeids = [0], nodes_featureids = [0], nodes_modes = uint8[1] {0}, nodes_trueleafs = [1], "
+    "nodes_splits = float[1] {1.0}, nodes_truenodeids = [0], tree_roots = [0]>": "float",
+}
+_OPSETS = '[ "" : 21, "ai.onnx.ml" : 5, "com.acme" : 1, "f" : 1]'
+
+
+def around(node: str, source: str, place: str) -> onnx.ModelProto:
+    """``y`` made by a node of ``h``, itself made by another, in the graph, a body or a function."""
+    inner = f"h = {source} y = {node} (h)"
+    if place == "body":
+        y = inner.replace(" y =", " t =")
+        inner = f"y = If (c) <then_branch = b () => (t) {{ {y} }}, else_branch = b () => (t) {{ {y} }}>"
+    call = "y = f.F (x, c)" if place == "function" else inner
+    text = f"""<ir_version: 10, opset_import: {_OPSETS}>
+      g (float[2, 3] x, bool c) => (y) {{ unknown = com.acme.Special(x) {call} }}"""
+    if place == "function":
+        text += f"""<domain: "f", opset_import: {_OPSETS}> F (x, c) => (y) {{ {inner} }}"""
+    return onnx.parser.parse_model(text)
+
+
+@pytest.mark.parametrize("place", ["graph", "body", "function"])
+@pytest.mark.parametrize("node", _READERS_OF_TYPES)
+def test_operators_whose_inference_reads_a_type_that_there_is_not(node: str, place: str) -> None:
+    """onnx's inference crashes over them."""
+    inferred(around(node, "com.acme.Special (x)", place))
+
+
+@pytest.mark.parametrize("place", ["graph", "body"])
+@pytest.mark.parametrize(("node", "made"), _READERS_OF_TYPES.items())
+def test_operators_that_read_a_type_which_inference_finds_first(
+    node: str, made: str | None, place: str
+) -> None:
+    source = "Cast<to = 8> (x)" if "string" in node or "Regex" in node else "Identity (x)"
+    found = inferred(around(node, source, place)).graph.values["y"].type
+    assert made is None or str(found).startswith(f"{made}[")
+
+
+@pytest.mark.parametrize(
+    ("node", "attribute"),
+    [
+        ("y = Einsum<equation: string = @given> (x)", 'given = "i...j..."'),
+        ("y, z = Split<num_outputs: int = @given> (x)", "given = 1"),
+        ("y = GatherND<batch_dims: int = @given> (x, i)", "given = -2147483648"),
+        ("y, m = LayerNormalization<axis: int = @given> (x, x)", "given = -9"),
+    ],
+)
+def test_inference_is_not_asked_what_attributes_mean_that_calls_give(node: str, attribute: str) -> None:
+    """onnx's inference never ends over some, and reads or writes beyond its lists for others."""
+    text = f"""<ir_version: 10, opset_import: {_OPSETS}>
+      g (float[2, 3] x, int64[2, 1] i) => (y) {{ y = f.F<{attribute}> (x, i) }}
+      <domain: "f", opset_import: {_OPSETS}> F <given> (x, i) => (y) {{ {node} }}"""
+    inferred(onnx.parser.parse_model(text))
+
+
 def inferred(proto: onnx.ModelProto) -> Model:
     model = load(proto)
     infer(model)

@@ -53,6 +53,7 @@ from ephost.model.graph import (
 from ephost.model.load import listed_type
 from ephost.model.propagation import is_bounded
 from ephost.model.type_rules import find_types
+from ephost.model.unasked import asked_of_function, blind_nodes, carriers, is_blind
 from ephost.model.unseen import NamesOfDimensions, forget_readers, is_known, note, unseen
 from ephost.onnx_library import extension
 
@@ -198,8 +199,9 @@ def _infer_part(model: Model, graph: Graph, loaded: bool = False) -> bool:
 def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     """Go through the model's graph, or a part of it, with onnx's inference."""
     domains = {**model.opsets, **dict.fromkeys({node.domain for node in graph.nodes} - set(model.opsets), 1)}
-    functions = [_without_large_tensors(function) for function in model.functions.values()]
-    nodes = [_with_known_bodies(node) for node in graph.nodes]
+    functions = [asked_of_function(_without_large_tensors(f)) for f in model.functions.values()]
+    blind = blind_nodes(graph)
+    nodes = [_with_known_bodies(node) for node in graph.nodes if not is_blind(node)]
     hidden = _norms_of_unknown_rank(graph)
     ranks = _Ranks(graph)
     nodes = _without_hidden_axes(ranks, nodes)
@@ -257,9 +259,9 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     note(model, graph.nodes)
     for name in _shapes_told(graph).keys() - told.keys():
         forget_readers(model, graph.values[name])
-    asking = []
+    asking = carriers(graph, [node for node in blind if not is_blind(node)])
     if stand_ins.unranked:
-        asking = [node for node in graph.nodes if _reads_ranked(node, stand_ins.unranked)]
+        asking += [node for node in graph.nodes if _reads_ranked(node, stand_ins.unranked)]
     for node in set(hidden).difference(_norms_of_unknown_rank(graph)).union(asking):
         model.seen.pop(node, None)
 
@@ -300,7 +302,7 @@ def _with_known_bodies(node: Node) -> NodeProto:
     for attribute in node.proto.attribute:
         body = node.subgraphs.get(attribute.name) if attribute.type == AttributeProto.GRAPH else None
         if body is not None:
-            known = _known(body, [_with_known_bodies(inner) for inner in body.nodes])
+            known = _known(body, [_with_known_bodies(inner) for inner in body.nodes if not is_blind(inner)])
             attribute = attribute.with_fields(g=known)
         attributes.append(attribute)
     return node.proto.with_fields(attribute=attributes)
