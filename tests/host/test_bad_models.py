@@ -326,6 +326,27 @@ def test_attributes_that_are_missing_wrong_or_unknown(attributes: dict, text: st
 
 
 @pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"type": 0}, "'axis' of node 'node' (Softmax) has no type"),
+        ({"ref_attr_name": "a"}, "not in a function"),
+    ],
+)
+@pytest.mark.parametrize("depth", [0, 1])
+def test_an_attribute_without_a_value_of_its_own(fields: dict, text: str, depth: int) -> None:
+    node = helper.make_node("Softmax", ["x"], ["y"], "node", axis=0)
+    for name, value in fields.items():
+        setattr(node.attribute[0], name, value)
+    if depth:
+        body = helper.make_graph([node], "body", [], [onnx.ValueInfoProto(name="y")])
+        yes = helper.make_node("Constant", [], ["yes"], value=numpy_helper.from_array(np.array(True)))
+        node = helper.make_node("If", ["yes"], ["z"], then_branch=body, else_branch=body)
+        refused(graph_model([yes, node], outputs=[onnx.ValueInfoProto(name="z")]), errors.InvalidGraph, text)
+        return
+    refused(graph_model([node]), errors.InvalidGraph, text)
+
+
+@pytest.mark.parametrize(
     ("op_type", "attributes", "texts"),
     [
         ("Gelu", {"approximate": "sinh"}, ("approximate", "'sinh'", "none, tanh")),

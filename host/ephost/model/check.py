@@ -121,7 +121,8 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
             if name.startswith("_"):  # onnxruntime's private ones
                 continue
             raise InvalidGraph(f"node {node.label} has an attribute '{name}': its operator has none")
-        if given != kind and given != AttributeProto.UNDEFINED:
+        _check_form(attribute, node.label)
+        if given != kind:
             names = AttributeProto.AttributeType
             raise InvalidGraph(
                 f"the attribute '{name}' of node {node.label} is of type "
@@ -144,6 +145,17 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
         raise InvalidGraph(f"node {node.label}: {problem}")
 
 
+def _check_form(attribute: AttributeProto, label: str) -> None:
+    """Whether it has a value of its own, as all have once calls of functions are written out."""
+    if attribute.ref_attr_name:
+        raise InvalidGraph(
+            f"the attribute '{attribute.name}' of node {label} stands for a function's attribute "
+            f"'{attribute.ref_attr_name}', and the node is not in a function"
+        )
+    if attribute.type == AttributeProto.UNDEFINED:
+        raise InvalidGraph(f"the attribute '{attribute.name}' of node {label} has no type")
+
+
 def _check_axes(attribute: AttributeProto, kind: int, node: Node) -> None:
     if attribute.name == "batch_dims" and not 0 <= attribute.i <= _MOST_DIMENSIONS:
         raise InvalidGraph(f"the attribute 'batch_dims' of node {node.label} is {attribute.i}")
@@ -163,6 +175,7 @@ def _check_values(node: Node) -> None:
     """Of an operator that onnx has no schema of, what `choices` and `fitting` know."""
     choices = CHOICES.get(node.domain, {})
     for attribute in node.proto.attribute:
+        _check_form(attribute, node.label)
         if (allowed := choices.get((node.op_type, attribute.name))) is not None:
             _check_choice(attribute, allowed, node.label)
     if problem := misfit(node.proto):
@@ -172,8 +185,6 @@ def _check_values(node: Node) -> None:
 def _check_grams(node: Node) -> None:
     # onnx's reference operator goes through as many as there would be.
     given = {a.name: a for a in node.proto.attribute}
-    if any(a.ref_attr_name for a in given.values()):
-        return
     pools = [given[name] for name in ("pool_int64s", "pool_strings") if name in given]
     sizes = [size for pool in pools if (size := len(pool.ints) + len(pool.strings))]
     if len(sizes) > 1:
@@ -196,8 +207,6 @@ def _check_grams(node: Node) -> None:
 
 
 def _check_choice(attribute: AttributeProto, allowed: Choices, label: str) -> None:
-    if attribute.ref_attr_name:
-        return
     value = attribute.s if attribute.type == AttributeProto.STRING else attribute.i
     if value not in allowed:
         known = ", ".join(c.decode() if isinstance(c, bytes) else str(c) for c in sorted(allowed) if c != b"")
