@@ -146,6 +146,15 @@ def test_what_is_not_of_the_sparse_type_is_refused_by_name() -> None:
         OrtValue.ortvalue_from_numpy(DENSE).as_sparse_tensor()
 
 
+def test_what_a_sparse_tensor_of_strings_leaves_out_is_empty() -> None:
+    values = helper.make_tensor("v", TensorProto.STRING, [1], [b"a"])
+    indices = helper.make_tensor("i", TensorProto.INT64, [1], [1])
+    sparse = helper.make_sparse_tensor(values, indices, [3])
+    constant = helper.make_node("Constant", [], ["y"], sparse_value=sparse)
+    session = opened([constant], [], [helper.make_tensor_value_info("y", TensorProto.STRING, [3])])
+    assert session.run(None, {})[0].tolist() == ["", "a", ""]
+
+
 def test_an_output_that_is_declared_sparse_comes_as_one() -> None:
     values = helper.make_tensor("v", TensorProto.FLOAT, [3], VALUES)
     indices = helper.make_tensor("i", TensorProto.INT64, [3], [1, 6, 8])

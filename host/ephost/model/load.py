@@ -661,6 +661,8 @@ def _dense(sparse: SparseTensorProto) -> np.ndarray:
     try:
         values, indices = to_array(sparse.values), to_array(sparse.indices)
         dense = np.zeros(shape, dtype=values.dtype)
+        if dense.dtype == object:
+            dense[...] = ""
         # numpy counts a negative index from the end.
         if (indices < 0).any():
             raise IndexError(f"it has {indices.min()}")

@@ -40,6 +40,8 @@ def dense(tensor: SparseTensorProto) -> np.ndarray:
     values = to_array(tensor.values)
     indices = to_array(tensor.indices)
     result = np.zeros(tuple(tensor.dims), dtype=values.dtype)
+    if result.dtype == object:
+        result[...] = ""
     if indices.ndim == 1:
         result.reshape(-1)[indices] = values
     else:
