@@ -12,7 +12,7 @@ import onnx
 import pytest
 from api_models import add_and_relu, model_bytes, tensor
 from ephost import options as options_module
-from ephost.errors import InvalidArgument, ModelLoadCanceled, RuntimeException
+from ephost.errors import Fail, InvalidArgument, ModelLoadCanceled, RuntimeException
 from onnx import TensorProto, helper, numpy_helper
 
 X = np.ones((2, 3), np.float32)
@@ -118,6 +118,20 @@ def test_a_file_for_weights_that_cannot_be_is_refused(
     options.add_session_config_entry(key + "min_size_in_bytes", size)
     with pytest.raises(InvalidArgument, match=message):
         ephost.InferenceSession(add_and_relu(), options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_name_that_is_not_utf8_is_an_error_of_writing(tmp_path: Path, apart: bool) -> None:
+    node = helper.make_node("Neg", ["x"], ["out"])
+    model = model_bytes([node], [tensor("x", 2)], [tensor("out", 2)]).replace(b"out", b"o\xfft")
+    options = ephost.SessionOptions()
+    options.optimized_model_filepath = tmp_path / "written.onnx"
+    if apart:
+        key = "session.optimized_model_external_initializers_file_name"
+        options.add_session_config_entry(key, "weights.bin")
+    with pytest.raises(Fail, match="not UTF-8"):
+        ephost.InferenceSession(model, options)
     assert not list(tmp_path.iterdir())
 
 

@@ -31,7 +31,7 @@ from ephost.model.partition import (
     group_values,
     is_context,
 )
-from ephost.model.save import as_onnx, initializer_proto, model_proto, node_proto, value_info
+from ephost.model.save import as_onnx, in_utf8, initializer_proto, model_proto, node_proto, value_info
 
 _LOG = HostLog("ephost.context")
 
@@ -223,7 +223,7 @@ def write_compiled_model(
             _LOG.warning("%s; no compiled model is written", complaint)
             return
         _LOG.warning("%s; the compiled model is the model itself", complaint)
-    proto = writer.model()
+    proto = in_utf8(writer.model)
     if compiled:
         native = NativeGraph(model, model.graph, constants)
         try:

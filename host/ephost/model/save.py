@@ -44,6 +44,20 @@ def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
     return proto
 
 
+def in_utf8(make: Callable[[], onnx.ModelProto]) -> onnx.ModelProto:
+    """The model that ``make`` makes.
+
+    Raises:
+        Fail: a name or a text in it is not UTF-8: such models are read, but onnx's classes do not take them.
+    """
+    try:
+        return make()
+    except UnicodeEncodeError as error:
+        raise Fail(
+            f"the model cannot be written, since it holds '{error.object}', which is not UTF-8"
+        ) from None
+
+
 def as_onnx(kind: Any, message: Message) -> Any:
     """A message as onnx has it; ``kind`` is its class there."""
     return kind.FromString(message.SerializeToString())
@@ -113,7 +127,7 @@ def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> No
     Raises:
         InvalidArgument: ONNX Runtime's own format is asked for, the folder does not exist, or the file for
             initializers would not be in it.
-        Fail: the model is too large for one file.
+        Fail: the model is too large for one file, or has names that are not UTF-8.
     """
     named = (config or {}).get(SAVE_FORMAT, "")
     if named == "ORT" or (not named and path.lower().endswith(".ort")):
@@ -130,7 +144,7 @@ def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> No
             f"the optimized model has {weights} bytes of weights: too large for {path}, unless "
             f"{EXTERNAL_FILE} puts them into a file of their own"
         )
-    onnx.save(model_proto(model), path)
+    onnx.save(in_utf8(lambda: model_proto(model)), path)
 
 
 def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
@@ -145,7 +159,7 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
     # The arrays may lie in the very file that is written: what is made anew takes its place at the end.
     temporary = f"{location}.{os.getpid()}.part"
     try:
-        proto = model_proto(model)
+        proto = in_utf8(lambda: model_proto(model))
         onnx.save(proto, path, save_as_external_data=True, location=temporary, size_threshold=int(smallest))
         for tensor in proto.graph.initializer:
             for entry in tensor.external_data:
