@@ -383,6 +383,41 @@ def test_what_inference_says_against_a_node_is_an_error(
     )
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        TensorProto(data_type=FLOAT, dims=[1], float_data=[1, 2]),
+        TensorProto(data_type=FLOAT, dims=[1], raw_data=b"abc"),
+        TensorProto(data_type=FLOAT, dims=[1], data_location=TensorProto.EXTERNAL),
+        TensorProto(data_type=TensorProto.STRING, dims=[1], string_data=[b"\xff"]),
+        TensorProto(dims=[1], raw_data=bytes(4)),
+        None,
+    ],
+    ids=["long", "raw", "external", "text", "no type", "none"],
+)
+def test_a_tensor_of_an_attribute_that_cannot_be_read(bad: TensorProto | None, sample_kernels: list) -> None:
+    node = helper.make_node("Special", ["x"], ["y"], "node", domain="com.acme")
+    node.attribute.add(name="weights", type=onnx.AttributeProto.TENSOR)
+    if bad is not None:
+        node.attribute[0].t.CopyFrom(bad)
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_kernels, {})
+    with pytest.raises(errors.InvalidGraph, match="'weights' of node 'node'"):
+        ephost.InferenceSession(graph_model([node]).SerializeToString(), options)
+
+
+def test_a_range_of_constants_of_one_dimension_is_folded() -> None:
+    ends = [
+        numpy_helper.from_array(np.array([number]), name)
+        for name, number in zip("abc", (1, 7, 2), strict=True)
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, [])]
+    nodes = [helper.make_node("Range", list("abc"), ["r"]), helper.make_node("Add", ["r", "x"], ["y"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
+    session = ephost.InferenceSession(graph_model(nodes, inputs, outputs, constants=ends).SerializeToString())
+    assert session.run(None, {"x": np.array(1)})[0].tolist() == [2, 4, 6]
+
+
 def test_a_branch_that_could_not_run_is_no_error_until_it_is_taken() -> None:
     x = helper.make_tensor_value_info("x", FLOAT, [2, 3])
     made = [onnx.ValueInfoProto(name="o")]

@@ -219,7 +219,7 @@ def _result_bytes(node: Node) -> float:
         return math.prod([abs(float(number)) for number in by.ravel().tolist()]) * size
     with np.errstate(all="ignore"):
         if node.op_type == "Range":
-            first, limit, step = (float(a) if a is not None and a.size == 1 else 1.0 for a in data[:3])
+            first, limit, step = (float(a.item()) if a is not None and a.size == 1 else 1.0 for a in data[:3])
             return abs((limit - first) / step) * 4 if step else math.inf
         return float(np.prod(np.abs(by.astype(np.float64)))) * size
 

@@ -291,11 +291,20 @@ class _Builder:
         )
 
     def attribute(self, owner: Node, proto: AttributeProto, pointer: int) -> None:
-        """Add an attribute that is neither a number nor text, nor a list of these, to an ``OrtNode``."""
+        """Add an attribute that is neither a number nor text, nor a list of these, to an ``OrtNode``.
+
+        Raises:
+            InvalidGraph: it is a tensor whose data does not fit it.
+        """
         kinds = AttributeProto
         name, node = _bytes(proto.name), ffi.cast("OrtNode*", pointer)
         if proto.type == kinds.TENSOR:
-            array = to_array(proto.t)
+            try:
+                array = to_array(proto.t)
+            except (TypeError, ValueError) as error:
+                raise InvalidGraph(
+                    f"the attribute '{proto.name}' of node {owner.label} cannot be read: {error}"
+                ) from error
             value = ffi.cast("OrtValue*", call.value_from_object(array))
             done = lib.ephost_node_add_tensor(node, name, value)
             if not done:
