@@ -8,6 +8,7 @@ from rewriting import IMAGE, kinds, rewritten
 NUMBERS = ",".join(str(n % 5) for n in range(24))
 PADS = (
     "int64[8] p = {0, 0, 1, 0, 0, 0, 2, 1}, int64[8] n = {0, 0, -1, 0, 0, 0, 0, 0}, float one = {1}, "
+    "int64[1,8] row = {0, 0, 1, 0, 0, 0, 2, 1}, "
     f"float zero = {{0}}, float[2,3,2,2] k = {{{NUMBERS}}}"
 )
 
@@ -20,6 +21,7 @@ PADS = (
         ("a = Pad(x, p)  y = Conv<pads = [1, 1, 0, 0], strides = [2, 1]>(a, k)", ["Conv"]),
         ("a = Pad(x, p, one)  y = Conv(a, k)", ["Pad", "Conv"]),
         ("a = Pad(x, n)  y = Conv(a, k)", ["Pad", "Conv"]),
+        ("a = Pad(x, row)  y = Conv(a, k)", ["Conv"]),
         ('a = Pad<mode = "reflect">(x, p)  y = Conv(a, k)', ["Pad", "Conv"]),
         ("a = Pad(x, p)  y = AveragePool<kernel_shape = [3, 2], count_include_pad = 1>(a)", ["AveragePool"]),
         ("a = Pad(x, p)  y = AveragePool<kernel_shape = [3, 2]>(a)", ["Pad", "AveragePool"]),

@@ -34,7 +34,7 @@ def _fuse_pad(r: Rewriting, node: Node) -> bool:
         held = data_of(input_at(node, 1))
         if held is None or input_at(node, 3) is not None:
             return False
-        pads = [int(p) for p in held]
+        pads = held.reshape(-1).tolist()
         number = 0.0 if input_at(node, 2) is None else scalar_of(input_at(node, 2))
     dims = dims_of(source)
     rank = len(pads) // 2

@@ -62,7 +62,7 @@ def pad(
     axes: np.ndarray | None = None,
 ) -> tuple[np.ndarray]:
     """Adds to both ends of each axis, or takes away where `pads` is negative: the package cannot."""
-    amounts = list(node.attributes["pads"]) if pads is None else pads.tolist()
+    amounts = list(node.attributes["pads"]) if pads is None else pads.reshape(-1).tolist()
     padded_axes = range(x.ndim) if axes is None else [axis % x.ndim for axis in axes.tolist()]
     if len(amounts) != 2 * len(padded_axes):
         raise ValueError(f"{len(amounts)} pads for {len(padded_axes)} axes")
