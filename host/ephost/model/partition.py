@@ -195,8 +195,10 @@ class Partitioner:
         while replaced := inline_calls(self.model, graph, depths):
             calls.extend(replaced)
             # As in onnxruntime, what nobody wanted in the first round is the host's: only the bodies are on
-            # offer.
+            # offer, and what nobody could judge, since a type was not known that follows from them.
             offered = {node.index for call in replaced for node in call.body}
+            for part in all_graphs(graph):
+                offered.update(node.index for node in part.nodes if not _is_typed(node))
             for part in all_graphs(graph):
                 for node in part.nodes:
                     is_offered = node.index in offered and not node.is_hosts
@@ -509,6 +511,11 @@ class Partitioner:
         if assignment.memory is None or on_cpu:
             return self.constants.get(value)
         return assignment.memory.upload(value, self.constants.get(value, in_file=True))
+
+
+def _is_typed(node: Node) -> bool:
+    """Whether something is known of the types of all that it reads and makes."""
+    return all(value is None or value.type is not None for value in (*node.inputs, *node.outputs))
 
 
 def _is_constant(value: Value | None) -> bool:

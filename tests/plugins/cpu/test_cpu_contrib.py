@@ -119,6 +119,18 @@ def test_nodes_in_bodies_are_replaced_and_the_model_is_not_changed() -> None:
     assert MS not in {f.domain for f in stand_ins.functions}
 
 
+def test_what_follows_a_function_of_contrib_operators_is_claimed_with_its_body(cpu_plugin: Cpu) -> None:
+    """Inference does not know what the function makes before its body is in the place of the call."""
+    opsets = '["" : 21, "com.microsoft" : 1, "f" : 1]'
+    text = f"""<ir_version: 10, opset_import: {opsets}>
+      g (float[2, 3] x, float[3, 4] w) => (float[2, 4] y) {{ h = f.Half (x, w)  n = Neg (h)  y = Exp (n) }}
+      <domain: "f", opset_import: {opsets}>
+      Half (x, w) => (h) {{ h = com.microsoft.FusedMatMul<alpha = 0.5> (x, w) }}"""
+    session = cpu_plugin.session(onnx.parser.parse_model(text))
+    x, w = some(2, 3), some(3, 4)
+    np.testing.assert_allclose(session.run(None, {"x": x, "w": w})[0], np.exp(-0.5 * (x @ w)), rtol=1e-5)
+
+
 def test_a_chain_of_contrib_operators_is_claimed_without_declared_types(cpu_plugin: Cpu) -> None:
     nodes = [
         helper.make_node("FastGelu", ["x", "b"], ["g"], domain=MS),
