@@ -536,6 +536,28 @@ def test_an_element_type_that_there_is_not(kind: int) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", [27, -1, 2**31 - 1])
+@pytest.mark.parametrize("where", ["input", "output", "value_info", "body"])
+@pytest.mark.parametrize("wrap", [None, helper.make_sequence_type_proto, helper.make_optional_type_proto])
+def test_values_of_an_element_type_that_there_is_not(kind: int, where: str, wrap: Callable | None) -> None:
+    bad = helper.make_tensor_type_proto(kind, [2])
+    bad = bad if wrap is None else wrap(bad)
+    nodes = [helper.make_node("Neg", ["x"], ["m"]), helper.make_node("Neg", ["m"], ["y"])]
+    model = graph_model(nodes)
+    if where == "body":
+        body = model.graph.__deepcopy__()
+        del body.input[:]
+        body.output[0].type.CopyFrom(bad)
+        yes = helper.make_node("Constant", [], ["yes"], value=numpy_helper.from_array(np.array(True)))
+        node = helper.make_node("If", ["yes"], ["z"], then_branch=body, else_branch=body)
+        model = graph_model([yes, node], outputs=[onnx.ValueInfoProto(name="z")])
+    else:
+        values = getattr(model.graph, where)
+        del values[:]
+        values.add(name={"input": "x", "output": "y", "value_info": "m"}[where]).type.CopyFrom(bad)
+    refused(model, errors.InvalidGraph, f"element type {kind}", "'bad'")
+
+
 def test_a_function_that_onnx_cannot_write_out(sample_kernels: list) -> None:
     body = helper.make_graph(
         [helper.make_node("Add", ["a", "b"], ["c"])],

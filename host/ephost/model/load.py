@@ -61,6 +61,7 @@ Scopes = tuple[dict[str, Value], ...]  # values by name of graphs, the innermost
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _EXTERNAL = TensorProto.EXTERNAL
 _STRING = TensorProto.STRING
+_ELEMENT_TYPES = frozenset(TensorProto.DataType.values())
 _SMALLEST_MODEL = 1 << 20  # bytes; a file that is smaller is read, and nothing of it stays where it is
 _SMALLEST_TENSOR = 1 << 12
 _LARGEST_MESSAGE = (1 << 31) - 1
@@ -289,6 +290,38 @@ def value_type(proto: TypeProto, override: _DimensionOverride | None = None) -> 
     return tensor_type(tensor.elem_type, tuple(dims))
 
 
+def _existing(kind: TensorType | TypeProto | None, name: str, where: str) -> TensorType | TypeProto | None:
+    """A type that a model declares.
+
+    Raises:
+        InvalidGraph: it is of elements that there are not.
+    """
+    if isinstance(kind, TensorType):
+        unknown = set() if kind.element_type in _ELEMENT_TYPES else {kind.element_type}
+    else:
+        unknown = set() if kind is None else _element_types(kind) - _ELEMENT_TYPES
+    if unknown:
+        raise InvalidGraph(f"{where} has '{name}' of the element type {min(unknown)}: there is none")
+    return kind
+
+
+def _element_types(kind: TypeProto) -> set[int]:
+    """All that a type is made of."""
+    match kind.WhichOneof("value"):
+        case "tensor_type":
+            return {kind.tensor_type.elem_type}
+        case "sparse_tensor_type":
+            return {kind.sparse_tensor_type.elem_type}
+        case "sequence_type":
+            return _element_types(kind.sequence_type.elem_type)
+        case "optional_type":
+            return _element_types(kind.optional_type.elem_type)
+        case "map_type":
+            return {kind.map_type.key_type} | _element_types(kind.map_type.value_type)
+        case _:
+            return set()
+
+
 @functools.lru_cache(4096)
 def listed_type(encoded: bytes) -> TensorType | TypeProto | None:
     """The type of a ``ListedInfo``, as :func:`value_type` has it: one for all who ask, and not to be changed.
@@ -366,7 +399,7 @@ class Linker:
         inputs = []
         for info in proto.input:
             value = define(values, info.name, where)
-            value.type = value_type(info.type, override)
+            value.type = _existing(value_type(info.type, override), info.name, where)
             value.is_input = True
             inputs.append(value)
         constants = set(values)
@@ -405,7 +438,7 @@ class Linker:
                 continue
             listed.is_listed = True
             if listed.type is None:
-                listed.type = kind
+                listed.type = _existing(kind, entry.name, where)
         outputs = []
         for info in proto.output:
             output = values.get(info.name)
@@ -417,7 +450,7 @@ class Linker:
                 )
             if values.get(info.name) is output:
                 output.is_output = True
-                declared = value_type(info.type)
+                declared = _existing(value_type(info.type), info.name, where)
                 passed_on = (
                     output.producer is None
                 )  # an input or an initializer, which says itself what it is
