@@ -121,6 +121,34 @@ def test_inference_is_not_asked_what_attributes_mean_that_calls_give(node: str, 
     inferred(onnx.parser.parse_model(text))
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        (  # two branches, whose names of lists are the same
+            """y = If (c) <
+              then_branch = t () => (ty) { s = Shape (a) ty = Reshape (p, s) },
+              else_branch = e () => (ey) { s = Shape (b) ey = Reshape (p, s) }>"""
+        ),
+        (  # a branch, and the graph behind it
+            """t = If (c) <
+              then_branch = t () => (ty) { s = Shape (a) ty = Reshape (p, s) },
+              else_branch = e () => (ey) { ey = Identity (a) }>
+            s = Shape (b) y = Reshape (p, s)"""
+        ),
+    ],
+    ids=["branches", "graph"],
+)
+def test_lists_of_one_name_in_several_graphs_are_not_taken_for_each_other(nodes: str) -> None:
+    """onnx's inference says of the second that it is of the first one's shape, or that it exists already."""
+    text = f"""<ir_version: 10, opset_import: {_OPSETS}>
+      g (float[N, 4] a, float[N, 6] b, float[K] p, bool c) => (y) {{
+        unknown = com.acme.Special (p)
+        {nodes}
+      }}"""
+    y: Any = inferred(onnx.parser.parse_model(text)).graph.values["y"].type
+    assert y.element_type == TensorProto.FLOAT and 4 not in (y.dims or ())
+
+
 def inferred(proto: onnx.ModelProto) -> Model:
     model = load(proto)
     infer(model)

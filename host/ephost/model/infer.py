@@ -51,7 +51,7 @@ from ephost.model.graph import (
     type_proto,
 )
 from ephost.model.load import listed_type
-from ephost.model.propagation import is_bounded
+from ephost.model.propagation import is_bounded, is_unambiguous
 from ephost.model.type_rules import find_types
 from ephost.model.unasked import asked_of_function, blind_nodes, carriers, is_blind
 from ephost.model.unseen import NamesOfDimensions, forget_readers, is_known, note, unseen
@@ -68,7 +68,7 @@ _WITH_INFERRED_BODIES = frozenset(("If", "Loop", "Scan"))
 _REFUSED = r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError\] (.*)"
 _IN_A_BODY = r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
 # The last is what onnx says that propagates contents: it takes what Unsqueeze makes for a list.
-_UNTOLD = r"existing|instead is null|Inference error\(s\)|Invalid rank for \w+ broadcasting"
+_UNTOLD = r"existing|already exists|instead is null|Inference error\(s\)|Invalid rank for \w+ broadcasting"
 _O = TypeVar("_O", FunctionProto, GraphProto)
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
@@ -224,7 +224,8 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
         graph=target,
     )
     compiled = extension()
-    serialized, with_contents = proto.SerializeToString(), is_bounded(model, graph)
+    serialized = proto.SerializeToString()
+    with_contents = is_bounded(model, graph) and is_unambiguous(graph)
     inferred = None
     if loaded:
         try:

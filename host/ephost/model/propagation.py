@@ -2,8 +2,8 @@
 
 That propagation keeps a list entry of about a hundred bytes for each element of each list of numbers that an
 operator on shapes reads, and asks nobody how long such a list may be: ``Tile`` of one number by 2^40, then
-``Size``, or 25 times a ``Concat`` of a list with itself, take all the memory there is. Without propagation
-inference is bounded, and knows a little less.
+``Size``, or 25 times a ``Concat`` of a list with itself, take all the memory there is. It also mixes up lists
+of one name in several graphs. Without propagation inference is bounded, and knows a little less.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _KEEP_NUMBERS = {"Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"}
 _COMBINE_NUMBERS = {"Add", "Concat", "Mul", "Sub"}
 _NUMBERS_FROM_NUMBERS = _KEEP_NUMBERS | _COMBINE_NUMBERS
 _PROPAGATE = {"Size"} | _NUMBERS_FROM_NUMBERS
+_MAKE_LISTS = {"Shape"} | _PROPAGATE
 # Operators that make one dimension of several, or one as large as numbers say.
 _REARRANGE = {"Flatten", *_SIZED_BY}
 
@@ -57,6 +58,30 @@ def is_bounded(model: Model, graph: Graph) -> bool:
         return True  # no dimension is longer than there are elements
     extents: dict[Value | None, float] = {}  # of values: the largest dimension at most
     return all(_bodies_are_bounded(graph, model, sizes, extents) for graph in graphs)
+
+
+def is_unambiguous(graph: Graph) -> bool:
+    """Whether no list that onnx would propagate has the name of another value in a graph around or beside its
+    own: onnx keeps them by name alone, and takes the one for the other.
+    """
+    graphs = list(all_graphs(graph))
+    if len(graphs) == 1:
+        return True
+    lists = {
+        made.name
+        for part in graphs
+        for node in part.nodes
+        if node.op_type in _MAKE_LISTS
+        for made in node.outputs
+        if made is not None
+    }
+    seen: set[str] = set()
+    for part in graphs:
+        named = lists.intersection(part.values)
+        if not named.isdisjoint(seen):
+            return False
+        seen |= named
+    return True
 
 
 def _products_of_sizes(graphs: Sequence[Graph]) -> dict[int, float]:
