@@ -227,6 +227,13 @@ def test_another_element_type_than_the_operators_is_refused() -> None:
         inferred(declared(None, (2, 3), element=TensorProto.INT32))
 
 
+def test_of_other_domains_operators_another_type_of_another_rank_may_be_declared() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
+      g (float[2, 3] x) => (y) <int64[6] m> { m = ai.onnx.ml.Binarizer (x) y = Identity (m) }"""
+    values = inferred(onnx.parser.parse_model(text)).graph.values
+    assert str(values["m"].type) == "int64[6]"
+
+
 def test_a_plugin_is_not_shown_a_shape_that_is_wrong(sample_compiler) -> None:
     options = ephost.SessionOptions()
     options.add_provider_for_devices(sample_compiler, {})

@@ -157,6 +157,8 @@ def _tells_more(known: Any, found: Any) -> bool:
         return found is None
     if known.dims is None or found.dims is None:
         return known.dims is not None
+    if len(known.dims) != len(found.dims):
+        return True
     for k, f in zip(known.dims, found.dims, strict=True):
         if isinstance(k, int) and not isinstance(f, int):
             return True
