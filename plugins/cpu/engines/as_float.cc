@@ -92,7 +92,8 @@ class Wide final : public Prepare {
       offset += aligned(in_[i].bytes());
     }
     for (size_t o = 0; o < out_.size(); ++o) {
-      if (wants(static_cast<int>(o)) && out_[o].type == DType::kFloat && !stays_wide(static_cast<int>(o))) {
+      // Also of one that nobody reads: the kernel writes it as wide as it has declared it.
+      if (out_[o].type == DType::kFloat && !stays_wide(static_cast<int>(o))) {
         out.push_back({static_cast<int>(o), out_[o].stored(), offset});
         offset += aligned(out_[o].bytes());
       }

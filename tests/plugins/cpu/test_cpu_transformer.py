@@ -117,6 +117,17 @@ def test_products_are_shown_before_and_after_they_are_capped(cpu_plugin: Cpu) ->
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_an_output_that_is_left_out_has_room_for_what_is_computed(cpu_plugin: Cpu, dtype: type) -> None:
+    """Of 16-bit floats it is computed in float32."""
+    feeds = {n: some(1, 4, 64, 96, seed=i).astype(dtype) for i, n in enumerate("qkv")}
+    made = {}
+    for first in ("y", ""):
+        node = helper.make_node("Attention", list("qkv"), [first, "", "", "s"], qk_matmul_output_mode=3)
+        made[first] = cpu_plugin.run(make_model([node], feeds, ["s", *first], opset=24), feeds)[0]
+    np.testing.assert_array_equal(made[""], made["y"])
+
+
 def test_queries_that_look_at_no_key_give_zeros(cpu_plugin: Cpu) -> None:
     feeds = {n: some(1, 1, 4, 8, seed=i) for i, n in enumerate("qkv")}
     feeds["m"] = np.array([[True] * 4, [False] * 4, [True, False, False, False], [False] * 4])
