@@ -394,6 +394,11 @@ inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePa
 
 #else
 
+// A bias may be any number: sums wrap, as those of vectors do.
+inline void add_wrapping(int32_t* sum, int32_t product) {
+  *sum = static_cast<int32_t>(static_cast<uint32_t>(*sum) + static_cast<uint32_t>(product));
+}
+
 template <int rows>
 struct Sums {
   int32_t at[rows][kColumns];
@@ -415,7 +420,7 @@ inline Sums<rows> tile(const uint8_t* a, int64_t stride, const Quantized::Panel&
   for (int r = 0; r < rows; ++r) {
     const auto add = [&](const uint8_t* x, const int8_t* w, int first, int columns) {
       for (int c = 0; c < columns; ++c) {
-        for (int k = 0; k < 4; ++k) sums.at[r][first + c] += x[k] * w[c * 4 + k];
+        for (int k = 0; k < 4; ++k) add_wrapping(&sums.at[r][first + c], x[k] * w[c * 4 + k]);
       }
     };
     const uint8_t* row = a + r * stride;
@@ -436,7 +441,9 @@ inline Sums<rows> tile(const int16_t* a, int64_t stride, const Quantized::WidePa
     for (int64_t p = 0; p < b.pairs; ++p) {
       const int32_t first = a[r * stride + p * 2], second = a[r * stride + p * 2 + 1];
       const int16_t* w = b.weights + p * 2 * kColumns;
-      for (int c = 0; c < kColumns; ++c) sums.at[r][c] += first * w[c * 2] + second * w[c * 2 + 1];
+      for (int c = 0; c < kColumns; ++c) {
+        add_wrapping(&sums.at[r][c], first * w[c * 2] + second * w[c * 2 + 1]);
+      }
     }
   }
   return sums;

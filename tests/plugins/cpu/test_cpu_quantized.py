@@ -478,3 +478,16 @@ def test_means_of_windows_of_bytes(cpu_plugin: Cpu, dtype: type, with_pads: int,
     assert found.shape == (2, channels, 5, 8)
     assert np.max(np.abs(found.astype(int) - rounded.astype(int))) <= 1
     assert np.mean(found != rounded) < 0.02
+
+
+def test_a_bias_near_the_ends_of_32_bits_wraps(cpu_plugin: Cpu) -> None:
+    x = np.arange(2 * 3 * 5 * 5, dtype=np.uint8).reshape(2, 3, 5, 5)
+    constants = {
+        "s": np.array(0.1, np.float32),
+        "t": np.array(1e6, np.float32),
+        "z": np.array(3, np.uint8),
+        "w": np.arange(4 * 3 * 3 * 3, dtype=np.uint8).reshape(4, 3, 3, 3),
+        "b": np.array([2**31 - 1, -(2**31), 0, 5], np.int32),
+    }
+    node = helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "t", "z", "b"], ["y"])
+    cpu_plugin.check_beside_onnxruntime(node, {"x": x}, constants=constants)
