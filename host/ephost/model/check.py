@@ -121,8 +121,8 @@ def _check_attributes(node: Node, rules: _Rules) -> None:
             if name.startswith("_"):  # onnxruntime's private ones
                 continue
             raise InvalidGraph(f"node {node.label} has an attribute '{name}': its operator has none")
-        _check_form(attribute, node.label)
-        if given != kind:
+        if given != kind or attribute.ref_attr_name:
+            _check_form(attribute, node.label)
             names = AttributeProto.AttributeType
             raise InvalidGraph(
                 f"the attribute '{name}' of node {node.label} is of type "

@@ -438,7 +438,8 @@ class Linker:
                 continue
             listed.is_listed = True
             if listed.type is None:
-                listed.type = _existing(kind, entry.name, where)
+                known = isinstance(kind, TensorType) and kind.element_type in _ELEMENT_TYPES
+                listed.type = kind if known else _existing(kind, entry.name, where)
         outputs = []
         for info in proto.output:
             output = values.get(info.name)
