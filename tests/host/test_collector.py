@@ -92,8 +92,8 @@ gc.callbacks.clear()  # they would keep the session beyond the program's end
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     passes, is_enabled, still_frozen = done.stdout.split()
     assert (is_enabled, still_frozen) == ("True", "True")
-    # Before the first of the imports one of the objects that the program has made itself may begin; Python 3.12
-    # begins them later than it decides to.
+    # Before the first of the imports one of the objects that the program has made may begin, and Python 3.12
+    # begins later than it decides to.
     assert int(passes) <= (12 if frozen or sys.version_info[:2] == (3, 12) else 2)
 
 
