@@ -751,7 +751,7 @@ def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: O
         NotImplemented: no registered execution provider has memory on that device.
     """
     dtype = dtype_of(element_type) if isinstance(element_type, int) else np.dtype(element_type)
-    if dtype is None or dtype.kind in "OUST" or any(d < 0 for d in shape):
+    if dtype is None or dtype.kind in "OUST" or not all(0 <= d < 1 << 63 for d in shape):
         raise InvalidArgument(
             f"there is no tensor of type {element_type!r} and shape {list(shape)} over memory"
         )

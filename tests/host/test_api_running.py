@@ -107,6 +107,12 @@ def test_bound_outputs_are_written_in_place(session: ephost.InferenceSession) ->
     assert not np.shares_memory(copies[0], out)
 
 
+@pytest.mark.parametrize("shape", [(1 << 63,), (2, -3), (1 << 70, 0)])
+def test_memory_of_a_shape_that_cannot_be_is_refused(session: ephost.InferenceSession, shape: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"there is no tensor of type .* and shape \["):
+        session.io_binding().bind_input("x", "cpu", 0, np.float32, shape, X.ctypes.data)
+
+
 def test_a_binding_is_used_again_with_new_data(session: ephost.InferenceSession) -> None:
     feed, out = X.copy(), ephost.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
     binding = session.io_binding()

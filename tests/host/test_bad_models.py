@@ -55,6 +55,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     refused(str(tmp_path / "gone.onnx"), errors.NoSuchFile, str(tmp_path / "gone.onnx"))
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs a file that nobody can read")
+def test_a_file_that_cannot_be_read() -> None:
+    refused("/proc/self/mem", errors.Fail, "/proc/self/mem cannot be read: ")
+
+
 def test_a_folder(tmp_path: Path) -> None:
     refused(str(tmp_path), errors.InvalidProtobuf, str(tmp_path), "folder")
 

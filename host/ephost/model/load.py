@@ -195,12 +195,12 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
             with open(path, "rb", buffering=0) as file:
                 large = os.fstat(file.fileno()).st_size >= _SMALLEST_MODEL
                 data = mapped(file) if large else file.readall()
-        except OSError:
+        except OSError as error:
             if os.path.isdir(path):
                 raise InvalidProtobuf(f"{path} is a folder, not an ONNX model") from None
             if not os.path.exists(path):
                 raise NoSuchFile(f"the model {path} does not exist") from None
-            raise
+            raise Fail(f"the model {path} cannot be read: {error}") from error
     elif isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
     elif is_onnx_model(source):
