@@ -187,6 +187,7 @@ def test_dlpack_carries_types_that_numpy_lacks() -> None:
     assert np.shares_memory(value.numpy().view(np.uint16), bits)
 
 
+@needs_numpy_2
 def test_what_dlpack_hands_over_lives_until_the_last_user_is_gone() -> None:
     array = np.arange(6, dtype=np.float32)
     alive = weakref.ref(array)
