@@ -60,7 +60,8 @@ def echo(element_type: int, *dims: int | str) -> ephost.InferenceSession:
     """y = x, by a step that a run really makes."""
     inputs, outputs = ([tensor(name, *dims, element_type=element_type)] for name in "xy")
     graph = helper.make_graph([node("Identity", ["x"], ["y"])], "echo", inputs, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
+    newest = min(25, onnx.defs.onnx_opset_version())
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", newest)])
     return open_model(model.SerializeToString(), optimized=False)
 
 
@@ -265,7 +266,7 @@ def test_empty_tensors_and_scalars_pass(opened: Open) -> None:
 def test_the_rank_goes_up_to_32_and_no_further(opened: Open) -> None:
     output = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
     session = opened(model_bytes([node("Relu", ["x"], ["z"])], [unshaped], [output]))
-    for rank in (33, 64):
+    for rank in () if is_older("numpy", "2.0") else (33, 64):
         array = np.full((1,) * rank, 5, np.float32)
         with pytest.raises(errors.InvalidArgument, match=f"for input: x Got: {rank} Expected: at most 32"):
             session.run(None, {"x": array})
