@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.report import geometric_mean
 from harness.results import Results
 from harness.sides import HOSTS
 
 All = dict[str, list[Results]]
+_N = TypeVar("_N", int, float)
 Row = dict[str, Any]
 
 _SETS = {
@@ -76,6 +77,12 @@ def mean(rows: Iterable[Row], key: str) -> float:
 def number(value: float) -> str:
     """A ratio; nothing where there is none."""
     return "" if math.isnan(value) else f"{value:.2f}"
+
+
+def span(values: Sequence[_N], show: Callable[[_N], str]) -> str:
+    """From the least of some values to the largest, or the one that they show as."""
+    least, most = show(min(values)), show(max(values))
+    return least if least == most else f"{least} to {most}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -231,10 +238,8 @@ def cpu_summary(found: All) -> str:
 
 def cpu_mean(found: All) -> str:
     """The means on all cores, from the least to the largest of the machines, in a sentence."""
-    means = sorted({number(mean(results.rows, "run")) for results in found["cpu"]})
-    counts = sorted({len(results.rows) for results in found["cpu"]})
-    models = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
-    return f"{' to '.join(dict.fromkeys((means[0], means[-1])))} ({models} models)"
+    means = span([mean(results.rows, "run") for results in found["cpu"]], number)
+    return f"{means} ({span([len(results.rows) for results in found['cpu']], str)} models)"
 
 
 def nbits_mean(found: All) -> str:
@@ -303,8 +308,7 @@ def ratio_range(benchmark: str, only: str = "") -> Callable[[All], str]:
             for row in results.rows
             if only in row["name"]
         ]
-        least, most = number(min(ratios)), number(max(ratios))
-        return least if least == most else f"{least} to {most}"
+        return span(ratios, number)
 
     return show
 

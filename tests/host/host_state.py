@@ -31,9 +31,11 @@ def is_older(package: str, than: str) -> bool:
 
 # What holds of onnx' and numpy's newest, where ephost takes older ones, too (.ci/oldest_packages).
 needs_newest_onnx = pytest.mark.skipif(
-    is_older("onnx", "1.23"), reason="of an older onnx other things are known"
+    is_older("onnx", "1.23"), reason="onnx knows this from 1.23 on: an older one is here"
 )
-needs_numpy_2 = pytest.mark.skipif(is_older("numpy", "2.0"), reason="numpy 2 is the first to do so")
+needs_numpy_2 = pytest.mark.skipif(
+    is_older("numpy", "2.0"), reason="numpy can do this from 2.0 on: an older one is here"
+)
 
 
 def live_handles() -> dict[int, int]:

@@ -296,11 +296,10 @@ def _existing(kind: TensorType | TypeProto | None, name: str, where: str) -> Ten
     Raises:
         InvalidGraph: it is of elements that there are not.
     """
-    if isinstance(kind, TensorType):
-        unknown = set() if kind.element_type in _ELEMENT_TYPES else {kind.element_type}
-    else:
-        unknown = set() if kind is None else _element_types(kind) - _ELEMENT_TYPES
-    if unknown:
+    if kind is None or (isinstance(kind, TensorType) and kind.element_type in _ELEMENT_TYPES):
+        return kind
+    found = {kind.element_type} if isinstance(kind, TensorType) else _element_types(kind)
+    if unknown := found - _ELEMENT_TYPES:
         raise InvalidGraph(f"{where} has '{name}' of the element type {min(unknown)}: there is none")
     return kind
 
@@ -438,8 +437,7 @@ class Linker:
                 continue
             listed.is_listed = True
             if listed.type is None:
-                known = isinstance(kind, TensorType) and kind.element_type in _ELEMENT_TYPES
-                listed.type = kind if known else _existing(kind, entry.name, where)
+                listed.type = _existing(kind, entry.name, where)
         outputs = []
         for info in proto.output:
             output = values.get(info.name)

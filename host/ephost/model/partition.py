@@ -198,10 +198,8 @@ class Partitioner:
             # offer, and what nobody could judge, since a type was not known that follows from them.
             offered = {node.index for call in replaced for node in call.body}
             for part in all_graphs(graph):
-                offered.update(node.index for node in part.nodes if not _is_typed(node))
-            for part in all_graphs(graph):
                 for node in part.nodes:
-                    is_offered = node.index in offered and not node.is_hosts
+                    is_offered = (node.index in offered or not _is_typed(node)) and not node.is_hosts
                     node.left_to_host = not node.ep_name and not is_offered
             infer_again(self.model)
             if self.unwanted is not None:
