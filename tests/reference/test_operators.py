@@ -605,3 +605,53 @@ def test_texts_of_bfloat16_are_those_of_float32() -> None:
 def test_a_way_to_round_that_is_not_known_is_refused() -> None:
     with pytest.raises(NodeError, match="round_mode 'other' is none of up, down and nearest"):
         ours("Cast", [image(2)], opset=28, to=TensorProto.FLOAT8E8M0, round_mode="other")
+
+
+SIGNAL = RNG.normal(size=(1, 64, 1)).astype(np.float32)
+NUMBERS: list[tuple[str, list[Any], tuple[int, ...]]] = [
+    ("HannWindow", [np.array(10)], (0,)),
+    ("HammingWindow", [np.array(10, np.int32)], (0,)),
+    ("BlackmanWindow", [np.array(10)], (0,)),
+    ("CumSum", [image(3, 4), np.array(1)], (1,)),
+    ("DFT", [SIGNAL, np.array(32), np.array(1)], (1, 2)),
+    ("STFT", [SIGNAL, np.array(8), None, np.array(16)], (1, 3)),
+    (
+        "MelWeightMatrix",
+        [np.array(8), np.array(32), np.array(16000), np.array(0, np.float32), np.array(8000, np.float32)],
+        (0, 1, 2, 3, 4),
+    ),
+    (
+        "NonMaxSuppression",
+        [
+            np.array([[[0, 0, 1, 1], [0, 0, 1, 1.1], [2, 2, 3, 3]]], np.float32),
+            np.array([[[0.9, 0.8, 0.7]]], np.float32),
+            *(np.array(3), np.array(0.5, np.float32), np.array(0.1, np.float32)),
+        ],
+        (2, 3, 4),
+    ),
+]
+
+
+@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
+@pytest.mark.parametrize(("op_type", "inputs", "numbers"), NUMBERS, ids=[case[0] for case in NUMBERS])
+def test_a_number_may_come_as_a_scalar_or_a_list_of_one(
+    op_type: str, inputs: list[Any], numbers: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    given = [value.reshape(shape) if at in numbers else value for at, value in enumerate(inputs)]
+    assert_like_onnxruntime(op_type, given)
+
+
+def test_a_cumulative_product_takes_its_axis_as_a_list_of_one() -> None:
+    (got,) = ours("CumProd", [np.arange(1, 7).reshape(2, 3), np.array([1])], opset=26)
+    assert got.tolist() == [[1, 2, 6], [4, 20, 120]]
+
+
+def test_dropout_takes_its_ratio_and_mode_as_lists_of_one() -> None:
+    x = image(3, 4)
+    (got,) = ours("Dropout", [x, np.array([0.25], np.float32), np.array([False])], opset=22)
+    assert got.tolist() == x.tolist()
+
+
+def test_a_list_of_two_is_no_axis() -> None:
+    with pytest.raises(NodeError, match="CumSum"):
+        ours("CumSum", [image(3, 4), np.array([0, 1])])

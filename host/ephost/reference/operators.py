@@ -8,6 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from ..message_helpers import make_attribute
 from ..messages import AttributeProto, GraphProto, NodeProto
 from .attributes import attribute_value
@@ -27,6 +29,19 @@ _PACKAGE_ROOMS = {
     "ai.onnx.preview": "onnx.reference.ops.aionnx_preview",
     "ai.onnx.preview.training": "onnx.reference.ops.aionnx_preview_training",
 }
+
+_SINGLE: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), ((0,), ())),
+    **dict.fromkeys(("CumProd", "CumSum"), ((1,), ())),
+    "DFT": ((1, 2), ()),
+    "MelWeightMatrix": ((0, 1, 2, 3, 4), ()),
+    "NonMaxSuppression": ((2, 3, 4), (1,)),
+    "STFT": ((1, 3), ()),
+}
+"""Inputs of ONNX's own operators that hold one number, and the shape in which the package takes it.
+
+Models have such a number as a tensor of the shape [] or [1], and onnxruntime's kernels take either.
+"""
 
 
 def load_package() -> None:
@@ -98,8 +113,18 @@ def package_operator(
 
         return run_with_bodies
     prototype = operator(theirs, parameters)
-    # Some operators put intermediate results into attributes of theirs: each call gets a copy of its own.
-    return lambda inputs, implicit: copy.copy(prototype).run(*inputs)
+    numbers, shape = _SINGLE.get(node.op_type, ((), ())) if domain == "" else ((), ())
+
+    def run(inputs: Sequence[Value], implicit: Mapping[str, Value]) -> Sequence[Any]:
+        given = list(inputs)
+        for at in numbers:
+            if at < len(given) and isinstance(value := given[at], np.ndarray) and value.size == 1:
+                given[at] = value.reshape(shape)
+        # Some operators put intermediate results into attributes of theirs: each call gets a copy of its own.
+        results: Sequence[Any] = copy.copy(prototype).run(*given)
+        return results
+
+    return run
 
 
 class _BoundBody:

@@ -108,7 +108,7 @@ def dropout(
 
     The second output is the mask of elements that stay.
     """
-    share = float(ratio) if ratio is not None else 0.5
+    share = float(ratio.item()) if ratio is not None else 0.5
     if training_mode is None or not bool(training_mode) or share == 0:
         return x, np.ones(x.shape, bool)
     mask = np.asarray(_generator(node).uniform(0, 1, x.shape) >= share)
