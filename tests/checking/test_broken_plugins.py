@@ -22,7 +22,7 @@ BAD = [
     ("factory_vendor_null", "registration.succeeds", "failed", "no vendor"),
     ("factory_version_null", "devices.version", "warning", "its version is ''"),
     ("devices_fail", "registration.succeeds", "failed", "GetSupportedDevices fails"),
-    ("devices_none", "devices.offered", "warning", "offers no device"),
+    ("devices_none", "devices.offered", "failed", "offers no device here, so that hardly anything"),
     ("devices_overrun", "registration.succeeds", "failed", "more devices|there was room for"),
     ("devices_twice", "registration.succeeds", "failed", "of which only 1 differ"),
     ("answers_any_host", "versions.host-of-1", "failed", "refused every version .* but 1 factories"),

@@ -402,6 +402,26 @@ def test_a_device_that_was_asked_for_has_to_be_there() -> None:
         assert status == "pass" or "it offers 0: sample_kernels on CPU" in outcome.message
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [["--only=devices.offered"], ["--only=sessions.run"], ["--fuzz=1"]],
+    ids=["offered", "run", "fuzz"],
+)
+def test_a_plugin_without_a_device_fails_unless_that_is_expected(asked: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "check.toml"
+    config.write_text("[expected]\n'devices.offered' = 'this machine has no GPU'\n")
+    for more, code in (([], 1), (["--config", str(config)], 0), (["--exclude=devices.offered"], 0)):
+        done = subprocess.run(
+            [sys.executable, "-m", "ephost", "check", sample_kernels.get_library_path(), *asked, *more],
+            env={**os.environ, "EPHOST_HARDWARE_DEVICES": "[]"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done
+        assert ("offers no device here" in done.stderr) == bool(code)
+
+
 def test_a_library_that_is_not_there_is_one_error() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ephost", "check", "./nothing.so"], capture_output=True, text=True, check=False

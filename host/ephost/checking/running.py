@@ -25,6 +25,7 @@ from ephost.errors import InvalidArgument
 from ephost.suggestions import did_you_mean
 
 FUZZ = "fuzz.model"
+OFFERED = "devices.offered"
 TIMEOUT = 30.0  # seconds for a check
 _GENERATING = 300.0  # for the standard's cases, all of them
 Told = Callable[[Outcome, int, int], None]
@@ -117,7 +118,6 @@ def check_plugin(plan: Plan, told: Told = lambda outcome, done, total: None) -> 
     began = time.monotonic()
     only = [FUZZ] if plan.fuzz else plan.only
     work = [(host, chosen(plan.level, only, plan.exclude, host)) for host in plan.hosts]
-    total = sum(len(checks) for _, checks in work)
     outcomes: list[Outcome] = []
     facts: dict[str, dict[str, Any]] = {}
     lock = threading.Lock()
@@ -126,7 +126,7 @@ def check_plugin(plan: Plan, told: Told = lambda outcome, done, total: None) -> 
         outcome = plan.settings.judged(outcome)
         with lock:
             outcomes.append(outcome)
-            told(outcome, len(outcomes), total)
+            told(outcome, len(outcomes), sum(len(checks) for _, checks in work))
 
     cases = _Cases(any(made.cases for _, checks in work for made in checks))
     try:
@@ -135,8 +135,11 @@ def check_plugin(plan: Plan, told: Told = lambda outcome, done, total: None) -> 
             servers = [Server(host) for _ in range(max(1, min(plan.jobs, len(checks))))]
             try:
                 facts[host] = servers[0].probe(given, plan.timeout)
+                offered = _without_devices(plan, facts[host], checks)
+                checks += offered
                 if plan.fuzz:
                     _fuzz(plan, given, facts[host], servers, hear)
+                    _perform(plan, given, facts[host], offered, servers, cases, hear)
                 else:
                     _perform(plan, given, facts[host], checks, servers, cases, hear)
             finally:
@@ -147,6 +150,14 @@ def check_plugin(plan: Plan, told: Told = lambda outcome, done, total: None) -> 
     order = {name: at for at, name in enumerate(all_checks())}
     outcomes.sort(key=lambda outcome: (list(plan.hosts).index(outcome.host), order[outcome.check]))
     return Report(plan.given, outcomes, facts, plan.level, plan.seed, time.monotonic() - began)
+
+
+def _without_devices(plan: Plan, facts: Mapping[str, Any], checks: Sequence[Check]) -> list[Check]:
+    """What fails where the checks that were asked for would all be skipped: for want of a device."""
+    made = all_checks()[OFFERED]
+    if facts.get("devices") or made in checks or _matches(OFFERED, plan.exclude):
+        return []
+    return [made] if any(check.needs for check in checks) else []
 
 
 def _fuzz(

@@ -21,7 +21,10 @@ def _offered(subject: Subject) -> None:
         there = ", ".join(f"{at}: {d.ep_name} on {d.device.type.name}" for at, d in enumerate(offered))
         raise Failure(f"it offers no device called {subject.given.device!r}; it offers {there or 'none'}")
     if not offered:
-        subject.warn("it offers no device here: what comes of its sessions cannot be checked")
+        raise Failure(
+            "it offers no device here, so that hardly anything was checked: where that is no fault, "
+            "EPHOST_HARDWARE_DEVICES makes up hardware, or [expected] in a --config says why"
+        )
 
 
 @check("devices.named", 1, needs="devices")
