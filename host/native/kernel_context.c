@@ -35,8 +35,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInput)(const OrtKernelCont
   const Step* step = context->step;
   *out = NULL;
   if (index >= step->input_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu inputs; input %zu was asked for",
-                      step->node_name, step->input_count, index);
+    return status_new(ORT_INVALID_ARGUMENT, "input %zu was asked for of %s '%s', of %zu inputs", index,
+                      NODES_OF(step), step->input_count);
   }
   int32_t slot = step->inputs[index];
   if (slot >= 0) {
@@ -47,8 +47,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInput)(const OrtKernelCont
 }
 
 static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
-  return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with another shape than %s",
-                    index, step->node_name, why);
+  return status_new(ORT_INVALID_ARGUMENT, "output %zu of %s '%s' was asked for with another shape than %s",
+                    index, NODES_OF(step), why);
 }
 
 /* The memory of an input that the kernel may write the output to, with a reference of its own; NULL for none.
@@ -91,8 +91,8 @@ static void check_shape(Slot* slot, const Step* step, size_t index, const int64_
   char found[DIMS_TEXT], said[DIMS_TEXT];
   if (dims_equal(slot->dims, slot->rank, dims, rank)) return;
   if (atomic_exchange(&slot->was_of_other_shape, true)) return;
-  host_log(ORT_LOGGING_LEVEL_WARNING, "output %zu of node '%s' (%s) has the shape %s where the model says %s",
-           index, step->node_name, step->op_type, dims_text(dims, rank, found),
+  host_log(ORT_LOGGING_LEVEL_WARNING, "output %zu of %s '%s' (%s) has the shape %s where the model says %s",
+           index, NODES_OF(step), step->op_type, dims_text(dims, rank, found),
            dims_text(slot->dims, slot->rank, said));
 }
 
@@ -117,8 +117,8 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
   if (plan->dims != NULL) check_shape(plan, step, index, dims, rank);
   size_t count, nbytes;
   if (!tensor_nbytes(element_type, dims, rank, &count, &nbytes)) {
-    return status_new(ORT_INVALID_ARGUMENT, "output %zu of node '%s' was asked for with an impossible shape",
-                      index, step->node_name);
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu of %s '%s' was asked for with an impossible shape",
+                      index, NODES_OF(step));
   }
   const OrtMemoryInfo* memory = plan->memory != NULL ? plan->memory : &ephost_cpu_memory_info;
   void* provided = NULL;
@@ -146,8 +146,8 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
     }
     if (buffer == NULL) {
       char state[ALLOCATOR_STATE];
-      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of node '%s' on %s%s", nbytes,
-                        index, step->node_name, memory->name, allocator_state(plan->allocator, state));
+      return status_new(ORT_FAIL, "no memory for the %zu bytes of output %zu of %s '%s' on %s%s", nbytes,
+                        index, NODES_OF(step), memory->name, allocator_state(plan->allocator, state));
     }
     if (!value_init_counted(value, element_type, dims, rank, count, nbytes, buffer, NULL, memory)) {
       buffer_release(buffer);
@@ -165,15 +165,15 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetOutput)(OrtKernelContext* 
   const Step* step = context->step;
   *out = NULL;
   if (index >= step->output_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for",
-                      step->node_name, step->output_count, index);
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu was asked for of %s '%s', of %zu outputs", index,
+                      NODES_OF(step), step->output_count);
   }
   int32_t slot = step->outputs[index];
   if (slot < 0) return NULL; /* an optional output that the model does not use */
   Frame* frame = context->frame;
   ONNXTensorElementDataType element_type = frame->plan->slots[slot].element_type;
   if (element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
-    return status_new(ORT_FAIL, "the type of output %zu of node '%s' is not known", index, step->node_name);
+    return status_new(ORT_FAIL, "the type of output %zu of %s '%s' is not known", index, NODES_OF(step));
   }
   return frame_output(frame, step, index, element_type, dim_values, dim_count, out);
 }
@@ -185,8 +185,8 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetPreallocatedOutput)(const 
   const Step* step = context->step;
   *output = NULL;
   if (output_index >= step->output_count) {
-    return status_new(ORT_INVALID_ARGUMENT, "node '%s' has %zu outputs; output %zu was asked for",
-                      step->node_name, step->output_count, output_index);
+    return status_new(ORT_INVALID_ARGUMENT, "output %zu was asked for of %s '%s', of %zu outputs",
+                      output_index, NODES_OF(step), step->output_count);
   }
   int32_t slot = step->outputs[output_index];
   if (slot >= 0 && context->frame->preallocated[slot] & PREALLOCATED_BOUND) {

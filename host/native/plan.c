@@ -186,6 +186,7 @@ static OrtStatus* add_step(Plan* plan, const EphostStep* from, const int32_t* sl
       .reuses = reuses,
       .node_name = memcpy(text, node_name, name_size),
       .op_type = memcpy(text + name_size, op_type, type_size),
+      .is_group = from->is_group,
   };
   for (size_t i = 0; i < from->output_count; ++i) {
     is_read[i] = true;

@@ -34,6 +34,7 @@ struct Step {
   const OrtKernelDef* definition; /* a kernel's, which says what of it may share memory; NULL: nothing may */
   char* node_name;                /* what an error and a profile call it */
   char* op_type;
+  bool is_group;   /* those names are of several nodes */
   int32_t* inputs; /* slots; -1: an optional one left out */
   size_t input_count;
   int32_t* outputs;
@@ -164,6 +165,9 @@ struct Frame {
 };
 
 /* value_clear, without the call for what nearly every value is: a small tensor in the arena. */
+/* What an error calls a step, for "%s '%s'". */
+#define NODES_OF(step) ((step)->is_group ? "nodes" : "node"), (step)->node_name
+
 static inline void drop_value(OrtValue* value) {
   if (value->buffer == NULL && value->type == ONNX_TYPE_TENSOR && value->dims == value->inline_dims &&
       value->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {

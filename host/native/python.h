@@ -444,6 +444,7 @@ typedef struct EphostStep {
   const OrtKernelDef* definition; /* a kernel's, which says what of it may share memory, or NULL */
   size_t input_count;
   size_t output_count;
+  bool is_group; /* `names` has several nodes for it */
 } EphostStep;
 /* `slots` has, step by step, inputs and outputs (-1: left out); `names` each node's name and operator, each
  * with its NUL. To be called once. */

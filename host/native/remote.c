@@ -198,8 +198,8 @@ static bool place_output(Run* run, const OrtValue* value, uint64_t* offset) {
 static OrtStatus* put_packed(Run* run, const OrtValue* value, size_t index) {
   uint64_t words = ephost_packed_words(value), offset = 0;
   if (words == 0) {
-    return status_new(ORT_NOT_IMPLEMENTED, "input %zu of node '%s' is a value that cannot go to a process",
-                      index, run->context->step->node_name);
+    return status_new(ORT_NOT_IMPLEMENTED, "input %zu of %s '%s' is a value that cannot go to a process",
+                      index, NODES_OF(run->context->step));
   }
   uint64_t* block = words > SIZE_MAX / sizeof *block ? NULL : borrow(run, NULL, words * sizeof *block);
   if (block == NULL) return status_no_memory();
@@ -257,8 +257,8 @@ static OrtStatus* find_place(const Run* run, const OrtValue* value, RemotePlace*
       remote_pool(run->remote) == remote_memory_pool(place->memory)) {
     return NULL;
   }
-  return status_new(ORT_EP_FAIL, "a tensor at %p for node '%s' is not in the memory of its worker",
-                    value->data, run->context->step->node_name);
+  return status_new(ORT_EP_FAIL, "a tensor at %p for %s '%s' is not in the memory of its worker", value->data,
+                    NODES_OF(run->context->step));
 }
 
 static OrtStatus* put_inputs(Run* run) {
@@ -369,7 +369,7 @@ static void answer_output(Run* run) {
   if (index >= step->output_count || step->outputs[index] < 0 || rank > LANE_RANK ||
       type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || type <= ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
     status =
-        status_new(ORT_EP_FAIL, "a worker asks for an output that node '%s' does not have", step->node_name);
+        status_new(ORT_EP_FAIL, "a worker asks for an output that %s '%s' does not have", NODES_OF(step));
   } else {
     memcpy(dims, block->dims, rank * sizeof *dims);
     /* A copy of what was offered in another shape must not be taken for the output in the end. */
@@ -397,8 +397,8 @@ static void answer_packed(Run* run) {
   uint64_t words = *(volatile uint64_t*)&block->result, offset = 0;
   Offer* offer = index < step->output_count && step->outputs[index] >= 0 ? &run->offers[index] : NULL;
   block->memory_code = ORT_EP_FAIL;
-  (void)snprintf(block->message, sizeof block->message, "no memory for output %zu of node '%s', %llu bytes",
-                 index, step->node_name, (unsigned long long)words * sizeof words);
+  (void)snprintf(block->message, sizeof block->message, "no memory for output %zu of %s '%s', %llu bytes",
+                 index, NODES_OF(step), (unsigned long long)words * sizeof words);
   if (offer == NULL || offer->packed != NULL || offer->taken_word != 0 || words > SIZE_MAX / sizeof words)
     return;
   uint64_t* memory = borrow(run, NULL, words * sizeof words);
@@ -421,8 +421,8 @@ static OrtStatus* take_packed(Run* run, size_t index) {
   if (status != NULL) return status;
   if (made.type != ONNX_TYPE_TENSOR || !has_strings(&made) ||
       (wanted != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && wanted != made.element_type)) {
-    status = status_new(ORT_EP_FAIL, "a worker gives output %zu of node '%s' a type that it cannot have",
-                        index, step->node_name);
+    status = status_new(ORT_EP_FAIL, "a worker gives output %zu of %s '%s' a type that it cannot have", index,
+                        NODES_OF(step));
   }
   if (status == NULL) {
     status = frame_output(frame, step, index, made.element_type, made.dims, made.rank, &value);
@@ -446,8 +446,7 @@ static OrtStatus* take_remote(Run* run, size_t index) {
   uint64_t words[REMOTE_WORDS];
   memcpy(words, run->lane->body + run->offers[index].taken_word, sizeof words);
   if (words[REMOTE_DONE] != 1) {
-    return status_new(ORT_EP_FAIL, "node '%s' has ended without setting its output %zu", step->node_name,
-                      index);
+    return status_new(ORT_EP_FAIL, "%s '%s' ended without setting its output %zu", NODES_OF(step), index);
   }
   if (frame->preallocated[slot]) { /* what is bound was written to */
     frame->preallocated[slot] |= PREALLOCATED_GIVEN;
@@ -471,8 +470,8 @@ static OrtStatus* take_remote(Run* run, size_t index) {
     return NULL;
   }
   buffer_release(buffer);
-  return status_new(ORT_EP_FAIL, "a worker gives output %zu of node '%s' a type or shape that it cannot have",
-                    index, step->node_name);
+  return status_new(ORT_EP_FAIL, "a worker gives output %zu of %s '%s' a type or shape that it cannot have",
+                    index, NODES_OF(step));
 }
 
 /* Tells the frame which of the offered outputs were taken, and copies those that lie elsewhere. */
@@ -575,8 +574,8 @@ static OrtStatus* converse(Run* run, const RemoteInfo* info) {
     if (answer == ANSWER_DONE) break;
     if (answer != ANSWER_OUTPUT && answer != ANSWER_PACKED) {
       run->is_lost = true;
-      return status_new(ORT_EP_FAIL, "the worker of node '%s' answers %u, which is no answer",
-                        step->node_name, answer);
+      return status_new(ORT_EP_FAIL, "the worker of %s '%s' answers %u, which is no answer", NODES_OF(step),
+                        answer);
     }
     if (answer == ANSWER_PACKED) {
       answer_packed(run);

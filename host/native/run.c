@@ -107,8 +107,8 @@ static const char* runner_of(const Plan* plan, const Step* step) {
 
 static OrtStatus* step_failed(const Plan* plan, const Step* step, OrtStatus* cause) {
   if (plan->is_served) return cause;
-  OrtStatus* status = status_new(cause->code, "%s failed in node '%s' (%s): %s", runner_of(plan, step),
-                                 step->node_name, step->op_type, cause->message);
+  OrtStatus* status = status_new(cause->code, "%s failed in %s '%s' (%s): %s", runner_of(plan, step),
+                                 NODES_OF(step), step->op_type, cause->message);
   ephost_api.ReleaseStatus(cause);
   return status;
 }
@@ -121,8 +121,8 @@ static OrtStatus* check_outputs(const Plan* plan, const Step* step, const Frame*
     uint8_t preallocated = frame->preallocated[slot];
     if (preallocated ? !(preallocated & PREALLOCATED_GIVEN)
                      : frame->values[slot]->type == ONNX_TYPE_UNKNOWN) {
-      return status_new(ORT_EP_FAIL, "%s reported success for node '%s' (%s) without setting its output %zu",
-                        runner_of(plan, step), step->node_name, step->op_type, i);
+      return status_new(ORT_EP_FAIL, "%s reported success for %s '%s' (%s) without setting its output %zu",
+                        runner_of(plan, step), NODES_OF(step), step->op_type, i);
     }
   }
   return NULL;
@@ -149,8 +149,8 @@ static OrtStatus* walk(Frame* frame, const OrtRunOptions* options) {
   for (size_t i = 0; i < plan->step_count; ++i) {
     const Step* step = &plan->steps[i];
     if ((options != NULL && run_is_terminated(options)) || run_is_interrupted()) {
-      return status_new(ORT_FAIL, "the run was terminated through its RunOptions before node '%s'",
-                        step->node_name);
+      return status_new(ORT_FAIL, "the run was terminated through its RunOptions before %s '%s'",
+                        NODES_OF(step));
     }
     if (frame->needed == NULL || step_needed(plan, step, frame->needed)) {
       OrtStatus* status = run_and_check(frame, step, profiling);

@@ -148,8 +148,8 @@ EXPECTED: dict[str, Error | Works] = {
     "compute_fails": _run(f"failed in {FIRST}: bad_plugin: Compute fails"),
     "compute_reaches": _run(f"failed in {FIRST}: made * outside"),
     "compute_no_output": _run(f"reported success for {FIRST} without setting its output 0"),
-    "compute_input_range": _run(f"failed in {FIRST}: * input 1000 was asked for", "InvalidArgument"),
-    "compute_output_range": _run(f"failed in {FIRST}: * output 1000 was asked for", "InvalidArgument"),
+    "compute_input_range": _run(f"failed in {FIRST}: *input 1000 was asked for", "InvalidArgument"),
+    "compute_output_range": _run(f"failed in {FIRST}: *output 1000 was asked for", "InvalidArgument"),
     "compute_negative_shape": _run(f"failed in {FIRST}: output 0 * impossible shape", "InvalidArgument"),
     "compute_huge_shape": _run(f"failed in {FIRST}: output 0 * impossible shape", "InvalidArgument"),
     # The fallback and the plugin both take what comes; the second Add then meets two different shapes.

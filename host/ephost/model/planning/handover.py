@@ -92,13 +92,13 @@ def add_steps(plan: Plan, steps: Sequence[SlotStep], runners: Runners, kernels: 
             what = (PYTHON, -1, ffi.cast("void*", call.object_address(kernel)), NULL, NULL)
         else:
             what = (runner.kind, runner.ep, runner.target, runner.state, runner.definition)
-        rows.append((*what, len(step.inputs), len(step.outputs)))
+        members = runners.members.get(step.node.index) if step.node is not None else None
+        rows.append((*what, len(step.inputs), len(step.outputs), members is not None and len(members) > 1))
         slots += step.inputs
         slots += step.outputs
         if step.node is None:
             names += (step.copy, "copy")
             continue
-        members = runners.members.get(step.node.index)
         if members is None:
             names += (step.node.name or f"#{step.node.index}", step.node.op_type)
             continue
