@@ -152,6 +152,12 @@ class Types:
             return "f"
         return "i" if INTEGERS.issuperset(names) or names[0] in self.enums else ""
 
+    def enum_of(self, node: c_ast.Node) -> str:
+        """ "=" and the name of the enumeration that a value is of; "" for others."""
+        if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
+            return f"={node.type.names[-1]}" if node.type.names[-1] in self.enums else ""
+        return ""
+
     @staticmethod
     def _is_char(node: c_ast.Node) -> bool:
         return (
@@ -233,6 +239,10 @@ class Wrapper:
         self.is_void = self.result == "void"
         self.gives_status = self.result.replace(" ", "") in ("OrtStatus*", "OrtStatusPtr")
         self.inputs = [(kind, p.name) for p in parameters if (kind := types.kind(p.type))]
+        # What a trace is read with: the names of enumerations behind those of what is of them.
+        self.enums = {p.name: types.enum_of(p.type) for p in parameters}
+        self.enums |= {f"*{p.name}": types.enum_of(p.type.type) for p in parameters if is_pointer(p.type)}
+        self.enums["result"] = types.enum_of(declaration.type)
         self.outputs = types.outputs(parameters)
         if not self.is_void and not self.gives_status and (kind := types.kind(declaration.type)):
             self.outputs.append((kind, "result", value(kind, "result")))
@@ -242,8 +252,8 @@ class Wrapper:
         """Name, inputs and outputs, as the trace has them."""
         return (
             self.key,
-            ",".join(f"{kind}:{name}" for kind, name in self.inputs),
-            ",".join(f"{kind}:{name}" for kind, name, _ in self.outputs),
+            ",".join(f"{kind}:{name}{self.enums.get(name, '')}" for kind, name in self.inputs),
+            ",".join(f"{kind}:{name}{self.enums.get(name, '')}" for kind, name, _ in self.outputs),
         )
 
     def _real(self) -> str:

@@ -17,7 +17,7 @@
 #include "layer.h"
 
 #define MAGIC "EPHTRACE"
-enum { FORMAT = 1, HEADER_BYTES = 64, MOST_TEXT = 65536 };
+enum { FORMAT = 2, HEADER_BYTES = 64, MOST_TEXT = 65536 };
 
 typedef struct Header {
   char magic[8];

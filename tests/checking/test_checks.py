@@ -144,6 +144,34 @@ def test_hosts_that_differ_are_told() -> None:
     assert "onnxruntime: why" in "\n".join(table.plain() for table in report.tables())
 
 
+def test_what_one_host_has_nothing_of_to_check_is_no_difference() -> None:
+    outcomes = [
+        Outcome("numbers.Range", "ephost", "skipped", "the plugin takes none of its 4 cases"),
+        Outcome("numbers.Range-all", "ephost", "skipped", "the plugin takes none of its 9 cases"),
+        Outcome("options.unknown", "ephost", "pass"),
+        Outcome("numbers.Range", "onnxruntime", "pass", numbers={"cases": 4, "taken as": ["Add"]}),
+        Outcome("numbers.Range-all", "onnxruntime", "warning", numbers={"cases": 9, "taken as": ["Add"]}),
+        Outcome("options.unknown", "onnxruntime", "skipped", "it has none"),
+    ]
+    report = Report(given(), outcomes)
+    assert report.differences() == []
+    inlined, other = report.one_sided()
+    assert inlined[:2] == ("onnxruntime", ["numbers.Range", "numbers.Range-all"])
+    assert inlined[2].startswith("onnxruntime replaces the node by its function's body")
+    assert other == ("ephost", ["options.unknown"], "onnxruntime: it has none")
+    assert "Where the hosts differ" not in str([table.title for table in report.tables()])
+    assert "Checked in one host alone" in page_of(report).html()
+    outcomes[3].status = "failed"
+    assert [name for name, _ in Report(given(), outcomes).differences()] == ["numbers.Range"]
+
+
+def test_a_function_of_which_the_plugin_ran_a_part_is_known_by_its_parts() -> None:
+    (outcome,) = check_plugin(Plan(given(), only=["numbers.FlexAttention"], timeout=100)).outcomes
+    assert outcome.status == "pass" and "Mul" in outcome.numbers["taken as"]
+    (outcome,) = check_plugin(Plan(given(), only=["numbers.MatMul"], timeout=100)).outcomes
+    assert outcome.status == "pass" and "taken as" not in outcome.numbers
+
+
 @pytest.mark.parametrize("missing", ["fork", "pidfd_open"])
 def test_a_system_that_cannot_fork_is_told_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, missing)

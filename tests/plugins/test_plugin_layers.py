@@ -97,6 +97,34 @@ def test_kernels_are_seen_with_their_session(
     assert read.dropped == 0
 
 
+def test_enumerations_are_shown_by_name_and_are_numbers_to_programs(
+    traced: Callable[..., traces.TraceFile], plugin_library: Callable[[str], Path]
+) -> None:
+    read = traced("ephost", plugin_library("sample_kernels"), "sample_kernels", [CASE])
+    (call, *_) = (c for c in read.calls if c.function.name == "OrtEpApi.GetTensorDataType")
+    assert "elem_type=ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT " in traces.call_line(call)
+    assert call.arguments["elem_type"] == 1
+    told = traces.as_json(read)["calls"][read.calls.index(call)]
+    assert '"elem_type": 1' in json.dumps(told)
+    (call, *_) = (c for c in read.calls if c.function.name == "OrtApi.GetTensorElementType")
+    assert traces.call_line(call).endswith("*out=ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT")
+    call.code, call.error = 2, "no"
+    assert traces.call_line(call).endswith('-> error ORT_INVALID_ARGUMENT "no"')
+    assert traces._named(1234, "OrtMemType") == 1234 and str(traces._named(-2, "OrtMemType")) == (
+        "OrtMemTypeCPUInput"
+    )
+    assert str(traces._named(3, "OrtNewerThanThis")) == "3"
+
+
+def test_every_argument_of_an_enumeration_is_known_as_one(
+    traced: Callable[..., traces.TraceFile], plugin_library: Callable[[str], Path]
+) -> None:
+    read = traced("ephost", plugin_library("sample_kernels"), "sample_kernels", [])
+    enums = {enum for function in read.functions for enum in function.enums.values()}
+    assert {"ONNXTensorElementDataType", "OrtMemType", "OrtErrorCode", "OrtLoggingLevel"} <= enums
+    assert all(traces._names(enum) for enum in enums)
+
+
 def test_compiled_nodes_are_seen_from_compile_to_release(
     host: str, traced: Callable[..., traces.TraceFile], plugin_library: Callable[[str], Path]
 ) -> None:

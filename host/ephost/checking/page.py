@@ -26,6 +26,8 @@ def page_of(report: Report) -> Page:
     parts.append(_groups(report))
     if report.differences():
         parts.append(_differences(report))
+    if report.one_sided():
+        parts.append(_one_sided(report))
     parts.append(_entries(report))
     return Page(f"ephost check: {report.given.name}", parts)
 
@@ -50,6 +52,11 @@ def _differences(report: Report) -> Grid:
         told = "; ".join(f"{host}: {o.message}" for host, o in by_host.items() if o.message)
         rows.append((name, *verdicts, told))
     return Grid("Where the hosts differ", ("check", *report.hosts, "what happened"), rows)
+
+
+def _one_sided(report: Report) -> Grid:
+    rows = [(host, ", ".join(names), reason) for host, names, reason in report.one_sided()]
+    return Grid("Checked in one host alone", ("host", "checks", "why not in the other"), rows)
 
 
 def _entries(report: Report) -> Entries:

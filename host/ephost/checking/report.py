@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from ephost.checking.registry import GROUPS, all_checks
 from ephost.checking.subject import Given
-from ephost.checking.verdicts import FAILED, SKIPPED, VERDICTS, WARNING, WRONG, Outcome
+from ephost.checking.verdicts import FAILED, PARTS, SKIPPED, VERDICTS, WARNING, WRONG, Outcome
 from ephost.tables import Table, printable, time_text
 
 SCHEMA = 1  # of the JSON; it changes where a reader of the old one would go wrong
@@ -59,10 +59,9 @@ class Report:
         return f"{what}, in {time_text(self.seconds)}"
 
     def tables(self) -> list[Table]:
-        """The groups, what is wrong, what is unwise, and where the hosts differ."""
-        return [
-            table for table in (self._groups(), self._bad(), self._warned(), self._differ()) if table.rows
-        ]
+        """The groups, what is wrong or unwise, where hosts differ, and what one of them alone can check."""
+        tables = (self._groups(), self._bad(), self._warned(), self._differ(), self._one_sided())
+        return [table for table in tables if table.rows]
 
     def _groups(self) -> Table:
         columns = ["group", *VERDICTS, "expected"]
@@ -91,15 +90,39 @@ class Report:
         return table
 
     def differences(self) -> list[tuple[str, dict[str, Outcome]]]:
-        """The checks whose verdict is not the same in each host."""
+        """The checks whose verdict is not the same in each host. What one could not check is no difference,
+        unless it is wrong in the other.
+        """
+        return [
+            (name, by_host)
+            for name, by_host in self._unlike()
+            if not _is_one_sided(outcome.status for outcome in by_host.values())
+        ]
+
+    def one_sided(self) -> list[tuple[str, list[str], str]]:
+        """Host, checks and reason of what one host alone could check; what has one reason is one entry."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for name, by_host in self._unlike():
+            if not _is_one_sided(outcome.status for outcome in by_host.values()):
+                continue
+            (other,) = (outcome for outcome in by_host.values() if outcome.status == SKIPPED)
+            (done,) = (outcome for outcome in by_host.values() if outcome.status != SKIPPED)
+            reason = f"{other.host}: {other.message}"
+            if PARTS in done.numbers:
+                reason = (
+                    f"{done.host} replaces the node by its function's body, of which the plugin takes nodes; "
+                    f"{other.host} offers the node as it is, which the plugin does not take"
+                )
+            found.setdefault((done.host, reason), []).append(name)
+        return [(host, names, reason) for (host, reason), names in found.items()]
+
+    def _unlike(self) -> Iterator[tuple[str, dict[str, Outcome]]]:
         found: dict[str, dict[str, Outcome]] = {}
         for outcome in self.outcomes:
             found.setdefault(outcome.check, {})[outcome.host] = outcome
-        return [
-            (name, by_host)
-            for name, by_host in found.items()
-            if len(by_host) > 1 and len({outcome.status for outcome in by_host.values()}) > 1
-        ]
+        for name, by_host in found.items():
+            if len(by_host) > 1 and len({outcome.status for outcome in by_host.values()}) > 1:
+                yield name, by_host
 
     def _differ(self) -> Table:
         table = Table("Where the hosts differ", ["check", *self.hosts, "what happened"])
@@ -107,6 +130,11 @@ class Report:
             told = [f"{h}: {by_host[h].message}" for h in self.hosts if h in by_host and by_host[h].message]
             verdicts = [by_host[h].status if h in by_host else "" for h in self.hosts]
             table.rows.append([name, *verdicts, "; ".join(told)])
+        return table
+
+    def _one_sided(self) -> Table:
+        table = Table("Checked in one host alone", ["host", "checks", "why not in the other"])
+        table.rows += [[host, ", ".join(names), reason] for host, names, reason in self.one_sided()]
         return table
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,6 +204,11 @@ class Report:
             elif outcome.notes:
                 ElementTree.SubElement(case, "system-out").text = printable("\n".join(outcome.notes))
         return suite
+
+
+def _is_one_sided(statuses: Iterable[str]) -> bool:
+    given = set(statuses)
+    return SKIPPED in given and not given & WRONG
 
 
 def _finite(value: Any) -> Any:

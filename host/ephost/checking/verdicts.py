@@ -10,6 +10,8 @@ PASS, WARNING, SKIPPED = "pass", "warning", "skipped"
 FAILED, CRASHED, TIMED_OUT = "failed", "crashed", "timed out"
 VERDICTS = (PASS, WARNING, SKIPPED, FAILED, CRASHED, TIMED_OUT)
 WRONG = frozenset([FAILED, CRASHED, TIMED_OUT])
+PARTS = "taken as"
+"""Among an outcome's numbers: what the plugin ran of the body of the function that is checked."""
 
 
 class Skip(Exception):

@@ -12,19 +12,20 @@ import os
 import re
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from ephost._bindings import ffi
 from ephost.errors import InvalidArgument, NoSuchFile
 from ephost.tables import Table
 
 _HEADER = struct.Struct("<8sIIQQQqqII")
 _RECORD = struct.Struct("<IHBxIiqqQ")
 _INT, _REAL = struct.Struct("<q"), struct.Struct("<d")
-_MAGIC, _FORMAT = b"EPHTRACE", 1
+_MAGIC, _FORMAT = b"EPHTRACE", 2
 _CALL, _RESULT, _NOTE = 1, 2, 3
 _OPEN, _THREW = -1, -2  # in place of an error's code
 _TABLES = ("OrtApi.", "OrtEpApi.", "OrtModelEditorApi.", "OrtCompileApi.", "OrtInteropApi.", "OrtApiBase.")
@@ -40,13 +41,31 @@ class Address(int):
     __str__ = __repr__
 
 
+class Enumerator(int):
+    """A value of an enumeration of the ABI, shown by its name; it is a number to all else."""
+
+    name: str
+
+    def __new__(cls, value: int, name: str) -> Enumerator:
+        """The value, called so."""
+        made = super().__new__(cls, value)
+        made.name = name
+        return made
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of either side, with the letters and names of what it takes and gives."""
+    """A function of either side, with the letters and names of what it takes and gives; ``enums`` has the
+    enumerations of those that are of one.
+    """
 
     name: str
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
+    enums: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_hosts(self) -> bool:
@@ -170,7 +189,7 @@ class TraceFile:
             above = calls.get(parent)
             if kind == _CALL and number < len(self.functions):
                 function = self.functions[number]
-                given = _fields(function.inputs, body)
+                given = _fields(function, function.inputs, body)
                 returned = None if code == _OPEN else duration
                 call = Call(function, thread, began - start, returned, code, above, given)
                 if above is not None and returned is not None:
@@ -182,7 +201,7 @@ class TraceFile:
                 if above.code > 0:
                     above.error = _text(body, 0)[0] or ""
                 else:
-                    above.results = _fields(above.function.outputs, body)
+                    above.results = _fields(above.function, above.function.outputs, body)
                     self._learn(above)
             elif kind == _NOTE:
                 note = Note(began - start, above, _text(body, 0)[0] or "")
@@ -269,11 +288,32 @@ def _used(path: str | os.PathLike[str]) -> bytes:
 
 def _function(line: str) -> Function:
     name, inputs, outputs = line.split("|")
+    enums: dict[str, str] = {}
 
     def parts(text: str) -> tuple[tuple[str, str], ...]:
-        return tuple((part[0], part[2:]) for part in text.split(",") if part)
+        found = []
+        for part in filter(None, text.split(",")):
+            argument, _, enum = part[2:].partition("=")
+            if enum:
+                enums[argument] = enum
+            found.append((part[0], argument))
+        return tuple(found)
 
-    return Function(name, parts(inputs), parts(outputs))
+    return Function(name, parts(inputs), parts(outputs), enums)
+
+
+@cache
+def _names(enum: str) -> Mapping[int, str]:
+    """The names of an enumeration's values; none of one that this version does not know."""
+    try:
+        return dict(ffi.typeof(enum).elements)
+    except ffi.error:
+        return {}
+
+
+def _named(value: int, enum: str) -> int:
+    name = _names(enum).get(value)
+    return value if name is None else Enumerator(value, name)
 
 
 def _text(body: bytes, at: int) -> tuple[str | None, int]:
@@ -283,7 +323,7 @@ def _text(body: bytes, at: int) -> tuple[str | None, int]:
     return body[at + 8 : at + 8 + length].decode(errors="replace"), at + 8 + (length + 7) // 8 * 8
 
 
-def _fields(kinds: Sequence[tuple[str, str]], body: bytes) -> dict[str, Any]:
+def _fields(function: Function, kinds: Sequence[tuple[str, str]], body: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     at = 0
     for kind, name in kinds:
@@ -296,6 +336,8 @@ def _fields(kinds: Sequence[tuple[str, str]], body: bytes) -> dict[str, Any]:
             value = Address(value & 0xFFFFFFFFFFFFFFFF)
         elif kind == "f":
             value = bool(value)
+        elif name in function.enums:
+            value = _named(value, function.enums[name])
         found[name] = value
     return found
 
@@ -312,7 +354,7 @@ def call_line(call: Call) -> str:
     if call.code == _THREW:
         return f"{line} threw a C++ exception"
     if call.code:
-        return f"{line} -> error {call.code} {json.dumps(call.error)}"
+        return f"{line} -> error {_named(call.code, 'OrtErrorCode')} {json.dumps(call.error)}"
     return f"{line} -> {_shown(call.results)}" if call.results else line
 
 
@@ -393,7 +435,7 @@ def chrome(trace: TraceFile) -> dict[str, Any]:
         if call.session:
             told["session"] = str(call.session)
         if call.failed:
-            told |= {"error": call.error, "code": str(call.code)}
+            told |= {"error": call.error, "code": str(_named(call.code, "OrtErrorCode"))}
         if call.duration is None:
             told["returned"] = "no"
         events.append(

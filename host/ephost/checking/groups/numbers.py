@@ -16,7 +16,7 @@ from ephost.checking.judging import require_equal
 from ephost.checking.models import F, make, node
 from ephost.checking.registry import SHIP, Check, add
 from ephost.checking.subject import Subject, reference
-from ephost.checking.verdicts import Failure, Skip
+from ephost.checking.verdicts import PARTS, Failure, Skip
 
 _MOST = 12  # cases of an operator up to the level of a plugin that ships; all of them in a check of their own
 # Operators of which the standard has no node case.
@@ -45,8 +45,8 @@ def _operators() -> list[str]:
     return sorted({name for (_, name), schema in newest.items() if not schema.deprecated} - _WITHOUT)
 
 
-def _compare_cases(subject: Subject, cases: list[Case]) -> None:
-    taken, low, spoilt = 0, set[str](), ""
+def _compare_cases(subject: Subject, cases: list[Case], operator: str) -> None:
+    taken, low, spoilt, parts = 0, set[str](), "", set[str]()
     for case in cases:
         try:
             session = subject.open(case.model)
@@ -62,6 +62,7 @@ def _compare_cases(subject: Subject, cases: list[Case]) -> None:
             continue
         taken += 1
         op_types = sorted({op for _, op in claimed})
+        parts.update(op_types)
         names = [value.name for value in session.get_inputs()]
         for given, due in case.sets:
             feeds = dict(zip(names, given, strict=False))
@@ -78,6 +79,8 @@ def _compare_cases(subject: Subject, cases: list[Case]) -> None:
                 low.update(require_equal(got, due, case.name, op_types))
         del session
     subject.numbers["cases"] = taken
+    if parts and operator not in parts:
+        subject.numbers[PARTS] = sorted(parts)
     if not taken:
         raise Skip(spoilt or f"the plugin takes none of its {len(cases)} cases")
     if low:
@@ -126,10 +129,10 @@ def _standard(operator: str) -> None:
     def some(subject: Subject) -> None:
         cases = read_cases(subject.cases, operator)
         step = max(1, -(-len(cases) // _MOST))
-        _compare_cases(subject, cases[::step])
+        _compare_cases(subject, cases[::step], operator)
 
     def every(subject: Subject) -> None:
-        _compare_cases(subject, read_cases(subject.cases, operator))
+        _compare_cases(subject, read_cases(subject.cases, operator), operator)
 
     text = f"{operator} gives what the standard's cases ask for, up to {_MOST} of them."
     add(Check(f"numbers.{operator}", text, SHIP, some, "devices", cases=operator))
