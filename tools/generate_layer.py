@@ -154,9 +154,9 @@ class Types:
 
     def enum_of(self, node: c_ast.Node) -> str:
         """ "=" and the name of the enumeration that a value is of; "" for others."""
-        if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
-            return f"={node.type.names[-1]}" if node.type.names[-1] in self.enums else ""
-        return ""
+        kind = node.type if isinstance(node, c_ast.TypeDecl) else None
+        name = kind.names[-1] if isinstance(kind, c_ast.IdentifierType) else getattr(kind, "name", None)
+        return f"={name}" if name in self.enums else ""
 
     @staticmethod
     def _is_char(node: c_ast.Node) -> bool:
