@@ -662,6 +662,12 @@ def default_devices() -> tuple[OrtEpDevice, ...]:
         return () if _default is None else tuple(_default.ep_devices)
 
 
+def default_registration() -> Registration | None:
+    """The bundled CPU plugin's, where there is one; it is loaded now."""
+    default_devices()
+    return _default
+
+
 def _load_default() -> Registration | None:
     from ephost.plugins import cpu
 

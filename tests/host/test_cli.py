@@ -76,6 +76,15 @@ def test_devices_as_json_holds_hardware_metadata_and_options() -> None:
     assert device["hardware"]["type"] == "CPU"
 
 
+def test_devices_has_those_of_the_bundled_cpu_plugin_first_as_the_api_has() -> None:
+    data = json.loads(ephost("devices", "--json", "--ep", "sample_kernels", EPHOST_CPU_PLUGIN="1").stdout)
+    listed = [device["ep_name"] for library in data["libraries"] for device in library["devices"]]
+    assert listed == ["CPUExecutionProvider", "sample_kernels"]
+    assert "\n  CPUExecutionProvider  ephost " in ephost("devices", EPHOST_CPU_PLUGIN="1").stdout
+    without = ephost("devices", EPHOST_CPU_PLUGIN="0").stdout
+    assert "CPUExecutionProvider" not in without and "Without the bundled CPU plugin" in without
+
+
 def test_devices_says_which_hardware_a_plugin_declined() -> None:
     npu = '[{"type": "NPU", "vendor": "Nobody", "vendor_id": 1, "device_id": 2}]'
     out = ephost("devices", "--ep", "sample_kernels", EPHOST_HARDWARE_DEVICES=npu).stdout

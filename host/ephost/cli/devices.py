@@ -12,10 +12,20 @@ import click
 from ephost.cli.output import reports_failures, show, show_json
 from ephost.cli.plugins import Plugin, plugin_option
 from ephost.enums import OrtDeviceEpIncompatibilityReason
-from ephost.environment import OrtHardwareDevice, Registration, get_hardware_devices, registrations
+from ephost.environment import (
+    OrtHardwareDevice,
+    Registration,
+    default_registration,
+    get_hardware_devices,
+    registrations,
+)
 from ephost.errors import OnnxRuntimeException
 from ephost.logs import PLUGIN_PREFIX
 from ephost.tables import Table
+
+_WITHOUT_BUNDLED = (
+    "Without the bundled CPU plugin: what no other plugin claims runs on the reference fallback."
+)
 
 
 @dataclass
@@ -81,7 +91,10 @@ def _examine(plugin: Plugin) -> _Library:
     finally:
         logger.removeHandler(handler)
         library.messages = handler.texts
-    registration = registrations()[plugin.name]
+    return _offers(library, registrations()[plugin.name])
+
+
+def _offers(library: _Library, registration: Registration) -> _Library:
     library.eps = registration.ep_names
     library.devices = [
         _Device(d.ep_name, d.ep_vendor, dict(d.ep_metadata), dict(d.ep_options), _hardware(d.device))
@@ -89,6 +102,14 @@ def _examine(plugin: Plugin) -> _Library:
     ]
     library.refusals = _refusals(registration)
     return library
+
+
+def _bundled() -> list[_Library]:
+    """The CPU plugin, which every session has without asking."""
+    registration = default_registration()
+    if registration is None:
+        return []
+    return [_offers(_Library(registration.name, registration.path), registration)]
 
 
 def _refusals(registration: Registration) -> list[_Refusal]:
@@ -185,18 +206,20 @@ def _library_parts(library: _Library, hardware: Sequence[Mapping[str, Any]]) -> 
 @click.pass_context
 @reports_failures
 def devices(ctx: click.Context, plugins: Sequence[Plugin], as_json: bool) -> None:
-    """Show this machine's hardware and the devices that plugins offer.
+    """Show this machine's hardware and the devices that plugins offer, the bundled CPU plugin's first.
 
     Exit code 1 when a library could not be registered; one that offers no device is shown with the reason.
     """
     hardware = [_hardware(device) for device in get_hardware_devices()]
-    libraries = [_examine(plugin) for plugin in plugins]
+    bundled = _bundled()
+    libraries = [*bundled, *(_examine(plugin) for plugin in plugins)]
     if as_json:
         show_json({"hardware": hardware, "libraries": [asdict(library) for library in libraries]})
     else:
         show(
             [
                 _hardware_table(hardware),
+                *([] if bundled else [_WITHOUT_BUNDLED]),
                 *(part for lib in libraries for part in _library_parts(lib, hardware)),
             ]
         )
