@@ -58,7 +58,8 @@ enum {
 };
 extern const Function layer_functions[];
 extern const size_t layer_function_count;
-extern const char layer_signatures[]; /* a line each: name|inputs|outputs, with names of arguments and enums */
+extern const char
+    layer_signatures[]; /* a line each: name|inputs|outputs, with names of arguments and enums */
 extern const size_t layer_signatures_size;
 
 typedef struct Call {

@@ -206,9 +206,9 @@ def _library_parts(library: _Library, hardware: Sequence[Mapping[str, Any]]) -> 
 @click.pass_context
 @reports_failures
 def devices(ctx: click.Context, plugins: Sequence[Plugin], as_json: bool) -> None:
-    """Show this machine's hardware and the devices that plugins offer, the bundled CPU plugin's first.
+    """Show this machine's hardware and the devices that plugins offer.
 
-    Exit code 1 when a library could not be registered; one that offers no device is shown with the reason.
+    The bundled CPU plugin comes first. Exit code 1 when a library could not be registered; one that offers no device is shown with the reason.
     """
     hardware = [_hardware(device) for device in get_hardware_devices()]
     bundled = _bundled()
