@@ -1,6 +1,5 @@
 """Cases of the fuzzer: an example with a few of its attributes, inputs, types and versions made hostile."""
 
-# ruff: noqa: E501 - tables
 from __future__ import annotations
 
 import dataclasses
@@ -13,22 +12,9 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from tests.fuzz.examples import Example, schema_of
+from tests.fuzz.hostile import DTYPES, Hostile
 
-ROOM = 1 << 13  # elements of one input, at most
-INTEGERS = [-(2**63), -(2**31), -100, -8, -3, -2, -1, -1, -1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 7, 8, 16, 33, 100, 1000,
-            2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**40, 2**62, 2**63 - 1]  # fmt: skip
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-45, -1e-40, 1e-7, 1e10, 3.4e38, -3.4e38, float("nan"), float("inf"),
-          -float("inf"), 2.0**31, -(2.0**63), 1e300]  # fmt: skip
-TEXTS = [b"", b"\xff\xfe", b"a\0b", b"x" * 300, b"linear", b"nearest", b"cubic", b"constant", b"reflect", b"edge",
-         b"wrap", b"SAME_UPPER", b"SAME_LOWER", b"VALID", b"NOTSET", b"zeros", b"border", b"none", b"add", b"mul",
-         b"min", b"max", b"sum", b"mean", b"forward", b"reverse", b"bidirectional", b"Relu", b"Tanh", b"Sigmoid",
-         b"Affine", b"Clip", b"half_pixel", b"align_corners", b"asymmetric", b"pytorch_half_pixel", b"avg",
-         b"tf_crop_and_resize", b"floor", b"ceil", b"DCR", b"CRD", b"TF", b"IDF", b"TFIDF", b"LEFT", b"RIGHT",
-         b"tanh", b"SOFTMAX", b"PROBIT", b"LOGISTIC", b"->", b"ij->ji", b"ij,jk->ik", b"...i->...", b"ii->i",
-         b"i,", b"...,...", b"a..b", b"ij->kl", b"iii", "\u00e9".encode()]  # fmt: skip
-SIZES = [0, 1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33]
 NEIGHBOURS = ["Relu", "Neg", "Abs", "Sigmoid", "Identity", "Exp", "Clip", "Not"]
-_DTYPES = [np.dtype(name) for name in ("f4", "f8", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")]
 
 
 @dataclasses.dataclass
@@ -40,13 +26,14 @@ class Case:
     feeds: list[dict[str, Any]]  # of one run after the other
     optimised: bool
     changes: list[str]  # none: the example as it is
+    files: dict[str, bytes] = dataclasses.field(default_factory=dict)  # beside the model, by their names
 
 
-class _Draft:
+class _Draft(Hostile):
     """An example on its way to a case."""
 
     def __init__(self, random: Random, example: Example) -> None:
-        self.random = random
+        super().__init__(random)
         self.node = onnx.NodeProto()
         self.node.CopyFrom(example.node)
         self.node.name = "node"
@@ -63,67 +50,6 @@ class _Draft:
         self.after: list[str] = []
         self.declared: dict[int, list[Any]] = {}
         self.changes: list[str] = []
-
-    # ---- values
-
-    def number(self) -> int:
-        return self.random.choice(INTEGERS)
-
-    def array(self, dims: list[int], dtype: np.dtype) -> np.ndarray:
-        """Harmless content of a shape."""
-        values = np.random.default_rng(self.random.randrange(1 << 30)).integers(-4, 9, dims)
-        if dtype.kind == "O":
-            return values.astype(str).astype(object)
-        return (np.abs(values) if dtype.kind in "ub" else values).astype(dtype)
-
-    def elements(self, array: np.ndarray) -> np.ndarray:
-        """One element, some, or all of them hostile."""
-        random, changed = self.random, array.copy()
-        if not changed.size:
-            return changed
-        count = random.choice([1, 1, 1, 2, changed.size])
-        for _ in range(min(count, 16)):
-            at = random.randrange(changed.size)
-            where = slice(None) if count > 16 else at
-            if changed.dtype.kind in "iu":
-                info = np.iinfo(changed.dtype)
-                number = self.number()
-                fitting = number if info.min <= number <= info.max else random.choice([info.min, info.max])
-                changed.reshape(-1)[where] = fitting
-            elif changed.dtype.kind == "f":
-                with np.errstate(all="ignore"):
-                    changed.reshape(-1)[where] = np.array(random.choice(FLOATS)).astype(changed.dtype)
-            elif changed.dtype.kind == "b":
-                changed.reshape(-1)[where] = random.random() < 0.5
-            elif changed.dtype.kind in "OUS":
-                changed = changed.astype(object)
-                changed.reshape(-1)[where] = random.choice(
-                    ["", "a", "\u00e9\U0001f600", "x" * 300, "1", "nan", "-5.5e400"]
-                )
-        return changed
-
-    def dims(self, dims: list[int]) -> list[int]:
-        """Another shape, near to the one given or not at all."""
-        dims, random = list(dims), self.random
-        match random.randrange(9):
-            case 0 | 1 | 2 if dims:
-                dims[random.randrange(len(dims))] = random.choice(SIZES)
-            case 3 if dims:
-                del dims[random.randrange(len(dims))]
-            case 4:
-                dims.insert(random.randint(0, len(dims)), random.choice([1, 1, 2, 3]))
-            case 5:
-                dims = [random.choice(SIZES) for _ in range(random.randrange(9))]
-            case 6 if len(dims) > 1:
-                random.shuffle(dims)
-            case 7:
-                dims = []
-            case _:
-                dims = [1] * random.choice([1, 6, 9, 20, 64])
-        dims = dims[-64:]  # as many as numpy has
-        while int(np.prod(dims, dtype=np.float64)) > ROOM:
-            dims[dims.index(max(dims))] = 1
-        return dims
 
     def tensors(self) -> list[int]:
         return [at for at, value in enumerate(self.inputs) if isinstance(value, np.ndarray)]
@@ -160,12 +86,12 @@ class _Draft:
         where = self.random.choice(at)
         was = self.inputs[where].dtype
         schema = schema_of(self.node, self.version)
-        wanted = self.random.choice(_DTYPES)
+        wanted = self.random.choice(DTYPES)
         every = self.random.random() < 0.7
         if schema is not None and every and where < len(schema.inputs):
             allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
             names = allowed.get(schema.inputs[where].type_str, ())
-            fitting = [d for d in _DTYPES if f"tensor({_name_of(d)})" in names]
+            fitting = [d for d in DTYPES if f"tensor({_name_of(d)})" in names]
             wanted = self.random.choice(fitting or [wanted])
         for i in at:
             if i == where or (every and self.inputs[i].dtype == was):
@@ -187,14 +113,14 @@ class _Draft:
                 self._pop()
                 return "an input fewer"
             case 2:
-                self._push(self.elements(self.array(self.dims([2, 3]), self.random.choice(_DTYPES))))
+                self._push(self.elements(self.array(self.dims([2, 3]), self.random.choice(DTYPES))))
                 return "an input more"
             case _:
                 # An input that the schema has and the example has not.
                 schema = schema_of(self.node, self.version)
                 if schema is None or len(self.inputs) >= len(schema.inputs):
                     return ""
-                self._push(self.array(self.dims([2, 3]), self.random.choice(_DTYPES)))
+                self._push(self.array(self.dims([2, 3]), self.random.choice(DTYPES)))
                 return "an optional input more"
 
     def _pop(self) -> None:
@@ -244,51 +170,9 @@ class _Draft:
             return f"no {name}"
         if what < 0.1:
             kind = random.choice([1, 2, 3, 4, 6, 7, 8])
-        made = self._attribute(name, kind, old)
+        made = self.attribute_of(name, kind, old)
         self.node.attribute.append(made)
         return f"{name} = {str(helper.get_attribute_value(made))[:60]!r}"
-
-    def _attribute(self, name: str, kind: int, old: onnx.AttributeProto | None) -> onnx.AttributeProto:
-        random = self.random
-        made = onnx.AttributeProto(name=name, type=kind)
-        match kind:
-            case AttributeProto.INT:
-                made.i = self.number()
-            case AttributeProto.FLOAT:
-                made.f = (
-                    np.float32(np.clip(random.choice(FLOATS), -3.4e38, 3.4e38))
-                    if random.random() < 0.7
-                    else random.choice([float("inf"), float("nan")])
-                )
-            case AttributeProto.STRING:
-                made.s = random.choice(TEXTS)
-            case AttributeProto.TENSOR:
-                dims = self.dims([2])
-                made.t.CopyFrom(
-                    numpy_helper.from_array(self.elements(self.array(dims, random.choice(_DTYPES))))
-                )
-            case AttributeProto.INTS | AttributeProto.FLOATS | AttributeProto.STRINGS:
-                field, draw = {
-                    AttributeProto.INTS: ("ints", self.number),
-                    AttributeProto.FLOATS: ("floats", lambda: float(np.float32(np.clip(random.choice(FLOATS), -3.4e38, 3.4e38)))),
-                    AttributeProto.STRINGS: ("strings", lambda: random.choice(TEXTS)),
-                }[kind]  # fmt: skip
-                values = list(getattr(old, field)) if old is not None and old.type == kind else []
-                match random.randrange(5):
-                    case 0 | 1 if values:
-                        values[random.randrange(len(values))] = draw()
-                    case 2 if values:
-                        values.pop()
-                    case 3:
-                        values.append(draw())
-                    case _:
-                        values = [draw() for _ in range(random.randrange(7))]
-                getattr(made, field).extend(values)
-            case AttributeProto.TYPE_PROTO:
-                made.tp.tensor_type.elem_type = random.randrange(30)
-            case _:
-                made.type, made.i = AttributeProto.INT, self.number()
-        return made
 
     def opset(self) -> str:
         if self.node.domain:
@@ -388,11 +272,16 @@ _CHANGES: list[tuple[int, Callable[[_Draft], str]]] = [
 ]
 
 
-def make_case(seed: int, operator: str, number: int, examples: list[Example]) -> Case:
+def plain_model(example: Example) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """The model of an example as it is, and what it is fed."""
+    return _Draft(Random(0), example).model()
+
+
+def make_case(seed: int, operator: str, number: int, examples: dict[str, list[Example]]) -> Case:
     """The case of this name; the same each time for the same seed and examples."""
     name = f"{operator}/{number}"
     random = Random(f"{seed} {name}")
-    draft = _Draft(random, random.choice(examples))
+    draft = _Draft(random, random.choice(examples[operator]))
     for _ in range(random.choice([0, 1, 1, 1, 1, 2, 2, 2, 3, 4])):
         (change,) = random.choices([c for _, c in _CHANGES], [w for w, _ in _CHANGES])
         if said := change(draft):

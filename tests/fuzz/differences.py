@@ -19,7 +19,7 @@ class Difference:
     reason: str
     differs: str = ""  # expressions that are found somewhere in the text
     changed: str = ""
-    hosts: tuple[str, ...] = ("cpu", "reference", "cuda")
+    hosts: tuple[str, ...] = ("cpu", "reference", "cuda", "sample_compiler", "sample_kernels")
 
     def holds(self, operator: str, host: str, changes: list[str], difference: str) -> bool:
         """Whether this is the reason for a difference."""
@@ -31,12 +31,12 @@ class Difference:
         )
 
 
-def known_differences() -> list[Difference]:
-    """Those of the list."""
-    tables = tomllib.loads(KNOWN.read_text(encoding="utf-8"))["difference"]
+def known_differences(path: Path = KNOWN) -> list[Difference]:
+    """Those of a list."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))["difference"]
     return [
         Difference(
-            tuple(table["operators"]),
+            tuple(table.get("operators", ["*"])),
             table["reason"],
             table.get("differs", ""),
             table.get("changed", ""),

@@ -432,5 +432,5 @@ def schema_of(node: onnx.NodeProto, version: int) -> onnx.defs.OpSchema | None:
     """What onnx knows of the operator, if it knows it."""
     try:
         return onnx.defs.get_schema(node.op_type, version, node.domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # TypeError: a version that is no int of C
         return None

@@ -20,11 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pickle
-import select
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -37,124 +33,12 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.cases import make_case
+from tests.fuzz.comparison import differing
 from tests.fuzz.differences import known_differences
 from tests.fuzz.examples import Example, examples
+from tests.fuzz.processes import Worker
 
-ROOT = Path(__file__).resolve().parents[2]
 HOSTS = ("cpu", "reference", "cuda")
-BATCH = 2000
-SILENCE = 900  # seconds in which a case says nothing, whatever it waits for
-
-
-class Worker:
-    """A process that runs cases, started anew after each batch and when it was lost."""
-
-    def __init__(self, host: str, seed: int, file: Path, log: Path) -> None:
-        self._command = [sys.executable, "-m", "tests.fuzz.worker", host, str(seed), str(file)]
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-        self._left = 0
-
-    def run(self, name: str, results: Path | None = None) -> dict[str, Any]:
-        """The worker's record of the case, with a ``fault`` if it was lost in it."""
-        if self._process is None:
-            self._start()
-        process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
-        line = b""
-        try:
-            process.stdin.write(f"{name}\t{results or ''}\n".encode())
-            process.stdin.flush()
-            if select.select([process.stdout], [], [], SILENCE)[0]:
-                line = process.stdout.readline()
-            else:
-                process.kill()
-        except BrokenPipeError:
-            pass
-        if not line.endswith(b"\n"):
-            return {"case": name, "fault": self._lost()}
-        self._left -= 1
-        record: dict[str, Any] = json.loads(line)
-        if self._left == 0 and (said := self.close()):
-            record["fault"] = said
-        return record
-
-    def close(self) -> str:
-        """Ends the process; what was wrong with that, or ""."""
-        if self._process is None:
-            return ""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        code = self._process.wait()
-        self._process = None
-        return "" if code == 0 else f"{_ending(code)} at the end of a batch: {self._said()}"
-
-    def _start(self) -> None:
-        given = {**os.environ, "EPHOST_CPU_PLUGIN": "0", "PYTHONFAULTHANDLER": "1"}
-        # numpy's threads would look for work beside the plugin's: matrices are small here.
-        given["OPENBLAS_NUM_THREADS"] = "1"
-        # A report ends the process, so that it has a case.
-        given["UBSAN_OPTIONS"] = f"{given.get('UBSAN_OPTIONS', '')}:halt_on_error=1".lstrip(":")
-        if self._command[3] == "onnxruntime":
-            given.pop("LD_PRELOAD", None)  # the sanitizers are for what is ours
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=ROOT,
-                env=given,
-            )
-        self._left = BATCH
-
-    def _lost(self) -> str:
-        assert self._process is not None
-        code = self._process.wait()
-        self._process = None
-        return f"{_ending(code)}: {self._said()}"
-
-    def _said(self) -> str:
-        return self._log.read_text(errors="replace")[-6000:]
-
-
-def _ending(code: int) -> str:
-    if code == -signal.SIGPROF:
-        return "a hang (processor time)"
-    if code == -signal.SIGKILL:
-        return "killed (a hang, or memory)"
-    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
-
-
-def differing(ours: list[Any], theirs: list[Any]) -> str:
-    """What is different between what two hosts made of one case, or ""."""
-    for mine, other in zip(ours, theirs, strict=False):
-        if isinstance(mine, str) or isinstance(other, str):
-            if isinstance(mine, str) != isinstance(other, str):
-                which = "only onnxruntime runs it" if isinstance(mine, str) else "only ephost runs it"
-                return f"{which}: {mine if isinstance(mine, str) else other}"
-            continue
-        for at, (a, b) in enumerate(zip(mine, other, strict=True)):
-            if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
-                if type(a) is not type(b):
-                    return f"output {at}: {type(a).__name__} and {type(b).__name__}"
-                continue
-            if a.shape != b.shape or (a.dtype != b.dtype and {a.dtype.kind, b.dtype.kind} - set("OU")):
-                return f"output {at}: {a.dtype} {a.shape} and {b.dtype} {b.shape}"
-            if a.dtype.kind in "OU":
-                if a.tolist() != b.tolist():
-                    return f"output {at}: texts"
-                continue
-            with np.errstate(all="ignore"):
-                x, y = a.astype(np.float64), b.astype(np.float64)
-                near = {2: 1e-2, 4: 1e-3}.get(a.dtype.itemsize, 1e-5) if a.dtype.kind in "fV" else 0
-                # A byte that was rounded the other way.
-                room = 1 if a.dtype.itemsize == 1 and a.dtype.kind in "iu" else near
-                close = np.isclose(x, y, near, room, equal_nan=True)
-            if not close.all():
-                where = tuple(int(i) for i in np.argwhere(~close)[0])
-                return f"output {at} at {where}: {a[where]} and {b[where]} ({np.sum(~close)} of {a.size})"
-    return ""
 
 
 class Run:
@@ -182,7 +66,7 @@ class Run:
 
     def work(self, job: int) -> None:
         """The part of one thread."""
-        make = lambda host: Worker(host, self.args.seed, self.file, self.folder / f"{host}{job}")  # noqa: E731
+        make = lambda host: Worker("operators", host, self.args.seed, self.file, self.folder / f"{host}{job}")  # noqa: E731
         workers = {host: make(host) for host in (*HOSTS, "onnxruntime")}
         for name in self.names[job :: self.args.jobs]:
             number = int(name.rpartition("/")[2])
@@ -253,7 +137,7 @@ def again(args: argparse.Namespace, found: dict[str, list[Example]], folder: Pat
     import onnx.printer
 
     operator, _, number = args.case.rpartition("/")
-    case = make_case(args.seed, operator, int(number), found[operator])
+    case = make_case(args.seed, operator, int(number), found)
     (folder / "examples").write_bytes(pickle.dumps({operator: found[operator]}))
     host = args.host or ("reference" if int(number) % 4 == 3 else "cpu")
     model = onnx.load_from_string(case.model)
@@ -272,7 +156,7 @@ def again(args: argparse.Namespace, found: dict[str, list[Example]], folder: Pat
         )
     status = 0
     for which in (host, *(["onnxruntime"] if args.compare else [])):
-        worker = Worker(which, args.seed, folder / "examples", folder / "log")
+        worker = Worker("operators", which, args.seed, folder / "examples", folder / "log")
         record = worker.run(args.case, folder / which)
         said = worker.close()
         status |= (which == host and "fault" in record) or bool(said)

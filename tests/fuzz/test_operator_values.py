@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import operators
+from tests.fuzz import operators, processes
 from tests.fuzz.cases import make_case
 from tests.fuzz.differences import known_differences
 from tests.fuzz.examples import Example, examples
@@ -30,15 +30,15 @@ def test_every_operator_of_the_standard_is_tried(found: dict[str, list[Example]]
 
 
 def test_a_case_is_the_same_each_time(found: dict[str, list[Example]]) -> None:
-    cases = [make_case(5, "Conv", number, found["Conv"]) for number in range(20)]
-    again = [make_case(5, "Conv", number, found["Conv"]) for number in range(20)]
-    other = [make_case(6, "Conv", number, found["Conv"]) for number in range(20)]
+    cases = [make_case(5, "Conv", number, found) for number in range(20)]
+    again = [make_case(5, "Conv", number, found) for number in range(20)]
+    other = [make_case(6, "Conv", number, found) for number in range(20)]
     assert [case.model for case in cases] == [case.model for case in again]
     assert [case.model for case in cases] != [case.model for case in other]
 
 
 def test_what_a_second_run_is_fed_is_among_the_changes(found: dict[str, list[Example]]) -> None:
-    cases = [make_case(5, "Conv", number, found["Conv"]) for number in range(100)]
+    cases = [make_case(5, "Conv", number, found) for number in range(100)]
     twice = [case for case in cases if len(case.feeds) == 2]
     assert twice
     for case in twice:
@@ -77,5 +77,5 @@ def test_a_difference_without_a_reason_is_told() -> None:
 def test_a_fault_is_found_and_named(
     found: dict[str, list[Example]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = operators.Worker("cpu", 1, tmp_path / "nowhere", tmp_path / "log")  # ends at once
+    lost = processes.Worker("operators", "cpu", 1, tmp_path / "nowhere", tmp_path / "log")  # ends at once
     assert "FileNotFoundError" in lost.run("Conv/1")["fault"]

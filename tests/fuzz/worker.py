@@ -1,28 +1,31 @@
 """Runs cases of the fuzzer in one process, which a fault may end.
 
-usage: worker.py {cpu|cuda|reference|onnxruntime} SEED EXAMPLES
+usage: worker.py {operators|models} {cpu|cuda|sample_compiler|sample_kernels|reference|onnxruntime} SEED FILE
 
-EXAMPLES is a file that the starting process has pickled. Each line on standard input names a case; a line of
-JSON says how it ended. What the runs gave is in the file that the case's line names after a tab, if it names
-one, for comparisons.
+FILE is what cases are made of, by the first half of their names; the starting process has pickled it. A line
+on standard input names a case; a line of JSON says how it ended. What the runs gave is in the file that the
+case's line names after a tab, if it names one, for comparisons.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
 import resource
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.cases import Case, make_case
+from tests.fuzz.cases import Case
+from tests.vendor.compare import ONNX_TYPE_OF, run_in_onnxruntime
 
 NAME = "CpuFuzzed"
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
@@ -46,7 +49,7 @@ class Host:
             return
         import ephost
         from ephost.errors import OnnxRuntimeException
-        from ephost.plugins import cpu, cuda
+        from ephost.plugins import cpu, cuda, sample_compiler, sample_kernels
 
         self.module = ephost
         ephost.set_default_logger_severity(4)
@@ -54,6 +57,10 @@ class Host:
         if which == "cpu":
             ephost.register_execution_provider_library(NAME, cpu.get_library_path())
             self.devices = [device for device in ephost.get_ep_devices() if device.ep_name == NAME]
+        if which.startswith("sample_"):
+            package = {"sample_compiler": sample_compiler, "sample_kernels": sample_kernels}[which]
+            ephost.register_execution_provider_library(which, package.get_library_path())
+            self.devices = list(ephost.get_ep_devices())
         if which == "cuda":
             ephost.register_execution_provider_library(which, cuda.get_library_path())
             self.devices = [device for device in ephost.get_ep_devices() if device.ep_name == which][:1]
@@ -72,18 +79,36 @@ class Host:
         if self.devices:
             options.add_provider_for_devices(self.devices, {})
         given = {"providers": ["CPUExecutionProvider"]} if self.which == "onnxruntime" else {}
+        with tempfile.TemporaryDirectory() if case.files else contextlib.nullcontext() as folder:
+            source: bytes | str = case.model
+            if folder is not None:
+                for name, content in {**case.files, "model.onnx": case.model}.items():
+                    Path(folder, name).write_bytes(content)
+                source = str(Path(folder, "model.onnx"))
+            try:
+                session = self.module.InferenceSession(source, options, **given)
+            except self.errors as error:
+                return [f"{type(error).__name__}: {error}"]
+            return self._runs(session, case)
+
+    def _runs(self, session: Any, case: Case) -> list[Any]:
         made: list[Any] = []
-        try:
-            session = self.module.InferenceSession(case.model, options, **given)
-        except self.errors as error:
-            return [f"{type(error).__name__}: {error}"]
         for feeds in case.feeds:
             run_options = self.module.RunOptions()
             stopping = threading.Timer(PATIENCE, setattr, (run_options, "terminate", True))
             stopping.start()
             try:
-                made.append(session.run(None, feeds, run_options))
+                if self.which == "onnxruntime" and any(
+                    getattr(v, "dtype", None) in ONNX_TYPE_OF for v in feeds.values()
+                ):
+                    made.append(run_in_onnxruntime(self.module, session, feeds))
+                else:
+                    made.append(session.run(None, feeds, run_options))
             except (*self.errors, MemoryError) as error:
+                made.append(f"{type(error).__name__}: {error}")
+            except ValueError as error:  # what onnxruntime says of a feed
+                if "missing from input feed" not in str(error):
+                    raise
                 made.append(f"{type(error).__name__}: {error}")
             finally:
                 stopping.cancel()
@@ -92,12 +117,15 @@ class Host:
 
 def main() -> None:
     """See the module's docstring."""
-    which, seed, path = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    kind, which, seed, path = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
+    make_case = importlib.import_module(
+        "tests.fuzz.cases" if kind == "operators" else "tests.fuzz.mutants"
+    ).make_case
     warnings.simplefilter("ignore")
     # A host's library may print: its own standard output is where its errors go.
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    examples = pickle.loads(path.read_bytes())
+    made_of = pickle.loads(path.read_bytes())
     host = Host(which)
     if not SANITIZED:  # which reserves terabytes, and has a limit of its own
         most = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
@@ -105,8 +133,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         name, _, file = line.rstrip("\n").partition("\t")
-        operator, _, number = name.rpartition("/")
-        case = make_case(seed, operator, int(number), examples[operator])
+        source, _, number = name.rpartition("/")
+        case = make_case(seed, source, int(number), made_of)
         signal.setitimer(signal.ITIMER_PROF, TIME)
         record: dict[str, Any] = {"case": name, "changes": case.changes}
         made: list[Any] = []

@@ -206,7 +206,8 @@ def _to_ort_value(host: Any, array: Any) -> Any:
 
 def _from_ort_value(value: Any) -> Any:
     if not value.is_tensor() or value.element_type() not in EXTENDED_TYPES:
-        return value.numpy()
+        made = value.numpy()
+        return made.copy() if isinstance(made, np.ndarray) else made  # of memory that is the value's
     dtype, bits = EXTENDED_TYPES[value.element_type()]
     shape = value.shape()
     count = int(np.prod(shape, dtype=np.int64))
@@ -288,11 +289,11 @@ class HostSession:
         )
         for inputs, outputs in case.data_sets:
             # Some cases have fewer values than the model has inputs: the rest is left out.
-            feeds = {i.name: _plain(v) for i, v in zip(case.model.graph.input, inputs, strict=False)}
+            feeds = {i.name: plain(v) for i, v in zip(case.model.graph.input, inputs, strict=False)}
             began = time.perf_counter()
             made = self.call(self.host, session, feeds)
             took = time.perf_counter() - began
-            check_outputs(made, [_plain(v) for v in outputs], case.rtol, case.atol)
+            check_outputs(made, [plain(v) for v in outputs], case.rtol, case.atol)
             for _ in range(3 if took < 0.05 else 0):
                 began = time.perf_counter()
                 self.call(self.host, session, feeds)
@@ -300,7 +301,7 @@ class HostSession:
             result.seconds = (result.seconds or 0) + took
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A case's value as arrays, lists and None: some cases carry protobuf messages instead."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)

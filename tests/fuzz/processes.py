@@ -1,0 +1,107 @@
+"""The processes that run cases of the fuzzers: started when needed, and again when a case took one down."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BATCH = 2000
+SILENCE = 900  # seconds in which a case says nothing, whatever it waits for
+
+
+class Worker:
+    """A process that runs cases, started anew after each batch and when it was lost."""
+
+    def __init__(self, cases: str, host: str, seed: int, file: Path, log: Path) -> None:
+        """Say what it runs.
+
+        Args:
+            cases: "operators" or "models": which fuzzer makes the cases.
+            host: what opens them.
+            seed: of all cases.
+            file: what cases are made of, pickled.
+            log: where the process writes what it says.
+        """
+        self._command = [sys.executable, "-m", "tests.fuzz.worker", cases, host, str(seed), str(file)]
+        self._host = host
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._left = 0
+
+    def run(self, name: str, results: Path | None = None) -> dict[str, Any]:
+        """The worker's record of the case, with a ``fault`` if it was lost in it."""
+        if self._process is None:
+            self._start()
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        line = b""
+        try:
+            process.stdin.write(f"{name}\t{results or ''}\n".encode())
+            process.stdin.flush()
+            if select.select([process.stdout], [], [], SILENCE)[0]:
+                line = process.stdout.readline()
+            else:
+                process.kill()
+        except BrokenPipeError:
+            pass
+        if not line.endswith(b"\n"):
+            return {"case": name, "fault": self._lost()}
+        self._left -= 1
+        record: dict[str, Any] = json.loads(line)
+        if self._left == 0 and (said := self.close()):
+            record["fault"] = said
+        return record
+
+    def close(self) -> str:
+        """Ends the process; what was wrong with that, or ""."""
+        if self._process is None:
+            return ""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        code = self._process.wait()
+        self._process = None
+        return "" if code == 0 else f"{ending(code)} at the end of a batch: {self._said()}"
+
+    def _start(self) -> None:
+        given = {**os.environ, "EPHOST_CPU_PLUGIN": "0", "PYTHONFAULTHANDLER": "1"}
+        # numpy's threads would look for work beside the plugin's: matrices are small here.
+        given["OPENBLAS_NUM_THREADS"] = "1"
+        # A report ends the process, so that it has a case.
+        given["UBSAN_OPTIONS"] = f"{given.get('UBSAN_OPTIONS', '')}:halt_on_error=1".lstrip(":")
+        if self._host == "onnxruntime":
+            given.pop("LD_PRELOAD", None)  # the sanitizers are for what is ours
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                env=given,
+            )
+        self._left = BATCH
+
+    def _lost(self) -> str:
+        assert self._process is not None
+        code = self._process.wait()
+        self._process = None
+        return f"{ending(code)}: {self._said()}"
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-6000:]
+
+
+def ending(code: int) -> str:
+    """How a process ended, by its status."""
+    if code == -signal.SIGPROF:
+        return "a hang (processor time)"
+    if code == -signal.SIGKILL:
+        return "killed (a hang, or memory)"
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
