@@ -351,13 +351,16 @@ PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
       return list;
     }
     case ONNX_TYPE_MAP: {
-      if (has_items(value->items[0]) && has_items(value->items[1]))
+      /* Operators are told of the type of the values: numpy's scalars have it, Python's do not. */
+      const bool typed = ownership == VIEW;
+      if (!typed && has_items(value->items[0]) && has_items(value->items[1]))
         return dict_of(value->items[0], value->items[1]);
       PyObject* dict = NULL;
       PyObject* keys = value_to_python(value->items[0], COPY);
       PyObject* values = keys != NULL ? value_to_python(value->items[1], COPY) : NULL;
       PyObject* key_list = values != NULL ? PyObject_CallMethod(keys, "tolist", NULL) : NULL;
-      PyObject* value_list = key_list != NULL ? PyObject_CallMethod(values, "tolist", NULL) : NULL;
+      PyObject* value_list = NULL;
+      if (key_list != NULL) value_list = typed ? PySequence_List(values) : PyObject_CallMethod(values, "tolist", NULL);
       if (value_list != NULL) dict = PyDict_New();
       for (Py_ssize_t i = 0; dict != NULL && i < PyList_Size(key_list); ++i) {
         if (PyDict_SetItem(dict, PyList_GetItem(key_list, i), PyList_GetItem(value_list, i)) < 0)

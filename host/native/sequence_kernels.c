@@ -243,7 +243,7 @@ static int64_t number_at(const OrtValue* value, size_t at) {
                                                                     : ((const int32_t*)value->data)[at];
 }
 
-/* How an axis is cut: into parts of one size, or of a list of sizes. */
+/* How an axis is cut: into parts of one size, or of a list of sizes, which may be of any rank but 0. */
 typedef struct Cut {
   const OrtValue* sizes; /* NULL: they are of one size, but for the last, which may be smaller */
   size_t size, length;   /* that, and the axis' */
@@ -253,11 +253,11 @@ typedef struct Cut {
 static OrtStatus* read_cut(const OrtValue* split, size_t length, Cut* cut) {
   *cut = (Cut){.size = 1, .length = length, .count = length};
   if (!is_given(split)) return NULL;
-  if (split->type != ONNX_TYPE_TENSOR || split->rank > 1 ||
+  if (split->type != ONNX_TYPE_TENSOR ||
       (split->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 &&
        split->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32)) {
     return status_new(ORT_INVALID_ARGUMENT,
-                      "its split is no scalar or list of tensor(int32) or tensor(int64)");
+                      "its split is no tensor(int32) or tensor(int64)");
   }
   if (split->rank == 0) {
     const int64_t size = number_at(split, 0);

@@ -61,6 +61,22 @@ def test_means_and_factors_have_types_whatever_is_known_of_the_input(source: str
     assert source == "float16" or types["d"] == expected
 
 
+@pytest.mark.parametrize("place", ["graph", "body", "function"])
+def test_onnx_has_two_names_for_its_own_domain(place: str) -> None:
+    """onnx's inference, which functions are for, finds the opset of the one that the model imports alone."""
+    nodes = {
+        "graph": "y = ai.onnx.Relu (s)",
+        "body": "y = If (c) <then_branch = b () => (t) { t = ai.onnx.Relu (s) }, else_branch = b () => (t) "
+        "{ t = ai.onnx.Neg (s) }>",
+        "function": "y = f.G (s)",
+    }[place]
+    text = f"""<ir_version: 10, opset_import: ["" : 21, "f" : 1]>
+      g (float[2, 3] x, bool c) => (y) {{ s = f.F (x) {nodes} }}
+      <domain: "f", opset_import: ["" : 21]> F (x) => (s) {{ s = ai.onnx.Softmax (x) }}
+      <domain: "f", opset_import: ["ai.onnx" : 21]> G (x) => (s) {{ s = Exp (x) }}"""
+    assert str(inferred(onnx.parser.parse_model(text)).graph.values["y"].type) == "float[2,3]"
+
+
 _READERS_OF_TYPES = {
     "EyeLike<dtype = 7>": "int64",
     'RegexFullMatch<pattern = "a">': "bool",

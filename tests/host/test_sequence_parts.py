@@ -71,7 +71,7 @@ def numbers(kind: Any, *shape: int) -> np.ndarray:
     return found.astype(str).astype(object) if kind is np.object_ else found.astype(kind)
 
 
-SPLITS: list[Any] = [None, 1, 2, 3, 100, [1, 3, 2], [6], [0, 6], [2, 2, 2]]
+SPLITS: list[Any] = [None, 1, 2, 3, 100, [1, 3, 2], [6], [0, 6], [2, 2, 2], [[4, 2]], [[1], [5]]]
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)

@@ -201,3 +201,18 @@ def test_a_row_from_a_map_has_the_type_that_the_model_declares() -> None:
         for fed, wanted in (({"a": 3}, [[0, 3]]), ({}, [[0, 0]])):
             (row,) = session.run(None, {"x": fed})
             assert (row.dtype, row.tolist()) == (dtype, wanted)
+
+
+@pytest.mark.parametrize(("declared", "dtype"), [("float", np.float32), ("double", np.float64)])
+def test_a_row_from_a_map_in_a_function_has_the_type_of_the_maps_values(declared: str, dtype: Any) -> None:
+    """There nothing is declared."""
+    text = f"""<ir_version: 10, opset_import: ["" : 20, "f" : 1, "ai.onnx.ml" : 3]>
+      g (map(string, {declared}) m) => ({declared}[1,k] y) {{ y = f.row(m) }}
+      <domain: "f", opset_import: ["" : 20, "ai.onnx.ml" : 3]>
+      row (m) => (r) {{
+        v = ai.onnx.ml.DictVectorizer<string_vocabulary = ["a", "b", "c"]>(m)
+        r = Neg(v)
+      }}"""
+    session = ephost.InferenceSession(onnx.parser.parse_model(text))
+    (row,) = session.run(None, {"m": {"a": 1.5, "c": -2}})
+    assert (row.dtype, row.tolist()) == (dtype, [[-1.5, 0, 2]])

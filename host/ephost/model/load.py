@@ -71,6 +71,7 @@ _IMPLIED: dict[str, Callable[[], int]] = {
     ML_DOMAIN: lambda: newest_opset(ML_DOMAIN),
     CONTRIB_DOMAIN: lambda: 1,
 }
+_LONG_DOMAIN = "ai.onnx"  # the other name of the domain ""
 _ORT_FORMAT = b"ORTM"  # behind the first four bytes of a model in ONNX Runtime's own format
 
 
@@ -107,7 +108,7 @@ def load(
         )
     opsets: dict[str, int] = {}
     for entry in proto.opset_import:
-        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        domain = "" if entry.domain == _LONG_DOMAIN else entry.domain
         opsets[domain] = entry.version
     if proto.ir_version > newest_ir_version(proto.ir_version):
         raise InvalidGraph(
@@ -135,7 +136,7 @@ def load(
         opsets=opsets,
         ir_version=proto.ir_version,
         functions={
-            ("" if f.domain == "ai.onnx" else f.domain, f.name, f.overload): f for f in proto.functions
+            ("" if f.domain == _LONG_DOMAIN else f.domain, f.name, f.overload): f for f in proto.functions
         },
         path=path,
         metadata=Metadata(
@@ -150,6 +151,8 @@ def load(
         ),
         is_mapped=mapped,
     )
+    for function in model.functions.values():
+        _shorten_domains(function.node)
     if model.functions:
         check_functions(model.functions)
     linker = Linker(model, external_data_folder, initializers, files_in_memory)
@@ -266,6 +269,17 @@ def _dimension_override(
         return denotations.get(dim.denotation) if dim.denotation else None
 
     return override
+
+
+def _shorten_domains(nodes: Iterable[NodeProto]) -> None:
+    """Name ONNX's own domain in one way, in bodies, too: onnx's inference does not find the opset of another."""
+    for node in nodes:
+        if node.domain == _LONG_DOMAIN:
+            node.domain = ""
+        for attribute in node.attribute:
+            if attribute.type in _GRAPHS:
+                for body in (attribute.g, *attribute.graphs):
+                    _shorten_domains(body.node)
 
 
 def value_type(proto: TypeProto, override: _DimensionOverride | None = None) -> TensorType | TypeProto | None:
@@ -484,6 +498,8 @@ class Linker:
             lambda node: check_node(node, model.opsets.get(node.domain), model.functions),
         )
         model.next_index += len(made)
+        if _LONG_DOMAIN in self._operators:
+            _shorten_domains(protos)
         scopes = (values, *outer)
         if (missing := call.link_inputs(made, scopes)) is not None:
             node, name = missing
@@ -509,7 +525,7 @@ class Linker:
 
     def _operator(self, domain: str, op_type: str) -> tuple[Any, ...] | None:
         """What ``call.make_nodes`` asks of an operator, by its domain and name in messages."""
-        own = "" if domain == "ai.onnx" else domain
+        own = "" if domain == _LONG_DOMAIN else domain
         row: tuple[Any, ...] | None = None
         if own or op_type != "Constant":
             opset = self._opset(own)
