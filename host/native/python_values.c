@@ -360,7 +360,8 @@ PyObject* value_to_python(const OrtValue* value, Ownership ownership) {
       PyObject* values = keys != NULL ? value_to_python(value->items[1], COPY) : NULL;
       PyObject* key_list = values != NULL ? PyObject_CallMethod(keys, "tolist", NULL) : NULL;
       PyObject* value_list = NULL;
-      if (key_list != NULL) value_list = typed ? PySequence_List(values) : PyObject_CallMethod(values, "tolist", NULL);
+      if (key_list != NULL)
+        value_list = typed ? PySequence_List(values) : PyObject_CallMethod(values, "tolist", NULL);
       if (value_list != NULL) dict = PyDict_New();
       for (Py_ssize_t i = 0; dict != NULL && i < PyList_Size(key_list); ++i) {
         if (PyDict_SetItem(dict, PyList_GetItem(key_list, i), PyList_GetItem(value_list, i)) < 0)

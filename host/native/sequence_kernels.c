@@ -253,11 +253,9 @@ typedef struct Cut {
 static OrtStatus* read_cut(const OrtValue* split, size_t length, Cut* cut) {
   *cut = (Cut){.size = 1, .length = length, .count = length};
   if (!is_given(split)) return NULL;
-  if (split->type != ONNX_TYPE_TENSOR ||
-      (split->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 &&
-       split->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32)) {
-    return status_new(ORT_INVALID_ARGUMENT,
-                      "its split is no tensor(int32) or tensor(int64)");
+  if (split->type != ONNX_TYPE_TENSOR || (split->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 &&
+                                          split->element_type != ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32)) {
+    return status_new(ORT_INVALID_ARGUMENT, "its split is no tensor(int32) or tensor(int64)");
   }
   if (split->rank == 0) {
     const int64_t size = number_at(split, 0);

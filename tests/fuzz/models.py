@@ -12,7 +12,7 @@ A case is named by the model that it was made of and a number; with the seed, th
 time. It may end in an exception of ephost's or in a result. A fault is a signal, a report of a sanitizer,
 another exception, or processor time or memory beyond the limits (tests/fuzz/worker.py). Errors that name
 nothing of the model are counted, and told with --verbose. Status 1 says that there were faults. Sources are
-the standard's node tests, the operators' examples, models made by hand (made_models.py), and a folder's files.
+the standard's node tests, the operators' examples, models made by hand (made_models.py), a folder's files.
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ def _dimension_override(
 
 
 def _shorten_domains(nodes: Iterable[NodeProto]) -> None:
-    """Name ONNX's own domain in one way, in bodies, too: onnx's inference does not find the opset of another."""
+    """Name ONNX's own domain in one way, in bodies, too: onnx's inference looks for opsets by it."""
     for node in nodes:
         if node.domain == _LONG_DOMAIN:
             node.domain = ""
