@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ephost.table_layout import aligned, stacked, wrapped
+
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
 
 
 # What a terminal obeys instead of showing it, or what turns a line around; and what UTF-8 has no bytes for.
@@ -56,25 +59,32 @@ class Table:
             lines.append("  ".join(("", *cells)).rstrip())
         return "\n".join(lines)
 
-    def __rich__(self) -> RichTable:
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as RichTable
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Lines as wide as the terminal: in columns, or with a row's cells one after the other where columns
+        would be so narrow that names are broken.
+        """
+        from rich.cells import cell_len
         from rich.text import Text
 
-        table = RichTable(
-            title=Text(printable(self.title)) if self.title else None,
-            title_justify="left",
-            title_style="bold",
-            box=SIMPLE_HEAD,
-            pad_edge=False,
-            padding=(0, 1, 0, 0),
-        )
-        for name in self.columns:
-            right = name in self.right
-            table.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
-        for at, row in enumerate(self.rows):
-            table.add_row(*(Text(_cell(cell)) for cell in row), style="yellow" if at in self.marked else None)
-        return table
+        def line(text: str, style: str = "") -> Text:
+            return Text(text, style, no_wrap=True, overflow="ignore")
+
+        width = options.max_width
+        rows = [[_cell(cell) for cell in row] for row in self.rows]
+        right = {at for at, name in enumerate(self.columns) if name in self.right}
+        if self.title:
+            yield from (line(text, "bold") for text in wrapped(printable(self.title), width, cell_len))
+        lines = aligned(self.columns, rows, right, width, cell_len)
+        if lines is None:
+            lines = [stacked(self.columns, row, right, width, cell_len) for row in rows]
+        else:
+            head = lines.pop(0)
+            yield from (line(text, "bold") for text in head)
+            widest = max(cell_len(text) for each in (head, *lines) for text in each)
+            yield line(" " + "\u2500" * (widest - 1))
+        for at, each in enumerate(lines):
+            yield from (line(text, "yellow" if at in self.marked else "") for text in each)
+        yield line("")
 
 
 def bytes_text(nbytes: int) -> str:

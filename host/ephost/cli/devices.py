@@ -208,7 +208,8 @@ def _library_parts(library: _Library, hardware: Sequence[Mapping[str, Any]]) -> 
 def devices(ctx: click.Context, plugins: Sequence[Plugin], as_json: bool) -> None:
     """Show this machine's hardware and the devices that plugins offer.
 
-    The bundled CPU plugin comes first. Exit code 1 when a library could not be registered; one that offers no device is shown with the reason.
+    The bundled CPU plugin comes first. Exit code 1 when a library could not be registered; one that offers no
+    device is shown with the reason.
     """
     hardware = [_hardware(device) for device in get_hardware_devices()]
     bundled = _bundled()

@@ -29,7 +29,9 @@ def show(parts: Iterable[Table | str]) -> None:
 
     console = Console(highlight=False)
     for part in parts:
-        console.print(printable(part) if isinstance(part, str) else part, markup=False)
+        # What is too long for a line goes on in the next as the terminal has it, and can be copied whole.
+        shown = printable(part) if isinstance(part, str) else part
+        console.print(shown, markup=False, overflow="ignore", crop=False)
 
 
 def show_json(data: Any) -> None:
