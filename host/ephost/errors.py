@@ -72,6 +72,13 @@ class RuntimeException(OnnxRuntimeException):
     code = 6
 
 
+class NodeFailed(InvalidArgument, Fail, RuntimeException):
+    """A node of the CPU plugin or the fallback cannot compute what it was given, such as shapes that clash.
+
+    It is all three classes, one of which onnxruntime raises, by operator and version. A name of ephost's own.
+    """
+
+
 class InvalidProtobuf(OnnxRuntimeException):
     """A file or a buffer holds no ONNX model (ORT_INVALID_PROTOBUF)."""
 
@@ -118,6 +125,14 @@ class NotFound(OnnxRuntimeException):
     """Something that was named is not there (ORT_NOT_FOUND)."""
 
     code = 14
+
+
+class NoSuchData(NoSuchFile, Fail):
+    """A file of external data does not exist: a Fail, too, which is what onnxruntime makes of it."""
+
+
+class InvalidData(InvalidGraph, Fail):
+    """External data that a model has no right to, or that is not what it says: likewise."""
 
 
 class DeviceReset(OnnxRuntimeException):
@@ -199,6 +214,7 @@ BY_CODE: dict[int, type[OnnxRuntimeException]] = {
 }
 
 
+_OF_NODE = 1 << 19  # in the code of a status of which NodeFailed is made
 _FIRST_FAULT = 1 << 20  # statuses with codes from there on stand for faults that are kept here
 _MOST_FAULTS = 256  # a status may be released without having become an exception
 _faults: dict[int, PluginFault] = {}
@@ -232,7 +248,7 @@ def from_status(code: int, message: str) -> OnnxRuntimeException:
     """The exception for an ABI error code, with the message that came with it."""
     if code >= _FIRST_FAULT and (fault := _faults.pop(code, None)) is not None:
         return worded(fault, message)
-    return BY_CODE.get(code, Fail)(message)
+    return NodeFailed(message) if code & _OF_NODE else BY_CODE.get(code, Fail)(message)
 
 
 class naming:  # noqa: N801 - it reads as a statement

@@ -22,11 +22,13 @@ CallState call_state;
 
 /* Raises the status as a Python exception and releases it. */
 void raise_status(OrtStatus* status) {
+  enum { OF_NODE = 1 << 19 }; /* errors.py's */
   PyObject* message =
       PyUnicode_DecodeUTF8(status->message, (Py_ssize_t)strlen(status->message), "backslashreplace");
-  PyObject* error = message != NULL
-                        ? PyObject_CallFunction(call_state.status_error, "iO", (int)status->code, message)
-                        : NULL;
+  PyObject* error =
+      message != NULL ? PyObject_CallFunction(call_state.status_error, "iO",
+                                              (int)status->code | (status->is_of_node ? OF_NODE : 0), message)
+                      : NULL;
   Py_XDECREF(message);
   ephost_api.ReleaseStatus(status);
   if (error == NULL) return;

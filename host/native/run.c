@@ -105,10 +105,21 @@ static const char* runner_of(const Plan* plan, const Step* step) {
                                    : "the reference fallback";
 }
 
+/* Whether what runs a step is of ephost, and says by that code that it was given what does not fit. The class
+ * of such an error is onnxruntime's for all of them; what a vendor's plugin gives keeps its own. */
+static bool is_unfit(const Plan* plan, const Step* step, OrtErrorCode code) {
+  if (step->ep >= 0) {
+    return code == ORT_INVALID_ARGUMENT && strcmp(plan->eps[step->ep].name, "CPUExecutionProvider") == 0;
+  }
+  return step->kind != STEP_KERNEL && (code == ORT_INVALID_ARGUMENT || code == ORT_FAIL);
+}
+
 static OrtStatus* step_failed(const Plan* plan, const Step* step, OrtStatus* cause) {
   if (plan->is_served) return cause;
   OrtStatus* status = status_new(cause->code, "%s failed in %s '%s' (%s): %s", runner_of(plan, step),
                                  NODES_OF(step), step->op_type, cause->message);
+  bool of_node = cause->is_of_node || is_unfit(plan, step, cause->code);
+  if (status != status_no_memory()) status->is_of_node = of_node;
   ephost_api.ReleaseStatus(cause);
   return status;
 }

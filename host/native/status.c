@@ -23,8 +23,9 @@ int64_t ephost_live_handles(int kind) {
 /* Laid out as an OrtStatus with room for its message. */
 static struct {
   OrtErrorCode code;
+  bool is_of_node;
   char message[16];
-} no_memory = {ORT_FAIL, "out of memory"};
+} no_memory = {ORT_FAIL, false, "out of memory"};
 
 OrtStatus* status_no_memory(void) { return (OrtStatus*)(void*)&no_memory; }
 
@@ -32,6 +33,7 @@ static OrtStatus* status_of_length(OrtErrorCode code, size_t length) {
   OrtStatus* status = host_malloc(sizeof(OrtStatus) + length + 1);
   if (status == NULL) return status_no_memory();
   status->code = code;
+  status->is_of_node = false;
   status->message[0] = '\0';
   handle_count(HANDLE_STATUS, +1);
   return status;

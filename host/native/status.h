@@ -2,13 +2,15 @@
 #ifndef EPHOST_NATIVE_STATUS_H_
 #define EPHOST_NATIVE_STATUS_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "abi.h"
 
 struct OrtStatus {
   OrtErrorCode code;
-  char message[]; /* NUL-terminated */
+  bool is_of_node; /* a node of the host's own cannot compute what it was given: errors.NodeFailed */
+  char message[];  /* NUL-terminated */
 };
 
 #if defined(__GNUC__)

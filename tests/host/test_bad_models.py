@@ -714,21 +714,22 @@ def test_external_data_is_read_where_it_should_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "entries", "kind", "texts"),
     [
-        (None, {}, errors.NoSuchFile, ("data.bin",)),
-        (7, {}, errors.InvalidGraph, ("8 bytes", "data.bin", "7")),
-        (0, {}, errors.InvalidGraph, ("8 bytes", "data.bin")),
-        (8, {"offset": "4"}, errors.InvalidGraph, ("offset 4",)),
-        (8, {"offset": "-4"}, errors.InvalidGraph, ("offset -4",)),
-        (8, {"offset": str(1 << 70)}, errors.InvalidGraph, ("offset",)),
-        (8, {"length": "-8"}, errors.InvalidGraph, ("-8",)),
-        (8, {"length": "4"}, errors.InvalidGraph, ("4",)),
-        (800, {"length": "16"}, errors.InvalidGraph, ("16 bytes",)),
-        (8, {"offset": "zero"}, errors.InvalidGraph, ("no number",)),
-        (8, {"location": "../data.bin"}, errors.InvalidGraph, ("../data.bin", "outside")),
-        (8, {"location": "/etc/passwd"}, errors.InvalidGraph, ("/etc/passwd", "outside")),
-        (8, {"location": ""}, errors.InvalidGraph, ("names no file",)),
-        (8, {"location": "."}, errors.InvalidGraph, ("'c'", "a folder")),
-        (8, {"location": "data\0.bin"}, errors.InvalidGraph, ("'c'",)),
+        (None, {}, errors.NoSuchData, ("data.bin",)),
+        (7, {}, errors.InvalidData, ("8 bytes", "data.bin", "7")),
+        (0, {}, errors.InvalidData, ("8 bytes", "data.bin")),
+        (8, {"offset": "4"}, errors.InvalidData, ("offset 4",)),
+        (8, {"offset": "-4"}, errors.InvalidData, ("offset -4",)),
+        (8, {"offset": str(1 << 70)}, errors.InvalidData, ("offset",)),
+        (8, {"length": "-8"}, errors.InvalidData, ("-8",)),
+        (8, {"length": "4"}, errors.InvalidData, ("4",)),
+        (800, {"length": "16"}, errors.InvalidData, ("16 bytes",)),
+        (8, {"offset": " 0"}, errors.InvalidData, ("no number",)),
+        (8, {"offset": "zero"}, errors.InvalidData, ("no number",)),
+        (8, {"location": "../data.bin"}, errors.InvalidData, ("../data.bin", "outside")),
+        (8, {"location": "/etc/passwd"}, errors.InvalidData, ("/etc/passwd", "outside")),
+        (8, {"location": ""}, errors.InvalidData, ("names no file",)),
+        (8, {"location": "."}, errors.InvalidData, ("'c'", "a folder")),
+        (8, {"location": "data\0.bin"}, errors.InvalidData, ("'c'",)),
     ],
     ids=str,
 )
@@ -747,7 +748,7 @@ def test_a_link_that_leaves_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(bytes(8))
     path = external(folder, None)
     (folder / "data.bin").symlink_to(tmp_path / "secret.bin")
-    refused(path, errors.InvalidGraph, "outside")
+    refused(path, errors.InvalidData, "outside")
 
 
 @pytest.mark.parametrize(("leads_to", "is_inside"), [("weights", True), ("..", False)])
@@ -760,7 +761,7 @@ def test_a_folder_of_data_may_be_a_link_within_the_folder(
     (folder / "link").symlink_to(leads_to)
     (folder / "link" / "data.bin").write_bytes(bytes(8))
     if not is_inside:
-        refused(path, errors.InvalidGraph, "link/data.bin", "outside")
+        refused(path, errors.InvalidData, "link/data.bin", "outside")
         return
     x = np.array([1, 2], np.float32)
     assert ephost.InferenceSession(path).run(None, {"x": x})[0].tolist() == [1, 2]
@@ -796,7 +797,7 @@ def test_a_file_for_each_tensor_is_found_without_following_its_path_each_time(
 def test_a_pipe_is_no_external_data(tmp_path: Path) -> None:
     path = external(tmp_path, None)
     os.mkfifo(tmp_path / "data.bin")
-    refused(path, errors.InvalidGraph, "pipe", "plain file")
+    refused(path, errors.InvalidData, "pipe", "plain file")
 
 
 def cached(tmp_path: Path) -> tuple[Path, Path]:
@@ -816,7 +817,7 @@ def test_links_of_a_cache_lead_to_the_model_and_its_data(tmp_path: Path) -> None
     blobs, snapshot = cached(tmp_path)
     assert ephost.InferenceSession(snapshot / "model.onnx").run(None, {"x": x})[0].tolist() == [1, 2]
     (snapshot / "data.bin").unlink()
-    refused(str(snapshot / "model.onnx"), errors.NoSuchFile, "data.bin")
+    refused(str(snapshot / "model.onnx"), errors.NoSuchData, "data.bin")
     (blobs / "9c01").rename(blobs / "data.bin")  # beside the real model, under its own name
     assert ephost.InferenceSession(snapshot / "model.onnx").run(None, {"x": x})[0].tolist() == [1, 2]
 
@@ -826,7 +827,7 @@ def test_data_that_is_beside_neither_the_link_nor_the_model_is_refused(tmp_path:
     (blobs / "9c01").rename(tmp_path / "secret.bin")
     (snapshot / "data.bin").unlink()
     (snapshot / "data.bin").symlink_to(tmp_path / "secret.bin")
-    refused(str(snapshot / "model.onnx"), errors.InvalidGraph, "outside", str(blobs))
+    refused(str(snapshot / "model.onnx"), errors.InvalidData, "outside", str(blobs))
 
 
 # ---- the fallback forbidden ----

@@ -332,3 +332,39 @@ def test_a_group_that_only_makes_shapes_is_no_node_of_a_profile(tmp_path: Path) 
     events = profiled("shape", tmp_path)
     assert [e["args"]["nodes"] for e in events if e["cat"] == "Group"] == [["shape"]] * 2
     assert [e for e in events if e["cat"] == "Node"] == []
+
+
+CLASH = """
+import sys, importlib
+import numpy as np
+from onnx import parser
+host = importlib.import_module(sys.argv[1])
+from {module} import Fail, InvalidArgument, RuntimeException
+head = '<ir_version: 8, opset_import: ["": 17]> g '
+for text, feeds, kind in (
+    ("(float[n] x, float[m] z) => (float[k] y) {{ y = Add(x, z) }}", {{"x": (2,), "z": (3,)}}, Fail),
+    ("(float[a, b] x, float[c, d] z) => (float[e, f] y) {{ y = Gemm(x, z) }}", {{"x": (2, 3), "z": (4, 5)}},
+     InvalidArgument),
+):
+    model = parser.parse_model(head + text).SerializeToString()
+    session = host.InferenceSession(model, providers=["CPUExecutionProvider"])
+    try:
+        session.run(None, {{name: np.zeros(shape, np.float32) for name, shape in feeds.items()}})
+    except kind as error:
+        print(type(error).__name__, isinstance(error, (RuntimeException, kind)))
+"""
+
+
+@pytest.mark.parametrize("host", ["ephost", "onnxruntime"])
+@pytest.mark.parametrize("plugin", ["0", "1"])
+def test_shapes_that_clash_are_caught_as_what_onnxruntime_raises(host: str, plugin: str) -> None:
+    module = "ephost.errors" if host == "ephost" else "onnxruntime.capi.onnxruntime_pybind11_state"
+    done = subprocess.run(
+        [sys.executable, "-c", CLASH.format(module=module), host],
+        env={**os.environ, "EPHOST_CPU_PLUGIN": plugin},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    names = ["NodeFailed"] * 2 if host == "ephost" else ["Fail", "InvalidArgument"]
+    assert done.stdout.split() == [names[0], "True", names[1], "True"], done.stderr

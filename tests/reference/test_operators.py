@@ -655,3 +655,8 @@ def test_dropout_takes_its_ratio_and_mode_as_lists_of_one() -> None:
 def test_a_list_of_two_is_no_axis() -> None:
     with pytest.raises(NodeError, match="CumSum"):
         ours("CumSum", [image(3, 4), np.array([0, 1])])
+
+
+def test_a_negative_depth_is_refused() -> None:
+    with pytest.raises(NodeError, match="a depth of -1"):
+        ours("OneHot", [np.array([0]), np.array(-1), image(2)])

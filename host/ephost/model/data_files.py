@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from ephost.errors import InvalidGraph, NoSuchFile
+from ephost.errors import InvalidData, NoSuchData
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -41,8 +41,8 @@ class DataFiles:
         """The real path of a file; ``what`` is what error messages call its data.
 
         Raises:
-            InvalidGraph: it is outside of all folders, links followed, or it is no plain file.
-            NoSuchFile: there is none.
+            InvalidData: it is outside of all folders, links followed, or it is no plain file.
+            NoSuchData: there is none.
         """
         path = self._paths.get(location)
         if path is None:
@@ -105,10 +105,10 @@ def _path_of_data(location: str, roots: Sequence[str], what: str) -> str:
     inside = [path for path in paths if any(_holds(root, path) for root in roots)]
     found = next((path for path in paths if os.path.exists(path)), None)
     if os.path.isabs(location) or not inside or (found is not None and found not in inside):
-        raise InvalidGraph(f"{what} is in '{location}', outside the model's folder {' and '.join(roots)}")
+        raise InvalidData(f"{what} is in '{location}', outside the model's folder {' and '.join(roots)}")
     if found is None:
-        raise NoSuchFile(f"{what} should be in {inside[0]}, which does not exist")
+        raise NoSuchData(f"{what} should be in {inside[0]}, which does not exist")
     if not os.path.isfile(found):
         kind = "a folder" if os.path.isdir(found) else "a pipe or device"
-        raise InvalidGraph(f"{what} should be in {found}, which is {kind}: only a plain file can be mapped")
+        raise InvalidData(f"{what} should be in {found}, which is {kind}: only a plain file can be mapped")
     return found

@@ -17,7 +17,7 @@ import numpy as np
 
 from ephost import schema_table
 from ephost._bindings import call, dtype_of
-from ephost.errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
+from ephost.errors import Fail, InvalidArgument, InvalidData, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ephost.host_log import HostLog
 from ephost.message_helpers import PACKED, to_array
 from ephost.messages import (
@@ -636,30 +636,29 @@ class Linker:
         what = f"the external data of the initializer '{proto.name}'"
         memory = self.files.get(location)
         if "\0" in location and memory is None:
-            raise InvalidGraph(f"{what} is in {location!r}, which is no path")
+            raise InvalidData(f"{what} is in {location!r}, which is no path")
         if not location:
-            raise InvalidGraph(f"{what} names no file")
+            raise InvalidData(f"{what} names no file")
         path = f"{location} (in memory)" if memory is not None else self._data.path(location, what)
-        try:
-            offset = int(info.get("offset", "0"))
-            length = int(info["length"]) if "length" in info else None
-        except ValueError:
-            raise InvalidGraph(f"{what} has an offset or length that is no number") from None
+        if not all(_is_number(info[key]) for key in ("offset", "length") if key in info):
+            raise InvalidData(f"{what} has an offset or length that is no number")
+        offset = int(info.get("offset", "0"))
+        length = int(info["length"]) if "length" in info else None
         dtype = dtype_of(proto.data_type)
         if dtype is None:
-            raise InvalidGraph(f"{what}: element type {proto.data_type} cannot be external")
+            raise InvalidData(f"{what}: element type {proto.data_type} cannot be external")
         count = math.prod(shape)
         bits = PACKED.get(proto.data_type, dtype.itemsize * 8)
         expected = (count * bits + 7) // 8
         content = self._data.content(path) if memory is None else memory
         size = content.size
         if offset < 0 or offset + expected > size or (length is not None and length < expected):
-            raise InvalidGraph(
+            raise InvalidData(
                 f"{what} needs {expected} bytes at offset {offset} of {path}, which has {size}"
                 + (f" (its length is given as {length})" if length is not None else "")
             )
         if length is not None and length != expected:
-            raise InvalidGraph(f"{what} is given as {length} bytes; its type and shape need {expected}")
+            raise InvalidData(f"{what} is given as {length} bytes; its type and shape need {expected}")
         block = content[offset : offset + expected]
         external = None
         if memory is None:
@@ -677,6 +676,11 @@ class Linker:
             return DataFiles([self.folder or os.getcwd()])
         # A cache of downloads has the model as a link, to a folder where its data is too.
         return DataFiles([os.path.dirname(path), os.path.dirname(os.path.realpath(path))])
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is one as onnxruntime reads them: no blanks, no underscores, no digits but ASCII's."""
+    return text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 20
 
 
 def _first_of(

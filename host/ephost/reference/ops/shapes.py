@@ -44,6 +44,8 @@ def one_hot(
     The package takes no depth of shape [1], which the standard allows.
     """
     size = int(depth.item())
+    if size < 0:
+        raise ValueError(f"a depth of {size}")
     rank = indices.ndim + 1
     axis = node.attributes.get("axis", -1) % rank
     places = indices.astype(np.int64)
