@@ -19,6 +19,7 @@ from ephost._bindings import abi_element_type, ffi
 from ephost.devices import cpu_device
 from ephost.errors import InvalidArgument, NoSuchFile
 from ephost.messages import TensorProto
+from ephost.saving import write_bytes
 from ephost.values import OrtValue
 
 _IDENTIFIER = b"TORT"
@@ -67,9 +68,7 @@ class AdapterFormat:
             InvalidArgument: a parameter is no tensor of numbers.
             OSError: the file cannot be written.
         """
-        content = _written(self)
-        with open(file_path, "wb") as file:
-            file.write(content)
+        write_bytes(file_path, _written(self))
 
     def get_format_version(self) -> int:
         """The version of the format of the file that it was read from; 0: of none."""

@@ -14,6 +14,7 @@ from ephost.errors import OnnxRuntimeException
 from ephost.host_log import HostLog
 from ephost.model.planning.steps import Copy, Plan
 from ephost.providers import DEFAULT_PROVIDER
+from ephost.saving import write_text
 
 if TYPE_CHECKING:
     from ephost.execution_provider import ExecutionProvider
@@ -75,8 +76,7 @@ class Profile:
         import json
 
         lines = [json.dumps(event) for event in self._events()]
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("[\n" + ",\n".join(lines) + "\n]\n")
+        write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
         return path
 
     def _events(self) -> Iterator[dict[str, Any]]:

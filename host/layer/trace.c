@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,9 @@ _Static_assert(sizeof(Record) == 40, "trace.py reads it by its layout");
 
 static _Atomic(Header*) trace; /* stays mapped when it is closed: a thread may be about to write */
 static char* path;
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
+static int file = -1;  /* what is mapped, while there may be more of it */
+static uint64_t whole; /* as large as it may become */
 static bool* wanted;
 static _Thread_local uint64_t current;
 static _Thread_local uint32_t own_id;
@@ -66,10 +70,28 @@ uint32_t thread_number(void) {
   return own_id;
 }
 
+/* Takes room on the disk before it is written to: where there is none, that would be a SIGBUS. */
+static bool grow(Header* header, uint64_t needed) {
+  enum { AT_ONCE = 1 << 18 };
+  pthread_mutex_lock(&growing);
+  uint64_t there = atomic_load(&header->capacity);
+  if (needed > there && needed <= whole && file >= 0) {
+    uint64_t next = needed / AT_ONCE * AT_ONCE + AT_ONCE;
+    if (next > whole) next = whole;
+    if (posix_fallocate(file, (off_t)there, (off_t)(next - there)) == 0) {
+      atomic_store(&header->capacity, there = next);
+    } else {
+      whole = there; /* the rest of the trace is dropped, and counted */
+    }
+  }
+  pthread_mutex_unlock(&growing);
+  return needed <= there;
+}
+
 static Record* take(Header* header, uint64_t bytes, uint64_t* at) {
   bytes = (sizeof(Record) + bytes + 7) & ~(uint64_t)7;
   *at = atomic_fetch_add(&header->used, bytes); /* before the load, as trace_close wants it */
-  if (*at + bytes > atomic_load(&header->capacity)) {
+  if (*at + bytes > atomic_load(&header->capacity) && !grow(header, *at + bytes)) {
     atomic_fetch_add_explicit(&header->dropped, 1, memory_order_relaxed);
     *at = 0;
     return NULL;
@@ -130,19 +152,22 @@ const char* trace_open(const Settings* settings) {
     }
   }
   free(patterns);
-  int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file >= 0) close(file);
+  file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return "the layer cannot write the file of its trace";
   /* A hole takes no room: what is not written does not exist. */
-  void* map = ftruncate(file, (off_t)capacity) == 0
-                  ? mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0)
-                  : MAP_FAILED;
-  close(file);
+  if (ftruncate(file, (off_t)capacity) != 0 || posix_fallocate(file, 0, (off_t)(records_at + 4096)) != 0) {
+    (void)!ftruncate(file, 0);
+    return "there is no room on the disk for the layer's trace";
+  }
+  void* map = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (map == MAP_FAILED) return "the layer cannot map the file of its trace";
+  whole = capacity;
   Header* made = map;
   memcpy(made->magic, MAGIC, sizeof made->magic);
   made->format = FORMAT;
   made->records_at = (uint32_t)records_at;
-  atomic_store(&made->capacity, capacity);
+  atomic_store(&made->capacity, records_at + 4096);
   made->start = clock_ns(CLOCK_MONOTONIC);
   made->wall_start = clock_ns(CLOCK_REALTIME);
   made->process = (uint32_t)getpid();
@@ -159,11 +184,16 @@ void trace_close(void) {
   if (header == NULL) return;
   /* Room for what is still to come, up to a page's end: beyond it a write would be a SIGBUS. A thread that
    * found room under the old limit counts itself in `used` before it reads the limit, and so is seen here. */
-  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = atomic_load(&header->capacity), end = 0, used;
+  pthread_mutex_lock(&growing); /* it grows no more */
+  close(file);
+  file = -1;
+  pthread_mutex_unlock(&growing);
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = atomic_load(&header->capacity), end = 0, used;
   while ((used = atomic_load(&header->used)) > end) {
     end = (used + page - 1) / page * page;
-    atomic_store(&header->capacity, end < whole ? end : whole);
-    if (end >= whole) return;
+    if (end > room) end = room;
+    atomic_store(&header->capacity, end);
+    if (end == room) break;
   }
   if (truncate(path, (off_t)end) != 0) return; /* then it stays as long as it was */
 }

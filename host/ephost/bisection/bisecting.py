@@ -24,6 +24,7 @@ from ephost.bisection.shrinking import Case, Shrinker
 from ephost.bisection.slicing import Sliced, lineages
 from ephost.bisection.targets import HOSTS, Library, Target, named_target, plugin_target, told_apart
 from ephost.errors import InvalidArgument
+from ephost.saving import write_text
 from ephost.suggestions import did_you_mean
 
 __all__ = ["Bisection", "Fault", "Library", "NodeError", "Repro", "Target", "bisect"]
@@ -140,9 +141,9 @@ def bisect(
             result.loading_seconds = judge.target.loading_seconds + judge.against.loading_seconds
             result.tries, result.node_runs = judge.tries, judge.node_runs
             if output is not None:  # also of a search that is interrupted
-                Path(output, "index.html").write_text(page_of(result).html(), encoding="utf-8")
-                Path(output, "result.json").write_text(
-                    json.dumps(result.to_dict(), indent=1, default=str) + "\n"
+                write_text(Path(output, "index.html"), page_of(result).html())
+                write_text(
+                    Path(output, "result.json"), json.dumps(result.to_dict(), indent=1, default=str) + "\n"
                 )
     return result
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from ephost import saving
 from ephost.checking.registry import GROUPS, all_checks
 from ephost.checking.subject import Given
 from ephost.checking.verdicts import FAILED, PARTS, SKIPPED, VERDICTS, WARNING, WRONG, Outcome
@@ -240,4 +241,4 @@ def repeating(given: Given, outcome: Outcome) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Write a report's file."""
-    Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
+    saving.write_text(path, text, "backslashreplace")

@@ -10,6 +10,7 @@ import click
 from ephost.cli.bisect import parse_target, sizes_of, steps_shown
 from ephost.cli.model import config_option, pairs
 from ephost.cli.output import reports_failures, show, show_json
+from ephost.saving import write_text
 
 
 @click.command(short_help="Compare the results of MODEL at A with those at B.")
@@ -71,7 +72,7 @@ def compare(
             told=told,
         )
     if html is not None:
-        html.write_text(found.page().html(), encoding="utf-8")
+        write_text(html, found.page().html())
     if as_json:
         show_json(found.to_dict())
     else:

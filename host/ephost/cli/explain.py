@@ -12,6 +12,7 @@ from ephost.cli.feeding import feed_options, guessed, make_feed
 from ephost.cli.model import Dimensions, model_options, open_session
 from ephost.cli.output import reports_failures, show, show_json
 from ephost.errors import OnnxRuntimeException
+from ephost.saving import write_text
 
 if TYPE_CHECKING:
     from ephost.session import InferenceSession
@@ -61,7 +62,7 @@ def explain(
         _run(session, files, dimensions, seed, repeat)
     explanation = explain_session(session)
     if page is not None:
-        page.write_text(explanation.to_html(), encoding="utf-8")
+        write_text(page, explanation.to_html())
     if as_json:
         show_json(explanation.to_dict())
     else:

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
 from ephost.errors import Fail
+from ephost.saving import write_bytes, written
 from ephost.session import InferenceSession, NodeArg
 from ephost.suggestions import did_you_mean
 
@@ -77,13 +78,14 @@ def write_value(folder: Path, stem: str, name: str, value: Any) -> Path:
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.dtype.isbuiltin == 1:
         path = folder / f"{stem}.npy"
-        np.save(path, value, allow_pickle=False)
+        with written(path) as file:
+            np.save(file, value, allow_pickle=False)
         return path
     path = folder / f"{stem}.pb"
     if isinstance(value, np.ndarray):
-        path.write_bytes(numpy_helper.from_array(value, name).SerializeToString())
+        write_bytes(path, numpy_helper.from_array(value, name).SerializeToString())
     elif isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
-        path.write_bytes(numpy_helper.from_list(value, name).SerializeToString())
+        write_bytes(path, numpy_helper.from_list(value, name).SerializeToString())
     else:
         raise NotImplementedError(f"the output '{name}' is a {type(value).__name__}, which cannot be saved")
     return path

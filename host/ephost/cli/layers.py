@@ -12,6 +12,7 @@ from ephost.cli.output import reports_failures, show, show_json
 from ephost.cli.plugins import parse_plugin
 from ephost.layers import RULES, Layer, Trace, Validate, read_findings, wrap
 from ephost.layers.findings import summary
+from ephost.saving import write_text
 from ephost.tables import Table
 
 
@@ -155,12 +156,12 @@ def show_trace(
 
     read = traces.TraceFile(file)
     if chrome is not None:
-        chrome.write_text(json.dumps(traces.chrome(read)), encoding="utf-8")
+        write_text(chrome, json.dumps(traces.chrome(read)))
         click.echo(f"{chrome}: {len(read.calls)} calls")
     elif html is not None:
         from ephost.layers.page import page_of
 
-        html.write_text(page_of(read).html(), encoding="utf-8")
+        write_text(html, page_of(read).html())
         click.echo(f"{html}: {len(read.calls)} calls")
     elif as_json:
         show_json(traces.as_json(read))

@@ -348,6 +348,10 @@ class _Files:
             while self._temporary:
                 os.replace(*self._temporary[0])
                 del self._temporary[0]
+        except OSError as error:
+            if target.path is None or error.filename is not None:
+                raise
+            raise type(error)(error.errno, error.strerror, target.path) from None
         finally:
             for temporary, _ in self._temporary:
                 with suppress(OSError):

@@ -13,6 +13,7 @@ import onnx
 from ephost.errors import Fail, InvalidArgument
 from ephost.messages import Message
 from ephost.model.graph import NO_VERSION, Graph, Model, Node, TensorType, Value, told, type_proto
+from ephost.saving import write_bytes
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # A session's entries: the name of a file beside the optimized model, and the bytes from which an initializer
@@ -144,7 +145,7 @@ def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> No
             f"the optimized model has {weights} bytes of weights: too large for {path}, unless "
             f"{EXTERNAL_FILE} puts them into a file of their own"
         )
-    onnx.save(in_utf8(lambda: model_proto(model)), path)
+    write_bytes(path, in_utf8(lambda: model_proto(model)).SerializeToString())
 
 
 def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
@@ -158,9 +159,14 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
         raise InvalidArgument(f"{EXTERNAL_FILE}: there is no folder {os.path.dirname(data)}")
     # The arrays may lie in the very file that is written: what is made anew takes its place at the end.
     temporary = f"{location}.{os.getpid()}.part"
+    unfinished = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.part")
     try:
         proto = in_utf8(lambda: model_proto(model))
-        onnx.save(proto, path, save_as_external_data=True, location=temporary, size_threshold=int(smallest))
+        try:
+            size = int(smallest)
+            onnx.save(proto, unfinished, save_as_external_data=True, location=temporary, size_threshold=size)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, data) from None
         for tensor in proto.graph.initializer:
             for entry in tensor.external_data:
                 if entry.key == "location":
@@ -168,7 +174,8 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
         written = os.path.join(folder, temporary)
         if os.path.exists(written):
             os.replace(written, data)
-        onnx.save(proto, path)
+        write_bytes(path, proto.SerializeToString())
     finally:
-        with suppress(OSError):
-            os.unlink(os.path.join(folder, temporary))
+        for left in (os.path.join(folder, temporary), unfinished):
+            with suppress(OSError):
+                os.unlink(left)

@@ -590,6 +590,8 @@ def _write(file: str, text: str) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(text.encode())
         os.replace(staged, file)
-    except BaseException:
+    except BaseException as error:
         os.unlink(staged)
+        if isinstance(error, OSError) and error.filename is None:
+            raise type(error)(error.errno, error.strerror, file) from None
         raise
