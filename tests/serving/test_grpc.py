@@ -22,6 +22,25 @@ SECONDS = 60.0
 LISTS = {"BOOL": "bool", "FP32": "fp32", "FP64": "fp64", "UINT64": "uint64", "INT64": "int64"}
 
 
+def parameters_of(map_of: Any, parameters: dict[str, dict[str, Any]]) -> None:
+    """Fill a map of messages: protobuf 5 takes no plain dict for one."""
+    for name, fields in parameters.items():
+        for field, value in fields.items():
+            setattr(map_of[name], field, value)
+
+
+def request_of(message: str, **fields: Any) -> Any:
+    """A request, whose parameters and those of its inputs are plain dicts."""
+    parameters = fields.pop("parameters", {})
+    inputs = [dict(each) for each in fields.pop("inputs", [])]
+    of_inputs = [each.pop("parameters", {}) for each in inputs]
+    made = MESSAGES[message](**fields, **({"inputs": inputs} if inputs else {}))
+    parameters_of(made.parameters, parameters)
+    for item, given in zip(made.inputs if inputs else (), of_inputs, strict=True):
+        parameters_of(item.parameters, given)
+    return made
+
+
 class Raw:
     """Calls with whatever bytes."""
 
@@ -39,7 +58,7 @@ class Raw:
             return error.code().name, error.details()
 
     def infer(self, **fields: Any) -> Any:
-        return self.call("ModelInfer", MESSAGES["ModelInferRequest"](**fields))
+        return self.call("ModelInfer", request_of("ModelInferRequest", **fields))
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +157,8 @@ def test_what_is_not_there_is_not_found_and_what_is_too_large_is_refused(raw: Ra
     assert raw.infer(model_name="../secret")[0] == "NOT_FOUND"
     assert raw.infer(model_name="versions", model_version="3")[0] == "NOT_FOUND"
     assert raw.call("ModelMetadata", MESSAGES["ModelMetadataRequest"](name="nothing"))[0] == "NOT_FOUND"
-    load = MESSAGES["RepositoryModelLoadRequest"](
-        model_name="versions", parameters={"file:1/model.onnx": {"bytes_param": b"x"}}
-    )
+    parameters = {"file:1/model.onnx": {"bytes_param": b"x"}}
+    load = request_of("RepositoryModelLoadRequest", model_name="versions", parameters=parameters)
     assert raw.call("RepositoryModelLoad", load)[0] == "INVALID_ARGUMENT"
     assert raw.infer(model_name="versions", raw_input_contents=[bytes(100001)])[0] == "RESOURCE_EXHAUSTED"
     assert is_well(raw)
@@ -162,7 +180,7 @@ def _try_queue(server: Served, channel: Any, rounds: int) -> bool:
     def request(rounds: int, **fields: Any) -> bytes:
         contents = {"int64_contents": [rounds]}
         item = {"name": "rounds", "datatype": "INT64", "shape": [1], "contents": contents}
-        made = MESSAGES["ModelInferRequest"](model_name="slow", inputs=[item], **fields)
+        made = request_of("ModelInferRequest", model_name="slow", inputs=[item], **fields)
         data: bytes = made.SerializeToString()
         return data
 
