@@ -369,6 +369,25 @@ def test_upsample_takes_scales_as_attribute_or_input(mode: str) -> None:
     assert_like_onnxruntime("Upsample", [x, np.array([1, 1, 2, 1.5], np.float32)], opset=9, mode=mode)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [[1, 1, 2, 1.5], [1, 1, 0.5, 0.75], [1, 1, 0.6, 3], [1, 1, 1.3, 0.7]])
+def test_resize_of_opset_10_takes_scales_and_no_regions(mode: str, scales: list[float]) -> None:
+    x = image(1, 2, 10, 4)
+    assert_like_onnxruntime("Resize", [x, np.array(scales, np.float32)], opset=10, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["up", "down"])
+def test_a_cast_like_another_heeds_how_to_round_where_that_says_anything(mode: str) -> None:
+    x = np.array([1.2, -2.7, 3], np.float32)
+    for like in ("float16", "int8", "bfloat16", "int4", "float8_e5m2"):
+        kind = np.zeros(1, getattr(ml_dtypes, like, like))
+        (found,) = ours("CastLike", [x, kind], opset=25, round_mode=mode)
+        (expected,) = ours("CastLike", [x, kind], opset=19)
+        assert (found.dtype, found.tolist()) == (kind.dtype, expected.tolist())
+    (found,) = ours("CastLike", [abs(x), np.zeros(1, ml_dtypes.float8_e8m0fnu)], opset=25, round_mode=mode)
+    assert found.astype(np.float32).tolist() == {"up": [2, 4, 4], "down": [1, 2, 2]}[mode]
+
+
 def test_defaults_of_old_opsets_reach_the_packages_operators() -> None:
     regions = [np.array([[0, 0, 7, 7], [2, 1, 9, 8]], np.float32), np.array([0, 1])]
     assert_like_onnxruntime(

@@ -43,6 +43,11 @@ _SINGLE: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 Models have such a number as a tensor of the shape [] or [1], and onnxruntime's kernels take either.
 """
 
+_UNKNOWN: Mapping[tuple[str, str], str] = {("", "CastLike"): "round_mode"}
+"""An attribute that the package's operator does not take, and that says nothing of what is left to it: casts
+to float8e8m0, which are rounded by it, are this project's.
+"""
+
 
 def load_package() -> None:
     """Import the onnx package's operators now, rather than with the first that is asked for."""
@@ -92,7 +97,7 @@ def package_operator(
         return None
     from onnx import NodeProto as PackageNode
 
-    theirs = PackageNode.FromString(_with_old_defaults(node, domain, signature).SerializeToString())
+    theirs = PackageNode.FromString(_as_package_knows_it(node, domain, signature).SerializeToString())
     parameters = {
         "log": _no_log,
         "opsets": dict(opset_imports),
@@ -159,8 +164,12 @@ def _package_class(domain: str, op_type: str, version: int) -> type | None:
     return found if isinstance(found, type) and issubclass(found, OpRun) else None
 
 
-def _with_old_defaults(node: NodeProto, domain: str, signature: Signature | None) -> NodeProto:
-    """The node with those defaults written out that the newest opset, which the package knows, changed."""
+def _as_package_knows_it(node: NodeProto, domain: str, signature: Signature | None) -> NodeProto:
+    """The node with those defaults written out that the newest opset, which the package knows, changed, and
+    without what the package does not know.
+    """
+    if unknown := _UNKNOWN.get((domain, node.op_type)):
+        node = node.with_fields(attribute=[a for a in node.attribute if a.name != unknown])
     if signature is None:
         return node
     given = {attribute.name for attribute in node.attribute}

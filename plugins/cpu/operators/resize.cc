@@ -49,6 +49,7 @@ Request read(Prepare& p) {
   std::vector<int64_t> named(from.size());
   std::iota(named.begin(), named.end(), 0);
   if (node.type == "Upsample" || node.version < 11) {
+    r.rounding = "away from what is left out";
     if (node.type == "Upsample" && node.version < 9) {
       const std::vector<float> attribute = node.floats("scales");
       scales.assign(attribute.begin(), attribute.end());
@@ -164,7 +165,9 @@ std::vector<int64_t> nearest(const Request& r, const Axis& axis) {
   for (float at : places<float>(r, axis)) {
     const float down = std::floor(at);
     float near = down;
-    if (r.rounding == "ceil") {
+    // Before opset 11 the elements of a smaller output are those on the right, as in the standard's example.
+    const bool skips = r.rounding == "away from what is left out" && axis.scale < 1;
+    if (r.rounding == "ceil" || skips) {
       near = std::ceil(at);
     } else if (r.rounding == "round_prefer_floor") {
       near = at - down > 0.5f + kRounding ? down + 1 : down;

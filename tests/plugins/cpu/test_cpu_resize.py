@@ -177,6 +177,20 @@ def test_the_operators_of_old_opsets(cpu_plugin: Cpu, op: str, opset: int) -> No
     np.testing.assert_array_equal(cpu_plugin.run(model, {"x": x})[0], found[0])
 
 
+@pytest.mark.parametrize(
+    ("scale", "expected"), [(0.6, [1, 3, 5, 6]), (0.5, [1, 3, 5]), (0.75, [1, 3, 4, 6, 7]), (2, None)]
+)
+def test_a_smaller_output_takes_elements_on_the_right_before_opset_11(
+    cpu_plugin: Cpu, scale: float, expected: list[int] | None
+) -> None:
+    """As in the standard's example, in which four elements by 0.6 are the first and the third."""
+    x = np.arange(1, 8, dtype=np.float32).reshape(1, 1, 7)
+    scales = {"scales": np.array([1, 1, scale], np.float32)}
+    model = make_model([helper.make_node("Resize", ["x", "scales"], ["y"])], {"x": x}, ["y"], scales, 10)
+    (found,) = cpu_plugin.run(model, {"x": x})
+    assert found.ravel().tolist() == (expected or np.repeat(x, 2).tolist())
+
+
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
 @pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel", "pytorch_half_pixel"])
 def test_sizes_and_nearest_elements_follow_from_scales_as_floats(

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ...message_helpers import numpy_dtype
+from ephost.records import replaced
+
+from ...message_helpers import element_type_of, numpy_dtype
 from ...messages import TensorProto
 from .registry import OperatorNode, operator
 
@@ -168,6 +170,13 @@ def cast(node: OperatorNode, x: np.ndarray) -> tuple[Any, ...]:
     if to is None or x.dtype.kind not in "biuf":
         return node.package(x)
     return (x.astype(to),)
+
+
+@operator("CastLike")
+def cast_like(node: OperatorNode, x: np.ndarray, like: np.ndarray) -> tuple[Any, ...]:
+    """A Cast to the type of `like`, of which nothing else counts."""
+    attributes = {**node.attributes, "to": element_type_of(like.dtype)}
+    return cast(replaced(node, attributes=attributes, package=lambda x: node.package(x, like)), x)
 
 
 def _powers_of_two(node: OperatorNode, x: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ DECLARED = {
     "numeric": (
         *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "And", "Or", "Xor", "Not", "Equal"),
         *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where", "Cast", "Abs", "Ceil", "Cos", "Exp"),
-        *("Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sqrt"),
+        *("Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sqrt", "CastLike"),
     ),
     "packed_rows": ("GatherPacked",),
     "packed_tokens": ("GatedDeltaNet", "VarlenCausalConvWithState"),
@@ -54,7 +54,7 @@ DECLARED = {
     "sequences": ("Optional", "Identity", "SequenceInsert", "SplitToSequence"),
     "sparse": ("SparseToDenseMatMul",),
     "trees": ("TreeEnsembleRegressor",),
-    "shapes": ("Constant", "Squeeze", "OneHot", "Pad", "Upsample"),
+    "shapes": ("Constant", "Squeeze", "OneHot", "Pad", "Upsample", "Resize"),
 }
 """The operators that each module declares: it is imported when the first of them is looked for."""
 

@@ -85,8 +85,11 @@ def pad(
 
 
 @operator("Upsample", since=7)
+@operator("Resize", until=11)
 def upsample(node: OperatorNode, x: np.ndarray, scales: np.ndarray | None = None) -> tuple[np.ndarray]:
-    """Nearest or linear, at position / scale. The package has only the former, for whole scales."""
+    """Nearest or linear, at position / scale. The package has only the former, for whole scales, and only the
+    Resize of later opsets.
+    """
     factors = node.attributes["scales"] if scales is None else scales.tolist()
     if len(factors) != x.ndim:
         raise ValueError(f"{len(factors)} scales for an input of {x.ndim} dimensions")
@@ -94,9 +97,14 @@ def upsample(node: OperatorNode, x: np.ndarray, scales: np.ndarray | None = None
     for axis, (size, factor) in enumerate(zip(x.shape, factors, strict=True)):
         if factor == 1:
             continue
-        places = np.arange(int(size * factor)) / factor
+        is_nearest = node.attributes.get("mode", "nearest") == "nearest"
+        # In floats, as exporters do: 10 by 1.3 are 13, and a little less in a wider type.
+        count = np.arange(int(np.float32(size) * np.float32(factor)))
+        places = count.astype(np.float32) / np.float32(factor) if is_nearest else count / factor
+        if is_nearest and factor < 1:
+            places = np.ceil(places)  # as in the standard's example
         low = np.minimum(places.astype(np.int64), size - 1)
-        if node.attributes.get("mode", "nearest") == "nearest":
+        if is_nearest:
             y = y.take(low, axis=axis)
         else:
             share = (places - low).reshape(-1, *[1] * (x.ndim - axis - 1))
