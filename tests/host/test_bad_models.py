@@ -563,6 +563,41 @@ def test_values_of_an_element_type_that_there_is_not(kind: int, where: str, wrap
     refused(model, errors.InvalidGraph, f"element type {kind}", "'bad'")
 
 
+@pytest.mark.parametrize("where", ["input", "output", "value_info"])
+def test_a_type_that_does_not_say_what_it_is_made_of(where: str) -> None:
+    model = graph_model([helper.make_node("Neg", ["x"], ["m"]), helper.make_node("Neg", ["m"], ["y"])])
+    values = getattr(model.graph, where)
+    del values[:]
+    name = {"input": "x", "output": "y", "value_info": "m"}[where]
+    values.add(name=name).type.sequence_type.elem_type.optional_type.SetInParent()
+    refused(model, errors.InvalidGraph, f"'{name}'", "made of")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dims": [3]}, "has 8 bytes instead of 12"),
+        ({"dims": [-2]}, "negative dimension"),
+        ({"data_type": 77}, "unknown element type 77"),
+        ({"dims": [90], "data_type": TensorProto.INT4}, "cannot be read"),
+        ({"data_location": TensorProto.EXTERNAL}, "names no file"),
+    ],
+)
+def test_a_constant_that_cannot_be_is_called_by_what_its_node_makes(changes: dict, said: str) -> None:
+    """Its own name says nothing, and is mostly empty."""
+    value = numpy_helper.from_array(np.array([1, 2], np.float32))
+    for name, field in changes.items():
+        if name == "dims":
+            value.dims[:] = field
+        else:
+            setattr(value, name, field)
+    nodes = [
+        helper.make_node("Constant", [], ["held"], value=value),
+        helper.make_node("Add", ["x", "held"], ["y"]),
+    ]
+    refused(graph_model(nodes), errors.InvalidGraph, "the constant 'held'", said)
+
+
 def test_a_function_that_onnx_cannot_write_out(sample_kernels: list) -> None:
     body = helper.make_graph(
         [helper.make_node("Add", ["a", "b"], ["c"])],

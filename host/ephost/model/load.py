@@ -308,18 +308,20 @@ def _existing(kind: TensorType | TypeProto | None, name: str, where: str) -> Ten
     """A type that a model declares.
 
     Raises:
-        InvalidGraph: it is of elements that there are not.
+        InvalidGraph: it is of elements that there are not, or does not say of which.
     """
     if kind is None or (isinstance(kind, TensorType) and kind.element_type in _ELEMENT_TYPES):
         return kind
     found = {kind.element_type} if isinstance(kind, TensorType) else _element_types(kind)
-    if unknown := found - _ELEMENT_TYPES:
-        raise InvalidGraph(f"{where} has '{name}' of the element type {min(unknown)}: there is none")
+    if None in found:
+        raise InvalidGraph(f"{where} has '{name}', whose type does not say what it is made of")
+    for unknown in found - _ELEMENT_TYPES:
+        raise InvalidGraph(f"{where} has '{name}' of the element type {unknown}: there is none")
     return kind
 
 
-def _element_types(kind: TypeProto) -> set[int]:
-    """All that a type is made of."""
+def _element_types(kind: TypeProto) -> set[int | None]:
+    """All that a type is made of; None for a part that says nothing."""
     match kind.WhichOneof("value"):
         case "tensor_type":
             return {kind.tensor_type.elem_type}
@@ -330,7 +332,9 @@ def _element_types(kind: TypeProto) -> set[int]:
         case "optional_type":
             return _element_types(kind.optional_type.elem_type)
         case "map_type":
-            return {kind.map_type.key_type} | _element_types(kind.map_type.value_type)
+            return {kind.map_type.key_type, *_element_types(kind.map_type.value_type)}
+        case None:
+            return {None}
         case _:
             return set()
 
@@ -570,11 +574,12 @@ class Linker:
             value.type = tensor_type(element_type, array.shape)
 
     def _constant(self, proto: NodeProto) -> tuple[np.ndarray, int, External | None]:
+        what = f"the constant '{proto.output[0]}'"
         for attribute in proto.attribute:
             if attribute.type == AttributeProto.SPARSE_TENSOR:
-                return _dense(attribute.sparse_tensor), attribute.sparse_tensor.values.data_type, None
+                return _dense(attribute.sparse_tensor, what), attribute.sparse_tensor.values.data_type, None
             if attribute.name == "value":
-                array, external = self.tensor(attribute.t)
+                array, external = self.tensor(attribute.t, what)
                 return array, attribute.t.data_type, external
             if attribute.name == "value_float":
                 return np.asarray(attribute.f, dtype=np.float32), TensorProto.FLOAT, None
@@ -588,27 +593,25 @@ class Linker:
                 return np.asarray(attribute.s.decode(), dtype=object), _STRING, None
             if attribute.name == "value_strings":
                 return np.asarray([s.decode() for s in attribute.strings], dtype=object), _STRING, None
-        raise InvalidGraph(f"the Constant node '{proto.name}' has no value")
+        raise InvalidGraph(f"{what} has no value")
 
-    def tensor(self, proto: TensorProto) -> tuple[np.ndarray, External | None]:
-        """The data of an initializer: a view of its raw bytes, or of the mapped file."""
+    def tensor(self, proto: TensorProto, what: str = "") -> tuple[np.ndarray, External | None]:
+        """The data of an initializer, or of `what`: a view of its raw bytes, or of the mapped file."""
+        what = what or f"the initializer '{proto.name}'"
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
-            raise InvalidGraph(f"the initializer '{proto.name}' has a negative dimension: {list(shape)}")
+            raise InvalidGraph(f"{what} has a negative dimension: {list(shape)}")
         if proto.data_location == _EXTERNAL:
-            return self._external(proto, shape)
+            return self._external(proto, shape, what)
         if proto.HasField("raw_data") and proto.data_type not in PACKED and proto.data_type != _STRING:
             dtype = dtype_of(proto.data_type)
             if dtype is None:
-                raise InvalidGraph(
-                    f"the initializer '{proto.name}' has the unknown element type {proto.data_type}"
-                )
+                raise InvalidGraph(f"{what} has the unknown element type {proto.data_type}")
             raw = proto.raw_data
             expected = math.prod(shape) * dtype.itemsize
             if len(raw) != expected:
                 raise InvalidGraph(
-                    f"the initializer '{proto.name}' of shape {list(shape)} has {len(raw)} bytes instead of "
-                    f"{expected}"
+                    f"{what} of shape {list(shape)} has {len(raw)} bytes instead of {expected}"
                 )
             external = None
             if self.model.is_mapped and isinstance(raw, memoryview):
@@ -617,7 +620,7 @@ class Linker:
         try:
             return to_array(proto).reshape(shape), None
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise InvalidGraph(f"the initializer '{proto.name}' cannot be read: {error}") from error
+            raise InvalidGraph(f"{what} cannot be read: {error}") from error
 
     def _replacement(self, proto: TensorProto) -> np.ndarray:
         array = self.initializers[proto.name]
@@ -630,10 +633,12 @@ class Linker:
             )
         return array
 
-    def _external(self, proto: TensorProto, shape: tuple[int, ...]) -> tuple[np.ndarray, External | None]:
+    def _external(
+        self, proto: TensorProto, shape: tuple[int, ...], what: str
+    ) -> tuple[np.ndarray, External | None]:
         info = {entry.key: entry.value for entry in proto.external_data}
         location = info.get("location", "")
-        what = f"the external data of the initializer '{proto.name}'"
+        what = f"the external data of {what}"
         memory = self.files.get(location)
         if "\0" in location and memory is None:
             raise InvalidData(f"{what} is in {location!r}, which is no path")
@@ -707,8 +712,8 @@ def _allows(declared: TensorType | TypeProto | None, element_type: int, rank: in
     )
 
 
-def _dense(sparse: SparseTensorProto) -> np.ndarray:
-    what = f"the sparse initializer '{sparse.values.name}'"
+def _dense(sparse: SparseTensorProto, what: str = "") -> np.ndarray:
+    what = what or f"the sparse initializer '{sparse.values.name}'"
     shape = tuple(sparse.dims)
     try:
         values, indices = to_array(sparse.values), to_array(sparse.indices)
