@@ -81,16 +81,26 @@ void Program::plan_ahead() {
     void* output(size_t, DType, const Dims&) override { return nullptr; }
     std::vector<Desc> descs;
   } shapes;
-  bool known = true;
+  bool known = true, has_scalar = false;
   for (size_t i = 0; i < num_inputs(); ++i) {
     const Value* value = input(i);
+    has_scalar = has_scalar || value->dims.empty();
     const bool open =
         std::any_of(value->dims.begin(), value->dims.end(), [](int64_t dim) { return dim < 0; });
     known = known && value->type != DType::kUndefined && value->has_shape && !open && !value->is_outer;
     shapes.descs.push_back({value->type, value->dims, Layout::kPlain});
   }
-  if (known) {
+  if (!known) {
+    return;
+  }
+  try {
     root_for(shapes);
+  } catch (const Error&) {
+    // What a model declares as a scalar may be fed in any shape: exporters forget the dimensions of lists.
+    // Whether the shapes fit is for a run to say then.
+    if (!has_scalar) {
+      throw;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 """Reductions, running sums and the places of extremes."""
 
+import ephost
 import numpy as np
 import onnx
 import pytest
@@ -25,6 +26,21 @@ def test_every_kind_over_every_set_of_axes_agrees(cpu_plugin: Cpu, kind: str, ax
     x = some((3, 37, 41)) / (1 if kind != "ReduceProd" else 2)
     node = helper.make_node(kind, ["x", "axes"], ["y"], keepdims=len(axes) % 2)
     cpu_plugin.check(node, {"x": x}, constants={"axes": np.int64(axes)}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [[1], [0, 1], [-1]])
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMax"])
+def test_axes_that_are_declared_a_scalar_may_be_a_list(cpu_plugin: Cpu, kind: str, axes: list[int]) -> None:
+    """All shapes are declared, but a scalar's is not what runs are held to."""
+    x = some((3, 4))
+    feeds = {"x": x, "axes": np.int64(axes)}
+    model = make_model([helper.make_node(kind, ["x", "axes"], ["y"], keepdims=0)], feeds, ["y"])
+    (expected,) = cpu_plugin.run(model, feeds)
+    del model.graph.input[1].type.tensor_type.shape.dim[:]
+    session = cpu_plugin.session(model)
+    np.testing.assert_array_equal(session.run(None, feeds)[0], expected)
+    with pytest.raises(ephost.errors.OnnxRuntimeException, match="the axes are not a list"):
+        session.run(None, {"x": x, "axes": np.int64(1)})
 
 
 @pytest.mark.parametrize("flag", [2, -1, 1 << 32])
