@@ -24,6 +24,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.fuzz.cases import Case
 from tests.vendor.compare import ONNX_TYPE_OF, run_in_onnxruntime
 
@@ -115,6 +117,15 @@ class Host:
         return made
 
 
+def _pickled(made: list[Any]) -> bytes:
+    """Results for comparisons; a type's name for what stays in a process, as a sparse tensor of onnxruntime."""
+    try:
+        return pickle.dumps(made)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        named = [[v if isinstance(v, np.ndarray) else type(v) for v in run] for run in made]
+        return pickle.dumps([[v.__name__ if isinstance(v, type) else v for v in run] for run in named])
+
+
 def main() -> None:
     """See the module's docstring."""
     kind, which, seed, path = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
@@ -147,8 +158,7 @@ def main() -> None:
             record["fault"] = f"bare {type(error).__name__} at {where.filename}:{where.lineno}: {error}"[:400]
         signal.setitimer(signal.ITIMER_PROF, 0)
         if file:
-            with contextlib.suppress(Exception):
-                Path(file).write_bytes(pickle.dumps(made))
+            Path(file).write_bytes(_pickled(made))
         print(json.dumps(record), file=told, flush=True)
 
 

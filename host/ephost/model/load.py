@@ -305,16 +305,16 @@ def value_type(proto: TypeProto, override: _DimensionOverride | None = None) -> 
 
 
 def _existing(kind: TensorType | TypeProto | None, name: str, where: str) -> TensorType | TypeProto | None:
-    """A type that a model declares.
+    """A type that a model declares; None for one that does not say what it is made of.
 
     Raises:
-        InvalidGraph: it is of elements that there are not, or does not say of which.
+        InvalidGraph: it is of elements that there are not.
     """
     if kind is None or (isinstance(kind, TensorType) and kind.element_type in _ELEMENT_TYPES):
         return kind
     found = {kind.element_type} if isinstance(kind, TensorType) else _element_types(kind)
     if None in found:
-        raise InvalidGraph(f"{where} has '{name}', whose type does not say what it is made of")
+        return None  # a list of nothing that is said: as much as no type
     for unknown in found - _ELEMENT_TYPES:
         raise InvalidGraph(f"{where} has '{name}' of the element type {unknown}: there is none")
     return kind
