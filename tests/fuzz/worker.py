@@ -118,7 +118,7 @@ class Host:
 
 
 def _pickled(made: list[Any]) -> bytes:
-    """Results for comparisons; a type's name for what stays in a process, as a sparse tensor of onnxruntime."""
+    """Results for comparisons; a type's name for what stays in its process: onnxruntime's sparse tensors."""
     try:
         return pickle.dumps(made)
     except (TypeError, AttributeError, pickle.PicklingError):
