@@ -39,13 +39,32 @@ if TYPE_CHECKING:
 _LOG = HostLog("ephost.options")
 
 
+_LONGEST_KEY = 1024  # as in onnxruntime
+
+
+def _short(value: object) -> str:
+    """A value in an error, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:80]}... ({len(text)} characters)"
+
+
 def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
     checked = {}
     for key, value in (pairs or {}).items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"{what}: keys and values are str, not {key!r}: {value!r}")
+            raise TypeError(f"{what}: keys and values are str, not {_short(key)}: {_short(value)}")
         if not key or "\0" in key or "\0" in value:
-            raise InvalidArgument(f"{what}: the entry {key!r}: {value!r} has an empty key, or a NUL")
+            raise InvalidArgument(
+                f"{what}: the entry {_short(key)}: {_short(value)} has an empty key, or a NUL"
+            )
+        if len(key) > _LONGEST_KEY:
+            raise InvalidArgument(f"{what}: the key {_short(key)} is longer than {_LONGEST_KEY} characters")
+        try:
+            (key + value).encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument(
+                f"{what}: the entry {_short(key)}: {_short(value)} is nothing that UTF-8 has"
+            ) from None
         checked[key] = value
     return checked
 

@@ -377,3 +377,24 @@ def test_a_model_without_a_version_has_onnxruntimes_number_for_none(
     assert session.get_modelmeta().version == expected
     saved = onnx.load(options.optimized_model_filepath)
     assert saved.HasField("model_version") == (given is not None) and saved.model_version == (given or 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("", "1", "has an empty key, or a NUL"),
+        ("a\0b", "1", "has an empty key, or a NUL"),
+        ("a", "1\0", "has an empty key, or a NUL"),
+        ("a", "\udcff", "is nothing that UTF-8 has"),
+        ("\udcff", "1", "is nothing that UTF-8 has"),
+        ("k" * 1025, "1", r"k'?\.\.\. \(1027 characters\) is longer than 1024"),
+    ],
+)
+def test_entries_that_no_plugin_could_be_told_are_refused(key: str, value: str, says: str) -> None:
+    options, run_options = ephost.SessionOptions(), ephost.RunOptions()
+    for add in (options.add_session_config_entry, run_options.add_run_config_entry):
+        with pytest.raises(InvalidArgument, match=says) as caught:
+            add(key, value)
+        assert len(str(caught.value)) < 300
+    with pytest.raises(InvalidArgument, match=says):
+        options.add_provider("CPUExecutionProvider", {key: value})
