@@ -63,10 +63,13 @@ def check_path(path: str, system: str = sys.platform) -> None:
 
     Raises:
         NoSuchLibrary: nothing is there.
-        Fail: it is a folder, no shared library, cut short, or for another system or processor.
+        Fail: it is a folder or a pipe, no shared library, cut short, or for another system or processor.
     """
     wanted = _FORMATS.get(system, "ELF")
     try:
+        # To open a pipe is to wait for its other end.
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            raise Fail(f"the library {path} is a pipe or device")
         file = os.open(path, os.O_RDONLY | _BINARY)  # less than half of what open() takes
         try:
             head = os.read(file, 4096)

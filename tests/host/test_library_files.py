@@ -89,6 +89,19 @@ def test_a_folder(tmp_path: Path) -> None:
         register(tmp_path)
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="pipes with names are POSIX's")
+@pytest.mark.timeout(30)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "libpipe.so"
+    os.mkfifo(pipe)
+    for open_it in (
+        lambda: ephost.register_execution_provider_library("pipe", str(pipe)),
+        lambda: ephost.SessionOptions().register_custom_ops_library(str(pipe)),
+    ):
+        with pytest.raises(errors.Fail, match=r"libpipe\.so is a pipe or device"):
+            open_it()
+
+
 def test_a_library_that_may_not_be_read(tmp_path: Path) -> None:
     file = tmp_path / "libsecret.so"
     shutil.copy(sample_compiler.get_library_path(), file)
