@@ -103,7 +103,7 @@ void Planner::place_in_order(std::vector<uint32_t> order) {
 // Offsets for what lives in the arena.
 void Planner::lay_out() {
   std::vector<uint32_t> order;
-  for (size_t s = plan_->first_storage; s < plan_->storages.size(); ++s) {
+  for (size_t s = 0; s < plan_->storages.size(); ++s) {
     if (plan_->storages[s].place == Storage::kArena) {
       order.push_back(static_cast<uint32_t>(s));
     }
@@ -113,21 +113,11 @@ void Planner::lay_out() {
   } else {
     place_in_order(std::move(order));
   }
-  for (size_t i = plan_->first_storage; i < plan_->storages.size(); ++i) {
-    const uint32_t s = static_cast<uint32_t>(i), index = plan_->storages[i].index;
-    switch (plan_->storages[i].place) {
-      case Storage::kInput:
-        plan_->from_inputs.emplace_back(s, index);
-        break;
-      case Storage::kRun:
-        plan_->from_results.emplace_back(s, index);
-        break;
-      case Storage::kNothing:
-      case Storage::kOutput:
-        break;
-      default:
-        if (!plan_->ends) plan_->kept.push_back(s);
-    }
+  for (uint32_t s = 0; s < plan_->storages.size(); ++s) {
+    const Storage& at = plan_->storages[s];
+    if (at.place == Storage::kInput) plan_->from_inputs.emplace_back(s, at.index);
+    if (at.place == Storage::kBefore) plan_->from_before.emplace_back(s, at.index);
+    if (at.place == Storage::kRun) plan_->from_results.emplace_back(s, at.index);
   }
   for (size_t i = 0; i < plan_->args.size(); ++i) {
     if (!plan_->fixed(plan_->args[i])) {

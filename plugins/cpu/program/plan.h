@@ -15,13 +15,14 @@
 
 namespace ephost::cpu {
 
-// Memory that a step reads or writes, by a number that all plans of one chain share.
+// Memory that a step reads or writes, by a number within its plan.
 struct Storage {
   enum Place : uint8_t {
     kNothing,   // Of an input or output that is left out.
     kInput,     // `index` of the program.
+    kBefore,    // `index` of what the plan before this one hands on.
     kConstant,  // `tensor`.
-    kArena,     // `offset` in the arena of `plan`.
+    kArena,     // `offset` in the arena of the plan.
     kOutput,    // `index` of the graph.
     kInside,    // At `offset` of storage `index`, which is not kInside itself.
     kRun,       // The run's own: what an operator asked for in Run::out.
@@ -31,11 +32,10 @@ struct Storage {
   size_t offset = 0;
   size_t bytes = 0;
   TensorPtr tensor;
-  uint32_t first = 0, last = 0;  // The steps of its plan that use it; for kArena.
-  uint32_t depth = 0;            // Of its plan in the chain.
+  uint32_t first = 0, last = 0;  // The steps that use it; for kArena.
 };
 
-// What is known of a value at some point of a chain of plans.
+// What is known of a value at some point of a plan.
 struct Known {
   Desc desc;
   TensorPtr content;  // Null if only the run knows it.
@@ -55,7 +55,27 @@ struct Frame {
   Arena arena;                     // While it runs.
   const void* resolved = nullptr;  // The memory that `args` point to.
   std::vector<void*> args;
-  std::vector<void*> table;  // Used of the first plan's frame only: see Program::run.
+  std::vector<void*> table;  // Of each storage that is not fixed: where it is in this run.
+};
+
+// What a plan knows at its barrier of the values that later nodes read, in a form to be compared: plans that
+// leave the same go on with the same plan.
+struct Knowledge {
+  std::string text;                // Descriptions, and small contents.
+  std::vector<TensorPtr> tensors;  // Other contents.
+
+  bool operator==(const Knowledge& other) const { return text == other.text && tensors == other.tensors; }
+};
+
+// What the plan of a rest is for: what was known at the barrier, and what the run found there, which is the
+// content of a value or the types and shapes of what a node gave.
+struct RestKey {
+  std::shared_ptr<const Knowledge> known;
+  std::string found;
+
+  bool operator==(const RestKey& other) const {
+    return found == other.found && (known == other.known || *known == *other.known);
+  }
 };
 
 class Plan;
@@ -106,10 +126,8 @@ class Plan {
   std::vector<Step> steps;
   std::vector<uint32_t> args;     // Storages, in the order that steps use them.
   std::vector<uint32_t> patches;  // Positions in `args` that are not the frame's own.
-  std::vector<Storage> storages;  // Those of the plans before this one, and its own.
-  size_t first_storage = 0;       // Of its own.
+  std::vector<Storage> storages;
   size_t arena = 0;
-  uint32_t depth = 0;
   bool passing = false;  // Made for one run, perhaps.
   // Outputs of the graph to ask for before the first step: their number, description and storage.
   struct Output {
@@ -118,17 +136,32 @@ class Plan {
     uint32_t storage;
   };
   std::vector<Output> outputs;
-  // Its own storages whose addresses come from the run, with the number of the input or result; and those
-  // that later plans may need the addresses of.
-  std::vector<std::pair<uint32_t, uint32_t>> from_inputs, from_results;
-  std::vector<uint32_t> kept;
-  // The barrier at its end: the node where the rest begins, and the value whose content is needed; the node
-  // is to be run itself if there is none.
-  size_t next_node = 0;
-  bool ends = true;
-  const Value* needed = nullptr;
-  std::vector<Known> known;  // Unless it ends.
-  PlanTable<std::string> children;
+  // The storages whose addresses come from the run, with the number of the input, of what the plan before
+  // this one hands on, or of the result of the node between them.
+  std::vector<std::pair<uint32_t, uint32_t>> from_inputs, from_before, from_results;
+
+  // The barrier at its end, unless it ends the graph.
+  struct Source {
+    Desc desc;
+    TensorPtr content;  // Null: in `storage`.
+    uint32_t storage = 0;
+    bool missing = false;  // The node leaves it out.
+  };
+  struct Barrier {
+    size_t node = 0;  // Where the rest begins.
+    const Value* needed =
+        nullptr;  // The value whose content is needed; null if the node is to be run itself.
+    std::vector<Source>
+        inputs;  // Of the node, the outer values that its bodies read behind its own; or the one needed.
+    // What is known of the values that the rest reads, constants aside, by Value::index. Their storages are
+    // numbers in `handed`.
+    std::vector<std::pair<size_t, Known>> known;
+    std::vector<uint32_t> handed;  // Storages whose addresses the next plan gets.
+    std::vector<size_t> bytes;     // Of each of those.
+    std::vector<bool> bound;       // The outputs of the graph that are there.
+    std::shared_ptr<const Knowledge> key;
+  };
+  std::unique_ptr<const Barrier> barrier;
 
   // For one run: a frame that another run has given back, or a new one, with memory of the arenas.
   std::unique_ptr<Frame> take(Arenas* arenas);
@@ -143,7 +176,7 @@ class Plan {
       case Storage::kConstant:
         return const_cast<void*>(at.tensor->data);
       case Storage::kArena:
-        return at.depth == depth ? memory + at.offset : table == nullptr ? nullptr : table[storage];
+        return memory + at.offset;
       case Storage::kInside: {
         char* base = static_cast<char*>(resolve(at.index, memory, table));
         return base == nullptr ? nullptr : base + at.offset;
@@ -155,8 +188,7 @@ class Plan {
   // Whether its address is the same in every run with this frame.
   bool fixed(uint32_t storage) const {
     const Storage& at = storages[root(storage)];
-    return at.place == Storage::kNothing || at.place == Storage::kConstant ||
-           (at.place == Storage::kArena && at.depth == depth);
+    return at.place == Storage::kNothing || at.place == Storage::kConstant || at.place == Storage::kArena;
   }
   // The storage that this one is a part of: itself, if it is none.
   uint32_t root(uint32_t storage) const {

@@ -16,10 +16,101 @@ constexpr uint32_t kForever = std::numeric_limits<uint32_t>::max();
 // A value computed from shapes is evaluated while planning if it is no larger than this.
 constexpr size_t kMaxPlannedBytes = 1 << 16;
 
+// Appends a number's bytes.
+void put(std::string* text, uint64_t number) {
+  text->append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+// What of a barrier decides on the plan of the rest, but for what the run finds there.
+std::shared_ptr<const Knowledge> describe(const Plan::Barrier& barrier) {
+  auto knowledge = std::make_shared<Knowledge>();
+  std::string& text = knowledge->text;
+  put(&text, barrier.needed == nullptr ? 0 : barrier.needed->index + 1);
+  for (const auto& [index, known] : barrier.known) {
+    put(&text, index);
+    put(&text, static_cast<uint64_t>(known.desc.type));
+    put(&text, static_cast<uint64_t>(known.desc.layout));
+    put(&text, known.desc.rank());
+    for (int64_t dim : known.desc.dims) put(&text, static_cast<uint64_t>(dim));
+    const Tensor* content = known.content.get();
+    const bool by_bytes = content != nullptr && content->data != nullptr && content->type != DType::kString &&
+                          content->bytes() <= kMaxPlannedBytes;
+    put(&text, content == nullptr ? 0 : by_bytes ? 1 : 2);
+    if (by_bytes) {
+      text.append(content->as<char>(), content->bytes());
+    } else if (content != nullptr) {
+      knowledge->tensors.push_back(known.content);
+    }
+    put(&text, known.storages.size());
+    for (const auto& [layout, storage] : known.storages) put(&text, static_cast<uint64_t>(layout));
+  }
+  return knowledge;
+}
+
 }  // namespace
 
+Planner::Planner(Program* program, size_t begin, bool passing)
+    : program_(*program),
+      graph_(*program->graph_),
+      plan_(std::make_shared<Plan>()),
+      places_(program->graph_->values.size(), -1),
+      bound_(program->graph_->outputs.size(), false),
+      at_(begin) {
+  plan_->passing = passing;
+  plan_->storages.emplace_back();  // Number 0 is no memory at all.
+}
+
+Planner::Planner(Program* program, const std::vector<Desc>& inputs, bool passing)
+    : Planner(program, 0, passing) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value* value = program_.input(i);
+    if (value->constant == nullptr) {
+      Storage storage;
+      storage.place = Storage::kInput;
+      storage.index = static_cast<uint32_t>(i);
+      storage.bytes = inputs[i].bytes();
+      known(value) = {inputs[i], nullptr, {{Layout::kPlain, add(storage)}}};
+    }
+  }
+}
+
+Planner::Planner(Program* program, const Plan::Barrier& before, const std::string& content,
+                 const std::vector<Desc>& results, bool passing)
+    : Planner(program, before.needed == nullptr ? before.node + 1 : before.node, passing) {
+  bound_ = before.bound;
+  std::vector<uint32_t> handed;
+  for (size_t i = 0; i < before.handed.size(); ++i) {
+    Storage storage;
+    storage.place = Storage::kBefore;
+    storage.index = static_cast<uint32_t>(i);
+    storage.bytes = before.bytes[i];
+    handed.push_back(add(storage));
+  }
+  for (const auto& [index, what] : before.known) {
+    Known& mine = known(graph_.values[index].get());
+    mine = what;
+    for (auto& [layout, storage] : mine.storages) storage = handed[storage];
+  }
+  if (before.needed != nullptr) {
+    Known& value = known(before.needed);
+    value.content = make_tensor(value.desc.type, value.desc.dims);
+    std::memcpy(mutable_data(value.content), content.data(), content.size());
+    return;
+  }
+  const Node& node = *graph_.nodes[before.node];
+  for (size_t o = 0; o < node.outputs.size(); ++o) {
+    if (const Value* value = node.outputs[o]) {
+      Storage storage;
+      storage.place = Storage::kRun;
+      storage.index = static_cast<uint32_t>(o);
+      storage.bytes = results[o].bytes();
+      known(value) = {results[o], nullptr, {{Layout::kPlain, add(storage)}}};
+    }
+  }
+}
+
 uint32_t Planner::storage_of(const Value* value, Layout layout) {
-  Known& known = known_[value->index];
+  Known& known = this->known(value);
   for (const auto& [have, storage] : known.storages) {
     if (have == layout) {
       return storage;
@@ -54,7 +145,7 @@ uint32_t Planner::storage_of(const Value* value, Layout layout) {
   }
   kernel = make_reorder(from, layout);
   uint32_t source = 0;
-  for (const auto& [have, storage] : known_[value->index].storages) {
+  for (const auto& [have, storage] : known.storages) {
     if (have == from.layout) {
       source = storage;
     }
@@ -64,30 +155,25 @@ uint32_t Planner::storage_of(const Value* value, Layout layout) {
   storage.bytes = to.bytes();
   const uint32_t made = add(storage);
   tenants_[made].push_back(value);
-  known_[value->index].storages.emplace_back(layout, made);
+  known.storages.emplace_back(layout, made);
   add_step(std::move(kernel), {source}, {made}, 0, nullptr);
   return made;
 }
 
-bool Planner::dies(const Node& node, const Value* value) {
-  const Known& known = known_[value->index];
+bool Planner::dies(const Value* value) {
+  const Known& known = this->known(value);
   if (known.storages.empty() || known.content != nullptr) {
     return false;
   }
   const uint32_t base = root(known.storages[0].second);
-  if (plan_->storages[base].place != Storage::kArena || plan_->storages[base].depth != plan_->depth) {
+  if (plan_->storages[base].place != Storage::kArena) {
     return false;
   }
   std::vector<const Value*>& tenants = tenants_[base];
-  std::erase_if(tenants, [&](const Value* tenant) { return uses_[tenant->index] == 0; });
-  for (const Value* tenant : tenants) {
-    size_t mine = 0;
-    for_inputs(node, [&](const Value* input) { mine += input == tenant; });
-    if (uses_[tenant->index] > mine) {
-      return false;
-    }
-  }
-  return true;
+  const std::vector<size_t>& used_until = program_.used_until_;
+  std::erase_if(tenants, [&](const Value* tenant) { return used_until[tenant->index] <= at_; });
+  return std::all_of(tenants.begin(), tenants.end(),
+                     [&](const Value* tenant) { return used_until[tenant->index] <= at_ + 1; });
 }
 
 void Planner::add_step(Kernel kernel, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out,
@@ -130,7 +216,7 @@ bool Planner::plan_node(size_t n) {
   if (const Signature* signature = program_.signatures_[n]) {
     std::vector<DType> types;
     for (const Value* value : node.inputs) {
-      types.push_back(value == nullptr ? DType::kUndefined : known_[value->index].desc.type);
+      types.push_back(value == nullptr ? DType::kUndefined : known(value).desc.type);
     }
     const std::string wrong = why_not_inputs(*signature, node, types);
     if (!wrong.empty()) {
@@ -138,32 +224,26 @@ bool Planner::plan_node(size_t n) {
     }
   }
   const auto is_known = [&](const Value* value) {
-    return value == nullptr || known_[value->index].content != nullptr;
+    return value == nullptr || known(value).content != nullptr;
   };
   const bool all_known = std::all_of(node.inputs.begin(), node.inputs.end(), is_known) &&
                          std::all_of(node.implicit.begin(), node.implicit.end(), is_known) && op.pure;
-  const auto run_itself = [&] {
-    plan_->ends = false;
-    plan_->next_node = n;
-    for_inputs(node, [&](const Value* value) { storage_of(value, Layout::kPlain); });
-    return false;
-  };
   if (op.prepare == nullptr) {
     if (!all_known || !node.subgraphs.empty()) {
-      return run_itself();
+      stop(n, nullptr);
+      return false;
     }
     std::vector<RunNode::Input> inputs;
     for (const Value* value : node.inputs) {
-      inputs.push_back(value == nullptr
-                           ? RunNode::Input{}
-                           : RunNode::Input{known_[value->index].desc, known_[value->index].content->data});
+      inputs.push_back(value == nullptr ? RunNode::Input{}
+                                        : RunNode::Input{known(value).desc, known(value).content->data});
     }
     const TextScope texts;
     RunNode run(&program_, node, std::move(inputs), {});
     op.run(run);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (node.out(o) != nullptr) {
-        Known& known = known_[node.out(o)->index];
+        Known& known = this->known(node.out(o));
         if (run.results[o] == nullptr) {
           fail(node.label() + " did not give its output " + std::to_string(o));
         }
@@ -181,15 +261,7 @@ bool Planner::plan_node(size_t n) {
     kernel = op.prepare(prepare);
     let_go_of_packed(node);
   } catch (const NeedsContent& needs) {
-    if (op.run != nullptr) {
-      return run_itself();
-    }
-    const Value* value = node.inputs[static_cast<size_t>(needs.input)];
-    plan_->ends = false;
-    plan_->next_node = n;
-    plan_->needed = value;
-    const uint32_t storage = storage_of(value, Layout::kPlain);
-    plan_->storages[root(storage)].last = kForever;
+    stop(n, op.run != nullptr ? nullptr : node.inputs[static_cast<size_t>(needs.input)]);
     return false;
   }
 
@@ -210,7 +282,7 @@ bool Planner::plan_node(size_t n) {
   if (given) {
     for (size_t o = 0; o < outs.size(); ++o) {
       if (node.out(o) != nullptr) {
-        known_[node.out(o)->index] = {outs[o].desc, outs[o].content, {}};
+        known(node.out(o)) = {outs[o].desc, outs[o].content, {}};
       }
     }
     return true;
@@ -226,16 +298,15 @@ bool Planner::plan_node(size_t n) {
       if (node.inputs[i] != nullptr && prepare.descs()[i].layout != Layout::kPlain) {
         plain = false;
       }
-      in.push_back(node.inputs[i] == nullptr
-                       ? nullptr
-                       : const_cast<void*>(known_[node.inputs[i]->index].content->data));
+      in.push_back(node.inputs[i] == nullptr ? nullptr
+                                             : const_cast<void*>(known(node.inputs[i]).content->data));
     }
     if (plain) {
       const TextScope texts;
       std::vector<TensorPtr> results(outs.size());
       for (size_t o = 0; o < outs.size(); ++o) {
         if (node.out(o) != nullptr && outs[o].alias >= 0) {
-          const TensorPtr& from = known_[node.inputs[static_cast<size_t>(outs[o].alias)]->index].content;
+          const TensorPtr& from = known(node.inputs[static_cast<size_t>(outs[o].alias)]).content;
           results[o] = make_tensor(outs[o].desc.type, outs[o].desc.dims);
           if (results[o]->bytes() > 0) {
             std::memcpy(mutable_data(results[o]), from->as<char>() + outs[o].offset, results[o]->bytes());
@@ -251,7 +322,7 @@ bool Planner::plan_node(size_t n) {
       }
       for (size_t o = 0; o < outs.size(); ++o) {
         if (node.out(o) != nullptr) {
-          known_[node.out(o)->index] = {outs[o].desc, own_texts(results[o]), {}};
+          known(node.out(o)) = {outs[o].desc, own_texts(results[o]), {}};
         }
       }
       return true;
@@ -272,7 +343,7 @@ bool Planner::plan_node(size_t n) {
       out.push_back(outs[o].declared && kernel != nullptr ? add(storage) : 0);
       continue;
     }
-    Known& known = known_[value->index];
+    Known& known = this->known(value);
     known.desc = outs[o].desc;
     known.content = outs[o].content;
     known.storages.clear();
@@ -288,9 +359,9 @@ bool Planner::plan_node(size_t n) {
       const Value* input = node.inputs.at(i);
       // Nor may another input be a part of the same memory.
       const auto same = [&](uint32_t storage) { return root(storage) == root(in[i]); };
-      if (input != nullptr && std::count_if(in.begin(), in.end(), same) == 1 && dies(node, input) &&
+      if (input != nullptr && std::count_if(in.begin(), in.end(), same) == 1 && dies(input) &&
           prepare.descs()[i].bytes() == storage.bytes &&
-          prepare.descs()[i].layout == known_[input->index].storages[0].first) {
+          prepare.descs()[i].layout == this->known(input).storages[0].first) {
         inside = static_cast<int>(i);
       }
     }
@@ -327,54 +398,71 @@ bool Planner::plan_node(size_t n) {
   return true;
 }
 
-std::shared_ptr<Plan> Planner::build() {
-  for (const auto& value : graph_.values) {
-    for (const auto& [layout, storage] : known_[value->index].storages) {
-      tenants_[root(storage)].push_back(value.get());
+void Planner::stop(size_t n, const Value* needed) {
+  barrier_ = std::make_unique<Plan::Barrier>();
+  barrier_->node = n;
+  barrier_->needed = needed;
+  const auto read = [&](const Value* value) {
+    Plan::Source source;
+    if (value == nullptr) {
+      source.missing = true;
+    } else {
+      source.storage = storage_of(value, Layout::kPlain);
+      const Known& is = known(value);
+      source.desc = is.desc;
+      source.desc.layout = Layout::kPlain;
+      source.content = is.content;
+      plan_->storages[root(source.storage)].last = kForever;
     }
+    barrier_->inputs.push_back(std::move(source));
+  };
+  if (needed != nullptr) {
+    read(needed);
+    return;
   }
-  size_t n = begin_;
-  for (; n < graph_.nodes.size(); ++n) {
+  for (const Value* value : graph_.nodes[n]->inputs) read(value);
+  for (const Value* value : graph_.nodes[n]->implicit) read(value);
+}
+
+std::shared_ptr<Plan> Planner::build() {
+  for (; at_ < graph_.nodes.size(); ++at_) {
     try {
-      if (!plan_node(n)) {
+      if (!plan_node(at_)) {
         break;
       }
     } catch (const Error& error) {
       // Most messages name the node already: those of kernels that fail in the depths do not.
-      const std::string label = graph_.nodes[n]->label();
+      const std::string label = graph_.nodes[at_]->label();
       if (std::string(error.what()).find(label) != std::string::npos) {
         throw;
       }
       throw Error(error.code(), label + ": " + error.what());
     }
-    for_inputs(*graph_.nodes[n], [&](const Value* value) { --uses_[value->index]; });
   }
-  finish();
+  bind_outputs();
+  if (barrier_ != nullptr) leave();
   lay_out();
   return plan_;
 }
 
-// Binds the outputs that are there, and keeps alive what the rest of the chain needs.
-void Planner::finish() {
-  std::vector<bool> bound(graph_.outputs.size(), false);
-  for (const Storage& storage : plan_->storages) {
-    if (storage.place == Storage::kOutput) bound[storage.index] = true;
-  }
+// Binds the outputs that are there.
+void Planner::bind_outputs() {
   for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+    if (bound_[o]) continue;
     const Value* value = graph_.outputs[o];
-    Known& known = known_[value->index];
-    const bool here = known.content != nullptr || !known.storages.empty();
-    if (!here || bound[o]) {
-      if (!here && plan_->ends) {
+    const Known& known = this->known(value);
+    if (known.content == nullptr && known.storages.empty()) {
+      if (barrier_ == nullptr) {
         fail("the output '" + value->name + "' is not computed");
       }
       continue;
     }
+    bound_[o] = true;
     const uint32_t plain = storage_of(value, Layout::kPlain), base = root(plain);
-    Desc desc = known_[value->index].desc;
+    Desc desc = known.desc;
     desc.layout = Layout::kPlain;
     Storage& at = plan_->storages[base];
-    if (at.place == Storage::kArena && at.depth == plan_->depth && at.bytes == desc.bytes() &&
+    if (at.place == Storage::kArena && at.bytes == desc.bytes() &&
         (base == plain || plan_->storages[plain].offset == 0)) {
       at.place = Storage::kOutput;
       at.index = static_cast<uint32_t>(o);
@@ -396,16 +484,35 @@ void Planner::finish() {
         },
         {plain}, {to}, 0, nullptr);
   }
-  if (!plan_->ends) {
-    for (const auto& value : graph_.values) {
-      if (uses_[value->index] > 0) {
-        for (const auto& [layout, storage] : known_[value->index].storages) {
-          plan_->storages[root(storage)].last = kForever;
-        }
-      }
+}
+
+// Hands on to the rest what it reads.
+void Planner::leave() {
+  Plan::Barrier& barrier = *barrier_;
+  const size_t begin = barrier.needed == nullptr ? barrier.node + 1 : barrier.node;
+  for (const auto& [value, known] : known_) {
+    if (program_.read_until_[value->index] > begin && value->constant == nullptr &&
+        (known.content != nullptr || !known.storages.empty())) {
+      barrier.known.emplace_back(value->index, known);
     }
-    plan_->known = known_;
   }
+  std::sort(barrier.known.begin(), barrier.known.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [index, known] : barrier.known) {
+    if (known.content != nullptr) {
+      known.storages.clear();  // The rest has the content itself.
+    }
+    for (auto& [layout, storage] : known.storages) {
+      Storage& at = plan_->storages[root(storage)];
+      at.last = kForever;
+      barrier.handed.push_back(storage);
+      barrier.bytes.push_back(plan_->storages[storage].bytes);
+      storage = static_cast<uint32_t>(barrier.handed.size() - 1);
+    }
+  }
+  barrier.bound = bound_;
+  barrier.key = describe(barrier);
+  plan_->barrier = std::move(barrier_);
 }
 
 }  // namespace ephost::cpu

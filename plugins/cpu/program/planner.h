@@ -3,6 +3,8 @@
 #ifndef EPHOST_CPU_PROGRAM_PLANNER_H_
 #define EPHOST_CPU_PROGRAM_PLANNER_H_
 
+#include <deque>
+
 #include "cpu/program/plan.h"
 #include "cpu/program/program.h"
 
@@ -11,76 +13,12 @@ namespace ephost::cpu {
 // Makes one plan.
 class Planner {
  public:
-  Planner(Program* program, const Plan* before, std::vector<Known> known, size_t begin, bool passing)
-      : program_(*program),
-        graph_(*program->graph_),
-        plan_(std::make_shared<Plan>()),
-        known_(std::move(known)) {
-    plan_->passing = passing;
-    if (before != nullptr) {
-      plan_->storages = before->storages;
-      plan_->depth = before->depth + 1;
-    }
-    plan_->first_storage = plan_->storages.size();
-    if (plan_->storages.empty()) {
-      plan_->storages.emplace_back();  // Number 0 is no memory at all.
-      plan_->first_storage = 1;
-    }
-    uses_.assign(graph_.values.size(), 0);
-    for (size_t n = begin; n < graph_.nodes.size(); ++n) {
-      for_inputs(*graph_.nodes[n], [&](const Value* value) { ++uses_[value->index]; });
-    }
-    for (const Value* value : graph_.outputs) {
-      ++uses_[value->index];
-    }
-    begin_ = begin;
-  }
-
-  // The known state at the start of a program: shapes of inputs, and constants.
-  static std::vector<Known> start(Program* program, const std::vector<Desc>& inputs) {
-    std::vector<Known> known(program->graph_->values.size());
-    for (const auto& value : program->graph_->values) {
-      if (value->constant != nullptr) {
-        known[value->index].desc = {value->constant->type, value->constant->dims, Layout::kPlain};
-        known[value->index].content = value->constant;
-      }
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Value* value = program->input(i);
-      if (value->constant == nullptr) {
-        known[value->index].desc = inputs[i];
-      }
-    }
-    return known;
-  }
-
-  // Gives the inputs their storages: for the root plan.
-  void bind_inputs() {
-    for (size_t i = 0; i < program_.num_inputs(); ++i) {
-      const Value* value = program_.input(i);
-      if (value->constant == nullptr) {
-        Storage storage;
-        storage.place = Storage::kInput;
-        storage.index = static_cast<uint32_t>(i);
-        storage.bytes = known_[value->index].desc.bytes();
-        known_[value->index].storages = {{Layout::kPlain, add(storage)}};
-      }
-    }
-  }
-
-  // Descriptions of what a node gave when it was run itself at the barrier: their storages come from the run.
-  void bind_results(const Node& node, const std::vector<Desc>& results) {
-    for (size_t o = 0; o < node.outputs.size(); ++o) {
-      if (const Value* value = node.outputs[o]) {
-        Storage storage;
-        storage.place = Storage::kRun;
-        storage.index = static_cast<uint32_t>(o);
-        storage.bytes = results[o].bytes();
-        known_[value->index].desc = results[o];
-        known_[value->index].storages = {{Layout::kPlain, add(storage)}};
-      }
-    }
-  }
+  // From the start of the graph, for inputs of these descriptions.
+  Planner(Program* program, const std::vector<Desc>& inputs, bool passing);
+  // Of the rest behind a barrier, where the run has found this: the content of the value that was needed, or
+  // the descriptions of what the node has given.
+  Planner(Program* program, const Plan::Barrier& before, const std::string& content,
+          const std::vector<Desc>& results, bool passing);
 
   std::shared_ptr<Plan> build();
 
@@ -94,14 +32,27 @@ class Planner {
     }
   }
 
-  const Known& known(const Value* value) const { return known_[value->index]; }
+  // What is known of a value by now; at first what the graph says of a constant.
+  Known& known(const Value* value) {
+    int32_t& at = places_[value->index];
+    if (at < 0) {
+      at = static_cast<int32_t>(known_.size());
+      Known& made = known_.emplace_back(value, Known{}).second;
+      if (value->constant != nullptr) {
+        made.desc = {value->constant->type, value->constant->dims, Layout::kPlain};
+        made.content = value->constant;
+      }
+    }
+    return known_[static_cast<size_t>(at)].second;
+  }
   std::shared_ptr<Plan> plan() const { return plan_; }
 
  private:
   friend class PrepareNode;
 
+  Planner(Program* program, size_t begin, bool passing);
+
   uint32_t add(Storage storage) {
-    storage.depth = plan_->depth;
     plan_->storages.push_back(std::move(storage));
     return static_cast<uint32_t>(plan_->storages.size() - 1);
   }
@@ -112,12 +63,16 @@ class Planner {
     Storage& at = plan_->storages[root(storage)];
     at.last = std::max(at.last, step);
   }
-  // Whether nobody needs the memory behind this input after `node` has read it.
-  bool dies(const Node& node, const Value* value);
+  // Whether nobody needs the memory behind this input after the node that is planned has read it.
+  bool dies(const Value* value);
   void add_step(Kernel kernel, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out,
                 size_t scratch, const Node* node);
   bool plan_node(size_t n);
-  void finish();
+  // Ends the plan before node n, for want of the content of a value or, if that is null, because the node is
+  // to be run itself.
+  void stop(size_t n, const Value* needed);
+  void bind_outputs();
+  void leave();
   void lay_out();
   void place_largest_first(std::vector<uint32_t> storages);
   void place_in_order(std::vector<uint32_t> storages);
@@ -125,11 +80,13 @@ class Planner {
   Program& program_;
   const Graph& graph_;
   std::shared_ptr<Plan> plan_;
-  std::vector<Known> known_;
-  std::vector<size_t> uses_;  // That are still to come, of each value.
+  std::deque<std::pair<const Value*, Known>> known_;  // Of the values that the plan has to do with.
+  std::vector<int32_t> places_;                       // In it, by Value::index; -1: nothing yet.
+  std::vector<bool> bound_;                           // The graph's outputs that are there.
+  std::unique_ptr<Plan::Barrier> barrier_;            // Where it ends, unless with the graph.
   // Values that share a root storage; those that nobody reads any more may be left out.
   std::unordered_map<uint32_t, std::vector<const Value*>> tenants_;
-  size_t begin_ = 0;
+  size_t at_ = 0;  // The node that is planned.
 };
 
 }  // namespace ephost::cpu

@@ -1,5 +1,7 @@
 #include "cpu/program/program.h"
 
+#include <limits>
+
 #include "cpu/passes/contrib.h"
 #include "cpu/passes/fuse.h"
 #include "cpu/passes/plant_trees.h"
@@ -39,6 +41,14 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
     }
     operators_.push_back(op);
     signatures_.push_back(signature_of(*node));
+  }
+  read_until_.assign(graph_->values.size(), 0);
+  for (size_t n = 0; n < graph_->nodes.size(); ++n) {
+    Planner::for_inputs(*graph_->nodes[n], [&](const Value* value) { read_until_[value->index] = n + 1; });
+  }
+  used_until_ = read_until_;
+  for (const Value* value : graph_->outputs) {
+    used_until_[value->index] = std::numeric_limits<size_t>::max();
   }
 }
 
@@ -127,9 +137,7 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
       inputs.push_back(io.input(i));
       count(inputs.back().dims);  // Refuses what kernels could not count.
     }
-    Planner planner(this, nullptr, Planner::start(this, inputs), 0, passing);
-    planner.bind_inputs();
-    return planner.build();
+    return Planner(this, inputs, passing).build();
   };
   const std::lock_guard lock(mutex_);
   if (auto* found = roots_.find(matches)) {
@@ -144,6 +152,21 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
   }
   std::shared_ptr<Plan> plan = make(roots_.passing());
   roots_.add(std::move(key), plan, options_.max_plans);
+  return plan;
+}
+
+std::shared_ptr<Plan> Program::rest_for(const Plan::Barrier& barrier, std::string found,
+                                        const std::vector<Desc>& results) {
+  RestKey key{barrier.key, std::move(found)};
+  const auto make = [&](bool passing) { return Planner(this, barrier, key.found, results, passing).build(); };
+  const std::lock_guard lock(mutex_);
+  PlanTable<RestKey>& table = rests_[barrier.node];
+  if (auto* entry = table.find([&](const RestKey& have) { return have == key; })) {
+    if (entry->plan == nullptr) entry->plan = make(false);
+    return entry->plan;
+  }
+  std::shared_ptr<Plan> plan = make(table.passing());
+  table.add(std::move(key), plan, options_.max_plans);
   return plan;
 }
 

@@ -3,7 +3,9 @@
 // A plan is a list of steps (kernels with the memory they work on) from some node to the end of the graph. It
 // ends early, at a barrier, where what follows depends on the content of a value that only the run knows: a
 // shape that is computed from data, or an operator like NonZero. The run then looks for a plan of the rest
-// under that content, as the root plan is looked for under the shapes of the inputs.
+// under that content and under what is known of the values that the rest reads, as the first plan is looked
+// for under the shapes of the inputs. So whatever comes before a barrier, plans behind it are as many as
+// there are combinations of shapes there, and each knows of its own part of the graph alone.
 #ifndef EPHOST_CPU_PROGRAM_PROGRAM_H_
 #define EPHOST_CPU_PROGRAM_PROGRAM_H_
 
@@ -44,6 +46,9 @@ class Program final : public Subgraph {
   friend class PrepareNode;
 
   std::shared_ptr<Plan> root_for(Io& io);
+  // See RestKey for what was found; `results` describes what the node gave.
+  std::shared_ptr<Plan> rest_for(const Plan::Barrier& barrier, std::string found,
+                                 const std::vector<Desc>& results);
   void make_bodies();
   std::vector<Program*> with_bodies();  // This one first.
   void plan_ahead();
@@ -57,9 +62,13 @@ class Program final : public Subgraph {
   std::vector<TensorPtr> packable_;           // Between those two.
   std::vector<const Signature*> signatures_;  // For each node; null for one that is not the standard's.
   std::vector<const Operator*> operators_;    // For each node.
-  bool texts_ = false;                        // Whether there may be strings.
-  Mutex mutex_;                               // Of the plans' tables.
+  // By Value::index, the number of the node behind the last one that reads it; and the same with the end of
+  // the graph as the reader of its outputs.
+  std::vector<size_t> read_until_, used_until_;
+  bool texts_ = false;  // Whether there may be strings.
+  Mutex mutex_;         // Of the plans' tables.
   PlanTable<std::vector<int64_t>> roots_;
+  std::unordered_map<size_t, PlanTable<RestKey>> rests_;  // By the node at the barrier.
   Arenas arenas_;
   std::unordered_map<const Graph*, std::unique_ptr<Program>> subgraphs_;
 };

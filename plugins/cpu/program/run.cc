@@ -32,37 +32,36 @@ void Program::run(Io& io) {
   struct Held {
     Held(std::shared_ptr<Plan> of, Arenas* from)
         : arenas(from), plan(std::move(of)), frame(plan->take(from)) {}
-    Held(Held&&) = default;
-    ~Held() {
-      if (frame != nullptr) plan->give(std::move(frame), arenas);
-    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() { plan->give(std::move(frame), arenas); }
     Arenas* arenas;
     std::shared_ptr<Plan> plan;
     std::unique_ptr<Frame> frame;
   };
   std::shared_ptr<Plan> plan = root_for(io);
-  std::vector<Held> held;
-  std::vector<TensorPtr> results, kept;  // Of the node that the last plan stopped at; of all of them.
+  std::vector<TensorPtr> results;  // Of the node that the last plan stopped at.
+  // What the last plan hands on, with what keeps it: memory that no later plan reads is free for these.
+  std::vector<std::pair<void*, std::shared_ptr<const void>>> handed;
+  std::vector<std::shared_ptr<const void>> texts;  // Outputs may hold addresses in them.
 
   for (;;) {
-    held.emplace_back(plan, &arenas_);
-    Frame& frame = *held.back().frame;
+    const auto held = std::make_shared<const Held>(plan, &arenas_);
+    Frame& frame = *held->frame;
     char* memory = static_cast<char*>(frame.arena.memory.get());
-
-    // For each storage of the chain, where it is; needed for those that are not fixed.
-    std::vector<void*>& table = held.front().frame->table;
-    table.resize(std::max(table.size(), plan->storages.size()), nullptr);
+    std::vector<void*>& table = frame.table;
+    table.resize(plan->storages.size(), nullptr);
     for (const auto& [storage, i] : plan->from_inputs) {
       table[storage] = io.input_data(i);
     }
-    for (const Plan::Output& output : plan->outputs) {
-      table[output.storage] = io.output(output.index, output.desc.type, output.desc.dims);
+    for (const auto& [storage, i] : plan->from_before) {
+      table[storage] = handed[i].first;
     }
     for (const auto& [storage, i] : plan->from_results) {
       table[storage] = mutable_data(results[i]);
     }
-    for (uint32_t storage : plan->kept) {
-      table[storage] = plan->resolve(storage, memory, table.data());
+    for (const Plan::Output& output : plan->outputs) {
+      table[output.storage] = io.output(output.index, output.desc.type, output.desc.dims);
     }
     for (uint32_t position : plan->patches) {
       frame.args[position] = plan->resolve(plan->args[position], memory, table.data());
@@ -74,43 +73,44 @@ void Program::run(Io& io) {
       step.kernel(Args(args + step.in, step.out - step.in, args + step.out, step.scratch - step.out,
                        args[step.scratch]));
     }
-    if (texts_) TextScope::current().keep(plan);  // Outputs may point to strings of its kernels.
-    if (plan->ends) {
+    if (texts_) {
+      TextScope::current().keep(plan);  // Outputs may point to strings of its kernels.
+      texts.push_back(held);
+    }
+    if (plan->barrier == nullptr) {
       return;
     }
 
-    const auto where = [&](const Value* value) -> RunNode::Input {
-      const Known& known = plan->known[value->index];
-      Desc desc = known.desc;
-      desc.layout = Layout::kPlain;
-      if (known.content != nullptr) {
-        return {desc, known.content->data};
-      }
-      for (const auto& [layout, storage] : known.storages) {
-        if (layout == Layout::kPlain) {
-          return {desc, plan->resolve(storage, memory, table.data())};
-        }
-      }
-      fail("'" + value->name + "' is not there in plain layout");
+    const Plan::Barrier& barrier = *plan->barrier;
+    decltype(handed) next;
+    for (uint32_t storage : barrier.handed) {
+      const Storage& root = plan->storages[plan->root(storage)];
+      std::shared_ptr<const void> owner;
+      if (root.place == Storage::kArena) owner = held;
+      if (root.place == Storage::kBefore) owner = handed[root.index].second;
+      if (root.place == Storage::kRun) owner = results[root.index];
+      next.emplace_back(plan->resolve(storage, memory, table.data()), std::move(owner));
+    }
+    const auto read = [&](const Plan::Source& source) -> RunNode::Input {
+      if (source.missing) return {};
+      return {source.desc, source.content != nullptr ? source.content->data
+                                                     : plan->resolve(source.storage, memory, table.data())};
     };
-    const Node& node = *graph_->nodes[plan->next_node];
-    std::string key;
+    std::string found;
     std::vector<Desc> shapes;
-    if (plan->needed != nullptr) {
-      const RunNode::Input value = where(plan->needed);
-      key.assign(static_cast<const char*>(value.data), value.desc.bytes());
+    if (barrier.needed != nullptr) {
+      const RunNode::Input value = read(barrier.inputs[0]);
+      found.assign(static_cast<const char*>(value.data), value.desc.bytes());
     } else {
+      const Node& node = *graph_->nodes[barrier.node];
       std::vector<RunNode::Input> inputs, outer;
-      for (const Value* value : node.inputs) {
-        inputs.push_back(value == nullptr ? RunNode::Input{} : where(value));
-      }
-      for (const Value* value : node.implicit) {
-        outer.push_back(where(value));
+      for (const Plan::Source& source : barrier.inputs) {
+        (inputs.size() < node.inputs.size() ? inputs : outer).push_back(read(source));
       }
       RunNode run(this, node, std::move(inputs), std::move(outer));
       {
         const Recorder::Timer timer(recorder, &node, nullptr);
-        operators_[plan->next_node]->run(run);
+        operators_[barrier.node]->run(run);
       }
       results = std::move(run.results);
       for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -120,42 +120,16 @@ void Program::run(Io& io) {
             fail(node.label() + " did not give its output " + std::to_string(o));
           }
           desc = {results[o]->type, results[o]->dims, Layout::kPlain};
-          kept.push_back(results[o]);
+          if (texts_) texts.push_back(results[o]);
         }
         const int64_t head = static_cast<int64_t>(desc.type) << 8 | static_cast<int64_t>(desc.rank());
-        key.append(reinterpret_cast<const char*>(&head), sizeof head);
-        key.append(reinterpret_cast<const char*>(desc.dims.data()), desc.dims.size() * sizeof(int64_t));
+        found.append(reinterpret_cast<const char*>(&head), sizeof head);
+        found.append(reinterpret_cast<const char*>(desc.dims.data()), desc.dims.size() * sizeof(int64_t));
         shapes.push_back(std::move(desc));
       }
     }
-    std::shared_ptr<Plan> next;
-    {
-      const auto make = [&](bool passing) {
-        std::vector<Known> known = plan->known;
-        size_t begin = plan->next_node;
-        if (plan->needed != nullptr) {
-          Known& value = known[plan->needed->index];
-          value.content = make_tensor(value.desc.type, value.desc.dims);
-          std::memcpy(mutable_data(value.content), key.data(), key.size());
-        } else {
-          ++begin;
-        }
-        Planner planner(this, plan.get(), std::move(known), begin, passing);
-        if (plan->needed == nullptr) {
-          planner.bind_results(node, shapes);
-        }
-        return planner.build();
-      };
-      const std::lock_guard lock(mutex_);
-      if (auto* found = plan->children.find([&](const std::string& have) { return have == key; })) {
-        if (found->plan == nullptr) found->plan = make(false);
-        next = found->plan;
-      } else {
-        next = make(plan->passing || plan->children.passing());
-        plan->children.add(std::move(key), next, options_.max_plans);
-      }
-    }
-    plan = std::move(next);
+    handed = std::move(next);
+    plan = rest_for(barrier, std::move(found), shapes);
   }
 }
 
