@@ -3,6 +3,7 @@
 Text recognizers get lines of other widths, detectors pictures of other sizes: rapidocr's, and with --packages
 those that bench/collect_models.py has collected. On the host's own provider, all cores. The time of a run is
 the mean of runs whose shapes came before in none of the last hundred. Results are held to each other first.
+filters_16 and filters_64 are small models that drop rows by their content so often, as detectors drop boxes.
 
     python bench/shapes.py [--packages FOLDER] [--save]     beside onnxruntime
     python bench/shapes.py --against CHECKOUT               beside another commit of ephost
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +23,12 @@ from harness.models import package_models
 from harness.report import Row, arguments, note, report, wanted
 from harness.results import begin
 from harness.sides import Host, in_turns, sides
+from onnx import helper
 
 LIMIT = 1.0
 RUNS = 24  # of a measurement
+FILTERS = (16, 64)
+ROWS = range(64, 512, 4)
 WIDTHS = range(64, 960, 8)
 SIDES = range(128, 480, 32)
 
@@ -34,10 +39,12 @@ def shapes_of(path: str) -> list[list[int]]:
     if len(inputs) != 1:
         return []
     dims = [d.dim_value if d.HasField("dim_value") else 0 for d in inputs[0].type.tensor_type.shape.dim]
-    if len(dims) != 4 or dims[1] not in (1, 3) or dims[3] > 0:
+    if len(dims) != 4 or dims[1] not in (1, 3) or (dims[3] > 0 and "filters" not in path):
         return []
     name = Path(path).stem.lower()
-    if "rec" in name:
+    if "filters" in name:
+        made = [[1, 1, rows, 8] for rows in ROWS]
+    elif "rec" in name:
         made = [[1, dims[1], dims[2] if dims[2] > 0 else 48, width] for width in WIDTHS]
     elif "det" in name:
         made = [[1, dims[1], height, width] for height in SIDES for width in SIDES]
@@ -45,6 +52,32 @@ def shapes_of(path: str) -> list[list[int]]:
         return []
     random.Random(0).shuffle(made)
     return made
+
+
+def filters(folder: Path, count: int) -> str:
+    """A model that drops rows of eight numbers so many times, with three products between the times."""
+    values = np.random.default_rng(0)
+    constants = {"column": np.array([3]), "last": np.array([-1]), "flat": np.array([-1, 8])}
+    constants["limit"] = np.array(-0.5, np.float32)
+    nodes = [helper.make_node("Reshape", ["x", "flat"], [value := "rows"])]
+    for i in range(count):
+        for k in range(3):
+            constants[f"w{i}{k}"] = np.linalg.qr(values.standard_normal((8, 8)))[0].astype(np.float32)
+            nodes.append(helper.make_node("MatMul", [value, f"w{i}{k}"], [f"p{i}{k}"]))
+            nodes.append(helper.make_node("Tanh", [f"p{i}{k}"], [value := f"t{i}{k}"]))
+        nodes += [
+            helper.make_node("Gather", [value, "column"], [f"a{i}"], axis=1),
+            helper.make_node("Squeeze", [f"a{i}", "last"], [f"b{i}"]),
+            helper.make_node("Greater", [f"b{i}", "limit"], [f"c{i}"]),
+            helper.make_node("Compress", [value, f"c{i}"], [value := f"d{i}"], axis=0),
+        ]
+    dims = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, "rows", 8])]
+    made = [helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, [None, 8])]
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "filters", dims, made, weights)
+    path = folder / f"filters_{count}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    return str(path)
 
 
 def more(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +98,8 @@ def main() -> int:
     }
     if options.packages:
         models |= {path.stem: str(path) for path in sorted(options.packages.glob("*.onnx"))}
+    folder = tempfile.TemporaryDirectory(prefix="ephost-bench-")
+    models |= {f"filters_{count}": filters(Path(folder.name), count) for count in FILTERS}
     rows = []
     for name, path in models.items():
         shapes = shapes_of(path) if wanted(name, options) else []
