@@ -160,8 +160,25 @@ static OrtValue* own_input(Frame* frame, size_t index) {
   return &frame->storage[slot];
 }
 
+/* What a body reads of another type than it declares, nodes in it would take for that type. */
+static OrtStatus* check_own_inputs(const Body* body, const Frame* frame) {
+  const Plan* plan = body->plan;
+  for (size_t i = 0; i < body->own_count; ++i) {
+    const OrtValue* value = frame->values[plan->inputs[i]];
+    const ONNXTensorElementDataType expected = plan->slots[plan->inputs[i]].element_type;
+    if (value != NULL && value->type == ONNX_TYPE_TENSOR &&
+        expected != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && value->element_type != expected)
+      return status_new(ORT_INVALID_ARGUMENT,
+                        "input %zu of a body is of the element type %d, where the body says %d", i,
+                        (int)value->element_type, (int)expected);
+  }
+  return NULL;
+}
+
 static OrtStatus* execute(const Body* body, Frame* frame, const Frame* outer) {
   const Plan* plan = body->plan;
+  OrtStatus* misfit = check_own_inputs(body, frame);
+  if (misfit != NULL) return misfit;
   if (body->makes_on_device || frame->given_count) {
     if (!frame_fetch_only(frame, body->fetched, plan->output_count)) return status_no_memory();
     for (size_t i = 0; i < plan->input_count; ++i) {

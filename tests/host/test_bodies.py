@@ -267,6 +267,19 @@ WRONG = {
         },
         r"\(Scan\).*different lengths along their scan axes: 3 and 4",
     ),
+    "a tensor of another type than the body declares": (
+        model("""(seq(float[k]) s, float16[k] x) => (seq(float[k]) y) {
+          y = SequenceMap (s, x) <body = b (float[k] v, float[k] w) => (float[k] sum) { sum = Add (v, w) }> }"""),
+        {"s": [np.ones(5, np.float32)], "x": np.ones(5, np.float16)},
+        r"\(SequenceMap\).*input 1 of a body is of the element type 10, where the body says 1",
+    ),
+    "a state of another type than the body declares": (
+        model("""(int64 n, float16[k] x) => (float[k] y) {
+          y = Loop (n, "", x) <body = b (int64 i, bool going, float[k] v) => (bool on, float[k] next) {
+              on = Identity (going) next = Add (v, v) }> }"""),
+        {"n": np.array(2), "x": np.ones(5, np.float16)},
+        r"input 2 of a body is of the element type 10, where the body says 1",
+    ),
     "what fails in a body": (
         model("""(int64 n, float[k] x) => (float[k] y) {
           y = Loop (n, "", x) <body = b (int64 i, bool going, float[k] v) => (bool on, float[k] next) {
