@@ -269,7 +269,7 @@ WRONG = {
     ),
     "a tensor of another type than the body declares": (
         model("""(seq(float[k]) s, float16[k] x) => (seq(float[k]) y) {
-          y = SequenceMap (s, x) <body = b (float[k] v, float[k] w) => (float[k] sum) { sum = Add (v, w) }> }"""),
+          y = SequenceMap (s, x) <body = b (float[k] v, float[k] w) => (float[k] u) { u = Add (v, w) }> }"""),
         {"s": [np.ones(5, np.float32)], "x": np.ones(5, np.float16)},
         r"\(SequenceMap\).*input 1 of a body is of the element type 10, where the body says 1",
     ),
