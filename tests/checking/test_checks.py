@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -491,3 +492,27 @@ def test_what_the_fuzzer_finds_is_done_again_by_its_seed(built: Callable[..., Pa
     assert repeating(broken, report.wrong[0]) == f"ephost check {library} --reproduce {seed}"
     again = check_plugin(Plan(broken, only=["fuzz.model"], seed=seed))
     assert [outcome.message for outcome in again.wrong] == [report.wrong[0].message]
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["in front", "in the background"])
+def test_a_check_that_is_terminated_leaves_no_folder_behind(ignored: bool, tmp_path: Path) -> None:
+    action = "SIG_IGN" if ignored else "default_int_handler"
+    program = (
+        f"import signal; signal.signal(signal.SIGINT, signal.{action}); from ephost.cli import main; main()"
+    )
+    words = [sys.executable, "-c", program, "check", sample_kernels.get_library_path(), "--only", "numbers"]
+    with subprocess.Popen(
+        [*words, "--jobs", "1"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not list(tmp_path.glob("ephost-check-*")):
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM and "Traceback" not in said, said
+    assert list(tmp_path.iterdir()) == []

@@ -157,7 +157,10 @@ def _serve(connection: socket.socket) -> None:
             os.waitpid(process, 0)
             return
         _, status = os.waitpid(process, 0)
-        connection.send(json.dumps({"pid": process, "code": os.waitstatus_to_exitcode(status)}).encode())
+        try:
+            connection.send(json.dumps({"pid": process, "code": os.waitstatus_to_exitcode(status)}).encode())
+        except BrokenPipeError:  # whoever asked has ended
+            return
 
 
 def _alone(channel: int, request: dict[str, Any]) -> None:

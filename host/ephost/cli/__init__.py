@@ -7,7 +7,13 @@ Exit codes: 0 all went well; 1 a model, a plugin or a run failed, with one messa
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import click
 
@@ -28,7 +34,43 @@ from ephost.environment import set_default_logger_severity
 _SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@contextmanager
+def _cleaning_up_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does, so that its processes and temporary files go, and then the
+    process, by that signal.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    came = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL, None):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if came:
+            sys.stderr.flush()
+            signal.raise_signal(signal.SIGTERM)
+
+
+class _Commands(click.Group):
+    def main(self, *args: Any, **extra: Any) -> Any:
+        with _cleaning_up_on_sigterm():
+            return super().main(*args, **extra)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(__version__, "--version", message="ephost %(version)s")
 @click.option(
     "--log",
