@@ -27,6 +27,7 @@ class Interface:
         self.required = required
         self.outputs = list(outputs)
         self.output_names = [value.name for value in outputs]
+        self.output_index = {name: i for i, name in reversed(list(enumerate(self.output_names)))}
         self.sparse_outputs = frozenset(sparse_outputs)
         # An optional's default is to hold nothing.
         self.must_be_fed = [value.name for value in self.inputs[:required] if not _is_optional(value)]
@@ -64,7 +65,7 @@ class Interface:
 
     def check_output_name(self, name: str) -> None:
         """Raise InvalidArgument for a name that is no output."""
-        if name not in self.output_names:
+        if name not in self.output_index:
             raise self.feed_error(name)
 
     def feed_error(self, feed: Any) -> Exception:

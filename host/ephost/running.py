@@ -113,7 +113,7 @@ class Session(Lifecycle):
         """
         pointer = ffi.cast("OrtValue*", value)
         opened = self._opened
-        memory = opened.plan.output_memories[opened.interface.output_names.index(name)]
+        memory = opened.plan.output_memories[opened.interface.output_index[name]]
         if memory is None or is_cpus(pointer):
             return OrtValue(pointer)
         return OrtValue._on_device(pointer, memory, opened.resources)
