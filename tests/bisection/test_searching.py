@@ -159,3 +159,26 @@ def test_what_is_not_finite_is_told_apart() -> None:
         got[place] = value
         measure = compare("v", got, want, loose)
         assert (measure.kind, measure.where, measure.wrong) == ("not finite", (place,), 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of open files to set")
+def test_values_of_many_nodes_do_not_take_an_open_file_each(faulty_plugin: Path, tmp_path: Path) -> None:
+    model = saved(tmp_path, chain_model(150, size=4))
+    command = (
+        f"ulimit -n 100; exec {sys.executable} -m ephost bisect {model} --ep {faulty_plugin} --no-probes"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": python_path(),
+            "EPHOST_CPU_PLUGIN": "1",
+            "EPHOST_FAULT": "scaled@n18",
+        },
+    )
+    assert "n18" in done.stdout, done.stdout + done.stderr

@@ -17,6 +17,9 @@ from ephost.bisection.worker import read_value
 from ephost.errors import Fail
 
 _UNKNOWN = 1 << 20  # bytes that a value of unknown size is taken for
+# Bytes from which on a file is mapped instead of read. What is mapped keeps its file open, and a process may have
+# few of these; how many values of such a size are held at once is what the budget of memory says.
+_MAPPED = 4 << 20
 
 
 class ReferenceValues(Mapping[str, Any]):
@@ -35,7 +38,9 @@ class ReferenceValues(Mapping[str, Any]):
         if name in self._feed:
             return self._feed[name]
         path = self._files[name]
-        return np.load(path, mmap_mode="r") if path.suffix == ".npy" else read_value(path)
+        if path.suffix == ".npy" and path.stat().st_size >= _MAPPED:
+            return np.load(path, mmap_mode="r")
+        return read_value(path)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._feed

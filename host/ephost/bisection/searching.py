@@ -362,8 +362,12 @@ class Search:
     def _note(
         self, locator: Locator, units: Sequence[Sequence[int]], single: Mapping[int, Judgement]
     ) -> None:
+        owners: dict[str, str] = {}
+        groups: object = None
         for at, judgement in single.items():
-            owners = {name: ep for ep, names in judgement.groups for name in names}
+            if judgement.groups is not groups:  # Nodes that were tried together have the same.
+                groups = judgement.groups
+                owners = {name: ep for ep, names in judgement.groups for name in names}
             for number in units[at]:
                 row = self.result.nodes[number]
                 made = [

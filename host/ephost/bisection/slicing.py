@@ -93,6 +93,10 @@ class Sliced:
         self.replaceable = {value.name for value in graph.input} & stored
         self.outputs = [value.name for value in graph.output]
         self.reads = [read_names(node) for node in self.nodes]
+        self.readers: dict[str, set[int]] = {}
+        for at, reads in enumerate(self.reads):
+            for name in reads:
+                self.readers.setdefault(name, set()).add(at)
         self.types = self._types()
         self.constant = self._constants(stored)
         self.functions = {(each.domain, each.name): each for each in model.functions}
@@ -169,10 +173,8 @@ class Sliced:
         """The values that a part gives to others or to the caller."""
         inside = set(unit)
         made = {name for at in inside for name in self.nodes[at].output if name}
-        read = {
-            name for at, reads in enumerate(self.reads) if at not in inside for name in reads if name in made
-        }
-        wanted = read | (made & set(self.outputs))
+        read = {name for name in made if not self.readers.get(name, inside) <= inside}
+        wanted = read | made.intersection(self.outputs)
         if not wanted:
             inner = {name for at in inside for name in self.reads[at]}
             wanted = made - inner or made

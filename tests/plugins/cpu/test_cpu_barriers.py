@@ -24,10 +24,9 @@ class RandomGraph:
         self.constants = {"axis0": np.array([0]), "axis1": np.array([1]), "zero": np.array([0])}
         self.rows = ["x"]
         for _ in range(int(self.random.integers(6, 16))):
-            step = self.random.choice(
-                ["compute", "compute", "filter", "filter", "cut", "join", "view", "branch", "fill"]
-            )
-            getattr(self, f"_{step}")(self._pick(), f"v{len(self.rows)}")
+            steps = (self._compute, self._filter, self._cut, self._join, self._view, self._branch, self._fill)
+            step = steps[self.random.choice(len(steps), p=(0.22, 0.22, 0.11, 0.11, 0.11, 0.11, 0.12))]
+            step(self._pick(), f"v{len(self.rows)}")
             self.rows.append(f"v{len(self.rows)}")
         others = self.random.permutation(self.rows[1:-1])[: int(self.random.integers(0, 4))]
         feeds = {"x": np.zeros((1, 4), np.float32)}
@@ -53,7 +52,7 @@ class RandomGraph:
 
     def _filter(self, x: str, y: str) -> None:
         """The rows whose largest number is above a limit."""
-        limit = self._constant(np.array(self.random.uniform(0.2, 0.8, np.float32)))
+        limit = self._constant(np.array(self.random.uniform(0.2, 0.8), np.float32))
         largest = self._add("ReduceMax", [x, "axis1"], f"{y}m", keepdims=0)
         where = self._add("NonZero", [self._add("Greater", [largest, limit], f"{y}g")], f"{y}z")
         self._add("Gather", [x, self._add("Squeeze", [where, "axis0"], f"{y}i")], y)
