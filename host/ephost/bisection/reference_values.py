@@ -17,8 +17,8 @@ from ephost.bisection.worker import read_value
 from ephost.errors import Fail
 
 _UNKNOWN = 1 << 20  # bytes that a value of unknown size is taken for
-# Bytes from which on a file is mapped instead of read. What is mapped keeps its file open, and a process may have
-# few of these; how many values of such a size are held at once is what the budget of memory says.
+# Bytes from which on a file is mapped instead of read. What is mapped keeps its file open, and a process may
+# have few of these; how many values of such a size are held at once is what the budget of memory says.
 _MAPPED = 4 << 20
 
 
