@@ -534,7 +534,7 @@ def _run_sparsely(
     """Run, and take the outputs apart that the model declares sparse."""
     results = run(names, *arguments)
     return [
-        SparseTensor._from_dense(result) if name in interface.sparse_outputs else result
+        SparseTensor._from_dense(name, result) if name in interface.sparse_outputs else result
         for name, result in zip(names or interface.output_names, results, strict=True)
     ]
 

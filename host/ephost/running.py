@@ -102,7 +102,7 @@ class Session(Lifecycle):
         values = [OrtValue._from_address(value) for value in made]
         if sparse := self._opened.interface.sparse_outputs:
             return [
-                OrtValue._sparse_again(value) if name in sparse else value
+                OrtValue._sparse_again(name, value) if name in sparse else value
                 for (name, _), value in zip(targets, values, strict=True)
             ]
         return values

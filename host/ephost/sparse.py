@@ -14,7 +14,7 @@ import numpy as np
 
 from ephost.devices import OrtDevice
 from ephost.enums import OrtSparseFormat
-from ephost.errors import InvalidArgument, NotImplemented
+from ephost.errors import InvalidArgument, InvalidGraph, NotImplemented
 from ephost.message_helpers import element_type_of
 from ephost.messages import TensorProto
 
@@ -189,7 +189,15 @@ class SparseTensor:
         return made
 
     @classmethod
-    def _from_dense(cls, array: np.ndarray) -> Self:
+    def _from_dense(cls, name: str, array: Any) -> Self:
+        """What a run made of an output that the model declares sparse.
+
+        Raises:
+            InvalidGraph: it is no tensor.
+        """
+        if not isinstance(array, np.ndarray):
+            kind = "a map" if isinstance(array, dict) else "nothing" if array is None else "a sequence"
+            raise InvalidGraph(f"the output '{name}' is declared a sparse tensor, and its node made {kind}")
         flat = array.reshape(-1)
         indices = np.flatnonzero(flat != ("" if array.dtype == object else 0))
         return cls._of(OrtSparseFormat.ORT_SPARSE_COO, array.shape, flat[indices], [indices], None)

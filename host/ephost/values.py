@@ -322,9 +322,9 @@ class OrtValue:
         return self._sparse
 
     @classmethod
-    def _sparse_again(cls, value: OrtValue) -> Self:
-        """A dense value of a session as what its model says it is."""
-        return cls.ort_value_from_sparse_tensor(SparseTensor._from_dense(value.numpy()))
+    def _sparse_again(cls, name: str, value: OrtValue) -> Self:
+        """A dense output of a session as what its model says it is."""
+        return cls.ort_value_from_sparse_tensor(SparseTensor._from_dense(name, value.numpy()))
 
     # ---- what it is ----
 

@@ -321,7 +321,7 @@ def weight_to_constant(draft: Draft) -> str:
 def constant_to_weight(draft: Draft) -> str:
     graph = draft.graph()
     for at, node in enumerate(graph.node):
-        if node.op_type != "Constant" or not node.attribute:
+        if node.op_type != "Constant" or not node.attribute or node.attribute[0].ref_attr_name:
             continue
         held = helper.get_attribute_value(node.attribute[0])
         if isinstance(held, float | int | list):

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from ephost import OrtDevice, OrtSparseFormat, OrtValue, SparseTensor
-from ephost.errors import InvalidArgument, NotImplemented
+from ephost.errors import InvalidArgument, InvalidGraph, NotImplemented
 from onnx import TensorProto, helper
 
 CPU = OrtDevice.make("cpu", 0)
@@ -170,6 +170,16 @@ def test_an_output_that_is_declared_sparse_comes_as_one() -> None:
     made = session.run_with_ort_values(["z", "y"], {})
     assert made[1].as_sparse_tensor().dense_shape() == [3, 3]
     assert made[0].numpy().item() == 2
+
+
+def test_an_output_that_is_declared_sparse_and_is_no_tensor_is_refused() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    session = opened([helper.make_node("SequenceConstruct", ["x"], ["y"])], [x], [sparse_info("y")])
+    feed = np.ones(2, np.float32)
+    with pytest.raises(InvalidGraph, match="'y' is declared a sparse tensor, and its node made a sequence"):
+        session.run(None, {"x": feed})
+    with pytest.raises(InvalidGraph, match="'y' is declared a sparse tensor, and its node made a sequence"):
+        session.run_with_ort_values(None, {"x": OrtValue.ortvalue_from_numpy(feed)})
 
 
 def test_a_profile_leaves_sparse_outputs_sparse(tmp_path: Path) -> None:
