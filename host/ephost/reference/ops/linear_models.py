@@ -7,12 +7,12 @@ it cites. What the specification leaves open (the score of the other class of tw
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .registry import OperatorNode, operator
+from .scores import both_classes, logistic, transformed
 
 _ML = "ai.onnx.ml"
 
@@ -28,62 +28,6 @@ def _numbers(node: OperatorNode, name: str) -> np.ndarray:
     return np.asarray(node.attributes.get(name) or [], np.float32)
 
 
-# ---- scores ----
-
-
-def _logistic(scores: np.ndarray) -> Any:
-    wide = 1 / (1 + np.exp(-np.abs(scores)))
-    return np.where(scores < 0, 1 - wide, wide)
-
-
-def _probit(scores: np.ndarray) -> Any:
-    """The inverse of the normal distribution, by Winitzki's approximation of the inverse error function."""
-    x = 2 * scores - 1
-    log = np.log((1 - x) * (1 + x))
-    v = 2 / (np.pi * 0.147) + 0.5 * log
-    return np.sqrt(2) * np.sign(x) * np.sqrt(np.sqrt(v * v - log / 0.147) - v)
-
-
-def _softmax(scores: np.ndarray) -> Any:
-    wide = np.exp(scores - scores.max(-1, keepdims=True))
-    return wide / wide.sum(-1, keepdims=True)
-
-
-def _softmax_zero(scores: np.ndarray) -> Any:
-    """A softmax in which scores of 0 stay about 0."""
-    most = scores.max(-1, keepdims=True)
-    counts = np.abs(scores) > 1e-7
-    powers = np.exp(scores - most)
-    return np.where(counts, powers, scores * np.exp(-most)) / np.where(counts, powers, 0).sum(
-        -1, keepdims=True
-    )
-
-
-_TRANSFORMS: dict[str, Callable[[np.ndarray], Any]] = {
-    "NONE": lambda scores: scores,
-    "LOGISTIC": _logistic,
-    "PROBIT": _probit,
-    "SOFTMAX": _softmax,
-    "SOFTMAX_ZERO": _softmax_zero,
-}
-
-
-def _transformed(scores: np.ndarray, transform: str) -> Any:
-    """Scores [N, C] after the transform; of a single one, only the probit is taken."""
-    if scores.shape[1] == 1 and transform != "PROBIT":
-        return scores
-    return _TRANSFORMS[transform](scores)
-
-
-def _both_classes(score: np.ndarray, transform: str, mirrored: bool) -> Any:
-    """The scores [N, 2] of two classes from that of the second [N, 1]."""
-    if transform == "LOGISTIC":
-        return np.concatenate([_logistic(-score), _logistic(score)], 1)
-    if transform == "PROBIT":
-        score = _probit(score)
-    return np.concatenate([-score if mirrored else 1 - score, score], 1)
-
-
 # ---- linear models ----
 
 
@@ -95,7 +39,7 @@ def linear_regressor(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
     intercepts = _numbers(node, "intercepts")
     if intercepts.size == targets:
         scores = scores + intercepts
-    return (_transformed(scores, node.attributes.get("post_transform", "NONE")),)
+    return (transformed(scores, node.attributes.get("post_transform", "NONE")),)
 
 
 @operator("LinearClassifier", domain=_ML)
@@ -107,10 +51,10 @@ def linear_classifier(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray, np
     scores = rows @ _numbers(node, "coefficients")[: count * rows.shape[1]].reshape(count, -1).T
     scores = scores + intercepts if intercepts.size else scores
     if count > 1:
-        return labels[scores.argmax(1)], _transformed(scores, transform)
+        return labels[scores.argmax(1)], transformed(scores, transform)
     if labels.size != 2:
-        return (scores[:, 0] > 0).astype(np.int64), _transformed(scores, transform)
-    return labels[(scores[:, 0] > 0).astype(int)], _both_classes(scores, transform, mirrored=False)
+        return (scores[:, 0] > 0).astype(np.int64), transformed(scores, transform)
+    return labels[(scores[:, 0] > 0).astype(int)], both_classes(scores, transform, mirrored=False)
 
 
 def _labels(node: OperatorNode) -> np.ndarray:
@@ -162,7 +106,7 @@ def svm_classifier(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray, np.nd
     if not sum(sizes):
         coefficients = _numbers(node, "coefficients").reshape(labels.size, -1)
         scores = rows @ coefficients.T + _numbers(node, "rho")[0]
-        return labels[_chosen(node, scores)], _transformed(scores, transform)
+        return labels[_chosen(node, scores)], transformed(scores, transform)
     pairs = _pair_scores(node, rows, sizes)
     votes = np.zeros((len(rows), labels.size), np.int64)
     for at, (first, second) in enumerate(_pairs(labels.size)):
@@ -171,11 +115,11 @@ def svm_classifier(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray, np.nd
     chosen = labels[votes.argmax(1)]
     slopes, offsets = _numbers(node, "prob_a"), _numbers(node, "prob_b")
     if slopes.size:
-        one_to_one = 1 - _logistic(pairs * slopes[: pairs.shape[1]] + offsets[: pairs.shape[1]])
-        return chosen, _transformed(_coupled(np.clip(one_to_one, 1e-7, 1 - 1e-7), labels.size), transform)
+        one_to_one = 1 - logistic(pairs * slopes[: pairs.shape[1]] + offsets[: pairs.shape[1]])
+        return chosen, transformed(_coupled(np.clip(one_to_one, 1e-7, 1 - 1e-7), labels.size), transform)
     if labels.size == 2:
-        return chosen, _both_classes(pairs, transform, mirrored=transform == "NONE")
-    return chosen, _transformed(pairs, transform)
+        return chosen, both_classes(pairs, transform, mirrored=transform == "NONE")
+    return chosen, transformed(pairs, transform)
 
 
 def _chosen(node: OperatorNode, scores: np.ndarray) -> Any:

@@ -53,7 +53,7 @@ DECLARED = {
     "scatter": ("GatherElements", "Scatter"),
     "sequences": ("Optional", "Identity", "SequenceInsert", "SplitToSequence"),
     "sparse": ("SparseToDenseMatMul",),
-    "trees": ("TreeEnsembleRegressor",),
+    "trees": ("TreeEnsembleRegressor", "TreeEnsembleClassifier"),
     "shapes": ("Constant", "Squeeze", "OneHot", "Pad", "Upsample", "Resize"),
 }
 """The operators that each module declares: it is imported when the first of them is looked for."""
