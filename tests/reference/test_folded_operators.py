@@ -25,7 +25,19 @@ def i64(*values: int) -> np.ndarray:
     return np.array(values, I64)
 
 
-CASES: list[tuple[str, int, list[Any], dict[str, Any]]] = [
+Case = tuple[str, int, list[Any], dict[str, Any]]
+
+
+def _axes_named_twice(op_type: str) -> list[Case]:
+    as_attributes: Case = (op_type, 11, [X], {"axes": [1, -2], "keepdims": 0})
+    return [
+        (op_type, 18, [X, i64(1, -2, 1)], {"keepdims": 0}),
+        (op_type, 18, [X, i64(-2, 0, 1)], {}),
+        as_attributes,
+    ]
+
+
+CASES: list[Case] = [
     ("Add", 14, [INTS, OTHERS], {}),
     ("Add", 7, [FLOATS, FLOATS[0]], {}),
     ("Sub", 14, [OTHERS, INTS], {}),
@@ -125,6 +137,12 @@ CASES: list[tuple[str, int, list[Any], dict[str, Any]]] = [
     ("ReduceMax", 18, [X, i64(1, 2)], {"keepdims": 0}),
     ("ReduceMin", 12, [INTS], {}),
     ("ReduceMin", 18, [INTS, i64(1)], {}),
+    *(
+        case
+        for kind in ("Sum", "Prod", "Mean", "Max", "Min", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+        for case in _axes_named_twice(f"Reduce{kind}")
+    ),
+    *((f"Reduce{kind}", 18, [INTS, i64(1)], {}) for kind in ("L1", "SumSquare")),
 ]
 
 
@@ -205,6 +223,7 @@ def test_the_extreme_of_nothing_is_that_of_the_type(op_type: str, extreme: Any, 
         ("Slice", [X, i64(0, 0), i64(1), i64(0), i64(1)]),
         ("Unsqueeze", [X, i64(0, 0)]),
         ("Squeeze", [X, i64(0)]),
+        ("ReduceSum", [X, i64(-5)]),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(op_type: str, inputs: list[Any]) -> None:

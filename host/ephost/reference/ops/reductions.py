@@ -12,7 +12,7 @@ from .registry import OperatorNode, operator
 from .windows import compute_dtype
 
 
-@operator("ReduceLogSumExp", since=18)
+@operator("ReduceLogSumExp")
 def reduce_log_sum_exp(
     node: OperatorNode, x: np.ndarray, axes: np.ndarray | None = None
 ) -> tuple[np.ndarray]:
@@ -39,7 +39,8 @@ def _reduced(node: OperatorNode, x: np.ndarray, axes: np.ndarray | None) -> tupl
         raise ValueError(f"the axes are not a list but of shape {list(axes.shape)}")
     given = node.attributes.get("axes") if axes is None else axes.tolist()
     if given:
-        return tuple(given) if x.ndim else ()  # A number is reduced along any axes, as in onnxruntime.
+        # A number is reduced along any axes, and others along one that is named twice, as in onnxruntime.
+        return tuple({axis + x.ndim if -x.ndim <= axis < 0 else axis for axis in given}) if x.ndim else ()
     return () if node.attributes.get("noop_with_empty_axes") else tuple(range(x.ndim))
 
 
@@ -54,6 +55,25 @@ def _sum_like(
 operator("ReduceSum")(partial(_sum_like, np.sum))
 operator("ReduceProd")(partial(_sum_like, np.prod))
 operator("ReduceMean")(partial(_sum_like, np.mean))
+
+
+def _sum_of(
+    before: Callable[[Any], Any],
+    after: Callable[[Any], Any],
+    node: OperatorNode,
+    x: np.ndarray,
+    axes: np.ndarray | None = None,
+) -> tuple[Any]:
+    values = before(x.astype(compute_dtype(x.dtype), copy=False))
+    keep = bool(node.attributes.get("keepdims", 1))
+    total = values.sum(axis=_reduced(node, x, axes), keepdims=keep, dtype=values.dtype)
+    return (after(total).astype(x.dtype),)
+
+
+operator("ReduceL1")(partial(_sum_of, np.abs, np.asarray))
+operator("ReduceL2")(partial(_sum_of, np.square, np.sqrt))
+operator("ReduceLogSum")(partial(_sum_of, np.asarray, np.log))
+operator("ReduceSumSquare")(partial(_sum_of, np.square, np.asarray))
 
 
 def _extreme(

@@ -47,7 +47,10 @@ DECLARED = {
     ),
     "rare": (*("WordConvEmbedding", "BifurcationDetector", "MaxpoolWithMask", "SparseAttention"),),
     "recurrent": ("RNN", "GRU", "LSTM", "AttnLSTM"),
-    "reductions": ("ReduceLogSumExp", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin"),
+    "reductions": (
+        *("ReduceLogSumExp", "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1"),
+        *("ReduceL2", "ReduceLogSum", "ReduceSumSquare"),
+    ),
     "routing": ("MoEGroupRouter",),
     "sampling": ("GridSample",),
     "scatter": ("GatherElements", "Scatter"),
