@@ -143,6 +143,11 @@ CASES: list[Case] = [
         for case in _axes_named_twice(f"Reduce{kind}")
     ),
     *((f"Reduce{kind}", 18, [INTS, i64(1)], {}) for kind in ("L1", "SumSquare")),
+    ("MaxPool", 12, [X], {"kernel_shape": [6], "strides": [3]}),
+    ("MaxPool", 12, [X], {"kernel_shape": [7], "strides": [3], "ceil_mode": 1}),
+    ("MaxPool", 12, [X], {"kernel_shape": [9], "strides": [3]}),
+    ("AveragePool", 19, [X], {"kernel_shape": [6], "strides": [3], "pads": [1, 0], "count_include_pad": 1}),
+    ("LpPool", 18, [X], {"kernel_shape": [3], "dilations": [2], "strides": [2]}),
 ]
 
 
@@ -245,6 +250,11 @@ def test_each_module_declares_what_the_table_says(name: str, monkeypatch: pytest
             sys.modules[module] = before
     declared = {op_type for _, op_type in registry._OPERATORS}
     assert declared == set(registry.DECLARED[name])
+
+
+def test_a_kernel_beyond_the_image_by_two_strides() -> None:
+    with pytest.raises(NodeError, match="a kernel that spans 6 does not fit on 4 elements"):
+        _ours("MaxPool", 12, [X], {"kernel_shape": [6]})
 
 
 def test_folding_does_not_import_the_packages_operators() -> None:

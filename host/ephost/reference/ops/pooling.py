@@ -16,9 +16,8 @@ from .windows import Windows, compute_dtype, windows_of
 
 def _windows(node: OperatorNode, x: np.ndarray) -> Windows:
     attributes = node.attributes
-    return windows_of(
-        attributes, x.shape[2:], attributes["kernel_shape"], ceil_mode=bool(attributes.get("ceil_mode"))
-    )
+    ceil_mode = bool(attributes.get("ceil_mode"))
+    return windows_of(attributes, x.shape[2:], attributes["kernel_shape"], pools=True, ceil_mode=ceil_mode)
 
 
 @operator("MaxPool")

@@ -44,7 +44,7 @@ class Windows(Record, frozen=True):
     def places(self, position: Sequence[int]) -> tuple[slice, ...]:
         """Where in the padded image all windows have that position of the kernel."""
         return tuple(
-            slice(tap * dilation, tap * dilation + (count - 1) * stride + 1, stride)
+            slice(tap * dilation, max(0, tap * dilation + (count - 1) * stride + 1), stride)
             for tap, dilation, count, stride in zip(
                 position, self.dilations, self.output, self.strides, strict=True
             )
@@ -80,12 +80,19 @@ class Windows(Record, frozen=True):
 
 
 def windows_of(
-    attributes: Mapping[str, Any], image: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool = False
+    attributes: Mapping[str, Any],
+    image: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    pools: bool = False,
+    ceil_mode: bool = False,
 ) -> Windows:
     """The windows that `strides`, `dilations`, `pads`, `auto_pad` and `ceil_mode` of a node describe.
 
     With ceil_mode a last window counts that reaches beyond the padding, unless it begins there. Raises
-    ValueError for lists of the wrong length and where the kernel does not fit on the image.
+    ValueError for lists of the wrong length and where the kernel does not fit on the image. Where it `pools`,
+    a kernel may reach beyond the image, as in onnxruntime, whose division cuts: by less than a stride there
+    is one window, by less than two there is none.
     """
     rank = len(image)
     strides = attributes.get("strides") or [1] * rank
@@ -110,12 +117,12 @@ def windows_of(
             if auto_pad == "VALID":
                 before = after = 0
             room = size + before + after - extent
-            if room < 0:
+            if room < 0 and not (pools and room > -2 * stride):
                 raise ValueError(
                     f"a kernel that spans {extent} does not fit on {size + before + after} elements"
                 )
-            count = room // stride + 1
-            if ceil_mode and room % stride and count * stride < size + before:
+            count = room // stride + 1 if room >= 0 else int(room > -stride)
+            if ceil_mode and room > 0 and room % stride and count * stride < size + before:
                 count += 1
         begin.append(before)
         end.append(after)
