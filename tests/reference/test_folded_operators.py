@@ -257,6 +257,12 @@ def test_a_kernel_beyond_the_image_by_two_strides() -> None:
         _ours("MaxPool", 12, [X], {"kernel_shape": [6]})
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 2)])
+def test_the_shape_of_a_constant_may_be_a_matrix(shape: tuple[int, ...]) -> None:
+    wanted = np.arange(3, 3 + int(np.prod(shape)))
+    assert _ours("ConstantOfShape", 9, [wanted.reshape(shape)], {}).shape == tuple(wanted)
+
+
 def test_folding_does_not_import_the_packages_operators() -> None:
     code = """
 import sys

@@ -31,9 +31,10 @@ def size_of(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
 def constant_of_shape(node: OperatorNode, shape: np.ndarray) -> tuple[np.ndarray]:
     """`value`, of one element, as often as that; by default zeros of single precision."""
     value = node.attributes.get("value")
+    dims = _listed(shape)
     if value is None:
-        return (np.zeros(shape.tolist(), dtype=np.float32),)
-    return (np.full(shape.tolist(), value.reshape(-1)[0], dtype=value.dtype),)
+        return (np.zeros(dims, dtype=np.float32),)
+    return (np.full(dims, value.reshape(-1)[0], dtype=value.dtype),)
 
 
 @operator("Range", since=11)
