@@ -143,6 +143,7 @@ CASES: list[Case] = [
         for case in _axes_named_twice(f"Reduce{kind}")
     ),
     *((f"Reduce{kind}", 18, [INTS, i64(1)], {}) for kind in ("L1", "SumSquare")),
+    ("Split", 18, [X, i64(3)], {"axis": 1}),
     ("MaxPool", 12, [X], {"kernel_shape": [6], "strides": [3]}),
     ("MaxPool", 12, [X], {"kernel_shape": [7], "strides": [3], "ceil_mode": 1}),
     ("MaxPool", 12, [X], {"kernel_shape": [9], "strides": [3]}),
@@ -229,6 +230,9 @@ def test_the_extreme_of_nothing_is_that_of_the_type(op_type: str, extreme: Any, 
         ("Unsqueeze", [X, i64(0, 0)]),
         ("Squeeze", [X, i64(0)]),
         ("ReduceSum", [X, i64(-5)]),
+        ("Split", [X, i64(1)]),
+        ("Split", [X, i64(3)]),
+        ("Split", [X, i64(-1, 3)]),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(op_type: str, inputs: list[Any]) -> None:
@@ -250,6 +254,19 @@ def test_each_module_declares_what_the_table_says(name: str, monkeypatch: pytest
             sys.modules[module] = before
     declared = {op_type for _, op_type in registry._OPERATORS}
     assert declared == set(registry.DECLARED[name])
+
+
+@pytest.mark.parametrize(
+    ("opset", "sizes", "attributes"),
+    [(2, None, {"split": [2, 3]}), (13, [2, 5], {}), (13, [6], {}), (18, [-1, 7], {})],
+)
+def test_sizes_of_parts_that_do_not_add_up(
+    opset: int, sizes: list[int] | None, attributes: dict[str, Any]
+) -> None:
+    inputs = [np.arange(6.0), *([] if sizes is None else [i64(*sizes)])]
+    node = helper.make_node("Split", ["x", "sizes"][: len(inputs)], ["y", "z"], **attributes)
+    with pytest.raises(NodeError, match="6 elements in 2 parts cannot have the sizes"):
+        create_kernel(node, {"": opset})(inputs)
 
 
 def test_a_kernel_beyond_the_image_by_two_strides() -> None:

@@ -115,6 +115,20 @@ def _listed(values: np.ndarray | None) -> list[int]:
     return [] if values is None else values.reshape(-1).tolist()
 
 
+@operator("Split", since=2)
+def split(node: OperatorNode, x: np.ndarray, sizes: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
+    """Parts of these sizes along `axis`; without sizes equal ones, but for the last."""
+    axis, count = node.attributes.get("axis", 0), len(node.wanted)
+    given = _listed(sizes) if sizes is not None else node.attributes.get("split")
+    if given is None:
+        count = node.attributes.get("num_outputs") or count
+        each = -(-x.shape[axis] // count)
+        given = [each] * (count - 1) + [x.shape[axis] - each * (count - 1)]
+    if len(given) != count or min(given, default=0) < 0 or sum(given) != x.shape[axis]:
+        raise ValueError(f"{x.shape[axis]} elements in {count} parts cannot have the sizes {given}")
+    return tuple(np.split(x, np.cumsum(given)[:-1], axis=axis))
+
+
 @operator("Unsqueeze", until=13)
 def unsqueeze_by_attribute(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
     """Axes of one element at these places of the result."""

@@ -29,7 +29,7 @@ DECLARED = {
     "movement": (
         *("Shape", "Size", "ConstantOfShape", "Range", "Gather", "Concat", "Slice", "Unsqueeze", "Squeeze"),
         *("Reshape", "Flatten", "Transpose", "Expand", "Tile", "NonZero", "Trilu"),
-        *("Compress", "Unique"),
+        *("Compress", "Unique", "Split"),
     ),
     "normalization": ("BatchNormalization", "LRN", "LpNormalization"),
     "numeric": (
