@@ -513,3 +513,36 @@ def test_what_an_output_leaves_open_may_be_listed_elsewhere() -> None:
     proto.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["k", "l"]))
     (output,) = ephost.InferenceSession(proto.SerializeToString()).get_outputs()
     assert output.shape == ["k", 3]
+
+
+def test_bodies_and_the_graph_around_them_may_have_values_of_one_name() -> None:
+    """The rank of the inner Y is known and that of the outer one is not: asking for it again told nothing."""
+    proto = onnx.parser.parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+        graph (bool c, int64[5] x) => (Y, Z) {
+            n = Constant <value = int64 {3}> ()
+            last = Constant <value = int64 {2}> ()
+            Y_all, Z_all = Loop (n, "") <body = body (int64 i, bool going) => (bool on, Y_l, Z_l) {
+                Y_l, Z_l = If (c) <
+                    then_branch = then () => (Y, Z) {
+                        Y = Neg (x)
+                        Z = com.microsoft.UnfoldTensor <size = 2> (Y)
+                    },
+                    else_branch = else () => (Y, Z) {
+                        Y = Abs (x)
+                        Z = com.microsoft.UnfoldTensor <size = 2> (Y)
+                    }
+                >
+                on = Identity (going)
+            }>
+            Y = Gather <axis = 0> (Y_all, last)
+            Z = Gather <axis = 0> (Z_all, last)
+        }
+        """
+    )
+    for value in proto.graph.output:
+        value.ClearField("type")
+    model = load(proto)
+    infer(model)
+    assert isinstance(model.graph.values["Z_all"].type, type(tensor_type(TensorProto.INT64, None)))

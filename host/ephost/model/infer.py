@@ -264,16 +264,18 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
         forget_readers(model, graph.values[name])
     asking = carriers(graph, [node for node in blind if not is_blind(node)])
     if stand_ins.unranked:
-        asking += [node for node in graph.nodes if _reads_ranked(node, stand_ins.unranked)]
+        ranks = _Ranks(graph)
+        ranked = {name for name in stand_ins.unranked if ranks(name) is not None}
+        asking += [node for node in graph.nodes if _reads(node, ranked)]
     for node in set(hidden).difference(_norms_of_unknown_rank(graph)).union(asking):
         model.seen.pop(node, None)
 
 
-def _reads_ranked(node: Node, names: Container[str]) -> bool:
-    """Whether a node, or one in its bodies, reads one of these values, and its rank is known now."""
-    if any(value is not None and value.name in names and _has_rank(value.type) for value in node.inputs):
+def _reads(node: Node, names: Container[str]) -> bool:
+    """Whether a node, or one in its bodies, reads one of these values."""
+    if any(value is not None and value.name in names for value in node.inputs):
         return True
-    return any(_reads_ranked(inner, names) for body in node.subgraphs.values() for inner in body.nodes)
+    return any(_reads(inner, names) for body in node.subgraphs.values() for inner in body.nodes)
 
 
 def _take_of_branches(node: Node) -> None:
@@ -449,19 +451,21 @@ class _Ranks:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._of_bodies: dict[str, int] | None = None  # few names are asked for that are none of the graph's
+        self._of_all: dict[str, int | None] | None = None  # with those of bodies
 
     def __call__(self, name: str) -> int | None:
-        value = self._graph.values.get(name)
-        if value is not None:
-            return _rank_of(value)
-        if self._of_bodies is None:
-            self._of_bodies = {}
-            for body in all_graphs(self._graph):
-                for inner in body.values.values():
-                    if (rank := _rank_of(inner)) is not None:
-                        self._of_bodies.setdefault(inner.name, rank)
-        return self._of_bodies.get(name)
+        """The rank of the values of that name, of which bodies may have several; None if they disagree."""
+        if self._of_all is None and not any(node.subgraphs for node in self._graph.nodes):
+            value = self._graph.values.get(name)
+            return None if value is None else _rank_of(value)
+        if self._of_all is None:
+            self._of_all = {}
+            for part in all_graphs(self._graph):
+                for value in part.values.values():
+                    rank = _rank_of(value)
+                    if rank is not None and self._of_all.setdefault(value.name, rank) != rank:
+                        self._of_all[value.name] = None
+        return self._of_all.get(name)
 
 
 def _rank_of(value: Value) -> int | None:
