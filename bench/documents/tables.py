@@ -112,6 +112,13 @@ def timed(results: Results) -> str:
     return table(("", "onnxruntime", "ephost", "ratio", "limit"), rows)
 
 
+def shares_of_time(results: Results) -> str:
+    """Rows of the shares of each kind of code in a time."""
+    kinds = [kind for kind in results.rows[0] if kind != "name"]
+    rows = [(row["name"], *(f"{row[kind]:.0%}" for kind in kinds)) for row in results.rows]
+    return table(("", *kinds), rows)
+
+
 def gpu_kernels(results: Results) -> str:
     """Rows of seconds in PyTorch and here, and what part of memory's rate they are."""
     rows = [
@@ -430,6 +437,7 @@ TABLES: dict[str, Callable[[All], str]] = {
     "io_binding": lambda found: by_machine("io_binding", found, timed),
     "opening": lambda found: by_machine("opening", found, timed),
     "imports": lambda found: by_machine("imports", found, timed),
+    "shares": lambda found: by_machine("shares", found, shares_of_time),
     "layers": lambda found: by_machine("layers", found, layered),
     "isolation": lambda found: by_machine("isolation", found, isolation),
     "pages": lambda found: by_machine("pages", found, frames),

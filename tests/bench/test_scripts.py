@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("opening.py", "--rounds", "1", "--only", "one node,registering", *BESIDE_ITSELF),
         ("imports.py", "--rounds", "1"),
         ("operators.py", "--rounds", "1", "--only", "Sin,column"),
-        ("shapes.py", "--rounds", "1", "--only", "rec"),
+        ("shapes.py", "--rounds", "1", "--only", "rec,filters_16"),
         ("operators.py", "--rounds", "1", "--only", "Sin", "--busy"),
         pytest.param(
             ("classical.py", "--rounds", "1", "--only", "decision tree"),
@@ -69,6 +70,18 @@ def test_a_benchmark_measures_both_sides(arguments: tuple[str, ...], tmp_path: P
         assert "failure" not in row
         pair = row["run"] if "run" in row else [row[name] for name in names]
         assert len(pair) == 2 and min(pair) > 0
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="there is no perf")
+def test_shares_of_a_time_make_all_of_it() -> None:
+    done = run("shares.py", "--seconds", "1", "--only", "one node on the CPU")
+    if "perf has no samples" in done.stderr:
+        pytest.skip("perf may not look here")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    found = [int(share) for share in re.findall(r"(\d+)%", line)]
+    assert len(found) == 5 and 97 <= sum(found) <= 103, line
+    assert found[0] > 30, line  # the interpreter's
 
 
 def test_what_onednn_is_worth_is_a_comparison_of_its_own() -> None:
