@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ephost.message_helpers import make_node
-from ephost.messages import AttributeProto, FunctionProto, GraphProto, NodeProto
+from ephost.messages import AttributeProto, FunctionProto, NodeProto
 from ephost.model import contrib_states
 from ephost.model.contrib_call import LONGEST_WINDOW, MOST_HEADS, Call, RankOf, split_heads
 from ephost.onnx_library import extension
@@ -49,7 +49,7 @@ class StandIns:
         if has_stand_in(node, self._opset):
             return self._call(node)
         graphs = [a for a in node.attribute if a.type == AttributeProto.GRAPH]
-        if not any(_has_contrib(attribute.g, self._opset) for attribute in graphs):
+        if not any(need_stand_ins(attribute.g.node, self._opset) for attribute in graphs):
             return node
         replaced = [
             attribute.with_fields(g=attribute.g.with_fields(node=self.replace(attribute.g.node)))
@@ -101,11 +101,12 @@ def has_stand_in(node: NodeProto, opset: int) -> bool:
     return is_contrib(node, opset) or (node.domain == ML_DOMAIN and node.op_type in _LEARNED)
 
 
-def _has_contrib(graph: GraphProto, opset: int) -> bool:
+def need_stand_ins(nodes: Iterable[NodeProto], opset: int) -> bool:
+    """Whether a function may stand in for one of the nodes, or for one in their bodies."""
     return any(
         has_stand_in(node, opset)
-        or any(_has_contrib(a.g, opset) for a in node.attribute if a.type == AttributeProto.GRAPH)
-        for node in graph.node
+        or any(need_stand_ins(a.g.node, opset) for a in node.attribute if a.type == AttributeProto.GRAPH)
+        for node in nodes
     )
 
 

@@ -37,7 +37,7 @@ from ephost.messages import (
     TypesWithBodies,
     ValueInfoProto,
 )
-from ephost.model.contrib import DOMAIN, StandIns, has_stand_in
+from ephost.model.contrib import DOMAIN, StandIns, need_stand_ins
 from ephost.model.graph import (
     Dim,
     Graph,
@@ -209,7 +209,7 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
     nodes = _without_hidden_axes(ranks, nodes)
     opset = model.opsets.get("", 1)
     stand_ins = StandIns(ranks, opset)
-    if DOMAIN in model.opsets or any(has_stand_in(node, opset) for node in nodes):
+    if DOMAIN in model.opsets or need_stand_ins(nodes, opset):
         nodes = stand_ins.replace(nodes)
         functions += stand_ins.functions
         domains.update((function.domain, 1) for function in stand_ins.functions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ephost
 import numpy as np
+import onnx
 import pytest
 from ephost.errors import Fail, InvalidGraph
 from onnx import helper
@@ -59,6 +60,36 @@ def test_what_comes_behind_has_types_and_shapes(cpu_plugin: Cpu) -> None:
     ]
     model = make_model(nodes, {"x": IMAGES}, ["y"], opset=7)
     assert cpu_plugin.session(model).get_outputs()[0].shape == [2, 3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Affine", {"alpha": 2.0}),
+        ("Crop", {"border": [1, 0, 1, 0]}),
+        ("ImageScaler", {"bias": [1.0, 2.0, 3.0]}),
+        ("ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}),
+        ("Scale", {"scale": 2.0}),
+        ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}),
+    ],
+)
+def test_bodies_may_leave_types_out(cpu_plugin: Cpu, op_type: str, attributes: dict[str, object]) -> None:
+    def body(name: str) -> onnx.GraphProto:
+        nodes = [
+            helper.make_node(op_type, ["x"], [f"{name}_once"], **attributes),
+            helper.make_node(op_type, [f"{name}_once"], [name], **attributes),
+        ]
+        return helper.make_graph(nodes, name, [], [onnx.ValueInfoProto(name=name)])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=body("yes"), else_branch=body("no"))
+    feeds: dict[str, np.ndarray] = {"c": np.array(True), "x": IMAGES}
+    model = make_model([node], feeds, ["y"], opset=7)
+    del model.opset_import[1:]  # onnxruntime's own domain
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(
+        cpu_plugin.run(model, feeds)[0], session.run(None, feeds)[0], rtol=1e-5, atol=2e-6
+    )
 
 
 def test_later_opsets_do_not_have_them() -> None:
