@@ -65,6 +65,20 @@ def test_two_calls_of_one_function_do_not_share_names() -> None:
     assert evaluate(model, x=X)[0].tolist() == [1.0, 0.0]
 
 
+@pytest.mark.parametrize(("call", "expected"), [("f.Sum(x, x)", [-2.0, 4.0]), ("f.Sum(x)", [4.0, 8.0])])
+def test_an_input_stands_in_the_place_of_a_constant_of_its_name(call: str, expected: list[float]) -> None:
+    model = model_of(
+        f"""g (float[2] x) => (float[2] y) {{ y = {call} }}
+        <domain: "f", opset_import: ["" : 21]>
+        Sum (a, b) => (r) {{ b = Constant <value_floats = [5.0, 6.0]> ()  r = Add(a, b) }}"""
+    )
+    assert evaluate(model, x=X)[0].tolist() == expected
+    inline_all(model)
+    assert operators(model) == ["Add"]
+    assert_linked(model)
+    assert evaluate(model, x=X)[0].tolist() == expected
+
+
 # The caller's x has the name of what the branches make of their own, nodes, constants and inner bodies alike.
 HIDING = """g (float[2] x, bool c, bool d) => (float[2] y) { y = f.Pick(c, x, d) }
 <domain: "f", opset_import: ["" : 21]>

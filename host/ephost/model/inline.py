@@ -247,6 +247,7 @@ def _fits(model: Model, function: FunctionProto) -> bool:
 
 def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) -> list[Node]:
     from ephost.reference.attributes import bind_attributes
+    from ephost.reference.functions import body_nodes
 
     opset = model.opsets.get(node.domain, 1)
     schema: Any = schema_of(node.op_type, node.domain, opset)
@@ -257,10 +258,13 @@ def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) ->
     bindings.update({a.name: a for a in function.attribute_proto})
     bindings.update({a.name: a for a in node.proto.attribute})
     prefix = f"_inlfunc_{node.op_type}_{node.index}_"
+    nodes = body_nodes(function, [value is not None for value in node.inputs])
+    made = {name for inner in nodes if inner.op_type == "Constant" for name in inner.output}
     names: dict[str, str] = {}
     for at, name in enumerate(function.input):
         value = node.inputs[at] if at < len(node.inputs) else None
-        names[name] = "" if value is None else value.name
+        if value is not None or name not in made:
+            names[name] = "" if value is None else value.name
     outputs = node.outputs
     passed = []  # outputs that the body does not make: an input, or another output again
     for at, name in enumerate(function.output):
@@ -271,7 +275,7 @@ def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) ->
             continue
         names[name] = prefix + name if out is None else out.name
     protos = []
-    for inner in function.node:
+    for inner in nodes:
         protos.append(_renamed_all(bind_attributes(inner, bindings), names, prefix))
     for source, target in passed:
         protos.append(make_node("Identity", [source], [target]))

@@ -34,8 +34,21 @@ def function_body(
     bindings.update((attribute.name, attribute) for attribute in node.attribute)
     imports = {**opset_imports, **{entry.domain: entry.version for entry in function.opset_import}}
     make_kernel = make_kernel_for(imports)
-    kernels = [make_kernel(bind_attributes(inner, bindings)) for inner in function.node]
+    nodes = body_nodes(function, node.input)
+    kernels = [make_kernel(bind_attributes(inner, bindings)) for inner in nodes]
     return Body(kernels, function.input, function.output)
+
+
+def body_nodes(function: FunctionProto, given: Sequence[Any]) -> list[NodeProto]:
+    """The nodes of a function that is called with these inputs, of which those that are left out are empty:
+    an input that has the name of a Constant stands in its place, as in onnxruntime.
+    """
+    names = {name for name, value in zip(function.input, given, strict=False) if value}
+    return [
+        node
+        for node in function.node
+        if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or names.isdisjoint(node.output)
+    ]
 
 
 def schema_function(schema: Any, version: int) -> FunctionProto | None:
