@@ -61,7 +61,7 @@ def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_typ
         The text to give to :func:`get_model_compatibility_for_ep_devices`; None when there is none.
 
     Raises:
-        NoSuchFile, InvalidProtobuf: it is missing or no model.
+        NoSuchFile, InvalidProtobuf, InvalidArgument: it is missing or no model.
     """
     return _info_of(parse(os.fspath(model_path))[0], ep_type)
 

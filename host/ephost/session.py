@@ -58,7 +58,7 @@ class InferenceSession(Session):
                 warned about and ignored.
 
         Raises:
-            NoSuchFile, InvalidProtobuf, InvalidGraph: the model is missing or not valid.
+            NoSuchFile, InvalidProtobuf, InvalidArgument, InvalidGraph: the model is missing or not valid.
             EPFail: a plugin failed otherwise, or broke a rule of the ABI.
             Fail: nodes are left to the fallback although ``session.disable_cpu_ep_fallback`` is "1".
             NotImplemented: a node that neither a plugin nor the fallback can run, one among them that holds

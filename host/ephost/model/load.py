@@ -96,14 +96,15 @@ def load(
         files_in_memory: bytes to take in place of the files of external data of these names.
 
     Raises:
-        InvalidArgument: an array that replaces an initializer has another type or shape.
+        InvalidArgument: the model is empty or has no graph, or an array that replaces an initializer has
+            another type or shape.
         NoSuchFile: the model's file, or a file of external data, does not exist.
         InvalidProtobuf: the file or buffer holds no ONNX model.
         InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
     """
     proto, path, mapped = _parse(source)
     if not proto.HasField("graph"):
-        raise InvalidProtobuf(
+        raise InvalidArgument(
             f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short"
         )
     opsets: dict[str, int] = {}
@@ -211,7 +212,7 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
     else:
         raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(source).__name__}")
     if not data:
-        raise InvalidProtobuf(f"{path or 'the buffer'} is empty: it holds no ONNX model")
+        raise InvalidArgument(f"{path or 'the buffer'} is empty: it holds no ONNX model")
     return data, path
 
 
