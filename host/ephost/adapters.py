@@ -19,6 +19,7 @@ from ephost._bindings import abi_element_type, ffi
 from ephost.devices import cpu_device
 from ephost.errors import InvalidArgument, NoSuchFile
 from ephost.messages import TensorProto
+from ephost.reading import refuse_pipe
 from ephost.saving import write_bytes
 from ephost.values import OrtValue
 
@@ -44,10 +45,12 @@ class AdapterFormat:
 
         Raises:
             NoSuchFile: there is none.
+            Fail: it is a pipe.
             InvalidArgument: it is no adapter, or cut short, or of a version that is not known.
         """
         path = os.fspath(file_path)
         made = AdapterFormat()
+        refuse_pipe(path, "the adapter file")
         try:
             with open(path, "rb") as file:
                 data: Any = (

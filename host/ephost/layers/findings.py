@@ -13,6 +13,7 @@ from typing import Any
 
 from ephost.errors import InvalidArgument, NoSuchFile
 from ephost.layers.rules import RULES, Rule
+from ephost.reading import refuse_pipe
 from ephost.tables import Table
 
 VERSION = 1  # of the format; members may be added to it, and readers leave out what they do not know
@@ -113,8 +114,10 @@ def read_findings(path: str | os.PathLike[str]) -> list[Finding]:
 
     Raises:
         NoSuchFile: there is none.
+        Fail: it is a pipe.
         InvalidArgument: the file is none of the layer's.
     """
+    refuse_pipe(path, "the file of findings")
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")

@@ -20,6 +20,7 @@ from typing import Any
 
 from ephost._bindings import ffi
 from ephost.errors import InvalidArgument, NoSuchFile
+from ephost.reading import refuse_pipe
 from ephost.tables import Table
 
 _HEADER = struct.Struct("<8sIIQQQqqII")
@@ -156,9 +157,11 @@ class TraceFile:
 
         Raises:
             NoSuchFile: there is none.
+            Fail: it is a pipe.
             InvalidArgument: the file is no trace, or of another version.
         """
         self.path = os.fspath(path)
+        refuse_pipe(path, "the trace")
         try:
             data = Path(path).read_bytes() if os.path.getsize(path) < 1 << 20 else _used(path)
         except FileNotFoundError:

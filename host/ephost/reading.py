@@ -1,0 +1,24 @@
+"""Files that are read, and what may be wrong with their paths."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ephost.errors import Fail
+
+
+def refuse_pipe(path: str | os.PathLike[str], what: str) -> None:
+    """Raise Fail where a path is that of a pipe, since to open it is to wait for its other end, maybe for
+    ever. A pipe that has no name of its own, as a shell's ``/dev/stdin`` or ``<(...)``, is read.
+
+    Args:
+        path: of what is to be read.
+        what: it is, in the message.
+    """
+    try:
+        is_pipe = stat.S_ISFIFO(os.stat(path).st_mode) and os.path.exists(os.path.realpath(path))
+    except (OSError, ValueError):
+        return  # whoever opens it says why that fails
+    if is_pipe:
+        raise Fail(f"{what} {os.fspath(path)} is a pipe")

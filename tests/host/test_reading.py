@@ -1,0 +1,45 @@
+"""Pipes in the place of files: those with a name are not waited for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import ephost
+import pytest
+from ephost.bisection.slicing import Sliced
+from ephost.errors import Fail
+from ephost.layers.findings import read_findings
+from ephost.layers.trace import TraceFile
+from onnx import parser
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes with names are POSIX's")
+MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for read in (
+        ephost.InferenceSession,
+        ephost.AdapterFormat.read_adapter,
+        ephost.LoraAdapter().Load,
+        Sliced.load,
+        TraceFile,
+        read_findings,
+    ):
+        with pytest.raises(Fail, match=rf"^the [\w ]+ {pipe} is a pipe$"):
+            read(str(pipe))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="the system has no names for open files")
+def test_a_model_comes_through_a_pipe_of_the_shells() -> None:
+    source, target = os.pipe()
+    try:
+        with open(target, "wb") as file:
+            file.write(parser.parse_model(MODEL).SerializeToString())
+        assert ephost.InferenceSession(f"/dev/fd/{source}").get_inputs()[0].name == "x"
+    finally:
+        os.close(source)
