@@ -7,6 +7,8 @@ import stat
 
 from ephost.errors import Fail
 
+_LONGEST_SHOWN, _SHOWN = 1000, 200  # characters
+
 
 def refuse_pipe(path: str | os.PathLike[str], what: str) -> None:
     """Raise Fail where a path is that of a pipe, since to open it is to wait for its other end, maybe for
@@ -22,3 +24,8 @@ def refuse_pipe(path: str | os.PathLike[str], what: str) -> None:
         return  # whoever opens it says why that fails
     if is_pipe:
         raise Fail(f"{what} {os.fspath(path)} is a pipe")
+
+
+def shown(path: str) -> str:
+    """A path in an error, cut where it is longer than a path that any file has is likely to be."""
+    return path if len(path) <= _LONGEST_SHOWN else f"{path[:_SHOWN]}... ({len(path)} characters)"

@@ -52,7 +52,7 @@ from ephost.model.graph import (
 )
 from ephost.onnx_library import newest_ir_version, version
 from ephost.onnx_schema import newest_opset
-from ephost.reading import refuse_pipe
+from ephost.reading import refuse_pipe, shown
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -203,10 +203,10 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
                 data = mapped(file) if large else file.readall()
         except OSError as error:
             if os.path.isdir(path):
-                raise InvalidProtobuf(f"{path} is a folder, not an ONNX model") from None
+                raise InvalidProtobuf(f"{shown(path)} is a folder, not an ONNX model") from None
             if not os.path.exists(path):
-                raise NoSuchFile(f"the model {path} does not exist") from None
-            raise Fail(f"the model {path} cannot be read: {error}") from error
+                raise NoSuchFile(f"the model {shown(path)} does not exist") from None
+            raise Fail(f"the model {shown(path)} cannot be read: {error}") from error
     elif isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
     elif is_onnx_model(source):

@@ -11,6 +11,7 @@ import re
 import stat
 
 from ephost.packages.json_text import check_unicode
+from ephost.reading import shown
 from ephost.records import Record
 
 _ASSET = re.compile(r"(sha256:[0-9a-f]{64})(?:/(.*))?", re.DOTALL)
@@ -70,12 +71,14 @@ def resolve(reference: str, base: str, bounds: Bounds, *, must_exist: bool = Fal
         check_relative(reference)
     joined = os.path.join(base, reference)
     if must_exist and not os.path.exists(joined):
-        raise FileNotFoundError(f"the path '{reference}' leads to '{joined}', where nothing is")
+        raise FileNotFoundError(f"the path '{shown(reference)}' leads to '{shown(joined)}', where nothing is")
     if bounds.root is None and bounds.confined:
         return os.path.normpath(joined)
     path = os.path.realpath(joined)
     if bounds.confined and not is_within(path, bounds.root or ""):
-        raise ValueError(f"the path '{reference}' leads out of '{bounds.root}', to '{path}'")
+        raise ValueError(
+            f"the path '{shown(reference)}' leads out of '{shown(bounds.root or '')}', to '{shown(path)}'"
+        )
     return path
 
 
@@ -84,29 +87,33 @@ def check_reference(reference: str) -> None:
     if not reference:
         raise ValueError("a path in a package is empty")
     if "\0" in reference:
-        raise ValueError(f"the path {reference!r} has a NUL")
-    check_unicode(reference, f"the path {reference!r}")
+        raise ValueError(f"the path {shown(reference)!r} has a NUL")
+    check_unicode(reference, f"the path {shown(reference)!r}")
 
 
 def check_relative(reference: str) -> None:
     """Raise ValueError for a path that does not lead downwards."""
     drive = os.path.splitdrive(reference)[0]
     if drive or os.path.isabs(reference) or _SEPARATORS.match(reference):
-        raise ValueError(f"the path '{reference}' is absolute, which the portable layout does not allow")
+        raise ValueError(
+            f"the path '{shown(reference)}' is absolute, which the portable layout does not allow"
+        )
     if ".." in _SEPARATORS.split(reference):
-        raise ValueError(f"the path '{reference}' has '..', which the portable layout does not allow")
+        raise ValueError(f"the path '{shown(reference)}' has '..', which the portable layout does not allow")
 
 
 def check_portable(path: str, root: str) -> None:
     """Raise ValueError unless a path leads below a folder, and over no link; OSError as :func:`is_link`."""
     path = os.path.abspath(path)
     if path == root or not is_within(path, root):
-        raise ValueError(f"the path '{path}' leads out of '{root}', which the portable layout does not allow")
+        raise ValueError(
+            f"the path '{shown(path)}' leads out of '{shown(root)}', which the portable layout does not allow"
+        )
     upto = root
     for part in path[len(root.rstrip(os.sep)) + 1 :].split(os.sep):
         upto = os.path.join(upto, part)
         if is_link(upto):
-            raise ValueError(f"'{upto}' is a link, which the portable layout does not allow here")
+            raise ValueError(f"'{shown(upto)}' is a link, which the portable layout does not allow here")
 
 
 def is_link(path: str) -> bool:

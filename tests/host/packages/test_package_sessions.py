@@ -423,6 +423,15 @@ def test_what_a_variant_says_to_sessions_is_checked(host: Any, at: int) -> None:
         host.ModelPackageContext("package")
 
 
+@pytest.mark.parametrize("path", ["m" * 5000, "../" + "m" * 5000, "/" + "m" * 5000, "m" * 5000 + "\0"])
+def test_long_paths_are_cut_in_errors(path: str) -> None:
+    info = {"ep": CPU, "executor_info": {"ort": {"model_file": path}}}
+    write_manifest(Path("package"), {"c": {"variants": {"v": info}}})
+    with pytest.raises(RuntimeError, match=r"mmm\.\.\. .*characters") as error:
+        select(ephost).create_session()
+    assert len(str(error.value)) < 1000
+
+
 def test_a_variant_without_a_model_is_an_error(host: Any) -> None:
     errors = host.capi.onnxruntime_pybind11_state
     for info in ({}, {"executor_info": {"other": {}}}, {"executor_info": {"ort": {}}}):
