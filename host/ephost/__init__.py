@@ -16,7 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ephost.collector import RestingCollector
+from ephost.interrupted_start import end_quietly
 
+end_quietly()
 with RestingCollector():
     from ephost._bindings import VERSION as _VERSION
     from ephost.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo, OrtSyncStream

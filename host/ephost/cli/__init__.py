@@ -30,6 +30,7 @@ from ephost.cli.new import new
 from ephost.cli.run import run
 from ephost.cli.serve import serve
 from ephost.environment import set_default_logger_severity
+from ephost.interrupted_start import begin
 
 _SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
 
@@ -64,6 +65,7 @@ def _cleaning_up_on_sigterm() -> Iterator[None]:
 
 class _Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
+        begin()
         with _cleaning_up_on_sigterm():
             return super().main(*args, **extra)
 
