@@ -37,6 +37,7 @@ DECLARED = {
         *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where", "Cast", "Abs", "Ceil", "Cos", "Exp"),
         *("Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sqrt", "CastLike"),
     ),
+    "on_trial": ("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"),
     "packed_rows": ("GatherPacked",),
     "packed_tokens": ("GatedDeltaNet", "VarlenCausalConvWithState"),
     "pooling": ("MaxPool", "AveragePool", "LpPool", "GlobalLpPool", "GlobalMaxPool", "MaxRoiPool"),
