@@ -7,6 +7,7 @@ from typing import Any
 import ephost
 import numpy as np
 import pytest
+from ephost.reference import NodeError, create_kernel
 from onnx import helper, numpy_helper
 
 ort = pytest.importorskip("onnxruntime")
@@ -48,6 +49,30 @@ def test_numbers_of_64_bits_decide_as_in_onnxruntime(aggregate: str) -> None:
     found = ephost.InferenceSession(model).run(None, {"x": x})[0]
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.timeout(30)
+def test_a_tree_that_goes_round_in_a_circle_is_refused() -> None:
+    node = helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["label", "y"],
+        domain="ai.onnx.ml",
+        nodes_treeids=[0, 0],
+        nodes_nodeids=[0, 1],
+        nodes_featureids=[0, 0],
+        nodes_modes=["BRANCH_LEQ", "BRANCH_LEQ"],
+        nodes_truenodeids=[1, 0],
+        nodes_falsenodeids=[1, 0],
+        nodes_values=[0.5, 0.5],
+        class_treeids=[0],
+        class_nodeids=[1],
+        class_ids=[0],
+        class_weights=[1.0],
+        classlabels_int64s=[0, 1],
+    )
+    with pytest.raises(NodeError, match="tree 0 go round in a circle"):
+        create_kernel(node, {"ai.onnx.ml": 3})([np.zeros((1, 1), np.float32)])
 
 
 @pytest.mark.parametrize("base", [[], [0.25], [0.25, -0.75]])

@@ -193,11 +193,13 @@ def _weights_of_rows(
     for features in x:
         reached: list[tuple[int, Any]] = []
         for tree, root in zip(trees, roots, strict=True):
-            at = root
+            at, steps = root, 0
             while (mode := modes[at]) != "LEAF":
                 value = features[given["nodes_featureids"][at]]
                 goes = bool(tracks[at] and np.isnan(value)) or bool(_COMPARE[mode](value, thresholds[at]))
                 at = places[tree, given["nodes_truenodeids" if goes else "nodes_falsenodeids"][at]]
+                if (steps := steps + 1) > len(modes):
+                    raise ValueError(f"the nodes of tree {tree} go round in a circle")
             reached += leaves.get(at, ())
         yield reached
 
