@@ -154,7 +154,7 @@ uint32_t Planner::storage_of(const Value* value, Layout layout) {
   storage.place = Storage::kArena;
   storage.bytes = to.bytes();
   const uint32_t made = add(storage);
-  tenants_[made].push_back(value);
+  add_tenant(made, value);
   known.storages.emplace_back(layout, made);
   add_step(std::move(kernel), {source}, {made}, 0, nullptr);
   return made;
@@ -169,11 +169,19 @@ bool Planner::dies(const Value* value) {
   if (plan_->storages[base].place != Storage::kArena) {
     return false;
   }
-  std::vector<const Value*>& tenants = tenants_[base];
+  if (base >= first_tenant_.size()) return true;
   const std::vector<size_t>& used_until = program_.used_until_;
-  std::erase_if(tenants, [&](const Value* tenant) { return used_until[tenant->index] <= at_; });
-  return std::all_of(tenants.begin(), tenants.end(),
-                     [&](const Value* tenant) { return used_until[tenant->index] <= at_ + 1; });
+  for (uint32_t* link = &first_tenant_[base]; *link != 0;) {
+    Tenant& tenant = tenants_[*link - 1];
+    const size_t until = used_until[tenant.value->index];
+    if (until > at_ + 1) return false;
+    if (until <= at_) {
+      *link = tenant.next;
+    } else {
+      link = &tenant.next;
+    }
+  }
+  return true;
 }
 
 void Planner::add_step(Kernel kernel, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out,
@@ -214,11 +222,11 @@ bool Planner::plan_node(size_t n) {
   const Node& node = *graph_.nodes[n];
   const Operator& op = *program_.operators_[n];
   if (const Signature* signature = program_.signatures_[n]) {
-    std::vector<DType> types;
+    types_.clear();
     for (const Value* value : node.inputs) {
-      types.push_back(value == nullptr ? DType::kUndefined : known(value).desc.type);
+      types_.push_back(value == nullptr ? DType::kUndefined : known(value).desc.type);
     }
-    const std::string wrong = why_not_inputs(*signature, node, types);
+    const std::string wrong = why_not_inputs(*signature, node, types_);
     if (!wrong.empty()) {
       invalid(node.label() + ": " + wrong);
     }
@@ -329,7 +337,9 @@ bool Planner::plan_node(size_t n) {
     }
   }
 
-  std::vector<uint32_t> in, out;
+  std::vector<uint32_t>&in = in_, &out = out_;
+  in.clear();
+  out.clear();
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     in.push_back(node.inputs[i] == nullptr ? 0 : storage_of(node.inputs[i], prepare.descs()[i].layout));
   }
@@ -344,11 +354,11 @@ bool Planner::plan_node(size_t n) {
       continue;
     }
     Known& known = this->known(value);
-    known.desc = outs[o].desc;
+    known.desc = std::move(outs[o].desc);
     known.content = outs[o].content;
     known.storages.clear();
     Storage storage;
-    storage.bytes = outs[o].desc.bytes();
+    storage.bytes = known.desc.bytes();
     int inside = outs[o].alias;
     if (known.content != nullptr) {
       storage.place = Storage::kConstant;
@@ -382,7 +392,7 @@ bool Planner::plan_node(size_t n) {
     }
     const uint32_t made = add(storage);
     known.storages = {{known.desc.layout, made}};
-    tenants_[root(made)].push_back(value);
+    add_tenant(made, value);
     out.push_back(made);
   }
   if (kernel != nullptr) {

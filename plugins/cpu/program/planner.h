@@ -63,6 +63,12 @@ class Planner {
     Storage& at = plan_->storages[root(storage)];
     at.last = std::max(at.last, step);
   }
+  void add_tenant(uint32_t storage, const Value* value) {
+    const uint32_t base = root(storage);
+    if (base >= first_tenant_.size()) first_tenant_.resize(base + 1, 0);
+    tenants_.push_back({value, first_tenant_[base]});
+    first_tenant_[base] = static_cast<uint32_t>(tenants_.size());
+  }
   // Whether nobody needs the memory behind this input after the node that is planned has read it.
   bool dies(const Value* value);
   void add_step(Kernel kernel, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out,
@@ -84,8 +90,16 @@ class Planner {
   std::vector<int32_t> places_;                       // In it, by Value::index; -1: nothing yet.
   std::vector<bool> bound_;                           // The graph's outputs that are there.
   std::unique_ptr<Plan::Barrier> barrier_;            // Where it ends, unless with the graph.
-  // Values that share a root storage; those that nobody reads any more may be left out.
-  std::unordered_map<uint32_t, std::vector<const Value*>> tenants_;
+  // Values that share a root storage, linked: those that nobody reads any more may be left out.
+  struct Tenant {
+    const Value* value;
+    uint32_t next;  // The number behind that of the next one; 0: none.
+  };
+  std::vector<Tenant> tenants_;
+  std::vector<uint32_t> first_tenant_;  // By storage, as `next`; those behind its end have none.
+  // Of the node that is planned, kept for their memory.
+  std::vector<DType> types_;
+  std::vector<uint32_t> in_, out_;
   size_t at_ = 0;  // The node that is planned.
 };
 

@@ -24,7 +24,9 @@ class PrepareNode final : public Prepare {
   };
 
   PrepareNode(Planner* planner, const Node& of, const Operator& op)
-      : Prepare(of), planner_(*planner), outs_(std::max(of.outputs.size(), kOutputs)) {
+      : Prepare(of), planner_(*planner), most_(std::max(of.outputs.size(), kOutputs)) {
+    outs_.reserve(most_);  // References to them last.
+    outs_.resize(of.outputs.size());
     descs_.resize(of.inputs.size());
     for (size_t i = 0; i < of.inputs.size(); ++i) {
       if (of.inputs[i] != nullptr) {
@@ -55,20 +57,20 @@ class PrepareNode final : public Prepare {
     return node.inputs[static_cast<size_t>(i)]->constant;
   }
   Desc& out(int o, DType type, const Dims& dims, Layout layout) override {
-    Output& output = outs_.at(static_cast<size_t>(o));
+    Output& output = at(o);
     output.desc = {type, dims, layout};
     output.declared = true;
     ephost::count(dims);  // Throws for what cannot be.
     return output.desc;
   }
   void alias(int o, int i, size_t offset) override {
-    outs_.at(static_cast<size_t>(o)).alias = i;
-    outs_.at(static_cast<size_t>(o)).offset = offset;
+    at(o).alias = i;
+    at(o).offset = offset;
   }
-  void in_place(int o, int i) override { outs_.at(static_cast<size_t>(o)).in_place.push_back(i); }
+  void in_place(int o, int i) override { at(o).in_place.push_back(i); }
   void give(int o, TensorPtr content) override {
     out(o, content->type, content->dims, Layout::kPlain);
-    outs_[static_cast<size_t>(o)].content = std::move(content);
+    at(o).content = std::move(content);
   }
   void scratch(size_t bytes) override { scratch_ = bytes; }
   void method(const char* name) override { method_ = name; }
@@ -85,8 +87,16 @@ class PrepareNode final : public Prepare {
   const char* method_name() const { return method_; }
 
  private:
+  Output& at(int o) {
+    const auto number = static_cast<size_t>(o);
+    expect(number < most_, "there is no such output");
+    if (number >= outs_.size()) outs_.resize(number + 1);
+    return outs_[number];
+  }
+
   Planner& planner_;
   std::vector<Desc> descs_;
+  size_t most_;
   std::vector<Output> outs_;
   size_t scratch_ = 0;
   const char* method_ = nullptr;

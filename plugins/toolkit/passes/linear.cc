@@ -391,11 +391,14 @@ void fuse_products(Graph* graph) {
     // A transposition of the last two dimensions in front of it.
     for (size_t i = 0; i < 2; ++i) {
       Node* transpose = node->in(i)->producer;
-      if (transpose == nullptr || !transpose->is("Transpose") || only_consumer(node->in(i)) != node ||
-          !transpose->has("perm")) {
+      if (transpose == nullptr || !transpose->is("Transpose") || only_consumer(node->in(i)) != node) {
         continue;
       }
       std::vector<int64_t> perm = transpose->ints("perm");
+      if (!transpose->has("perm") && transpose->in(0)->has_shape) {
+        perm.resize(transpose->in(0)->dims.size());  // All dimensions the other way round.
+        for (size_t d = 0; d < perm.size(); ++d) perm[d] = static_cast<int64_t>(perm.size() - 1 - d);
+      }
       if (perm.size() < 2) {
         continue;
       }

@@ -182,6 +182,7 @@ PRODUCTS = {
         N("Mul", ["a", "g"], ["y"]),
     ],
     "factor": [N("MatMul", ["x", "w"], ["a"]), N("Div", ["a", "eight"], ["y"])],
+    "turned": [N("Transpose", ["v2"], ["u"]), N("MatMul", ["m", "u"], ["y"])],
     "transposed": [N("Transpose", ["t"], ["u"], perm=[0, 2, 1]), N("MatMul", ["x", "u"], ["y"])],
     "Gemm": [N("Gemm", ["m", "w", "bias"], ["a"]), N("Sigmoid", ["a"], ["y"])],
     "Gemm with a transposed matrix": [
@@ -198,6 +199,7 @@ def test_products_of_matrices_take_in_what_is_around_them(cpu_plugin: Cpu, tmp_p
         "r": random(2, 5, 9, seed=1),
         "t": random(2, 9, 7, seed=2),
         "m": random(5, 7),
+        "v2": random(9, 7, seed=4),
     }
     constants = {"w": random(7, 9), "v": random(9, 7), "bias": random(9, seed=3), "eight": np.float32([8])}
     used = {i for node in PRODUCTS[name] for i in node.input}
