@@ -73,7 +73,7 @@ def shares(script: str, arguments: list[str], seconds: float, folder: Path, side
         "-o",
         str(data),
     ]
-    wait = ["timeout", "-s", "INT", str(WARM + seconds)]
+    wait = ["timeout", "-s", "KILL", str(WARM + seconds)]
     ended = subprocess.run([*perf, *wait, *command], capture_output=True, text=True, env=side.environment())
     report = subprocess.run(
         ["perf", "report", "-i", str(data), "--sort", "dso", "--stdio", "-q"], capture_output=True, text=True
