@@ -18,7 +18,6 @@ the standard's node tests, the operators' examples, models made by hand (made_mo
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
 import re
 import sys
@@ -41,7 +40,7 @@ from tests.fuzz.comparison import differing
 from tests.fuzz.differences import known_differences
 from tests.fuzz.model_sources import Source, sources
 from tests.fuzz.mutants import host_of, make_case
-from tests.fuzz.processes import Worker
+from tests.fuzz.processes import Worker, in_threads, parser_of, told_in_full
 
 HOSTS = ("cpu", "reference", "sample_compiler", "sample_kernels")
 KNOWN = Path(__file__).with_name("known_model_differences.toml")
@@ -260,35 +259,19 @@ def again(args: argparse.Namespace, found: dict[str, Source], folder: Path) -> i
     for feeds in case.feeds:
         for name, v in feeds.items():
             print(repr(name), f"{v.dtype} {v.shape} {v.reshape(-1)[:20]}" if isinstance(v, np.ndarray) else v)
-    status = 0
-    for which in (host, *(["onnxruntime"] if args.compare else [])):
-        worker = Worker("models", which, args.seed, folder / "sources", folder / "log")
-        record = worker.run(args.case, folder / which)
-        said = worker.close()
-        status |= (which == host and "fault" in record) or bool(said)
-        print(which, json.dumps(record, indent=1).replace("\\n", "\n"), said)
-        if (folder / which).exists():
-            print(pickle.loads((folder / which).read_bytes()))
-    return int(status)
+    hosts = [host, *(["onnxruntime"] if args.compare else [])]
+    return told_in_full("models", hosts, args.seed, args.case, folder / "sources")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="go on from this one")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser = parser_of(__doc__)
     parser.add_argument("--from", type=Path, dest="models", metavar="FOLDER", help="of further models")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="of names of models")
     parser.add_argument(
         "--host", choices=(*HOSTS, "cuda"), help="all cases there; else most are the CPU plugin's"
     )
     parser.add_argument("--case", metavar="MODEL/NUMBER")
-    parser.add_argument("--compare", action="store_true", help="with onnxruntime")
-    parser.add_argument("--folder", type=Path, help="where files are kept")
     parser.add_argument("--verbose", action="store_true", help="tell errors that name nothing")
     args = parser.parse_args(arguments)
     found = sources(args.models)
@@ -298,11 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.case:
             return again(args, found, folder)
         run = Run(args, found, folder)
-        threads = [threading.Thread(target=run.work, args=(job,)) for job in range(args.jobs)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(run.work, args.jobs)
         tell(run)
     return 1 if run.faults else 0
 

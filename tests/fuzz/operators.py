@@ -19,7 +19,6 @@ shares a process, which is looked at for leaks when it ends.
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
 import sys
 import tempfile
@@ -36,7 +35,7 @@ from tests.fuzz.cases import make_case
 from tests.fuzz.comparison import differing
 from tests.fuzz.differences import known_differences
 from tests.fuzz.examples import Example, examples
-from tests.fuzz.processes import Worker
+from tests.fuzz.processes import Worker, in_threads, parser_of, told_in_full
 
 HOSTS = ("cpu", "reference", "cuda")
 
@@ -154,33 +153,17 @@ def again(args: argparse.Namespace, found: dict[str, list[Example]], folder: Pat
                 for n, v in feeds.items()
             }
         )
-    status = 0
-    for which in (host, *(["onnxruntime"] if args.compare else [])):
-        worker = Worker("operators", which, args.seed, folder / "examples", folder / "log")
-        record = worker.run(args.case, folder / which)
-        said = worker.close()
-        status |= (which == host and "fault" in record) or bool(said)
-        print(which, json.dumps(record, indent=1).replace("\\n", "\n"), said)
-        if (folder / which).exists():
-            print(pickle.loads((folder / which).read_bytes()))
-    return int(status)
+    hosts = [host, *(["onnxruntime"] if args.compare else [])]
+    return told_in_full("operators", hosts, args.seed, args.case, folder / "examples")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="go on from this one")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="OPERATOR")
     parser.add_argument("--skip", action="append", default=[], metavar="OPERATOR")
     parser.add_argument("--host", choices=HOSTS, help="all cases there; else three of four are the plugin's")
     parser.add_argument("--case", metavar="OPERATOR/NUMBER")
-    parser.add_argument("--compare", action="store_true", help="with onnxruntime")
-    parser.add_argument("--folder", type=Path, help="where files are kept")
     parser.add_argument("--verbose", action="store_true", help="sum up all operators")
     args = parser.parse_args(arguments)
     found = examples()
@@ -190,11 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.case:
             return again(args, found, folder)
         run = Run(args, found, folder)
-        threads = [threading.Thread(target=run.work, args=(job,)) for job in range(args.jobs)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(run.work, args.jobs)
         tell(run)
     return 1 if run.faults else 0
 

@@ -1,13 +1,20 @@
-"""The processes that run cases of the fuzzers: started when needed, and again when a case took one down."""
+"""The processes that run cases of the fuzzers: started when needed, and again when a case took one down.
+
+And what else the commands of both fuzzers are made of.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import pickle
 import select
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +112,44 @@ def ending(code: int) -> str:
     if code == -signal.SIGKILL:
         return "killed (a hang, or memory)"
     return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """Of a fuzzer's command, with the options that both have."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="go on from this one")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--compare", action="store_true", help="with onnxruntime")
+    parser.add_argument("--folder", type=Path, help="where files are kept")
+    return parser
+
+
+def in_threads(work: Callable[[int], None], jobs: int) -> None:
+    """Do so many jobs at once, each with its number."""
+    threads = [threading.Thread(target=work, args=(job,)) for job in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def told_in_full(cases: str, hosts: Sequence[str], seed: int, name: str, file: Path) -> int:
+    """Print what a case gives in each host; 1 for a fault in the first one, or if a process said something.
+
+    `cases` and `file` are as for `Worker`; results are kept beside the file.
+    """
+    status = 0
+    for host in hosts:
+        worker = Worker(cases, host, seed, file, file.with_name("log"))
+        results = file.with_name(host)
+        record = worker.run(name, results)
+        said = worker.close()
+        status |= (host == hosts[0] and "fault" in record) or bool(said)
+        print(host, json.dumps(record, indent=1).replace("\\n", "\n"), said)
+        if results.exists():
+            print(pickle.loads(results.read_bytes()))
+    return int(status)
