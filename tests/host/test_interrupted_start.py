@@ -31,9 +31,13 @@ def start(tmp_path: Path, module: str, command: list[str]) -> subprocess.Complet
     """Starts a command that is interrupted when it imports a module."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT.format(module=module))
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    return subprocess.run(
-        [sys.executable, *command], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
-    )
+    environment = {**os.environ, "PYTHONPATH": path}
+    # Tests that run in the background have been told to ignore it.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("module", ["ephost._bindings", "click", "ephost.cli.serve"])
