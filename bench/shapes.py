@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 from harness.models import package_models
-from harness.report import Row, arguments, note, report, wanted
+from harness.report import Row, arguments, note, report, temporary_folder, wanted
 from harness.results import begin
 from harness.sides import Host, in_turns, sides
 from onnx import helper
@@ -39,19 +38,22 @@ def shapes_of(path: str) -> list[list[int]]:
     if len(inputs) != 1:
         return []
     dims = [d.dim_value if d.HasField("dim_value") else 0 for d in inputs[0].type.tensor_type.shape.dim]
-    if len(dims) != 4 or dims[1] not in (1, 3) or (dims[3] > 0 and "filters" not in path):
+    if len(dims) != 4 or dims[1] not in (1, 3) or dims[3] > 0:
         return []
     name = Path(path).stem.lower()
-    if "filters" in name:
-        made = [[1, 1, rows, 8] for rows in ROWS]
-    elif "rec" in name:
+    if "rec" in name:
         made = [[1, dims[1], dims[2] if dims[2] > 0 else 48, width] for width in WIDTHS]
     elif "det" in name:
         made = [[1, dims[1], height, width] for height in SIDES for width in SIDES]
     else:
         return []
-    random.Random(0).shuffle(made)
-    return made
+    return shuffled(made)
+
+
+def shuffled(shapes: list[list[int]]) -> list[list[int]]:
+    """In an order that is the same each time."""
+    random.Random(0).shuffle(shapes)
+    return shapes
 
 
 def filters(folder: Path, count: int) -> str:
@@ -98,21 +100,28 @@ def main() -> int:
     }
     if options.packages:
         models |= {path.stem: str(path) for path in sorted(options.packages.glob("*.onnx"))}
-    folder = tempfile.TemporaryDirectory(prefix="ephost-bench-")
-    models |= {f"filters_{count}": filters(Path(folder.name), count) for count in FILTERS}
     rows = []
-    for name, path in models.items():
-        shapes = shapes_of(path) if wanted(name, options) else []
-        if not shapes:
-            continue
-        note(f"{name} ...")
-        with Host(both[0]) as one, Host(both[1]) as other:
-            hosts = (one, other)
-            first, second = (np.array(host("prepare_shapes", model=path, shapes=shapes)) for host in hosts)
-            if not np.allclose(first, second, rtol=1e-2, atol=1e-2):
-                raise SystemExit(f"{name}: the hosts do not agree")
-            times = in_turns(hosts, "run_next_shapes", rounds=options.rounds, runs=RUNS)
-        rows.append(Row(name, *times, limit=LIMIT))
+    with temporary_folder() as folder:
+        cases = [
+            (name, path, shapes_of(path) if wanted(name, options) else []) for name, path in models.items()
+        ]
+        for count in FILTERS:
+            shapes = shuffled([[1, 1, rows_given, 8] for rows_given in ROWS])
+            if wanted(name := f"filters_{count}", options):
+                cases.append((name, filters(folder, count), shapes))
+        for name, path, shapes in cases:
+            if not shapes:
+                continue
+            note(f"{name} ...")
+            with Host(both[0]) as one, Host(both[1]) as other:
+                hosts = (one, other)
+                first, second = (
+                    np.array(host("prepare_shapes", model=path, shapes=shapes)) for host in hosts
+                )
+                if not np.allclose(first, second, rtol=1e-2, atol=1e-2):
+                    raise SystemExit(f"{name}: the hosts do not agree")
+                times = in_turns(hosts, "run_next_shapes", rounds=options.rounds, runs=RUNS)
+            rows.append(Row(name, *times, limit=LIMIT))
     return report(kept, rows, both, options)
 
 

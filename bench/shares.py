@@ -35,7 +35,7 @@ KINDS = {
     "plugin": "",
 }
 OPEN = """
-import gc, sys
+import sys
 import ephost
 name, library, model = sys.argv[1:]
 options = ephost.SessionOptions()
@@ -69,7 +69,7 @@ def shares(script: str, arguments: list[str], seconds: float, folder: Path, side
         "-e",
         "cpu-clock",
         "-D",
-        str(int(WARM * 1000)),
+        f"{WARM * 1000:.0f}",
         "-o",
         str(data),
     ]

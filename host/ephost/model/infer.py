@@ -455,9 +455,6 @@ class _Ranks:
 
     def __call__(self, name: str) -> int | None:
         """The rank of the values of that name, of which bodies may have several; None if they disagree."""
-        if self._of_all is None and not any(node.subgraphs for node in self._graph.nodes):
-            value = self._graph.values.get(name)
-            return None if value is None else _rank_of(value)
         if self._of_all is None:
             self._of_all = {}
             for part in all_graphs(self._graph):
