@@ -76,7 +76,7 @@ def test_a_benchmark_measures_both_sides(arguments: tuple[str, ...], tmp_path: P
 def test_shares_of_a_time_make_all_of_it() -> None:
     done = run("shares.py", "--seconds", "1", "--only", "one node on the CPU")
     if "perf has no samples" in done.stderr:
-        pytest.skip("perf may not look here")
+        pytest.skip("the system does not let perf look at processes")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     found = [int(share) for share in re.findall(r"(\d+)%", line)]

@@ -135,8 +135,10 @@ class Run:
 
     def work(self, job: int) -> None:
         """The part of one thread."""
-        make = lambda host: Worker("models", host, self.args.seed, self.file, self.folder / f"{host}{job}")  # noqa: E731
-        workers = {host: make(host) for host in (*HOSTS, "cuda", "onnxruntime")}
+        workers = {
+            host: Worker("models", host, self.args.seed, self.file, self.folder / f"{host}{job}")
+            for host in (*HOSTS, "cuda", "onnxruntime")
+        }
         for name in self.names[job :: self.args.jobs]:
             host = self.args.host or host_of(self.args.seed, name)
             paths = {host: self.folder / f"ours{job}", "onnxruntime": self.folder / f"theirs{job}"}

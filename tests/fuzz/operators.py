@@ -65,8 +65,10 @@ class Run:
 
     def work(self, job: int) -> None:
         """The part of one thread."""
-        make = lambda host: Worker("operators", host, self.args.seed, self.file, self.folder / f"{host}{job}")  # noqa: E731
-        workers = {host: make(host) for host in (*HOSTS, "onnxruntime")}
+        workers = {
+            host: Worker("operators", host, self.args.seed, self.file, self.folder / f"{host}{job}")
+            for host in (*HOSTS, "onnxruntime")
+        }
         for name in self.names[job :: self.args.jobs]:
             number = int(name.rpartition("/")[2])
             # The plugin first of all; every fourth case of an operator is the reference operators'.

@@ -149,10 +149,10 @@ class Plan {
   };
   struct Barrier {
     size_t node = 0;  // Where the rest begins.
-    const Value* needed =
-        nullptr;  // The value whose content is needed; null if the node is to be run itself.
-    std::vector<Source>
-        inputs;  // Of the node, the outer values that its bodies read behind its own; or the one needed.
+    // The value whose content is needed; null if the node is to be run itself.
+    const Value* needed = nullptr;
+    // Of the node, the outer values that its bodies read behind its own; or the one needed.
+    std::vector<Source> inputs;
     // What is known of the values that the rest reads, constants aside, by Value::index. Their storages are
     // numbers in `handed`.
     std::vector<std::pair<size_t, Known>> known;
