@@ -4,6 +4,7 @@ onnx's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -76,6 +77,12 @@ def to_array(tensor: TensorProto) -> np.ndarray:
         name, stored = _FIELDS[kind]
         found: np.ndarray = np.frombuffer(getattr(tensor, name), dtype=stored)
         return found.astype(dtype_of(kind), copy=False).reshape(shape)
+    if kind in PACKED:
+        # Older versions of onnx make up what is missing, and none sees what is left over.
+        held = len(tensor.raw_data) if tensor.HasField("raw_data") else len(tensor.int32_data) // 4
+        expected = -(-math.prod(shape) * PACKED[kind] // 8)
+        if held != expected:
+            raise ValueError(f"it has {held} bytes instead of {expected}")
     # What is rare is onnx's to read.
     import onnx
     from onnx import numpy_helper

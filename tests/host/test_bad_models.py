@@ -593,7 +593,8 @@ def test_a_type_that_does_not_say_what_it_is_made_of_is_none(where: str, sample_
         ({"dims": [3]}, "has 8 bytes instead of 12"),
         ({"dims": [-2]}, "negative dimension"),
         ({"data_type": 77}, "unknown element type 77"),
-        ({"dims": [90], "data_type": TensorProto.INT4}, "cannot be read"),
+        ({"dims": [90], "data_type": TensorProto.INT4}, "cannot be read: it has 8 bytes instead of 45"),
+        ({"dims": [3], "data_type": TensorProto.INT4}, "cannot be read: it has 8 bytes instead of 2"),
         ({"data_location": TensorProto.EXTERNAL}, "names no file"),
     ],
 )

@@ -64,8 +64,10 @@ def carriers(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
 def asked_of_function(owner: _O) -> _O:
     """A function, or a body in one, without what inference is not asked about."""
     nodes = []
+    # Where the call leaves such an input out, onnx before 1.21 writes the type of what the node makes to nowhere.
+    inputs = frozenset(owner.input) if isinstance(owner, FunctionProto) else frozenset()
     for node in owner.node:
-        if not _is_asked(node):
+        if not _is_asked(node) or not inputs.isdisjoint(node.output):
             continue
         if node.op_type == "LayerNormalization" and any(
             a.name == "axis" and a.i != -1 for a in node.attribute
