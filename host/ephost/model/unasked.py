@@ -64,8 +64,8 @@ def carriers(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
 def asked_of_function(owner: _O) -> _O:
     """A function, or a body in one, without what inference is not asked about."""
     nodes = []
-    # Where the call leaves such an input out, onnx before 1.21 writes the type of what the node makes to nowhere.
-    inputs = frozenset(owner.input) if isinstance(owner, FunctionProto) else frozenset()
+    # Of an input that the call leaves out, onnx before 1.21 has no place for a node to write its type to.
+    inputs = set(owner.input) if isinstance(owner, FunctionProto) else set[str]()
     for node in owner.node:
         if not _is_asked(node) or not inputs.isdisjoint(node.output):
             continue

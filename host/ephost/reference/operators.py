@@ -157,8 +157,8 @@ def _package_class(domain: str, op_type: str, version: int) -> type | None:
     extra = {"evaluator_cls": _no_log} if domain == "" else {}
     try:
         found = import_module(room).load_op(domain, op_type, version, **extra)
-    # The package's way to say that there is no such operator, no such version, or only a function body; and older
-    # ones have no room for a domain that came later.
+    # The package's way to say that there is no such operator, no such version, or only a function body; and
+    # older ones have no room for a domain that came later.
     except (RuntimeError, ModuleNotFoundError):
         return None
     return found if isinstance(found, type) and issubclass(found, OpRun) else None
