@@ -36,7 +36,7 @@ int64_t Desc::stored() const {
   return ephost::count(padded);
 }
 
-std::vector<int64_t> Prepare::ints(int i) const {
+Ints Prepare::ints(int i) const {
   const void* data = content(i);
   if (data == nullptr) {
     throw NeedsContent{i};
@@ -53,7 +53,7 @@ std::vector<float> Prepare::floats(int i) const {
 }
 
 int64_t Prepare::integer(int i) const {
-  const std::vector<int64_t> all = ints(i);
+  const Ints all = ints(i);
   expect(!all.empty(), "an input that holds a number is empty");
   return all[0];
 }
@@ -68,7 +68,7 @@ size_t Prepare::axis(int64_t value, size_t rank) const {
   return static_cast<size_t>(axis);
 }
 
-std::vector<int64_t> Run::ints(int i) const {
+Ints Run::ints(int i) const {
   return convert<int64_t>(data(i), in(i).type, static_cast<size_t>(in(i).count()), node.label());
 }
 

@@ -127,7 +127,7 @@ class Prepare {
   virtual TensorPtr constant(int i) const = 0;
 
   // The content of an input of any integer or floating type, converted. Throws NeedsContent.
-  std::vector<int64_t> ints(int i) const;
+  Ints ints(int i) const;
   std::vector<float> floats(int i) const;
   int64_t integer(int i) const;  // The first of `ints`; Error if there is none.
 
@@ -154,11 +154,12 @@ class Prepare {
 
   // A form of a constant that a kernel made for itself, made once for all plans of a session and by one
   // thread: `key` says which form ("gemm", the text of a memory descriptor).
-  template <typename T>
-  static std::shared_ptr<T> packed(const TensorPtr& constant, const std::string& key,
-                                   const std::function<std::shared_ptr<T>()>& make) {
+  template <typename T, typename Make>
+  static std::shared_ptr<T> packed(const TensorPtr& constant, std::string_view key, const Make& make) {
     const std::lock_guard lock(constant->packed_mutex);
-    std::shared_ptr<void>& slot = constant->packed[key];
+    auto found = constant->packed.find(key);
+    if (found == constant->packed.end()) found = constant->packed.emplace(key, nullptr).first;
+    std::shared_ptr<void>& slot = found->second;
     if (slot == nullptr) {
       // Waking a thread for less costs more than it packs meanwhile.
       constexpr size_t kWorthThreads = size_t{1} << 20;
@@ -220,7 +221,7 @@ class Run {
   const T* as(int i) const {
     return static_cast<const T*>(data(i));
   }
-  std::vector<int64_t> ints(int i) const;
+  Ints ints(int i) const;
   // Memory for an output, once for each that is wanted.
   virtual void* out(int o, DType type, const Dims& dims) = 0;
   // In place of `out`: the output is this tensor, which nobody writes to any more.

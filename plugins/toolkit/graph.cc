@@ -69,8 +69,8 @@ float Node::f(std::string_view name, float otherwise) const { return attribute(*
 std::string Node::s(std::string_view name, const std::string& otherwise) const {
   return attribute(*this, name, otherwise);
 }
-std::vector<int64_t> Node::ints(std::string_view name, const std::vector<int64_t>& otherwise) const {
-  return attribute(*this, name, otherwise);
+Ints Node::ints(std::string_view name, const Ints& otherwise) const {
+  return has(name) ? Ints(ints(name)) : otherwise;
 }
 const std::vector<int64_t>& Node::ints(std::string_view name) const { return list<int64_t>(*this, name); }
 const std::vector<float>& Node::floats(std::string_view name) const { return list<float>(*this, name); }

@@ -92,7 +92,7 @@ struct Node {
   int64_t i(std::string_view attribute, int64_t otherwise) const;
   float f(std::string_view attribute, float otherwise) const;
   std::string s(std::string_view attribute, const std::string& otherwise) const;
-  std::vector<int64_t> ints(std::string_view attribute, const std::vector<int64_t>& otherwise) const;
+  Ints ints(std::string_view attribute, const Ints& otherwise) const;
   // Lists as the node has them, which may be long; empty where there is none.
   const std::vector<int64_t>& ints(std::string_view attribute) const;
   const std::vector<float>& floats(std::string_view attribute) const;

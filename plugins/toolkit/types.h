@@ -12,6 +12,7 @@
 
 #include "ephost/ephost.h"
 #include "toolkit/mutex.h"
+#include "toolkit/small_vector.h"
 
 namespace ephost {
 
@@ -67,8 +68,10 @@ inline constexpr Types kNumbers = kFloats | kSigned | kUnsigned;
 inline constexpr Types kAny = kNumbers | Types{DType::kBool};
 constexpr bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 
+// A short list, as of axes or strides.
+using Ints = SmallVector<int64_t, 6>;
 // Dimensions, outermost first. In a graph -1 stands for one that is not known; never in a plan.
-using Dims = std::vector<int64_t>;
+using Dims = Ints;
 std::string to_string(const Dims& dims);
 // The product, 1 for a scalar. Throws Error where a dimension is negative or the product does not fit.
 int64_t count(const Dims& dims);
@@ -125,7 +128,7 @@ struct Tensor {
 
   // Forms of it that kernels made for themselves (packed weights), by a name of their choice. A kernel that
   // has packed what it needs of a constant never touches `data` again: see Prepare::packed.
-  std::map<std::string, std::shared_ptr<void>> packed;
+  std::map<std::string, std::shared_ptr<void>, std::less<>> packed;
   Mutex packed_mutex;
 
   size_t bytes() const { return static_cast<size_t>(count(dims)) * size_of(type); }

@@ -30,7 +30,7 @@ void set_mask(const Prepare& p, int i, const int64_t (&sizes)[4], bool short_of_
   }
 }
 
-HeadsView heads_view(const Dims& dims, const std::vector<int64_t>& perm) {
+HeadsView heads_view(const Dims& dims, const Ints& perm) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t d = dims.size(); d-- > 1;) strides[d - 1] = strides[d] * dims[d];
   HeadsView view;

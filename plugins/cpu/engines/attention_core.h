@@ -21,7 +21,7 @@ struct HeadsView {
 
 // Of a tensor whose dimensions in the order `perm` are [batch.., sequence, channels]; with three of them
 // those before the last two are heads.
-HeadsView heads_view(const Dims& dims, const std::vector<int64_t>& perm);
+HeadsView heads_view(const Dims& dims, const Ints& perm);
 // Of [batch, heads, sequence, channels], or of [batch, sequence, heads * channels].
 HeadsView heads_view(const Dims& dims, int64_t heads);
 

@@ -5,17 +5,17 @@
 namespace ephost::cpu {
 
 float apply_post_op(const PostOp& post_op, float x) {
-  RowEpilogue(std::vector<PostOp>{post_op}).run(&x, nullptr, 0, 1);
+  RowEpilogue(PostOps{post_op}).run(&x, nullptr, 0, 1);
   return x;
 }
 
-void apply_post_ops(const std::vector<PostOp>& post_ops, const std::vector<Dims>& operand_dims,
+void apply_post_ops(const PostOps& post_ops, const std::vector<Dims>& operand_dims,
                     const std::vector<const float*>& operands, const Dims& dims, float* values) {
   const int64_t n = count(dims);
   size_t next = 0;
   for (const PostOp& post_op : post_ops) {
     if (!post_op.binary()) {
-      const RowEpilogue epilogue(std::vector<PostOp>{post_op});
+      const RowEpilogue epilogue(PostOps{post_op});
       parallel_for(n, kGrain / 16,
                    [&](int64_t i, int64_t end) { epilogue.run(values, nullptr, i, end - i); });
       continue;

@@ -11,7 +11,7 @@ namespace ephost::cpu {
 // What an activation of a chain makes of a number.
 float apply_post_op(const PostOp& post_op, float x);
 // The chain, with operands that are broadcast to the output. `values` holds count(dims) elements.
-void apply_post_ops(const std::vector<PostOp>& post_ops, const std::vector<Dims>& operand_dims,
+void apply_post_ops(const PostOps& post_ops, const std::vector<Dims>& operand_dims,
                     const std::vector<const float*>& operands, const Dims& dims, float* values);
 // The shape of the output after the chain: operands may be larger than it was.
 Dims posted(const std::vector<Dims>& operand_dims, const Dims& dims);

@@ -4,7 +4,7 @@
 
 namespace ephost::cpu {
 
-RowEpilogue::RowEpilogue(const std::vector<PostOp>& post_ops) {
+RowEpilogue::RowEpilogue(const PostOps& post_ops) {
   for (const PostOp& post_op : post_ops) {
     const Op op = post_op.binary() ? Op::kAdd : op_of(*post_op.activation);
     steps_.push_back({simd().ops[static_cast<int>(op)], {post_op.alpha, post_op.beta}, post_op.binary()});

@@ -10,7 +10,7 @@ namespace ephost::cpu {
 class RowEpilogue {
  public:
   RowEpilogue() = default;
-  explicit RowEpilogue(const std::vector<PostOp>& post_ops);
+  explicit RowEpilogue(const PostOps& post_ops);
   bool empty() const { return steps_.empty(); }
   // Works on n elements from `offset` on, of the output and of the operands of additions.
   void run(float* out, const float* const* operands, int64_t offset, int64_t n) const;
@@ -21,7 +21,7 @@ class RowEpilogue {
     float params[2];
     bool binary;
   };
-  std::vector<Step> steps_;
+  SmallVector<Step, 2> steps_;
 };
 
 }  // namespace ephost::cpu

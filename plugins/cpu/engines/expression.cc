@@ -104,8 +104,8 @@ void gather(const Walk& walk, const void* from, void* to, int64_t start, int64_t
 }
 
 // The dimensions of the output as they lie in memory.
-std::vector<int64_t> stored_dims(const Dims& dims, Layout layout) {
-  std::vector<int64_t> all = dims;
+Dims stored_dims(const Dims& dims, Layout layout) {
+  Dims all = dims;
   const int64_t block = block_of(layout);
   if (layout == Layout::kChannelsLast) {
     all.erase(all.begin() + 1);
@@ -120,7 +120,7 @@ std::vector<int64_t> stored_dims(const Dims& dims, Layout layout) {
 // The distances in an input's memory between neighbours in the output's memory; 0 where it is broadcast.
 std::vector<int64_t> strides_in(const Desc& in, const Dims& out, Layout layout) {
   if (in.layout != Layout::kPlain) {
-    const std::vector<int64_t> mine = stored_dims(in.dims, in.layout), all = stored_dims(out, layout);
+    const Dims mine = stored_dims(in.dims, in.layout), all = stored_dims(out, layout);
     std::vector<int64_t> strides(all.size(), 0);
     int64_t step = 1;
     for (size_t d = all.size(); d-- > 0;) {
@@ -582,7 +582,7 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
 
   // Dimensions in memory order, those of size 1 left out, neighbours merged where all inputs allow it.
   auto code = std::make_shared<Code>();
-  std::vector<int64_t> sizes = stored_dims(dims, layout);
+  Dims sizes = stored_dims(dims, layout);
   std::vector<std::vector<int64_t>> strides;
   size_t widest = size_of(out);
   for (int i : used) {

@@ -31,17 +31,17 @@ Md describe(const Dims& dims, Layout layout) {
   if (layout == Layout::kPlain) {
     return plain(dims);
   }
-  return Md(dims, memory::data_type::f32, tag_of(dims.size(), layout));
+  return Md(dims_of(dims), memory::data_type::f32, tag_of(dims.size(), layout));
 }
 
-Md any(const Dims& dims) { return Md(dims, memory::data_type::f32, memory::format_tag::any); }
+Md any(const Dims& dims) { return Md(dims_of(dims), memory::data_type::f32, memory::format_tag::any); }
 
 Md plain(const Dims& dims) {
   memory::dims strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) {
     strides[i - 1] = strides[i] * std::max<int64_t>(1, dims[i]);
   }
-  return Md(dims, memory::data_type::f32, strides);
+  return Md(dims_of(dims), memory::data_type::f32, strides);
 }
 
 std::optional<Layout> layout_of(const Md& md, const Dims& dims) {

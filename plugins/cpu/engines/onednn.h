@@ -15,6 +15,9 @@ using Md = dnnl::memory::desc;
 
 const dnnl::engine& engine();
 
+// As oneDNN takes them.
+inline dnnl::memory::dims dims_of(const Dims& dims) { return {dims.begin(), dims.end()}; }
+
 // A float32 tensor of these dimensions, at least two, in this layout.
 Md describe(const Dims& dims, Layout layout);
 inline Md describe(const Desc& desc) { return describe(desc.dims, desc.layout); }

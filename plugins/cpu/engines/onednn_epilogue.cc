@@ -31,7 +31,7 @@ Algorithm algorithm_of(Activation activation) {
 
 }  // namespace
 
-void add_post_ops(const std::vector<PostOp>& post_ops, const std::vector<dnn::Md>& operands,
+void add_post_ops(const PostOps& post_ops, const std::vector<dnn::Md>& operands,
                   dnnl::primitive_attr* attr) {
   dnnl::post_ops ops;
   size_t next = 0;

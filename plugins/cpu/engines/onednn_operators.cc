@@ -49,10 +49,12 @@ Kernel onednn_pool(Prepare& p, const Window& w, const Dims& out, OnednnPooling o
                                         ? dnnl::algorithm::pooling_avg_exclude_padding
                                         : dnnl::algorithm::pooling_avg_include_padding;
   try {
+    using dnn::dims_of;
     const dnn::Md source = dnn::describe(in.dims, in.layout), target = dnn::describe(out, in.layout);
     const dnnl::pooling_forward::primitive_desc pd(dnn::engine(), dnnl::prop_kind::forward_inference,
-                                                   algorithm, source, target, w.strides, w.kernel, dilations,
-                                                   w.begin, end, dnn::attributes());
+                                                   algorithm, source, target, dims_of(w.strides),
+                                                   dims_of(w.kernel), dims_of(dilations), dims_of(w.begin),
+                                                   dims_of(end), dnn::attributes());
     const auto primitive = std::make_shared<dnn::Primitive>(
         dnnl::pooling_forward(pd),
         std::vector<dnn::Primitive::Argument>{

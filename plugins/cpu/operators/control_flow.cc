@@ -307,9 +307,9 @@ void run_scan(Run& run) {
       run.node.outputs.size() != body.num_outputs()) {
     run.invalid("its body does not have its inputs and outputs");
   }
-  const std::vector<int64_t> in_axes = run.node.ints("scan_input_axes", std::vector<int64_t>(scanned, 0));
+  const Ints in_axes = run.node.ints("scan_input_axes", Ints(scanned, 0));
   const size_t stacked = body.num_outputs() - states;
-  const std::vector<int64_t> out_axes = run.node.ints("scan_output_axes", std::vector<int64_t>(stacked, 0));
+  const Ints out_axes = run.node.ints("scan_output_axes", Ints(stacked, 0));
   if (in_axes.size() != scanned || out_axes.size() != stacked) {
     run.invalid("it does not have an axis for each input and output that it goes along");
   }
@@ -377,7 +377,7 @@ void run_batched_scan(Run& run) {
     run.invalid("the inputs that it goes along have no batch and length");
   }
   const int64_t batch = leader.dims[0], longest = leader.dims[1];
-  std::vector<int64_t> lengths(static_cast<size_t>(std::max<int64_t>(batch, 0)), longest);
+  Ints lengths(static_cast<size_t>(std::max<int64_t>(batch, 0)), longest);
   if (run.has(0)) {
     lengths = run.ints(0);
   }

@@ -97,7 +97,7 @@ Kernel deform_conv(Prepare& p) {
   p.expect(is_group_count(d.groups) && is_group_count(d.offset_groups) && d.channels == w[1] * d.groups &&
                d.outputs % d.groups == 0 && d.channels % d.offset_groups == 0,
            "groups that the channels cannot be divided into");
-  const std::vector<int64_t> kernel = p.node.ints("kernel_shape", {w[2], w[3]}),
+  const Ints kernel = p.node.ints("kernel_shape", {w[2], w[3]}),
                              strides = p.node.ints("strides", {1, 1}),
                              dilations = p.node.ints("dilations", {1, 1}),
                              pads = p.node.ints("pads", {0, 0, 0, 0});

@@ -64,7 +64,7 @@ Kernel constant(Prepare& p) {
 
 Kernel constant_of_shape(Prepare& p) {
   p.expect(p.dims(0).size() == 1, "the shape is not a list");
-  const std::vector<int64_t> dims = p.ints(0);
+  const Ints dims = p.ints(0);
   const TensorPtr value = p.node.t("value");
   const DType type = value == nullptr ? DType::kFloat : value->type;
   p.expect(value == nullptr || count(value->dims) == 1, "the value is not one element");

@@ -145,7 +145,7 @@ struct PackedMatrices {
 // The matrices of a constant, each k x n, packed.
 std::shared_ptr<PackedMatrices> packed_matrices(const TensorPtr& constant, int64_t k, int64_t n,
                                                 bool transposed) {
-  const std::string key = std::string("panels of columns") + (transposed ? ", transposed" : "");
+  const char* key = transposed ? "panels of columns, transposed" : "panels of columns";
   return Prepare::packed<PackedMatrices>(constant, key, [&] {
     const int64_t width = simd().panel, panels = (n + width - 1) / width;
     const int64_t matrices = k * n == 0 ? 0 : count(constant->dims) / (k * n);
@@ -274,7 +274,7 @@ Product turned(Product product) {
 }
 
 // Input 2 is a bias where `biased`.
-Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>& post_ops, bool biased) {
+Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, bool biased) {
   const bool turns = given.n == 1 && given.m > 1 && !given.trans_a && !biased && p.constant(1) == nullptr;
   const Product product = turns ? turned(given) : given;
   std::vector<Dims> operand_dims;
@@ -314,8 +314,17 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
   const size_t packing = own * static_cast<size_t>(threads);
   p.scratch(packing + (in_scratch ? static_cast<size_t>(count(product.out)) * sizeof(float) : 0));
   const RowEpilogue epilogue = fused ? RowEpilogue(post_ops) : RowEpilogue();
+  const auto stacked = product.batch.empty() ? nullptr : std::make_shared<const Product>(product);
+  struct Apart {
+    PostOps post_ops;
+    std::vector<Dims> operands;
+    Dims product, out;
+  };
+  const auto apart = fused ? nullptr
+                           : std::make_shared<const Apart>(
+                                 Apart{post_ops, std::move(operand_dims), product.out, dims});
   return [=, stacks = product.stacks(), trans_a = product.trans_a, trans_b = product.trans_b,
-          out_dims = product.out, inputs = p.inputs()](const Args& args) {
+          inputs = p.inputs()](const Args& args) {
     const float *a = args.in<float>(turns ? 1 : 0), *b = args.in<float>(turns ? 0 : 1),
                 *bias = biased ? args.in<float>(2) : nullptr;
     char* scratch = args.scratch<char>();
@@ -327,7 +336,7 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
     const float* packed_b = weights == nullptr ? nullptr : static_cast<const float*>(weights->memory.get());
 
     const auto run = [&](const Part& part, float* room) {
-      const auto [sa, sb] = factors(product, part.stack);
+      const auto [sa, sb] = stacked == nullptr ? std::pair<int64_t, int64_t>() : factors(*stacked, part.stack);
       GemmBlock g{};
       g.a_row = trans_a ? 1 : k;
       g.a_step = trans_a ? m : 1;
@@ -441,15 +450,15 @@ Kernel float_product(Prepare& p, const Product& given, const std::vector<PostOp>
         }
       });
     }
-    if (fused) {
+    if (apart == nullptr) {
       return;
     }
-    std::vector<const float*> values(operands, operands + operand_dims.size());
+    const std::vector<const float*> values(operands, operands + apart->operands.size());
     if (in_scratch) {
-      std::fill(y, y + count(dims), 0.0f);
-      apply_post_ops({PostOp::add()}, {out_dims}, {out}, dims, y);
+      std::fill(y, y + count(apart->out), 0.0f);
+      apply_post_ops({PostOp::add()}, {apart->product}, {out}, apart->out, y);
     }
-    apply_post_ops(post_ops, operand_dims, values, dims, y);
+    apply_post_ops(apart->post_ops, apart->operands, values, apart->out, y);
   };
 }
 
@@ -468,7 +477,7 @@ Kernel fused_matmul(Prepare& p) {
   const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
   const float alpha = p.node.f("alpha", 1);
   return float_product(
-      p, product, alpha == 1 ? std::vector<PostOp>{} : std::vector<PostOp>{{Activation::kAffine, alpha, 0}},
+      p, product, alpha == 1 ? PostOps{} : PostOps{{Activation::kAffine, alpha, 0}},
       false);
 }
 
@@ -509,7 +518,7 @@ Kernel gemm(Prepare& p) {
                     c_dims->back() == product.n;
   if (p.type(0) == DType::kFloat && (!has_c || bias)) {
     return float_product(
-        p, product, alpha == 1 ? std::vector<PostOp>{} : std::vector<PostOp>{{Activation::kAffine, alpha, 0}},
+        p, product, alpha == 1 ? PostOps{} : PostOps{{Activation::kAffine, alpha, 0}},
         bias);
   }
   if (p.type(0) == DType::kFloat) {

@@ -34,7 +34,7 @@ Kernel transpose(Prepare& p) {
   const Desc in =
       p.require(0, p.in(0).layout == Layout::kChannelsLast ? Layout::kChannelsLast : Layout::kPlain);
   const Dims& dims = in.dims;
-  std::vector<int64_t> asked(dims.size());
+  Ints asked(dims.size());
   std::iota(asked.rbegin(), asked.rend(), 0);
   asked = p.node.ints("perm", asked);
   p.expect(asked.size() == dims.size(), "perm does not have an entry for each dimension");
@@ -109,14 +109,14 @@ Kernel space_to_depth(Prepare& p) {
 // ---- Concat and Split
 
 // Whether parts of these sizes along `axis` can be cut out of, or put into, a tensor that keeps this layout.
-bool cuts_well(Layout layout, size_t axis, const std::vector<int64_t>& sizes) {
+bool cuts_well(Layout layout, size_t axis, const Ints& sizes) {
   return axis != 1 || std::all_of(sizes.begin(), sizes.end() - (sizes.empty() ? 0 : 1),
                                   [&](int64_t size) { return size % block_of(layout) == 0; });
 }
 
 Kernel concat(Prepare& p) {
   std::vector<int> parts;
-  std::vector<int64_t> sizes;
+  Ints sizes;
   // What has no elements may have any shape, and counts along the axis all the same: onnxruntime leaves that
   // part of the output, the last, as it is; here it is 0.
   int fullest = 0;
@@ -212,9 +212,12 @@ Kernel concat(Prepare& p) {
 Kernel split(Prepare& p) {
   const Desc from = p.in(0);
   const size_t axis = p.axis(p.node.i("axis", 0), from.rank());
-  std::vector<int64_t> sizes = p.node.version < 13 ? p.node.ints("split")
-                               : p.has(1)          ? p.ints(1)
-                                                   : std::vector<int64_t>();
+  Ints sizes;
+  if (p.node.version < 13) {
+    sizes = p.node.ints("split");
+  } else if (p.has(1)) {
+    sizes = p.ints(1);
+  }
   const int64_t total = from.dims[axis], parts = p.outputs();
   if (sizes.empty()) {
     // Equal parts, the last one smaller where it must be (from opset 18 on).
@@ -275,9 +278,9 @@ Cut cut_of(const Of& of, Dims own) {
   const Node& node = of.node;
   const bool inputs = node.version >= 10;
   const Dims& from = of.in(0).dims;
-  const std::vector<int64_t> starts = inputs ? of.ints(1) : node.ints("starts");
-  const std::vector<int64_t> ends = inputs ? of.ints(2) : node.ints("ends");
-  std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
+  const Ints starts = inputs ? of.ints(1) : node.ints("starts");
+  const Ints ends = inputs ? of.ints(2) : node.ints("ends");
+  Ints axes(starts.size()), steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), 0);
   if (inputs && of.has(3)) {
     axes = of.ints(3);
@@ -362,7 +365,7 @@ void run_slice(Run& run) {
 
 Kernel expand(Prepare& p) {
   const Dims& from = p.dims(0);
-  const std::vector<int64_t> asked = p.ints(1);
+  const Ints asked = p.ints(1);
   const size_t rank = std::max(from.size(), asked.size());
   Dims to(rank), strides(rank);
   const Dims own = strides_of(from);
@@ -381,7 +384,7 @@ Kernel expand(Prepare& p) {
 
 Kernel tile(Prepare& p) {
   const Dims& from = p.dims(0);
-  std::vector<int64_t> repeats;
+  Ints repeats;
   if (p.node.version >= 6) {
     p.expect(p.dims(1).size() == 1, "repeats is not a list");
     repeats = p.ints(1);
@@ -396,8 +399,10 @@ Kernel tile(Prepare& p) {
     p.expect(repeats[i] >= 0, "repeats has a negative entry");
     p.expect(!__builtin_mul_overflow(from[i], repeats[i], &to.emplace_back()),
              "repeats asks for more elements than memory");
-    split.insert(split.end(), {repeats[i], from[i]});
-    strides.insert(strides.end(), {0, own[i]});
+    split.push_back(repeats[i]);
+    split.push_back(from[i]);
+    strides.push_back(0);
+    strides.push_back(own[i]);
   }
   p.out(0, p.type(0), to);
   return copy_or_alias(p, {size_of(p.type(0)), split, strides, strides_of(split)});
@@ -498,11 +503,11 @@ Kernel padded(Padding padding, int value) {
 Kernel pad(Prepare& p) {
   const Dims& from = p.dims(0);
   const bool inputs = p.node.version >= 11 || p.node.domain == "com.microsoft";
-  const std::vector<int64_t> pads =
+  const Ints pads =
       inputs ? p.ints(1) : p.node.ints(p.node.version < 2 ? "paddings" : "pads");
   const std::string mode = p.node.s("mode", "constant");
   p.expect(mode == "constant" || mode == "reflect" || mode == "edge" || mode == "wrap", "mode is not known");
-  std::vector<int64_t> axes(from.size());
+  Ints axes(from.size());
   std::iota(axes.begin(), axes.end(), 0);
   if (p.has(3)) {
     axes = p.ints(3);
@@ -540,8 +545,8 @@ Kernel pad(Prepare& p) {
 
 Kernel center_crop_pad(Prepare& p) {
   const Dims& from = p.dims(0);
-  const std::vector<int64_t> asked = p.ints(1);
-  std::vector<int64_t> axes(from.size());
+  const Ints asked = p.ints(1);
+  Ints axes(from.size());
   std::iota(axes.begin(), axes.end(), 0);
   axes = p.node.ints("axes", axes);
   p.expect(asked.size() == axes.size(), "the shape does not have an entry for each axis");

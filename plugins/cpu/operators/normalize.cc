@@ -608,8 +608,8 @@ Kernel over_rows(Prepare& p, const std::vector<bool>& inside, const Body& body) 
 Kernel mean_variance_norm(Prepare& p) {
   std::vector<bool> inside(p.in(0).rank(), false);
   // By default all but the channels of an image: of what is none, those that it has.
-  const std::vector<int64_t> by_default = {0, 2, 3};
-  std::vector<int64_t> axes = p.node.ints("axes", by_default);
+  const Ints by_default = {0, 2, 3};
+  Ints axes = p.node.ints("axes", by_default);
   // The form of opsets before 9.
   if (p.node.i("across_channels", 0) != 0) axes = {0, 1, 2, 3};
   const bool scaled = p.node.i("normalize_variance", 1) != 0;

@@ -274,7 +274,7 @@ Kernel reduce(Prepare& p) {
   const Kind& kind = kind_of(p.node);
   const Dims& dims = p.dims(0);
   const bool axes_are_input = p.node.version >= (kind.name == std::string_view("ReduceSum") ? 13 : 18);
-  std::vector<int64_t> axes;
+  Ints axes;
   if (!axes_are_input) {
     axes = p.node.ints("axes");
   } else if (p.has(1)) {

@@ -44,9 +44,9 @@ Request read(Prepare& p) {
   Request r;
   r.mode = node.s("mode", "nearest");
   std::vector<double> scales;
-  std::vector<int64_t> sizes;
+  Ints sizes;
   std::vector<float> roi;
-  std::vector<int64_t> named(from.size());
+  Ints named(from.size());
   std::iota(named.begin(), named.end(), 0);
   if (node.type == "Upsample" || node.version < 11) {
     r.rounding = "away from what is left out";

@@ -114,7 +114,7 @@ enum Streams { kTime, kHeight, kWidth, kStreams };
 
 std::string supports_streams(const Node& node) {
   if (const std::string why_not = asks_for_more(node); !why_not.empty()) return why_not;
-  const std::vector<int64_t> sections = node.ints("mrope_section", {});
+  const Ints sections = node.ints("mrope_section", {});
   const auto bad = [](int64_t n) { return n < 0 || n > INT32_MAX; };
   if (sections.size() != kStreams || std::any_of(sections.begin(), sections.end(), bad))
     return "mrope_section is not three numbers of at least 0";
@@ -124,7 +124,7 @@ std::string supports_streams(const Node& node) {
 }
 
 // For each pair of channels the stream of positions that turns it.
-std::vector<uint8_t> streams_of(const std::vector<int64_t>& sections, bool take_turns) {
+std::vector<uint8_t> streams_of(const Ints& sections, bool take_turns) {
   std::vector<uint8_t> made(static_cast<size_t>(sections[kTime] + sections[kHeight] + sections[kWidth]),
                             kTime);
   if (take_turns) {
@@ -146,7 +146,7 @@ Kernel streams_embedding(Prepare& p) {
   p.expect(table.size() == 2 && p.dims(kSines) == table, "cosines and sines that do not fit each other");
   const int64_t half = table[1], angles = table[0];
   const Tokens tokens(p, half);
-  const std::vector<int64_t> sections = p.node.ints("mrope_section", {});
+  const Ints sections = p.node.ints("mrope_section", {});
   p.expect(sections[kTime] + sections[kHeight] + sections[kWidth] == half,
            "the sections of mrope_section are not the pairs of channels that cosines are given for");
   p.expect(p.type(kPositions) == DType::kInt64 &&

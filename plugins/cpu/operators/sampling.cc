@@ -17,7 +17,7 @@ namespace {
 // ---- AffineGrid
 
 Kernel affine_grid(Prepare& p) {
-  const std::vector<int64_t> size = p.ints(1);
+  const Ints size = p.ints(1);
   const size_t axes = size.size() - std::min<size_t>(size.size(), 2);
   p.expect(axes == 2 || axes == 3, "the size has neither 4 nor 5 entries");
   const int64_t n = static_cast<int64_t>(axes);
@@ -249,7 +249,7 @@ constexpr int64_t kMostInCrop = int64_t{1} << 24;  // Along an axis, in which fl
 // pixels.
 Kernel crop_and_resize(Prepare& p) {
   const Dims image = p.dims(0), boxes = p.dims(1);
-  const std::vector<int64_t> size = p.ints(3);
+  const Ints size = p.ints(3);
   p.expect(image.size() == 4, "the input is not a batch of images");
   p.expect(boxes.size() == 2 && boxes[1] == 4 && p.dims(2) == Dims{boxes[0]},
            "the regions are not four numbers each, with the number of an image");
@@ -328,9 +328,9 @@ Kernel max_unpool(Prepare& p) {
   const Dims& from = p.dims(0);
   p.expect(from.size() >= 3 && p.dims(1) == from, "the inputs do not fit together");
   const size_t axes = from.size() - 2;
-  const std::vector<int64_t> kernel = p.node.ints("kernel_shape");
-  const std::vector<int64_t> strides = p.node.ints("strides", std::vector<int64_t>(axes, 1));
-  const std::vector<int64_t> pads = p.node.ints("pads", std::vector<int64_t>(2 * axes, 0));
+  const Ints kernel = p.node.ints("kernel_shape");
+  const Ints strides = p.node.ints("strides", Ints(axes, 1));
+  const Ints pads = p.node.ints("pads", Ints(2 * axes, 0));
   p.expect(kernel.size() == axes && strides.size() == axes && pads.size() == 2 * axes,
            "kernel_shape, strides or pads do not fit the input");
   for (const auto* sizes : {&kernel, &strides, &pads}) {
@@ -394,11 +394,11 @@ struct Steps {
 Kernel col2im(Prepare& p) {
   constexpr int64_t kTogether = 3;
   const Dims& from = p.dims(0);
-  const std::vector<int64_t> image = p.ints(1), block = p.ints(2);
+  const Ints image = p.ints(1), block = p.ints(2);
   const size_t axes = image.size();
-  const std::vector<int64_t> dilations = p.node.ints("dilations", std::vector<int64_t>(axes, 1));
-  const std::vector<int64_t> strides = p.node.ints("strides", std::vector<int64_t>(axes, 1));
-  const std::vector<int64_t> pads = p.node.ints("pads", std::vector<int64_t>(2 * axes, 0));
+  const Ints dilations = p.node.ints("dilations", Ints(axes, 1));
+  const Ints strides = p.node.ints("strides", Ints(axes, 1));
+  const Ints pads = p.node.ints("pads", Ints(2 * axes, 0));
   p.expect(from.size() == 3 && axes > 0 && block.size() == axes && dilations.size() == axes &&
                strides.size() == axes && pads.size() == 2 * axes,
            "its inputs and attributes do not fit together");

@@ -10,7 +10,7 @@ namespace ephost::cpu {
 namespace {
 
 Kernel reshape(Prepare& p) {
-  std::vector<int64_t> to = p.node.version < 5 ? p.node.ints("shape") : p.ints(1);
+  Ints to = p.node.version < 5 ? p.node.ints("shape") : p.ints(1);
   const Dims& from = p.dims(0);
   const bool zero_means_zero = p.node.i("allowzero", 0) == 1;
   int64_t known = 1;
@@ -57,7 +57,7 @@ Kernel rename(Prepare& p, const Dims& dims) {
 }
 
 Kernel squeeze(Prepare& p) {
-  std::vector<int64_t> axes = p.node.ints("axes");
+  Ints axes = p.node.ints("axes");
   if (p.node.version >= 13 && p.has(1)) {
     axes = p.ints(1);
   }
@@ -80,7 +80,7 @@ Kernel squeeze(Prepare& p) {
 
 Kernel unsqueeze(Prepare& p) {
   p.expect(p.node.version < 13 || p.dims(1).size() <= 1, "the axes are not a list");
-  const std::vector<int64_t> axes = p.node.version < 13 ? p.node.ints("axes") : p.ints(1);
+  const Ints axes = p.node.version < 13 ? p.node.ints("axes") : p.ints(1);
   const Dims& from = p.dims(0);
   Dims to(from.size() + axes.size(), 0);
   for (int64_t axis : axes) {

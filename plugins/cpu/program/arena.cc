@@ -18,11 +18,13 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 
 }  // namespace
 
 // The largest first, each at the lowest place that is free while it lives.
-void Planner::place_largest_first(std::vector<uint32_t> order) {
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return plan_->storages[a].bytes > plan_->storages[b].bytes;
+void Planner::place_largest_first() {
+  std::vector<uint32_t>&order = room_.order, &placed = room_.placed;
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const size_t mine = plan_->storages[a].bytes, other = plan_->storages[b].bytes;
+    return mine != other ? mine > other : a < b;
   });
-  std::vector<uint32_t> placed;  // By offset.
+  placed.clear();
   for (uint32_t s : order) {
     Storage& mine = plan_->storages[s];
     const size_t need = aligned(mine.bytes);
@@ -48,7 +50,8 @@ void Planner::place_largest_first(std::vector<uint32_t> order) {
 }
 
 // In the order of the steps, each in the smallest gap that holds it when it comes to live.
-void Planner::place_in_order(std::vector<uint32_t> order) {
+void Planner::place_in_order() {
+  std::vector<uint32_t>& order = room_.order;
   const std::vector<Storage>& storages = plan_->storages;
   const auto end_of = [&](uint32_t s) { return std::max(storages[s].first, storages[s].last); };
   std::vector<uint32_t> by_end = order;
@@ -102,16 +105,17 @@ void Planner::place_in_order(std::vector<uint32_t> order) {
 
 // Offsets for what lives in the arena.
 void Planner::lay_out() {
-  std::vector<uint32_t> order;
+  std::vector<uint32_t>& order = room_.order;
+  order.clear();
   for (size_t s = 0; s < plan_->storages.size(); ++s) {
     if (plan_->storages[s].place == Storage::kArena) {
       order.push_back(static_cast<uint32_t>(s));
     }
   }
   if (order.size() <= kFewValues) {
-    place_largest_first(std::move(order));
+    place_largest_first();
   } else {
-    place_in_order(std::move(order));
+    place_in_order();
   }
   for (uint32_t s = 0; s < plan_->storages.size(); ++s) {
     const Storage& at = plan_->storages[s];

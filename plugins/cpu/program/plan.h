@@ -40,7 +40,11 @@ struct Known {
   Desc desc;
   TensorPtr content;  // Null if only the run knows it.
   // The storage that holds it, in each layout that somebody asked for. The first one is its own.
-  std::vector<std::pair<Layout, uint32_t>> storages;
+  struct Place {
+    Layout layout;
+    uint32_t storage;
+  };
+  SmallVector<Place, 2> storages;
 };
 
 struct Step {

@@ -53,10 +53,14 @@ Planner::Planner(Program* program, size_t begin, bool passing)
     : program_(*program),
       graph_(*program->graph_),
       plan_(std::make_shared<Plan>()),
-      places_(program->graph_->values.size(), -1),
+      room_(*program->room_),
       bound_(program->graph_->outputs.size(), false),
       at_(begin) {
   plan_->passing = passing;
+  constexpr size_t kSome = 8;  // Of nodes to a barrier: a few more cost nothing.
+  plan_->steps.reserve(kSome);
+  plan_->args.reserve(4 * kSome);
+  plan_->storages.reserve(2 * kSome);
   plan_->storages.emplace_back();  // Number 0 is no memory at all.
 }
 
@@ -124,13 +128,13 @@ uint32_t Planner::storage_of(const Value* value, Layout layout) {
     storage.place = Storage::kConstant;
     storage.tensor = known.content;
     storage.bytes = known.content->bytes();
-    known.storages.emplace_back(Layout::kPlain, add(storage));
+    known.storages.push_back({Layout::kPlain, add(storage)});
     if (layout == Layout::kPlain) {
-      return known.storages[0].second;
+      return known.storages[0].storage;
     }
   }
   Desc from = known.desc;
-  from.layout = known.storages[0].first;
+  from.layout = known.storages[0].layout;
   Desc to = known.desc;
   to.layout = layout;
   if (known.desc.dims.size() < 2) {
@@ -155,7 +159,7 @@ uint32_t Planner::storage_of(const Value* value, Layout layout) {
   storage.bytes = to.bytes();
   const uint32_t made = add(storage);
   add_tenant(made, value);
-  known.storages.emplace_back(layout, made);
+  known.storages.push_back({layout, made});
   add_step(std::move(kernel), {source}, {made}, 0, nullptr);
   return made;
 }
@@ -165,14 +169,14 @@ bool Planner::dies(const Value* value) {
   if (known.storages.empty() || known.content != nullptr) {
     return false;
   }
-  const uint32_t base = root(known.storages[0].second);
+  const uint32_t base = root(known.storages[0].storage);
   if (plan_->storages[base].place != Storage::kArena) {
     return false;
   }
-  if (base >= first_tenant_.size()) return true;
+  if (base >= room_.first_tenant.size()) return true;
   const std::vector<size_t>& used_until = program_.used_until_;
-  for (uint32_t* link = &first_tenant_[base]; *link != 0;) {
-    Tenant& tenant = tenants_[*link - 1];
+  for (uint32_t* link = &room_.first_tenant[base]; *link != 0;) {
+    PlannerRoom::Tenant& tenant = room_.tenants[*link - 1];
     const size_t until = used_until[tenant.value->index];
     if (until > at_ + 1) return false;
     if (until <= at_) {
@@ -222,11 +226,12 @@ bool Planner::plan_node(size_t n) {
   const Node& node = *graph_.nodes[n];
   const Operator& op = *program_.operators_[n];
   if (const Signature* signature = program_.signatures_[n]) {
-    types_.clear();
+    std::vector<DType>& types = room_.types;
+    types.clear();
     for (const Value* value : node.inputs) {
-      types_.push_back(value == nullptr ? DType::kUndefined : known(value).desc.type);
+      types.push_back(value == nullptr ? DType::kUndefined : known(value).desc.type);
     }
-    const std::string wrong = why_not_inputs(*signature, node, types_);
+    const std::string wrong = why_not_inputs(*signature, node, types);
     if (!wrong.empty()) {
       invalid(node.label() + ": " + wrong);
     }
@@ -297,7 +302,7 @@ bool Planner::plan_node(size_t n) {
   }
   // What is computed from shapes alone is computed now, unless it is large.
   bool plain = true;
-  for (const PrepareNode::Output& output : outs) {
+  for (const PlannedOutput& output : outs) {
     plain = plain && output.desc.layout == Layout::kPlain;
   }
   if (all_known && plain && total <= kMaxPlannedBytes) {
@@ -337,7 +342,7 @@ bool Planner::plan_node(size_t n) {
     }
   }
 
-  std::vector<uint32_t>&in = in_, &out = out_;
+  std::vector<uint32_t>&in = room_.in, &out = room_.out;
   in.clear();
   out.clear();
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -371,7 +376,7 @@ bool Planner::plan_node(size_t n) {
       const auto same = [&](uint32_t storage) { return root(storage) == root(in[i]); };
       if (input != nullptr && std::count_if(in.begin(), in.end(), same) == 1 && dies(input) &&
           prepare.descs()[i].bytes() == storage.bytes &&
-          prepare.descs()[i].layout == this->known(input).storages[0].first) {
+          prepare.descs()[i].layout == this->known(input).storages[0].layout) {
         inside = static_cast<int>(i);
       }
     }
@@ -391,7 +396,7 @@ bool Planner::plan_node(size_t n) {
       }
     }
     const uint32_t made = add(storage);
-    known.storages = {{known.desc.layout, made}};
+    known.storages.push_back({known.desc.layout, made});
     add_tenant(made, value);
     out.push_back(made);
   }
@@ -500,12 +505,12 @@ void Planner::bind_outputs() {
 void Planner::leave() {
   Plan::Barrier& barrier = *barrier_;
   const size_t begin = barrier.needed == nullptr ? barrier.node + 1 : barrier.node;
-  for (const auto& [value, known] : known_) {
+  room_.for_each_known([&](const Value* value, const Known& known) {
     if (program_.read_until_[value->index] > begin && value->constant == nullptr &&
         (known.content != nullptr || !known.storages.empty())) {
       barrier.known.emplace_back(value->index, known);
     }
-  }
+  });
   std::sort(barrier.known.begin(), barrier.known.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [index, known] : barrier.known) {

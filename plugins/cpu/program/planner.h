@@ -3,14 +3,94 @@
 #ifndef EPHOST_CPU_PROGRAM_PLANNER_H_
 #define EPHOST_CPU_PROGRAM_PLANNER_H_
 
-#include <deque>
-
 #include "cpu/program/plan.h"
 #include "cpu/program/program.h"
 
 namespace ephost::cpu {
 
-// Makes one plan.
+// What an operator has said of an output of the node that is planned.
+struct PlannedOutput {
+  Desc desc;
+  bool declared = false;
+  int alias = -1;
+  SmallVector<int, 2> in_place;
+  size_t offset = 0;
+  TensorPtr content;
+};
+
+// What making a plan takes, kept for the next one of the same program: where each run has a shape of its own,
+// a plan is made in each run.
+class PlannerRoom {
+ public:
+  explicit PlannerRoom(size_t values) : places_(values, -1) {}
+  // Forgets what the last plan left; room that few plans need is given back.
+  void clear() {
+    if (known_count_ > kFew) {
+      *this = PlannerRoom(places_.size());
+      return;
+    }
+    for (size_t i = 0; i < known_count_; ++i) {
+      auto& [value, known] = at(i);
+      places_[value->index] = -1;
+      known = {};
+    }
+    known_count_ = 0;
+    tenants.clear();
+    first_tenant.clear();
+    outs.clear();
+  }
+  // What is known of a value by now; at first what the graph says of a constant.
+  Known& known(const Value* value) {
+    int32_t& place = places_[value->index];
+    if (place < 0) {
+      if (known_count_ == kChunk * known_.size()) known_.push_back(std::make_unique<Chunk>());
+      place = static_cast<int32_t>(known_count_);
+      auto& [whose, made] = at(known_count_++);
+      whose = value;
+      if (value->constant != nullptr) {
+        made.desc = {value->constant->type, value->constant->dims, Layout::kPlain};
+        made.content = value->constant;
+      }
+    }
+    return at(static_cast<size_t>(place)).second;
+  }
+  // Of all values that the plan has to do with.
+  template <typename Function>
+  void for_each_known(const Function& function) const {
+    for (size_t i = 0; i < known_count_; ++i) {
+      const auto& [value, known] = known_[i / kChunk]->entries[i % kChunk];
+      function(value, known);
+    }
+  }
+
+  // Values that share a root storage, linked: those that nobody reads any more may be left out.
+  struct Tenant {
+    const Value* value;
+    uint32_t next;  // The number behind that of the next one; 0: none.
+  };
+  std::vector<Tenant> tenants;
+  std::vector<uint32_t> first_tenant;  // By storage, as `next`; those behind its end have none.
+  // Of the node that is planned.
+  std::vector<DType> types;
+  std::vector<Desc> descs;
+  std::vector<PlannedOutput> outs;
+  std::vector<uint32_t> in, out;
+  // Storages, by the order in which they are laid out, and by offset.
+  std::vector<uint32_t> order, placed;
+
+ private:
+  static constexpr size_t kChunk = 16, kFew = 4096;
+  struct Chunk {  // References to what it holds last.
+    std::pair<const Value*, Known> entries[kChunk];
+  };
+  std::pair<const Value*, Known>& at(size_t i) { return known_[i / kChunk]->entries[i % kChunk]; }
+
+  std::vector<std::unique_ptr<Chunk>> known_;
+  size_t known_count_ = 0;
+  std::vector<int32_t> places_;  // In them, by Value::index; -1: nothing yet.
+};
+
+// Makes one plan; of a program no two at a time.
 class Planner {
  public:
   // From the start of the graph, for inputs of these descriptions.
@@ -19,6 +99,9 @@ class Planner {
   // the descriptions of what the node has given.
   Planner(Program* program, const Plan::Barrier& before, const std::string& content,
           const std::vector<Desc>& results, bool passing);
+  ~Planner() { room_.clear(); }
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
 
   std::shared_ptr<Plan> build();
 
@@ -32,19 +115,7 @@ class Planner {
     }
   }
 
-  // What is known of a value by now; at first what the graph says of a constant.
-  Known& known(const Value* value) {
-    int32_t& at = places_[value->index];
-    if (at < 0) {
-      at = static_cast<int32_t>(known_.size());
-      Known& made = known_.emplace_back(value, Known{}).second;
-      if (value->constant != nullptr) {
-        made.desc = {value->constant->type, value->constant->dims, Layout::kPlain};
-        made.content = value->constant;
-      }
-    }
-    return known_[static_cast<size_t>(at)].second;
-  }
+  Known& known(const Value* value) { return room_.known(value); }
   std::shared_ptr<Plan> plan() const { return plan_; }
 
  private:
@@ -65,9 +136,10 @@ class Planner {
   }
   void add_tenant(uint32_t storage, const Value* value) {
     const uint32_t base = root(storage);
-    if (base >= first_tenant_.size()) first_tenant_.resize(base + 1, 0);
-    tenants_.push_back({value, first_tenant_[base]});
-    first_tenant_[base] = static_cast<uint32_t>(tenants_.size());
+    std::vector<uint32_t>& first = room_.first_tenant;
+    if (base >= first.size()) first.resize(base + 1, 0);
+    room_.tenants.push_back({value, first[base]});
+    first[base] = static_cast<uint32_t>(room_.tenants.size());
   }
   // Whether nobody needs the memory behind this input after the node that is planned has read it.
   bool dies(const Value* value);
@@ -80,27 +152,17 @@ class Planner {
   void bind_outputs();
   void leave();
   void lay_out();
-  void place_largest_first(std::vector<uint32_t> storages);
-  void place_in_order(std::vector<uint32_t> storages);
+  // Of the storages in room_.order.
+  void place_largest_first();
+  void place_in_order();
 
   Program& program_;
   const Graph& graph_;
   std::shared_ptr<Plan> plan_;
-  std::deque<std::pair<const Value*, Known>> known_;  // Of the values that the plan has to do with.
-  std::vector<int32_t> places_;                       // In it, by Value::index; -1: nothing yet.
-  std::vector<bool> bound_;                           // The graph's outputs that are there.
-  std::unique_ptr<Plan::Barrier> barrier_;            // Where it ends, unless with the graph.
-  // Values that share a root storage, linked: those that nobody reads any more may be left out.
-  struct Tenant {
-    const Value* value;
-    uint32_t next;  // The number behind that of the next one; 0: none.
-  };
-  std::vector<Tenant> tenants_;
-  std::vector<uint32_t> first_tenant_;  // By storage, as `next`; those behind its end have none.
-  // Of the node that is planned, kept for their memory.
-  std::vector<DType> types_;
-  std::vector<uint32_t> in_, out_;
-  size_t at_ = 0;  // The node that is planned.
+  PlannerRoom& room_;
+  std::vector<bool> bound_;                 // The graph's outputs that are there.
+  std::unique_ptr<Plan::Barrier> barrier_;  // Where it ends, unless with the graph.
+  size_t at_ = 0;                           // The node that is planned.
 };
 
 }  // namespace ephost::cpu

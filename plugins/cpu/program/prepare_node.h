@@ -14,17 +14,14 @@ constexpr size_t kOutputs = 8;
 
 class PrepareNode final : public Prepare {
  public:
-  struct Output {
-    Desc desc;
-    bool declared = false;
-    int alias = -1;
-    std::vector<int> in_place;
-    size_t offset = 0;
-    TensorPtr content;
-  };
-
   PrepareNode(Planner* planner, const Node& of, const Operator& op)
-      : Prepare(of), planner_(*planner), most_(std::max(of.outputs.size(), kOutputs)) {
+      : Prepare(of),
+        planner_(*planner),
+        descs_(planner->room_.descs),
+        most_(std::max(of.outputs.size(), kOutputs)),
+        outs_(planner->room_.outs) {
+    descs_.clear();
+    outs_.clear();
     outs_.reserve(most_);  // References to them last.
     outs_.resize(of.outputs.size());
     descs_.resize(of.inputs.size());
@@ -57,7 +54,7 @@ class PrepareNode final : public Prepare {
     return node.inputs[static_cast<size_t>(i)]->constant;
   }
   Desc& out(int o, DType type, const Dims& dims, Layout layout) override {
-    Output& output = at(o);
+    PlannedOutput& output = at(o);
     output.desc = {type, dims, layout};
     output.declared = true;
     ephost::count(dims);  // Throws for what cannot be.
@@ -82,12 +79,12 @@ class PrepareNode final : public Prepare {
   bool passing() const override { return planner_.plan()->passing; }
 
   const std::vector<Desc>& descs() const { return descs_; }
-  std::vector<Output>& outs() { return outs_; }
+  std::vector<PlannedOutput>& outs() { return outs_; }
   size_t scratch_bytes() const { return scratch_; }
   const char* method_name() const { return method_; }
 
  private:
-  Output& at(int o) {
+  PlannedOutput& at(int o) {
     const auto number = static_cast<size_t>(o);
     expect(number < most_, "there is no such output");
     if (number >= outs_.size()) outs_.resize(number + 1);
@@ -95,9 +92,9 @@ class PrepareNode final : public Prepare {
   }
 
   Planner& planner_;
-  std::vector<Desc> descs_;
+  std::vector<Desc>& descs_;
   size_t most_;
-  std::vector<Output> outs_;
+  std::vector<PlannedOutput>& outs_;
   size_t scratch_ = 0;
   const char* method_ = nullptr;
 };

@@ -25,6 +25,8 @@ struct Options {
   std::shared_ptr<Recorder> recorder;  // Of the times of steps; null: nobody wants them.
 };
 
+class PlannerRoom;
+
 class Program final : public Subgraph {
  public:
   // Folds constants, and fuses. Throws Error where the graph cannot be done: an operator that nobody knows.
@@ -66,7 +68,8 @@ class Program final : public Subgraph {
   // the graph as the reader of its outputs.
   std::vector<size_t> read_until_, used_until_;
   bool texts_ = false;  // Whether there may be strings.
-  Mutex mutex_;         // Of the plans' tables.
+  Mutex mutex_;         // Of the plans' tables, and of what follows.
+  std::unique_ptr<PlannerRoom> room_;
   PlanTable<std::vector<int64_t>> roots_;
   std::unordered_map<size_t, PlanTable<RestKey>> rests_;  // By the node at the barrier.
   Arenas arenas_;

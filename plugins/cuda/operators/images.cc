@@ -26,8 +26,8 @@ void plan_conv_transpose(Planner& planner, const Node& node) {
   const Value *in = node.in(0), *weights = node.in(1), *bias = node.in(2);
   const Dims dims = planner.dims(in), filter = planner.dims(weights);
   const std::vector<int64_t> ones(2, 1), zeros(4, 0);
-  const std::vector<int64_t> strides = node.ints("strides", ones), dilations = node.ints("dilations", ones);
-  const std::vector<int64_t> pads = node.ints("pads", zeros);
+  const Ints strides = node.ints("strides", ones), dilations = node.ints("dilations", ones);
+  const Ints pads = node.ints("pads", zeros);
   std::vector<int64_t> more = node.ints("output_padding");
   more.resize(std::max<size_t>(more.size(), 2), 0);
   const int64_t group = node.i("group", 1);

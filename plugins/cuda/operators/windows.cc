@@ -7,8 +7,8 @@ namespace ephost::cuda {
 std::vector<Slide> slides_of(const Node& node, const Dims& dims, const std::vector<int64_t>& windows) {
   const size_t rank = dims.size() - 2;
   const std::vector<int64_t> ones(rank, 1), zeros(2 * rank, 0);
-  const std::vector<int64_t> strides = node.ints("strides", ones), dilations = node.ints("dilations", ones);
-  const std::vector<int64_t> pads = node.ints("pads", zeros);
+  const Ints strides = node.ints("strides", ones), dilations = node.ints("dilations", ones);
+  const Ints pads = node.ints("pads", zeros);
   const std::string automatic = node.s("auto_pad", "NOTSET");
   const bool up = node.i("ceil_mode", 0) != 0;
   if (windows.size() != rank || strides.size() != rank || dilations.size() != rank ||

@@ -23,7 +23,7 @@ Perm perm_of(const Node& node) {
   }
   Perm otherwise = identity(in->dims.size());
   std::reverse(otherwise.begin(), otherwise.end());
-  return node.ints("perm", otherwise);
+  return node.has("perm") ? node.ints("perm") : otherwise;
 }
 
 Perm compose(const Perm& inner, const Perm& outer) {

@@ -7,13 +7,13 @@ constexpr char kAdd[] = "Add";
 
 }  // namespace
 
-std::vector<PostOp> post_ops_of(const Node& node) {
+PostOps post_ops_of(const Node& node) {
   if (!node.has("post")) {
     return {};
   }
-  const std::vector<std::string> names = node.strings("post");
-  const std::vector<float> alpha = node.floats("post_alpha"), beta = node.floats("post_beta");
-  std::vector<PostOp> post_ops;
+  const std::vector<std::string>& names = node.strings("post");
+  const std::vector<float>&alpha = node.floats("post_alpha"), &beta = node.floats("post_beta");
+  PostOps post_ops;
   for (size_t i = 0; i < names.size(); ++i) {
     const ActivationRow* row = activation_named(names[i]);
     if (row == nullptr && names[i] != kAdd) {

@@ -22,7 +22,9 @@ struct PostOp {
   bool is(Activation one) const { return activation == one; }
 };
 
-std::vector<PostOp> post_ops_of(const Node& node);
+using PostOps = SmallVector<PostOp, 2>;
+
+PostOps post_ops_of(const Node& node);
 // Adds to the chain of a node.
 void append_post_op(Node* node, const PostOp& post_op);
 // The activation that this node is, if it is one that can be part of a chain.

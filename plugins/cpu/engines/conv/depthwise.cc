@@ -62,7 +62,7 @@ TensorPtr depthwise_original(const TensorPtr& constant) {
 }
 
 Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased,
-                 const std::vector<PostOp>& post_ops, int operands) {
+                 const PostOps& post_ops, int operands) {
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);

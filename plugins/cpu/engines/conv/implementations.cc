@@ -39,7 +39,7 @@ bool has_other_weights(const TensorPtr& weights, const ConvProblem& c) {
 }
 // Its kernels for 3x3 taps of single channels, unless a function follows that takes exponentials. In three
 // dimensions it copies windows.
-bool is_quicker_by_channels(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
+bool is_quicker_by_channels(const ConvProblem& c, const PostOps& post_ops) {
   return c.weights[1] == 1 && c.weights.size() < 5 && count(c.window.kernel) <= 9 &&
          first_slow(post_ops, c) == post_ops.size();
 }
@@ -58,7 +58,7 @@ OtherWay other_way(const ConvTask& task) {
 bool has_other_weights(const TensorPtr& weights, const ConvProblem& c) {
   return has_matrix_weights(weights, c);
 }
-bool is_quicker_by_channels(const ConvProblem&, const std::vector<PostOp>&) { return false; }
+bool is_quicker_by_channels(const ConvProblem&, const PostOps&) { return false; }
 #endif
 
 // The layout that it would have, so that those of neighbours fit: if Winograd's method has it.
@@ -76,7 +76,7 @@ bool is_over_time(const ConvProblem& c) {
   return kernel.size() == 3 && kernel[1] == 1 && kernel[2] == 1 && c.window.strides[2] == 1;
 }
 
-bool fits_depthwise(const ConvProblem& c, const std::vector<PostOp>& post_ops) {
+bool fits_depthwise(const ConvProblem& c, const PostOps& post_ops) {
   return !c.transposed && is_depthwise(c.weights, c.groups) && !is_quicker_by_channels(c, post_ops) &&
          !is_over_time(c);
 }
@@ -99,7 +99,7 @@ Kernel make_depthwise(ConvTask& task) {
 // ---- Transposed convolutions with steps, by products of matrices. oneDNN's kernels for those take long to
 // make: 0.1 ms for each column of the input.
 
-bool fits_products(const ConvProblem& c, const std::vector<PostOp>&) {
+bool fits_products(const ConvProblem& c, const PostOps&) {
   return c.transposed && is_deconv(c.weights, c.window.strides, c.window.dilations, c.groups);
 }
 
@@ -120,7 +120,7 @@ Kernel make_products(ConvTask& task) {
 
 // ---- The same with next to no outputs
 
-bool fits_dots(const ConvProblem& c, const std::vector<PostOp>&) {
+bool fits_dots(const ConvProblem& c, const PostOps&) {
   return c.transposed && is_dots(c.weights, c.window.strides, c.window.dilations, c.groups);
 }
 
@@ -139,7 +139,7 @@ Kernel make_dots(ConvTask& task) {
 
 // ---- Winograd's method, where it can take the place of what would have been done
 
-bool fits_winograd(const ConvProblem& c, const std::vector<PostOp>&) {
+bool fits_winograd(const ConvProblem& c, const PostOps&) {
   return !c.transposed && c.source.size() <= 5 && winograd_form(c) != nullptr;  // Turned or not.
 }
 
@@ -182,7 +182,7 @@ Kernel make_winograd(ConvTask& task) {
 
 // ---- Few input channels, where windows would be copied
 
-bool fits_planes(const ConvProblem& c, const std::vector<PostOp>&) { return is_planes(c); }
+bool fits_planes(const ConvProblem& c, const PostOps&) { return is_planes(c); }
 
 // Whether the other way copies windows, or computes vectors of output channels of which half are none. In
 // three dimensions it loses with one or two input channels, too.
@@ -211,7 +211,7 @@ Kernel make_planes(ConvTask& task) {
 
 // ---- Products of matrices, of copied windows
 
-bool fits_matrices(const ConvProblem&, const std::vector<PostOp>&) { return true; }
+bool fits_matrices(const ConvProblem&, const PostOps&) { return true; }
 
 bool pack_matrices(const TensorPtr& weights, const ConvProblem& c) {
   matrix_weights(weights, c);
@@ -223,7 +223,7 @@ Kernel make_matrices(ConvTask& task) { return matrices(task.p, task.problem, tas
 #ifdef EPHOST_ONEDNN
 // ---- Depthwise once more, where oneDNN's kernel is quicker but is not there yet
 
-bool fits_late_depthwise(const ConvProblem& c, const std::vector<PostOp>&) {
+bool fits_late_depthwise(const ConvProblem& c, const PostOps&) {
   return !c.transposed && is_depthwise(c.weights, c.groups);
 }
 
@@ -240,7 +240,7 @@ Kernel make_late_depthwise(ConvTask& task) {
 // ---- The same for a few pixels and more weights than the second cache has room for, of which each is read
 // once: these products ask for weights ahead, and oneDNN's wait for them.
 
-bool fits_few_pixels(const ConvProblem& c, const std::vector<PostOp>&) {
+bool fits_few_pixels(const ConvProblem& c, const PostOps&) {
   constexpr int64_t kLeastWeights = 1 << 18, kMostPixels = 32;
   return !c.transposed && c.groups == 1 && count(c.window.kernel) == 1 && count(c.weights) >= kLeastWeights &&
          count(c.window.out) * c.source[0] <= kMostPixels;
@@ -270,7 +270,7 @@ Kernel make_few_pixels(ConvTask& task) {
 
 // ---- oneDNN
 
-bool fits_onednn(const ConvProblem& c, const std::vector<PostOp>&) { return c.source.size() <= 5; }
+bool fits_onednn(const ConvProblem& c, const PostOps&) { return c.source.size() <= 5; }
 
 bool pack_onednn(const TensorPtr& weights, const ConvProblem& given) {
   const ConvProblem c = turned(given);
@@ -289,7 +289,7 @@ Kernel make_onednn(ConvTask& task) {
 // ---- Plain loops
 
 // Where there are no channels to sum, results are the bias alone.
-bool fits_loops(const ConvProblem& c, const std::vector<PostOp>&) { return c.source[1] == 0; }
+bool fits_loops(const ConvProblem& c, const PostOps&) { return c.source[1] == 0; }
 
 bool pack_nothing(const TensorPtr&, const ConvProblem&) { return true; }
 
@@ -355,7 +355,7 @@ const OtherWay& ConvTask::other() {
   return *other_;
 }
 
-Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops) {
+Kernel make_convolution(Prepare& p, const ConvProblem& problem, const PostOps& post_ops) {
   ConvTask task(&p, problem, post_ops);
   for (const ConvImplementation& each : kImplementations) {
     if (!each.fits(problem, post_ops)) continue;
@@ -368,7 +368,7 @@ Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vecto
 }
 
 void pack_convolution(const TensorPtr& weights, const ConvProblem& problem,
-                      const std::vector<PostOp>& post_ops) {
+                      const PostOps& post_ops) {
   for (const ConvImplementation& each : kImplementations) {
     if (each.fits(problem, post_ops) && each.pack(weights, problem)) return;
   }

@@ -24,7 +24,7 @@ struct OtherWay {
 class ConvTask {
  public:
   static constexpr int kOperands = 3;
-  ConvTask(Prepare* of, const ConvProblem& asked, const std::vector<PostOp>& after)
+  ConvTask(Prepare* of, const ConvProblem& asked, const PostOps& after)
       : p(*of), problem(asked), post_ops(after) {}
   // Asked once.
   const OtherWay& other();
@@ -34,7 +34,7 @@ class ConvTask {
 
   Prepare& p;
   const ConvProblem& problem;
-  const std::vector<PostOp>& post_ops;
+  const PostOps& post_ops;
 
  private:
   std::optional<OtherWay> other_;
@@ -43,7 +43,7 @@ class ConvTask {
 struct ConvImplementation {
   const char* name;  // In profiles.
   // Whether it is one for these weights and attributes; nothing that only shapes of inputs say counts.
-  bool (*fits)(const ConvProblem& problem, const std::vector<PostOp>& post_ops);
+  bool (*fits)(const ConvProblem& problem, const PostOps& post_ops);
   // Packs the weights for it. False where another implementation should have them.
   bool (*pack)(const TensorPtr& weights, const ConvProblem& problem);
   // Null where it does not fit the shapes, the layouts or the operands.
@@ -51,11 +51,11 @@ struct ConvImplementation {
 };
 
 // The first one that fits makes the kernel; the last one always does.
-Kernel make_convolution(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops);
+Kernel make_convolution(Prepare& p, const ConvProblem& problem, const PostOps& post_ops);
 // Brings the weights into the form in which the first one that fits wants them. What the problem says of
 // inputs' shapes is a guess.
 void pack_convolution(const TensorPtr& weights, const ConvProblem& problem,
-                      const std::vector<PostOp>& post_ops);
+                      const PostOps& post_ops);
 
 }  // namespace ephost::cpu
 

@@ -167,7 +167,7 @@ TensorPtr matrix_original(const TensorPtr& constant, const ConvProblem& c) {
   return made;
 }
 
-Kernel matrices(Prepare& p, const ConvProblem& c, const std::vector<PostOp>& post_ops, int operands) {
+Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int operands) {
   // The epilogue runs on pixels that were just made, if its operands are as large as the output; else on the
   // whole.
   std::vector<Dims> operand_dims;

@@ -17,7 +17,7 @@ bool has_matrix_weights(const TensorPtr& constant, const ConvProblem& problem);
 TensorPtr matrix_original(const TensorPtr& constant, const ConvProblem& problem);
 // Reads input 0, weights 1, bias 2 if the problem says so, operands of the post-ops from input `operands` on.
 // Weights that are no constant are packed in each run.
-Kernel matrices(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops, int operands);
+Kernel matrices(Prepare& p, const ConvProblem& problem, const PostOps& post_ops, int operands);
 
 }  // namespace ephost::cpu
 

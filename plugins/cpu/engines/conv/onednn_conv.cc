@@ -59,7 +59,7 @@ Md weight_md(const ConvProblem& c) {
     strides[i - 1] = strides[i] * stored[i];
   }
   std::swap(strides[out], strides[out + 1]);
-  return Md(dims, dnnl::memory::data_type::f32, strides);
+  return Md(dnn::dims_of(dims), dnnl::memory::data_type::f32, strides);
 }
 
 // Under which name the packed weights are kept.
@@ -94,6 +94,7 @@ OnednnConv finish(const ConvProblem& c, const Description& pd) {
 std::optional<OnednnConv> make(const ConvProblem& c, const Mds& mds, const dnnl::primitive_attr& attr,
                                bool only_look) {
   const Window& w = c.window;
+  using dnn::dims_of;
   Dims dilations = w.dilations, end;
   for (size_t i = 0; i < w.rank(); ++i) {
     --dilations[i];
@@ -104,15 +105,16 @@ std::optional<OnednnConv> make(const ConvProblem& c, const Mds& mds, const dnnl:
     if (c.transposed) {
       const dnnl::deconvolution_forward::primitive_desc pd(
           dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct,
-          mds.source, mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end,
-          attr);
+          mds.source, mds.weights, c.biased ? mds.bias : none, mds.target, dims_of(w.strides),
+          dims_of(dilations), dims_of(w.begin), dims_of(end), attr);
       OnednnConv made = finish(c, pd);
       if (!only_look) made.primitive = dnnl::deconvolution_forward(pd);
       return made;
     }
     const dnnl::convolution_forward::primitive_desc pd(
         dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, mds.source,
-        mds.weights, c.biased ? mds.bias : none, mds.target, w.strides, dilations, w.begin, end, attr);
+        mds.weights, c.biased ? mds.bias : none, mds.target, dims_of(w.strides), dims_of(dilations), dims_of(w.begin),
+        dims_of(end), attr);
     OnednnConv made = finish(c, pd);
     if (!only_look) made.primitive = dnnl::convolution_forward(pd);
     return made;
@@ -140,7 +142,7 @@ class Answers {
  public:
   using Answer = std::shared_ptr<const OnednnConv>;  // Null: it has nothing.
 
-  Answer to(const ConvProblem& c, bool constant, bool plain, const std::vector<PostOp>& activations) {
+  Answer to(const ConvProblem& c, bool constant, bool plain, const PostOps& activations) {
     const Key key = key_of_question(c, constant, plain, activations);
     {
       const std::lock_guard lock(mutex_);
@@ -165,7 +167,7 @@ class Answers {
   static constexpr size_t kMost = 256;
 
   static Key key_of_question(const ConvProblem& c, bool constant, bool plain,
-                             const std::vector<PostOp>& activations) {
+                             const PostOps& activations) {
     // How many threads there are is part of what it thinks about.
     Key key = {max_threads(), c.groups, c.transposed, c.biased, constant, plain};
     const Window& w = c.window;
@@ -267,7 +269,7 @@ constexpr int64_t kTile = 1024;  // Stays in the first cache from one function t
 // The convolution without what oneDNN's activations make of NaN, for careful runs; made for the first one.
 class Careful {
  public:
-  Careful(const ConvProblem& c, const Mds& mds, const std::vector<PostOp>& post_ops)
+  Careful(const ConvProblem& c, const Mds& mds, const PostOps& post_ops)
       : problem_(c), mds_(mds), epilogue_(post_ops) {}
 
   // As the primitive with its activations; false where oneDNN has no such one. `operands` are those of the
@@ -309,7 +311,7 @@ class Careful {
 
 }  // namespace
 
-size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {
+size_t first_slow(const PostOps& post_ops, const ConvProblem& c) {
   size_t first = post_ops.size();
   while (first > 0 && !post_ops[first - 1].binary()) --first;
   // Where blocks of channels are filled up, the filling must stay 0.
@@ -323,7 +325,7 @@ size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& c) {
   return first;
 }
 
-OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops,
+OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const PostOps& post_ops,
                         int operands) {
   OnednnChoice choice;
   choice.problem = asked(given);
@@ -336,7 +338,7 @@ OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const std::v
   const bool none = p.inputs() <= operands;
   choice.fused = (same_shape || none) && !(c.transposed && !choice.post_ops.empty());
   const bool constant = p.constant(1) != nullptr;
-  const std::vector<PostOp> activations = none ? choice.post_ops : std::vector<PostOp>();
+  const PostOps activations = none ? choice.post_ops : PostOps();
   Answers::Answer found = answers().to(c, constant, false, activations);
   if (!is_good(found.get())) {
     found = answers().to(c, constant, true, activations);
@@ -381,10 +383,10 @@ TensorPtr onednn_original(const TensorPtr& constant, const ConvProblem& c) {
   return nullptr;
 }
 
-Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops_of_all,
+Kernel onednn_conv(Prepare& p, const ConvProblem& given, const PostOps& post_ops_of_all,
                    OnednnChoice choice, int first_operand) {
   const ConvProblem& c = choice.problem;
-  std::vector<PostOp>&post_ops = choice.post_ops, &later = choice.later;
+  PostOps&post_ops = choice.post_ops, &later = choice.later;
   std::optional<OnednnConv> made;
   if (choice.found != nullptr) made = *choice.found;
   bool fused = choice.fused;

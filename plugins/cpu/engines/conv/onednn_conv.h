@@ -13,7 +13,7 @@ namespace ephost::cpu {
 
 // What oneDNN does of the epilogue itself. What comes after is quicker on our own loops than in oneDNN's code
 // for AVX2: the functions that take exponentials. Additions stay before.
-size_t first_slow(const std::vector<PostOp>& post_ops, const ConvProblem& problem);
+size_t first_slow(const PostOps& post_ops, const ConvProblem& problem);
 
 // A primitive and what it reads and writes.
 struct OnednnConv;
@@ -21,7 +21,7 @@ struct OnednnConv;
 // A convolution that oneDNN is asked about: `problem` is turned.
 struct OnednnChoice {
   ConvProblem problem;
-  std::vector<PostOp> post_ops, later;      // What is done inside of the primitive, and after it.
+  PostOps post_ops, later;      // What is done inside of the primitive, and after it.
   std::shared_ptr<const OnednnConv> found;  // What it likes best, and nothing where it has nothing.
   bool fused = false;                       // Whether `post_ops` can be done inside of it.
   bool plain = false;  // Whether it was asked for plain tensors, as nothing else was good.
@@ -32,7 +32,7 @@ struct OnednnChoice {
   bool by_matrices = false;
   std::optional<Layout> source, target;  // Where they are layouts that the planner knows.
 };
-OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops,
+OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& problem, const PostOps& post_ops,
                         int operands);
 // The same for weights alone, before anything is known of the rest. The problem is turned.
 OnednnChoice ask_onednn(const ConvProblem& problem);
@@ -46,7 +46,7 @@ TensorPtr onednn_original(const TensorPtr& constant, const ConvProblem& problem)
 
 // Reads input 0, weights 1, bias 2 if there is one, operands of the epilogue from input `operands` on. Null
 // where oneDNN has nothing for it.
-Kernel onednn_conv(Prepare& p, const ConvProblem& given, const std::vector<PostOp>& post_ops,
+Kernel onednn_conv(Prepare& p, const ConvProblem& given, const PostOps& post_ops,
                    OnednnChoice choice, int operands);
 
 #endif

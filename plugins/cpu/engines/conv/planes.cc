@@ -223,7 +223,7 @@ TensorPtr plane_original(const TensorPtr& constant, const ConvProblem& c) {
   return made;
 }
 
-Kernel planes(Prepare& p, const ConvProblem& c, const std::vector<PostOp>& post_ops, int operands) {
+Kernel planes(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int operands) {
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kPlain);
   p.require(0, Layout::kPlain);
   p.out(0, DType::kFloat, c.target, Layout::kPlain);

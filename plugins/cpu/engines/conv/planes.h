@@ -21,7 +21,7 @@ bool has_plane_weights(const TensorPtr& constant, const ConvProblem& problem);
 TensorPtr plane_original(const TensorPtr& constant, const ConvProblem& problem);
 // Reads input 0, weights 1, bias 2 if the problem says so, operands of the post-ops from input `operands` on,
 // as large as the output.
-Kernel planes(Prepare& p, const ConvProblem& problem, const std::vector<PostOp>& post_ops, int operands);
+Kernel planes(Prepare& p, const ConvProblem& problem, const PostOps& post_ops, int operands);
 
 }  // namespace ephost::cpu
 

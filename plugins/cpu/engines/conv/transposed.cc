@@ -99,7 +99,7 @@ TensorPtr deconv_original(const TensorPtr& constant, const Dims& strides) {
 }
 
 Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
-              const std::vector<PostOp>& post_ops, int operands) {
+              const PostOps& post_ops, int operands) {
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);
@@ -211,7 +211,7 @@ bool is_dots(const Dims& weights, const Dims& strides, const Dims& dilations, in
 }
 
 Kernel deconv_by_dots(Prepare& p, const Window& window, const Dims& target, bool biased,
-                      const std::vector<PostOp>& post_ops, int operands) {
+                      const PostOps& post_ops, int operands) {
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);

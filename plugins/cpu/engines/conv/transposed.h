@@ -21,14 +21,14 @@ TensorPtr deconv_original(const TensorPtr& constant, const Dims& strides);
 // Reads input 0, weights 1, bias 2 if `biased`, operands of the post-ops from input `operands` on, all of
 // them with their channels last and as large as the output.
 Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
-              const std::vector<PostOp>& post_ops, int operands);
+              const PostOps& post_ops, int operands);
 
 // The same with kernels that are as large as the steps, and next to no outputs, which would leave a panel
 // empty: each output is the dot product of a pixel with some weights.
 bool is_dots(const Dims& weights, const Dims& strides, const Dims& dilations, int64_t groups);
 // Where nothing is padded or cut away. Its weights are those that depthwise_weights makes.
 Kernel deconv_by_dots(Prepare& p, const Window& window, const Dims& target, bool biased,
-                      const std::vector<PostOp>& post_ops, int operands);
+                      const PostOps& post_ops, int operands);
 
 }  // namespace ephost::cpu
 

@@ -203,7 +203,7 @@ TensorPtr winograd_original(const TensorPtr& constant, const WinogradForm& form)
 }
 
 Kernel winograd(Prepare& p, const ConvProblem& problem, const WinogradForm& form, Layout layout, bool biased,
-                const std::vector<PostOp>& post_ops, int operands) {
+                const PostOps& post_ops, int operands) {
   const int64_t inputs = problem.weights[1], outputs = problem.weights[0];
   // From one pixel to the next along each side.
   const Axis first_side = axis(problem.window, form, 0), second_side = axis(problem.window, form, 1);

@@ -40,7 +40,7 @@ TensorPtr winograd_original(const TensorPtr& constant, const WinogradForm& form)
 // Reads input 0, bias 2 if `biased`, operands from input `operands` on; all in this layout:
 // channels last, or in blocks of eight.
 Kernel winograd(Prepare& p, const ConvProblem& problem, const WinogradForm& form, Layout layout, bool biased,
-                const std::vector<PostOp>& post_ops, int operands);
+                const PostOps& post_ops, int operands);
 
 }  // namespace ephost::cpu
 
