@@ -6,12 +6,14 @@
 namespace ephost::cpu {
 namespace {
 
-template <typename To>
-std::vector<To> convert(const void* data, DType type, size_t n, const std::string& label) {
+// The elements of a tensor as a list of numbers.
+template <typename List>
+List convert(const void* data, DType type, size_t n, const Node& node) {
+  using To = typename List::value_type;
   if (!kAny.has(type)) {
-    invalid(label + ": an input has a type that has no numbers");
+    invalid(node.label() + ": an input has a type that has no numbers");
   }
-  std::vector<To> out(n);
+  List out(n);
   with_type(type, [&](auto zero) {
     using From = decltype(zero);
     const From* from = static_cast<const From*>(data);
@@ -41,7 +43,7 @@ Ints Prepare::ints(int i) const {
   if (data == nullptr) {
     throw NeedsContent{i};
   }
-  return convert<int64_t>(data, in(i).type, static_cast<size_t>(in(i).count()), node.label());
+  return convert<Ints>(data, in(i).type, static_cast<size_t>(in(i).count()), node);
 }
 
 std::vector<float> Prepare::floats(int i) const {
@@ -49,7 +51,7 @@ std::vector<float> Prepare::floats(int i) const {
   if (data == nullptr) {
     throw NeedsContent{i};
   }
-  return convert<float>(data, in(i).type, static_cast<size_t>(in(i).count()), node.label());
+  return convert<std::vector<float>>(data, in(i).type, static_cast<size_t>(in(i).count()), node);
 }
 
 int64_t Prepare::integer(int i) const {
@@ -69,7 +71,7 @@ size_t Prepare::axis(int64_t value, size_t rank) const {
 }
 
 Ints Run::ints(int i) const {
-  return convert<int64_t>(data(i), in(i).type, static_cast<size_t>(in(i).count()), node.label());
+  return convert<Ints>(data(i), in(i).type, static_cast<size_t>(in(i).count()), node);
 }
 
 void Run::invalid(const std::string& message) const { ephost::invalid(node.label() + ": " + message); }

@@ -59,8 +59,8 @@ void fill(void* to, const void* from, int64_t n) {
 
 // Dimensions with the distance between neighbours in some memory, outermost first.
 struct Walk {
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
+  Dims sizes;
+  Ints strides;
 };
 
 // Copies the elements number start to start + n of the walk to consecutive places.
@@ -118,10 +118,10 @@ Dims stored_dims(const Dims& dims, Layout layout) {
 }
 
 // The distances in an input's memory between neighbours in the output's memory; 0 where it is broadcast.
-std::vector<int64_t> strides_in(const Desc& in, const Dims& out, Layout layout) {
+Ints strides_in(const Desc& in, const Dims& out, Layout layout) {
   if (in.layout != Layout::kPlain) {
     const Dims mine = stored_dims(in.dims, in.layout), all = stored_dims(out, layout);
-    std::vector<int64_t> strides(all.size(), 0);
+    Ints strides(all.size(), 0);
     int64_t step = 1;
     for (size_t d = all.size(); d-- > 0;) {
       strides[d] = mine[d] == 1 && all[d] != 1 ? 0 : step;
@@ -129,7 +129,7 @@ std::vector<int64_t> strides_in(const Desc& in, const Dims& out, Layout layout) 
     }
     return strides;
   }
-  std::vector<int64_t> plain(out.size(), 0);
+  Ints plain(out.size(), 0);
   int64_t step = 1;
   for (size_t k = 0; k < in.rank(); ++k) {
     const int64_t size = in.dims[in.rank() - 1 - k];
@@ -153,9 +153,9 @@ struct Source {
   int input = 0;
   size_t size = 0;  // Of an element.
   enum Mode : uint8_t { kDirect, kFixed, kGathered } mode = kDirect;
-  std::vector<int64_t> strides;  // Of the dimensions outside of the group.
-  Walk group;                    // Within it.
-  bool repeats = false;          // Every tile of a group has the same content.
+  Ints strides;          // Of the dimensions outside of the group.
+  Walk group;            // Within it.
+  bool repeats = false;  // Every tile of a group has the same content.
   size_t slot = 0;
 };
 
@@ -169,17 +169,17 @@ struct Instruction {
 // A slot is where an instruction finds an operand: a buffer, an input's memory, or the output's.
 struct Code {
   std::vector<Source> sources;
-  std::vector<Instruction> instructions;
+  SmallVector<Instruction, 2> instructions;
   struct Number {
     size_t slot, size;
     std::array<unsigned char, 8> bits;
   };
-  std::vector<Number> numbers;
-  std::vector<int> buffers;  // For each slot, its number among the buffers, or -1.
-  size_t output = 0;         // A slot.
+  SmallVector<Number, 1> numbers;
+  SmallVector<int, 8> buffers;  // For each slot, its number among the buffers, or -1.
+  size_t output = 0;            // A slot.
   size_t out_size = 0;
 
-  std::vector<int64_t> outer;  // Dimensions outside of the group.
+  Dims outer;  // Dimensions outside of the group.
   int64_t group = 1, tile = 1, tiles = 1, items = 0;
   size_t num_buffers = 0;
 
@@ -253,10 +253,10 @@ struct Code {
 
 // Gives the values that `result` needs their slots, and buffers to those that need one.
 void allocate_slots(const Expression& expression, Expression::Id result, Code* code) {
-  const std::vector<Expression::Value>& values = expression.values();
+  const Expression::Values& values = expression.values();
   const size_t n = static_cast<size_t>(result) + 1;
-  std::vector<size_t> last(n, 0), slot(n, 0);
-  std::vector<bool> needed(n, false);
+  SmallVector<size_t, 8> last(n, 0), slot(n, 0);
+  SmallVector<bool, 8> needed(n, false);
   needed[n - 1] = true;
   for (size_t v = n; v-- > 0;) {
     for (Expression::Id operand : values[v].operands) {
@@ -270,7 +270,7 @@ void allocate_slots(const Expression& expression, Expression::Id result, Code* c
     code->buffers.push_back(buffer);
     return code->buffers.size() - 1;
   };
-  std::vector<int> free;
+  SmallVector<int, 8> free;
   const auto new_buffer = [&] {
     if (!free.empty()) {
       const int buffer = free.back();
@@ -299,7 +299,7 @@ void allocate_slots(const Expression& expression, Expression::Id result, Code* c
     Instruction step;
     step.function = value.function;
     step.params = value.params;
-    std::vector<int> dead;  // Buffers of operands that nobody needs after this.
+    SmallVector<int, 3> dead;  // Buffers of operands that nobody needs after this.
     bool same_size = true;
     for (size_t k = 0; k < 3; ++k) {
       if (value.operands[k] >= 0) {
@@ -505,13 +505,13 @@ Expression::Id Expression::copy(Id from) {
 }
 
 Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, DType out,
-                const std::vector<int>& shaped) {
+                const Indices& shaped) {
   Expression expression = original;
   result = expression.cast(result, out);
-  const std::vector<Expression::Value>& values = expression.values();
+  const Expression::Values& values = expression.values();
   // The inputs that count.
-  std::vector<int> used;
-  std::vector<bool> needed(values.size(), false);
+  Indices used;
+  SmallVector<bool, 8> needed(values.size(), false);
   needed[static_cast<size_t>(result)] = true;
   for (size_t v = values.size(); v-- > 0;) {
     if (needed[v]) {
@@ -525,7 +525,7 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
   }
   std::sort(used.begin(), used.end());
   Dims dims;
-  for (const std::vector<int>* list : std::initializer_list<const std::vector<int>*>{&used, &shaped}) {
+  for (const Indices* list : std::initializer_list<const Indices*>{&used, &shaped}) {
     for (int i : *list) {
       try {
         dims = broadcast(dims, p.dims(i));
@@ -583,7 +583,8 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
   // Dimensions in memory order, those of size 1 left out, neighbours merged where all inputs allow it.
   auto code = std::make_shared<Code>();
   Dims sizes = stored_dims(dims, layout);
-  std::vector<std::vector<int64_t>> strides;
+  std::vector<Ints> strides;
+  strides.reserve(used.size());
   size_t widest = size_of(out);
   for (int i : used) {
     strides.push_back(strides_in(p.in(i), dims, layout));
@@ -592,7 +593,7 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
     widest = std::max(widest, size_of(value.type));
   }
   for (size_t d = sizes.size(); d-- > 0;) {
-    const auto merges = [&](const std::vector<int64_t>& of) { return of[d] == of[d + 1] * sizes[d + 1]; };
+    const auto merges = [&](const Ints& of) { return of[d] == of[d + 1] * sizes[d + 1]; };
     if (sizes[d] == 1) {
       sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(d));
       for (auto& of : strides) of.erase(of.begin() + static_cast<ptrdiff_t>(d));
@@ -614,6 +615,7 @@ Kernel evaluate(Prepare& p, const Expression& original, Expression::Id result, D
   } while (inner > 0 && code->group < kShortRow);
   code->outer.assign(sizes.begin(), sizes.begin() + static_cast<ptrdiff_t>(inner));
   int64_t period = 1;
+  code->sources.reserve(used.size());
   for (size_t k = 0; k < used.size(); ++k) {
     Source source;
     source.input = used[k];

@@ -10,6 +10,9 @@
 
 namespace ephost::cpu {
 
+// Numbers of inputs, or of values of an expression.
+using Indices = SmallVector<int, 6>;
+
 class Expression {
  public:
   // Values are numbered in the order in which they are made.
@@ -43,20 +46,21 @@ class Expression {
     std::array<Id, 3> operands{-1, -1, -1};
     std::array<float, 2> params{};
   };
-  const std::vector<Value>& values() const { return values_; }
+  using Values = SmallVector<Value, 6>;
+  const Values& values() const { return values_; }
 
  private:
   Id add(const Value& value);
   Id widened(Id value);
-  std::vector<Value> values_;
-  std::vector<Id> inputs_;  // by number; -1: not there
+  Values values_;
+  Indices inputs_;  // by number; -1: not there
 };
 
 // Makes the node's output 0 the value `result` of the expression, broadcast over all inputs that it uses:
 // declares the output, chooses layouts, and returns the kernel. Of input i, Prepare::in(i) must be there.
 // `shaped` are inputs that the expression does not read but that count for the output's shape.
 Kernel evaluate(Prepare& p, const Expression& expression, Expression::Id result, DType out,
-                const std::vector<int>& shaped = {});
+                const Indices& shaped = {});
 
 // The shape of numpy's broadcasting. Throws Error where there is none.
 Dims broadcast(const Dims& a, const Dims& b);

@@ -15,7 +15,7 @@ using Id = Expression::Id;
 // One call of a rule.
 struct Context {
   const Node& node;
-  const std::vector<Id>& operands;
+  const Indices& operands;
   Expression& e;
 
   bool has(size_t i) const { return i < operands.size() && operands[i] >= 0; }
@@ -290,7 +290,7 @@ const std::vector<LowerRule>& lower_rules() {
   return rules;
 }
 
-Id lower(const Node& node, const std::vector<Id>& operands, Expression* expression) {
+Id lower(const Node& node, const Indices& operands, Expression* expression) {
   const Entry* entry = find(node);
   if (entry == nullptr) {
     invalid("there is no elementwise rule for " + node.label());
@@ -301,7 +301,7 @@ Id lower(const Node& node, const std::vector<Id>& operands, Expression* expressi
 namespace {
 
 // Input i of the operator.
-Id add_input(const Value& value, size_t i, Expression* expression, std::vector<int>* shaped) {
+Id add_input(const Value& value, size_t i, Expression* expression, Indices* shaped) {
   if (value.constant != nullptr && count(value.constant->dims) == 1) {
     shaped->push_back(static_cast<int>(i));
     return expression->number(*value.constant);
@@ -311,8 +311,8 @@ Id add_input(const Value& value, size_t i, Expression* expression, std::vector<i
 
 }  // namespace
 
-Id lower_node(const Node& node, Expression* expression, std::vector<int>* shaped) {
-  std::vector<Id> operands;
+Id lower_node(const Node& node, Expression* expression, Indices* shaped) {
+  Indices operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value* value = node.inputs[i];
     operands.push_back(value == nullptr ? -1 : add_input(*value, i, expression, shaped));
@@ -320,19 +320,19 @@ Id lower_node(const Node& node, Expression* expression, std::vector<int>* shaped
   return lower(node, operands, expression);
 }
 
-Id lower_body(const Node& node, Expression* expression, std::vector<int>* shaped) {
-  std::unordered_map<const Value*, Id> ids;
+Id lower_body(const Node& node, Expression* expression, Indices* shaped) {
+  SmallVector<Id, 16> ids(node.body->values.size(), -1);  // By Value::index.
   for (size_t i = 0; i < node.body->inputs.size(); ++i) {
-    ids[node.body->inputs[i]] = add_input(*node.body->inputs[i], i, expression, shaped);
+    ids.at(node.body->inputs[i]->index) = add_input(*node.body->inputs[i], i, expression, shaped);
   }
   for (const Node* inner : node.body->nodes) {
-    std::vector<Id> operands;
+    Indices operands;
     for (const Value* value : inner->inputs) {
-      operands.push_back(value == nullptr ? -1 : ids.at(value));
+      operands.push_back(value == nullptr ? -1 : ids.at(value->index));
     }
-    ids[inner->out()] = lower(*inner, operands, expression);
+    ids.at(inner->out()->index) = lower(*inner, operands, expression);
   }
-  return ids.at(node.body->outputs.at(0));
+  return ids.at(node.body->outputs.at(0)->index);
 }
 
 }  // namespace ephost::cpu

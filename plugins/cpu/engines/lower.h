@@ -26,10 +26,10 @@ const std::vector<LowerRule>& lower_rules();
 
 // The expression of one node whose inputs are the operator's, constants with one element taken as numbers
 // where that is possible. `shaped` gets the inputs that only the shape depends on.
-Expression::Id lower_node(const Node& node, Expression* expression, std::vector<int>* shaped);
+Expression::Id lower_node(const Node& node, Expression* expression, Indices* shaped);
 
 // The expression of a node with a body (Node::body) of elementwise nodes and one output.
-Expression::Id lower_body(const Node& node, Expression* expression, std::vector<int>* shaped);
+Expression::Id lower_body(const Node& node, Expression* expression, Indices* shaped);
 
 }  // namespace ephost::cpu
 

@@ -11,7 +11,7 @@ namespace {
 std::string supports(const Node& node) {
   try {
     Expression expression;
-    std::vector<int> shaped;
+    Indices shaped;
     const Expression::Id result = lower_node(node, &expression, &shaped);
     if (const Value* out = node.out()) {
       expression.cast(result, out->type == DType::kUndefined ? expression.type(result) : out->type);
@@ -77,7 +77,7 @@ void check_bias(const Prepare& p) {
 Kernel prepare(Prepare& p) {
   if (has_bias(p.node)) check_bias(p);
   Expression expression;
-  std::vector<int> shaped;
+  Indices shaped;
   const Expression::Id result = lower_node(p.node, &expression, &shaped);
   const DType first = p.type(p.node.is("Where") ? 1 : 0);
   for (int limit : {1, 2}) {
@@ -98,7 +98,7 @@ Kernel prepare(Prepare& p) {
 // What fuse_elementwise made.
 Kernel prepare_body(Prepare& p) {
   Expression expression;
-  std::vector<int> shaped;
+  Indices shaped;
   const Expression::Id result = lower_body(p.node, &expression, &shaped);
   return evaluate(p, expression, result, p.node.body->outputs[0]->type, shaped);
 }

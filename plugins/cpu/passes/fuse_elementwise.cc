@@ -103,7 +103,7 @@ class Tree {
     trial.body = body;
     try {
       Expression expression;
-      std::vector<int> shaped;
+      Indices shaped;
       expression.cast(lower_body(trial, &expression, &shaped), root_->out()->type);
       if (!expression.fits_one_pass()) return false;
     } catch (const Error&) {

@@ -83,6 +83,7 @@ void Program::run(Io& io) {
 
     const Plan::Barrier& barrier = *plan->barrier;
     decltype(handed) next;
+    next.reserve(barrier.handed.size());
     for (uint32_t storage : barrier.handed) {
       const Storage& root = plan->storages[plan->root(storage)];
       std::shared_ptr<const void> owner;
@@ -104,6 +105,7 @@ void Program::run(Io& io) {
     } else {
       const Node& node = *graph_->nodes[barrier.node];
       std::vector<RunNode::Input> inputs, outer;
+      inputs.reserve(node.inputs.size());
       for (const Plan::Source& source : barrier.inputs) {
         (inputs.size() < node.inputs.size() ? inputs : outer).push_back(read(source));
       }
@@ -113,6 +115,7 @@ void Program::run(Io& io) {
         operators_[barrier.node]->run(run);
       }
       results = std::move(run.results);
+      shapes.reserve(results.size());
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         Desc desc;
         if (node.outputs[o] != nullptr) {
