@@ -1,4 +1,8 @@
 // The innermost loops of matrix products. See GemmBlock in simd.h.
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #include "cpu/simd/simd.h"
 #include "cpu/simd/turned.h"
 
@@ -26,6 +30,29 @@ typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), aligned
 inline const Vector& load(const float* from) { return *reinterpret_cast<const Vector*>(from); }
 inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
 
+// The first n elements of a vector: of those behind them, none is touched, and what is loaded is 0.
+#ifdef __AVX512F__
+inline Vector load_some(const float* from, int n) {
+  return Vector(_mm512_maskz_loadu_ps(static_cast<__mmask16>(n >= kLanes ? 0xffff : (1 << n) - 1), from));
+}
+inline void store_some(float* to, const Vector& values, int n) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(n >= kLanes ? 0xffff : (1 << n) - 1), __m512(values));
+}
+#else
+inline Vector load_some(const float* from, int n) {
+  Vector values{};
+  for (int i = 0; i < kLanes && i < n; ++i) values[i] = from[i];
+  return values;
+}
+inline void store_some(float* to, const Vector& values, int n) {
+  if (n >= kLanes) {
+    store(to) = values;
+    return;
+  }
+  for (int i = 0; i < n; ++i) to[i] = values[i];
+}
+#endif
+
 // Rows [0, kCount) of one panel, or of the vector that it begins with. Few sums do not keep the multipliers
 // busy: there are several of each, for every second or fourth p. Meanwhile it asks for `lines` of `next` for
 // every kAhead of p, which need not be memory that can be read.
@@ -40,21 +67,16 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
   for (int i = 0; i < kChains * kSums; ++i) {
     sums[i / kSums][i / kVectors % kCount][i % kVectors] = Vector{};
   }
-  alignas(64) float edge[kCount][kPanel];  // In place of c where the panel is not full.
-  const bool whole = kVectors == 2 && columns == kPanel;
-  float* to = whole ? c : edge[0];
-  const int64_t to_row = whole ? g.c_row : kPanel;
+  const int64_t c_row = g.c_row;
+  const bool whole = columns == kVectors * kLanes;
+  const int last = columns - (kVectors - 1) * kLanes;  // Of the last vector's columns, those that are some.
   if (g.accumulate || bias != nullptr) {
-    if (!whole) {
-      for (int i = 0; i < kCount; ++i) {
-        for (int j = 0; j < columns; ++j) edge[i][j] = g.accumulate ? c[i * g.c_row + j] : bias[j];
-        for (int j = columns; j < kPanel; ++j) edge[i][j] = 0;
-      }
-    }
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) {
-      const float* from = whole && !g.accumulate ? bias : to + i / kVectors * to_row;
-      sums[0][i / kVectors][i % kVectors] = load(from + i % kVectors * kLanes);
+      const int j = i % kVectors * kLanes;
+      const float* from = (g.accumulate ? c + i / kVectors * c_row : bias) + j;
+      sums[0][i / kVectors][i % kVectors] =
+          whole || i % kVectors + 1 < kVectors ? load(from) : load_some(from, last);
     }
   }
   const int64_t a_row = g.a_row, a_step = g.a_step, b_step = g.b_step;
@@ -72,30 +94,33 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
       b += b_step;
     }
   };
-  int64_t p = 0;
-  for (; p + kAhead <= g.k; p += kAhead) {
-    for (const float* const end = next + lines * kLine; next != end; next += kLine)
-      __builtin_prefetch(next, 0, 2);
+  for (int64_t pieces = g.more;; --pieces, a += g.a_jump) {
+    int64_t p = 0;
+    for (; p + kAhead <= g.k; p += kAhead) {
+      for (const float* const end = next + lines * kLine; next != end; next += kLine)
+        __builtin_prefetch(next, 0, 2);
 #pragma GCC unroll 1
-    for (int i = 0; i < kAhead; i += kChains) multiply();
-  }
-  for (; p + kChains <= g.k; p += kChains) multiply();
-  for (; p < g.k; ++p, a += a_step, b += b_step) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kSums; ++i) {
-      sums[0][i / kVectors][i % kVectors] += a[i / kVectors * a_row] * load(b + i % kVectors * kLanes);
+      for (int i = 0; i < kAhead; i += kChains) multiply();
     }
+    for (; p + kChains <= g.k; p += kChains) multiply();
+    for (; p < g.k; ++p, a += a_step, b += b_step) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kSums; ++i) {
+        sums[0][i / kVectors][i % kVectors] += a[i / kVectors * a_row] * load(b + i % kVectors * kLanes);
+      }
+    }
+    if (pieces == 0) break;
   }
 #pragma GCC unroll 12
   for (int i = 0; i < kSums; ++i) {
     Vector& sum = sums[0][i / kVectors][i % kVectors];
 #pragma GCC unroll 4
     for (int chain = 1; chain < kChains; ++chain) sum += sums[chain][i / kVectors][i % kVectors];
-    store(to + i / kVectors * to_row + i % kVectors * kLanes) = sum;
-  }
-  if (!whole) {
-    for (int i = 0; i < kCount; ++i) {
-      for (int j = 0; j < columns; ++j) c[i * g.c_row + j] = edge[i][j];
+    float* const to = c + i / kVectors * c_row + i % kVectors * kLanes;
+    if (whole || i % kVectors + 1 < kVectors) {
+      store(to) = sum;
+    } else {
+      store_some(to, sum, last);
     }
   }
 }
@@ -129,7 +154,8 @@ void gemm_by_rows(const GemmBlock& g) {
 
 void gemm(const GemmBlock& g) {
   constexpr int64_t kNear = 1 << 14;  // Elements, which the second cache holds beside much else.
-  if (g.k * g.n <= kNear) return gemm_by_rows(g);
+  const int64_t depth = g.k * (g.more + 1);
+  if (depth * g.n <= kNear) return gemm_by_rows(g);
   // Panels that are not packed do not lie line by line. A few rows only read, in order, which the processor
   // sees by itself.
   const int64_t tiles = (g.m + kRows - 1) / kRows;
@@ -141,11 +167,11 @@ void gemm(const GemmBlock& g) {
     const float* bias = g.bias == nullptr ? nullptr : g.bias + j;
     // The panel on the right; behind the last one the first one's rows further down, which the next call may
     // be about.
-    const float* next = j + kPanel < g.n ? b + g.b_panel : g.b + g.k * g.b_step;
+    const float* next = j + kPanel < g.n ? b + g.b_panel : g.b + depth * g.b_step;
     for (int64_t i = 0; i < g.m;) {
       const int64_t rows = rows_of_tile(g.m - i);
       tiles_of[rows - 1](g, g.a + i * g.a_row, b, g.c + i * g.c_row + j, columns, bias, next, lines);
-      next += g.k / kAhead * lines * kLine;
+      next += g.k / kAhead * (g.more + 1) * lines * kLine;
       i += rows;
     }
   }

@@ -66,10 +66,13 @@ using TileFunction = void (*)(const void* const* in, void* out, int64_t n, const
 // A product of matrices: c (m x n) = a (m x k) * b (k x n), in float32. Element (i, p) of a is at
 // a[i * a_row + p * a_step]. b is cut into panels of Simd::panel columns: element (p, j) of panel q is at
 // b[q * b_panel + p * b_step + j]; all of a panel's columns can be read, also those behind n.
+// A row of a may lie in pieces, as the lines under a window do: `more` pieces of k elements follow the first,
+// each `a_jump` behind the end of the one before it. b has the rows for all of them, one after the other.
 struct GemmBlock {
   int64_t m, n, k;
   const float* a;
   int64_t a_row, a_step;
+  int64_t more, a_jump;
   const float* b;
   int64_t b_step, b_panel;
   float* c;

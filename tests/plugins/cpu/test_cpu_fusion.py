@@ -289,3 +289,78 @@ def test_normalisations_in_single_steps_are_one_step(
     both_ways(cpu_plugin, nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-5)
     steps = steps_of(cpu_plugin, make_model(nodes, feeds, ["y"], constants), feeds, tmp_path)
     assert steps == ["LayerNormalization" if centered else "RMSNormalization"]
+
+
+# x / sqrt(2), or what the tangent is taken of.
+BENT = {
+    "Div": [("Div", "x root", "f")],
+    "Mul": [("Mul", "reciprocal x", "f")],
+    "Pow": [
+        ("Pow", "x three", "q"),
+        ("Mul", "q share", "p"),
+        ("Add", "x p", "s"),
+        ("Mul", "s tanh_factor", "f"),
+    ],
+    "cube": [
+        ("Mul", "x x", "qq"),
+        ("Mul", "qq x", "q"),
+        ("Mul", "share q", "p"),
+        ("Add", "p x", "s"),
+        ("Mul", "tanh_factor s", "f"),
+    ],
+}
+# What x, 0.5 and the sum of 1 and the function are multiplied by, in which order.
+PRODUCTS = {
+    "x first": [("Mul", "x sum", "t"), ("Mul", "t half", "y")],
+    "half first": [("Mul", "half sum", "t"), ("Mul", "t x", "y")],
+    "both first": [("Mul", "x half", "t"), ("Mul", "t sum", "y")],
+}
+
+
+def gelu(bent: str, product: str) -> list[onnx.NodeProto]:
+    function = "Erf" if bent in ("Div", "Mul") else "Tanh"
+    nodes = [*BENT[bent], (function, "f", "g"), ("Add", "g one", "sum"), *PRODUCTS[product]]
+    return [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in nodes]
+
+
+GELU_NUMBERS = {
+    "root": np.float32(1.4142135),
+    "reciprocal": np.float32([0.70710677]),
+    "three": np.float32(3),
+    "share": np.float32(0.044715),
+    "tanh_factor": np.float32(0.7978845),
+    "one": np.float32(1),
+    "half": np.float32(0.5),
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("bent", BENT)
+def test_gelu_in_single_steps_is_part_of_what_comes_before(
+    cpu_plugin: Cpu, tmp_path: Path, bent: str, product: str
+) -> None:
+    nodes = [helper.make_node("MatMul", ["a", "w"], ["x"]), *gelu(bent, product)]
+    feeds, constants = {"a": some(9, 24)}, {"w": some(24, 40, seed=1), **GELU_NUMBERS}
+    both_ways(cpu_plugin, nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-5)
+    steps = steps_of(cpu_plugin, make_model(nodes, feeds, ["y"], constants), feeds, tmp_path)
+    assert steps == ["MatMul"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"half": np.float32(0.6)},
+        {"one": np.float32(1.001)},
+        {"root": np.float32(1.5)},
+        {"half": np.float32([[[0.5]]])},  # The result has a dimension more.
+        {"half": some(40)},
+    ],
+)
+def test_what_is_almost_gelu_stays(cpu_plugin: Cpu, changes: dict[str, np.ndarray]) -> None:
+    both_ways(cpu_plugin, gelu("Div", "x first"), {"x": some(9, 40)}, ["y"], {**GELU_NUMBERS, **changes})
+
+
+@pytest.mark.parametrize("read", ["f", "g", "sum", "t"])
+def test_a_part_of_gelu_that_somebody_reads_is_there(cpu_plugin: Cpu, read: str) -> None:
+    feeds, constants = {"x": some(9, 40)}, GELU_NUMBERS
+    both_ways(cpu_plugin, gelu("Div", "x first"), feeds, ["y", read], constants, atol=1e-5)

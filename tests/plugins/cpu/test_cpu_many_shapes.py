@@ -153,7 +153,13 @@ def test_plans_of_many_shapes_share_their_memory(cpu_plugin: Cpu) -> None:
 @pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (1, 7), (5, 2)])
 @pytest.mark.parametrize("step", [(1, 1), (2, 2), (1, 3)])
 @pytest.mark.parametrize(
-    ("gap", "pads"), [((1, 1), (0, 0, 0, 0)), ((1, 1), (1, 2, 0, 3)), ((2, 3), (2, 2, 2, 2))]
+    ("gap", "pads"),
+    [
+        ((1, 1), (0, 0, 0, 0)),
+        ((1, 1), (1, 2, 0, 3)),
+        ((2, 1), (3, 0, 1, 4)),
+        ((2, 3), (2, 2, 2, 2)),
+    ],
 )
 def test_convolutions_at_once(
     cpu_plugin: Cpu,
@@ -175,10 +181,29 @@ def test_convolutions_at_once(
     model = make_model(nodes, {"x": _random(1, inputs, 9, 9)}, ["y"], constants, open_shapes=True)
     session = cpu_plugin.session(model)
     rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    for height, width in ((17, 22), (14, 20), (9, 31), (25, 19)):
+    for height, width in ((17, 22), (14, 20), (9, 31), (25, 19), (11, 90), (40, 57)):
         x = _random(2, inputs, height, width, seed=width)
         (found,), (expected,) = session.run(None, {"x": x}), rival.run(None, {"x": x})
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3, err_msg=f"{height} x {width}")
+
+
+@pytest.mark.parametrize("channels", [(3, 5), (16, 8), (40, 70)])
+@pytest.mark.parametrize(("step", "gap"), [(1, 1), (3, 1), (1, 2)])
+@pytest.mark.parametrize("pads", [(0, 0), (4, 1), (30, 30)])
+def test_convolutions_of_lines_at_once(
+    cpu_plugin: Cpu, channels: tuple[int, int], step: int, gap: int, pads: tuple[int, int]
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    inputs, outputs = channels
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[step], dilations=[gap], pads=pads)
+    constants = {"w": _random(outputs, inputs, 9)}
+    model = make_model([node], {"x": _random(1, inputs, 30)}, ["y"], constants, open_shapes=True)
+    session = cpu_plugin.session(model)
+    rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for width in (40, 33, 120, 333):
+        x = _random(2, inputs, width, seed=width)
+        (found,), (expected,) = session.run(None, {"x": x}), rival.run(None, {"x": x})
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3, err_msg=str(width))
 
 
 @onednn

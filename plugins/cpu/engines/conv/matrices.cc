@@ -83,6 +83,24 @@ struct Taps {
     };
     return all(window.kernel, 1) && all(window.strides, 1) && all(window.begin, 0) && window.in == window.out;
   }
+  // The columns of a line whose windows are inside of the input; none where the taps of a line do not lie side
+  // by side, or so few that it is not worth a product of their own.
+  std::pair<int64_t, int64_t> inside() const {
+    const Window& w = window;
+    constexpr int64_t kWorth = 24;
+    if (transposed || w.rank() > 2 || w.dilations.back() != 1 || w.begin.back() < 0) return {0, 0};
+    const int64_t step = w.strides.back(), room = w.in.back() - w.kernel.back() + w.begin.back();
+    const int64_t first = (w.begin.back() + step - 1) / step,
+                  end = room < 0 ? 0 : std::min(w.out.back(), room / step + 1);
+    return end - first < kWorth ? std::pair<int64_t, int64_t>() : std::pair(first, end);
+  }
+  // The input's line under the first taps of a line of the output; -1 where some of them are outside.
+  int64_t line_under(int64_t line) const {
+    const Window& w = window;
+    if (w.rank() == 1) return 0;
+    const int64_t first = line * w.strides[0] - w.begin[0];
+    return first + (w.kernel[0] - 1) * w.dilations[0] < w.in[0] ? std::max<int64_t>(first, -1) : -1;
+  }
   // Those of some pixels of the output, one after the other.
   void find_all(int64_t first, int64_t last, int64_t* places) const {
     const int64_t taps = count(window.kernel), step = window.strides.back();
@@ -210,7 +228,13 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
   const RowEpilogue epilogue = fused ? RowEpilogue(post_ops) : RowEpilogue();
   const int ends = p.inputs();
   const int64_t work = rows * depth * (channels / parts + 1);
-  return [=, biased = c.biased, target = c.target](const Args& args) {
+  const Window& w = c.window;
+  const auto [inside, inside_end] = form.groups > 1 ? std::pair<int64_t, int64_t>() : taps.inside();
+  const int64_t width = w.out.back(), in_width = w.in.back(), step = w.strides.back(), before = w.begin.back();
+  // The taps of a pixel: so many side by side, in so many lines.
+  const int64_t side = w.kernel.back(), lines = form.taps / side,
+                line_step = w.rank() == 2 ? in_width * w.dilations[0] : 0;
+  return [=, inside = inside, inside_end = inside_end, biased = c.biased, target = c.target](const Args& args) {
     const Simd& table = simd();
     const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
     char* const scratch = args.scratch<char>();
@@ -223,18 +247,24 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
       form.pack(args.in<float>(1), made);
       weights = made;
     }
+    // Of n pixels from one on. `place` is the input's pixel under the first tap of the first one, where all of
+    // their taps are inside and in one line; -1: they are copied from the places that `mine` has.
     const auto multiply = [&](int64_t image, int64_t first, int64_t n, int64_t group, int64_t part,
-                              char* mine) {
+                              int64_t place, char* mine) {
       GemmBlock g{};
+      g.k = depth;
       g.m = n;
       g.a_step = 1;
       g.b_step = table.panel;
       g.b_panel = table.panel * depth;
       g.c_row = channels;
       const float* from = x + (image * in_size) * sources + group * form.inputs;
-      if (pixels) {
-        from += first * sources;
-        g.a_row = sources;
+      if (place >= 0) {
+        from += place * sources;
+        g.a_row = step * sources;
+        g.k = side * form.inputs;
+        g.more = lines - 1;
+        g.a_jump = (line_step - side) * sources;
       } else {
         auto* const copied = reinterpret_cast<float*>(mine);
         const auto* const places = reinterpret_cast<const int64_t*>(
@@ -266,7 +296,6 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
                     end = all ? outputs : std::min(outputs, panels * (part + 1) / parts * table.panel);
       float* const to = y + (image * size + first) * channels + group * outputs;
       g.n = end - begin;
-      g.k = depth;
       g.a = from;
       g.b = weights + group * form.group() + begin * depth;
       g.c = to + begin;
@@ -283,16 +312,32 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
                    for (; i < stop; ++i) {
                      const int64_t part = i % parts, block = i / parts % blocks, image = i / parts / blocks;
                      const int64_t first = size * block / blocks, last = size * (block + 1) / blocks;
-                     if (!pixels) {
-                       auto* places = reinterpret_cast<int64_t*>(
-                           mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
-                       taps.find_all(first, last, places);
-                     }
                      const int64_t begin = form.groups > 1 ? form.groups * part / parts : 0,
                                    end = form.groups > 1 ? form.groups * (part + 1) / parts : 1;
-                     for (int64_t group = begin; group < end; ++group) {
-                       multiply(image, first, last - first, group, part, mine);
+                     const auto do_range = [&](int64_t at, int64_t to, int64_t place) {
+                       if (place < 0) {
+                         auto* places = reinterpret_cast<int64_t*>(
+                             mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
+                         taps.find_all(at, to, places);
+                       }
+                       for (int64_t group = begin; group < end; ++group) {
+                         multiply(image, at, to - at, group, part, place, mine);
+                       }
+                     };
+                     if (pixels) {
+                       do_range(first, last, first);
+                       continue;
                      }
+                     int64_t edge = first;  // Where the pixels begin that are to be copied.
+                     for (int64_t line = first / width; line * width < last && inside < inside_end; ++line) {
+                       const int64_t at = std::max(first, line * width + inside),
+                                     to = std::min(last, line * width + inside_end), under = taps.line_under(line);
+                       if (at >= to || under < 0) continue;
+                       if (edge < at) do_range(edge, at, -1);
+                       do_range(at, to, under * in_width + (at - line * width) * step - before);
+                       edge = to;
+                     }
+                     if (edge < last) do_range(edge, last, -1);
                    }
                  });
     if (fused) {
