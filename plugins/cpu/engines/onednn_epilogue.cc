@@ -31,8 +31,7 @@ Algorithm algorithm_of(Activation activation) {
 
 }  // namespace
 
-void add_post_ops(const PostOps& post_ops, const std::vector<dnn::Md>& operands,
-                  dnnl::primitive_attr* attr) {
+void add_post_ops(const PostOps& post_ops, const std::vector<dnn::Md>& operands, dnnl::primitive_attr* attr) {
   dnnl::post_ops ops;
   size_t next = 0;
   for (const PostOp& post_op : post_ops) {

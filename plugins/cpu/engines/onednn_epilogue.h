@@ -8,8 +8,7 @@
 namespace ephost::cpu {
 
 // The chain for oneDNN. Additions read operands of these descriptors.
-void add_post_ops(const PostOps& post_ops, const std::vector<dnn::Md>& operands,
-                  dnnl::primitive_attr* attr);
+void add_post_ops(const PostOps& post_ops, const std::vector<dnn::Md>& operands, dnnl::primitive_attr* attr);
 
 }  // namespace ephost::cpu
 

@@ -51,10 +51,9 @@ Kernel onednn_pool(Prepare& p, const Window& w, const Dims& out, OnednnPooling o
   try {
     using dnn::dims_of;
     const dnn::Md source = dnn::describe(in.dims, in.layout), target = dnn::describe(out, in.layout);
-    const dnnl::pooling_forward::primitive_desc pd(dnn::engine(), dnnl::prop_kind::forward_inference,
-                                                   algorithm, source, target, dims_of(w.strides),
-                                                   dims_of(w.kernel), dims_of(dilations), dims_of(w.begin),
-                                                   dims_of(end), dnn::attributes());
+    const dnnl::pooling_forward::primitive_desc pd(
+        dnn::engine(), dnnl::prop_kind::forward_inference, algorithm, source, target, dims_of(w.strides),
+        dims_of(w.kernel), dims_of(dilations), dims_of(w.begin), dims_of(end), dnn::attributes());
     const auto primitive = std::make_shared<dnn::Primitive>(
         dnnl::pooling_forward(pd),
         std::vector<dnn::Primitive::Argument>{

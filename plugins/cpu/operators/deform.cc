@@ -97,10 +97,8 @@ Kernel deform_conv(Prepare& p) {
   p.expect(is_group_count(d.groups) && is_group_count(d.offset_groups) && d.channels == w[1] * d.groups &&
                d.outputs % d.groups == 0 && d.channels % d.offset_groups == 0,
            "groups that the channels cannot be divided into");
-  const Ints kernel = p.node.ints("kernel_shape", {w[2], w[3]}),
-                             strides = p.node.ints("strides", {1, 1}),
-                             dilations = p.node.ints("dilations", {1, 1}),
-                             pads = p.node.ints("pads", {0, 0, 0, 0});
+  const Ints kernel = p.node.ints("kernel_shape", {w[2], w[3]}), strides = p.node.ints("strides", {1, 1}),
+             dilations = p.node.ints("dilations", {1, 1}), pads = p.node.ints("pads", {0, 0, 0, 0});
   p.expect(kernel == std::vector<int64_t>{w[2], w[3]} && strides.size() == 2 && dilations.size() == 2 &&
                pads.size() == 4,
            "a kernel that does not fit the weights");

@@ -320,9 +320,9 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
     std::vector<Dims> operands;
     Dims product, out;
   };
-  const auto apart = fused ? nullptr
-                           : std::make_shared<const Apart>(
-                                 Apart{post_ops, std::move(operand_dims), product.out, dims});
+  const auto apart =
+      fused ? nullptr
+            : std::make_shared<const Apart>(Apart{post_ops, std::move(operand_dims), product.out, dims});
   return [=, stacks = product.stacks(), trans_a = product.trans_a, trans_b = product.trans_b,
           inputs = p.inputs()](const Args& args) {
     const float *a = args.in<float>(turns ? 1 : 0), *b = args.in<float>(turns ? 0 : 1),
@@ -336,7 +336,8 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
     const float* packed_b = weights == nullptr ? nullptr : static_cast<const float*>(weights->memory.get());
 
     const auto run = [&](const Part& part, float* room) {
-      const auto [sa, sb] = stacked == nullptr ? std::pair<int64_t, int64_t>() : factors(*stacked, part.stack);
+      const auto [sa, sb] =
+          stacked == nullptr ? std::pair<int64_t, int64_t>() : factors(*stacked, part.stack);
       GemmBlock g{};
       g.a_row = trans_a ? 1 : k;
       g.a_step = trans_a ? m : 1;
@@ -476,9 +477,7 @@ Kernel matmul(Prepare& p) {
 Kernel fused_matmul(Prepare& p) {
   const Product product = product_of(p, p.node.i("transA", 0) != 0, p.node.i("transB", 0) != 0);
   const float alpha = p.node.f("alpha", 1);
-  return float_product(
-      p, product, alpha == 1 ? PostOps{} : PostOps{{Activation::kAffine, alpha, 0}},
-      false);
+  return float_product(p, product, alpha == 1 ? PostOps{} : PostOps{{Activation::kAffine, alpha, 0}}, false);
 }
 
 template <typename T>
@@ -517,9 +516,7 @@ Kernel gemm(Prepare& p) {
   const bool bias = has_c && !c_dims->empty() && alpha == 1 && beta == 1 && p.in(2).count() == product.n &&
                     c_dims->back() == product.n;
   if (p.type(0) == DType::kFloat && (!has_c || bias)) {
-    return float_product(
-        p, product, alpha == 1 ? PostOps{} : PostOps{{Activation::kAffine, alpha, 0}},
-        bias);
+    return float_product(p, product, alpha == 1 ? PostOps{} : PostOps{{Activation::kAffine, alpha, 0}}, bias);
   }
   if (p.type(0) == DType::kFloat) {
     return plain_gemm<float>(float_product(p, product, {}, false), alpha, beta, product.out, c_dims);

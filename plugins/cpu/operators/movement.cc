@@ -503,8 +503,7 @@ Kernel padded(Padding padding, int value) {
 Kernel pad(Prepare& p) {
   const Dims& from = p.dims(0);
   const bool inputs = p.node.version >= 11 || p.node.domain == "com.microsoft";
-  const Ints pads =
-      inputs ? p.ints(1) : p.node.ints(p.node.version < 2 ? "paddings" : "pads");
+  const Ints pads = inputs ? p.ints(1) : p.node.ints(p.node.version < 2 ? "paddings" : "pads");
   const std::string mode = p.node.s("mode", "constant");
   p.expect(mode == "constant" || mode == "reflect" || mode == "edge" || mode == "wrap", "mode is not known");
   Ints axes(from.size());

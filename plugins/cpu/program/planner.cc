@@ -417,8 +417,8 @@ void Planner::stop(size_t n, const Value* needed) {
   barrier_ = std::make_unique<Plan::Barrier>();
   barrier_->node = n;
   barrier_->needed = needed;
-  barrier_->inputs.reserve(needed != nullptr ? 1
-                                             : graph_.nodes[n]->inputs.size() + graph_.nodes[n]->implicit.size());
+  barrier_->inputs.reserve(
+      needed != nullptr ? 1 : graph_.nodes[n]->inputs.size() + graph_.nodes[n]->implicit.size());
   const auto read = [&](const Value* value) {
     Plan::Source source;
     if (value == nullptr) {

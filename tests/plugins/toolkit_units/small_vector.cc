@@ -1,4 +1,5 @@
-// Random calls of SmallVector and of std::vector, which must agree after each. Prints what did not, or nothing.
+// Random calls of SmallVector and of std::vector, which must agree after each. Prints what did not, or
+// nothing.
 #include <cstdint>
 #include <cstdio>
 #include <random>

@@ -61,8 +61,8 @@ TensorPtr depthwise_original(const TensorPtr& constant) {
   return made;
 }
 
-Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased,
-                 const PostOps& post_ops, int operands) {
+Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased, const PostOps& post_ops,
+                 int operands) {
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);

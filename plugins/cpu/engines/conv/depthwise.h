@@ -19,8 +19,8 @@ bool has_depthwise_weights(const TensorPtr& constant);
 TensorPtr depthwise_original(const TensorPtr& constant);
 // Reads input 0, weights 1, bias 2 if `biased`, operands of the post-ops from input `operands` on, all of
 // them with their channels last and as large as the output.
-Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased,
-                 const PostOps& post_ops, int operands);
+Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool biased, const PostOps& post_ops,
+                 int operands);
 
 }  // namespace ephost::cpu
 

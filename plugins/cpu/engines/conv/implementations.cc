@@ -367,8 +367,7 @@ Kernel make_convolution(Prepare& p, const ConvProblem& problem, const PostOps& p
   fail(p.node.label() + ": no implementation makes a kernel");
 }
 
-void pack_convolution(const TensorPtr& weights, const ConvProblem& problem,
-                      const PostOps& post_ops) {
+void pack_convolution(const TensorPtr& weights, const ConvProblem& problem, const PostOps& post_ops) {
   for (const ConvImplementation& each : kImplementations) {
     if (each.fits(problem, post_ops) && each.pack(weights, problem)) return;
   }

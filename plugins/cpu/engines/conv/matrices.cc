@@ -83,8 +83,8 @@ struct Taps {
     };
     return all(window.kernel, 1) && all(window.strides, 1) && all(window.begin, 0) && window.in == window.out;
   }
-  // The columns of a line whose windows are inside of the input; none where the taps of a line do not lie side
-  // by side, or so few that it is not worth a product of their own.
+  // The columns of a line whose windows are inside of the input; none where the taps of a line do not lie
+  // side by side, or so few that it is not worth a product of their own.
   std::pair<int64_t, int64_t> inside() const {
     const Window& w = window;
     constexpr int64_t kWorth = 24;
@@ -230,11 +230,13 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
   const int64_t work = rows * depth * (channels / parts + 1);
   const Window& w = c.window;
   const auto [inside, inside_end] = form.groups > 1 ? std::pair<int64_t, int64_t>() : taps.inside();
-  const int64_t width = w.out.back(), in_width = w.in.back(), step = w.strides.back(), before = w.begin.back();
+  const int64_t width = w.out.back(), in_width = w.in.back(), step = w.strides.back(),
+                before = w.begin.back();
   // The taps of a pixel: so many side by side, in so many lines.
   const int64_t side = w.kernel.back(), lines = form.taps / side,
                 line_step = w.rank() == 2 ? in_width * w.dilations[0] : 0;
-  return [=, inside = inside, inside_end = inside_end, biased = c.biased, target = c.target](const Args& args) {
+  return [=, inside = inside, inside_end = inside_end, biased = c.biased,
+          target = c.target](const Args& args) {
     const Simd& table = simd();
     const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
     char* const scratch = args.scratch<char>();
@@ -247,8 +249,8 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
       form.pack(args.in<float>(1), made);
       weights = made;
     }
-    // Of n pixels from one on. `place` is the input's pixel under the first tap of the first one, where all of
-    // their taps are inside and in one line; -1: they are copied from the places that `mine` has.
+    // Of n pixels from one on. `place` is the input's pixel under the first tap of the first one, where all
+    // of their taps are inside and in one line; -1: they are copied from the places that `mine` has.
     const auto multiply = [&](int64_t image, int64_t first, int64_t n, int64_t group, int64_t part,
                               int64_t place, char* mine) {
       GemmBlock g{};
@@ -306,40 +308,40 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
       }
     };
     // Groups of a block of pixels one after the other, since they have the places of taps in common.
-    parallel_for(images * blocks * parts, std::max<int64_t>(1, 8 * kGrain / (work + 1)),
-                 [&](int64_t i, int64_t stop) {
-                   char* const mine = scratch + room * static_cast<size_t>(thread_rank());
-                   for (; i < stop; ++i) {
-                     const int64_t part = i % parts, block = i / parts % blocks, image = i / parts / blocks;
-                     const int64_t first = size * block / blocks, last = size * (block + 1) / blocks;
-                     const int64_t begin = form.groups > 1 ? form.groups * part / parts : 0,
-                                   end = form.groups > 1 ? form.groups * (part + 1) / parts : 1;
-                     const auto do_range = [&](int64_t at, int64_t to, int64_t place) {
-                       if (place < 0) {
-                         auto* places = reinterpret_cast<int64_t*>(
-                             mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
-                         taps.find_all(at, to, places);
-                       }
-                       for (int64_t group = begin; group < end; ++group) {
-                         multiply(image, at, to - at, group, part, place, mine);
-                       }
-                     };
-                     if (pixels) {
-                       do_range(first, last, first);
-                       continue;
-                     }
-                     int64_t edge = first;  // Where the pixels begin that are to be copied.
-                     for (int64_t line = first / width; line * width < last && inside < inside_end; ++line) {
-                       const int64_t at = std::max(first, line * width + inside),
-                                     to = std::min(last, line * width + inside_end), under = taps.line_under(line);
-                       if (at >= to || under < 0) continue;
-                       if (edge < at) do_range(edge, at, -1);
-                       do_range(at, to, under * in_width + (at - line * width) * step - before);
-                       edge = to;
-                     }
-                     if (edge < last) do_range(edge, last, -1);
-                   }
-                 });
+    parallel_for(
+        images * blocks * parts, std::max<int64_t>(1, 8 * kGrain / (work + 1)), [&](int64_t i, int64_t stop) {
+          char* const mine = scratch + room * static_cast<size_t>(thread_rank());
+          for (; i < stop; ++i) {
+            const int64_t part = i % parts, block = i / parts % blocks, image = i / parts / blocks;
+            const int64_t first = size * block / blocks, last = size * (block + 1) / blocks;
+            const int64_t begin = form.groups > 1 ? form.groups * part / parts : 0,
+                          end = form.groups > 1 ? form.groups * (part + 1) / parts : 1;
+            const auto do_range = [&](int64_t at, int64_t to, int64_t place) {
+              if (place < 0) {
+                auto* places = reinterpret_cast<int64_t*>(
+                    mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
+                taps.find_all(at, to, places);
+              }
+              for (int64_t group = begin; group < end; ++group) {
+                multiply(image, at, to - at, group, part, place, mine);
+              }
+            };
+            if (pixels) {
+              do_range(first, last, first);
+              continue;
+            }
+            int64_t edge = first;  // Where the pixels begin that are to be copied.
+            for (int64_t line = first / width; line * width < last && inside < inside_end; ++line) {
+              const int64_t at = std::max(first, line * width + inside),
+                            to = std::min(last, line * width + inside_end), under = taps.line_under(line);
+              if (at >= to || under < 0) continue;
+              if (edge < at) do_range(edge, at, -1);
+              do_range(at, to, under * in_width + (at - line * width) * step - before);
+              edge = to;
+            }
+            if (edge < last) do_range(edge, last, -1);
+          }
+        });
     if (fused) {
       return;
     }

@@ -113,8 +113,8 @@ std::optional<OnednnConv> make(const ConvProblem& c, const Mds& mds, const dnnl:
     }
     const dnnl::convolution_forward::primitive_desc pd(
         dnn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, mds.source,
-        mds.weights, c.biased ? mds.bias : none, mds.target, dims_of(w.strides), dims_of(dilations), dims_of(w.begin),
-        dims_of(end), attr);
+        mds.weights, c.biased ? mds.bias : none, mds.target, dims_of(w.strides), dims_of(dilations),
+        dims_of(w.begin), dims_of(end), attr);
     OnednnConv made = finish(c, pd);
     if (!only_look) made.primitive = dnnl::convolution_forward(pd);
     return made;
@@ -166,8 +166,7 @@ class Answers {
   using Key = std::vector<int64_t>;
   static constexpr size_t kMost = 256;
 
-  static Key key_of_question(const ConvProblem& c, bool constant, bool plain,
-                             const PostOps& activations) {
+  static Key key_of_question(const ConvProblem& c, bool constant, bool plain, const PostOps& activations) {
     // How many threads there are is part of what it thinks about.
     Key key = {max_threads(), c.groups, c.transposed, c.biased, constant, plain};
     const Window& w = c.window;
@@ -325,8 +324,7 @@ size_t first_slow(const PostOps& post_ops, const ConvProblem& c) {
   return first;
 }
 
-OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const PostOps& post_ops,
-                        int operands) {
+OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& given, const PostOps& post_ops, int operands) {
   OnednnChoice choice;
   choice.problem = asked(given);
   const ConvProblem& c = choice.problem;
@@ -383,10 +381,10 @@ TensorPtr onednn_original(const TensorPtr& constant, const ConvProblem& c) {
   return nullptr;
 }
 
-Kernel onednn_conv(Prepare& p, const ConvProblem& given, const PostOps& post_ops_of_all,
-                   OnednnChoice choice, int first_operand) {
+Kernel onednn_conv(Prepare& p, const ConvProblem& given, const PostOps& post_ops_of_all, OnednnChoice choice,
+                   int first_operand) {
   const ConvProblem& c = choice.problem;
-  PostOps&post_ops = choice.post_ops, &later = choice.later;
+  PostOps &post_ops = choice.post_ops, &later = choice.later;
   std::optional<OnednnConv> made;
   if (choice.found != nullptr) made = *choice.found;
   bool fused = choice.fused;

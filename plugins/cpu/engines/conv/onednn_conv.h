@@ -21,7 +21,7 @@ struct OnednnConv;
 // A convolution that oneDNN is asked about: `problem` is turned.
 struct OnednnChoice {
   ConvProblem problem;
-  PostOps post_ops, later;      // What is done inside of the primitive, and after it.
+  PostOps post_ops, later;                  // What is done inside of the primitive, and after it.
   std::shared_ptr<const OnednnConv> found;  // What it likes best, and nothing where it has nothing.
   bool fused = false;                       // Whether `post_ops` can be done inside of it.
   bool plain = false;  // Whether it was asked for plain tensors, as nothing else was good.
@@ -32,8 +32,7 @@ struct OnednnChoice {
   bool by_matrices = false;
   std::optional<Layout> source, target;  // Where they are layouts that the planner knows.
 };
-OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& problem, const PostOps& post_ops,
-                        int operands);
+OnednnChoice ask_onednn(const Prepare& p, const ConvProblem& problem, const PostOps& post_ops, int operands);
 // The same for weights alone, before anything is known of the rest. The problem is turned.
 OnednnChoice ask_onednn(const ConvProblem& problem);
 
@@ -46,8 +45,8 @@ TensorPtr onednn_original(const TensorPtr& constant, const ConvProblem& problem)
 
 // Reads input 0, weights 1, bias 2 if there is one, operands of the epilogue from input `operands` on. Null
 // where oneDNN has nothing for it.
-Kernel onednn_conv(Prepare& p, const ConvProblem& given, const PostOps& post_ops,
-                   OnednnChoice choice, int operands);
+Kernel onednn_conv(Prepare& p, const ConvProblem& given, const PostOps& post_ops, OnednnChoice choice,
+                   int operands);
 
 #endif
 

@@ -98,8 +98,8 @@ TensorPtr deconv_original(const TensorPtr& constant, const Dims& strides) {
   return made;
 }
 
-Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
-              const PostOps& post_ops, int operands) {
+Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased, const PostOps& post_ops,
+              int operands) {
   p.require(0, Layout::kChannelsLast);
   for (int i = operands; i < p.inputs(); ++i) p.require(i, Layout::kChannelsLast);
   p.out(0, DType::kFloat, target, Layout::kChannelsLast);

@@ -20,8 +20,8 @@ bool has_deconv_weights(const TensorPtr& constant, const Dims& strides);
 TensorPtr deconv_original(const TensorPtr& constant, const Dims& strides);
 // Reads input 0, weights 1, bias 2 if `biased`, operands of the post-ops from input `operands` on, all of
 // them with their channels last and as large as the output.
-Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased,
-              const PostOps& post_ops, int operands);
+Kernel deconv(Prepare& p, const Window& window, const Dims& target, bool biased, const PostOps& post_ops,
+              int operands);
 
 // The same with kernels that are as large as the steps, and next to no outputs, which would leave a panel
 // empty: each output is the dot product of a pixel with some weights.
