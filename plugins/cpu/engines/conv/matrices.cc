@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "cpu/engines/conv/weights.h"
 #include "cpu/engines/epilogue_loops.h"
@@ -155,6 +156,233 @@ struct Taps {
   }
 };
 
+size_t whole_lines(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+// A convolution of known shapes, and how its runs go about it. The output is cut into blocks of pixels.
+class Products {
+ public:
+  // Where the weights are no constant, `weights` is null. The epilogue runs on pixels that were just made, if
+  // its operands are as large as the output; else on the whole, which has the dimensions `out`.
+  Products(const ConvProblem& c, std::shared_ptr<void> weights, const PostOps& post_ops,
+           std::vector<Dims> operand_dims, bool fused, const Dims& out, int threads)
+      : form_(c),
+        taps_(c),
+        weights_(std::move(weights)),
+        biased_(c.biased),
+        pixels_(taps_.are_pixels()),
+        images_(c.target[0]),
+        sources_(c.source[1]),
+        channels_(c.target[1]),
+        size_(count(c.window.out)),
+        in_size_(count(c.window.in)) {
+    // As many pixels at a time as leave room in the second cache for weights; where threads outnumber these
+    // blocks, they share the groups of each, or the columns of the only one.
+    const int64_t fitting = std::clamp<int64_t>((256 << 10) / (form_.depth() * 4 + 1), kLeastRows, kMostRows);
+    const int64_t wanted = images_ >= threads ? 1 : (threads + images_ - 1) / images_;
+    rows_ = std::clamp<int64_t>((size_ + wanted - 1) / wanted, std::min(kLeastRows, size_), fitting);
+    blocks_ = (size_ + rows_ - 1) / rows_;
+    const int64_t units = form_.groups > 1 ? form_.groups : panels();
+    parts_ = std::clamp<int64_t>((threads + images_ * blocks_ - 1) / (images_ * blocks_), 1, units);
+    if (form_.groups == 1) std::tie(inside_, inside_end_) = taps_.inside();
+    if (!pixels_) {
+      places_at_ = whole_lines(static_cast<size_t>(rows_ * form_.depth()) * sizeof(float));
+      room_ = places_at_ + whole_lines(static_cast<size_t>(rows_ * form_.taps) * sizeof(int64_t));
+    }
+    weights_at_ = room_ * static_cast<size_t>(threads);
+    output_at_ = weights_at_ + (weights_ == nullptr ? whole_lines(form_.bytes()) : 0);
+    scratch_ = output_at_;
+    if (fused) {
+      epilogue_ = RowEpilogue(post_ops);
+    } else {
+      const size_t bytes = whole_lines(static_cast<size_t>(count(c.target)) * sizeof(float));
+      plain_at_ = output_at_ + bytes;
+      scratch_ += bytes * (out != c.target ? 2 : 1);
+      apart_ = std::make_unique<const Apart>(Apart{post_ops, std::move(operand_dims), c.target, out});
+    }
+  }
+
+  size_t scratch() const { return scratch_; }
+
+  // Of input `operands` on, `ends` being the number of inputs, the post-ops' operands.
+  void run(const Args& args, int operands, int ends) const {
+    Run run;
+    run.x = args.in<float>(0);
+    run.bias = biased_ ? args.in<float>(2) : nullptr;
+    run.scratch = args.scratch<char>();
+    run.y = apart_ == nullptr ? args.out<float>(0) : reinterpret_cast<float*>(run.scratch + output_at_);
+    for (int i = operands; i < ends; ++i) run.operands[i - operands] = args.in<float>(i);
+    run.weights = static_cast<const float*>(weights_.get());
+    if (run.weights == nullptr) {
+      auto* const made = reinterpret_cast<float*>(run.scratch + weights_at_);
+      form_.pack(args.in<float>(1), made);
+      run.weights = made;
+    }
+    const int64_t work = rows_ * form_.depth() * (channels_ / parts_ + 1);
+    parallel_for(images_ * blocks_ * parts_, std::max<int64_t>(1, 8 * kGrain / (work + 1)),
+                 [&](int64_t i, int64_t end) {
+                   char* const room = run.scratch + room_ * static_cast<size_t>(thread_rank());
+                   for (; i < end; ++i) do_part(run, i, room);
+                 });
+    if (apart_ != nullptr) finish_apart(run, args.out<float>(0));
+  }
+
+ private:
+  // What a run works on.
+  struct Run {
+    const float *x, *bias, *weights;
+    const float* operands[16] = {};
+    float* y;
+    char* scratch;
+  };
+  // Some channels of some pixels of an image.
+  struct Range {
+    int64_t image, first, last;
+    int64_t part;
+    // The input's pixel under the first tap of the first one, where the taps of all are inside and in one
+    // line; -1: they are copied.
+    int64_t place;
+  };
+  struct Apart {
+    PostOps post_ops;
+    std::vector<Dims> operands;
+    Dims target, out;
+  };
+
+  int64_t panels() const { return (form_.outputs + Form::panel() - 1) / Form::panel(); }
+
+  void do_part(const Run& run, int64_t i, char* room) const {
+    const int64_t block = i / parts_ % blocks_;
+    Range range{i / parts_ / blocks_, size_ * block / blocks_, size_ * (block + 1) / blocks_, i % parts_, 0};
+    const int64_t last = range.last;
+    if (pixels_) {
+      range.place = range.first;
+      do_range(run, range, room);
+      return;
+    }
+    const auto next = [&](int64_t end, int64_t place) {
+      range.last = end;
+      range.place = place;
+      if (range.first < end) do_range(run, range, room);
+      range.first = end;
+    };
+    const Window& w = taps_.window;
+    const int64_t width = w.out.back();
+    for (int64_t line = range.first / width; line * width < last && inside_ < inside_end_; ++line) {
+      const int64_t begin = std::max(range.first, line * width + inside_),
+                    end = std::min(last, line * width + inside_end_), under = taps_.line_under(line);
+      if (begin >= end || under < 0) continue;
+      next(begin, -1);
+      next(end, under * w.in.back() + (begin - line * width) * w.strides.back() - w.begin.back());
+    }
+    next(last, -1);
+  }
+
+  // Groups one after the other, since they have the places of taps in common.
+  void do_range(const Run& run, const Range& range, char* room) const {
+    auto* const places = reinterpret_cast<int64_t*>(room + places_at_);
+    if (range.place < 0) taps_.find_all(range.first, range.last, places);
+    if (form_.groups == 1) {
+      const int64_t panel = Form::panel();
+      multiply(run, range, 0, panels() * range.part / parts_ * panel,
+               std::min(form_.outputs, panels() * (range.part + 1) / parts_ * panel), room);
+      return;
+    }
+    const int64_t end = form_.groups * (range.part + 1) / parts_;
+    for (int64_t group = form_.groups * range.part / parts_; group < end; ++group) {
+      multiply(run, range, group, 0, form_.outputs, room);
+    }
+  }
+
+  // The outputs [begin, end) of a group.
+  void multiply(const Run& run, const Range& range, int64_t group, int64_t begin, int64_t end,
+                char* room) const {
+    const Window& w = taps_.window;
+    GemmBlock g{};
+    g.m = range.last - range.first;
+    g.n = end - begin;
+    g.k = form_.depth();
+    g.a = run.x + range.image * in_size_ * sources_ + group * form_.inputs;
+    g.a_row = form_.depth();
+    g.a_step = 1;
+    if (range.place >= 0) {
+      // So many taps side by side, in so many lines.
+      const int64_t side = w.kernel.back(), lines = form_.taps / side,
+                    line = w.rank() == 2 ? w.in.back() * w.dilations[0] : 0;
+      g.a += range.place * sources_;
+      g.a_row = w.strides.back() * sources_;
+      g.k = side * form_.inputs;
+      g.more = lines - 1;
+      g.a_jump = (line - side) * sources_;
+    } else {
+      auto* const copied = reinterpret_cast<float*>(room);
+      copy_windows(g.a, reinterpret_cast<const int64_t*>(room + places_at_), g.m * form_.taps, copied);
+      g.a = copied;
+    }
+    g.b = run.weights + group * form_.group() + begin * form_.depth();
+    g.b_step = Form::panel();
+    g.b_panel = Form::panel() * form_.depth();
+    g.c = run.y + (range.image * size_ + range.first) * channels_ + group * form_.outputs + begin;
+    g.c_row = channels_;
+    g.bias = run.bias == nullptr ? nullptr : run.bias + group * form_.outputs + begin;
+    gemm_in_blocks(g);
+    for (int64_t row = 0; row < g.m && !epilogue_.empty(); ++row) {
+      epilogue_.run(run.y, run.operands, g.c - run.y + row * channels_, g.n);
+    }
+  }
+
+  // The inputs of a group at n places, one after the other.
+  void copy_windows(const float* from, const int64_t* places, int64_t n, float* to) const {
+    const bool adjoin = form_.groups == 1;
+    for (int64_t k = 0; k < n;) {
+      // What lies side by side here and there.
+      int64_t run = 1;
+      while (adjoin && places[k] >= 0 && k + run < n && places[k + run] == places[k] + run) ++run;
+      const int64_t floats = run * form_.inputs;
+      if (places[k] < 0) {
+        std::fill(to, to + floats, 0.0f);
+      } else if (floats == 1) {
+        *to = from[places[k] * sources_];
+      } else {
+        std::memcpy(to, from + places[k] * sources_, static_cast<size_t>(floats) * sizeof(float));
+      }
+      k += run;
+      to += floats;
+    }
+  }
+
+  // Turns the output around, which is in scratch memory, and does what comes behind it.
+  void finish_apart(const Run& run, float* out) const {
+    const bool spreads = apart_->out != apart_->target;
+    auto* const plain = spreads ? reinterpret_cast<float*>(run.scratch + plain_at_) : out;
+    parallel_for(images_ * channels_, std::max<int64_t>(1, kGrain / (size_ + 1)),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const float* from = run.y + i / channels_ * size_ * channels_ + i % channels_;
+                     for (int64_t at = 0; at < size_; ++at) plain[i * size_ + at] = from[at * channels_];
+                   }
+                 });
+    if (spreads) {
+      // As adding it to zeros does.
+      std::fill(out, out + count(apart_->out), 0.0f);
+      apply_post_ops({PostOp::add()}, {apart_->target}, {plain}, apart_->out, out);
+    }
+    const std::vector<const float*> values(run.operands, run.operands + apart_->operands.size());
+    apply_post_ops(apart_->post_ops, apart_->operands, values, apart_->out, out);
+  }
+
+  Form form_;
+  Taps taps_;
+  std::shared_ptr<void> weights_;
+  bool biased_, pixels_;
+  int64_t images_, sources_, channels_, size_, in_size_;  // Channels of the input and output; pixels of both.
+  int64_t rows_, blocks_, parts_;        // Pixels of a block, blocks of an image, and parts of a block.
+  int64_t inside_ = 0, inside_end_ = 0;  // See Taps::inside.
+  size_t room_ = 0, places_at_ = 0;      // A thread's memory: windows, and their places.
+  size_t weights_at_, output_at_, plain_at_ = 0, scratch_;
+  RowEpilogue epilogue_;
+  std::unique_ptr<const Apart> apart_;  // Of an epilogue that is done apart.
+};
+
 }  // namespace
 
 bool has_matrix_weights(const TensorPtr& constant, const ConvProblem& c) {
@@ -186,8 +414,6 @@ TensorPtr matrix_original(const TensorPtr& constant, const ConvProblem& c) {
 }
 
 Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int operands) {
-  // The epilogue runs on pixels that were just made, if its operands are as large as the output; else on the
-  // whole.
   std::vector<Dims> operand_dims;
   bool fused = true;
   for (int i = operands; i < p.inputs(); ++i) {
@@ -199,168 +425,11 @@ Kernel matrices(Prepare& p, const ConvProblem& c, const PostOps& post_ops, int o
   for (int i = operands; i < p.inputs(); ++i) p.require(i, layout);
   const Dims dims = fused ? c.target : posted(operand_dims, c.target);
   p.out(0, DType::kFloat, dims, layout);
-
-  const Form form(c);
-  const Taps taps(c);
-  const bool pixels = taps.are_pixels();
-  const std::shared_ptr<void> constant =
-      p.constant(1) == nullptr ? nullptr : matrix_weights(p.constant(1), c);
-  const int64_t depth = form.depth(), outputs = form.outputs, channels = c.target[1], sources = c.source[1];
-  const int64_t size = count(c.window.out), in_size = count(c.window.in), threads = std::max(1, p.threads());
-  // As many pixels at a time as leave room in the second cache for weights; where threads outnumber these
-  // blocks, they share the groups of each, or the columns of the only one.
-  const int64_t fitting = std::clamp<int64_t>((256 << 10) / (depth * 4 + 1), kLeastRows, kMostRows);
-  const int64_t images = c.target[0];
-  const int64_t wanted = images >= threads ? 1 : (threads + images - 1) / images;
-  const int64_t rows = std::clamp<int64_t>((size + wanted - 1) / wanted, std::min(kLeastRows, size), fitting);
-  const int64_t blocks = (size + rows - 1) / rows, panels = (outputs + Form::panel() - 1) / Form::panel();
-  const int64_t units = form.groups > 1 ? form.groups : panels;
-  const int64_t parts = std::clamp<int64_t>((threads + images * blocks - 1) / (images * blocks), 1, units);
-  const auto whole = [](size_t bytes) { return (bytes + 63) & ~size_t{63}; };
-  const size_t room = pixels ? 0
-                             : whole(static_cast<size_t>(rows * depth) * sizeof(float)) +
-                                   whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t));
-  const size_t in_run = constant == nullptr ? whole(form.bytes()) : 0;
-  const size_t rooms = room * static_cast<size_t>(threads);
-  const size_t output = fused ? 0 : whole(static_cast<size_t>(count(c.target)) * sizeof(float));
-  const bool spreads = !fused && dims != c.target;
-  p.scratch(rooms + in_run + output * (spreads ? 2 : 1));
-  const RowEpilogue epilogue = fused ? RowEpilogue(post_ops) : RowEpilogue();
-  const int ends = p.inputs();
-  const int64_t work = rows * depth * (channels / parts + 1);
-  const Window& w = c.window;
-  const auto [inside, inside_end] = form.groups > 1 ? std::pair<int64_t, int64_t>() : taps.inside();
-  const int64_t width = w.out.back(), in_width = w.in.back(), step = w.strides.back(),
-                before = w.begin.back();
-  // The taps of a pixel: so many side by side, in so many lines.
-  const int64_t side = w.kernel.back(), lines = form.taps / side,
-                line_step = w.rank() == 2 ? in_width * w.dilations[0] : 0;
-  return [=, inside = inside, inside_end = inside_end, biased = c.biased,
-          target = c.target](const Args& args) {
-    const Simd& table = simd();
-    const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
-    char* const scratch = args.scratch<char>();
-    auto* const y = fused ? args.out<float>(0) : reinterpret_cast<float*>(scratch + rooms + in_run);
-    const float* others[16] = {};
-    for (int i = operands; i < ends; ++i) others[i - operands] = args.in<float>(i);
-    const auto* weights = static_cast<const float*>(constant.get());
-    if (weights == nullptr) {
-      auto* const made = reinterpret_cast<float*>(scratch + rooms);
-      form.pack(args.in<float>(1), made);
-      weights = made;
-    }
-    // Of n pixels from one on. `place` is the input's pixel under the first tap of the first one, where all
-    // of their taps are inside and in one line; -1: they are copied from the places that `mine` has.
-    const auto multiply = [&](int64_t image, int64_t first, int64_t n, int64_t group, int64_t part,
-                              int64_t place, char* mine) {
-      GemmBlock g{};
-      g.k = depth;
-      g.m = n;
-      g.a_step = 1;
-      g.b_step = table.panel;
-      g.b_panel = table.panel * depth;
-      g.c_row = channels;
-      const float* from = x + (image * in_size) * sources + group * form.inputs;
-      if (place >= 0) {
-        from += place * sources;
-        g.a_row = step * sources;
-        g.k = side * form.inputs;
-        g.more = lines - 1;
-        g.a_jump = (line_step - side) * sources;
-      } else {
-        auto* const copied = reinterpret_cast<float*>(mine);
-        const auto* const places = reinterpret_cast<const int64_t*>(
-            mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
-        float* to = copied;
-        const int64_t all = n * form.taps;
-        for (int64_t k = 0; k < all;) {
-          // What lies side by side here and there.
-          int64_t run = 1;
-          while (form.inputs == sources && places[k] >= 0 && k + run < all &&
-                 places[k + run] == places[k] + run)
-            ++run;
-          if (places[k] < 0) {
-            std::fill(to, to + form.inputs, 0.0f);
-          } else if (run * form.inputs == 1) {
-            *to = from[places[k] * sources];
-          } else {
-            std::memcpy(to, from + places[k] * sources,
-                        static_cast<size_t>(run * form.inputs) * sizeof(float));
-          }
-          k += run;
-          to += run * form.inputs;
-        }
-        from = copied;
-        g.a_row = depth;
-      }
-      const bool all = form.groups > 1;
-      const int64_t begin = all ? 0 : panels * part / parts * table.panel,
-                    end = all ? outputs : std::min(outputs, panels * (part + 1) / parts * table.panel);
-      float* const to = y + (image * size + first) * channels + group * outputs;
-      g.n = end - begin;
-      g.a = from;
-      g.b = weights + group * form.group() + begin * depth;
-      g.c = to + begin;
-      g.bias = bias == nullptr ? nullptr : bias + group * outputs + begin;
-      gemm_in_blocks(g);
-      for (int64_t row = 0; row < n && !epilogue.empty(); ++row) {
-        epilogue.run(y, others, to - y + begin + row * channels, end - begin);
-      }
-    };
-    // Groups of a block of pixels one after the other, since they have the places of taps in common.
-    parallel_for(
-        images * blocks * parts, std::max<int64_t>(1, 8 * kGrain / (work + 1)), [&](int64_t i, int64_t stop) {
-          char* const mine = scratch + room * static_cast<size_t>(thread_rank());
-          for (; i < stop; ++i) {
-            const int64_t part = i % parts, block = i / parts % blocks, image = i / parts / blocks;
-            const int64_t first = size * block / blocks, last = size * (block + 1) / blocks;
-            const int64_t begin = form.groups > 1 ? form.groups * part / parts : 0,
-                          end = form.groups > 1 ? form.groups * (part + 1) / parts : 1;
-            const auto do_range = [&](int64_t at, int64_t to, int64_t place) {
-              if (place < 0) {
-                auto* places = reinterpret_cast<int64_t*>(
-                    mine + room - whole(static_cast<size_t>(rows * form.taps) * sizeof(int64_t)));
-                taps.find_all(at, to, places);
-              }
-              for (int64_t group = begin; group < end; ++group) {
-                multiply(image, at, to - at, group, part, place, mine);
-              }
-            };
-            if (pixels) {
-              do_range(first, last, first);
-              continue;
-            }
-            int64_t edge = first;  // Where the pixels begin that are to be copied.
-            for (int64_t line = first / width; line * width < last && inside < inside_end; ++line) {
-              const int64_t at = std::max(first, line * width + inside),
-                            to = std::min(last, line * width + inside_end), under = taps.line_under(line);
-              if (at >= to || under < 0) continue;
-              if (edge < at) do_range(edge, at, -1);
-              do_range(at, to, under * in_width + (at - line * width) * step - before);
-              edge = to;
-            }
-            if (edge < last) do_range(edge, last, -1);
-          }
-        });
-    if (fused) {
-      return;
-    }
-    float* const out = args.out<float>(0);
-    auto* const plain = spreads ? reinterpret_cast<float*>(scratch + rooms + in_run + output) : out;
-    parallel_for(images * channels, std::max<int64_t>(1, kGrain / (size + 1)), [&](int64_t i, int64_t stop) {
-      for (; i < stop; ++i) {
-        const float* from = y + i / channels * size * channels + i % channels;
-        for (int64_t at = 0; at < size; ++at) plain[i * size + at] = from[at * channels];
-      }
-    });
-    if (spreads) {
-      // As adding it to zeros does.
-      std::fill(out, out + count(dims), 0.0f);
-      apply_post_ops({PostOp::add()}, {target}, {plain}, dims, out);
-    }
-    std::vector<const float*> values(others, others + operand_dims.size());
-    apply_post_ops(post_ops, operand_dims, values, dims, out);
-  };
+  const auto products = std::make_shared<const Products>(
+      c, p.constant(1) == nullptr ? nullptr : matrix_weights(p.constant(1), c), post_ops,
+      std::move(operand_dims), fused, dims, std::max(1, p.threads()));
+  p.scratch(products->scratch());
+  return [products, operands, ends = p.inputs()](const Args& args) { products->run(args, operands, ends); };
 }
 
 }  // namespace ephost::cpu

@@ -1,6 +1,7 @@
 // Convolutions of float32 of every kind, transposed ones too, by products of matrices, channels last: the
-// inputs under the taps of some pixels are copied to rows, which weights in panels are multiplied with. Where
-// windows are single pixels nothing is copied.
+// inputs under the taps of some pixels are the rows that weights in panels are multiplied with. They are read
+// where they lie in lines of pixels whose windows are inside of the image, or are single pixels; others are
+// copied.
 #ifndef EPHOST_CPU_ENGINES_CONV_MATRICES_H_
 #define EPHOST_CPU_ENGINES_CONV_MATRICES_H_
 
