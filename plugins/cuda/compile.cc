@@ -8,6 +8,7 @@
 #include "toolkit/import.h"
 #include "toolkit/passes/epilogue.h"
 #include "toolkit/passes/pass.h"
+#include "toolkit/passes/written_out.h"
 
 namespace ephost::cuda {
 
@@ -126,7 +127,8 @@ std::unique_ptr<Compiled> compile(Ep& ep, const OrtGraph* origin, const OrtNode*
   compiled->base.ReleaseState = release_state;
   compiled->ep = &ep;
   std::unique_ptr<Graph> graph = import_graph(api, origin);
-  run_passes(graph.get(), {{"fold_into_convolutions", fold_into_convolutions},
+  run_passes(graph.get(), {{"fuse_written_out", fuse_written_out},
+                           {"fold_into_convolutions", fold_into_convolutions},
                            {"fuse_convolutions", fuse_convolutions},
                            {"fuse_products", fuse_products}});
   tell_what_is_missing(ep, *graph);

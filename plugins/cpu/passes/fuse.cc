@@ -5,9 +5,9 @@
 #include "toolkit/passes/attention.h"
 #include "toolkit/passes/einsum.h"
 #include "toolkit/passes/epilogue.h"
-#include "toolkit/passes/gelu.h"
 #include "toolkit/passes/norms.h"
 #include "toolkit/passes/pass.h"
+#include "toolkit/passes/written_out.h"
 
 namespace ephost::cpu {
 
@@ -107,7 +107,7 @@ void fuse(Graph* graph) {
                         {"fuse_quantized", fuse_quantized},
                         {"fuse_attention", fuse_attention},
                         {"fuse_norms", fuse_norms},
-                        {"fuse_gelus", fuse_gelus},
+                        {"fuse_written_out", fuse_written_out},
                         {"make_pools_of_means", make_pools_of_means},
                         {"fold_into_convolutions", fold_into_convolutions},
                         {"fuse_convolutions", fuse_convolutions},

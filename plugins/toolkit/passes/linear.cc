@@ -198,12 +198,6 @@ bool same_shape(const Value* a, const Value* b) {
   return true;
 }
 
-bool is_scalar(const Value* value, float expected) {
-  float found = 0;
-  return value != nullptr && scalar(value, &found) &&
-         std::abs(found - expected) <= 1e-6f * std::abs(expected);
-}
-
 // The other input of a node with two, of which `value` is one (once).
 Value* other_input(const Node* node, const Value* value) {
   if (node->inputs.size() != 2 || node->inputs[0] == node->inputs[1]) {
@@ -212,60 +206,10 @@ Value* other_input(const Node* node, const Value* value) {
   return node->inputs[0] == value ? node->inputs[1] : node->inputs[1] == value ? node->inputs[0] : nullptr;
 }
 
-// Activations that models write as several nodes which all begin at `value`: x * sigmoid(x), and x times a
-// clipped line. The value at their end, or null.
-Value* written_out(Value* value, PostOp* post_op) {
-  if (value->is_output || value->consumers.size() != 2) {
-    return nullptr;
-  }
-  for (int i = 0; i < 2; ++i) {
-    Node* product = value->consumers[static_cast<size_t>(i)];
-    Node* gate = value->consumers[static_cast<size_t>(1 - i)];
-    Value* gated = product->is("Mul") ? other_input(product, value) : nullptr;
-    if (gated == nullptr || gate->out() == nullptr) {
-      continue;
-    }
-    if (gate->is("Sigmoid") && gate->out() == gated && only_consumer(gated) == product) {
-      *post_op = {Activation::kSwish, 1, 0};
-      return product->out();
-    }
-    if (gate->is("HardSigmoid") && gate->out() == gated && only_consumer(gated) == product) {
-      *post_op = {Activation::kHardSwish, gate->f("alpha", 0.2f), gate->f("beta", 0.5f)};
-      return product->out();
-    }
-    // x * clip(x + 3, 0, 6) / 6, the division before or after the product.
-    Value* other = gate->is("Add") ? other_input(gate, value) : nullptr;
-    Node* clip = is_scalar(other, 3) ? only_consumer(gate->out()) : nullptr;
-    const std::optional<PostOp> bounds = clip == nullptr ? std::nullopt : activation(*clip);
-    if (!bounds.has_value() || !bounds->is(Activation::kClip) || bounds->alpha != 0 || bounds->beta != 6) {
-      continue;
-    }
-    const auto sixth = [](const Node* node, const Value* of) {
-      return node != nullptr && ((node->is("Div") && node->in(0) == of && is_scalar(node->in(1), 6)) ||
-                                 (node->is("Mul") && is_scalar(other_input(node, of), 1.0f / 6)));
-    };
-    *post_op = {Activation::kHardSwish, 1.0f / 6, 0.5f};
-    Node* after = only_consumer(clip->out());
-    if (after == product && clip->out() == gated) {
-      Node* division = only_consumer(product->out());
-      if (sixth(division, product->out())) return division->out();
-    } else if (sixth(after, clip->out()) && after->out() == gated && only_consumer(gated) == product) {
-      return product->out();
-    }
-  }
-  return nullptr;
-}
-
 // Takes activations and at most `additions` sums that follow `node` into its chain.
 void take_post_ops(Graph* graph, Node* node, size_t operands, size_t additions) {
   for (;;) {
     Value* value = node->out();
-    PostOp post_op;
-    if (Value* end = written_out(value, &post_op)) {
-      append_post_op(node, post_op);
-      end_at(graph, node, end);
-      continue;
-    }
     Node* next = only_consumer(value);
     if (next == nullptr || next->out() == nullptr || next->out()->type != value->type) {
       return;

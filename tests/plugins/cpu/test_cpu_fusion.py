@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, parser
 
 from tests.plugins.cpu.conftest import Cpu, make_model, steps_of
 
@@ -291,76 +291,91 @@ def test_normalisations_in_single_steps_are_one_step(
     assert steps == ["LayerNormalization" if centered else "RMSNormalization"]
 
 
-# x / sqrt(2), or what the tangent is taken of.
+# Activations of x as exporters write them out: of GELU, what erf or tanh are taken of, and in which order x,
+# 0.5 and the sum are multiplied.
 BENT = {
-    "Div": [("Div", "x root", "f")],
-    "Mul": [("Mul", "reciprocal x", "f")],
-    "Pow": [
-        ("Pow", "x three", "q"),
-        ("Mul", "q share", "p"),
-        ("Add", "x p", "s"),
-        ("Mul", "s tanh_factor", "f"),
-    ],
-    "cube": [
-        ("Mul", "x x", "qq"),
-        ("Mul", "qq x", "q"),
-        ("Mul", "share q", "p"),
-        ("Add", "p x", "s"),
-        ("Mul", "tanh_factor s", "f"),
-    ],
+    "erf of a quotient": "f = Div(x, root)  g = Erf(f)",
+    "erf of a product": "f = Mul(reciprocal, x)  g = Erf(f)",
+    "tanh of a power": "q = Pow(x, three)  p = Mul(q, share)  s = Add(x, p)  f = Mul(s, factor)  g = Tanh(f)",
+    "tanh of a cube": "r = Mul(x, x)  q = Mul(r, x)  p = Mul(share, q)  s = Add(p, x)  f = Mul(factor, s)"
+    "  g = Tanh(f)",
 }
-# What x, 0.5 and the sum of 1 and the function are multiplied by, in which order.
-PRODUCTS = {
-    "x first": [("Mul", "x sum", "t"), ("Mul", "t half", "y")],
-    "half first": [("Mul", "half sum", "t"), ("Mul", "t x", "y")],
-    "both first": [("Mul", "x half", "t"), ("Mul", "t sum", "y")],
+HALVED = {
+    "x first": "sum = Add(g, one)  t = Mul(x, sum)  y = Mul(t, half)",
+    "half first": "sum = Add(one, g)  t = Mul(half, sum)  y = Mul(t, x)",
+    "both first": "sum = Add(g, one)  t = Mul(x, half)  y = Mul(t, sum)",
+    "a quotient": "sum = Add(g, one)  t = Mul(sum, x)  y = Div(t, two)",
 }
-
-
-def gelu(bent: str, product: str) -> list[onnx.NodeProto]:
-    function = "Erf" if bent in ("Div", "Mul") else "Tanh"
-    nodes = [*BENT[bent], (function, "f", "g"), ("Add", "g one", "sum"), *PRODUCTS[product]]
-    return [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in nodes]
-
-
-GELU_NUMBERS = {
+GELU = BENT["erf of a quotient"] + HALVED["x first"]
+WRITTEN_OUT = {
+    **{f"gelu: {one}, {other}": BENT[one] + HALVED[other] for one in BENT for other in HALVED},
+    "swish": "g = Sigmoid(x)  y = Mul(x, g)",
+    "quick gelu": "f = Mul(x, quick)  g = Sigmoid(f)  y = Mul(g, x)",
+    "hard swish": "g = HardSigmoid <alpha = 0.16666667> (x)  y = Mul(x, g)",
+    "clip, product, quotient": "f = Add(x, three)  g = Clip(f, zero, six)  t = Mul(x, g)  y = Div(t, six)",
+    "clip, quotient, product": "f = Add(x, three)  g = Clip(f, zero, six)  t = Div(g, six)  y = Mul(x, t)",
+    "clip, product, product": "f = Add(three, x)  g = Clip(f, zero, six)  t = Mul(g, x)  y = Mul(t, sixth)",
+    "mish": "f = Softplus(x)  g = Tanh(f)  y = Mul(g, x)",
+}
+NUMBERS = {
     "root": np.float32(1.4142135),
     "reciprocal": np.float32([0.70710677]),
-    "three": np.float32(3),
     "share": np.float32(0.044715),
-    "tanh_factor": np.float32(0.7978845),
-    "one": np.float32(1),
+    "factor": np.float32(0.7978845),
+    "quick": np.float32(1.702),
+    "sixth": np.float32(1 / 6),
     "half": np.float32(0.5),
+    **{name: np.float32(i) for i, name in enumerate(["zero", "one", "two", "three", "", "", "six"]) if name},
 }
 
 
-@pytest.mark.parametrize("product", PRODUCTS)
-@pytest.mark.parametrize("bent", BENT)
-def test_gelu_in_single_steps_is_part_of_what_comes_before(
-    cpu_plugin: Cpu, tmp_path: Path, bent: str, product: str
+def nodes_of(text: str) -> list[onnx.NodeProto]:
+    graph = parser.parse_graph(f"g (float[n] x) => (float[n] y) {{ {text} }}")
+    return list(graph.node)
+
+
+@pytest.mark.parametrize("form", WRITTEN_OUT)
+def test_an_activation_in_single_steps_is_part_of_what_comes_before(
+    cpu_plugin: Cpu, tmp_path: Path, form: str
 ) -> None:
-    nodes = [helper.make_node("MatMul", ["a", "w"], ["x"]), *gelu(bent, product)]
-    feeds, constants = {"a": some(9, 24)}, {"w": some(24, 40, seed=1), **GELU_NUMBERS}
+    nodes = [helper.make_node("MatMul", ["a", "w"], ["x"]), *nodes_of(WRITTEN_OUT[form])]
+    feeds, constants = {"a": some(9, 24)}, {"w": some(24, 40, seed=1), **NUMBERS}
     both_ways(cpu_plugin, nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-5)
     steps = steps_of(cpu_plugin, make_model(nodes, feeds, ["y"], constants), feeds, tmp_path)
     assert steps == ["MatMul"]
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("text", "changes"),
     [
-        {"half": np.float32(0.6)},
-        {"one": np.float32(1.001)},
-        {"root": np.float32(1.5)},
-        {"half": np.float32([[[0.5]]])},  # The result has a dimension more.
-        {"half": some(40)},
+        (GELU, {"half": np.float32(0.6)}),
+        (GELU, {"one": np.float32(1.001)}),
+        (GELU, {"root": np.float32(1.5)}),
+        (GELU, {"half": np.float32([[[0.5]]])}),  # The result has a dimension more.
+        (GELU, {"half": some(40)}),
+        (WRITTEN_OUT["gelu: tanh of a cube, x first"], {"share": np.float32(0.05)}),
+        (WRITTEN_OUT["quick gelu"], {"quick": np.float32([[[1.702]]])}),
+        (WRITTEN_OUT["clip, product, quotient"], {"six": np.float32(5)}),
+        (WRITTEN_OUT["clip, product, quotient"], {"three": np.float32([[[3]]])}),
+        ("g = HardSigmoid(x)  y = Mul(x, g)", {}),
+        ("f = Softplus(x)  g = Tanh(f)  y = Mul(g, one)", {}),
+        ("g = Sigmoid(x)  y = Mul(g, g)", {}),
     ],
 )
-def test_what_is_almost_gelu_stays(cpu_plugin: Cpu, changes: dict[str, np.ndarray]) -> None:
-    both_ways(cpu_plugin, gelu("Div", "x first"), {"x": some(9, 40)}, ["y"], {**GELU_NUMBERS, **changes})
+def test_what_is_almost_an_activation_stays(
+    cpu_plugin: Cpu, text: str, changes: dict[str, np.ndarray]
+) -> None:
+    both_ways(cpu_plugin, nodes_of(text), {"x": some(9, 40)}, ["y"], {**NUMBERS, **changes}, atol=1e-5)
 
 
 @pytest.mark.parametrize("read", ["f", "g", "sum", "t"])
-def test_a_part_of_gelu_that_somebody_reads_is_there(cpu_plugin: Cpu, read: str) -> None:
-    feeds, constants = {"x": some(9, 40)}, GELU_NUMBERS
-    both_ways(cpu_plugin, gelu("Div", "x first"), feeds, ["y", read], constants, atol=1e-5)
+def test_a_part_of_an_activation_that_somebody_reads_is_there(cpu_plugin: Cpu, read: str) -> None:
+    both_ways(cpu_plugin, nodes_of(GELU), {"x": some(9, 40)}, ["y", read], NUMBERS, atol=1e-5)
+
+
+def test_the_same_steps_of_integers_are_none(cpu_plugin: Cpu) -> None:
+    """A quotient of them is rounded."""
+    numbers = {"three": np.int32(3), "zero": np.int32(0), "six": np.int32(6)}
+    x = np.arange(-9, 9, dtype=np.int32)
+    text = WRITTEN_OUT["clip, product, quotient"]
+    both_ways(cpu_plugin, nodes_of(text), {"x": x}, ["y"], numbers)
