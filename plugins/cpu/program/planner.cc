@@ -53,14 +53,16 @@ Planner::Planner(Program* program, size_t begin, bool passing)
     : program_(*program),
       graph_(*program->graph_),
       plan_(std::make_shared<Plan>()),
-      room_(*program->room_),
+      own_room_(program->options_.rooms->take(program->graph_->values.size())),
+      room_(*own_room_),
       bound_(program->graph_->outputs.size(), false),
       at_(begin) {
   plan_->passing = passing;
-  constexpr size_t kSome = 8;  // Of nodes to a barrier: a few more cost nothing.
-  plan_->steps.reserve(kSome);
-  plan_->args.reserve(4 * kSome);
-  plan_->storages.reserve(2 * kSome);
+  // Of nodes to a barrier there are some, or those that are left.
+  const size_t nodes = std::min<size_t>(graph_.nodes.size() - begin, 8);
+  plan_->steps.reserve(nodes);
+  plan_->args.reserve(3 * nodes);
+  plan_->storages.reserve(nodes + 2);
   plan_->storages.emplace_back();  // Number 0 is no memory at all.
 }
 

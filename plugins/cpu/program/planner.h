@@ -3,94 +3,12 @@
 #ifndef EPHOST_CPU_PROGRAM_PLANNER_H_
 #define EPHOST_CPU_PROGRAM_PLANNER_H_
 
-#include "cpu/program/plan.h"
+#include "cpu/program/planner_room.h"
 #include "cpu/program/program.h"
 
 namespace ephost::cpu {
 
-// What an operator has said of an output of the node that is planned.
-struct PlannedOutput {
-  Desc desc;
-  bool declared = false;
-  int alias = -1;
-  SmallVector<int, 2> in_place;
-  size_t offset = 0;
-  TensorPtr content;
-};
-
-// What making a plan takes, kept for the next one of the same program: where each run has a shape of its own,
-// a plan is made in each run.
-class PlannerRoom {
- public:
-  explicit PlannerRoom(size_t values) : places_(values, -1) {}
-  // Forgets what the last plan left; room that few plans need is given back.
-  void clear() {
-    if (known_count_ > kFew) {
-      *this = PlannerRoom(places_.size());
-      return;
-    }
-    for (size_t i = 0; i < known_count_; ++i) {
-      auto& [value, known] = at(i);
-      places_[value->index] = -1;
-      known = {};
-    }
-    known_count_ = 0;
-    tenants.clear();
-    first_tenant.clear();
-    outs.clear();
-  }
-  // What is known of a value by now; at first what the graph says of a constant.
-  Known& known(const Value* value) {
-    int32_t& place = places_[value->index];
-    if (place < 0) {
-      if (known_count_ == kChunk * known_.size()) known_.push_back(std::make_unique<Chunk>());
-      place = static_cast<int32_t>(known_count_);
-      auto& [whose, made] = at(known_count_++);
-      whose = value;
-      if (value->constant != nullptr) {
-        made.desc = {value->constant->type, value->constant->dims, Layout::kPlain};
-        made.content = value->constant;
-      }
-    }
-    return at(static_cast<size_t>(place)).second;
-  }
-  // Of all values that the plan has to do with.
-  template <typename Function>
-  void for_each_known(const Function& function) const {
-    for (size_t i = 0; i < known_count_; ++i) {
-      const auto& [value, known] = known_[i / kChunk]->entries[i % kChunk];
-      function(value, known);
-    }
-  }
-
-  // Values that share a root storage, linked: those that nobody reads any more may be left out.
-  struct Tenant {
-    const Value* value;
-    uint32_t next;  // The number behind that of the next one; 0: none.
-  };
-  std::vector<Tenant> tenants;
-  std::vector<uint32_t> first_tenant;  // By storage, as `next`; those behind its end have none.
-  // Of the node that is planned.
-  std::vector<DType> types;
-  std::vector<Desc> descs;
-  std::vector<PlannedOutput> outs;
-  std::vector<uint32_t> in, out;
-  // Storages, by the order in which they are laid out, and by offset.
-  std::vector<uint32_t> order, placed;
-
- private:
-  static constexpr size_t kChunk = 16, kFew = 4096;
-  struct Chunk {  // References to what it holds last.
-    std::pair<const Value*, Known> entries[kChunk];
-  };
-  std::pair<const Value*, Known>& at(size_t i) { return known_[i / kChunk]->entries[i % kChunk]; }
-
-  std::vector<std::unique_ptr<Chunk>> known_;
-  size_t known_count_ = 0;
-  std::vector<int32_t> places_;  // In them, by Value::index; -1: nothing yet.
-};
-
-// Makes one plan; of a program no two at a time.
+// Makes one plan.
 class Planner {
  public:
   // From the start of the graph, for inputs of these descriptions.
@@ -99,7 +17,7 @@ class Planner {
   // the descriptions of what the node has given.
   Planner(Program* program, const Plan::Barrier& before, const std::string& content,
           const std::vector<Desc>& results, bool passing);
-  ~Planner() { room_.clear(); }
+  ~Planner() { program_.options_.rooms->give(std::move(own_room_)); }
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
@@ -159,6 +77,7 @@ class Planner {
   Program& program_;
   const Graph& graph_;
   std::shared_ptr<Plan> plan_;
+  std::unique_ptr<PlannerRoom> own_room_;
   PlannerRoom& room_;
   std::vector<bool> bound_;                 // The graph's outputs that are there.
   std::unique_ptr<Plan::Barrier> barrier_;  // Where it ends, unless with the graph.

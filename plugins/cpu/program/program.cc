@@ -42,7 +42,6 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
     operators_.push_back(op);
     signatures_.push_back(signature_of(*node));
   }
-  room_ = std::make_unique<PlannerRoom>(graph_->values.size());
   read_until_.assign(graph_->values.size(), 0);
   for (size_t n = 0; n < graph_->nodes.size(); ++n) {
     Planner::for_inputs(*graph_->nodes[n], [&](const Value* value) { read_until_[value->index] = n + 1; });

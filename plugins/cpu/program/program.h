@@ -11,7 +11,7 @@
 
 #include "cpu/operator.h"
 #include "cpu/operators/signature.h"
-#include "cpu/program/plan.h"
+#include "cpu/program/planner_room.h"
 #include "cpu/runtime/recorder.h"
 #include "toolkit/mutex.h"
 
@@ -23,9 +23,8 @@ struct Options {
   bool fuse = true;                    // False: node by node, for comparisons.
   size_t max_plans = 32;               // Combinations of shapes that are kept; the oldest goes first.
   std::shared_ptr<Recorder> recorder;  // Of the times of steps; null: nobody wants them.
+  std::shared_ptr<PlannerRooms> rooms = std::make_shared<PlannerRooms>();
 };
-
-class PlannerRoom;
 
 class Program final : public Subgraph {
  public:
@@ -68,8 +67,7 @@ class Program final : public Subgraph {
   // the graph as the reader of its outputs.
   std::vector<size_t> read_until_, used_until_;
   bool texts_ = false;  // Whether there may be strings.
-  Mutex mutex_;         // Of the plans' tables, and of what follows.
-  std::unique_ptr<PlannerRoom> room_;
+  Mutex mutex_;         // Of the plans' tables.
   PlanTable<std::vector<int64_t>> roots_;
   std::unordered_map<size_t, PlanTable<RestKey>> rests_;  // By the node at the barrier.
   Arenas arenas_;
