@@ -186,9 +186,9 @@ WRONG = {
     "a rank beyond numpy's": ({"inputs": [{**GOOD, "shape": [1] * 100}]}, "at most 32"),
     "too few elements": ({"inputs": [{**GOOD, "data": [1, 2, 3]}]}, "but 3 were sent"),
     "lists nested otherwise": ({"inputs": [{**GOOD, "data": [[1, 2], [3, 4]]}]}, "not nested"),
-    "lists nested deeper": ({"inputs": [{**GOOD, "data": [[[1], [2], [3], [4]]]}]}, "type list"),
-    "a string among numbers": ({"inputs": [{**GOOD, "data": [1, 2, 3, "4"]}]}, "type str"),
-    "null among numbers": ({"inputs": [{**GOOD, "data": [1, 2, 3, None]}]}, "type NoneType"),
+    "lists nested deeper": ({"inputs": [{**GOOD, "data": [[[1], [2], [3], [4]]]}]}, "type array"),
+    "a string among numbers": ({"inputs": [{**GOOD, "data": [1, 2, 3, "4"]}]}, "type string"),
+    "null among numbers": ({"inputs": [{**GOOD, "data": [1, 2, 3, None]}]}, "type null"),
     "data that is no list": ({"inputs": [{**GOOD, "data": "abcd"}]}, "no list"),
     "neither data nor a size": ({"inputs": [{**GOOD, "data": None} | {"data": None}]}, "no list"),
     "binary data that is not there": (
@@ -223,13 +223,44 @@ def test_a_wrong_request_gets_the_protocols_error_and_disturbs_nothing(server: S
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b'"x"', b"\xff\xfe", b"[" * 50000, b'{"inputs": ' + b"9" * 9000 + b"}"],
-    ids=["empty", "cut", "list", "string", "no UTF-8", "deep", "long number"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b"\xff\xfe",
+        b"[" * 50000,
+        b'{"inputs": ' + b"9" * 9000 + b"}",
+        b'{"id": "\xed\xa0\x80"}',
+        b'{"id": "\\ud800"}',
+        b'{"inputs": [{"name": "\\uDC00\\uD800", "shape": [1], "datatype": "FP32", "data": [1]}]}',
+    ],
+    ids=[
+        "empty",
+        "cut",
+        "list",
+        "string",
+        "no UTF-8",
+        "deep",
+        "long number",
+        "a surrogate's bytes",
+        "half a pair",
+        "halves in the wrong order",
+    ],
 )
 def test_what_is_no_request_is_refused(server: Served, body: bytes) -> None:
     status, answer, _ = server.ask("/v2/models/versions/infer", body, method="POST")
     assert status == 400 and answer["error"]
     assert is_well(server)
+
+
+def test_an_id_beyond_the_basic_plane_comes_back(server: Served) -> None:
+    body = {
+        "id": "\U0001f600 \\ud83d",
+        "inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1] * 4}],
+    }
+    status, answer, _ = server.ask("/v2/models/versions/infer", json.dumps(body).encode(), method="POST")
+    assert (status, answer["id"]) == (200, body["id"])
 
 
 def test_sizes_of_binary_data_that_lie_are_refused(server: Served) -> None:

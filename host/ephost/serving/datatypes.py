@@ -48,6 +48,15 @@ _JSON_KINDS: dict[str, frozenset[type]] = {
     "f": frozenset({int, float}),
     "O": frozenset({str}),
 }
+_JSON_NAMES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dict: "object",
+    list: "array",
+}
 
 
 def check_shape(name: str, shape: Any) -> tuple[int, ...]:
@@ -150,7 +159,7 @@ def from_numbers(name: str, datatype: str, shape: tuple[int, ...], items: Sequen
     dtype = DATATYPES[datatype]
     kinds = _JSON_KINDS[dtype.kind]
     if wrong := {type(item) for item in items} - kinds:
-        found = ", ".join(sorted(kind.__name__ for kind in wrong))
+        found = ", ".join(sorted(_JSON_NAMES.get(kind, kind.__name__) for kind in wrong))
         raise BadRequest(f"input '{name}' of {datatype} has elements of the type {found}")
     try:
         with np.errstate(over="ignore"):

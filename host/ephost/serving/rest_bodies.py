@@ -8,6 +8,7 @@ binary tensor data.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from ephost.serving.errors import BadRequest
 from ephost.serving.signature import Signature
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
+# How JSON writes characters beyond the first 65,536: as two halves, of which one alone is none.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,17 @@ def parse_json(data: bytes | memoryview) -> dict[str, Any]:
         BadRequest: it is none.
     """
     try:
-        parsed = json.loads(bytes(data))
+        text = bytes(data).decode()
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the request is no JSON: {error}") from None
     if not isinstance(parsed, dict):
         raise BadRequest("the request is no JSON object")
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(parsed, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BadRequest("the request has half of a surrogate pair, which is no character") from None
     return parsed
 
 
