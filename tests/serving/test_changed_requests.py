@@ -1,4 +1,4 @@
-"""Requests with something changed in them get an answer or the protocol's error, not a fault of the server."""
+"""Requests with a part changed get an answer or the protocol's error, not a fault of the server."""
 
 from __future__ import annotations
 
