@@ -32,6 +32,7 @@ inline Vector& store(float* to) { return *reinterpret_cast<Vector*>(to); }
 
 // The first n elements of a vector: of those behind them, none is touched, and what is loaded is 0.
 #ifdef __AVX512F__
+constexpr bool kMasks = true;
 inline Vector load_some(const float* from, int n) {
   return Vector(_mm512_maskz_loadu_ps(static_cast<__mmask16>(n >= kLanes ? 0xffff : (1 << n) - 1), from));
 }
@@ -39,18 +40,9 @@ inline void store_some(float* to, const Vector& values, int n) {
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>(n >= kLanes ? 0xffff : (1 << n) - 1), __m512(values));
 }
 #else
-inline Vector load_some(const float* from, int n) {
-  Vector values{};
-  for (int i = 0; i < kLanes && i < n; ++i) values[i] = from[i];
-  return values;
-}
-inline void store_some(float* to, const Vector& values, int n) {
-  if (n >= kLanes) {
-    store(to) = values;
-    return;
-  }
-  for (int i = 0; i < n; ++i) to[i] = values[i];
-}
+constexpr bool kMasks = false;
+inline Vector load_some(const float* from, int) { return load(from); }  // Not called.
+inline void store_some(float* to, const Vector& values, int) { store(to) = values; }
 #endif
 
 // Rows [0, kCount) of one panel, or of the vector that it begins with. Few sums do not keep the multipliers
@@ -62,21 +54,33 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
   constexpr int kSums = kCount * kVectors;
   constexpr int kChains = kSums <= 2 ? 4 : kCount <= 2 || kVectors == 1 ? 2 : 1;
   // Loops over sums are unrolled by order: only so does GCC keep them in registers all the way.
-  Vector sums[kChains][kCount][kVectors];
+  alignas(64) Vector sums[kChains][kCount][kVectors];
 #pragma GCC unroll 12
   for (int i = 0; i < kChains * kSums; ++i) {
     sums[i / kSums][i / kVectors % kCount][i % kVectors] = Vector{};
   }
-  const int64_t c_row = g.c_row;
   const bool whole = columns == kVectors * kLanes;
-  const int last = columns - (kVectors - 1) * kLanes;  // Of the last vector's columns, those that are some.
+  const int last = columns - (kVectors - 1) * kLanes;   // Of the last vector's columns, those that are some.
+  alignas(64) float edge[kMasks ? 1 : kCount][kPanel];  // In place of c where the last vector is not full.
+  const bool direct = kMasks || whole;
+  float* const to = direct ? c : edge[0];
+  const int64_t to_row = direct ? g.c_row : kPanel;
   if (g.accumulate || bias != nullptr) {
+    if (!direct) {
+      for (int i = 0; i < kCount; ++i) {
+        for (int j = 0; j < columns; ++j) to[i * to_row + j] = g.accumulate ? c[i * g.c_row + j] : bias[j];
+        for (int j = columns; j < kPanel; ++j) to[i * to_row + j] = 0;
+      }
+    }
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) {
-      const int j = i % kVectors * kLanes;
-      const float* from = (g.accumulate ? c + i / kVectors * c_row : bias) + j;
-      sums[0][i / kVectors][i % kVectors] =
-          whole || i % kVectors + 1 < kVectors ? load(from) : load_some(from, last);
+      const float* from = direct && !g.accumulate ? bias : to + i / kVectors * to_row;
+      Vector& sum = sums[0][i / kVectors][i % kVectors];
+      if (kMasks && !whole && i % kVectors + 1 == kVectors) {
+        sum = load_some(from + i % kVectors * kLanes, last);
+      } else {
+        sum = load(from + i % kVectors * kLanes);
+      }
     }
   }
   const int64_t a_row = g.a_row, a_step = g.a_step, b_step = g.b_step;
@@ -116,11 +120,16 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
     Vector& sum = sums[0][i / kVectors][i % kVectors];
 #pragma GCC unroll 4
     for (int chain = 1; chain < kChains; ++chain) sum += sums[chain][i / kVectors][i % kVectors];
-    float* const to = c + i / kVectors * c_row + i % kVectors * kLanes;
-    if (whole || i % kVectors + 1 < kVectors) {
-      store(to) = sum;
+    float* const at = to + i / kVectors * to_row + i % kVectors * kLanes;
+    if (kMasks && !whole && i % kVectors + 1 == kVectors) {
+      store_some(at, sum, last);
     } else {
-      store_some(to, sum, last);
+      store(at) = sum;
+    }
+  }
+  if (!direct) {
+    for (int i = 0; i < kCount; ++i) {
+      for (int j = 0; j < columns; ++j) c[i * g.c_row + j] = to[i * to_row + j];
     }
   }
 }
