@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
-from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import onnx
 
+from ephost.array_files import load_arrays
 from ephost.bisection.slicing import Sliced
 from ephost.errors import Fail, InvalidArgument
 from ephost.suggestions import did_you_mean
@@ -22,16 +22,13 @@ def read_feed(path: str | os.PathLike[str]) -> dict[str, Any]:
         Fail: it holds none.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise Fail(
-                f"{path} holds one array without a name: inputs are arrays by name, as numpy.savez writes"
-            )
-        with loaded as held:
-            return {name: held[name] for name in held.files}
-    except (ValueError, EOFError, BadZipFile) as error:
-        why = "" if "pickle" in str(error) and not is_zipfile(path) else f": {error}"
+        loaded = load_arrays(path)
+    except ValueError as error:
+        why = f": {error}" if str(error) else ""
         raise Fail(f"{path} is no file of arrays by name, as numpy.savez writes{why}") from None
+    if isinstance(loaded, np.ndarray):
+        raise Fail(f"{path} holds one array without a name: inputs are arrays by name, as numpy.savez writes")
+    return loaded
 
 
 def read_feeds(

@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
+from ephost.array_files import load_arrays
 from ephost.errors import Fail
 from ephost.saving import write_bytes, written
 from ephost.session import InferenceSession, NodeArg
@@ -31,9 +32,12 @@ def read_value(path: str, kind: str) -> Any:
     """
     if Path(path).suffix == ".npy":
         try:
-            return np.load(path, allow_pickle=False)
+            loaded = load_arrays(path)
         except ValueError as error:
-            raise Fail(f"{path} holds no array: {error}") from None
+            raise Fail(f"{path} holds no array{f': {error}' if str(error) else ''}") from None
+        if not isinstance(loaded, np.ndarray):
+            raise Fail(f"{path} holds arrays by name, where an array is expected, as numpy.save writes")
+        return loaded
     data = Path(path).read_bytes()
     try:
         if kind.startswith("seq("):
