@@ -3,7 +3,8 @@
 Text recognizers get lines of other widths, detectors pictures of other sizes: rapidocr's, and with --packages
 those that bench/collect_models.py has collected. On the host's own provider, all cores. The time of a run is
 the mean of runs whose shapes came before in none of the last hundred. Results are held to each other first.
-filters_16 and filters_64 are small models that drop rows by their content so often, as detectors drop boxes.
+filters_16 and filters_64 are small models that drop rows by their content so often, as detectors drop boxes;
+growing is a loop whose states get longer by a row in each of its trips, as a decoder's cache does.
 
     python bench/shapes.py [--packages FOLDER] [--save]     beside onnxruntime
     python bench/shapes.py --against CHECKOUT               beside another commit of ephost
@@ -27,6 +28,7 @@ from onnx import helper
 LIMIT = 1.0
 RUNS = 24  # of a measurement
 FILTERS = (16, 64)
+LAYERS, TRIPS = 6, 50  # of the loop
 ROWS = range(64, 512, 4)
 WIDTHS = range(64, 960, 8)
 SIDES = range(128, 480, 32)
@@ -73,13 +75,50 @@ def filters(folder: Path, count: int) -> str:
             helper.make_node("Greater", [f"b{i}", "limit"], [f"c{i}"]),
             helper.make_node("Compress", [value, f"c{i}"], [value := f"d{i}"], axis=0),
         ]
+    return saved(folder / f"filters_{count}.onnx", nodes, value, constants)
+
+
+def saved(path: Path, nodes: list[onnx.NodeProto], output: str, constants: dict[str, np.ndarray]) -> str:
+    """The path of a model of rows of eight numbers, which make others."""
     dims = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, "rows", 8])]
-    made = [helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, [None, 8])]
+    made = [helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, [None, 8])]
     weights = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = helper.make_graph(nodes, "filters", dims, made, weights)
-    path = folder / f"filters_{count}.onnx"
+    graph = helper.make_graph(nodes, path.stem, dims, made, weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
     return str(path)
+
+
+def growing(folder: Path) -> str:
+    """A loop of attention in layers, each of which keeps the rows that it has seen."""
+    values = np.random.default_rng(0)
+    tensor, info = onnx.TensorProto, helper.make_tensor_value_info
+    constants = {"flat": np.array([-1, 8]), "first": np.ones((1, 8), np.float32), "trips": np.array(TRIPS)}
+    body = [helper.make_node("Identity", ["go"], ["goes_on"])]
+    inputs, outputs = [info("trip", tensor.INT64, []), info("go", tensor.BOOL, [])], []
+    inputs.append(info(token := "token", tensor.FLOAT, [1, 8]))
+    for i in range(LAYERS):
+        constants[f"w{i}"] = np.linalg.qr(values.standard_normal((8, 8)))[0].astype(np.float32)
+        body += [
+            helper.make_node("MatMul", [token, f"w{i}"], [f"k{i}"]),
+            helper.make_node("Concat", [f"seen{i}", f"k{i}"], [f"see{i}"], axis=0),
+            helper.make_node("Transpose", [f"see{i}"], [f"t{i}"], perm=[1, 0]),
+            helper.make_node("MatMul", [f"k{i}", f"t{i}"], [f"a{i}"]),
+            helper.make_node("Softmax", [f"a{i}"], [f"p{i}"]),
+            helper.make_node("MatMul", [f"p{i}", f"see{i}"], [f"v{i}"]),
+            helper.make_node("Add", [f"v{i}", token], [f"r{i}"]),
+            helper.make_node("Tanh", [f"r{i}"], [token := f"y{i}"]),
+        ]
+        inputs.append(info(f"seen{i}", tensor.FLOAT, [None, 8]))
+        outputs.append(info(f"see{i}", tensor.FLOAT, [None, 8]))
+    outputs = [info("goes_on", tensor.BOOL, []), info(token, tensor.FLOAT, [1, 8]), *outputs]
+    loop = helper.make_node(
+        "Loop",
+        ["trips", "", "first"] + ["rows"] * LAYERS,
+        ["last"] + [f"all{i}" for i in range(LAYERS)],
+        body=helper.make_graph(body, "body", inputs, outputs),
+    )
+    nodes = [helper.make_node("Reshape", ["x", "flat"], ["rows"]), loop]
+    return saved(folder / "growing.onnx", nodes, "last", constants)
 
 
 def more(parser: argparse.ArgumentParser) -> None:
@@ -109,6 +148,8 @@ def main() -> int:
             shapes = shuffled([[1, 1, rows_given, 8] for rows_given in ROWS])
             if wanted(name := f"filters_{count}", options):
                 cases.append((name, filters(folder, count), shapes))
+        if wanted("growing", options):
+            cases.append(("growing", growing(folder), shuffled([[1, 1, n, 8] for n in ROWS])))
         for name, path, shapes in cases:
             if not shapes:
                 continue

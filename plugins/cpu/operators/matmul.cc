@@ -388,11 +388,11 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
         gemm_in_blocks(block);
       };
       const int64_t row_end = part.row + part.rows;
-      // Of columns that do not lie as they are needed, some rows of b at a time.
-      const auto pack_and_multiply = [&](int64_t column, int64_t columns) {
-        const int64_t depths = std::max<int64_t>(1, (k + table.depth - 1) / table.depth);
+      // Of columns that do not lie as they are needed, some rows of b at a time, from one on.
+      const auto pack_and_multiply = [&](int64_t column, int64_t columns, int64_t begin) {
+        const int64_t deep = k - begin, depths = std::max<int64_t>(1, (deep + table.depth - 1) / table.depth);
         for (int64_t d = 0; d < depths; ++d) {
-          const int64_t p0 = k * d / depths, depth = k * (d + 1) / depths - p0;
+          const int64_t p0 = begin + deep * d / depths, depth = begin + deep * (d + 1) / depths - p0;
           const int64_t b_row = trans_b ? 1 : n, b_column = trans_b ? k : 1;
           table.gemm_pack(from_b + p0 * b_row + column * b_column, b_row, b_column, depth, columns, room);
           for (int64_t row = part.row; row < row_end; row += kBlockRows) {
@@ -404,7 +404,7 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
       };
       if (packs) {
         for (int64_t column = first; column < end; column += kBlockColumns) {
-          pack_and_multiply(column, std::min(kBlockColumns, end - column));
+          pack_and_multiply(column, std::min(kBlockColumns, end - column), 0);
         }
         return;
       }
@@ -426,7 +426,14 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
           finish(row, rows, column, columns);
         }
       }
-      if (full < end) pack_and_multiply(full, end - full);
+      if (full < end) {
+        // A panel of some columns reaches into the next rows of b, and can be read of all but the last ones.
+        const int64_t behind = k * n - full - width, readable = behind < 0 ? 0 : behind / n + 1;
+        if (readable > 0) {
+          multiply(part.row, part.rows, full, end - full, 0, readable, from_b + full, n, 0);
+        }
+        pack_and_multiply(full, end - full, readable);
+      }
     };
     const int64_t total = parts.size();
     // A few rows take as long as reading b does.
