@@ -31,8 +31,8 @@ std::unique_ptr<PlannerRoom> PlannerRooms::take(size_t values) {
 }
 
 void PlannerRooms::give(std::unique_ptr<PlannerRoom> room) {
-  constexpr size_t kFew = 4, kMostValues = 4096;  // Room that few plans need is given back.
-  if (room->num_values() > kMostValues) return;
+  constexpr size_t kFew = 4;
+  if (room->is_large()) return;
   room->clear();
   const std::lock_guard lock(mutex_);
   if (free_.size() < kFew) free_.push_back(std::move(room));

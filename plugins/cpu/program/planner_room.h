@@ -17,13 +17,15 @@ struct PlannedOutput {
   TensorPtr content;
 };
 
+// For one plan at a time.
 class PlannerRoom {
  public:
   // For a graph of so many values.
   void fit(size_t values) {
     if (places_.size() < values) places_.resize(values, -1);
   }
-  size_t num_values() const { return places_.size(); }
+  // Whether few plans need so much.
+  bool is_large() const { return known_count_ > (size_t{1} << 12) || places_.size() > (size_t{1} << 18); }
   // Forgets what the last plan left.
   void clear();
 
