@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace ephost {
@@ -188,17 +189,16 @@ class SmallVector {
     return data_ + at;
   }
   // Of an empty vector with nothing outside: what another one has.
-  void take(SmallVector* other) {
+  void take(SmallVector* other) noexcept {
     if (other->data_ == other->inside()) {
-      append(other->data_, other->size_);
+      std::memcpy(inside_, other->inside_, other->size_ * sizeof(T));
     } else {
       data_ = other->data_;
-      size_ = other->size_;
       capacity_ = other->capacity_;
       other->data_ = other->inside();
       other->capacity_ = kInside;
     }
-    other->size_ = 0;
+    size_ = std::exchange(other->size_, 0);
   }
 
   T* data_;
