@@ -25,7 +25,7 @@
   X(Selu,            "Selu",            6,  "alpha", 1.6732632f, "gamma", 1.050701f, 1, 0)  \
   X(ThresholdedRelu, "ThresholdedRelu", 7,  "alpha", 1,          "",      0,       0, 0)    \
   X(HardSigmoid,     "HardSigmoid",     6,  "alpha", 0.2f,       "beta",  0.5f,    0, 1)    \
-  X(HardSwish,       "HardSwish",       14, "",      1.0f / 6,   "",      0.5f,    0, 1)    \
+  X(HardSwish,       "HardSwish",       14, "alpha", 1.0f / 6,   "beta",  0.5f,    0, 1)    \
   X(Sigmoid,         "Sigmoid",         6,  "",      0,          "",      0,       1, 1)    \
   X(Tanh,            "Tanh",            6,  "",      0,          "",      0,       1, 1)    \
   X(Softplus,        "Softplus",        1,  "",      0,          "",      0,       1, 1)    \

@@ -108,8 +108,7 @@ struct Found {
   int version;
   Value* x;
   Value* out;
-  std::string approximate{};  // Of Gelu.
-  float alpha = 1;            // Of Swish.
+  Attributes attributes{};
 };
 
 std::optional<Found> found(const char* type, int version, Value* x, const Node* last) {
@@ -120,7 +119,7 @@ std::optional<Found> found(const char* type, int version, Value* x, const Node* 
 std::optional<Found> gelu(const Node& function, Value* x, const char* approximate) {
   if (x == nullptr) return std::nullopt;
   std::optional<Found> gelu = found("Gelu", 20, x, end_of_gelu(function.out(), x));
-  if (gelu.has_value()) gelu->approximate = approximate;
+  if (gelu.has_value()) gelu->attributes["approximate"] = std::string(approximate);
   return gelu;
 }
 
@@ -135,7 +134,7 @@ std::optional<Found> swish(const Node& sigmoid) {
     const Node* last = alpha.has_value() ? product_with(sigmoid.out(), x) : nullptr;
     if (last == nullptr) continue;
     std::optional<Found> swish = found("Swish", 24, x, last);
-    swish->alpha = *alpha;
+    swish->attributes["alpha"] = *alpha;
     return swish;
   }
   return std::nullopt;
@@ -149,8 +148,12 @@ std::optional<Found> mish(const Node& tangent) {
 
 std::optional<Found> hard_swish(const Node& sigmoid) {
   const std::optional<Activated> line = activation_of(sigmoid);
-  if (!line.has_value() || !close_to(line->a, 1.0 / 6) || line->b != 0.5f) return std::nullopt;
-  return found("HardSwish", 14, sigmoid.in(0), product_with(sigmoid.out(), sigmoid.in(0)));
+  std::optional<Found> swish =
+      found("HardSwish", 14, sigmoid.in(0), product_with(sigmoid.out(), sigmoid.in(0)));
+  if (!line.has_value() || !swish.has_value()) return std::nullopt;
+  swish->attributes["alpha"] = line->a;
+  swish->attributes["beta"] = line->b;
+  return swish;
 }
 
 std::optional<Found> hard_swish_of_clip(const Node& clip) {
@@ -190,8 +193,7 @@ void fuse_written_out(Graph* graph) {
     if (!one.has_value() || (one->x->type != DType::kFloat && one->x->type != DType::kUndefined)) continue;
     Node* made = graph->add_node("", one->type, {one->x}, {graph->add_like(one->out)}, node->name);
     made->version = one->version;
-    if (!one->approximate.empty()) made->attributes["approximate"] = one->approximate;
-    if (made->is("Swish")) made->attributes["alpha"] = one->alpha;
+    made->attributes = one->attributes;
     graph->steal_output(made, 0, one->out);
   }
   graph->sort();
