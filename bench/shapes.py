@@ -144,12 +144,12 @@ def main() -> int:
         cases = [
             (name, path, shapes_of(path) if wanted(name, options) else []) for name, path in models.items()
         ]
+        shapes = shuffled([[1, 1, count, 8] for count in ROWS])
         for count in FILTERS:
-            shapes = shuffled([[1, 1, rows_given, 8] for rows_given in ROWS])
             if wanted(name := f"filters_{count}", options):
                 cases.append((name, filters(folder, count), shapes))
         if wanted("growing", options):
-            cases.append(("growing", growing(folder), shuffled([[1, 1, n, 8] for n in ROWS])))
+            cases.append(("growing", growing(folder), shapes))
         for name, path, shapes in cases:
             if not shapes:
                 continue

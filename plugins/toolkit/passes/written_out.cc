@@ -13,13 +13,13 @@ bool close_to(float found, double number) {
 }
 
 // The number that a value is, if no more than the dimensions of x come of computing with both.
-std::optional<float> number_beside(const Value* value, const Value& x) {
+std::optional<float> number_beside(const Value* value, const Value* x) {
   float found = 0;
-  const bool fits =
-      scalar(value, &found) && value->constant->dims.size() <= (x.has_shape ? x.dims.size() : 0);
+  const bool fits = value != nullptr && x != nullptr && scalar(value, &found) &&
+                    value->constant->dims.size() <= (x->has_shape ? x->dims.size() : 0);
   return fits ? std::optional(found) : std::nullopt;
 }
-bool is_number(const Value* value, double number, const Value& x) {
+bool is_number(const Value* value, double number, const Value* x) {
   const std::optional<float> found = number_beside(value, x);
   return found.has_value() && close_to(*found, number);
 }
@@ -35,7 +35,7 @@ Value* without_factor(const Value* value, double number) {
   const Node* node = value == nullptr ? nullptr : value->producer;
   if (node == nullptr || !node->is("Mul")) return nullptr;
   for (const size_t side : {size_t{0}, size_t{1}}) {
-    if (is_number(node->in(1 - side), number, *node->in(side))) return node->in(side);
+    if (is_number(node->in(1 - side), number, node->in(side))) return node->in(side);
   }
   return nullptr;
 }
@@ -51,9 +51,9 @@ Node* quotient(const Value* value, double number) {
   Node* node = only_consumer(value);
   if (node == nullptr) return nullptr;
   if (node->is("Div")) {
-    return node->in(0) == value && is_number(node->in(1), number, *value) ? node : nullptr;
+    return node->in(0) == value && is_number(node->in(1), number, value) ? node : nullptr;
   }
-  return is_number(other_of(node, "Mul", value), 1 / number, *value) ? node : nullptr;
+  return is_number(other_of(node, "Mul", value), 1 / number, value) ? node : nullptr;
 }
 
 // ---- Gelu
@@ -61,7 +61,7 @@ Node* quotient(const Value* value, double number) {
 // The x of x / sqrt(2).
 Value* divided(const Value* value) {
   const Node* node = value->producer;
-  if (node != nullptr && node->is("Div") && is_number(node->in(1), std::sqrt(2.0), *node->in(0)))
+  if (node != nullptr && node->is("Div") && is_number(node->in(1), std::sqrt(2.0), node->in(0)))
     return node->in(0);
   return without_factor(value, std::sqrt(0.5));
 }
@@ -70,7 +70,7 @@ Value* divided(const Value* value) {
 bool is_cube(const Value* value, const Value* x) {
   const Node* node = value == nullptr ? nullptr : value->producer;
   if (node == nullptr) return false;
-  if (node->is("Pow")) return node->in(0) == x && is_number(node->in(1), 3, *x);
+  if (node->is("Pow")) return node->in(0) == x && is_number(node->in(1), 3, x);
   const Value* square = other_of(node, "Mul", x);
   return square != nullptr && other_of(square->producer, "Mul", x) == x;
 }
@@ -90,14 +90,14 @@ Value* bent(const Value* value) {
 // The node that ends the chain: x / 2 times the sum of 1 and `value`. Null if there is none.
 Node* end_of_gelu(const Value* value, const Value* x) {
   const Node* add = only_consumer(value);
-  if (!is_number(other_of(add, "Add", value), 1, *x)) return nullptr;
+  if (!is_number(other_of(add, "Add", value), 1, x)) return nullptr;
   const Value* sum = add->out();
   Node* product = only_consumer(sum);
   const Value* factor = other_of(product, "Mul", sum);
   if (factor == nullptr) return nullptr;
   if (without_factor(factor, 0.5) == x) return product;
   if (factor == x) return quotient(product->out(), 2);
-  return is_number(factor, 0.5, *x) ? product_with(product->out(), x) : nullptr;
+  return is_number(factor, 0.5, x) ? product_with(product->out(), x) : nullptr;
 }
 
 // ---- All of them
@@ -130,7 +130,7 @@ std::optional<Found> swish(const Node& sigmoid) {
   if (factor == nullptr || !factor->is("Mul")) return std::nullopt;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     Value* x = factor->in(side);
-    const std::optional<float> alpha = number_beside(factor->in(1 - side), *x);
+    const std::optional<float> alpha = number_beside(factor->in(1 - side), x);
     const Node* last = alpha.has_value() ? product_with(sigmoid.out(), x) : nullptr;
     if (last == nullptr) continue;
     std::optional<Found> swish = found("Swish", 24, x, last);
@@ -163,7 +163,9 @@ std::optional<Found> hard_swish_of_clip(const Node& clip) {
     return std::nullopt;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     Value* x = add->in(side);
-    if (!is_number(add->in(1 - side), 3, *x)) continue;
+    // The type of x may be unknown, and these steps are those of integers, too, whose quotients are rounded.
+    const Value* three = add->in(1 - side);
+    if (!is_number(three, 3, x) || !kFloats.has(three->constant->type)) continue;
     // The division before or after the product.
     const Node* last = product_with(clip.out(), x);
     last = last != nullptr ? quotient(last->out(), 6) : quotient(clip.out(), 6);
