@@ -8,7 +8,7 @@ namespace ephost {
 namespace {
 
 bool close_to(float found, double number) {
-  constexpr double kDigits = 1e-5;  // As models have them of roots.
+  constexpr double kDigits = 1e-6;  // As float32 has them of roots.
   return std::abs(found - number) <= kDigits * std::abs(number);
 }
 
