@@ -1,5 +1,6 @@
 // Convolutions of each channel, or of two or four of them, on their own, along lines of pixels; see
 // engines/conv/depthwise.h.
+#include <algorithm>
 #include <utility>
 
 #include "cpu/simd/simd.h"
@@ -8,12 +9,41 @@
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
+#ifdef __AVX512F__
+typedef float Wide __attribute__((vector_size(64)));
+typedef float UnalignedWide __attribute__((vector_size(64), aligned(4), may_alias));
+constexpr int kManyPixels = 14;  // Whose sums fit into the registers.
+#else
+typedef Vector Wide;
+typedef UnalignedVector UnalignedWide;
+constexpr int kManyPixels = 8;
+#endif
+
+template <typename V>
+struct Unaligned;
+template <>
+struct Unaligned<Vector> {
+  typedef UnalignedVector Type;
+};
+#ifdef __AVX512F__
+template <>
+struct Unaligned<Wide> {
+  typedef UnalignedWide Type;
+};
+#endif
+template <typename V>
+inline V get(const float* from) {
+  return *reinterpret_cast<const typename Unaligned<V>::Type*>(from);
+}
+template <typename V>
+inline void put(float* to, const V& vector) {
+  *reinterpret_cast<typename Unaligned<V>::Type*>(to) = vector;
+}
+
 // Of eight channels the j-th one of each group, at the places of all channels of that group.
 template <int group, int j>
 inline Vector of_group(const Vector& x) {
-  if constexpr (group == 1) {
-    return x;
-  } else if constexpr (group == 2) {
+  if constexpr (group == 2) {
     return Vector{x[j], x[j], x[2 + j], x[2 + j], x[4 + j], x[4 + j], x[6 + j], x[6 + j]};
   } else {
     static_assert(group == 4);
@@ -22,145 +52,171 @@ inline Vector of_group(const Vector& x) {
 }
 
 // Calls add(value, j) for each of a group's inputs.
-template <int group, typename Add>
-inline void for_inputs(const Vector& x, const Add& add) {
-  [&]<int... j>(std::integer_sequence<int, j...>) { (add(of_group<group, j>(x), j), ...); }
-  (std::make_integer_sequence<int, group>());
+template <int group, typename V, typename Add>
+inline void for_inputs(const V& x, const Add& add) {
+  if constexpr (group == 1) {
+    add(x, 0);
+  } else {
+    [&]<int... j>(std::integer_sequence<int, j...>) { (add(of_group<group, j>(x), j), ...); }
+    (std::make_integer_sequence<int, group>());
+  }
 }
 
-// 8 * `vectors` channels, from c on, of `pixels` of the output, from pixel `at` on. Of each line of the
-// kernel the taps from `begin` to `end` are inside of the image.
-template <int pixels, int vectors, int group>
-inline void block(const FloatDepthwiseLine& d, int64_t at, int64_t c, int64_t begin, int64_t end) {
-  Vector sums[pixels][vectors];
+// A block of channels of one line of the output: where it is in the room, and where it goes.
+struct BlockLine {
+  const float* const* from;  // Lines in the room under each line of the kernel; null outside of the image.
+  const float* weights;      // [lines][taps][group][channels]
+  const float* bias;
+  float* y;
+};
+
+// So many pixels from `at` on, of which `kept` are written. `gap` is the stride, and `taps` how many a line
+// of the kernel has, without gaps, if they are known: then each element of the input is read once.
+template <typename V, int pixels, int gap, int taps, int group>
+inline void tile(const FloatDepthwiseBand& d, const BlockLine& b, int64_t at, int64_t kept) {
+  constexpr int64_t kLane = sizeof(V) / sizeof(float);
+  const int64_t stride = gap == 0 ? d.stride : gap, step = stride * kLane, tap = d.dilation * kLane;
+  V sums[pixels];
+#pragma GCC unroll 16
+  for (int p = 0; p < pixels; ++p) sums[p] = get<V>(b.bias);
+  for (int64_t line = 0; line < d.depth * d.lines; ++line) {
+    if (b.from[line] == nullptr) continue;
+    const float* x = b.from[line] + at * step;
+    const float* w = b.weights + line * d.taps * group * kLane;
+    if constexpr (taps != 0) {
+      static_assert(group == 1 && gap != 0);
+      V weights[taps];
 #pragma GCC unroll 8
-  for (int p = 0; p < pixels; ++p) {
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) sums[p][v] = d.bias == nullptr ? Vector{} : load(d.bias + c + 8 * v);
-  }
-  const int64_t step = d.stride * d.channels, tap = d.dilation * d.channels;
-  const int64_t from = (at * d.stride - d.left) * d.channels + c;
-  for (int64_t line = 0; line < d.lines; ++line) {
-    if (d.from[line] == nullptr) continue;
-    const float* x = d.from[line] + from + begin * tap;
-    const float* w = d.weights + (line * d.kernel + begin) * group * d.channels + c;
-    for (int64_t k = begin; k < end; ++k, x += tap, w += group * d.channels) {
-#pragma GCC unroll 8
-      for (int p = 0; p < pixels; ++p) {
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) {
-          for_inputs<group>(load(x + p * step + 8 * v), [&](const Vector& value, int j) {
-            sums[p][v] += load(w + j * d.channels + 8 * v) * value;
-          });
+      for (int t = 0; t < taps; ++t) weights[t] = get<V>(w + t * kLane);
+#pragma GCC unroll 64
+      for (int i = 0; i < (pixels - 1) * gap + taps; ++i) {
+        const V value = get<V>(x + i * kLane);
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; ++p) {
+          const int t = i - p * gap;
+          if (t >= 0 && t < taps) sums[p] += weights[t] * value;
         }
+      }
+      continue;
+    }
+    for (int64_t t = 0; t < d.taps; ++t, x += tap, w += group * kLane) {
+#pragma GCC unroll 16
+      for (int p = 0; p < pixels; ++p) {
+        for_inputs<group>(get<V>(x + p * step),
+                          [&](const V& value, int j) { sums[p] += get<V>(w + j * kLane) * value; });
       }
     }
   }
-#pragma GCC unroll 8
+  float* const y = b.y + at * d.channels;
+#pragma GCC unroll 16
   for (int p = 0; p < pixels; ++p) {
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) store(d.y + (at + p) * d.channels + c + 8 * v, sums[p][v]);
+    if (p < kept) put(y + p * d.channels, sums[p]);
   }
 }
 
-// All channels of one pixel: several vectors at a time, since each sum waits for the one before.
-template <int group>
-inline void one_pixel(const FloatDepthwiseLine& d, int64_t pixel, int64_t begin, int64_t end) {
-  int64_t c = 0;
-  for (; c + 32 <= d.channels; c += 32) block<1, 4, group>(d, pixel, c, begin, end);
-  for (; c < d.channels; c += 8) {
-    block<1, 1, group>(d, pixel, c + 8 <= d.channels ? c : d.channels - 8, begin, end);
-  }
-}
-
-// The same as `block` for kernels of so many taps in a line, all of them inside of the image: each element of
-// the input is read once.
-template <int pixels, int taps, int stride, int group>
-inline void whole_block(const FloatDepthwiseLine& d, int64_t at, int64_t c) {
-  Vector sums[pixels];
-#pragma GCC unroll 8
-  for (int p = 0; p < pixels; ++p) sums[p] = d.bias == nullptr ? Vector{} : load(d.bias + c);
-  const int64_t from = (at * d.stride - d.left) * d.channels + c;
-  for (int64_t line = 0; line < d.lines; ++line) {
-    if (d.from[line] == nullptr) continue;
-    const float* x = d.from[line] + from;
-    const float* w = d.weights + line * taps * group * d.channels + c;
-#pragma GCC unroll 32
-    for (int i = 0; i < (pixels - 1) * stride + taps; ++i) {
-      for_inputs<group>(load(x + i * d.channels), [&](const Vector& value, int j) {
-#pragma GCC unroll 8
-        for (int p = 0; p < pixels; ++p) {
-          const int k = i - p * stride;
-          if (k >= 0 && k < taps) sums[p] += load(w + (k * group + j) * d.channels) * value;
-        }
-      });
+// Where less than a tile is left, some pixels before it are done once more.
+template <typename V, int gap, int taps, int group>
+void line_of_block(const FloatDepthwiseBand& d, const BlockLine& b) {
+  const int64_t width = d.last - d.first;
+  int64_t at = 0;
+  for (; at + kManyPixels <= width; at += kManyPixels)
+    tile<V, kManyPixels, gap, taps, group>(d, b, at, kManyPixels);
+  while (at < width) {
+    const int64_t left = width - at;
+    if (left <= 4) {
+      tile<V, 4, gap, taps, group>(d, b, width < 4 ? 0 : width - 4, width);
+      at = width;
+    } else {
+      const int64_t from = left < 8 && width >= 8 ? width - 8 : at;
+      tile<V, 8, gap, taps, group>(d, b, from, width - from);
+      at = from + 8;
     }
   }
-#pragma GCC unroll 8
-  for (int p = 0; p < pixels; ++p) store(d.y + (at + p) * d.channels + c, sums[p]);
 }
 
-// Sixteen channels at a time, which share cache lines. Where less than eight channels or `pixels` are left,
-// some before them are done once more. `pixels` at a time keep both multipliers busy.
-template <int pixels, int group, typename Whole>
-inline void all_channels(const FloatDepthwiseLine& d, const Whole& whole) {
-  const int64_t reach = (d.kernel - 1) * d.dilation;
-  // Pixels whose windows are inside of the line.
-  int64_t inside = d.left <= 0 ? 0 : (d.left + d.stride - 1) / d.stride;
-  int64_t outside =
-      d.in_width - 1 - reach + d.left < 0 ? 0 : (d.in_width - 1 - reach + d.left) / d.stride + 1;
-  inside = inside < d.first ? d.first : inside < d.last ? inside : d.last;
-  outside = outside < inside ? inside : outside < d.last ? outside : d.last;
-  for (int64_t c = 0; c < d.channels && outside - inside >= pixels; c += 16) {
-    const int64_t last = d.channels - 8, two[2] = {c < last ? c : last, c + 8 < last ? c + 8 : last};
-    const int n = c + 8 < d.channels ? 2 : 1;
-    for (int64_t pixel = inside; pixel < outside; pixel += pixels) {
-      const int64_t at = pixel + pixels <= outside ? pixel : outside - pixels;
-      for (int v = 0; v < n; ++v) whole(at, two[v]);
+// Pixels of a line of the input, from `pixel` on, of some channels; those outside of it are zeros.
+template <typename V>
+void copy_line(const FloatDepthwiseBand& d, const float* from, int64_t pixel, int64_t places, float* to) {
+  constexpr int64_t kLane = sizeof(V) / sizeof(float);
+  const int64_t inside = std::clamp<int64_t>(-pixel, 0, places),
+                outside = std::clamp<int64_t>(d.in_width - pixel, inside, places);
+  int64_t i = 0;
+  for (; i < inside; ++i) put(to + i * kLane, V{});
+  for (const float* x = from + (pixel + i) * d.channels; i < outside; ++i, x += d.channels) {
+    put(to + i * kLane, get<V>(x));
+    __builtin_prefetch(x +
+                       kLane);  // For the next block: pixels are too far apart for the processor to do so.
+  }
+  for (; i < places; ++i) put(to + i * kLane, V{});
+}
+
+// The channels from c on.
+template <typename V, int gap, int taps, int group>
+void block(const FloatDepthwiseBand& d, int64_t c) {
+  constexpr int64_t kLane = sizeof(V) / sizeof(float), kMostLines = 64;
+  const int64_t places = d.places(d.last - d.first), lines = d.depth * d.lines;
+  float* const bias = d.room;
+  float* const weights = bias + kLane;
+  float* const copies = weights + lines * d.taps * group * kLane;
+  put(bias, d.bias == nullptr ? V{} : get<V>(d.bias + c));
+  for (int64_t i = 0; i < lines * d.taps * group; ++i) {
+    put(weights + i * kLane, get<V>(d.weights + i * d.channels + c));
+  }
+  const float* from[kMostLines];
+  BlockLine line{from, weights, bias, d.y + d.first * d.channels + c};
+  int64_t copied = 0;  // Of the input's lines.
+  for (int64_t row = 0; row < d.rows; ++row, line.y += d.line) {
+    const int64_t first = row * d.line_stride, end = first + d.lines;
+    const auto copy_of = [&](int64_t z, int64_t at) {
+      return copies + (z * d.lines + at % d.lines) * places * kLane;
+    };
+    for (copied = std::max(copied, first); copied < end; ++copied) {
+      for (int64_t z = 0; z < d.depth; ++z) {
+        const float* const x = d.from[z * d.in_lines + copied];
+        if (x != nullptr) copy_line<V>(d, x + c, d.first * d.stride - d.left, places, copy_of(z, copied));
+      }
     }
-  }
-  const int64_t done = outside - inside >= pixels ? outside : inside;
-  for (int64_t pixel = d.first; pixel < d.last; ++pixel) {
-    if (pixel == inside) pixel = done;
-    if (pixel == d.last) break;
-    const int64_t at = pixel * d.stride - d.left;
-    int64_t begin = 0, end = d.kernel;
-    while (begin < end && at + begin * d.dilation < 0) ++begin;
-    while (end > begin && at + (end - 1) * d.dilation >= d.in_width) --end;
-    one_pixel<group>(d, pixel, begin, end);
-  }
-}
-
-template <int taps, int stride, int group>
-void by_taps(const FloatDepthwiseLine& d) {
-  // As many sums as there are registers beside the weights.
-  constexpr int kPixels = taps == 7 ? 7 : 8;
-  all_channels<kPixels, group>(
-      d, [&](int64_t pixel, int64_t c) { whole_block<kPixels, taps, stride, group>(d, pixel, c); });
-}
-
-template <int group>
-void by_group(const FloatDepthwiseLine& d) {
-  if (d.dilation == 1 && (d.stride == 1 || d.stride == 2)) {
-    const bool one = d.stride == 1;
-    if (d.kernel == 3) return one ? by_taps<3, 1, group>(d) : by_taps<3, 2, group>(d);
-    if constexpr (group == 1) {
-      if (d.kernel == 5) return one ? by_taps<5, 1, group>(d) : by_taps<5, 2, group>(d);
-      if (d.kernel == 7) return one ? by_taps<7, 1, group>(d) : by_taps<7, 2, group>(d);
+    for (int64_t i = 0; i < lines; ++i) {
+      const int64_t z = i / d.lines, at = first + i % d.lines;
+      from[i] = d.from[z * d.in_lines + at] == nullptr ? nullptr : copy_of(z, at);
     }
+    line_of_block<V, gap, taps, group>(d, line);
   }
-  all_channels<8, group>(d, [&](int64_t pixel, int64_t c) { block<8, 1, group>(d, pixel, c, 0, d.kernel); });
 }
 
-void float_depthwise(const FloatDepthwiseLine& d) {
-  switch (d.group) {
-    case 1:
-      return by_group<1>(d);
-    case 2:
-      return by_group<2>(d);
-    default:
-      return by_group<4>(d);
+// Where fewer channels are left than lie in a vector, some before them are done once more.
+template <typename V, int gap, int taps, int group>
+void all_blocks(const FloatDepthwiseBand& d) {
+  constexpr int64_t kLane = sizeof(V) / sizeof(float);
+  for (int64_t c = d.begin; c < d.end; c += kLane) {
+    block<V, gap, taps, group>(d, std::min(c, d.channels - kLane));
   }
+}
+
+template <typename V, int gap, int group>
+void by_taps(const FloatDepthwiseBand& d) {
+  if constexpr (gap != 0 && group == 1) {
+    if (d.dilation == 1 && d.taps == 3) return all_blocks<V, gap, 3, group>(d);
+    if (d.dilation == 1 && d.taps == 5) return all_blocks<V, gap, 5, group>(d);
+    if (d.dilation == 1 && d.taps == 7) return all_blocks<V, gap, 7, group>(d);
+  }
+  all_blocks<V, gap, 0, group>(d);
+}
+
+template <typename V, int group>
+void by_stride(const FloatDepthwiseBand& d) {
+  if (d.stride == 1) return by_taps<V, 1, group>(d);
+  if (d.stride == 2) return by_taps<V, 2, group>(d);
+  by_taps<V, 0, group>(d);
+}
+
+void float_depthwise(const FloatDepthwiseBand& d) {
+  if (d.group == 2) return by_stride<Vector, 2>(d);
+  if (d.group == 4) return by_stride<Vector, 4>(d);
+#ifdef __AVX512F__
+  if (d.channels >= static_cast<int64_t>(sizeof(Wide) / sizeof(float))) return by_stride<Wide, 1>(d);
+#endif
+  by_stride<Vector, 1>(d);
 }
 
 }  // namespace

@@ -171,19 +171,33 @@ struct DepthwiseLine {
 };
 inline constexpr int kThree[] = {0, 3, 1, 4, 2, 5, 6, 7, 8};
 
-// Pixels [first, last) of a line of the output of a convolution of float32, channels last, whose groups have
-// 1, 2 or 4 channels, as many in the input as in the output.
+// Pixels [first, last) of some lines of the output of a convolution of float32, channels last, whose groups
+// have 1, 2 or 4 channels, as many in the input as in the output. Sixteen channels at a time, what lies under
+// their windows is copied to where it is next to each other, with zeros where it is outside of the image.
 inline constexpr int64_t kDepthwiseChannels = 8;  // At least.
-struct FloatDepthwiseLine {
-  const float* const*
-      from;               // The lines of the input under each line of the kernel; null outside of the image.
-  int64_t lines, kernel;  // Of the kernel, and taps in each.
-  int64_t group;          // Channels of a group: 1, 2 or 4, as many in the input as in the output.
-  const float* weights;   // [lines][kernel][group][channels]
-  const float* bias;      // One for each channel, or null.
-  int64_t in_width, stride, dilation, left;  // `left` pixels are added before each line.
-  int64_t channels, first, last;
-  float* y;  // The line.
+inline constexpr int64_t kDepthwiseBlock = 16;    // Channels.
+struct FloatDepthwiseBand {
+  const float* const* from;       // The input's lines under the output's, [depth][in_lines]; null outside.
+  int64_t depth, in_lines, rows;  // `depth` planes of the input lie under a line of the output.
+  int64_t lines, line_stride;     // Of the kernel, in each plane.
+  int64_t taps, stride, dilation, left, in_width;  // `left` pixels are added before each line.
+  int64_t group;         // Channels of a group: 1, 2 or 4, as many in the input as in the output.
+  const float* weights;  // [depth][lines][taps][group][channels]
+  const float* bias;     // One for each channel, or null.
+  int64_t channels;      // In a pixel.
+  int64_t begin, end;    // Of these; begin is a multiple of kDepthwiseBlock, end too or that of all.
+  int64_t first, last;
+  float* y;      // The first line.
+  int64_t line;  // From a line of the output to the next one.
+  float* room;   // As many floats as room_size() says, at a place that is a multiple of 64 bytes.
+
+  // Pixels of a line in the room: at least 4, and 8 if more than that, are computed at once.
+  int64_t places(int64_t pixels) const {
+    return ((pixels >= 8 ? pixels : pixels > 4 ? 8 : 4) - 1) * stride + (taps - 1) * dilation + 1;
+  }
+  int64_t room_size(int64_t pixels) const {
+    return kDepthwiseBlock * (depth * lines * (places(pixels) + taps * group) + 1);
+  }
 };
 
 // A row of a convolution of float32 on plain images, in all output channels of a group.
@@ -285,7 +299,7 @@ struct Simd {
                     const float* bias) = nullptr;
   void (*pool[2])(const PoolRows& rows) = {};  // By Pooling.
   void (*depthwise)(const DepthwiseLine& line) = nullptr;
-  void (*float_depthwise)(const FloatDepthwiseLine& line) = nullptr;
+  void (*float_depthwise)(const FloatDepthwiseBand& band) = nullptr;
   void (*plane_row)(const PlaneRow& row) = nullptr;
   void (*recurrent_step)(const RecurrentStep& step) = nullptr;
   void (*grid_pairs)(const GridPoints& grid, GridPairs& pairs) = nullptr;

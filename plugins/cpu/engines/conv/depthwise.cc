@@ -2,14 +2,59 @@
 
 #include <algorithm>
 
+#include "cpu/runtime/threads.h"
+
 namespace ephost::cpu {
 namespace {
 
 constexpr const char* kKey = "depthwise";
-constexpr int64_t kMostLines = 64;  // Of a kernel.
+constexpr int64_t kMostLines = 64;     // Of a kernel.
+constexpr int64_t kMostInLines = 256;  // Of the input, under a band.
 
 struct Weights {
   std::shared_ptr<void> memory;
+};
+
+// How the output is shared among threads: bands of lines, of some channels, and parts of lines that are long.
+// Lines of a band lie `phases` apart, so that its windows have lines in common where those have gaps.
+struct Bands {
+  int64_t rows, pixels, channels;  // Of a band, at most.
+  // Bands of a plane: by first line, on top of each other, beside and behind each other.
+  int64_t phases, high, parts, chunks;
+  int64_t planes, grain;
+
+  Bands(const FloatDepthwiseBand& band, int64_t the_planes, int64_t height, int64_t width, int64_t stride,
+        int64_t gap, int64_t threads)
+      : phases(stride == 1 ? std::clamp<int64_t>(gap, 1, std::max<int64_t>(1, height)) : 1),
+        planes(the_planes) {
+    constexpr int64_t kMostPixels = 128, kInCache = 1 << 17, kLeastChannels = 128;
+    const int64_t lines = std::max<int64_t>(1, (height + phases - 1) / phases);
+    const auto up = [](int64_t all, int64_t each) { return (all + each - 1) / each; };
+    parts = std::max<int64_t>(1, up(width, kMostPixels));
+    pixels = up(width, parts);
+    // More than are read twice, and what is read of the input and what is written in the second cache.
+    const bool apart = gap > 1 && stride > 1;  // Without lines in common.
+    const int64_t room = (kMostInLines / band.depth - band.lines) / band.line_stride + 1;
+    rows = apart ? 1 : std::clamp<int64_t>(2 * band.lines, 1, std::min(lines, room));
+    const int64_t read = band.depth * (rows * band.line_stride + band.lines) * pixels * band.stride;
+    const int64_t most = std::max(kLeastChannels, kInCache / (read + rows * pixels + 1));
+    chunks = up(band.channels, std::min(most, band.channels));
+    channels = up(up(band.channels, chunks), kDepthwiseBlock) * kDepthwiseBlock;
+    chunks = up(band.channels, channels);
+    // Work for all threads.
+    const int64_t beside = std::max<int64_t>(1, planes * phases * parts * chunks);
+    const int64_t least = threads == 1 ? 1 : up(4 * threads, beside);  // Bands on top of each other.
+    if (up(lines, rows) < least) rows = std::max<int64_t>(1, lines / least);
+    high = up(lines, rows);
+    rows = up(lines, high);
+    if (threads > 1 && beside * high < 2 * threads && parts == 1) {
+      parts = std::clamp<int64_t>(width / 32, 1, up(4 * threads, beside * high));
+      pixels = up(width, parts);
+    }
+    const int64_t taps = band.depth * band.lines * band.taps * band.group;
+    grain = std::max<int64_t>(1, kGrain / (rows * pixels * channels * taps / 4 + 1));
+  }
+  int64_t count() const { return planes * chunks * parts * phases * high; }
 };
 
 }  // namespace
@@ -78,50 +123,72 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
   const int64_t in_depth = of(window.in, 2, 1), out_depth = of(window.out, 2, 1),
                 kernel_z = of(window.kernel, 2, 1), stride_z = of(window.strides, 2, 1),
                 dilation_z = of(window.dilations, 2, 1), front = of(window.begin, 2, 0);
-  FloatDepthwiseLine line{};
-  line.lines = kernel_z * kernel;
-  line.group = p.dims(1)[1];
-  line.kernel = window.kernel.back();
-  line.weights = static_cast<const float*>(weights.get());
-  line.in_width = window.in.back();
-  line.stride = window.strides.back();
-  line.dilation = window.dilations.back();
-  line.left = window.begin.back();
-  line.channels = target[1];
-  // Lines of the output are what threads share; parts of them, where there are few.
-  const int64_t width = window.out.back(), rows = target[0] * out_depth * out_height,
-                threads = std::max(1, p.threads());
-  const int64_t parts = std::clamp<int64_t>(rows >= 4 * threads || threads == 1 ? 1 : 4 * threads / rows, 1,
-                                            std::max<int64_t>(1, width / 32));
-  const int64_t work = width / parts * line.channels * line.lines * line.kernel * line.group / 4;
+  FloatDepthwiseBand band{};
+  band.depth = kernel_z;
+  band.lines = kernel;
+  band.line_stride = dilation == 1 ? stride : 1;
+  band.taps = window.kernel.back();
+  band.stride = window.strides.back();
+  band.dilation = window.dilations.back();
+  band.left = window.begin.back();
+  band.in_width = window.in.back();
+  band.group = p.dims(1)[1];
+  band.weights = static_cast<const float*>(weights.get());
+  band.channels = target[1];
+  const int64_t width = window.out.back(), line = width * band.channels, threads = std::max(1, p.threads());
+  const Bands bands(band, target[0] * out_depth, out_height, width, stride, dilation, threads);
+  band.line = bands.phases * line;
+  const auto room = static_cast<size_t>(band.room_size(bands.pixels));
+  p.scratch(room * sizeof(float) * static_cast<size_t>(threads));
   const RowEpilogue epilogue(post_ops);
   const int ends = p.inputs();
   return [=](const Args& args) {
     const float *x = args.in<float>(0), *bias = biased ? args.in<float>(2) : nullptr;
-    float* y = args.out<float>(0);
+    float *const y = args.out<float>(0), *const rooms = args.scratch<float>();
     const float* others[16] = {};
     for (int i = operands; i < ends; ++i) others[i - operands] = args.in<float>(i);
-    parallel_for(rows * parts, std::max<int64_t>(1, kGrain / (work + 1)), [&](int64_t i, int64_t end) {
-      const float* from[kMostLines];
+    parallel_for(bands.count(), bands.grain, [&](int64_t i, int64_t end) {
+      const float* from[kMostInLines];
+      FloatDepthwiseBand here = band;
+      here.from = from;
+      here.bias = bias;
+      here.room = rooms + room * static_cast<size_t>(thread_rank());
       for (; i < end; ++i) {
-        const int64_t row = i / parts, part = i % parts, n = row / out_height / out_depth;
-        const int64_t begin = row % out_height * stride - top,
-                      begin_z = row / out_height % out_depth * stride_z - front;
-        for (int64_t k = 0; k < line.lines; ++k) {
-          const int64_t at = begin + k % kernel * dilation, at_z = begin_z + k / kernel * dilation_z;
-          const bool inside = at >= 0 && at < in_height && at_z >= 0 && at_z < in_depth;
-          const int64_t place = (n * in_depth + at_z) * in_height + at;
-          from[k] = inside ? x + place * line.in_width * line.channels : nullptr;
+        // Bands that have lines of the input in common follow each other.
+        const int64_t at_row = i % bands.high, phase = i / bands.high % bands.phases;
+        const int64_t beside = i / bands.high / bands.phases, part = beside % bands.parts,
+                      chunk = beside / bands.parts % bands.chunks,
+                      plane = beside / bands.parts / bands.chunks, n = plane / out_depth;
+        const int64_t row = at_row * bands.rows * bands.phases + phase;
+        here.rows = std::min(bands.rows, (out_height - row + bands.phases - 1) / bands.phases);
+        if (here.rows <= 0) continue;
+        here.in_lines = (here.rows - 1) * band.line_stride + band.lines;
+        for (int64_t z = 0; z < kernel_z; ++z) {
+          const int64_t at_z = plane % out_depth * stride_z - front + z * dilation_z;
+          for (int64_t k = 0; k < here.in_lines; ++k) {
+            const int64_t at = row * stride - top + k * dilation;
+            const bool inside = at >= 0 && at < in_height && at_z >= 0 && at_z < in_depth;
+            const int64_t place = (n * in_depth + at_z) * in_height + at;
+            from[z * here.in_lines + k] = inside ? x + place * band.in_width * band.channels : nullptr;
+          }
         }
-        FloatDepthwiseLine here = line;
-        here.from = from;
-        here.bias = bias;
-        here.first = width * part / parts;
-        here.last = width * (part + 1) / parts;
-        here.y = y + row * width * line.channels;
+        here.first = width * part / bands.parts;
+        here.last = width * (part + 1) / bands.parts;
+        here.begin = chunk * bands.channels;
+        here.end = std::min(here.begin + bands.channels, band.channels);
+        here.y = y + (plane * out_height + row) * line;
         simd().float_depthwise(here);
-        const int64_t at = (row * width + here.first) * line.channels;
-        if (!epilogue.empty()) epilogue.run(y, others, at, (here.last - here.first) * line.channels);
+        if (epilogue.empty()) continue;
+        const bool whole = bands.chunks == 1;
+        const int64_t some = here.end - here.begin, pixels = here.last - here.first;
+        for (int64_t r = 0; r < here.rows; ++r) {
+          int64_t at = here.y - y + r * band.line + here.first * band.channels + here.begin;
+          if (whole) {
+            epilogue.run(y, others, at, pixels * some);
+            continue;
+          }
+          for (int64_t k = 0; k < pixels; ++k, at += band.channels) epilogue.run(y, others, at, some);
+        }
       }
     });
   };

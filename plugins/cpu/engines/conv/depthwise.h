@@ -1,5 +1,7 @@
-// Convolutions of float32 of each channel on its own, one or two dimensions, with channels last: some pixels
-// of a line and some channels at a time, in registers.
+// Convolutions of float32 of each channel, or of a few of them, on their own, in one to three dimensions with
+// channels last, by bands of lines. In an image with its channels last, pixels of one channel lie so far
+// apart that few of them fit into the first cache at once, so some channels at a time are copied to where
+// they are next to each other.
 #ifndef EPHOST_CPU_ENGINES_CONV_DEPTHWISE_H_
 #define EPHOST_CPU_ENGINES_CONV_DEPTHWISE_H_
 
