@@ -42,7 +42,7 @@ def model_of(
         )
     else:
         nodes.append(helper.make_node(end, ["c"], ["y"]))
-    feeds = {name: value.astype(dtype) for name, value in values.items()}
+    feeds: dict[str, np.ndarray] = {name: value.astype(dtype) for name, value in values.items()}
     return make_model(nodes, feeds, ["y"], {name: v.astype(dtype) for name, v in constants.items()}), feeds
 
 
