@@ -371,7 +371,7 @@ def _distances(call: Call) -> str:
 
 
 def _hashes(call: Call) -> str:
-    return f"o0 = Cast <to = {12 if call.number('positive', 1) else 6}> (i0)"
+    return f"o0 = Cast <to = {12 if call.number('positive', 1) == 1 else 6}> (i0)"
 
 
 def _rows_of_blocks(call: Call) -> str:

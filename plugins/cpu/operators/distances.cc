@@ -1,5 +1,6 @@
 // com.microsoft's CDist: how far apart the rows of two matrices are.
 #include <cmath>
+#include <limits>
 
 #include "cpu/engines/scores.h"
 #include "cpu/operator.h"
@@ -27,10 +28,11 @@ void by_differences(const T* a, const T* turned, int64_t n, int64_t k, T* y) {
 
 // |a - b|^2 = |a|^2 + |b|^2 - 2 a b, for rows of float32 that are long enough for a product to be worth it.
 // Distances do not change if all rows are moved by b's mean, and less cancels out then; pairs of which nearly
-// all does are computed by their differences.
+// all does, or that overflow, are computed by their differences, of the rows as they were: a mean that is far
+// from most of them has taken their last digits away.
 class ByProducts {
  public:
-  ByProducts(const float* b, int64_t n, int64_t k) : n_(n), k_(k), mean_(static_cast<size_t>(k)) {
+  ByProducts(const float* b, int64_t n, int64_t k) : b_(b), n_(n), k_(k), mean_(static_cast<size_t>(k)) {
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t p = 0; p < k; ++p) mean_[static_cast<size_t>(p)] += b[j * k + p] / static_cast<float>(n);
     }
@@ -53,14 +55,15 @@ class ByProducts {
       for (int64_t j = 0; j < n_; ++j) {
         float& made = y[i * n_ + j];
         made = squares[i] - 2 * made;
-        if (made < kNearlyAll * squares[i]) {
-          made = squared_distance(room + i * k_, moved_.data() + j * k_, k_);
+        if (!(made >= kNearlyAll * squares[i] && made <= std::numeric_limits<float>::max())) {
+          made = squared_distance(a + i * k_, b_ + j * k_, k_);
         }
       }
     }
   }
 
  private:
+  const float* b_;
   int64_t n_, k_;
   std::vector<float> mean_, moved_, halves_;
   PackedMatrix matrix_;

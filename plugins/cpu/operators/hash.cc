@@ -35,7 +35,7 @@ uint32_t murmur(std::string_view bytes, uint32_t seed) {
 Kernel hashes(Prepare& p) {
   const DType type = p.type(0);
   const int64_t n =
-      p.out(0, p.node.i("positive", 1) != 0 ? DType::kUint32 : DType::kInt32, p.dims(0)).count();
+      p.out(0, p.node.i("positive", 1) == 1 ? DType::kUint32 : DType::kInt32, p.dims(0)).count();
   const auto seed = static_cast<uint32_t>(p.node.i("seed", 0));
   return [=](const Args& args) {
     uint32_t* const y = args.out<uint32_t>();

@@ -53,6 +53,17 @@ def test_what_is_not_finite_stays_in_its_row_and_column(cpu_plugin: Cpu) -> None
     np.testing.assert_array_equal(np.isfinite(y), finite)
 
 
+@pytest.mark.parametrize("far", [1e6, 1e10, 3e38])
+def test_a_row_that_is_far_away_takes_no_digits_from_others(cpu_plugin: Cpu, far: float) -> None:
+    a, b = (np.random.default_rng(rows).standard_normal((rows, 20)).astype(np.float32) for rows in (9, 30))
+    b[5, 7] = b[11, 3] = far
+    feeds = {"a": a, "b": b}
+    (y,) = cpu_plugin.run(make_model([_node("CDist", ["a", "b"])], feeds, ["y"]), feeds)
+    expected = ((a[:, None].astype(np.float64) - b[None]) ** 2).sum(-1)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(y, expected.astype(np.float32), rtol=2e-5)
+
+
 def test_another_metric_is_not_taken(cpu_plugin: Cpu) -> None:
     feeds = {name: np.zeros((2, 3), np.float32) for name in "ab"}
     model = make_model([_node("CDist", ["a", "b"], metric="cosine")], feeds, ["y"])
@@ -60,7 +71,7 @@ def test_another_metric_is_not_taken(cpu_plugin: Cpu) -> None:
         cpu_plugin.run(model, feeds)
 
 
-@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("positive", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f4", "f8", "str"])
 def test_hashes_are_onnxruntimes(cpu_plugin: Cpu, dtype: str, positive: int) -> None:
     if dtype == "str":
