@@ -185,9 +185,10 @@ struct Reader {
         break;
       }
       case ORT_OP_ATTR_STRING: {
-        const std::vector<char> value = read_array<char>(attribute, type);
-        // Some hosts count a terminating zero and some do not.
-        out = value.empty() ? std::string() : std::string(value.data(), strnlen(value.data(), value.size()));
+        std::vector<char> value = read_array<char>(attribute, type);
+        // Some hosts count a terminating zero and some do not. One in the middle is part of the text.
+        if (!value.empty() && value.back() == '\0') value.pop_back();
+        out = std::string(value.begin(), value.end());
         break;
       }
       case ORT_OP_ATTR_INTS:

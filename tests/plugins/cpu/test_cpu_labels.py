@@ -122,6 +122,11 @@ def test_a_text_with_a_zero_byte_in_a_list_is_left_to_the_host() -> None:
     assert session.run(None, {"x": x})[0].tolist() == [7, 8, -1]
 
 
+def test_a_default_may_have_a_zero_byte(cpu_plugin: Cpu) -> None:
+    node = ml_node("CategoryMapper", cats_strings=["a", "b"], cats_int64s=[1, 2], default_string=b"a\0b")
+    cpu_plugin.check_beside_onnxruntime(node, {"x": np.array([1, 2, 3])})
+
+
 def tensor_of(*values: float) -> onnx.TensorProto:
     return onnx.numpy_helper.from_array(np.array(values, np.float32), "t")
 
