@@ -29,10 +29,10 @@ struct Routes {
         std::copy_n(given + t * of.experts, of.experts, shares.data());
       }
       std::iota(order.begin(), order.end(), 0);
-      // NaN counts as the least, so that there is an order.
+      // NaN counts as the least, so that there is an order. Of equals the last come first, as in onnxruntime.
       const auto rank = [&](int64_t e) { return std::isnan(scores[e]) ? -INFINITY : scores[e]; };
       std::partial_sort(order.begin(), order.begin() + of.best, order.end(),
-                        [&](int64_t a, int64_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
+                        [&](int64_t a, int64_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a > b; });
       float sum = 0;
       for (int64_t i = 0; i < of.best; ++i) sum += shares[static_cast<size_t>(order[static_cast<size_t>(i)])];
       for (int64_t i = 0; i < of.best; ++i) {

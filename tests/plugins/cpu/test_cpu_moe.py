@@ -173,3 +173,10 @@ def test_the_limit_may_be_that_of_what_is_activated(cpu_plugin: Cpu, fusion: int
     )
     (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_of_equal_scores_the_last_count(cpu_plugin: Cpu, k: int) -> None:
+    feeds = _feeds((4,), fusion=0, gated=False, biased=False)
+    feeds["router"] = np.array([[0, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [2, 1, 2, 1]], np.float32)
+    cpu_plugin.check_beside_onnxruntime(_node(feeds, k=k), feeds, rtol=1e-4, atol=1e-4)
