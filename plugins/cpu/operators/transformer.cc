@@ -225,7 +225,10 @@ Kernel multi_head(Prepare& p) {
     for (int i = 0; i < 3; ++i) places[i] = sizes[i] != 0 ? pieces.take(p.in(i).count()) : -1;
   }
   // The padding mask and the bias of the scores, together.
-  const bool padded = p.has(4), masked = p.has(5);
+  // Of com.microsoft.Attention a mask of one column stands for none.
+  const bool none = p.has(4) && !beside.empty() && columns != 1 && p.dims(4).size() == 2 &&
+                    p.dims(4)[1] == 1 && (p.dims(4)[0] == 1 || p.dims(4)[0] == batch);
+  const bool padded = p.has(4) && !none, masked = p.has(5);
   const int64_t all[4] = {batch, heads, rows, columns};
   const float filter = p.node.f("mask_filter_value", -10000.0f);
   AttentionCore bias = core;

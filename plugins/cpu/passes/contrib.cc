@@ -214,7 +214,10 @@ class Expansion {
     if (activation.type == "Clip") {
       std::vector<Value*> in{x};
       for (float limit : activation.parameters) {
-        in.push_back(number(limit));
+        Value* wide = number(limit);
+        in.push_back(x->type == DType::kFloat
+                         ? wide
+                         : one("Cast", 13, {wide}, value(x->type), {{"to", static_cast<int64_t>(x->type)}}));
       }
       return one("Clip", 13, in, like(0));
     }

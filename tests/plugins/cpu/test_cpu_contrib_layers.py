@@ -41,6 +41,15 @@ def test_attention_of_packed_weights(cpu_plugin: Cpu, mask: str, unidirectional:
     cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_a_mask_of_one_column_is_none(cpu_plugin: Cpu, unidirectional: int, rows: int) -> None:
+    feeds = {"x": some(2, 6, 20), "m": np.array([[0], [3]], np.int32)[:rows]}
+    node = node_of("Attention", ["x", "w", "b", "m"], ["y"], num_heads=4, unidirectional=unidirectional)
+    constants = {"w": some(20, 96, seed=1), "b": some(96, seed=2)}
+    cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-4, atol=1e-5)
+
+
 def test_attention_with_values_of_another_size_a_scale_and_a_bias_of_the_scores(cpu_plugin: Cpu) -> None:
     node = node_of(
         "Attention", ["x", "w", "b", "", "", "a"], ["y"],
@@ -140,9 +149,11 @@ def test_convolutions_with_what_follows_them(cpu_plugin: Cpu, activation: str, a
     cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-4, atol=1e-5)
 
 
-def test_a_convolution_of_float16_with_what_follows_it(cpu_plugin: Cpu) -> None:
+@pytest.mark.parametrize("activation", ["Relu", "Clip"])
+def test_a_convolution_of_float16_with_what_follows_it(cpu_plugin: Cpu, activation: str) -> None:
     feeds = {"x": some(1, 3, 6, 6).astype(np.float16), "w": some(4, 3, 3, 3, seed=1).astype(np.float16)}
-    node = node_of("FusedConv", list(feeds), ["y"], activation="Relu")
+    more = {"activation_params": [0.0, 1.5]} if activation == "Clip" else {}
+    node = node_of("FusedConv", list(feeds), ["y"], activation=activation, **more)
     cpu_plugin.check_beside_onnxruntime(node, feeds, rtol=1e-2, atol=1e-2)
 
 
