@@ -64,3 +64,23 @@ def test_they_give_what_onnxruntime_gives(op_type: str, attributes: dict[str, An
 def test_attributes_that_do_not_fit_are_refused(op_type: str, attributes: dict[str, Any]) -> None:
     with pytest.raises(NodeFailed, match=op_type):
         ephost.InferenceSession(model_of(op_type, attributes)).run(None, {"c": np.array(True), "x": X})
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Affine", {}),
+        ("Crop", {"border": [0, 0, 0, 0]}),
+        ("ImageScaler", {"bias": [1.0, 2.0, 3.0]}),
+        ("ParametricSoftplus", {}),
+        ("Scale", {}),
+        ("ScaledTanh", {}),
+    ],
+)
+def test_they_are_of_floating_point_numbers(op_type: str, attributes: dict[str, Any]) -> None:
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.INT32, X.shape)
+    node = helper.make_node(op_type, ["x"], ["y"], "the node", **attributes)
+    graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 7)], ir_version=5)
+    with pytest.raises(NodeFailed, match=r"the node.*int32 elements"):
+        ephost.InferenceSession(model.SerializeToString()).run(None, {"x": X.astype(np.int32)})

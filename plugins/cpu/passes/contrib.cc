@@ -5,14 +5,14 @@
 
 #include "cpu/operator.h"
 #include "toolkit/activations.h"
+#include "toolkit/text.h"
 
 namespace ephost::cpu {
 namespace {
 
 constexpr const char* kMs = "com.microsoft";
 // Operators that ONNX had on trial, up to opset 9: models of that time have them, and hosts run them still.
-constexpr const char* kOnTrial[] = {
-    "Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"};
+constexpr const char* kOnTrial[] = {"Affine", "DynamicSlice", "ParametricSoftplus", "Scale", "ScaledTanh"};
 
 bool was_on_trial(const Node& node) {
   return node.domain.empty() &&
@@ -155,9 +155,7 @@ class Expansion {
         {"ScaledSiLU", &Expansion::scaled_silu},
         {"Unique", &Expansion::unique},
         {"Affine", &Expansion::affine},
-        {"Crop", &Expansion::crop},
         {"DynamicSlice", &Expansion::dynamic_slice},
-        {"ImageScaler", &Expansion::image_scaler},
         {"ParametricSoftplus", &Expansion::stretched},
         {"Scale", &Expansion::affine},
         {"ScaledTanh", &Expansion::stretched},
@@ -298,33 +296,11 @@ class Expansion {
     result(0, y);
   }
 
-  void image_scaler() {
-    const std::vector<float> bias = node_->floats("bias");
-    Value* term = graph_->add_constant(
-        make_tensor<float>(DType::kFloat, {static_cast<int64_t>(bias.size()), 1, 1}, bias));
-    result(0, one("Add", 14, {times(node_->in(0), node_->f("scale", 1)), term}, like(0)));
-  }
-
   // alpha times the function of beta times x.
   void stretched() {
     Value* x = times(node_->in(0), node_->f("beta", 1));
     x = node_->type == "ScaledTanh" ? one("Tanh", 13, {x}, like(0)) : one("Softplus", 1, {x}, like(0));
     result(0, times(x, node_->f("alpha", 1)));
-  }
-
-  // Of an image: what lies within its border, from the left, the top, the right and the bottom; or as much as
-  // `scale` says from the top and the left.
-  void crop() {
-    const std::vector<int64_t> border = node_->ints("border"), size = node_->ints("scale");
-    std::vector<int64_t> end = {-border[3], -border[2]};
-    for (size_t i : {0, 1}) {
-      if (!size.empty())
-        end[i] = border[1 - i] + size[i];
-      else if (end[i] == 0)
-        end[i] = INT64_MAX;
-    }
-    result(0,
-           one("Slice", 13, {node_->in(0), ints({border[1], border[0]}), ints(end), ints({2, 3})}, like(0)));
   }
 
   void dynamic_slice() { result(0, one("Slice", 13, node_->inputs, like(0))); }
@@ -465,41 +441,22 @@ const Registration registration([](Registry* registry) {
     registry->add(
         {.domain = kMs, .type = type, .supports = std::move(supports), .types = types, .foldable = false});
   };
-  const auto add_on_trial = [&](const char* type, auto supports) {
-    registry->add({.type = type,
-                   .supports = supports,
-                   .types = {DType::kFloat, DType::kInt32, DType::kInt64},
-                   .foldable = false});
+  const auto add_on_trial = [&](const char* type, auto supports, Types types = {DType::kFloat}) {
+    registry->add({.type = type, .supports = supports, .types = types, .foldable = false});
   };
-  for (const char* type : {"Affine", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}) {
+  for (const char* type : {"Affine", "ParametricSoftplus", "Scale", "ScaledTanh"}) {
     add_on_trial(type, [](const Node& node) -> std::string {
       if (node.in(0) == nullptr || node.out() == nullptr) return "its input or output is left out";
-      if (node.type == "ImageScaler" && (!node.in(0)->has_shape || node.in(0)->dims.size() != 4)) {
-        return "its input is not known to be images";
-      }
       return node.in(0)->type == DType::kFloat ? "" : "its input is not float32";
     });
   }
-  add_on_trial("Crop", [](const Node& node) -> std::string {
-    if (node.in(0) == nullptr || node.out() == nullptr) return "its input or output is left out";
-    if (node.in(0)->type != DType::kFloat) return "its input is not float32";
-    if (!node.in(0)->has_shape || node.in(0)->dims.size() != 4) return "its input is not known to be images";
-    const std::vector<int64_t> border = node.ints("border"), size = node.ints("scale");
-    if (border.size() != 4 || (!size.empty() && size.size() != 2)) return "its border or scale is incomplete";
-    for (int64_t each : border) {
-      if (each < 0 || each > INT32_MAX) return "its border is none";
-    }
-    for (int64_t each : size) {
-      if (each <= 0 || each > INT32_MAX) return "its scale is none";
-    }
-    return "";
-  });
-  add_on_trial("DynamicSlice", [](const Node& node) -> std::string {
+  const auto slice = [](const Node& node) -> std::string {
     for (size_t i = 0; i < 3; ++i) {
       if (node.in(i) == nullptr) return "an input is left out";
     }
     return node.out() == nullptr ? "its output is left out" : why_not_as(node, "Slice", 13, 4);
-  });
+  };
+  add_on_trial("DynamicSlice", slice, kAny | kText);
   constexpr Types kBytesToo = {DType::kFloat, DType::kInt8, DType::kUint8, DType::kInt32};
   constexpr Types kHalvesToo = {DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kInt32,
                                 DType::kInt64};

@@ -52,6 +52,32 @@ def test_slices_by_numbers_that_a_run_brings(cpu_plugin: Cpu, with_axes: bool, d
     cpu_plugin.check_beside_onnxruntime(helper.make_node("DynamicSlice", [*feeds], ["y"]), feeds, opset=7)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.float16, np.float64, np.bool_, object])
+def test_slices_are_of_any_type(cpu_plugin: Cpu, dtype: type) -> None:
+    x = np.arange(20).reshape(4, 5).astype(str if dtype is object else dtype).astype(dtype)
+    feeds = {"x": x, "from": np.array([1, 0]), "to": np.array([3, 4])}
+    cpu_plugin.check_beside_onnxruntime(helper.make_node("DynamicSlice", [*feeds], ["y"]), feeds, opset=7)
+
+
+@pytest.mark.parametrize("open_shapes", [False, True])
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Crop", {"border": [4, 0, 0, 0], "scale": [1, 3]}),
+        ("Crop", {"border": [4, 0, 4, 0]}),
+        ("ImageScaler", {"bias": [1.0]}),
+        ("ImageScaler", {"bias": [1.0, 2.0]}),
+    ],
+)
+def test_images_that_do_not_fit_are_refused(
+    op_type: str, attributes: dict[str, object], open_shapes: bool
+) -> None:
+    node = helper.make_node(op_type, ["x"], ["y"], "the node", **attributes)
+    model = make_model([node], {"x": IMAGES}, ["y"], opset=7, open_shapes=open_shapes)
+    with pytest.raises(Fail, match=f"the node.*{op_type}"):
+        ephost.InferenceSession(model.SerializeToString()).run(None, {"x": IMAGES})
+
+
 def test_what_comes_behind_has_types_and_shapes(cpu_plugin: Cpu) -> None:
     nodes = [
         helper.make_node("ImageScaler", ["x"], ["scaled"], scale=2.0, bias=[0.0, 1.0, 2.0]),
