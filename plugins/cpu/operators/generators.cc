@@ -1,4 +1,6 @@
 // Operators that make tensors from little: constants, ranges, patterns, random numbers.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -156,6 +158,7 @@ Kernel eye_like(Prepare& p) {
 
 Kernel one_hot(Prepare& p) {
   const Dims from = p.dims(0);
+  p.expect(p.in(1).count() == 1, "the depth is not one number");
   const int64_t depth = p.integer(1);
   p.expect(depth > 0, "the depth is not positive");
   p.expect(p.in(2).count() == 2, "values are not two elements");
@@ -196,13 +199,33 @@ Kernel window(Prepare& p, double a0, double a1, double a2) {
   const double period = static_cast<double>(p.node.i("periodic", 1) != 0 ? n : n - 1);
   p.out(0, type, {n});
   return [=](const Args& args) {
+    // Some at a time: their angle is that of the first and one of these together.
+    constexpr int64_t kBlock = 512;
+    const auto angle = [=](int64_t i) { return 2 * std::numbers::pi * static_cast<double>(i) / period; };
+    std::array<double, kBlock> cosines, sines;
+    for (int64_t i = 0; i < std::min(n, kBlock); ++i) {
+      cosines[static_cast<size_t>(i)] = std::cos(angle(i));
+      sines[static_cast<size_t>(i)] = std::sin(angle(i));
+    }
     with_type(type, [&](auto zero) {
       using T = decltype(zero);
-      for (int64_t i = 0; i < n; ++i) {
-        const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
-        args.out<T>()[i] = static_cast<T>(
-            static_cast<arithmetic_t<T>>(a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle)));
-      }
+      T* const y = args.out<T>();
+      parallel_for((n + kBlock - 1) / kBlock, kGrain / kBlock, [&](int64_t block, int64_t end) {
+        for (; block < end; ++block) {
+          const int64_t first = block * kBlock, size = std::min(kBlock, n - first);
+          const double cosine = std::cos(angle(first)), sine = std::sin(angle(first));
+          for (int64_t i = 0; i < size; ++i) {
+            const size_t at = static_cast<size_t>(i);
+            const double once = cosine * cosines[at] - sine * sines[at], twice = 2 * once * once - 1;
+            const double made = a0 - a1 * once + a2 * twice;
+            if constexpr (std::is_floating_point_v<arithmetic_t<T>>) {
+              y[first + i] = static_cast<T>(static_cast<arithmetic_t<T>>(made));
+            } else {
+              y[first + i] = static_cast<T>(static_cast<float>(made));  // Nearly 1 is 1.
+            }
+          }
+        }
+      });
     });
   };
 }

@@ -132,3 +132,23 @@ def test_a_frequency_beyond_the_spectrum_is_refused(cpu_plugin: Cpu) -> None:
     session = cpu_plugin.session(model)
     with pytest.raises(Exception, match="a frequency that the spectrum does not have"):
         session.run(None, {"high": values["high"]})
+
+
+@pytest.mark.parametrize("size", [1, 2, 511, 512, 513, 20000])
+@pytest.mark.parametrize("periodic", [0, 1])
+@pytest.mark.parametrize("operator", ["HannWindow", "HammingWindow", "BlackmanWindow"])
+def test_long_windows_are_as_exact_as_short_ones(
+    cpu_plugin: Cpu, operator: str, periodic: int, size: int
+) -> None:
+    node = helper.make_node(operator, ["n"], ["y"], output_datatype=11, periodic=periodic)
+    feeds = {"n": np.array(size)}
+    (y,) = cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+    with np.errstate(invalid="ignore"):
+        angles = 2 * np.pi * np.arange(size) / np.float64(size if periodic else size - 1)
+    a0, a1, a2 = {
+        "HannWindow": (0.5, 0.5, 0.0),
+        "HammingWindow": (25 / 46, 1 - 25 / 46, 0.0),
+        "BlackmanWindow": (0.42, 0.5, 0.08),
+    }[operator]
+    expected = a0 - a1 * np.cos(angles) + a2 * np.cos(2 * angles)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=2e-15)
