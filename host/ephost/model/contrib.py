@@ -467,9 +467,14 @@ def _beams(call: Call) -> str:
 
 
 def _range(call: Call) -> str:
-    if call.has(2):
-        return "o0 = Range (i0, i1, i2)"
-    return "n = Constant <value_int = 1> () step = CastLike (n, i0) o0 = Range (i0, i1, step)"
+    """The standard's, which takes no numbers with a dimension."""
+    of = ["i0", "i1", "i2" if call.has(2) else "step"]
+    lines = [] if call.has(2) else ["n = Constant <value_int = 1> () step = CastLike (n, i0)"]
+    for at in range(3 if call.has(2) else 2):
+        if call.rank(at):
+            of[at] = f"s{at}"
+            lines.append(f"d{at} = Constant <value_ints = [0]> () s{at} = Squeeze (i{at}, d{at})")
+    return " ".join([*lines, f"o0 = Range ({', '.join(of)})"])
 
 
 def _path(call: Call) -> str:

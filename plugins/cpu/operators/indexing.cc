@@ -280,7 +280,8 @@ struct TupleWalk {
     slice = count(data, static_cast<size_t>(end), data.size());
   }
   // The first element that tuple i names.
-  int64_t offset(const int64_t* indices, int64_t i, std::atomic<bool>* bad) const {
+  template <typename I>
+  int64_t offset(const I* indices, int64_t i, std::atomic<bool>* bad) const {
     int64_t at = i / per_batch * batch_stride;
     for (int64_t k = 0; k < length; ++k) {
       const size_t d = static_cast<size_t>(k);
@@ -292,9 +293,11 @@ struct TupleWalk {
 
 std::string wide_indices(const Node& node) {
   const Value* indices = node.in(1);
-  return indices != nullptr && indices->type != DType::kUndefined && indices->type != DType::kInt64
-             ? "indices that are not int64"
-             : reduction_is_known(node);
+  const bool known = indices != nullptr && indices->type != DType::kUndefined;
+  // com.microsoft's may be shorter.
+  const bool fits =
+      !known || indices->type == DType::kInt64 || (!node.domain.empty() && indices->type == DType::kInt32);
+  return fits ? reduction_is_known(node) : "indices that are not int64";
 }
 
 Kernel gather_nd(Prepare& p) {
@@ -306,11 +309,12 @@ Kernel gather_nd(Prepare& p) {
   to.insert(to.end(), data.begin() + static_cast<ptrdiff_t>(batch + walk.length), data.end());
   p.out(0, p.type(0), to);
   const int64_t size = static_cast<int64_t>(size_of(p.type(0))), bytes = walk.slice * size;
-  return [=, label = p.node.label()](const Args& args) {
+  return [=, short_ones = p.type(1) == DType::kInt32, label = p.node.label()](const Args& args) {
     std::atomic<bool> bad{false};
     parallel_for(bytes == 0 ? 0 : walk.tuples, 1 + kGrain / (bytes + 1), [&](int64_t i, int64_t end) {
       for (; i < end; ++i) {
-        const int64_t at = walk.offset(args.in<int64_t>(1), i, &bad);
+        const int64_t at = short_ones ? walk.offset(args.in<int32_t>(1), i, &bad)
+                                      : walk.offset(args.in<int64_t>(1), i, &bad);
         if (bad.load(std::memory_order_relaxed)) return;
         std::memcpy(args.out<char>() + i * bytes, args.in<char>(0) + at * size, static_cast<size_t>(bytes));
       }

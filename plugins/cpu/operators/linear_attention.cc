@@ -290,7 +290,7 @@ Kernel attention_gate(Prepare& p) {
   const Dims dims = p.dims(0);
   p.expect(!dims.empty(), "the input has heads");
   const int64_t heads = dims.back(), size = count(dims);
-  for (int i : {1, 2}) p.expect(p.dims(i) == Dims{heads}, "bias and scale have one element for each head");
+  for (int i : {1, 2}) p.expect(p.in(i).count() == heads, "bias and scale have one element for each head");
   const bool decays = p.node.out(0) != nullptr, rates = p.node.out(1) != nullptr;
   p.expect(!rates || (p.has(3) && p.dims(3) == dims), "beta needs an input like the first");
   if (decays) p.out(0, p.type(0), dims);
@@ -317,10 +317,11 @@ std::string supports_gated_norm(const Node& node) {
 
 Kernel gated_norm(Prepare& p) {
   const Dims dims = p.dims(0), scale = p.dims(1);
-  p.expect(scale.size() == 1 && scale[0] > 0 && !dims.empty() && dims.back() % scale[0] == 0,
+  const int64_t width = count(scale);
+  p.expect(width > 0 && !dims.empty() && dims.back() % width == 0,
            "rows are cut into as many elements as the scale has");
   p.expect(p.dims(2) == dims, "a gate has the input's shape");
-  const int64_t width = scale[0], rows = count(dims) / width;
+  const int64_t rows = count(dims) / width;
   const float epsilon = p.node.f("epsilon", 1e-5F);
   const bool silu = p.node.s("activation", "silu") != "sigmoid";
   p.out(0, p.type(0), dims);

@@ -348,6 +348,7 @@ Kernel max_unpool(Prepare& p) {
   if (p.has(2)) {
     to = p.ints(2);
     p.expect(to.size() == from.size(), "the output's shape has another number of dimensions");
+    p.expect(to[0] == from[0] && to[1] == from[1], "the output has other batches or channels than the input");
   }
   const Desc out = p.out(0, p.type(0), to);
   // Indices count in the tensor that was pooled; a larger output has it in its upper left corner.
@@ -514,13 +515,18 @@ const Registration registration([](Registry* registry) {
   registry->add({.type = "MaxRoiPool", .prepare = max_roi_pool, .types = {DType::kFloat}});
   registry->add({.domain = "com.microsoft",
                  .type = "CropAndResize",
-                 .supports =
-                     [](const Node& node) {
-                       const std::string mode = node.s("mode", "bilinear");
-                       return mode == "bilinear" || mode == "nearest" ? "" : "the mode '" + mode + "'";
-                     },
-                 .prepare = crop_and_resize,
-                 .types = {DType::kFloat, DType::kInt32}});
+                 .supports = [](const Node& node) -> std::string {
+                   const std::string mode = node.s("mode", "bilinear");
+                   if (mode != "bilinear" && mode != "nearest") return "the mode '" + mode + "'";
+                   for (size_t i : {2, 3}) {
+                     const DType type = node.in(i) == nullptr ? DType::kUndefined : node.in(i)->type;
+                     if (type != DType::kUndefined && type != DType::kInt32)
+                       return "numbers of images or a size that are not int32";
+                   }
+                   return one_float_type(node, {0, 1});
+                 },
+                 .prepare = with_halves(crop_and_resize),
+                 .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kInt32}});
   registry->add({.type = "MaxUnpool", .prepare = max_unpool});
   registry->add({.type = "Col2Im", .prepare = col2im, .types = kNumbers});
 });

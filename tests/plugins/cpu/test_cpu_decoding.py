@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from ephost.errors import InvalidArgument
+from ephost.errors import Fail, InvalidArgument, InvalidGraph
 from onnx import helper
 
 from tests.plugins.cpu.conftest import Cpu, make_model
@@ -131,6 +131,18 @@ def test_crops(cpu_plugin: Cpu, size: tuple[int, int], mode: str) -> None:
     cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-5, atol=1e-5)
 
 
+def test_crops_of_float16(cpu_plugin: Cpu) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {
+        "x": rng.standard_normal((1, 2, 7, 6)).astype(np.float16),
+        "boxes": np.array([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1]], np.float16),
+        "images": np.zeros(2, np.int32),
+    }
+    constants = {"size": np.array([4, 3], np.int32)}
+    node = _node("CropAndResize", {**feeds, **constants})
+    cpu_plugin.check_beside_onnxruntime(node, feeds, constants=constants, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("image", [-1, 1])
 def test_a_crop_of_no_image_is_refused(cpu_plugin: Cpu, image: int) -> None:
     feeds = {
@@ -148,3 +160,24 @@ def test_a_crop_of_no_image_is_refused(cpu_plugin: Cpu, image: int) -> None:
 def test_ranges(cpu_plugin: Cpu, values: tuple[int, ...], dtype: type[np.generic]) -> None:
     feeds = {name: np.array(value, dtype) for name, value in zip(("from", "to", "by"), values, strict=False)}
     cpu_plugin.check_beside_onnxruntime(_node("Range", feeds), feeds)
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_range_of_constants(cpu_plugin: Cpu, count: int, shape: tuple[int, ...]) -> None:
+    constants = {name: np.full(shape, value) for name, value in [("from", 2), ("to", 9), ("by", 3)][:count]}
+    model = make_model([_node("Range", constants)], {}, ["y"], constants)
+    assert cpu_plugin.run(model, {})[0].tolist() == list(range(2, 9, 3 if count == 3 else 1))
+
+
+@pytest.mark.parametrize("at", ["images", "size"])
+def test_a_crop_is_told_by_whole_numbers(cpu_plugin: Cpu, at: str) -> None:
+    feeds = {
+        "x": np.zeros((1, 2, 3, 3), np.float32),
+        "boxes": np.zeros((1, 4), np.float32),
+        "images": np.zeros(1, np.int32),
+        "size": np.array([2, 2], np.int32),
+    }
+    feeds[at] = feeds[at].astype(np.float16)
+    with pytest.raises((Fail, InvalidGraph), match=r"CropAndResize|'y'"):
+        cpu_plugin.run(make_model([_node("CropAndResize", feeds)], feeds, ["y"]), feeds)

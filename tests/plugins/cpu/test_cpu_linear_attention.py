@@ -236,6 +236,18 @@ def test_a_gated_norm_is_of_rows_as_long_as_its_scale(cpu_plugin: Cpu, activatio
     cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 4)])
+def test_the_scale_of_a_gated_norm_may_have_any_rank(cpu_plugin: Cpu, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(4)
+    shapes = {"x": (2, 3, 8), "scale": shape, "gate": (2, 3, 8)}
+    feeds = {
+        name: rng.standard_normal(of, np.float32) + np.zeros(of, np.float32) for name, of in shapes.items()
+    }
+    feeds = {name: np.asarray(value) for name, value in feeds.items()}
+    node = _node("GatedRMSNorm", list(feeds), ["y"])
+    cpu_plugin.check_beside_onnxruntime(node, feeds, ["y"], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "how",
     [

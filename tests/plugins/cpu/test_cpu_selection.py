@@ -94,6 +94,13 @@ def test_tuples_of_indices(cpu_plugin: Cpu, reduction: str, length: int) -> None
     cpu_plugin.check(node, {"x": x, "i": indices, "u": updates}, opset=18)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_tuples_of_com_microsoft_may_be_short(cpu_plugin: Cpu, dtype: type) -> None:
+    node = helper.make_node("GatherND", ["x", "i"], ["y"], domain="com.microsoft")
+    feeds = {"x": some((3, 4, 5)), "i": np.array([[0, 1], [-1, 3]], dtype)}
+    cpu_plugin.check_beside_onnxruntime(node, feeds)
+
+
 def test_tuples_within_batches(cpu_plugin: Cpu) -> None:
     node = helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=1)
     cpu_plugin.check(node, {"x": some((2, 4, 3)), "i": np.array([[[1], [-1]], [[0], [2]]])})
