@@ -40,6 +40,37 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]]
         {"classlabels_ints": [1, 2]},
         "are both given",
     ),
+    "no support vectors": (
+        *("SVMRegressor", ML, 21, 1),
+        {**SVM, "n_supports": 2, "kernel_params": [0.5, 0.0, 3.0]},
+        {"n_supports": -2},
+        "n_supports is -2",
+    ),
+    "support vectors of classes": (
+        *("SVMClassifier", ML, 21, 1),
+        {**SVM, **CLASSES},
+        {"classlabels_ints": [0, 1, 2]},
+        "vectors_per_class has 2 entries for 3 labels",
+    ),
+    "categories": (
+        *("OneHotEncoder", ML, 21, 1),
+        {"cats_int64s": [1, 2]},
+        {"cats_strings": ["a", "b"]},
+        "are both given",
+    ),
+    "offsets": (
+        *("Scaler", ML, 21, 1),
+        {"offset": [1.0, 2.0, 3.0], "scale": [1.0, 2.0, 3.0]},
+        {"scale": [2.0]},
+        "offset has 3 entries and scale 1",
+    ),
+    "bits of a type": ("BitCast", "", 26, 1, {"to": 6}, {"to": 4294967297}, "'to'"),
+    "names of a map": (
+        *("ZipMap", ML, 21, 1),
+        {"classlabels_int64s": [1, 2, 3]},
+        {"classlabels_strings": ["a", "b", "c"]},
+        "are both given",
+    ),
     "widths": (
         *("FeatureVectorizer", ML, 21, 2),
         {"inputdimensions": [3, 3]},
@@ -78,6 +109,34 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]]
         {"num_groups": -100},
         "num_groups is -100",
     ),
+    "an element type": ("EyeLike", "", 9, 1, {"dtype": 7}, {"dtype": 4294967297}, "'dtype'"),
+    "a softmax's type": (
+        *("Attention", "", 23, 3),
+        {"q_num_heads": 1, "kv_num_heads": 1, "softmax_precision": 1},
+        {"softmax_precision": 99},
+        "'softmax_precision'",
+    ),
+    "bits": ("GatherBlockQuantized", MS, 21, 3, {"bits": 4}, {"bits": 1}, "'bits'"),
+    "sizes of grams": (
+        *("BifurcationDetector", MS, 21, 3),
+        {"min_ngram_size": 2},
+        {"min_ngram_size": 4},
+        "min_ngram_size is 4 and max_ngram_size 3",
+    ),
+    "a window": (
+        *("MaxpoolWithMask", MS, 21, 2),
+        {"kernel_shape": [2, 2]},
+        {"kernel_shape": [2, -2]},
+        "kernel_shape has the entry -2",
+    ),
+    "heads of keys": (
+        *("SparseAttention", MS, 21, 9),
+        {"num_heads": 2, "kv_num_heads": 1, "sparse_block_size": 16},
+        {"kv_num_heads": 0},
+        "kv_num_heads is 0",
+    ),
+    "inputs of an operator on trial": ("Affine", "", 7, 1, {}, {"inputs": 2}, "2 inputs in place of one"),
+    "outputs of one": ("Scale", "", 7, 1, {}, {"outputs": 2}, "2 outputs in place of one"),
     "heads": ("RotaryEmbedding", MS, 21, 4, {"num_heads": 2}, {"num_heads": -2}, "num_heads is -2"),
 }
 
@@ -85,8 +144,9 @@ CASES: dict[str, tuple[str, str, int, int, dict[str, Any], dict[str, Any], str]]
 def opened(
     operator: str, domain: str, opset: int, inputs: int, attributes: dict[str, Any]
 ) -> ephost.InferenceSession:
-    names = [f"i{i}" for i in range(inputs)]
-    outputs = ["y", "z"] if operator.endswith("Classifier") else ["y"]
+    names = [f"i{i}" for i in range(attributes.pop("inputs", inputs))]
+    makes_two = operator.endswith("Classifier") or operator == "BifurcationDetector"
+    outputs = ["y", "z"][: attributes.pop("outputs", 1 + makes_two)]
     node = helper.make_node(operator, names, outputs, "the node", domain=domain, **attributes)
     values = [helper.make_tensor_value_info(name, F, [2, 3]) for name in names]
     graph = helper.make_graph([node], "g", values, [onnx.ValueInfoProto(name=name) for name in outputs])
@@ -103,7 +163,7 @@ def test_numbers_that_do_not_fit_name_the_node(case: str) -> None:
     assert words in str(caught.value)
     # What fits is not refused for these attributes, whatever else may be said of inputs that are guessed.
     try:
-        opened(operator, domain, opset, inputs, right)
+        opened(operator, domain, opset, inputs, dict(right))
     except ephost.errors.OnnxRuntimeException as error:
         assert words not in str(error)
 
@@ -124,6 +184,8 @@ def test_grams_are_no_longer_than_their_counts() -> None:
         opened("TfIdfVectorizer", "", 9, 1, {**right, "min_gram_length": 3})
     with pytest.raises(InvalidGraph, match="max_gram_length is 3, and ngram_counts has 2 entries"):
         opened("TfIdfVectorizer", "", 9, 1, {**right, "max_gram_length": 3})
+    with pytest.raises(InvalidGraph, match="weights has 2 entries for 3 grams"):
+        opened("TfIdfVectorizer", "", 9, 1, {**right, "weights": [1.0, 2.0]})
 
 
 def test_a_scan_goes_forward_or_backward() -> None:

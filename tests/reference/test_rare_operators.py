@@ -250,6 +250,69 @@ def test_results_are_those_of_onnxruntime(op_type: str, seed: int) -> None:
         assert all(size in (None, seen) for size, seen in zip(output.shape, value.shape, strict=True))
 
 
+def test_letters_that_are_not_in_the_table_are_zeros() -> None:
+    r = np.random.default_rng(3)
+    words = np.array([[1, 16, 3], [4, -1, 0], [4, 5, 2**31 - 1]], INT)
+    inputs: Inputs = [words, normal(r, 4, 1, 2, 3), normal(r, 4), normal(r, 9, 3)]
+    made, feeds = model("WordConvEmbedding", inputs, {}, 1), fed(inputs)
+    (found,) = ephost.InferenceSession(made.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(found, theirs("WordConvEmbedding", made, feeds)[0], rtol=1e-5, atol=1e-6)
+
+
+# The place of an input, what is there, and what is said of it.
+NO_LSTM: list[tuple[int, np.ndarray, str]] = [
+    (1, np.ones((1, 15, 6), FLOAT), r"W has shape \[1, 15, 6\] in place of \[1, 16, 6\]"),
+    (3, np.ones((7, 32), FLOAT), r"B has shape \[7, 32\] in place of \[1, 32\]"),
+    (4, np.array([3, 4], INT), "sequence_lens has the entry 4: a length is from 1 to 3"),
+    (9, np.ones((1, 1, 3, 4), FLOAT), r"MW has shape \[1, 1, 3, 4\]"),
+    (12, np.array([4], INT), r"M_seq_len has shape \[1\]"),
+    (12, np.array([0, 5], INT), "M_seq_len has the entry 0: a length is from 1 to 5"),
+]
+
+
+@pytest.mark.parametrize(("at", "wrong", "said"), NO_LSTM)
+def test_an_attending_lstm_has_inputs_that_fit(at: int, wrong: np.ndarray, said: str) -> None:
+    r = np.random.default_rng(1)
+    lengths = np.array([3, 2], INT), np.array([4, 5], INT)
+    inputs: Inputs = [
+        *(normal(r, 3, 2, 3), normal(r, 1, 16, 6), normal(r, 1, 16, 4), normal(r, 1, 32), lengths[0]),
+        *(None, None, None, normal(r, 1, 4, 4), normal(r, 1, 3, 4), normal(r, 1, 4), normal(r, 2, 5, 3)),
+        lengths[1],
+    ]
+    inputs[at] = wrong
+    session = ephost.InferenceSession(model("AttnLSTM", inputs, {"hidden_size": 4}, 3).SerializeToString())
+    with pytest.raises(Exception, match=f"'n'.*{said}"):
+        session.run(None, fed(inputs))
+
+
+# The place of an input, what is there, and what is said of it.
+NO_BLOCKS: list[tuple[int, np.ndarray, str]] = [
+    (1, np.ones((1, 16), FLOAT), r"key has shape \[1, 16\]"),
+    (4, np.ones((2, 1, 32, 16), FLOAT), r"past_value has shape \[2, 1, 32, 16\]"),
+    (5, np.array([[1, 1, 3]], INT), "do not grow from 0"),
+    (5, np.array([[0, 1]], INT), "has no row for each of 2 blocks"),
+    (5, np.array([[0, 1, 3]] * 3, INT), "4 heads cannot share layouts"),
+    (6, np.array([[0, 0, 2]], INT), "block_col_indices has the entry 2"),
+]
+
+
+@pytest.mark.parametrize(("at", "wrong", "said"), NO_BLOCKS)
+def test_attention_to_blocks_has_inputs_that_fit(at: int, wrong: np.ndarray, said: str) -> None:
+    inputs: Inputs = [
+        *(
+            np.ones((1, 1, 64), FLOAT),
+            *[np.ones((1, 1, 16), FLOAT)] * 2,
+            *[np.ones((1, 1, 32, 16), FLOAT)] * 2,
+        ),
+        *(np.array([[0, 1, 3]], INT), np.array([[0, 0, 1]], INT), np.array([20], INT), np.array([20], INT)),
+    ]
+    inputs[at] = wrong
+    attributes = {"num_heads": 4, "kv_num_heads": 1, "sparse_block_size": 16}
+    with pytest.raises(Exception, match=f"'n'.*{said}"):
+        made = model("SparseAttention", inputs, attributes, 3)
+        ephost.InferenceSession(made.SerializeToString()).run(None, fed(inputs))
+
+
 def test_hashes_of_a_text_in_pieces_are_those_of_the_whole() -> None:
     r = np.random.default_rng(5)
     attributes = {"pad_id": 0, "max_ngram_size": 4, "n_head_per_ngram": 2}
@@ -332,6 +395,75 @@ def test_a_shorter_text_of_a_batch_attends_as_if_alone() -> None:
             [np.ones((2, 2), INT), np.ones((4, 1, 3, 3), FLOAT), np.ones(4, FLOAT), np.ones((9, 3), FLOAT)],
             {},
             "do not fit together",
+        ),
+        (
+            "WordConvEmbedding",
+            [np.ones((2, 3), INT), np.ones((4, 1, 3, 3), FLOAT), np.ones(1, FLOAT), np.ones((9, 3), FLOAT)],
+            {},
+            r"a bias of shape \[1\] for 4 filters",
+        ),
+        (
+            "BranchwiseRMSNorm",
+            [np.ones((2, 6), FLOAT), np.ones(1, FLOAT)],
+            {"num_branches": 2},
+            r"a scale of shape \[1\] for 2 branches of 3 features",
+        ),
+        (
+            "HyperConnectionPostMix",
+            [
+                np.ones((2, 3, 4), FLOAT),
+                np.ones((2, 4), FLOAT),
+                np.ones((2, 3), FLOAT),
+                np.ones((1, 1), FLOAT),
+            ],
+            {},
+            r"stream_mix of shape \[1, 1\] does not fit",
+        ),
+        (
+            "EngramGate",
+            [
+                *[np.ones((2, 5, 3, 4), FLOAT)] * 2,
+                np.ones((2, 5, 4), FLOAT),
+                np.ones(1, FLOAT),
+                np.ones((3, 4), FLOAT),
+            ],
+            {},
+            r"key_norm_scale has shape \[1\] in place of \[3, 4\]",
+        ),
+        (
+            "EngramGate",
+            [*[np.ones((5, 3, 4), FLOAT)] * 2, np.ones((5, 4), FLOAT), *[np.ones((3, 4), FLOAT)] * 2],
+            {},
+            r"key has shape \[5, 3, 4\]",
+        ),
+        (
+            "BifurcationDetector",
+            [np.ones(3, LONG), np.ones(3, LONG), np.array([0, 1], LONG)],
+            {},
+            "prev_suffix_match_idx has 2 elements",
+        ),
+        (
+            "MaxpoolWithMask",
+            [np.ones((1, 2, 4, 4), FLOAT), np.ones((1, 1, 4, 16), INT)],
+            {"kernel_shape": [2, 2]},
+            r"a mask of shape \[1, 1, 4, 16\]",
+        ),
+        (
+            "ConvTransposeWithDynamicPads",
+            [np.ones((1, 4, 5, 6), FLOAT), np.ones((4, 3, 3, 2), FLOAT), np.array([1, 0, 0, -1])],
+            {},
+            r"pads of \[1, 0, 0, -1\]",
+        ),
+        (
+            "ConvTransposeWithDynamicPads",
+            [
+                np.ones((1, 4, 5, 6), FLOAT),
+                np.ones((4, 3, 3, 2), FLOAT),
+                np.zeros(4, LONG),
+                np.ones((1, 1), FLOAT),
+            ],
+            {},
+            r"a bias of shape \[1, 1\] for 3 channels",
         ),
     ],
 )

@@ -18,6 +18,7 @@ def _of(operators: str, attribute: str, choices: Choices) -> Iterable[tuple[tupl
 
 
 _FLAG = frozenset((0, 1))
+_ELEMENTS = frozenset(TensorProto.DataType.values()) - {0}
 _PADS = _texts("", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 _DIRECTIONS = _texts("forward", "reverse", "bidirectional")
 _REDUCTIONS = _texts("none", "add", "mul", "max", "min")
@@ -52,7 +53,9 @@ _ONNX = dict(
         *_of("RoiAlign", "mode", _texts("avg", "max")),
         *_of("RotaryEmbedding", "interleaved", _FLAG),
         *_of("ScatterElements ScatterND", "reduction", _REDUCTIONS),
-        *_of("SequenceEmpty", "dtype", frozenset(TensorProto.DataType.values()) - {0}),
+        *_of("BitCast", "to", _ELEMENTS),
+        *_of("EyeLike SequenceEmpty", "dtype", _ELEMENTS),
+        *_of("Attention", "softmax_precision", _ELEMENTS),
         *_of("StringNormalizer", "case_change_action", _texts("LOWER", "UPPER", "NONE")),
         *_of("TfIdfVectorizer", "mode", _texts("TF", "IDF", "TFIDF")),
         *_of("Upsample", "mode", _texts("nearest", "linear", "bilinear")),
@@ -72,6 +75,7 @@ _ML = dict(
 )
 _MICROSOFT = dict(
     (
+        *_of("GatherBlockQuantized", "bits", frozenset((2, 4, 8))),
         *_of("MatMulBnb4", "quant_type", _FLAG),
         *_of("RotaryEmbedding", "interleaved", _FLAG),
     )

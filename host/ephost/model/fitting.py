@@ -31,18 +31,45 @@ def _count(given: Given, name: str) -> int:
     return len(given[name].ints) + len(given[name].floats) if name in given else 0
 
 
+def _exclusive(given: Given, *names: str) -> str:
+    """What is wrong where exactly one of two lists must have entries: nothing says so of none."""
+    if all(name in given and (given[name].ints or given[name].strings) for name in names):
+        return f"{' and '.join(names)} are both given"
+    return ""
+
+
+def _classes(node: NodeProto, given: Given) -> str:
+    labels = sum(len(given[n].ints) + len(given[n].strings) for n in _LABELS if n in given)
+    if (sizes := _count(given, "vectors_per_class")) and sizes != labels:
+        return f"vectors_per_class has {sizes} entries for {labels} labels of classes"
+    return _machine(node, given)
+
+
 def _machine(node: NodeProto, given: Given) -> str:
     if (found := _count(given, "kernel_params")) not in (0, 3):
         return f"kernel_params has {found} entries: gamma, coef0 and degree are three"
+    if "n_supports" in given and given["n_supports"].i < 0:
+        return f"n_supports is {given['n_supports'].i}"
     if (a := _count(given, "prob_a")) != (b := _count(given, "prob_b")):
         return f"prob_a has {a} entries and prob_b {b}"
     return ""
 
 
 def _labels(node: NodeProto, given: Given) -> str:
-    kinds = [name for name in ("classlabels_ints", "classlabels_strings") if name in given]
-    both = all(given[name].ints or given[name].strings for name in kinds)
-    return "classlabels_ints and classlabels_strings are both given" if len(kinds) == 2 and both else ""
+    return _exclusive(given, *_LABELS)
+
+
+def _mapped(node: NodeProto, given: Given) -> str:
+    return _exclusive(given, "classlabels_int64s", "classlabels_strings")
+
+
+def _scaled(node: NodeProto, given: Given) -> str:
+    offsets, scales = _count(given, "offset"), _count(given, "scale")
+    return f"offset has {offsets} entries and scale {scales}" if offsets != scales else ""
+
+
+def _categories(node: NodeProto, given: Given) -> str:
+    return _exclusive(given, "cats_int64s", "cats_strings")
 
 
 def _widths(node: NodeProto, given: Given) -> str:
@@ -80,6 +107,9 @@ def _grams(node: NodeProto, given: Given) -> str:
     counts = len(given["ngram_counts"].ints)
     if not 0 < least <= most:
         return f"min_gram_length is {least} and max_gram_length {most}"
+    weights, grams = _count(given, "weights"), _count(given, "ngram_indexes")
+    if weights not in (0, grams):
+        return f"weights has {weights} entries for {grams} grams"
     return f"max_gram_length is {most}, and ngram_counts has {counts} entries" if most > counts else ""
 
 
@@ -88,6 +118,34 @@ def _rotation(node: NodeProto, given: Given) -> str:
         if name in given and given[name].i < 0:
             return f"{name} is {given[name].i}"
     return ""
+
+
+def _of_one(node: NodeProto, given: Given) -> str:
+    for what, listed in (("inputs", node.input), ("outputs", node.output)):
+        if len(listed) != 1:
+            return f"it has {len(listed)} {what} in place of one"
+    return ""
+
+
+def _makes_one(node: NodeProto, given: Given) -> str:
+    return f"it has {len(node.output)} outputs in place of one" if len(node.output) != 1 else ""
+
+
+def _sizes_of_grams(node: NodeProto, given: Given) -> str:
+    least, most = (given[n].i if n in given else usual for n, usual in _GRAM_SIZES)
+    return "" if 0 < least <= most else f"min_ngram_size is {least} and max_ngram_size {most}"
+
+
+def _heads(node: NodeProto, given: Given) -> str:
+    for name in ("num_heads", "kv_num_heads"):
+        if name in given and given[name].i < 1:
+            return f"{name} is {given[name].i}"
+    return ""
+
+
+def _window(node: NodeProto, given: Given) -> str:
+    kernel = list(given["kernel_shape"].ints) if "kernel_shape" in given else []
+    return f"kernel_shape has the entry {min(kernel)}" if min(kernel, default=1) < 1 else ""
 
 
 def _groups(node: NodeProto, given: Given) -> str:
@@ -130,7 +188,13 @@ def _steps(node: NodeProto, given: Given) -> str:
     return _directions(given) or _bodies(given, handed, made)
 
 
+_LABELS = ("classlabels_ints", "classlabels_strings")
+_GRAM_SIZES = (("min_ngram_size", 1), ("max_ngram_size", 3))
 _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
+    # onnx has no definitions of what it had on trial.
+    **{("", name): _of_one for name in ("Affine", "Crop", "ImageScaler", "ParametricSoftplus")},
+    **{("", name): _of_one for name in ("Scale", "ScaledTanh")},
+    ("", "DynamicSlice"): _makes_one,
     ("", "GRU"): _clip,
     ("", "GroupNormalization"): _groups,
     ("", "If"): _branches,
@@ -144,7 +208,13 @@ _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
     ("ai.onnx.ml", "FeatureVectorizer"): _widths,
     ("ai.onnx.ml", "Imputer"): _imputed,
     ("ai.onnx.ml", "LinearClassifier"): _labels,
-    ("ai.onnx.ml", "SVMClassifier"): _machine,
+    ("ai.onnx.ml", "OneHotEncoder"): _categories,
+    ("ai.onnx.ml", "Scaler"): _scaled,
+    ("ai.onnx.ml", "SVMClassifier"): _classes,
     ("ai.onnx.ml", "SVMRegressor"): _machine,
+    ("ai.onnx.ml", "ZipMap"): _mapped,
+    ("com.microsoft", "BifurcationDetector"): _sizes_of_grams,
+    ("com.microsoft", "MaxpoolWithMask"): _window,
     ("com.microsoft", "RotaryEmbedding"): _rotation,
+    ("com.microsoft", "SparseAttention"): _heads,
 }

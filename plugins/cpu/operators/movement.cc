@@ -290,6 +290,9 @@ Cut cut_of(const Of& of, Dims own) {
   if (inputs && of.has(4)) {
     steps = of.ints(4);
   }
+  for (int i = 1; inputs && i <= 4; ++i) {
+    if (of.has(i) && of.in(i).rank() != 1) of.invalid("starts, ends, axes and steps are lists");
+  }
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
     of.invalid("starts, ends, axes and steps are not equally many");
   }

@@ -74,10 +74,12 @@ Kernel rotary_embedding(Prepare& p) {
   const bool placed = p.has(positions);
   int64_t places_given = 0;
   if (placed) {
-    places_given = p.in(positions).count();
-    p.expect(p.type(positions) == DType::kInt64 && table.size() == 2 &&
-                 (places_given == tokens.count || (!onnx && places_given == 1)),
-             "positions are one int64 for each place");
+    const Dims given = p.dims(positions);
+    places_given = count(given);
+    p.expect(
+        p.type(positions) == DType::kInt64 && table.size() == 2 &&
+            (given == Dims({tokens.batch, tokens.rows}) || (!onnx && given.size() < 2 && places_given == 1)),
+        "positions are one int64 for each token: [batch, sequence]");
   } else {
     p.expect(table.size() == 3 && table[0] == tokens.batch && table[1] == tokens.rows,
              "cosines that do not fit the input");

@@ -229,6 +229,7 @@ void best_of(const Args& args, int64_t n, int64_t k, int64_t outer, int64_t inne
 Kernel top_k(Prepare& p) {
   const Dims& from = p.dims(0);
   const size_t axis = p.axis(p.node.i("axis", -1), from.size());
+  p.expect(p.node.version < 10 || p.in(1).count() == 1, "k is not one number");
   const int64_t k = p.node.version < 10 ? p.node.i("k", 0) : p.integer(1), n = from[axis];
   if (k < 0 || k > n) {
     p.invalid("k is " + std::to_string(k) + " for an axis of " + std::to_string(n));

@@ -99,6 +99,7 @@ Kernel unsqueeze(Prepare& p) {
 
 // com.microsoft's: one axis, which is a number.
 Kernel expand_dims(Prepare& p) {
+  p.expect(p.in(1).count() == 1, "the axis is not one number");
   Dims to = p.dims(0);
   to.insert(to.begin() + static_cast<std::ptrdiff_t>(p.axis(p.integer(1), to.size() + 1)), 1);
   return rename(p, to);

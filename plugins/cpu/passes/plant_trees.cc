@@ -364,6 +364,13 @@ std::shared_ptr<Ensemble> ensemble_of(const Node& node) {
     const int64_t aggregate = node.i("aggregate_function", 1), transform = node.i("post_transform", 0);
     rules.targets = node.i("n_targets", 0);
     checks.targets("'n_targets'", rules.targets);
+    for (const char* name : {"nodes_splits", "leaf_weights", "membership_values"}) {
+      const TensorPtr tensor = node.t(name);
+      if (tensor != nullptr && tensor->type != node.in(0)->type) {
+        checks.wrong(std::string("'") + name + "' is of type " + name_of(tensor->type) + ", its input of " +
+                     name_of(node.in(0)->type));
+      }
+    }
     if (aggregate < 0 || aggregate > 3)
       checks.wrong("no aggregate has the number " + std::to_string(aggregate));
     if (transform < 0 || transform > 4) {

@@ -224,6 +224,8 @@ def run_anywhere(node: onnx.NodeProto, feeds: dict[str, np.ndarray], opset: int 
 # Operators, their inputs with the one at fault in the second place, and attributes.
 SHAPES: dict[str, tuple[str, list[np.ndarray], np.ndarray, dict[str, Any]]] = {
     "repeats": ("Tile", [np.ones((1, 2), F), np.array([2, 2])], np.array([[2, 2]]), {}),
+    "places": ("Slice", [np.ones((2, 3), F), np.array([0, 1]), np.array([1, 2])], np.array([[1, 2]]), {}),
+    "a place": ("Slice", [np.ones(3, F), np.array([0]), np.array([2])], np.array(2), {}),
     "a shape": ("ConstantOfShape", [np.array([2])], np.array(2), {}),
     "a diagonal": (
         *("Einsum", [np.ones((2, 3, 3), F)], np.ones((2, 1, 3), F)),
@@ -265,3 +267,49 @@ def test_a_loop_counts_by_one_number_and_goes_on_by_one_condition(
     feeds[name] = np.resize(feeds[name], count)
     with pytest.raises((InvalidArgument, Fail), match=r"the_node.*is not one element"):
         cpu_plugin.run(model, feeds)
+
+
+# Operators, their inputs, what is wrong about them, and what is said of it.
+ODD: dict[str, tuple[str, str, list[np.ndarray], dict[str, Any], str]] = {
+    "a kernel": (
+        *("ConvTranspose", "", [np.ones((1, 1, 3), F), np.ones((1, 2, 3), F)]),
+        *({"kernel_shape": [1]}, "kernel_shape is not what the weights have"),
+    ),
+    "a count": (
+        *("TopK", "", [np.ones((2, 3), F), np.array([2, 1])]),
+        *({}, "k is not one number"),
+    ),
+    "positions": (
+        "RotaryEmbedding",
+        MS,
+        [np.ones((2, 1, 3, 4), F), np.ones((3, 2), np.int64), *[np.ones((5, 2), F)] * 2],
+        {},
+        r"\[batch, sequence\]",
+    ),
+    "a depth": (
+        *("OneHot", "", [np.array([1, 2]), np.array([3, 4, 5]), np.array([0, 1], F)]),
+        *({}, "the depth is not one number"),
+    ),
+    "an axis": (
+        *("ExpandDims", MS, [np.ones((2, 3), F), np.array([1, 0], np.int32)]),
+        *({}, "the axis is not one number"),
+    ),
+    "channels": (
+        *(
+            "MaxUnpool",
+            "",
+            [np.ones((1, 1, 2, 2), F), np.arange(4).reshape(1, 1, 2, 2), np.array([2, 1, 4, 4])],
+        ),
+        *({"kernel_shape": [2, 2], "strides": [2, 2]}, "other batches or channels"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_inputs_that_do_not_fit_are_refused_by_name(cpu_plugin: Cpu, case: str) -> None:
+    operator, domain, values, attributes, said = ODD[case]
+    feeds = {f"i{i}": value for i, value in enumerate(values)}
+    outputs = ["y", "z"] if operator == "TopK" else ["y"]
+    node = helper.make_node(operator, list(feeds), outputs, "the node", domain=domain, **attributes)
+    with pytest.raises((InvalidArgument, Fail), match=f"the node.*{said}"):
+        cpu_plugin.run(make_model([node], feeds, ["y"], open_shapes=True), feeds)

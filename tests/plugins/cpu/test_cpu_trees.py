@@ -622,6 +622,10 @@ BAD_5 = {
     "a transformation that is none": ({"post_transform": -1}, "transformation has the number -1"),
     "lists of different lengths": ({"nodes_trueleafs": [1]}, "nodes_trueleafs"),
     "a target that is not there": ({"leaf_targetids": [0, 1, 0]}, "'leaf_targetids' has 1 at 1"),
+    "splits of another type": (
+        {"nodes_splits": onnx.numpy_helper.from_array(np.array([1, 2], np.float64))},
+        "'nodes_splits'.* type",
+    ),
 }
 
 

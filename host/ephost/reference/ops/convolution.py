@@ -154,7 +154,12 @@ def conv_transpose_with_dynamic_pads(
 ) -> tuple[np.ndarray]:
     """ConvTranspose whose padding is an input."""
     attributes = dict(node.attributes)
+    channels = w.shape[1] * attributes.get("group", 1)
+    if bias is not None and bias.shape != (channels,):
+        raise ValueError(f"a bias of shape {list(bias.shape)} for {channels} channels")
     if pads is not None:
+        if pads.shape != (2 * (x.ndim - 2),) or (pads < 0).any():
+            raise ValueError(f"pads of {pads.tolist()}: an image has {2 * (x.ndim - 2)}, from 0 on")
         attributes["pads"] = pads.tolist()
     return conv_transpose(OperatorNode(node.version, attributes, node.wanted, node.package), x, w, bias)
 

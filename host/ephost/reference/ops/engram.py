@@ -39,7 +39,12 @@ def branchwise_rms_norm(node: OperatorNode, x: np.ndarray, scale: _Maybe = None)
     streams = _branches(node, x, "X")
     y = _normed(streams, node.attributes.get("epsilon", 1e-5))
     if scale is not None:
-        whole = scale.size == streams.shape[-2] * streams.shape[-1]
+        count, features = streams.shape[-2:]
+        if scale.shape not in ((features,), (count * features,), (count, features)):
+            raise ValueError(
+                f"a scale of shape {list(scale.shape)} for {count} branches of {features} features"
+            )
+        whole = scale.size == count * features
         y = y * scale.astype(np.float32).reshape(streams.shape[-2:] if whole else scale.shape)
     return (y.reshape(x.shape).astype(x.dtype),)
 
@@ -72,6 +77,8 @@ def hyper_connection_post_mix(
     """Streams [..., C, H] mixed by [..., C, C], and to each a branch's output [..., H] times its gate."""
     wide = _branches(node, streams, "streams").astype(np.float32)
     gates = _gates(post, wide.shape, "post_mix")
+    if mix is not None and mix.shape != (*wide.shape[:-1], wide.shape[-2]):
+        raise ValueError(f"stream_mix of shape {list(mix.shape)} does not fit streams of {list(wide.shape)}")
     mixed = wide if mix is None else np.einsum("...ck,...ch->...kh", mix.astype(np.float32), wide)
     y = mixed + gates * block.astype(np.float32)[..., None, :]
     return (y.reshape(streams.shape).astype(streams.dtype),)
@@ -88,6 +95,15 @@ def engram_gate(
     value_scale: _Maybe = None,
 ) -> tuple[np.ndarray, ...]:
     """A value [B, S, H] times a gate of each stream of [B, S, C, H], and that normed."""
+    if key.ndim != 4:
+        raise ValueError(f"key has shape {list(key.shape)}: four dimensions are needed")
+    batch, length, count, features = key.shape
+    fitting = {"query": (query, key.shape), "value": (value, (batch, length, features))}
+    scales = {"key_norm_scale": key_scale, "query_norm_scale": query_scale, "conv_norm_scale": value_scale}
+    fitting.update((name, (scale, (count, features))) for name, scale in scales.items() if scale is not None)
+    for name, (given, wanted) in fitting.items():
+        if given.shape != wanted:
+            raise ValueError(f"{name} has shape {list(given.shape)} in place of {list(wanted)}")
     epsilon = node.attributes.get("epsilon", 1e-5)
     keys = _normed(key, epsilon) * key_scale.astype(np.float32)
     queries = _normed(query, epsilon) * query_scale.astype(np.float32)

@@ -92,6 +92,9 @@ def slice_by_inputs(
     steps: np.ndarray | None = None,
 ) -> tuple[np.ndarray]:
     """Parts of axes, in steps, which may be negative."""
+    for name, given in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
+        if given is not None and given.ndim != 1:
+            raise ValueError(f"{name} has shape {list(given.shape)}: it is a list")
     return (_slice(x, _listed(starts), _listed(ends), _listed(axes) or None, _listed(steps) or None),)
 
 

@@ -19,14 +19,17 @@ def word_conv_embedding(
     node: OperatorNode, words: np.ndarray, w: np.ndarray, bias: np.ndarray, chars: np.ndarray
 ) -> tuple[np.ndarray]:
     """words [W, letters], 0 behind a word's end; w [N, 1, window, D]; chars [letters, D]: gives [W, N]."""
-    _, _, window, size = w.shape
+    count, _, window, size = w.shape
+    if bias.shape != (count,):
+        raise ValueError(f"a bias of shape {list(bias.shape)} for {count} filters")
     if words.ndim != 2 or chars.shape[-1] != size or words.shape[1] < window:
         raise ValueError(
             f"words {list(words.shape)}, letters of {chars.shape[-1]} numbers and weights {list(w.shape)} "
             "do not fit together"
         )
     lengths = np.where(words[:, 0] > 0, (words > 0).sum(axis=1), 0)
-    embedded = chars[words]
+    known = (words >= 0) & (words < len(chars))  # others are letters of zeros
+    embedded = np.where(known[..., None], chars[np.where(known, words, 0)], 0)
     windows = np.lib.stride_tricks.sliding_window_view(embedded, window, axis=1)  # [words, places, D, window]
     scores = np.tanh(np.einsum("wpdk,nkd->wpn", windows, w[:, 0]) + bias)
     inside = np.arange(scores.shape[1]) <= np.maximum(lengths, window)[:, None] - window
@@ -40,6 +43,8 @@ def bifurcation_detector(
     node: OperatorNode, source: np.ndarray, tokens: np.ndarray, start: np.ndarray, guessed: _Maybe = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """tokens, with what was guessed as far as it is the source, and where that goes on after their end."""
+    if start.size != 1:
+        raise ValueError(f"prev_suffix_match_idx has {start.size} elements: one is needed")
     begin = int(start.reshape(-1)[0])
     if guessed is not None:
         rest = source[begin:] if begin >= 0 else source[:0]
@@ -70,6 +75,8 @@ def maxpool_with_mask(node: OperatorNode, x: np.ndarray, mask: np.ndarray) -> tu
 
     The mask [N, C, *image] has as many planes as there are, or fewer, which then come again and again.
     """
+    if mask.ndim != x.ndim or mask.shape[2:] != x.shape[2:]:
+        raise ValueError(f"a mask of shape {list(mask.shape)} for an input of shape {list(x.shape)}")
     windows = windows_of(node.attributes, x.shape[2:], node.attributes["kernel_shape"])
     lowest = np.finfo(x.dtype).min
     ends = np.resize(mask.reshape(-1, *x.shape[2:]), x.shape) == 0
@@ -103,8 +110,14 @@ def sparse_attention(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Attention to what came before, block by block as a layout says, with a cache in its place."""
     attributes = node.attributes
+    for name, given in (("query", query), ("key", key), ("value", value)):
+        if given is not None and given.ndim != 3:
+            raise ValueError(f"{name} has shape {list(given.shape)}: three dimensions are needed")
     batch, length = query.shape[:2]
     size, heads, kv_heads = past_key.shape[-1], attributes["num_heads"], attributes["kv_num_heads"]
+    for name, cache in (("past_key", past_key), ("past_value", past_value)):
+        if cache.shape != (batch, kv_heads, past_key.shape[2], size):
+            raise ValueError(f"{name} has shape {list(cache.shape)}: it is no cache of {batch} texts")
     if key is None or value is None:
         edges = np.cumsum([heads * size, kv_heads * size])
         query, key, value = np.split(query, edges, axis=2)
@@ -118,6 +131,7 @@ def sparse_attention(
     whole = int(total.reshape(-1)[0])
     if whole > past_key.shape[2]:
         raise ValueError(f"a cache of {past_key.shape[2]} has no room for {whole} tokens")
+    _check_layouts(rows, columns, heads, -(-whole // block))
     allowed = _allowed(rows, columns, block, whole)
     out = np.zeros((batch, length, heads, size), np.float32)
     for at in range(batch):
@@ -141,6 +155,26 @@ def sparse_attention(
             seen &= allowed[head % len(allowed)][places][:, : first + length]
             out[at, :, head] = softmax(np.where(seen, scores, -np.inf)) @ values
     return out.reshape(batch, length, -1).astype(query.dtype), present_key, present_value
+
+
+def _check_layouts(rows: np.ndarray, columns: np.ndarray, heads: int, blocks: int) -> None:
+    """Whether layouts in rows are shared by the heads, have a row for each block, and name blocks."""
+    if rows.ndim != 2 or columns.ndim != 2 or len(rows) != len(columns) or heads % max(1, len(rows)):
+        raise ValueError(
+            f"{heads} heads cannot share layouts of shapes {list(rows.shape)} and {list(columns.shape)}"
+        )
+    if not len(rows) or rows.shape[1] <= blocks:
+        raise ValueError(
+            f"block_row_indices of shape {list(rows.shape)} has no row for each of {blocks} blocks"
+        )
+    most = rows.shape[1] - 1
+    for starts, found in zip(rows, columns, strict=True):
+        if starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] > len(found):
+            raise ValueError(
+                f"block_row_indices {starts.tolist()} do not grow from 0 to at most {len(found)}"
+            )
+        if (wrong := found[: starts[-1]][(found[: starts[-1]] < 0) | (found[: starts[-1]] >= most)]).size:
+            raise ValueError(f"block_col_indices has the entry {wrong[0]}: there are {most} blocks")
 
 
 def _allowed(rows: np.ndarray, columns: np.ndarray, block: int, length: int) -> list[np.ndarray]:

@@ -248,6 +248,22 @@ def attention_lstm(
     layer: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
     """LSTM whose input at each step goes on with what it looked at in memory [batch, steps, depth] before."""
+    directions, hidden, steps = len(w), r.shape[-1], memory.shape[1]
+    fitting = {
+        "W": (w, (directions, 4 * hidden, w.shape[-1])),
+        "R": (r, (directions, 4 * hidden, hidden)),
+        "B": (bias, (directions, 8 * hidden)),
+        "sequence_lens": (lengths, (x.shape[1],)),
+        "QW": (query_weights, (directions, hidden, query_weights.shape[-1])),
+        "MW": (memory_weights, (directions, memory.shape[2], query_weights.shape[-1])),
+        "M_seq_len": (memory_lengths, (len(memory),)),
+    }
+    for name, (given, wanted) in fitting.items():
+        if given is not None and given.shape != wanted:
+            raise ValueError(f"{name} has shape {list(given.shape)} in place of {list(wanted)}")
+    for name, given, most in (("sequence_lens", lengths, len(x)), ("M_seq_len", memory_lengths, steps)):
+        if given is not None and (wrong := given[(given < 1) | (given > most)]).size:
+            raise ValueError(f"{name} has the entry {wrong[0]}: a length is from 1 to {most}")
     inside = np.arange(memory.shape[1]) < (
         np.full(len(memory), memory.shape[1]) if memory_lengths is None else memory_lengths
     ).reshape(-1, 1)

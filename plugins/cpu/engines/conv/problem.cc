@@ -36,6 +36,7 @@ ConvProblem transposed_convolution(const Node& node, const Dims& source, const D
   Window& w = c.window;
   w.in.assign(c.source.begin() + 2, c.source.end());
   w.kernel.assign(c.weights.begin() + 2, c.weights.end());
+  expect(node, node.ints("kernel_shape", w.kernel) == w.kernel, "kernel_shape is not what the weights have");
   w.strides = node.ints("strides", Dims(rank, 1));
   w.dilations = node.ints("dilations", Dims(rank, 1));
   const Dims extra = node.ints("output_padding", Dims(rank, 0));
