@@ -293,6 +293,7 @@ NO_BLOCKS: list[tuple[int, np.ndarray, str]] = [
     (5, np.array([[0, 1]], INT), "has no row for each of 2 blocks"),
     (5, np.array([[0, 1, 3]] * 3, INT), "4 heads cannot share layouts"),
     (6, np.array([[0, 0, 2]], INT), "block_col_indices has the entry 2"),
+    (8, np.array([20, 20], INT), r"key_total_sequence_lengths has shape \[2\]"),
 ]
 
 
@@ -429,6 +430,12 @@ def test_a_shorter_text_of_a_batch_attends_as_if_alone() -> None:
             ],
             {},
             r"key_norm_scale has shape \[1\] in place of \[3, 4\]",
+        ),
+        (
+            "HyperConnectionPostMix",
+            [np.ones((2, 3, 4), FLOAT), np.ones((1, 1), FLOAT), np.ones((2, 3), FLOAT)],
+            {},
+            r"block_output of shape \[1, 1\] does not fit",
         ),
         (
             "EngramGate",

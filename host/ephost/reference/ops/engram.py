@@ -77,6 +77,10 @@ def hyper_connection_post_mix(
     """Streams [..., C, H] mixed by [..., C, C], and to each a branch's output [..., H] times its gate."""
     wide = _branches(node, streams, "streams").astype(np.float32)
     gates = _gates(post, wide.shape, "post_mix")
+    if block.shape != (*wide.shape[:-2], wide.shape[-1]):
+        raise ValueError(
+            f"block_output of shape {list(block.shape)} does not fit streams of {list(wide.shape)}"
+        )
     if mix is not None and mix.shape != (*wide.shape[:-1], wide.shape[-2]):
         raise ValueError(f"stream_mix of shape {list(mix.shape)} does not fit streams of {list(wide.shape)}")
     mixed = wide if mix is None else np.einsum("...ck,...ch->...kh", mix.astype(np.float32), wide)

@@ -127,6 +127,8 @@ def sparse_attention(
         x.astype(np.float32).reshape(batch, length, -1, size).transpose(0, 2, 1, 3)
         for x in (query, key, value)
     ]
+    if totals.shape != (batch,):
+        raise ValueError(f"key_total_sequence_lengths has shape {list(totals.shape)}: it is {batch} lengths")
     present_key, present_value = past_key.copy(), past_value.copy()
     whole = int(total.reshape(-1)[0])
     if whole > past_key.shape[2]:
