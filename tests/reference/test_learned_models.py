@@ -8,6 +8,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.reference import create_kernel
 from onnx import TensorProto, helper
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -178,6 +179,15 @@ def test_labels_are_encoded_by_lists() -> None:
             values_int64s=[5, 6],
             opset=opset,
         )
+
+
+@pytest.mark.parametrize("x", [np.array([1, 2], np.int32), np.array(["a"], object)])
+def test_labels_are_of_the_keys_type(x: np.ndarray) -> None:
+    """A constant's type is not looked at before it is computed."""
+    keys: dict[str, Any] = {"keys_int64s": [1]} if x.dtype == object else {"keys_strings": ["a"]}
+    node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", values_int64s=[5], **keys)
+    with pytest.raises(Exception, match=r"elements for keys that are (no )?texts"):
+        create_kernel(node, {"ai.onnx.ml": 4})([x])
 
 
 def test_a_map_becomes_a_row_in_the_order_of_the_vocabulary() -> None:

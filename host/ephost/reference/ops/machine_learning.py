@@ -93,6 +93,9 @@ _LABELS = {"strings": ("string", object), "int64s": ("int64", np.int64), "floats
 @operator("LabelEncoder", domain=_ML, since=2)
 def label_encoder(node: OperatorNode, x: np.ndarray) -> tuple[np.ndarray]:
     """Each element by a list of keys and one of values; NaN is a key as well."""
+    texts = bool(node.attributes.get("keys_strings"))
+    if node.attributes.get("keys_tensor") is None and texts != (x.dtype == object):
+        raise TypeError(f"an input of {x.dtype} elements for keys that are {'' if texts else 'no '}texts")
     if any(name.endswith("_tensor") for name, held in node.attributes.items() if held is not None):
         return (node.package(x)[0],)
     kinds = [kind for kind in _LABELS if node.attributes.get(f"keys_{kind}")]
