@@ -250,6 +250,13 @@ def test_results_are_those_of_onnxruntime(op_type: str, seed: int) -> None:
         assert all(size in (None, seen) for size, seen in zip(output.shape, value.shape, strict=True))
 
 
+def test_no_rows_of_streams_give_none() -> None:
+    inputs: Inputs = [np.ones((0, 6), FLOAT)]
+    made = model("BranchwiseRMSNorm", inputs, {"num_branches": 3}, 1)
+    (found,) = ephost.InferenceSession(made.SerializeToString()).run(None, fed(inputs))
+    assert found.shape == (0, 6)
+
+
 def test_letters_that_are_not_in_the_table_are_zeros() -> None:
     r = np.random.default_rng(3)
     words = np.array([[1, 16, 3], [4, -1, 0], [4, 5, 2**31 - 1]], INT)

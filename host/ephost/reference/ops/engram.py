@@ -30,7 +30,7 @@ def _branches(node: OperatorNode, x: np.ndarray, name: str) -> np.ndarray:
         return x
     if not x.ndim or x.shape[-1] % count:
         raise ValueError(f"{name} of shape {list(x.shape)} does not consist of {count} branches")
-    return x.reshape(*x.shape[:-1], count, -1)
+    return x.reshape(*x.shape[:-1], count, x.shape[-1] // count)
 
 
 @operator("BranchwiseRMSNorm", domain=_MS)
