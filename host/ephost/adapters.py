@@ -19,7 +19,7 @@ from ephost._bindings import abi_element_type, ffi
 from ephost.devices import cpu_device
 from ephost.errors import InvalidArgument, NoSuchFile
 from ephost.messages import TensorProto
-from ephost.reading import refuse_pipe
+from ephost.reading import refuse_special
 from ephost.saving import write_bytes
 from ephost.values import OrtValue
 
@@ -50,7 +50,7 @@ class AdapterFormat:
         """
         path = os.fspath(file_path)
         made = AdapterFormat()
-        refuse_pipe(path, "the adapter file")
+        refuse_special(path, "the adapter file")
         try:
             with open(path, "rb") as file:
                 data: Any = (

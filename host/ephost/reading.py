@@ -10,20 +10,24 @@ from ephost.errors import Fail
 _LONGEST_SHOWN, _SHOWN = 1000, 200  # characters
 
 
-def refuse_pipe(path: str | os.PathLike[str], what: str) -> None:
+def refuse_special(path: str | os.PathLike[str], what: str) -> None:
     """Raise Fail where a path is that of a pipe, since to open it is to wait for its other end, maybe for
-    ever. A pipe that has no name of its own, as a shell's ``/dev/stdin`` or ``<(...)``, is read.
+    ever, or of a device, which may have no end. A pipe that has no name of its own, as a shell's
+    ``/dev/stdin`` or ``<(...)``, is read.
 
     Args:
         path: of what is to be read.
         what: it is, in the message.
     """
     try:
-        is_pipe = stat.S_ISFIFO(os.stat(path).st_mode) and os.path.exists(os.path.realpath(path))
+        mode = os.stat(path).st_mode
+        is_pipe = stat.S_ISFIFO(mode) and os.path.exists(os.path.realpath(path))
     except (OSError, ValueError):
         return  # whoever opens it says why that fails
     if is_pipe:
         raise Fail(f"{what} {os.fspath(path)} is a pipe")
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise Fail(f"{what} {os.fspath(path)} is a device")
 
 
 def shown(path: str) -> str:

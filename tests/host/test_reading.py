@@ -1,4 +1,4 @@
-"""Pipes in the place of files: those with a name are not waited for."""
+"""Pipes and devices in the place of files: those with a name are not waited for, nor read without end."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ from ephost.layers.trace import TraceFile
 from onnx import parser
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes with names are POSIX's")
+READERS = (
+    ephost.InferenceSession,
+    ephost.AdapterFormat.read_adapter,
+    ephost.LoraAdapter().Load,
+    Sliced.load,
+    TraceFile,
+    read_findings,
+)
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 
 
@@ -22,16 +30,16 @@ MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for read in (
-        ephost.InferenceSession,
-        ephost.AdapterFormat.read_adapter,
-        ephost.LoraAdapter().Load,
-        Sliced.load,
-        TraceFile,
-        read_findings,
-    ):
+    for read in READERS:
         with pytest.raises(Fail, match=rf"^the [\w ]+ {pipe} is a pipe$"):
             read(str(pipe))
+
+
+@pytest.mark.timeout(30)
+def test_a_device_is_not_read_without_end() -> None:
+    for read in READERS:
+        with pytest.raises(Fail, match=r"^the [\w ]+ /dev/zero is a device$"):
+            read("/dev/zero")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="the system has no names for open files")

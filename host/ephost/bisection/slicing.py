@@ -15,7 +15,7 @@ from onnx import numpy_helper, shape_inference
 from ephost.bisection.measuring import roundoff_of
 from ephost.bisection.packing import without_large
 from ephost.errors import Fail
-from ephost.reading import refuse_pipe
+from ephost.reading import refuse_special
 
 _CUT = "__given"  # the end of the name of a value that a node makes and another is given
 _OF_FEW = frozenset(["BatchNormalization", "LRN", "Resize", "Upsample", "GridSample", "RoiAlign"])
@@ -111,7 +111,7 @@ class Sliced:
             Fail: there is no such model, or it holds no nodes.
         """
         if isinstance(model, str | Path):
-            refuse_pipe(model, "the model")
+            refuse_special(model, "the model")
         try:
             if isinstance(model, onnx.ModelProto):
                 made = onnx.ModelProto()

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ephost.errors import InvalidArgument, NoSuchFile
+from ephost.errors import InvalidArgument, NoSuchFile, naming
 from ephost.layers.rules import RULES, Rule
-from ephost.reading import refuse_pipe
+from ephost.reading import refuse_special
 from ephost.tables import Table
 
 VERSION = 1  # of the format; members may be added to it, and readers leave out what they do not know
@@ -98,15 +98,31 @@ class Finding:
                 raise InvalidArgument(f"the finding has the format {made['version']}; this reads {VERSION}")
             handle = made["handle"]
             if handle is not None:
-                events = [Event(**{key: each[key] for key in _EVENT}) for each in handle["history"]]
-                handle = Handle(handle["type"], handle["address"], tuple(events))
-            return cls(**{key: made[key] for key in _FINDING}, handle=handle)
-        except (ValueError, KeyError, TypeError) as error:
+                events = [Event(**_members(each, _EVENT)) for each in handle["history"]]
+                handle = Handle(**_members(handle, _HANDLE), history=tuple(events))
+            return cls(**_members(made, _FINDING), handle=handle)
+        except KeyError as error:
+            raise InvalidArgument(f"{line[:200]!r} is no finding of the layer: it has no {error}") from None
+        except (ValueError, TypeError, RecursionError) as error:
             raise InvalidArgument(f"{line[:200]!r} is no finding of the layer: {error}") from None
 
 
-_EVENT = tuple(Event.__dataclass_fields__)
-_FINDING = tuple(name for name in Finding.__dataclass_fields__ if name != "handle")
+def _plain(record: type) -> dict[str, type]:
+    """The members of a record that are texts and numbers, with which of both they are."""
+    types: dict[str, type] = {"str": str, "int": int}
+    declared = {name: field.type for name, field in record.__dataclass_fields__.items()}  # type: ignore[attr-defined]
+    return {name: types[kind] for name, kind in declared.items() if kind in types}
+
+
+def _members(made: Mapping[str, Any], wanted: Mapping[str, type]) -> dict[str, Any]:
+    """What is wanted of a JSON object, each of its type; raises TypeError and KeyError."""
+    for name, kind in wanted.items():
+        if type(made[name]) is not kind:
+            raise TypeError(f"its {name!r} is {made[name]!r:.80}")
+    return {name: made[name] for name in wanted}
+
+
+_EVENT, _HANDLE, _FINDING = _plain(Event), _plain(Handle), _plain(Finding)
 
 
 def read_findings(path: str | os.PathLike[str]) -> list[Finding]:
@@ -114,10 +130,10 @@ def read_findings(path: str | os.PathLike[str]) -> list[Finding]:
 
     Raises:
         NoSuchFile: there is none.
-        Fail: it is a pipe.
-        InvalidArgument: the file is none of the layer's.
+        Fail: it is a pipe or a device.
+        InvalidArgument: the file is none of the layer's; the text says which line.
     """
-    refuse_pipe(path, "the file of findings")
+    refuse_special(path, "the file of findings")
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
@@ -125,7 +141,12 @@ def read_findings(path: str | os.PathLike[str]) -> list[Finding]:
         raise NoSuchFile(f"the file of findings {os.fspath(path)} does not exist") from None
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"the findings {os.fspath(path)} cannot be read: {error}") from None
-    return [Finding.from_json(line) for line in lines[:-1] if line]
+    found = []
+    for number, line in enumerate(lines[:-1], 1):
+        if line:
+            with naming(lambda number=number: f"line {number} of the findings {os.fspath(path)}"):
+                found.append(Finding.from_json(line))
+    return found
 
 
 def summary(findings: list[Finding]) -> list[Table | str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ephost._bindings import ffi
 from ephost.errors import InvalidArgument, NoSuchFile
-from ephost.reading import refuse_pipe
+from ephost.reading import refuse_special
 from ephost.tables import Table
 
 _HEADER = struct.Struct("<8sIIQQQqqII")
@@ -29,6 +29,7 @@ _INT, _REAL = struct.Struct("<q"), struct.Struct("<d")
 _MAGIC, _FORMAT = b"EPHTRACE", 2
 _CALL, _RESULT, _NOTE = 1, 2, 3
 _OPEN, _THREW = -1, -2  # in place of an error's code
+_KINDS = "ifdps"  # integers, what only is NULL or not, reals, pointers, strings
 _TABLES = ("OrtApi.", "OrtEpApi.", "OrtModelEditorApi.", "OrtCompileApi.", "OrtInteropApi.", "OrtApiBase.")
 _OBJECT = re.compile(r"object: (\w+) (0x[0-9a-f]+|\(nil\)) of (0x[0-9a-f]+|\(nil\))$")
 
@@ -150,6 +151,7 @@ class TraceFile:
         notes: in order.
         eps: for each session, from 1 on, the name of its execution provider, "" where it was not asked.
         dropped: how many records had no room.
+        missing: how many bytes are in use behind the file's end, where it was cut.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -157,11 +159,11 @@ class TraceFile:
 
         Raises:
             NoSuchFile: there is none.
-            Fail: it is a pipe.
-            InvalidArgument: the file is no trace, or of another version.
+            Fail: it is a pipe or a device.
+            InvalidArgument: the file is no trace, or of another version, or damaged.
         """
         self.path = os.fspath(path)
-        refuse_pipe(path, "the trace")
+        refuse_special(path, "the trace")
         try:
             data = Path(path).read_bytes() if os.path.getsize(path) < 1 << 20 else _used(path)
         except FileNotFoundError:
@@ -173,13 +175,26 @@ class TraceFile:
         _, version, at, used, capacity, self.dropped, start, _, self.process, size = _HEADER.unpack_from(data)
         if version != _FORMAT:
             raise InvalidArgument(f"the trace {self.path} has the format {version}; this reads {_FORMAT}")
-        text = data[_HEADER.size : _HEADER.size + size].decode()
-        self.functions = [_function(line) for line in text.splitlines()]
+        self.functions = self._listed(data[_HEADER.size : _HEADER.size + size])
         self.calls: list[Call] = []
         self.notes: list[Note] = []
         self.eps: list[str] = []
+        self.missing = max(min(used, capacity) - len(data), 0)
         self._owners: dict[int, int] = {}  # the address of a live struct of functions -> session
         self._read(data, at, min(used, capacity, len(data)), start)
+
+    def _listed(self, data: bytes) -> list[Function]:
+        """The functions that the trace lists."""
+        found = []
+        for number, line in enumerate(data.splitlines(), 1):
+            try:
+                found.append(_function(line.decode()))
+            except ValueError:
+                raise InvalidArgument(
+                    f"the trace {self.path} is damaged: line {number} of its list of functions is none: "
+                    f"{line[:80]!r}"
+                ) from None
+        return found
 
     def _read(self, data: bytes, at: int, end: int, start: int) -> None:
         calls: dict[int, Call] = {}
@@ -190,27 +205,37 @@ class TraceFile:
                 continue
             body = data[at + _RECORD.size : at + size]
             above = calls.get(parent)
-            if kind == _CALL and number < len(self.functions):
-                function = self.functions[number]
-                given = _fields(function, function.inputs, body)
-                returned = None if code == _OPEN else duration
-                call = Call(function, thread, began - start, returned, code, above, given)
-                if above is not None and returned is not None:
-                    above.inner += returned
-                call.session = self._session(call)
-                calls[at] = call
-                self.calls.append(call)
-            elif kind == _RESULT and above is not None:
-                if above.code > 0:
-                    above.error = _text(body, 0)[0] or ""
-                else:
-                    above.results = _fields(above.function, above.function.outputs, body)
-                    self._learn(above)
-            elif kind == _NOTE:
-                note = Note(began - start, above, _text(body, 0)[0] or "")
-                self._own(note.text)
-                self.notes.append(note)
+            try:
+                if kind == _CALL and number < len(self.functions):
+                    function = self.functions[number]
+                    given = _fields(function, function.inputs, body)
+                    returned = None if code == _OPEN else duration
+                    calls[at] = call = Call(function, thread, began - start, returned, code, above, given)
+                    self._take(call)
+                elif kind == _RESULT and above is not None:
+                    self._finish(above, body)
+                elif kind == _NOTE:
+                    note = Note(began - start, above, _text(body, 0)[0] or "")
+                    self._own(note.text)
+                    self.notes.append(note)
+            except struct.error:
+                raise InvalidArgument(
+                    f"the trace {self.path} is damaged: the record at byte {at} is too short for what it has"
+                ) from None
             at += size
+
+    def _take(self, call: Call) -> None:
+        if call.parent is not None and call.duration is not None:
+            call.parent.inner += call.duration
+        call.session = self._session(call)
+        self.calls.append(call)
+
+    def _finish(self, call: Call, body: bytes) -> None:
+        if call.code > 0:
+            call.error = _text(body, 0)[0] or ""
+        else:
+            call.results = _fields(call.function, call.function.outputs, body)
+            self._learn(call)
 
     def _session(self, call: Call) -> int:
         name = call.function.name
@@ -277,8 +302,11 @@ class TraceFile:
 
     @property
     def loss(self) -> str:
-        """What is to be said of records that had no room; "" where all had."""
-        return f"{self.dropped} records had no room: the trace is not whole" if self.dropped else ""
+        """What is to be said of records that had no room or were cut off; "" where all are there."""
+        said = [f"{self.dropped} records had no room"] if self.dropped else []
+        if self.missing:
+            said.append(f"the file lacks its last {self.missing} bytes")
+        return f"{' and '.join(said)}: the trace is not whole" if said else ""
 
 
 def _used(path: str | os.PathLike[str]) -> bytes:
@@ -286,7 +314,7 @@ def _used(path: str | os.PathLike[str]) -> bytes:
     with open(path, "rb") as file:
         head = file.read(_HEADER.size)
         used = _HEADER.unpack(head)[3] if len(head) == _HEADER.size and head[:8] == _MAGIC else 0
-        return head + file.read(max(used - len(head), 0))
+        return head + file.read(max(min(used, os.path.getsize(path)) - len(head), 0))
 
 
 def _function(line: str) -> Function:
@@ -297,6 +325,8 @@ def _function(line: str) -> Function:
         found = []
         for part in filter(None, text.split(",")):
             argument, _, enum = part[2:].partition("=")
+            if part[0] not in _KINDS:
+                raise ValueError(part)
             if enum:
                 enums[argument] = enum
             found.append((part[0], argument))
@@ -310,7 +340,7 @@ def _names(enum: str) -> Mapping[int, str]:
     """The names of an enumeration's values; none of one that this version does not know."""
     try:
         return dict(ffi.typeof(enum).elements)
-    except ffi.error:
+    except (ffi.error, AttributeError):  # AttributeError: it is another type
         return {}
 
 

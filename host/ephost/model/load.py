@@ -52,7 +52,7 @@ from ephost.model.graph import (
 )
 from ephost.onnx_library import newest_ir_version, version
 from ephost.onnx_schema import newest_opset
-from ephost.reading import refuse_pipe, shown
+from ephost.reading import refuse_special, shown
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -196,7 +196,7 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
     data: bytes | mmap
     if isinstance(source, (str, os.PathLike)):
         path = os.path.abspath(os.fspath(source))
-        refuse_pipe(path, "the model")
+        refuse_special(path, "the model")
         try:
             with open(path, "rb", buffering=0) as file:
                 large = os.fstat(file.fileno()).st_size >= _SMALLEST_MODEL
