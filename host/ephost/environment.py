@@ -569,6 +569,10 @@ def _check_name(name: Any) -> None:
         raise TypeError(f"the registration name is a str, not {type(name).__name__}")
     if "\0" in name:
         raise InvalidArgument(f"the registration name {name!r} has a NUL in it")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"the registration name {name!r} is nothing that UTF-8 has") from None
 
 
 def _register(

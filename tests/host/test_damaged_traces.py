@@ -1,4 +1,4 @@
-"""Traces and findings that are damaged: one error, which names the file and the place, and never a traceback."""
+"""Traces and findings that are damaged: one error, which names the file and the place."""
 
 from __future__ import annotations
 

@@ -113,7 +113,9 @@ def steps_shown() -> Iterator[Any]:
     metavar="KEY=VALUE",
     help="The entries of --against, where they are others than those of --config.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For inputs that are made up.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For inputs that are made up."
+)
 @click.option(
     "--timeout",
     type=float,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ephost.cli.model import pairs
-from ephost.cli.output import reports_failures, show, show_json
+from ephost.cli.output import reports_failures, say, show, show_json
 from ephost.cli.plugins import parse_plugin
 from ephost.errors import InvalidArgument
 from ephost.tables import Table
@@ -72,7 +72,7 @@ def _shown() -> Iterator[Told]:
 
 def _line(outcome: Outcome, done: int, total: int) -> None:
     if outcome.is_wrong:
-        click.echo(f"[{done}/{total}] {outcome.check}: {outcome.status}: {outcome.message}", err=True)
+        say(f"[{done}/{total}] {outcome.check}: {outcome.status}: {outcome.message}", err=True)
 
 
 def _list(level: int, only: Sequence[str], exclude: Sequence[str]) -> list[Table | str]:
@@ -90,8 +90,8 @@ def _in_process(plan: Plan, name: str) -> None:
     """Do one check here, under whatever debugger this runs in."""
     from ephost.checking.alone import perform_here
 
-    outcome = perform_here(plan, name, lambda text: click.echo(f"-- {text}", err=True))
-    click.echo(f"{outcome.check}: {outcome.status}{': ' if outcome.message else ''}{outcome.message}")
+    outcome = perform_here(plan, name, lambda text: say(f"-- {text}", err=True))
+    say(f"{outcome.check}: {outcome.status}{': ' if outcome.message else ''}{outcome.message}")
     if outcome.is_wrong:
         raise click.exceptions.Exit(1)
 
@@ -112,12 +112,19 @@ def _in_process(plan: Plan, name: str) -> None:
     "--timeout", type=click.FloatRange(min=0, min_open=True), default=30, show_default=True,
     help="Seconds for a check.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the values that are made up.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the values that are made up."
+)
 @click.option(
     "--fuzz", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
     help="Do nothing but draw models at random, from --seed on, for so long.",
 )  # fmt: skip
-@click.option("--reproduce", type=int, metavar="SEED", help="Do the one model of a seed that --fuzz drew.")
+@click.option(
+    "--reproduce",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Do the one model of a seed that --fuzz drew.",
+)
 @click.option("--in-process", metavar="CHECK", help="Do one check in this process, for a debugger.")
 @click.option(
     "--host",

@@ -25,7 +25,9 @@ from ephost.saving import write_text
     help="An .npz file with arrays for inputs, by name; may be given often. What they lack is made up.",
 )
 @click.option("--count", type=int, default=16, show_default=True, help="How many inputs to make up.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For inputs that are made up.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For inputs that are made up."
+)
 @click.option(
     "--dim", "dimensions", multiple=True, callback=pairs, metavar="NAME=VALUE", help="An open size."
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ephost.cli.output import reports_failures, show, show_json
+from ephost.cli.output import reports_failures, say, show, show_json
 from ephost.cli.plugins import Plugin, plugin_option
 from ephost.enums import OrtDeviceEpIncompatibilityReason
 from ephost.environment import (
@@ -226,6 +226,6 @@ def devices(ctx: click.Context, plugins: Sequence[Plugin], as_json: bool) -> Non
         )
     failed = [library for library in libraries if library.error is not None]
     for library in failed:
-        click.echo(f"Error: {library.name}: {library.error}", err=True)
+        say(f"Error: {library.name}: {library.error}", err=True)
     if failed:
         ctx.exit(1)

@@ -19,7 +19,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def feed_options(function: _F) -> _F:
     """``--input`` and ``--seed``."""
     for decorate in (
-        click.option("--seed", type=int, default=0, show_default=True, help="For the random inputs."),
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the random inputs."
+        ),
         click.option(
             "--input",
             "files",

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 
 from ephost.array_files import load_arrays
 from ephost.errors import Fail
+from ephost.reading import refuse_special
 from ephost.saving import write_bytes, written
 from ephost.session import InferenceSession, NodeArg
 from ephost.suggestions import did_you_mean
@@ -28,8 +29,9 @@ def read_value(path: str, kind: str) -> Any:
     OptionalProto.
 
     Raises:
-        Fail: the file holds no such value. OSError: it cannot be read.
+        Fail: the file holds no such value, or is a pipe or a device. OSError: it cannot be read.
     """
+    refuse_special(path, "the file of values")
     if Path(path).suffix == ".npy":
         try:
             loaded = load_arrays(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ephost.cli.output import reports_failures, show, show_json
+from ephost.cli.output import reports_failures, say, show, show_json
 from ephost.cli.plugins import parse_plugin
 from ephost.layers import RULES, Layer, Trace, Validate, read_findings, wrap
 from ephost.layers.findings import summary
@@ -81,7 +81,7 @@ def wrap_plugin(
         chosen.append(Validate(findings, raises, bounds, reads))
         told.append(f"validates{f', with findings in {findings}' if findings is not None else ''}")
     wrap(found.path, output, chosen)
-    click.echo(f"{output} stands for {found.path} and {' and '.join(told)}")
+    say(f"{output} stands for {found.path} and {' and '.join(told)}")
 
 
 @layer.command("rules")
@@ -157,17 +157,17 @@ def show_trace(
     read = traces.TraceFile(file)
     if chrome is not None:
         write_text(chrome, json.dumps(traces.chrome(read)))
-        click.echo(f"{chrome}: {len(read.calls)} calls")
+        say(f"{chrome}: {len(read.calls)} calls")
     elif html is not None:
         from ephost.layers.page import page_of
 
         write_text(html, page_of(read).html())
-        click.echo(f"{html}: {len(read.calls)} calls")
+        say(f"{html}: {len(read.calls)} calls")
     elif as_json:
         show_json(traces.as_json(read))
     elif calls:
         for line in traces.lines(read):
-            click.echo(line)
+            say(line)
     else:
         show(traces.summary(read, slowest))
 

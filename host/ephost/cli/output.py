@@ -34,6 +34,11 @@ def show(parts: Iterable[Table | str]) -> None:
         console.print(shown, markup=False, overflow="ignore", crop=False)
 
 
+def say(text: str, err: bool = False) -> None:
+    """Print a line that may have names of files, plugins and models in it."""
+    click.echo(printable(text), err=err)
+
+
 def show_json(data: Any) -> None:
     """Print data as JSON, and nothing else."""
     text = json.dumps(data, indent=2, ensure_ascii=False)

@@ -64,6 +64,7 @@ def parse_plugin(text: str) -> Plugin:
     except InvalidArgument as error:
         raise click.BadParameter(str(error)) from None
     default = Path(where).stem.removeprefix("lib") if is_path(where) else where.rpartition(".")[2]
+    default = default.encode("utf-8", "replace").decode()  # a file's name may be any bytes
     return Plugin(name or default, path, options)
 
 

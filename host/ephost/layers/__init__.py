@@ -7,7 +7,6 @@ A layer is registered in the plugin's place and passes on what the host and the 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from ephost.errors import Fail, InvalidArgument, NotImplemented
 from ephost.layers.findings import Event, Finding, Handle, read_findings
 from ephost.layers.rules import RULES, Rule
 from ephost.library_files import check_path
+from ephost.saving import write_bytes, write_text
 from ephost.suggestions import did_you_mean
 
 __all__ = [
@@ -201,9 +201,10 @@ def _write(target: str, path: str, name: str, layers: Sequence[Layer]) -> None:
                 f"a layer cannot be told a {key} with a line's end or blanks around it: {value!r}"
             )
     try:
-        shutil.copyfile(_LIBRARY, target)
         lines = [f"{key} = {value}\n" for key, value in settings.items() if value]
-        Path(f"{target}.layer").write_text("".join(lines), encoding="utf-8")
+        # Paths are the bytes that they are. The library comes last: without the other file it does nothing.
+        write_text(f"{target}.layer", "".join(lines), errors="surrogateescape")
+        write_bytes(target, _LIBRARY.read_bytes())
     except OSError as error:
         raise Fail(f"the layer cannot be written to {target}: {error.strerror}") from error
 

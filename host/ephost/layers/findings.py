@@ -141,10 +141,11 @@ def read_findings(path: str | os.PathLike[str]) -> list[Finding]:
         raise NoSuchFile(f"the file of findings {os.fspath(path)} does not exist") from None
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"the findings {os.fspath(path)} cannot be read: {error}") from None
-    found = []
-    for number, line in enumerate(lines[:-1], 1):
-        if line:
-            with naming(lambda number=number: f"line {number} of the findings {os.fspath(path)}"):
+    found, number = [], 0
+    with naming(lambda: f"line {number} of the findings {os.fspath(path)}"):
+        for line in lines[:-1]:
+            number += 1
+            if line:
                 found.append(Finding.from_json(line))
     return found
 

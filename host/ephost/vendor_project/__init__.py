@@ -10,6 +10,7 @@ import keyword
 import os
 import pkgutil
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from ephost.errors import InvalidArgument
 
 _TEMPLATE = Path(__file__).parent / "template"
 _IDENTIFIER = re.compile(r"[a-z](?:[a-z0-9_]*[a-z0-9])?")
-_VENDOR = re.compile(r"[^\x00-\x1f\x7f\"\\]+")
+_VENDOR = re.compile(r"[^\x00-\x1f\x7f\"\\\ud800-\udfff]+")
 # Packages that its users have, and CMake's own targets and folders of the project.
 _TAKEN = {
     *("ephost", "numpy", "onnx", "onnxruntime", "pytest", "src", "tests"),
@@ -45,7 +46,9 @@ def write_project(name: str, folder: str | os.PathLike[str], vendor: str = "") -
     _check_name(name)
     vendor = vendor or name
     if not _VENDOR.fullmatch(vendor) or not vendor.strip():
-        raise InvalidArgument(f"{vendor!r} is no name of a vendor: one line, without quotes and backslashes")
+        raise InvalidArgument(
+            f"{vendor!r} is no name of a vendor: one line of characters, without quotes and backslashes"
+        )
     target = Path(folder)
     if target.exists() or target.is_symlink():
         if not target.is_dir():
@@ -58,13 +61,27 @@ def write_project(name: str, folder: str | os.PathLike[str], vendor: str = "") -
         "My Company": vendor,
         "ephost>=0.0.0": f"ephost>={__version__}",
     }
+    is_new = not target.exists()
     written = []
-    for source in _files(_TEMPLATE):
-        made = target / Path(*(_renamed(part, name) for part in source.relative_to(_TEMPLATE).parts))
-        made.parent.mkdir(parents=True, exist_ok=True)
-        made.write_text(_replaced(source.read_text(encoding="utf-8"), words), encoding="utf-8")
-        written.append(made)
+    try:
+        for source in _files(_TEMPLATE):
+            made = target / Path(*(_renamed(part, name) for part in source.relative_to(_TEMPLATE).parts))
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(_replaced(source.read_text(encoding="utf-8"), words), encoding="utf-8")
+            written.append(made)
+    except BaseException:
+        _empty(target, is_new)
+        raise
     return sorted(written)
+
+
+def _empty(folder: Path, remove: bool) -> None:
+    """Take away what a folder has that was empty or not there, so that it can be tried again."""
+    for path in [folder] if remove else folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterator[Path]:
