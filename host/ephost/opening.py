@@ -22,6 +22,7 @@ from ephost._bindings import (
 )
 from ephost.collector import RestingCollector
 from ephost.config_keys import warn_of_session_keys
+from ephost.config_values import check_values
 from ephost.context_data import EMBED_MODE, READS, WRITES, hand_over
 from ephost.enums import GraphOptimizationLevel
 from ephost.ep_memory import DeviceMemory, own_memory
@@ -507,12 +508,14 @@ def effective_options(source: Any, given: SessionOptions | None, from_model: Any
 
     Raises:
         TypeError: they are no options.
+        InvalidArgument: an entry has a value that its key cannot have.
     """
     if given is not None and not isinstance(given, SessionOptions):
         raise TypeError(f"the options of a session are a SessionOptions, not {given!r}")
     options = given or SessionOptions()
     if int(os.environ.get(CONFIG_FROM_MODEL) == "1" if from_model is None else from_model) == 1:
         options = options_of_model(parse(source)[0], options)
+    check_values(options._config)
     options._explain()
     return options
 

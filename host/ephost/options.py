@@ -11,6 +11,7 @@ import numpy as np
 
 from ephost._bindings import NULL, api, check, ffi, lib, text
 from ephost.config_keys import warn_of_run_key
+from ephost.config_values import check_run_value
 from ephost.devices import OrtSyncStream
 from ephost.enums import (
     ExecutionMode,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _LOG = HostLog("ephost.options")
 
 
-_LONGEST_KEY = 1024  # as in onnxruntime
+_LONGEST_KEY, _LONGEST_VALUE = 1024, 8192  # bytes, as in onnxruntime
 
 
 def _short(value: object) -> str:
@@ -48,7 +49,13 @@ def _short(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:80]}... ({len(text)} characters)"
 
 
-def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
+def checked_entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
+    """Entries of session, run or provider options, as onnxruntime takes them.
+
+    Raises:
+        TypeError: a key or value that is no str.
+        InvalidArgument: one that is empty, too long or no text.
+    """
     checked = {}
     for key, value in (pairs or {}).items():
         if not isinstance(key, str) or not isinstance(value, str):
@@ -57,14 +64,16 @@ def _entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
             raise InvalidArgument(
                 f"{what}: the entry {_short(key)}: {_short(value)} has an empty key, or a NUL"
             )
-        if len(key) > _LONGEST_KEY:
-            raise InvalidArgument(f"{what}: the key {_short(key)} is longer than {_LONGEST_KEY} characters")
         try:
-            (key + value).encode()
+            sizes = len(key.encode()), len(value.encode())
         except UnicodeEncodeError:
             raise InvalidArgument(
                 f"{what}: the entry {_short(key)}: {_short(value)} is nothing that UTF-8 has"
             ) from None
+        if sizes[0] > _LONGEST_KEY:
+            raise InvalidArgument(f"{what}: the key {_short(key)} is longer than {_LONGEST_KEY} bytes")
+        if sizes[1] > _LONGEST_VALUE:
+            raise InvalidArgument(f"{what}: the value of {_short(key)} is longer than {_LONGEST_VALUE} bytes")
         checked[key] = value
     return checked
 
@@ -237,7 +246,7 @@ class SessionOptions:
             TypeError: a key or value that is no str.
             InvalidArgument: an empty key.
         """
-        self._config.update(_entries({key: value}, "add_session_config_entry"))
+        self._config.update(checked_entries({key: value}, "add_session_config_entry"))
 
     def get_session_config_entry(self, key: str) -> str:
         """The value of an option.
@@ -413,7 +422,7 @@ class SessionOptions:
                 "All OrtEpDevice values in ep_devices must have the same execution provider; "
                 f"these are of {names}."
             )
-        options = _entries(provider_options, f"options of {devices[0].ep_name}")
+        options = checked_entries(provider_options, f"options of {devices[0].ep_name}")
         self._providers.append(Chosen(tuple(devices), options, error_on_failure))
 
     def add_provider(
@@ -430,7 +439,7 @@ class SessionOptions:
             InvalidArgument: no registered library has such an EP.
             TypeError: an option that is no str.
         """
-        options = _entries(provider_options, f"options of {provider_name}")
+        options = checked_entries(provider_options, f"options of {provider_name}")
         if provider_name == DEFAULT_PROVIDER:
             self._host_only = True
             return
@@ -638,8 +647,9 @@ class RunOptions:
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Set an option of the run by its string key; plugins see it."""
-        for name, content in _entries({key: value}, "add_run_config_entry").items():
+        for name, content in checked_entries({key: value}, "add_run_config_entry").items():
             warn_of_run_key(name)
+            check_run_value(name, content)
             check(api.AddRunConfigEntry(self._pointer, name.encode(), content.encode()))
 
     def add_active_adapter(self, adapter: Any) -> None:

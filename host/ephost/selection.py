@@ -31,7 +31,7 @@ from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
 from ephost.environment import OrtEpDevice, get_available_providers, get_ep_devices
 from ephost.errors import Fail, InvalidArgument, warn_of_argument
 from ephost.host_log import HostLog
-from ephost.options import Chosen, SessionOptions, devices_of
+from ephost.options import Chosen, SessionOptions, checked_entries, devices_of
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.records import Record
 from ephost.suggestions import closest, did_you_mean
@@ -164,7 +164,8 @@ def normalize(
         if name in found:
             warn_of_argument(f"Duplicate provider '{name}' encountered, ignoring.")
             continue
-        found[name] = {str(key): str(value) for key, value in options.items()}
+        texts = {str(key): str(value) for key, value in options.items()}
+        found[name] = checked_entries(texts, f"the options of {name}")
     return list(found.items())
 
 
