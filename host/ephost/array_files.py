@@ -9,6 +9,8 @@ from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 
+from ephost.reading import refuse_special
+
 # What numpy, and what it reads with, raise over contents: OSError where a place in them is none in the file.
 _UNREADABLE = (
     *(ValueError, EOFError, OverflowError, NotImplementedError, RuntimeError, MemoryError, OSError),
@@ -22,7 +24,9 @@ def load_arrays(path: str | os.PathLike[str]) -> np.ndarray | dict[str, np.ndarr
     Raises:
         ValueError: it is neither. The text says why, as far as that can be told.
         OSError: the file cannot be opened.
+        Fail: it is a pipe or a device.
     """
+    refuse_special(path, "the file of arrays")
     with open(path, "rb") as file:
         try:
             loaded = np.load(file, allow_pickle=False)

@@ -1,7 +1,7 @@
 """Values of configuration entries, for keys whose values onnxruntime checks: what it refuses is refused here.
 
-Entries that take any text, or of which onnxruntime makes the best it can, are not listed, nor are those with a
-syntax of their own that the host does not read.
+Entries that take any text, or of which onnxruntime makes the best it can, are not listed, nor are those that
+have a syntax of their own and that the host does not read.
 """
 
 from __future__ import annotations

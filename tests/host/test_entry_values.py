@@ -88,5 +88,5 @@ def test_entries_have_as_many_bytes_as_in_onnxruntime(add: Callable[..., None], 
 
 @pytest.mark.parametrize("options", [{"k": "\ud800"}, {"k" * 1025: "v"}, {"k": "v" * 8193}, {"": "v"}])
 def test_options_of_a_provider_are_held_to_the_same(options: dict[str, str]) -> None:
-    with pytest.raises(InvalidArgument, match="^the options of CPUExecutionProvider: "):
+    with pytest.raises(InvalidArgument, match=r"^the options of CPUExecutionProvider: "):
         ephost.InferenceSession(MODEL, providers=[("CPUExecutionProvider", options)])

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -264,6 +266,35 @@ def test_a_folder_that_is_no_model_is_said_in_the_log(
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
         f"the folder {tmp_path / 'flat'} is no model: it has no {wanted}"
     ]
+    models.close()
+
+
+def test_a_folder_that_vanishes_is_said_and_what_is_loaded_goes_on(tmp_path: Path) -> None:
+    save(tmp_path / "models", "m", scaled(2))
+    models = repository(tmp_path / "models")
+    models.load_all()
+    (tmp_path / "models").rename(tmp_path / "away")
+    for ask in (models.index, lambda: models.load("m"), lambda: models.load("new")):
+        with pytest.raises(Unavailable, match=r"^the folder of models cannot be read: No such file"):
+            ask()
+    assert models.loaded() == ["m"] and models.get("m").version == "1"
+    models.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such files are POSIX's")
+@pytest.mark.timeout(30)
+def test_special_files_and_names_without_characters_keep_no_other_model_from_being_loaded(
+    tmp_path: Path,
+) -> None:
+    for name in ("pipe", "loop", "good", os.fsdecode(b"odd\xff")):
+        save(tmp_path, name, scaled(2))
+    os.mkfifo(tmp_path / "pipe" / "config.toml")
+    (tmp_path / "loop" / "1" / "model.onnx").unlink()
+    (tmp_path / "loop" / "1" / "model.onnx").symlink_to("model.onnx")
+    models = repository(tmp_path)
+    failed = models.load_all()
+    assert list(failed) == ["pipe"] and "config.toml is a pipe" in failed["pipe"]
+    assert models.loaded() == ["good"]
     models.close()
 
 

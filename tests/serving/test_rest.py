@@ -139,7 +139,14 @@ def test_values_that_are_not_finite_have_no_json_and_say_so(server: Served) -> N
     item = {"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": 16}}
     header = json.dumps({"inputs": [item]}).encode()
     status, body, _ = server.ask("/v2/models/same_FP32/infer", header + data, {HEADER: str(len(header))})
-    assert status == 500 and "output 'y'" in body["error"] and "binary" in body["error"]
+    assert status == 400 and "output 'y'" in body["error"] and "binary" in body["error"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "1e39"])
+def test_inputs_that_are_not_finite_have_no_json_either(server: Served, number: str) -> None:
+    body = f'{{"inputs":[{{"name":"x","datatype":"FP32","shape":[1,1],"data":[{number}]}}]}}'
+    status, answer, _ = server.ask("/v2/models/same_FP32/infer", body.encode())
+    assert status == 400 and answer["error"].startswith(("the request is no JSON", "input 'x' of FP32"))
 
 
 def test_outputs_are_those_asked_for_in_that_order(server: Served) -> None:
@@ -386,6 +393,9 @@ def test_a_model_gets_no_contents_from_a_request_to_load_it(server: Served) -> N
     for parameters in ({"config": "{}"}, {"file:1/model.onnx": "AAAA"}):
         status, answer, _ = server.ask("/v2/repository/models/versions/load", {"parameters": parameters})
         assert status == 400 and "not taken" in answer["error"]
+    for parameters in ([[1]], 5, "config", None):
+        status, answer, _ = server.ask("/v2/repository/models/versions/load", {"parameters": parameters})
+        assert status == 400 and "no object" in answer["error"]
 
 
 def test_compressed_requests_are_refused(server: Served) -> None:

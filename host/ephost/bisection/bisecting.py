@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ephost.bisection.feeds import complete, left_open, read_feeds, require_dimensions
+from ephost.bisection.feeds import check_numbers, complete, left_open, read_feeds, require_dimensions
 from ephost.bisection.judging import SYMPTOMS, Clock, Judge, Memory
 from ephost.bisection.locating import Part, turned
 from ephost.bisection.packing import Packer
@@ -84,11 +84,12 @@ def bisect(
     Raises:
         Fail: the model cannot be read, the reference cannot run it, or the symptom that was asked for is not
             there.
-        InvalidArgument: no such symptom, target or input.
+        InvalidArgument: no such symptom, target or input; a seed or time limit that can be none.
     """
     if symptom and symptom not in SYMPTOMS:
         meant = did_you_mean(symptom, SYMPTOMS)
         raise InvalidArgument(f"there is no symptom {symptom!r}{meant}: there are {', '.join(SYMPTOMS)}")
+    check_numbers(seed, timeout)
     if resume and output is None:
         raise InvalidArgument("a search that is to go on needs the folder of its output")
     here, there = told_apart(_target(target), _target(against))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ephost.bisection.feeds import complete, read_feeds, require_dimensions
+from ephost.bisection.feeds import check_numbers, complete, read_feeds, require_dimensions
 from ephost.bisection.packing import Packer
 from ephost.bisection.processes import Trial, Worker
 from ephost.bisection.slicing import Sliced
@@ -141,33 +141,34 @@ def compare(
 
     Raises:
         Fail: one of the two cannot run the model.
-        InvalidArgument: there is nothing to compare.
+        InvalidArgument: there is nothing to compare; a seed or time limit that can be none.
     """
+    check_numbers(seed, timeout)
     sliced = Sliced.load(model)
     require_dimensions(sliced, dimensions or ())
     given = read_feeds(sliced, inputs)
     target, against = told_apart(target, against)
     if not given and count < 1:
         raise InvalidArgument("there are no inputs to compare results for")
-    feeds = [
-        complete(sliced, each, dimensions or {}, seed + at)
-        for at, each in enumerate(given or [{} for _ in range(count)])
-    ]
+    number = len(given) or count
     found: dict[str, Distances] = {}
     texts: dict[str, list[bool]] = {}
     name = str(model) if isinstance(model, str | Path) else sliced.model.graph.name or "the model"
     with Worker(target) as here, Worker(against) as there, tempfile.TemporaryDirectory() as folder:
         data = Packer(Path(folder)).pack(sliced.model)
-        for start in range(0, len(feeds), _AT_ONCE):
-            some = feeds[start : start + _AT_ONCE]
+        for start in range(0, number, _AT_ONCE):
+            some = [
+                complete(sliced, given[at] if given else {}, dimensions or {}, seed + at)
+                for at in range(start, min(start + _AT_ONCE, number))
+            ]
             if told is not None:
-                told(f"input {start + 1} of {len(feeds)}")
+                told(f"input {start + 1} of {number}")
             pairs = zip(
                 _outputs(here, data, some, timeout), _outputs(there, data, some, timeout), strict=True
             )
             for mine, theirs in pairs:
                 _measure(found, texts, mine, theirs)
-    return Comparison(name, target.label, against.label, len(feeds), list(found.values()), texts)
+    return Comparison(name, target.label, against.label, number, list(found.values()), texts)
 
 
 def _outputs(

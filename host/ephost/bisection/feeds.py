@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,18 @@ from ephost.array_files import load_arrays
 from ephost.bisection.slicing import Sliced
 from ephost.errors import Fail, InvalidArgument
 from ephost.suggestions import did_you_mean
+
+
+def check_numbers(seed: int, timeout: float) -> None:
+    """Refuse a seed or a time limit that can be none.
+
+    Raises:
+        InvalidArgument: the text names it.
+    """
+    if not isinstance(seed, int) or seed < 0:
+        raise InvalidArgument(f"the seed is a whole number from 0 on, not {seed!r}")
+    if not isinstance(timeout, int | float) or not 0 < timeout < inf:
+        raise InvalidArgument(f"the timeout is a number of seconds above 0, not {timeout!r}")
 
 
 def read_feed(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -132,12 +145,15 @@ def complete(
         kind: of numbers: ``normal``, or ``odd``: zeros, denormals, large ones among others.
 
     Raises:
-        Fail: an input takes no tensor.
+        Fail: an input takes no tensor, or one that is too large.
     """
     random = np.random.default_rng(seed)
     made: dict[str, Any] = {}
     for name in sliced.inputs:
-        made[name] = given[name] if name in given else _made(sliced, name, dimensions, random, kind)
+        try:
+            made[name] = given[name] if name in given else _made(sliced, name, dimensions, random, kind)
+        except (ValueError, OverflowError, MemoryError) as error:
+            raise Fail(f"no value can be made up for the input '{name}': {error}") from None
         if made[name] is None:
             raise Fail(f"no value can be made up for the input '{name}', which takes no tensor: give a file")
     return made

@@ -21,6 +21,7 @@ from ephost.errors import Fail
 
 _TELLING = re.compile("assert|error|fail|abort|terminat|fatal|exception", re.IGNORECASE)
 _STARTING = 120.0  # seconds in which a process has to have registered its plugins
+_LONGEST = 1e6  # seconds; the system takes milliseconds of 32 bits
 _LEAVING = 30.0  # and in which it has to end
 _DYING = 10.0  # how long a process may take that writes its memory to a file
 
@@ -116,6 +117,7 @@ class Worker:
                 return wrong
         assert self._connection is not None
         began = stage_began = time.monotonic()
+        limit = min(limit, _LONGEST)
         stage = "opening"
         try:
             self._connection.send(vars(trial))

@@ -24,6 +24,7 @@ from ephost.errors import Fail
 _STARTING = 120.0  # seconds in which a server has to answer at all
 _LEAVING = 15.0  # in which a process has to end that has told its verdict
 _DYING = 10.0
+_LONGEST = 1e6  # seconds; the system takes milliseconds of 32 bits
 _LOG = 20_000  # characters of what a check prints, of the end
 _WORDS = 200  # of its last line, in the message of a crash
 
@@ -184,7 +185,7 @@ class Server:
     def _ended(
         self, connection: socket.socket, pid: int | None, patience: float, answer: dict[str, Any]
     ) -> int:
-        connection.settimeout(patience)
+        connection.settimeout(min(patience, _LONGEST))
         try:
             data = connection.recv(1 << 12)
         except TimeoutError:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ephost.cli.model import config_option, pairs
+from ephost.cli.model import SECONDS, config_option, pairs
 from ephost.cli.output import reports_failures, show, show_json
 from ephost.cli.plugins import Plugin, parse_plugin, plugin_option
 
@@ -118,7 +118,7 @@ def steps_shown() -> Iterator[Any]:
 )
 @click.option(
     "--timeout",
-    type=float,
+    type=SECONDS,
     default=60,
     show_default=True,
     help="Seconds that opening may take, and each run.",

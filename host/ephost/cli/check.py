@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ephost.cli.model import pairs
+from ephost.cli.model import SECONDS, pairs
 from ephost.cli.output import reports_failures, say, show, show_json
 from ephost.cli.plugins import parse_plugin
 from ephost.errors import InvalidArgument
@@ -109,14 +109,14 @@ def _in_process(plan: Plan, name: str) -> None:
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Checks at once; by default one for each processor.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=30, show_default=True,
+    "--timeout", type=SECONDS, default=30, show_default=True,
     help="Seconds for a check.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the values that are made up."
 )
 @click.option(
-    "--fuzz", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    "--fuzz", type=SECONDS, metavar="SECONDS",
     help="Do nothing but draw models at random, from --seed on, for so long.",
 )  # fmt: skip
 @click.option(

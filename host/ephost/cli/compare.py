@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ephost.cli.bisect import parse_target, sizes_of, steps_shown
-from ephost.cli.model import config_option, pairs
+from ephost.cli.model import SECONDS, config_option, pairs
 from ephost.cli.output import reports_failures, show, show_json
 from ephost.saving import write_text
 
@@ -24,7 +24,9 @@ from ephost.saving import write_text
     type=click.Path(exists=True, dir_okay=False),
     help="An .npz file with arrays for inputs, by name; may be given often. What they lack is made up.",
 )
-@click.option("--count", type=int, default=16, show_default=True, help="How many inputs to make up.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=16, show_default=True, help="How many inputs to make up."
+)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For inputs that are made up."
 )
@@ -33,7 +35,7 @@ from ephost.saving import write_text
 )
 @config_option
 @click.option(
-    "--timeout", type=float, default=60, show_default=True, help="Seconds for opening, and for each run."
+    "--timeout", type=SECONDS, default=60, show_default=True, help="Seconds for opening, and for each run."
 )
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with plots there."

@@ -82,6 +82,8 @@ def compile_model(
         raise click.UsageError("Missing option '--ep': who is to compile the model?")
     given = [Plugin(p.name, p.path, {**dict(ep_options), **p.options}) for p in plugins]
     options = session_options(model, given, dimensions, config)
+    if not model:
+        raise Fail("the model's path is empty")
     target = output or default_path(model)
     if os.path.exists(target) and not force:
         raise Fail(f"{target} exists already: --force replaces it, --output names another file")
@@ -118,7 +120,7 @@ def _source(node: object) -> str:
 
 def _files(target: str) -> dict[str, tuple[int, int]]:
     """The files in the target's folder with their sizes and times, to tell which ones are new."""
-    folder = Path(target).resolve().parent
+    folder = Path(os.path.realpath(target)).parent
     if not folder.is_dir():
         return {}
     found = {}

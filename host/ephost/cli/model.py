@@ -52,6 +52,21 @@ def _dimensions(ctx: click.Context, param: click.Parameter, value: Sequence[str]
     return found
 
 
+class Seconds(click.FloatRange):
+    """Seconds: a range of numbers without the infinite, and without what is no number."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        made = super().convert(value, param, ctx)
+        if not made < float("inf"):
+            self.fail(f"{made} is no number of seconds.", param, ctx)
+        return float(made)
+
+
+SECONDS = Seconds(min=0, min_open=True)
+
+
 def model_options(function: _F) -> _F:
     """MODEL, ``--ep``, ``--dim``, ``--config`` and ``--no-optimize``."""
     no_optimize = click.option(

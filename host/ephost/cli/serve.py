@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from ephost.cli.model import Seconds
 from ephost.cli.output import reports_failures
 from ephost.cli.plugins import Plugin, add_registered, plugin_option
+from ephost.reading import refuse_special
 
 
 @click.command()
@@ -39,7 +41,7 @@ from ephost.cli.plugins import Plugin, add_registered, plugin_option
 )
 @click.option(
     "--drain-seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=30.0,
     show_default=True,
     help="Time for requests that were accepted when the server is told to end.",
@@ -122,7 +124,8 @@ def serve(
 def _token(path: Path | None) -> str | None:
     if path is None:
         return None
-    token = path.read_text(encoding="utf-8").strip()
+    refuse_special(path, "the token's file")
+    token = path.read_bytes().strip().decode("ascii", "replace")
     if not token or not token.isascii():
         raise click.BadParameter(f"{path} has no token of ASCII characters", param_hint="--token-file")
     return token

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ephost.enums import GraphOptimizationLevel, OrtExecutionProviderDevicePolicy
 from ephost.errors import InvalidArgument
+from ephost.reading import refuse_special
 from ephost.suggestions import did_you_mean
 
 CONFIG_FILE = "config.toml"
@@ -71,7 +72,9 @@ def read_config(path: Path) -> ModelConfig:
     Raises:
         InvalidArgument: it is no TOML, has keys that do not exist, or values that they cannot have. The
             message names the file and the key.
+        Fail: the path is a pipe's or a device's.
     """
+    refuse_special(path, "the configuration")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -77,7 +77,7 @@ class Core:
             UnknownModel: there is none.
             Unavailable: the model has no version that is loaded.
         """
-        names = [name] if name else sorted({each.name for each in self.repository.index()})
+        names = [name] if name else self.repository.loaded()
         found = []
         for each in names:
             if name:

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ephost.serving.errors import BadRequest, RunFailed
+from ephost.serving.errors import BadRequest
 
 MAX_RANK = 32  # of a tensor on its way through numpy
 _LENGTH = struct.Struct("<I")
@@ -189,7 +189,13 @@ def from_json(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> np
                     f"the lists of input '{name}' are not nested as its shape {list(shape)} says"
                 )
             data = list(itertools.chain.from_iterable(data))
-    return from_numbers(name, datatype, shape, data)
+    array = from_numbers(name, datatype, shape, data)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise BadRequest(
+            f"input '{name}' of {datatype} has numbers that are not finite, which JSON cannot say, or beyond its "
+            "range: send it as binary data"
+        )
+    return array
 
 
 def _count(name: str, datatype: str, shape: tuple[int, ...], given: int) -> BadRequest:
@@ -214,12 +220,12 @@ def to_json(name: str, datatype: str, array: np.ndarray) -> list[Any]:
 
     Raises:
         BadRequest: its datatype has no form in JSON.
-        RunFailed: it has values that JSON has none for.
+        BadRequest: likewise, of its values.
     """
     if datatype in BINARY_ONLY:
         raise BadRequest(f"output '{name}' is {datatype}, which JSON has no numbers for: ask for binary data")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise RunFailed(
+        raise BadRequest(
             f"output '{name}' has values that are not finite, which JSON cannot say: ask for binary data"
         )
     if array.dtype.kind == "O":

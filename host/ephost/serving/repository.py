@@ -6,6 +6,7 @@ Requests name models, never paths: a name is looked up among the names that the 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -90,12 +91,19 @@ class Repository:
         self._changing: dict[str, threading.Lock] = {}  # one load or unload of a model at a time
 
     def names(self) -> list[str]:
-        """The names of the models that the folder has now."""
-        return sorted(
-            each.name
-            for each in self._folder.iterdir()
-            if not each.name.startswith(".") and each.is_dir() and versions_in(each)
-        )
+        """The names of the models that the folder has now.
+
+        Raises:
+            Unavailable: it cannot be read.
+        """
+        return sorted(each.name for each in self._folders() if versions_in(each))
+
+    def _folders(self) -> list[Path]:
+        try:
+            found = sorted(self._folder.iterdir())
+        except OSError as error:
+            raise Unavailable(f"the folder of models cannot be read: {error.strerror}") from None
+        return [each for each in found if not each.name.startswith(".") and os.path.isdir(each)]
 
     def load_all(self) -> dict[str, str]:
         """Load every model of the folder.
@@ -115,8 +123,8 @@ class Repository:
 
     def _warn_of_what_is_none(self, names: Collection[str]) -> None:
         wanted = f"VERSION/{MODEL_FILE}, where VERSION is a number from 1 on"
-        for each in sorted(self._folder.iterdir()):
-            if each.name not in names and not each.name.startswith(".") and each.is_dir():
+        for each in self._folders():
+            if each.name not in names:
                 _LOG.warning("the folder %s is no model: it has no %s", each, wanted)
         if not names:
             _LOG.warning("there are no models in %s: each is NAME/%s", self._folder, wanted)
@@ -203,6 +211,11 @@ class Repository:
             entry = self._entries.get(name)
             return list(entry.versions) if entry is not None else []
 
+    def loaded(self) -> list[str]:
+        """The names of the models that have a version that is loaded."""
+        with self._lock:
+            return sorted(name for name, entry in self._entries.items() if entry.versions)
+
     def is_ready(self) -> bool:
         """Whether all that was loaded can be run."""
         with self._lock:
@@ -253,6 +266,8 @@ class Repository:
 
     def _wanted(self, name: str, config: ModelConfig) -> list[int]:
         there = versions_in(self._folder / name)
+        if not there:
+            raise InvalidArgument(f"there is no {name}/VERSION/{MODEL_FILE}")
         if config.versions == LATEST:
             return there[-1:]
         if config.versions == ALL:
@@ -286,14 +301,13 @@ def _close(versions: dict[str, Version]) -> None:
 
 
 def versions_in(folder: Path) -> list[int]:
-    """The numbers of a model's versions, ascending. ``01`` is none: a number has one name."""
-    found = []
-    for each in folder.iterdir():
-        if (
-            each.name.isascii()
-            and each.name.isdigit()
-            and not each.name.startswith("0")
-            and (each / MODEL_FILE).is_file()
-        ):
-            found.append(int(each.name))
-    return sorted(found)
+    """The numbers of a model's versions, ascending. ``01`` is none: a number has one name. None where the
+    folder cannot be read, or has a name that no request can have.
+    """
+    try:
+        folder.name.encode()
+        names = os.listdir(folder)
+    except (OSError, UnicodeEncodeError):
+        return []
+    numbers = [name for name in names if name.isascii() and name.isdigit() and not name.startswith("0")]
+    return sorted(int(name) for name in numbers if os.path.isfile(folder / name / MODEL_FILE))

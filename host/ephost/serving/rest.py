@@ -19,7 +19,7 @@ from ephost import __version__
 from ephost.serving.core import NAME, Core, Result, described
 from ephost.serving.errors import BadRequest, Forbidden, ServingError, TooLarge, Unauthorized
 from ephost.serving.metrics import CONTENT_TYPE
-from ephost.serving.rest_bodies import HEADER_LENGTH, parse_json, parse_request, write_response
+from ephost.serving.rest_bodies import HEADER_LENGTH, parameters_of, parse_json, parse_request, write_response
 from ephost.serving.rest_bodies import Request as Inference
 from ephost.serving.signature import Signature
 from ephost.serving.triton import configured, statistics
@@ -192,10 +192,10 @@ class _Rest:
         if not self._core.repository_control:
             raise Forbidden("this server was started without control of its repository")
         body = await self._body(request)
-        parameters: Any = parse_json(body).get("parameters") if body else None
+        parameters = parameters_of("the request", parse_json(body) if body else {})
         # Triton's config and files in a request are not taken: what is served is the folder's.
-        if parameters and set(parameters) - {"unload_dependents"}:
-            raise BadRequest(f"these parameters are not taken: {', '.join(map(str, parameters))}")
+        if others := set(parameters) - {"unload_dependents"}:
+            raise BadRequest(f"these parameters are not taken: {', '.join(sorted(others))}")
         await asyncio.to_thread(change, request.path_params["model"])
         return Response(status_code=200)
 

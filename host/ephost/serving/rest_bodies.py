@@ -45,7 +45,7 @@ def parse_json(data: bytes | memoryview) -> dict[str, Any]:
     """
     try:
         text = bytes(data).decode()
-        parsed = json.loads(text)
+        parsed = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the request is no JSON: {error}") from None
     if not isinstance(parsed, dict):
@@ -56,6 +56,10 @@ def parse_json(data: bytes | memoryview) -> dict[str, Any]:
         except UnicodeEncodeError:
             raise BadRequest("the request has half of a surrogate pair, which is no character") from None
     return parsed
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON's")
 
 
 def parse_request(body: bytes, header_length: str | None, signature: Signature) -> Request:
@@ -77,7 +81,7 @@ def parse_request(body: bytes, header_length: str | None, signature: Signature) 
         if length > len(body):
             raise BadRequest(f"{HEADER_LENGTH} is {length}, but the request has {len(body)} bytes")
     request = parse_json(memoryview(body)[:length])
-    parameters = _parameters("the request", request)
+    parameters = parameters_of("the request", request)
     outputs, binary = _outputs(request.get("outputs"), signature)
     return Request(
         _id(request.get("id")),
@@ -104,7 +108,12 @@ def _timeout(value: Any) -> float | None:
     return min(value, 1 << 50) / 1e6 or None
 
 
-def _parameters(owner: str, item: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_of(owner: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a part of a request has.
+
+    Raises:
+        BadRequest: they are no object.
+    """
     parameters = item.get("parameters", {})
     if not isinstance(parameters, dict):
         raise BadRequest(f"the parameters of {owner} are no object")
@@ -137,7 +146,7 @@ def _inputs(value: Any, binary: memoryview, signature: Signature) -> dict[str, n
         shape = check_shape(name, item.get("shape"))
         signature.check_input(name, datatype, shape)
         assert isinstance(datatype, str)  # the signature's
-        size = _parameters(f"input '{name}'", item).get("binary_data_size")
+        size = parameters_of(f"input '{name}'", item).get("binary_data_size")
         if size is None:
             if "data" not in item:
                 raise BadRequest(f"input '{name}' has neither data nor a binary_data_size")
@@ -164,7 +173,7 @@ def _outputs(value: Any, signature: Signature) -> tuple[list[str], dict[str, boo
     signature.check_outputs(names)
     binary = {}
     for item in items:
-        parameters = _parameters(f"output '{item['name']}'", item)
+        parameters = parameters_of(f"output '{item['name']}'", item)
         if "binary_data" in parameters:
             binary[item["name"]] = _flag("binary_data", parameters)
         if parameters.get("classification") or parameters.get("shared_memory_region"):
@@ -177,7 +186,7 @@ def write_response(request: Request, result: Result) -> tuple[bytes, int | None]
 
     Raises:
         BadRequest: an output is wanted as JSON that has no form there.
-        RunFailed: likewise, of its values.
+            Values that are not finite have none, either.
     """
     outputs: list[dict[str, Any]] = []
     parts: list[bytes] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import math
 import signal
@@ -185,8 +186,9 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError) as error:  # TypeError: what has no form as a name of a host
         listening.close()
-        raise OSError(error.errno, f"port {port} of {host} cannot be had: {error.strerror}") from None
+        number, why = (error.errno, error.strerror) if isinstance(error, OSError) else (errno.EINVAL, error)
+        raise OSError(number, f"port {port} of {host} cannot be had: {why}") from None
     listening.set_inheritable(False)
     return listening
