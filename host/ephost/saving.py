@@ -37,6 +37,11 @@ def write_text(path: str | os.PathLike[str], text: str, errors: str = "strict") 
     write_bytes(path, text.encode("utf-8", errors))
 
 
+def is_special(path: str) -> bool:
+    """Whether something has that path that is no file, as a device, and must not be replaced by one."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
 _PART = ".part"
 
 
@@ -50,7 +55,7 @@ def _opened(target: str) -> Iterator[IO[bytes]]:
     there = os.stat(target) if os.path.exists(target) else None
     part = os.path.join(folder, f".{base[:64]}.{os.urandom(6).hex()}{_PART}")
     file: IO[bytes] | None = None
-    if there is None or stat.S_ISREG(there.st_mode):
+    if not is_special(target):
         with suppress(PermissionError):  # in the folder: the file itself may be one that can be written
             file = open(part, "xb")  # noqa: SIM115 - closed below
     if file is None:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ephost
@@ -165,3 +166,31 @@ def test_a_trace_on_a_full_disk_drops_calls_and_counts_them(tmp_path: Path) -> N
         assert done.returncode == 1 and "no room on the disk for the layer's trace" in done.stderr
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("save", [optimized, compiled])
+def test_what_is_no_file_is_written_and_not_replaced(save: Callable[[Path], None], tmp_path: Path) -> None:
+    pipe = tmp_path / "out.onnx"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        save(tmp_path)
+        assert pipe.is_fifo(), "a device would be a file now"
+        assert b"MatMul" in read.result(30)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.parametrize("save", [optimized, compiled])
+def test_a_link_stays_one(save: Callable[[Path], None], tmp_path: Path) -> None:
+    link, target = tmp_path / "out.onnx", tmp_path / "target"
+    link.symlink_to("target")
+    save(tmp_path)
+    assert link.is_symlink() and b"MatMul" in target.read_bytes()
+
+
+def test_initializers_replace_no_folder_and_no_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "out.data")
+    with pytest.raises(ephost.errors.InvalidArgument, match=r"out\.data is no file"):
+        apart(tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.data"]

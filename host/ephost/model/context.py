@@ -32,6 +32,7 @@ from ephost.model.partition import (
     is_context,
 )
 from ephost.model.save import as_onnx, in_utf8, initializer_proto, model_proto, node_proto, value_info
+from ephost.saving import is_special
 
 _LOG = HostLog("ephost.context")
 
@@ -372,11 +373,16 @@ class _Files:
         return data
 
     def _open(self, path: str) -> Any:
-        """A new file that takes the place of the one of that path once all is written."""
-        folder = os.path.dirname(os.path.abspath(path))
-        temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}")
+        """A new file that takes the place of the one of that path once all is written; a pipe or device is
+        written.
+        """
+        target = os.path.realpath(path)
+        if is_special(target):
+            return open(target, "wb")
+        folder, base = os.path.split(target)
+        temporary = os.path.join(folder, f".{base[:64]}.{os.urandom(6).hex()}")
         file = open(temporary, "xb")  # noqa: SIM115 - the caller closes it
-        self._temporary.append((temporary, path))
+        self._temporary.append((temporary, target))
         return file
 
     def _place(self, proto: onnx.ModelProto, value: Value) -> None:

@@ -13,7 +13,7 @@ import onnx
 from ephost.errors import Fail, InvalidArgument
 from ephost.messages import Message
 from ephost.model.graph import NO_VERSION, Graph, Model, Node, TensorType, Value, told, type_proto
-from ephost.saving import write_bytes
+from ephost.saving import is_special, write_bytes
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # A session's entries: the name of a file beside the optimized model, and the bytes from which an initializer
@@ -155,6 +155,8 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
         raise InvalidArgument(f"{EXTERNAL_FILE}: '{location}' is not in the folder of the model, {folder}")
     if not smallest.isdecimal():
         raise InvalidArgument(f"{EXTERNAL_SIZE} is a number of bytes, not '{smallest}'")
+    if is_special(data):
+        raise InvalidArgument(f"{EXTERNAL_FILE}: {data} is no file")
     if not os.path.isdir(os.path.dirname(data)):
         raise InvalidArgument(f"{EXTERNAL_FILE}: there is no folder {os.path.dirname(data)}")
     # The arrays may lie in the very file that is written: what is made anew takes its place at the end.
