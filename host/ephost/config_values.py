@@ -1,4 +1,5 @@
-"""Values of configuration entries, for keys whose values onnxruntime checks: what it refuses is refused here.
+"""Values of configuration entries, for keys whose values onnxruntime checks: what it refuses is refused here;
+and those of environment variables that switch something.
 
 Entries that take any text, or of which onnxruntime makes the best it can, are not listed, nor are those that
 have a syntax of their own and that the host does not read.
@@ -6,6 +7,7 @@ have a syntax of their own and that the host does not read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from math import inf, isfinite
 
@@ -85,6 +87,22 @@ _VALUES: dict[str, _Check] = {
     "session.qdq_matmulnbits_block_size": _whole(-(2**63), 2**63 - 1),
 }
 _RUN_VALUES: dict[str, _Check] = {"gpu_graph_id": _or("", _whole(-(2**31), _INT32))}
+
+
+def switched(variable: str, otherwise: bool) -> bool:
+    """Whether a variable of the environment, which is 0 or 1, switches on.
+
+    Args:
+        variable: its name.
+        otherwise: what holds where it is not set, or empty.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    value = os.environ.get(variable, "").strip()
+    if value not in ("", "0", "1"):
+        raise InvalidArgument(f"the environment variable {variable} is 0 or 1, not {value!r:.100}")
+    return otherwise if not value else value == "1"
 
 
 def check_values(entries: Mapping[str, str]) -> None:

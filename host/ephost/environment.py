@@ -22,6 +22,7 @@ from ephost._bindings import (
     new_key_values,
     text,
 )
+from ephost.config_values import switched
 from ephost.device_memory import SharedMemory, device_numbers, host_accessible_memory_of, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
 from ephost.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
@@ -661,8 +662,9 @@ def default_devices() -> tuple[OrtEpDevice, ...]:
     global _default, _default_is_settled
     with _lock:
         if not _default_is_settled:
+            is_used = switched(CPU_PLUGIN, True)
             _default_is_settled = True
-            _default = _load_default()
+            _default = _load_default() if is_used else None
         return () if _default is None else tuple(_default.ep_devices)
 
 
@@ -675,8 +677,6 @@ def default_registration() -> Registration | None:
 def _load_default() -> Registration | None:
     from ephost.plugins import cpu
 
-    if os.environ.get(CPU_PLUGIN, "1") == "0":
-        return None
     try:
         return Registration(DEFAULT_PROVIDER, cpu.get_library_path(), _hardware_devices())
     except FileNotFoundError as error:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ephost.errors import InvalidArgument
+from ephost.reading import refuse_special
 from ephost.records import Record, made_by, replaced
 
 ENVIRONMENT_VARIABLE = "EPHOST_HARDWARE_DEVICES"
@@ -166,6 +167,7 @@ def from_environment() -> list[HardwareDescription] | None:
 
     Raises:
         InvalidArgument: its text is no valid description of devices.
+        Fail: it names a pipe or a device.
     """
     text = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if not text:
@@ -174,15 +176,16 @@ def from_environment() -> list[HardwareDescription] | None:
     if not text.startswith("["):
         where = f"{ENVIRONMENT_VARIABLE} ({text})"
         try:
-            with open(text) as file:
+            refuse_special(text, f"the file of {ENVIRONMENT_VARIABLE}")
+            with open(text, encoding="utf-8") as file:
                 text = file.read()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise InvalidArgument(f"{where} names a file that cannot be read: {error}") from error
     import json
 
     try:
         entries = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{where} is no valid JSON: {error}") from error
     return parse(entries, where)
 
@@ -199,6 +202,11 @@ def parse(entries: Any, where: str = "set_hardware_devices") -> list[HardwareDes
     for description in discover():
         real.setdefault(description.type, description)
     return [_parse_entry(entry, f"{where}[{index}]", real) for index, entry in enumerate(entries)]
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a text as plugins get them: UTF-8 that ends with a NUL."""
+    return isinstance(value, str) and "\0" not in value and value == value.encode("utf-8", "ignore").decode()
 
 
 def _parse_entry(entry: Any, where: str, real: Mapping[str, HardwareDescription]) -> HardwareDescription:
@@ -220,7 +228,7 @@ def _parse_entry(entry: Any, where: str, real: Mapping[str, HardwareDescription]
             fields: dict[str, Any] = {name: number}
             device = replaced(device, **fields)
     if "vendor" in entry:
-        if not isinstance(entry["vendor"], str):
+        if not _is_text(entry["vendor"]):
             raise InvalidArgument(f"{where}.vendor: {entry['vendor']!r} is no text")
         device = replaced(device, vendor=entry["vendor"])
     elif "vendor_id" in entry:
@@ -228,7 +236,7 @@ def _parse_entry(entry: Any, where: str, real: Mapping[str, HardwareDescription]
     if "metadata" in entry:
         metadata = entry["metadata"]
         if not isinstance(metadata, Mapping) or not all(
-            isinstance(k, str) and isinstance(v, str) for k, v in metadata.items()
+            _is_text(k) and _is_text(v) for k, v in metadata.items()
         ):
             raise InvalidArgument(f"{where}.metadata: an object of texts is wanted")
         device = replaced(device, metadata=dict(metadata))

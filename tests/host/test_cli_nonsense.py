@@ -137,3 +137,12 @@ def test_compiled_models_have_a_path(model: Path, tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to("loop")
     assert files_beside(str(loop / "out.onnx")) == {}
+
+
+@POSIX
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(closed: str, model: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "ephost", "run", str(model), "--save", str(tmp_path / "saved")]
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "saved" / "y.npy").exists()

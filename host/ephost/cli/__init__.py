@@ -7,6 +7,7 @@ Exit codes: 0 all went well; 1 a model, a plugin or a run failed, with one messa
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -63,9 +64,26 @@ def _cleaning_up_on_sigterm() -> Iterator[None]:
             signal.raise_signal(signal.SIGTERM)
 
 
+def _open_streams() -> None:
+    """Put the null device in the place of standard streams that were closed: no file that a command opens may
+    become one of them, which libraries print to.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            if os.open(os.devnull, os.O_RDWR) != number:
+                continue  # another thread was quicker
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
 class _Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         begin()
+        _open_streams()
         with _cleaning_up_on_sigterm():
             return super().main(*args, **extra)
 

@@ -58,6 +58,7 @@ class Seconds(click.FloatRange):
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that a text is."""
         made = super().convert(value, param, ctx)
         if not made < float("inf"):
             self.fail(f"{made} is no number of seconds.", param, ctx)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ephost.config_values import switched
 from ephost.errors import InvalidArgument
 from ephost.records import Record, replaced
 from ephost.suggestions import did_you_mean
@@ -55,10 +56,10 @@ def isolation_of(given: bool | Mapping[str, Any] | Isolation | None) -> Isolatio
 
     Raises:
         TypeError: it is something else.
-        InvalidArgument: a setting that does not exist, or a value that it cannot have.
+        InvalidArgument: a setting that does not exist, or a value that it or the environment cannot have.
     """
     if given is None:
-        given = os.environ.get(VARIABLE, "0") not in ("", "0")
+        given = switched(VARIABLE, False)
     if isinstance(given, bool):
         return Isolation() if given else None
     if isinstance(given, Isolation):

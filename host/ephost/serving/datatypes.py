@@ -192,8 +192,8 @@ def from_json(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> np
     array = from_numbers(name, datatype, shape, data)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise BadRequest(
-            f"input '{name}' of {datatype} has numbers that are not finite, which JSON cannot say, or beyond its "
-            "range: send it as binary data"
+            f"input '{name}' of {datatype} has numbers beyond its range: infinities have no form in JSON, "
+            "and are sent as binary data"
         )
     return array
 
