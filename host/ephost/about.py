@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ephost import environment
 from ephost._bindings import lib
+from ephost.arguments import of_type
 from ephost.device_memory import device_numbers
 from ephost.devices import OrtArenaCfg, OrtMemoryInfo
 from ephost.enums import ArenaExtendStrategy, OrtDeviceMemoryType
@@ -108,7 +109,8 @@ def create_and_register_allocator_v2(
         InvalidArgument: an arena that grows in no known way.
         As :func:`create_and_register_allocator`.
     """
-    strategy = -1 if arena_cfg is None else arena_cfg.arena_extend_strategy
+    of_type("mem_info", mem_info, OrtMemoryInfo)
+    strategy = -1 if arena_cfg is None else of_type("arena_cfg", arena_cfg, OrtArenaCfg).arena_extend_strategy
     if strategy not in (-1, *ArenaExtendStrategy):
         raise InvalidArgument(f"arena_extend_strategy {strategy} is none of {list(ArenaExtendStrategy)}")
     numbers = device_numbers(mem_info._pointer)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ephost._bindings import abi_element_type, ffi
+from ephost.arguments import of_type
 from ephost.devices import cpu_device
 from ephost.errors import InvalidArgument, NoSuchFile
 from ephost.messages import TensorProto
@@ -34,6 +35,8 @@ class AdapterFormat:
     """The contents of an adapter file."""
 
     def __init__(self, adapter: AdapterFormat | None = None) -> None:
+        if adapter is not None:
+            of_type("adapter", adapter, AdapterFormat)
         self._format_version: int = 0 if adapter is None else adapter._format_version
         self._adapter_version: int = 0 if adapter is None else adapter._adapter_version
         self._model_version: int = 0 if adapter is None else adapter._model_version

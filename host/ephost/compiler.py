@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ephost.arguments import integer, of_type
 from ephost.context_data import EMBED_MODE, OrtEpContextData, Writer
 from ephost.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ephost.errors import Fail, InvalidArgument
@@ -21,7 +22,11 @@ class OrtExternalInitializerInfo:
     """Where an initializer of a model lies: a file, an offset and a size."""
 
     def __init__(self, filepath: str, file_offset: int, byte_size: int) -> None:
-        self._values = (filepath, int(file_offset), int(byte_size))
+        self._values = (
+            os.fspath(filepath),
+            integer("the file_offset", file_offset, 0, 2**63 - 1),
+            integer("the byte_size", byte_size, 0, 2**63 - 1),
+        )
 
     @property
     def filepath(self) -> str:
@@ -105,7 +110,7 @@ class ModelCompiler:
         if get_initializer_location_func is not None and not callable(get_initializer_location_func):
             raise TypeError(f"no function to place initializers: {get_initializer_location_func!r}")
         self._source = source
-        self._options = copy.copy(sess_options)
+        self._options = copy.copy(of_type("sess_options", sess_options, SessionOptions))
         self._options._config = {
             **sess_options._config,
             CONTEXT_ENABLE: "1",
@@ -117,7 +122,9 @@ class ModelCompiler:
         self._options.graph_optimization_level = graph_optimization_level
         external = external_initializers_file_path
         self._external = os.fspath(external) if external else None
-        self._threshold = int(external_initializers_size_threshold)
+        self._threshold = integer(
+            "the external_initializers_size_threshold", external_initializers_size_threshold, 0, 2**63 - 1
+        )
         self._flags = OrtCompileApiFlags(flags)
         self._binaries: str | None = None  # where plugins put their files of a model that goes to no file
         self._locate = get_initializer_location_func

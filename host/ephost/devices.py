@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ephost._bindings import api, check, ffi, lib, text
+from ephost.arguments import characters, integer, of_type
 from ephost.enums import (
     OrtAllocatorType,
     OrtDeviceMemoryType,
@@ -16,6 +17,7 @@ from ephost.enums import (
 from ephost.errors import InvalidArgument
 
 _CPU, _GPU, _FPGA, _NPU, _DML = 0, 1, 2, 3, 4
+_WIDE = 2**32 - 1  # the most that a number of a device is
 # name -> (device type, vendor that the name implies)
 _NAMES: dict[str, tuple[int, int]] = {
     "cpu": (_CPU, 0),
@@ -49,7 +51,7 @@ def get_ort_device_type(device_type: str) -> int:
     Raises:
         InvalidArgument: another name.
     """
-    if device_type not in _NAMES:
+    if of_type("the device's type", device_type, str) not in _NAMES:
         raise InvalidArgument(f"Unsupported device type: {device_type}; the types are {', '.join(_NAMES)}")
     return _NAMES[device_type][0]
 
@@ -66,10 +68,11 @@ class OrtDevice:
             if numbers:
                 raise TypeError("OrtDevice takes a device, or three or four numbers")
             values = c_ort_device._values
-        elif len(numbers) == 2:
-            values = (int(c_ort_device), int(numbers[0]), 0, int(numbers[1]))
-        elif len(numbers) == 3:
-            values = (int(c_ort_device), int(numbers[0]), int(numbers[1]), int(numbers[2]))
+        elif len(numbers) in (2, 3):
+            kind, memory, *vendor, number = (
+                integer("a number of OrtDevice", each, -_WIDE - 1, _WIDE) for each in (c_ort_device, *numbers)
+            )
+            values = (kind, memory, vendor[0] if vendor else 0, number)
         else:
             raise TypeError("OrtDevice takes a device, or three or four numbers")
         self._values: tuple[int, int, int, int] = values
@@ -82,8 +85,10 @@ class OrtDevice:
             InvalidArgument: an unknown name.
         """
         kind = get_ort_device_type(ort_device_name)
-        vendor = _NAMES[ort_device_name][1] if vendor_id < 0 else vendor_id
-        return OrtDevice(kind, 0, int(vendor), device_id)
+        vendor = integer("the vendor_id", vendor_id, -_WIDE - 1, _WIDE)
+        if vendor < 0:
+            vendor = _NAMES[ort_device_name][1]
+        return OrtDevice(kind, 0, vendor, integer("the device_id", device_id, -_WIDE - 1, _WIDE))
 
     def device_type(self) -> int:
         """The number of its type."""
@@ -147,7 +152,12 @@ class OrtMemoryInfo:
         self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType
     ) -> None:
         out = ffi.new("OrtMemoryInfo**")
-        check(api.CreateMemoryInfo(name.encode(), int(allocator_type), device_id, int(mem_type), out))
+        numbers = (
+            integer("the allocator_type", allocator_type),
+            integer("the device_id", device_id),
+            integer("the mem_type", mem_type),
+        )
+        check(api.CreateMemoryInfo(characters("the name", name), *numbers, out))
         self._pointer = ffi.gc(out[0], api.ReleaseMemoryInfo)
 
     @classmethod
@@ -178,13 +188,13 @@ class OrtMemoryInfo:
         out = ffi.new("OrtMemoryInfo**")
         check(
             api.CreateMemoryInfo_V2(
-                name.encode(),
-                int(device_type),
-                vendor_id,
-                device_id,
-                int(mem_type),
-                alignment,
-                int(allocator_type),
+                characters("the name", name),
+                integer("the device_type", device_type),
+                integer("the vendor_id", vendor_id, 0, 2**32 - 1),
+                integer("the device_id", device_id),
+                integer("the mem_type", mem_type),
+                integer("the alignment", alignment, 0, 2**63 - 1),
+                integer("the allocator_type", allocator_type),
                 out,
             )
         )
@@ -265,7 +275,7 @@ class OrtArenaCfg:
 
     def __init__(self, max_mem: int | Mapping[str, int], *numbers: int) -> None:
         if isinstance(max_mem, Mapping):
-            given = {key: int(value) for key, value in max_mem.items()}
+            given = {key: integer(f"{key!r}", value, -1, 2**64 - 1) for key, value in max_mem.items()}
             if numbers:
                 raise TypeError("OrtArenaCfg takes a dict, or four numbers")
             if unknown := set(given) - set(_ARENA_FIELDS):

@@ -22,6 +22,7 @@ from ephost._bindings import (
     new_key_values,
     text,
 )
+from ephost.arguments import characters, integer
 from ephost.config_values import switched
 from ephost.device_memory import SharedMemory, device_numbers, host_accessible_memory_of, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
@@ -153,7 +154,7 @@ class OrtEpDevice:
         """
         self._registration.acquire()
         try:
-            pointer = api.EpDevice_MemoryInfo(self._pointer, int(memory_type))
+            pointer = api.EpDevice_MemoryInfo(self._pointer, integer("memory_type", memory_type))
             return OrtMemoryInfo._copy_of(pointer) if pointer else None
         finally:
             self._registration.release()
@@ -415,8 +416,8 @@ def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_thr
         Fail: the pool exists already.
     """
     global _global_threads
-    if intra_op_num_threads < 0 or inter_op_num_threads < 0:
-        raise InvalidArgument(f"a pool cannot have {min(intra_op_num_threads, inter_op_num_threads)} threads")
+    for count in (intra_op_num_threads, inter_op_num_threads):
+        integer("the number of threads of a pool", count, 0)
     with _lock:
         if _global_threads is not None:
             raise Fail("Global thread pools have already been created, cannot replace them")
@@ -566,14 +567,7 @@ def register_execution_provider_factory(registration_name: str, create: Any, rel
 
 
 def _check_name(name: Any) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"the registration name is a str, not {type(name).__name__}")
-    if "\0" in name:
-        raise InvalidArgument(f"the registration name {name!r} has a NUL in it")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"the registration name {name!r} is nothing that UTF-8 has") from None
+    characters("the registration name", name)
 
 
 def _register(

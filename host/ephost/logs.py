@@ -26,7 +26,7 @@ _listeners: dict[str, list[str]] = {}  # by the plugin's registration name
 
 def check_severity(severity: int) -> None:
     """Raise InvalidArgument for a severity that the ABI does not have."""
-    if severity not in LEVELS:
+    if not isinstance(severity, int) or severity not in LEVELS:
         raise InvalidArgument(f"severity {severity!r} is none of 0 (verbose) to 4 (fatal)")
 
 

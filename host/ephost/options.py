@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ephost._bindings import NULL, api, check, ffi, lib, text
+from ephost.arguments import characters, integer, of_type
 from ephost.config_keys import warn_of_run_key
 from ephost.config_values import check_run_value
 from ephost.devices import OrtSyncStream
@@ -57,7 +58,7 @@ def checked_entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str
         InvalidArgument: one that is empty, too long or no text.
     """
     checked = {}
-    for key, value in (pairs or {}).items():
+    for key, value in of_type(what, pairs or {}, Mapping).items():  # type: ignore[type-abstract]
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"{what}: keys and values are str, not {_short(key)}: {_short(value)}")
         if not key or "\0" in key or "\0" in value:
@@ -439,7 +440,9 @@ class SessionOptions:
             InvalidArgument: no registered library has such an EP.
             TypeError: an option that is no str.
         """
-        options = checked_entries(provider_options, f"options of {provider_name}")
+        options = checked_entries(
+            provider_options, f"options of {of_type('the provider_name', provider_name, str)}"
+        )
         if provider_name == DEFAULT_PROVIDER:
             self._host_only = True
             return
@@ -632,7 +635,7 @@ class RunOptions:
 
     @log_severity_level.setter
     def log_severity_level(self, value: int) -> None:
-        check(api.RunOptionsSetRunLogSeverityLevel(self._pointer, value))
+        check(api.RunOptionsSetRunLogSeverityLevel(self._pointer, integer("log_severity_level", value)))
 
     @property
     def log_verbosity_level(self) -> int:
@@ -643,7 +646,7 @@ class RunOptions:
 
     @log_verbosity_level.setter
     def log_verbosity_level(self, value: int) -> None:
-        check(api.RunOptionsSetRunLogVerbosityLevel(self._pointer, value))
+        check(api.RunOptionsSetRunLogVerbosityLevel(self._pointer, integer("log_verbosity_level", value)))
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Set an option of the run by its string key; plugins see it."""
@@ -675,7 +678,7 @@ class RunOptions:
         Raises:
             RuntimeException: it was not set.
         """
-        found = api.GetRunConfigEntry(self._pointer, key.encode())
+        found = api.GetRunConfigEntry(self._pointer, characters("the key", key))
         if not found:
             raise RuntimeException(f"RunOptions does not have configuration with key: {key}")
         return text(found)

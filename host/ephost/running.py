@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import ffi
+from ephost.arguments import characters, of_type
 from ephost.device_memory import is_cpus
 from ephost.devices import OrtDevice, cpu_device
 from ephost.enums import OrtDeviceVendorId
@@ -165,7 +166,7 @@ class Session(Lifecycle):
             ValueError: the binding belongs to another session.
             InvalidArgument: nothing is bound to the outputs; and as ``run``.
         """
-        if iobinding._session is not self:
+        if of_type("iobinding", iobinding, IOBinding)._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
         iobinding._iobinding._run(run_options)
 
@@ -242,10 +243,9 @@ class Session(Lifecycle):
             TypeError: a key or value that is no str.
             The error of an execution provider.
         """
-        if not all(isinstance(text, str) for entry in options.items() for text in entry):
-            raise TypeError("set_ep_dynamic_options takes a dict of str to str")
-        keys = [ffi.new("char[]", key.encode()) for key in options]
-        values = [ffi.new("char[]", value.encode()) for value in options.values()]
+        given = of_type("options", options, Mapping)  # type: ignore[type-abstract]
+        keys = [ffi.new("char[]", characters("a key of the options", key)) for key in given]
+        values = [ffi.new("char[]", characters(f"the option {key!r}", text)) for key, text in given.items()]
         for assignment in self._opened.resources.assignments:
             if assignment.ep.member("SetDynamicOptions") is None:
                 _LOG.info("%s takes no dynamic options", assignment.ep.name)

@@ -27,6 +27,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ephost.arguments import of_type
 from ephost.enums import OrtExecutionProviderDevicePolicy as Policy
 from ephost.environment import OrtEpDevice, get_available_providers, get_ep_devices
 from ephost.errors import Fail, InvalidArgument, warn_of_argument
@@ -312,7 +313,7 @@ def provider_options(ep_name: str, **options: str | int | float | os.PathLike[st
             keys (``OrtEpDevice.ep_options``) and one of these is not among them.
         TypeError: a value of another kind.
     """
-    devices = devices_of(ep_name)
+    devices = devices_of(of_type("the ep_name", ep_name, str))
     if not devices:
         raise InvalidArgument(
             f"no registered library has an execution provider {ep_name}"

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ephost.arguments import integer, of_type
 from ephost.devices import OrtDevice
 from ephost.enums import OrtSparseFormat
 from ephost.errors import InvalidArgument, InvalidGraph, NotImplemented
@@ -86,13 +87,12 @@ class SparseTensor:
         indices: Sequence[np.ndarray],
         device: OrtDevice | None,
     ) -> Self:
-        if device is not None and not device._is_cpu():
+        if device is not None and not of_type("ort_device", device, OrtDevice)._is_cpu():
             raise NotImplemented("sparse tensors are only on the CPU")
         made = cls.__new__(cls)
         made._format = kind
-        made._shape = tuple(int(d) for d in shape)
-        if any(d < 0 for d in made._shape):
-            raise InvalidArgument(f"there is no sparse tensor of shape {list(shape)}")
+        of_type("the values of a sparse tensor", values, np.ndarray)
+        made._shape = tuple(integer("a dimension of a sparse tensor", d, 0, 2**63 - 1) for d in shape)
         is_text = values.dtype.kind in "OUST"
         made._values = _read_only(values.astype(object) if is_text else values)
         made._indices = tuple(_read_only(array) for array in indices)
@@ -116,6 +116,7 @@ class SparseTensor:
             NotImplemented: another device.
         """
         indices = np.asarray(coo_indices, np.int64)
+        of_type("the values of a sparse tensor", values, np.ndarray)
         if indices.ndim == 1 and len(dense_shape) == 2 and indices.size == 2 * values.size != 0:
             indices = indices.reshape(-1, 2)
         made = cls._of(OrtSparseFormat.ORT_SPARSE_COO, dense_shape, values, [indices], ort_device)

@@ -22,6 +22,7 @@ from ephost._bindings import (
     onnx_element_type,
     text,
 )
+from ephost.arguments import of_type
 from ephost.device_memory import SharedMemory, Transport, device_numbers, is_cpus
 from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device, device_name
 from ephost.enums import OrtDeviceVendorId
@@ -619,7 +620,9 @@ call.set_value_type(OrtValue)
 
 
 def _device(device: str | OrtDevice, device_id: int, vendor_id: int) -> OrtDevice:
-    return device if isinstance(device, OrtDevice) else OrtDevice.make(device.lower(), device_id, vendor_id)
+    if isinstance(device, OrtDevice):
+        return device
+    return OrtDevice.make(of_type("the device's type", device, str).lower(), device_id, vendor_id)
 
 
 def memory_on(device: OrtDevice) -> tuple[SharedMemory, environment.Registration]:
@@ -679,7 +682,11 @@ def copy_tensors(
     """
     if len(src) != len(dst):
         raise InvalidArgument(f"copy_tensors has {len(src)} sources and {len(dst)} destinations")
+    if stream is not None:
+        of_type("stream", stream, OrtSyncStream)
     for source, target in zip(src, dst, strict=True):
+        of_type("a source", source, OrtValue)
+        of_type("a destination", target, OrtValue)
         if stream is None or (source._memory is None and target._memory is None):
             target.update_inplace(source)
         elif _alike(source, target):

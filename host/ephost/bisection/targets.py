@@ -95,6 +95,9 @@ def told_apart(here: Target, there: Target) -> tuple[Target, Target]:
     Raises:
         InvalidArgument: nothing does.
     """
+    for name, target in (("target", here), ("against", there)):
+        if not isinstance(target, Target):
+            raise TypeError(f"{name} is a Target, a plugin's path or a name, not {type(target).__name__}")
     if here.same_place(there):
         raise InvalidArgument(f"{here.label} would be compared with itself")
     if here.label != there.label:

@@ -1,0 +1,95 @@
+"""Arguments of wrong types and sizes: a TypeError or an error of ephost's, and nothing from inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ephost
+import numpy as np
+import pytest
+from ephost.errors import OnnxRuntimeException
+from onnx import parser
+
+MODEL = parser.parse_model(
+    '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+).SerializeToString()
+X = np.ones(2, np.float32)
+CPU = ephost.OrtDevice.make("cpu", 0)
+DEVICE = ephost.OrtAllocatorType.ORT_DEVICE_ALLOCATOR
+OBJECTS = [
+    object(),
+    -1.5,
+    [],
+    {1},
+    b"\0\xff",
+    "\ud800",
+    "a\0b",
+    10**40,
+    2**63,
+    None,
+    lambda: None,
+    np.array(5),
+]
+
+
+def session() -> ephost.InferenceSession:
+    return ephost.InferenceSession(MODEL)
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "AdapterFormat": lambda value: ephost.AdapterFormat(value or 0),
+    "ModelCompiler": lambda value: ephost.ModelCompiler(value, MODEL),
+    "ModelCompiler's threshold": lambda value: ephost.ModelCompiler(
+        ephost.SessionOptions(), MODEL, external_initializers_size_threshold=value
+    ),
+    "OrtArenaCfg": lambda value: ephost.OrtArenaCfg({"max_mem": value}),
+    "OrtDevice": lambda value: ephost.OrtDevice(value, 0, 0),
+    "OrtDevice.make, name": lambda value: ephost.OrtDevice.make(value, 0),
+    "OrtDevice.make, number": lambda value: ephost.OrtDevice.make("cpu", value),
+    "OrtDevice.make, vendor": lambda value: ephost.OrtDevice.make("cpu", 0, value),
+    "OrtExternalInitializerInfo": lambda value: ephost.OrtExternalInitializerInfo("file", value, 0),
+    "OrtMemoryInfo, name": lambda value: ephost.OrtMemoryInfo(value, DEVICE, 0, ephost.OrtMemType.DEFAULT),
+    "OrtMemoryInfo, number": lambda value: ephost.OrtMemoryInfo(
+        "Cpu", DEVICE, value, ephost.OrtMemType.DEFAULT
+    ),
+    "RunOptions.get_run_config_entry": lambda value: ephost.RunOptions().get_run_config_entry(value),
+    "RunOptions.log_severity_level": lambda value: setattr(ephost.RunOptions(), "log_severity_level", value),
+    "SessionOptions.add_provider": lambda value: ephost.SessionOptions().add_provider(value, {}),
+    "SessionOptions.add_provider, options": lambda value: ephost.SessionOptions().add_provider(
+        "CPUExecutionProvider", value or 1
+    ),
+    "SparseTensor": lambda value: ephost.SparseTensor.sparse_coo_from_numpy([3, 3], value, np.arange(2), CPU),
+    "SparseTensor, shape": lambda value: ephost.SparseTensor.sparse_coo_from_numpy(
+        [value, 3], X, np.arange(2), CPU
+    ),
+    "compare": lambda value: ephost.compare(MODEL, value, "cpu"),
+    "copy_tensors": lambda value: ephost.copy_tensors([value], [ephost.OrtValue.ortvalue_from_numpy(X)]),
+    "create_and_register_allocator": lambda value: ephost.create_and_register_allocator(value, None),
+    "create_ortvalue_from_shape_and_type": lambda value: session().create_ortvalue_from_shape_and_type(
+        [1], np.float32, value or 0
+    ),
+    "provider_options": lambda value: ephost.provider_options(value),
+    "run_with_iobinding": lambda value: session().run_with_iobinding(value),
+    "set_default_logger_severity": ephost.set_default_logger_severity,
+    "set_ep_dynamic_options": lambda value: session().set_ep_dynamic_options({"key": value}),
+    "set_ep_dynamic_options, all": lambda value: session().set_ep_dynamic_options(value),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_no_call_takes_is_an_error_of_its_own(name: str) -> None:
+    for value in OBJECTS:
+        try:
+            CALLS[name](value)
+        except (TypeError, ValueError, OnnxRuntimeException) as error:
+            said = str(error)
+            inner = ("cdata", "ctype", "codec", "object has no", "unhashable", "initializer for")
+            assert said and not any(part in said for part in inner), (value, said)
+            assert not isinstance(error, UnicodeError), (value, said)
+
+
+def test_a_pool_has_a_number_of_threads() -> None:
+    for value in (-1, 10**40, "x", None, 1.5):
+        with pytest.raises((TypeError, OnnxRuntimeException), match="the number of threads of a pool is"):
+            ephost.set_global_thread_pool_sizes(value)
