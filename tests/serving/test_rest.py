@@ -1,6 +1,7 @@
 """The REST protocol, asked by plain requests: what a client library would never send is among them."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import math
@@ -396,6 +397,20 @@ def test_a_model_gets_no_contents_from_a_request_to_load_it(server: Served) -> N
     for parameters in ([[1]], 5, "config", None):
         status, answer, _ = server.ask("/v2/repository/models/versions/load", {"parameters": parameters})
         assert status == 400 and "no object" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    "head", [b"X: " + b"a" * 300_000, b"X: y\r\n" * 50_000, b"a" * 300_000], ids=["value", "many", "name"]
+)
+def test_the_head_of_a_request_has_an_end(server: Served, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=30) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"GET /v2 HTTP/1.1\r\nHost: x\r\n" + head)
+        with contextlib.suppress(ConnectionError):
+            assert connection.recv(100).startswith(b"HTTP/1.1 4")
+    assert is_well(server)
+    status, _, _ = server.ask("/v2", headers={"X": "a" * 50_000})
+    assert status == 200
 
 
 def test_compressed_requests_are_refused(server: Served) -> None:

@@ -21,6 +21,7 @@ import uvicorn
 from ephost.errors import InvalidArgument
 from ephost.serving.core import Core
 from ephost.serving.grpc_service import make_server
+from ephost.serving.http_heads import BoundedHeads
 from ephost.serving.metrics import Metrics
 from ephost.serving.repository import Repository
 from ephost.serving.rest import make_application
@@ -162,6 +163,8 @@ class Server:
             log_config=None,
             access_log=False,
             lifespan="off",
+            http=BoundedHeads,
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=max(1, math.ceil(settings.drain_seconds)),
             ssl_certfile=settings.certificate,
