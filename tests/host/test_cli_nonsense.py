@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import ephost
 import pytest
 from click.testing import CliRunner, Result
+from ephost import environment
 from ephost.cli import main
 from ephost.cli.compile import _files as files_beside
 from ephost.errors import InvalidArgument
@@ -20,6 +22,15 @@ from onnx import parser
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 KERNELS = sample_kernels.get_library_path()
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="such files are POSIX's")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> Iterator[None]:
+    """Commands end with their process, which here is that of all tests."""
+    before = set(environment._registrations)
+    yield
+    for name in set(environment._registrations) - before:
+        ephost.unregister_execution_provider_library(name)
 
 
 @pytest.fixture

@@ -80,10 +80,10 @@ def compile_model(
 
     if not plugins:
         raise click.UsageError("Missing option '--ep': who is to compile the model?")
-    given = [Plugin(p.name, p.path, {**dict(ep_options), **p.options}) for p in plugins]
-    options = session_options(model, given, dimensions, config)
     if not model:
         raise Fail("the model's path is empty")
+    given = [Plugin(p.name, p.path, {**dict(ep_options), **p.options}) for p in plugins]
+    options = session_options(model, given, dimensions, config)
     target = output or default_path(model)
     if os.path.exists(target) and not force:
         raise Fail(f"{target} exists already: --force replaces it, --output names another file")
