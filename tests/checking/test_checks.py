@@ -516,3 +516,13 @@ def test_a_check_that_is_terminated_leaves_no_folder_behind(ignored: bool, tmp_p
         _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM and "Traceback" not in said, said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the check is Linux's")
+def test_little_memory_is_checked_below_a_limit_that_was_there() -> None:
+    words = [sys.executable, "-m", "ephost", "check", "sample_kernels", "--level", "8"]
+    words += ["--only", "allocations.little-memory"]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 8000000; "$@"', "sh", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

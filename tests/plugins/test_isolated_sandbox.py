@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,3 +177,18 @@ def test_a_process_that_cannot_be_held_runs_no_plugin(
     monkeypatch.setattr("ephost.isolation.proxy.check_supported", lambda _: None)
     with pytest.raises(Fail, match=f"cannot be set up: .*{gone.name}"):
         ephost.register_execution_provider_library(NAME, bad, isolated={"writable": [os.fspath(gone)]})
+
+
+def test_limits_above_those_that_a_process_was_started_with_are_kept_to_those(tmp_path: Path) -> None:
+    """None can raise what it was given: the worker could not be started."""
+    program = tmp_path / "limited.py"
+    program.write_text(
+        "import resource, ephost\n"
+        "from ephost.plugins import sample_kernels\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 32, 1 << 32))\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (50, 60))\n"
+        "limits = {'memory_limit_bytes': 1 << 33, 'processor_seconds': 100}\n"
+        "path = sample_kernels.get_library_path()\n"
+        "ephost.register_execution_provider_library('held', path, isolated=limits)\n"
+    )
+    subprocess.run([sys.executable, str(program)], check=True, timeout=60)

@@ -62,6 +62,16 @@ def missing(*, network: bool, writable: Sequence[str] | None) -> str:
     return ""
 
 
+def _limit(kind: int, soft: int, hard: int) -> None:
+    """Set a limit of this process, or keep a lower one that it was started with: none can be raised."""
+    import resource
+
+    most = resource.getrlimit(kind)[1]
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(kind, (soft, hard))
+
+
 def hold(start: Mapping[str, Any]) -> None:
     """Take from this process what it does not need.
 
@@ -75,9 +85,9 @@ def hold(start: Mapping[str, Any]) -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if limit := int(start["memory_limit"]):
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        _limit(resource.RLIMIT_DATA, limit, limit)
     if limit := int(start["processor_seconds"]):
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+        _limit(resource.RLIMIT_CPU, limit, limit + 1)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0)
     writable, network = start["writable"], start["network"]
     if writable is not None:

@@ -89,8 +89,12 @@ def _little_memory(subject: Subject) -> None:
     model, feeds = subject.sample.build(4), subject.sample.feed(4)
     options = subject.session_options()
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
+    before = resource.getrlimit(resource.RLIMIT_AS)
     for room in (256, 64, 16, 4):
-        resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), resource.RLIM_INFINITY))
+        least = used + (room << 20)
+        if before[1] != resource.RLIM_INFINITY:  # no process may raise what it was given
+            least = min(least, before[1])
+        resource.setrlimit(resource.RLIMIT_AS, (least, before[1]))
         subject.stage(f"opening and running with {room} MiB of address space left")
         try:
             session = subject.host.InferenceSession(model, options, enable_fallback=0)
@@ -99,6 +103,6 @@ def _little_memory(subject: Subject) -> None:
         except Exception as error:
             subject.numbers[f"{room} MiB"] = f"{type(error).__name__}: {str(error)[:200]}"
         finally:
-            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_AS, before)
         gc.collect()
     subject.run_sample(subject.open(model), what="a session with memory again")
