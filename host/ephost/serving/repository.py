@@ -20,6 +20,7 @@ from ephost.serving.errors import BadRequest, Unavailable, UnknownModel
 from ephost.serving.sessions import DefaultProviders, Opener, close_all
 from ephost.serving.signature import Signature
 from ephost.suggestions import did_you_mean
+from ephost.tables import printable
 
 _LOG = logging.getLogger("ephost.serving")
 MODEL_FILE = "model.onnx"
@@ -125,7 +126,7 @@ class Repository:
         wanted = f"VERSION/{MODEL_FILE}, where VERSION is a number from 1 on"
         for each in self._folders():
             if each.name not in names:
-                _LOG.warning("the folder %s is no model: it has no %s", each, wanted)
+                _LOG.warning("the folder %s is no model: it has no %s", printable(str(each)), wanted)
         if not names:
             _LOG.warning("there are no models in %s: each is NAME/%s", self._folder, wanted)
 
