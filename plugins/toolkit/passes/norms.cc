@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "toolkit/half.h"
+
 namespace ephost {
 namespace {
 
@@ -30,7 +32,11 @@ Value* square_of(const Value* value) {
 Node* division(const Value* value, const Value* root) {
   Node* node = only_consumer(root);
   if (node != nullptr && node->is("Div") && node->in(0) == value && node->in(1) == root) return node;
-  if (node == nullptr || !node->is("Reciprocal")) return nullptr;
+  float one = 0;
+  const bool inverts =
+      node != nullptr && (node->is("Reciprocal") ||
+                          (node->is("Div") && node->in(1) == root && scalar(node->in(0), &one) && one == 1));
+  if (!inverts) return nullptr;
   const Value* factor = node->out();
   node = only_consumer(factor);
   const bool product =
@@ -45,12 +51,31 @@ Value* follower(const char* type, const Value* value, int64_t n) {
   const Node* node = only_consumer(value);
   if (node == nullptr || !node->is(type)) return nullptr;
   Value* other = node->in(0) == value ? node->in(1) : node->in(0);
-  const bool fits = other->constant != nullptr && other->constant->type == DType::kFloat &&
+  const bool fits = other->constant != nullptr && other->constant->type == value->type &&
                     !other->dims.empty() && other->has_shape && other->dims.back() == n &&
                     count(other->constant->dims) == n && other->dims.size() <= value->dims.size();
   return fits ? other : nullptr;
 }
 
+bool is_float(DType type) {
+  return type == DType::kFloat || type == DType::kFloat16 || type == DType::kBFloat16;
+}
+
+Value* ones(Graph* graph, DType type, int64_t n) {
+  const TensorPtr made = make_tensor(type, {n});
+  void* const data = mutable_data(made);
+  if (type == DType::kFloat) {
+    std::fill_n(static_cast<float*>(data), n, 1.0f);
+  } else if (type == DType::kFloat16) {
+    std::fill_n(static_cast<Half*>(data), n, Half(1.0f));
+  } else {
+    std::fill_n(static_cast<BFloat16*>(data), n, BFloat16(1.0f));
+  }
+  return graph->add_constant(made);
+}
+
+// Squares of 16-bit floats leave their range where the numbers themselves do not: as one step they are
+// float32.
 void fuse_one(Graph* graph, const Node* root) {
   const Node* add = root->in(0)->producer;
   if (add == nullptr || !add->is("Add")) return;
@@ -58,7 +83,7 @@ void fuse_one(Graph* graph, const Node* root) {
   const size_t side = scalar(add->in(1), &epsilon) ? 0 : 1;
   if (side == 1 && !scalar(add->in(0), &epsilon)) return;
   Value* value = square_of(mean_of(add->in(side)));
-  if (value == nullptr || value->type != DType::kFloat || !value->has_shape || value->dims.empty()) return;
+  if (value == nullptr || !is_float(value->type) || !value->has_shape || value->dims.empty()) return;
   const int64_t n = value->dims.back();
   Node* last = division(value, root->out());
   if (last == nullptr || n <= 0) return;
@@ -73,9 +98,7 @@ void fuse_one(Graph* graph, const Node* root) {
   if (scale != nullptr) {
     out = only_consumer(out)->out();
   } else {
-    const TensorPtr ones = make_tensor(DType::kFloat, {n});
-    std::fill_n(static_cast<float*>(mutable_data(ones)), n, 1.0f);
-    scale = graph->add_constant(ones);
+    scale = ones(graph, value->type, n);
   }
   if (centered) {
     bias = follower("Add", out, n);

@@ -8,7 +8,7 @@ namespace ephost {
 
 // Makes LayerNormalization of (x - mean) / sqrt(mean((x - mean)^2) + epsilon), and RMSNormalization of
 // x / sqrt(mean(x^2) + epsilon), over the last dimension, with the constant scale and bias behind them.
-// float32 only.
+// In float32, or in 16-bit floats, of which the steps in between would leave the range.
 void fuse_norms(Graph* graph);
 
 }  // namespace ephost

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import ephost
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -289,6 +290,29 @@ def test_normalisations_in_single_steps_are_one_step(
     both_ways(cpu_plugin, nodes, feeds, ["y"], constants, rtol=1e-4, atol=1e-5)
     steps = steps_of(cpu_plugin, make_model(nodes, feeds, ["y"], constants), feeds, tmp_path)
     assert steps == ["LayerNormalization" if centered else "RMSNormalization"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("factor", [1e-4, 1, 1e3])
+def test_squares_of_halves_stay_in_range(cpu_plugin: Cpu, dtype: type, scaled: bool, factor: float) -> None:
+    nodes = [
+        helper.make_node("Pow", ["x", "two"], ["sq"]),
+        helper.make_node("ReduceMean", ["sq", "last"], ["v"]),
+        helper.make_node("Add", ["v", "e"], ["ve"]),
+        helper.make_node("Sqrt", ["ve"], ["r"]),
+        helper.make_node("Div", ["one", "r"], ["f"]),
+        helper.make_node("Mul", ["x", "f"], ["n"]),
+        helper.make_node("Mul", ["g", "n"] if scaled else ["n", "one"], ["y"]),
+    ]
+    constants = {"two": dtype(2), "e": dtype(1e-6), "one": dtype(1), "g": some(72).astype(dtype)}
+    constants["last"] = np.int64([-1])
+    x = (some(3, 5, 72) * factor).astype(dtype)
+    (found,) = cpu_plugin.run(make_model(nodes, {"x": x}, ["y"], constants), {"x": x})
+    wide = x.astype(np.float32)
+    expected = wide / np.sqrt(np.mean(wide**2, axis=-1, keepdims=True) + np.float32(constants["e"]))
+    expected = expected * constants["g"].astype(np.float32) if scaled else expected
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-2, atol=1e-3)
 
 
 # Activations of x as exporters write them out: of GELU, what erf or tanh are taken of, and in which order x,
