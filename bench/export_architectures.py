@@ -109,7 +109,7 @@ def _shrink(config: Any) -> None:
             if isinstance(value := getattr(part, name, None), int) and value > most:
                 setattr(part, name, most)
         if isinstance(kinds := vars(part).get("layer_types"), list):
-            part.layer_types = kinds[:LAYERS]
+            vars(part)["layer_types"] = kinds[:LAYERS]
 
 
 def _image(config: Any) -> Tensor:

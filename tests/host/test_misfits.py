@@ -184,7 +184,7 @@ def test_grams_are_no_longer_than_their_counts() -> None:
         opened("TfIdfVectorizer", "", 9, 1, {**right, "min_gram_length": 3})
     with pytest.raises(InvalidGraph, match="max_gram_length is 3, and ngram_counts has 2 entries"):
         opened("TfIdfVectorizer", "", 9, 1, {**right, "max_gram_length": 3})
-    with pytest.raises(InvalidGraph, match="weights has 2 entries for 3 grams"):
+    with pytest.raises(InvalidGraph, match="weights has 2 of 3 entries"):
         opened("TfIdfVectorizer", "", 9, 1, {**right, "weights": [1.0, 2.0]})
 
 

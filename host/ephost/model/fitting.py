@@ -109,7 +109,7 @@ def _grams(node: NodeProto, given: Given) -> str:
         return f"min_gram_length is {least} and max_gram_length {most}"
     weights, grams = _count(given, "weights"), _count(given, "ngram_indexes")
     if weights not in (0, grams):
-        return f"weights has {weights} entries for {grams} grams"
+        return f"weights has {weights} of {grams} entries, one for each gram"
     return f"max_gram_length is {most}, and ngram_counts has {counts} entries" if most > counts else ""
 
 

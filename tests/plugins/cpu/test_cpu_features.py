@@ -146,7 +146,7 @@ def test_an_imputer_without_one_value_for_each_feature_takes_the_first(
 @pytest.mark.parametrize(
     ("op", "attributes", "words"),
     [
-        ("Scaler", {"offset": [1.0, 2.0], "scale": [1.0]}, "2 offsets and 1 scales"),
+        ("Scaler", {"offset": [1.0, 2.0], "scale": [1.0]}, "offset has 2 entries and scale 1"),
         ("Scaler", {}, "0 offsets and 0 scales"),
         ("Normalizer", {"norm": "L3"}, "L3"),
         ("Imputer", {}, "imputed_value_floats"),

@@ -225,7 +225,7 @@ CLASSIFIER = {
             {"coefficients": [1.0] * 6, "intercepts": [1.0] * 3, "classlabels_ints": [0, 1]},
             "2 labels",
         ),
-        ("SVMRegressor", {"coefficients": [1.0], "rho": [0.0], "n_supports": -4}, "-4 support vectors"),
+        ("SVMRegressor", {"coefficients": [1.0], "rho": [0.0], "n_supports": -4}, "n_supports is -4"),
         ("SVMRegressor", {"coefficients": [1.0], "rho": [0.0], "n_supports": 1 << 61}, "support vectors"),
         ("SVMRegressor", {"coefficients": [1.0], "n_supports": 1, "support_vectors": [1.0]}, "rho"),
         (
@@ -237,7 +237,7 @@ CLASSIFIER = {
         ("SVMRegressor", {"coefficients": [1.0], "rho": [0.0], "kernel_type": "BOX"}, "BOX"),
         ("SVMClassifier", CLASSIFIER | {"vectors_per_class": [1 << 62, 1 << 62, 4]}, "vectors of a class"),
         ("SVMClassifier", CLASSIFIER | {"vectors_per_class": [7, -7, 6]}, "-7 vectors of a class"),
-        ("SVMClassifier", CLASSIFIER | {"vectors_per_class": [3, 3]}, "2 entries for 3 classes"),
+        ("SVMClassifier", CLASSIFIER | {"vectors_per_class": [3, 3]}, "2 entries for 3 labels of classes"),
         ("SVMClassifier", CLASSIFIER | {"rho": [0.0]}, "rho"),
         ("SVMClassifier", CLASSIFIER | {"coefficients": [1.0] * 11}, "coefficients"),
         ("SVMClassifier", CLASSIFIER | {"prob_a": [1.0] * 3}, "prob_b"),

@@ -227,7 +227,7 @@ TOKENS: dict[str, object] = {"mark": 0, "mincharnum": 1, "pad_value": "", "separ
         ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1]}, "ngram_indexes"),
         ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1, -1]}, "negative values"),
         ("TfIdfVectorizer", TFIDF | {"ngram_indexes": [0, 1, 1 << 50]}, "the column"),
-        ("TfIdfVectorizer", TFIDF | {"weights": [1.0]}, "1 weights"),
+        ("TfIdfVectorizer", TFIDF | {"weights": [1.0]}, "weights has 1 of 3 entries"),
         ("TfIdfVectorizer", TFIDF | {"pool_strings": ["a"]}, "both pool_int64s and pool_strings"),
         ("StringNormalizer", {"case_change_action": "TITLE"}, "TITLE"),
         ("Tokenizer", TOKENS | {"mincharnum": 0}, "mincharnum"),
