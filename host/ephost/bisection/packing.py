@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import Message
 from onnx import numpy_helper
 
 LIMIT = 2**31 - 2**24  # bytes that a message may have, with some left for what is not counted
@@ -43,10 +44,11 @@ def _merge(made: Any, given: Any, omitted: str) -> None:
     for field, value in given.ListFields():
         if field.name == omitted:
             continue
-        if field.is_repeated:
-            getattr(made, field.name).MergeFrom(value)
-        elif field.message_type is not None:
+        # By what the value is: what a field says of itself depends on protobuf's version.
+        if isinstance(value, Message):
             getattr(made, field.name).CopyFrom(value)
+        elif hasattr(value, "MergeFrom"):
+            getattr(made, field.name).MergeFrom(value)
         else:
             setattr(made, field.name, value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
             held[f"{name}|{value.dtype.name}"] = np.ascontiguousarray(value).view(
                 np.dtype(f"u{value.dtype.itemsize}")
             )
-    np.savez(path, allow_pickle=False, **held)
+    # numpy.savez cannot take arrays of any name, such as its own arguments'.
+    with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
+        for name, value in held.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, value, allow_pickle=False)
 
 
 def write_repro(

@@ -1,0 +1,27 @@
+"""The arrays that a search for a fault leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+from ephost.bisection.repro import write_arrays
+
+
+def test_arrays_have_any_names_and_types(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.npz"
+    arrays = {
+        "file": np.arange(3.0, dtype=np.float32),
+        "allow_pickle": np.array([[1], [2]]),
+        "a/b": np.array(5, np.int8),
+        "words": np.array(["a", "b"], object),
+        "short": np.array([1, 2], ml_dtypes.bfloat16),
+    }
+    write_arrays(path, arrays)
+    with np.load(path, allow_pickle=False) as found:
+        assert sorted(found) == ["a/b", "allow_pickle", "file", "short|bfloat16", "words|text"]
+        for name in ("file", "allow_pickle", "a/b"):
+            np.testing.assert_array_equal(found[name], arrays[name])
+        assert found["words|text"].tolist() == ["a", "b"]
+        assert found["short|bfloat16"].dtype == np.uint16
