@@ -40,7 +40,8 @@ struct Bands {
     const int64_t most = std::max(kLeastChannels, kInCache / (read + rows * pixels + 1));
     chunks = up(band.channels, std::min(most, band.channels));
     channels = up(up(band.channels, chunks), kDepthwiseBlock) * kDepthwiseBlock;
-    chunks = up(band.channels, channels);
+    chunks =
+        std::max<int64_t>(1, band.channels / channels);  // The last one has the rest: no part of a block.
     // Work for all threads.
     const int64_t beside = std::max<int64_t>(1, planes * phases * parts * chunks);
     const int64_t least = threads == 1 ? 1 : up(4 * threads, beside);  // Bands on top of each other.
@@ -175,7 +176,7 @@ Kernel depthwise(Prepare& p, const Window& window, const Dims& target, bool bias
         here.first = width * part / bands.parts;
         here.last = width * (part + 1) / bands.parts;
         here.begin = chunk * bands.channels;
-        here.end = std::min(here.begin + bands.channels, band.channels);
+        here.end = chunk + 1 == bands.chunks ? band.channels : here.begin + bands.channels;
         here.y = y + (plane * out_height + row) * line;
         simd().float_depthwise(here);
         if (epilogue.empty()) continue;
