@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import sys
 import zlib
 from collections import Counter
 from typing import Any
@@ -50,6 +51,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("isolated: onnxruntime isolates no plugin")
     if mark is not None:
         pytest.skip(f"isolated: {mark.args[0]}")
+
+
+def pytest_runtest_teardown() -> None:
+    """Let go of what a test that failed had at hand, before its module's fixtures end.
+
+    pytest keeps the traceback for debuggers until the next test. A session in it would keep the plugin that
+    the fixture is about to unregister, and every later test that registers it would fail, too.
+    """
+    if getattr(sys, "last_value", None) is None:
+        return
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        setattr(sys, name, None)
+    gc.collect()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

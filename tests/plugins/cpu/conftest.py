@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -179,6 +181,65 @@ def traced(
 def steps_of(cpu: Cpu, model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> list[str]:
     """The operators that one run executes."""
     return [args["op_name"] for args in traced(cpu, model, feeds, folder)]
+
+
+GROWTH = """
+import json
+import sys
+
+import ephost
+import numpy as np
+import psutil
+from ephost.plugins import cpu
+
+given = json.loads(sys.argv[1])
+ephost.register_execution_provider_library("cpu", cpu.get_library_path())
+options = ephost.SessionOptions()
+options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+device = next(device for device in ephost.get_ep_devices() if device.ep_name == "cpu")
+options.add_provider_for_devices([device], given["options"])
+session = ephost.InferenceSession(given["model"], options)
+random = np.random.default_rng(0)
+fills = {"ones": lambda shape: np.ones(shape, np.float32), "random": random.standard_normal}
+
+
+def resident():
+    return psutil.Process().memory_info().rss
+
+
+before = resident()
+for at, shape in enumerate(given["shapes"]):
+    if at == given["warm"]:
+        before = resident()
+    session.run(None, {"x": fills[given["fill"]](shape).astype(np.float32)})
+print(resident() - before)
+"""
+
+
+def growth_of_runs(
+    model: onnx.ModelProto,
+    shapes: Sequence[Sequence[int]],
+    folder: Path,
+    warm: int = 0,
+    fill: str = "ones",
+    **options: object,
+) -> int:
+    """Bytes by which a process of its own grows in runs with these shapes of `x`, those before `warm` apart.
+
+    In a process that ran other tests it is chance whether memory that they left is taken again. `fill` is
+    ones or random; `options` are the plugin's.
+    """
+    onnx.save(model, folder / "model.onnx")
+    given = {
+        "model": str(folder / "model.onnx"),
+        "shapes": [list(shape) for shape in shapes],
+        "warm": warm,
+        "fill": fill,
+        "options": {key: str(value) for key, value in options.items()},
+    }
+    command = [sys.executable, "-c", GROWTH, json.dumps(given)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return int(done.stdout)
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import psutil
 import pytest
 from onnx import TensorProto, helper
 
-from tests.plugins.cpu.conftest import Cpu, make_model
+from tests.plugins.cpu.conftest import Cpu, growth_of_runs, make_model
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
 
@@ -155,38 +155,23 @@ def _filters(count: int, nodes_between: int, level: float) -> onnx.ModelProto:
 
 
 @pytest.mark.resources
-def test_runs_that_go_other_ways_do_not_fill_the_memory(cpu_plugin: Cpu) -> None:
+def test_runs_that_go_other_ways_do_not_fill_the_memory(tmp_path: Path) -> None:
     """Of each barrier as many plans are kept as of inputs' shapes, not as many as there are ways to it."""
-    session = cpu_plugin.session(_filters(8, 1, -0.55))
-    random = np.random.default_rng(0)
-    process = psutil.Process()
-
-    def runs(count: int) -> int:
-        for _ in range(count):
-            session.run(None, {"x": random.standard_normal((100, 8)).astype(np.float32)})
-        return int(process.memory_info().rss)
-
-    first = runs(300)
-    assert runs(2000) - first < 8 << 20
+    model = _filters(8, 1, -0.55)
+    assert growth_of_runs(model, [(100, 8)] * 2300, tmp_path, warm=300, fill="random") < 8 << 20
 
 
 @pytest.mark.resources
-def test_plans_take_memory_for_their_own_part_of_the_graph(cpu_plugin: Cpu) -> None:
+def test_plans_take_memory_for_their_own_part_of_the_graph(tmp_path: Path) -> None:
     """Not for all that came before it: that is a thousand times as much here."""
-    session = cpu_plugin.session(_filters(400, 6, -2.0), max_shapes=32)
-    process = psutil.Process()
-    before = process.memory_info().rss
-    for rows in range(1, 11):
-        session.run(None, {"x": np.ones((rows, 8), np.float32)})
-    assert process.memory_info().rss - before < 120 << 20
+    model = _filters(400, 6, -2.0)
+    shapes = [(rows, 8) for rows in range(1, 11)]
+    assert growth_of_runs(model, shapes, tmp_path, max_shapes=32) < 120 << 20
 
 
 @pytest.mark.resources
-def test_memory_that_no_later_plan_reads_is_there_for_the_next(cpu_plugin: Cpu) -> None:
+def test_memory_that_no_later_plan_reads_is_there_for_the_next(tmp_path: Path) -> None:
     """What 24 plans in a row work on is not 24 times as much as one does."""
-    session = cpu_plugin.session(_filters(24, 2, -2.0))
-    process, megabyte = psutil.Process(), 1 << 20
-    x = np.ones((1 << 18, 8), np.float32)
-    before = process.memory_info().rss
-    session.run(None, {"x": x})
-    assert process.memory_info().rss - before < 10 * x.nbytes + 30 * megabyte
+    rows = 1 << 18
+    grown = growth_of_runs(_filters(24, 2, -2.0), [(rows, 8)], tmp_path)
+    assert grown < 10 * rows * 8 * np.dtype(np.float32).itemsize
