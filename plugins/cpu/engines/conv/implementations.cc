@@ -270,18 +270,22 @@ Kernel make_few_pixels(ConvTask& task) {
 
 // ---- oneDNN
 
+// Its products of copied windows lose to ours: what follows them, it does number by number.
+bool copies_windows(const OtherWay& other) { return !other.problem.transposed && other.by_matrices; }
+
 bool fits_onednn(const ConvProblem& c, const PostOps&) { return c.source.size() <= 5; }
 
 bool pack_onednn(const TensorPtr& weights, const ConvProblem& given) {
   const ConvProblem c = turned(given);
   if (!has_onednn_weights(weights, c)) {
+    if (copies_windows(other_way(c))) return false;
     pack_onednn_weights(weights, c);
   }
   return true;
 }
 
 Kernel make_onednn(ConvTask& task) {
-  if (task.at_once()) return nullptr;
+  if (task.at_once() || copies_windows(task.other())) return nullptr;
   return onednn_conv(task.p, task.problem, task.post_ops, task.other(), kOperands);
 }
 #endif
