@@ -13,18 +13,6 @@ namespace ephost::cpu {
 
 namespace {
 
-// CastLike of a known type is Cast: what it took the type from has one reader less.
-void make_casts_of_casts_like(Graph* graph) {
-  for (Node* node : graph->nodes) {
-    if (node->is("CastLike") && node->in(1) != nullptr && node->in(1)->type != DType::kUndefined) {
-      node->attributes["to"] = static_cast<int64_t>(node->in(1)->type);
-      graph->set_input(node, 1, nullptr);
-      node->inputs.resize(1);
-      node->type = "Cast";
-    }
-  }
-}
-
 // A mean over both spatial dimensions of images is a GlobalAveragePool, which takes channels last as
 // convolutions leave them.
 void make_pools_of_means(Graph* graph) {
@@ -98,6 +86,17 @@ void fuse_channel_shuffles(Graph* graph) {
 }
 
 }  // namespace
+
+void make_casts_of_casts_like(Graph* graph) {
+  for (Node* node : graph->nodes) {
+    if (node->is("CastLike") && node->in(1) != nullptr && node->in(1)->type != DType::kUndefined) {
+      node->attributes["to"] = static_cast<int64_t>(node->in(1)->type);
+      graph->set_input(node, 1, nullptr);
+      node->inputs.resize(1);
+      node->type = "Cast";
+    }
+  }
+}
 
 void fuse(Graph* graph) {
   run_passes(graph, {

@@ -6,6 +6,7 @@
 #include "cpu/passes/fuse.h"
 #include "cpu/passes/plant_trees.h"
 #include "cpu/passes/split.h"
+#include "cpu/passes/widen.h"
 #include "cpu/program/fold.h"
 #include "cpu/program/planner.h"
 #include "toolkit/passes/invariants.h"
@@ -18,7 +19,10 @@ Program::Program(std::shared_ptr<Graph> graph, const Options& options, Folding f
     node->origin = nullptr;
   }
   if (folding == kFold) {
-    if (options_.fuse) read_invariants_from_outside(graph_.get());
+    if (options_.fuse) {
+      read_invariants_from_outside(graph_.get());
+      widen_halves(graph_.get());
+    }
     expand_contrib(graph_.get());
     plant_trees(graph_.get());
     split_wide_nodes(graph_.get());
