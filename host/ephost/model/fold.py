@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ephost.host_log import HostLog
-from ephost.message_helpers import to_array
+from ephost.message_helpers import numpy_dtype, to_array
 from ephost.messages import TensorProto
 from ephost.model.eliminate import eliminate
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs
@@ -45,6 +45,28 @@ _KEPT = {
     "DequantizeLinear",
     "DynamicQuantizeLinear",
 }
+# What asks how its input is stored; the rest computes with 16-bit floats as with float32.
+_AS_STORED = {"BitCast", "CastLike", "EyeLike", "IsInf", "IsNaN"}
+# What only moves elements: it is rounded like the inputs that it has.
+_MOVES = {
+    "Compress",
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Identity",
+    "Pad",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+}
+_HALVES = (int(TensorProto.FLOAT16), int(TensorProto.BFLOAT16))
 _Constant = tuple[np.ndarray, int]  # data and element type
 # Operators of ONNX whose output's shape depends on the data of an input of floats.
 _SHAPED_BY_FLOATS = {"Resize", "Upsample", "Range"}
@@ -332,17 +354,22 @@ def _is_foldable(node: Node) -> bool:
 
 
 class _Evaluator:
-    """Has the reference operators compute nodes of constants."""
+    """Has the reference operators compute nodes of constants.
+
+    Between nodes 16-bit floats are float32, as kernels keep them: what a chain of nodes makes of weights is
+    rounded once, at its end.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
         # To make one takes longer than to run it, and arithmetic of shapes is the same few operators.
         self._kernels: dict[Any, Callable[[list[Any]], list[Any]]] = {}
+        self._wide: dict[Value, np.ndarray] = {}  # what was rounded to 16 bits, before it was
 
     def outcome(self, node: Node) -> list[_Constant | None] | None:
         """What they make of the node's inputs; None where it is left to the run."""
         try:
-            results = self._kernel(node)([None if v is None else v.initializer for v in node.inputs])
+            results = self._kernel(node)(self._inputs(node))
         except Exception as error:  # whatever is wrong shows again, with its place, when the node runs
             _LOG.debug("node %s is not folded: %s", node.label, error)
             return None
@@ -354,8 +381,33 @@ class _Evaluator:
             if not isinstance(array, np.ndarray) or array.nbytes > _LARGE:
                 return None
             assert isinstance(value.type, TensorType)
-            made.append((np.ascontiguousarray(array).reshape(array.shape), value.type.element_type))
+            made.append((self._rounded(value, array), value.type.element_type))
         return made
+
+    def _inputs(self, node: Node) -> list[np.ndarray | None]:
+        """The inputs' data, in float32 in place of 16 bits where the node computes or continues a chain."""
+        stored = [None if v is None else v.initializer for v in node.inputs]
+        halves = [
+            v is not None and isinstance(v.type, TensorType) and v.type.element_type in _HALVES
+            for v in node.inputs
+        ]
+        if node.domain or node.op_type in _AS_STORED or not any(halves):
+            return stored
+        if node.op_type in _MOVES and not any(v in self._wide for v in node.inputs):
+            return stored
+        return [
+            self._wide.get(v, a.astype(np.float32)) if half and v is not None and a is not None else a
+            for v, a, half in zip(node.inputs, stored, halves, strict=True)
+        ]
+
+    def _rounded(self, value: Value, array: np.ndarray) -> np.ndarray:
+        """A node's result as the model stores it."""
+        assert isinstance(value.type, TensorType)
+        if array.dtype == np.float32 and value.type.element_type in _HALVES:
+            self._wide[value] = array
+            with np.errstate(over="ignore"):
+                array = array.astype(numpy_dtype(value.type.element_type))
+        return np.ascontiguousarray(array).reshape(array.shape)
 
     def _kernel(self, node: Node) -> Callable[[list[Any]], list[Any]]:
         outputs = tuple([value is not None for value in node.outputs])

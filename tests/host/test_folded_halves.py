@@ -1,0 +1,90 @@
+"""What the host computes of constants in 16 bits when a session opens: a chain of nodes is rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ephost
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+
+def outcome(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], kind: int) -> np.ndarray:
+    """What ``x + (what the nodes make of the constants)`` is, for x of zeros; the nodes' last output is y."""
+    x = helper.make_tensor_value_info("x", kind, [1])
+    z = helper.make_tensor_value_info("z", kind, None)
+    graph = helper.make_graph(
+        [*nodes, helper.make_node("Add", ["x", "y"], ["z"])],
+        "graph",
+        [x],
+        [z],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    session = ephost.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": np.zeros(1, helper.tensor_dtype_to_np_dtype(kind))})
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(TensorProto.FLOAT16, np.float16), (TensorProto.BFLOAT16, ml_dtypes.bfloat16)]
+)
+def test_weights_are_standardised_before_they_are_rounded(kind: int, dtype: Any) -> None:
+    """Squares of small weights are no halves: their variance would be 0."""
+    weights = (np.random.default_rng(0).standard_normal((8, 16)) * 1e-4).astype(dtype)
+    nodes = [
+        helper.make_node("ReduceMean", ["w", "axis"], ["mean"]),
+        helper.make_node("Sub", ["w", "mean"], ["centred"]),
+        helper.make_node("Mul", ["centred", "centred"], ["squares"]),
+        helper.make_node("ReduceMean", ["squares", "axis"], ["variance"]),
+        helper.make_node("Sqrt", ["variance"], ["deviation"]),
+        helper.make_node("Div", ["centred", "deviation"], ["scaled"]),
+        helper.make_node("Transpose", ["scaled"], ["y"], perm=[1, 0]),
+    ]
+    found = outcome(nodes, {"w": weights, "axis": np.array([1])}, kind)
+    wide = weights.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    expected = (centred / np.sqrt((centred**2).mean(1, keepdims=True))).T
+    assert found.dtype == dtype
+    step = float(ml_dtypes.finfo(dtype).eps)
+    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=step, atol=1e-6)
+
+
+def test_what_is_stored_in_16_bits_is_what_they_can_hold() -> None:
+    """A Cast rounds, and IsInf sees what does not fit."""
+    nodes = [
+        helper.make_node("Mul", ["large", "large"], ["square"]),
+        helper.make_node("IsInf", ["square"], ["is"]),
+        helper.make_node("Where", ["is", "one", "third"], ["known"]),
+        helper.make_node("Cast", ["precise"], ["rounded"], to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["rounded"], ["back"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["precise", "back"], ["lost"]),
+        helper.make_node("Mul", ["lost", "many"], ["grown"]),
+        helper.make_node("Cast", ["grown"], ["also"], to=TensorProto.FLOAT16),
+        helper.make_node("Add", ["known", "also"], ["y"]),
+    ]
+    constants = {
+        "large": np.array([300, 3], np.float16),
+        "one": np.array(1, np.float16),
+        "third": np.array(1 / 3, np.float16),
+        "precise": np.array([1.0001, 1.0001], np.float32),
+        "many": np.array(1e4, np.float32),
+    }
+    found = outcome(nodes, constants, TensorProto.FLOAT16)
+    np.testing.assert_allclose(found, np.array([2, 1 + 1 / 3]), rtol=2e-3)
+
+
+def test_moved_weights_are_the_same_bits() -> None:
+    weights = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float16)
+    weights[0, :3] = [np.nan, np.inf, 6e-8]
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["a"], perm=[1, 0]),
+        helper.make_node("Concat", ["a", "a"], ["b"], axis=0),
+        helper.make_node("Unsqueeze", ["b", "axis"], ["y"]),
+    ]
+    found = outcome(nodes, {"w": weights, "axis": np.array([0])}, TensorProto.FLOAT16)
+    np.testing.assert_array_equal(found[0, :5], weights.T)
+    np.testing.assert_array_equal(found[0, 5:], weights.T)
