@@ -113,11 +113,14 @@ def _grams(node: NodeProto, given: Given) -> str:
     return f"max_gram_length is {most}, and ngram_counts has {counts} entries" if most > counts else ""
 
 
-def _rotation(node: NodeProto, given: Given) -> str:
-    for name in ("num_heads", "rotary_embedding_dim"):
-        if name in given and given[name].i < 0:
-            return f"{name} is {given[name].i}"
-    return ""
+def _at_least(least: int, *names: str) -> Callable[[NodeProto, Given], str]:
+    def check(node: NodeProto, given: Given) -> str:
+        for name in names:
+            if name in given and given[name].i < least:
+                return f"{name} is {given[name].i}"
+        return ""
+
+    return check
 
 
 def _of_one(node: NodeProto, given: Given) -> str:
@@ -134,13 +137,6 @@ def _makes_one(node: NodeProto, given: Given) -> str:
 def _sizes_of_grams(node: NodeProto, given: Given) -> str:
     least, most = (given[n].i if n in given else usual for n, usual in _GRAM_SIZES)
     return "" if 0 < least <= most else f"min_ngram_size is {least} and max_ngram_size {most}"
-
-
-def _heads(node: NodeProto, given: Given) -> str:
-    for name in ("num_heads", "kv_num_heads"):
-        if name in given and given[name].i < 1:
-            return f"{name} is {given[name].i}"
-    return ""
 
 
 def _window(node: NodeProto, given: Given) -> str:
@@ -201,7 +197,7 @@ _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
     ("", "LSTM"): _clip,
     ("", "Loop"): _iterations,
     ("", "RNN"): _clip,
-    ("", "RotaryEmbedding"): _rotation,
+    ("", "RotaryEmbedding"): _at_least(0, "num_heads", "rotary_embedding_dim"),
     ("", "Scan"): _steps,
     ("", "TfIdfVectorizer"): _grams,
     ("", "Upsample"): _scales,
@@ -215,6 +211,6 @@ _RULES: Mapping[tuple[str, str], Callable[[NodeProto, Given], str]] = {
     ("ai.onnx.ml", "ZipMap"): _mapped,
     ("com.microsoft", "BifurcationDetector"): _sizes_of_grams,
     ("com.microsoft", "MaxpoolWithMask"): _window,
-    ("com.microsoft", "RotaryEmbedding"): _rotation,
-    ("com.microsoft", "SparseAttention"): _heads,
+    ("com.microsoft", "RotaryEmbedding"): _at_least(0, "num_heads", "rotary_embedding_dim"),
+    ("com.microsoft", "SparseAttention"): _at_least(1, "num_heads", "kv_num_heads"),
 }

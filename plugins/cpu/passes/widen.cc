@@ -17,45 +17,19 @@ using Names = std::unordered_set<std::string_view>;
 // What moves elements, chooses among them, or looks at them alone. It follows its inputs.
 const Names& movers() {
   static const Names names{
-      "ArgMax",
-      "ArgMin",
-      "Compress",
-      "Concat",
-      "DepthToSpace",
-      "DequantizeLinear",
-      "Dropout",
-      "Equal",
-      "Expand",
-      "Flatten",
-      "Gather",
-      "GatherElements",
-      "GatherND",
-      "Greater",
-      "GreaterOrEqual",
-      "Identity",
-      "Less",
-      "LessOrEqual",
-      "NonZero",
-      "Not",
-      "Pad",
-      "QuantizeLinear",
-      "Reshape",
-      "ReverseSequence",
-      "Scatter",
-      "ScatterElements",
-      "ScatterND",
-      "Slice",
-      "SpaceToDepth",
-      "Split",
-      "Squeeze",
-      "TensorScatter",
-      "Tile",
-      "TopK",
-      "Transpose",
-      "Trilu",
-      "Unique",
-      "Unsqueeze",
-      "Where",
+      "ArgMax",         "ArgMin",          "Compress",
+      "Concat",         "DepthToSpace",    "DequantizeLinear",
+      "Dropout",        "Equal",           "Expand",
+      "Flatten",        "Gather",          "GatherElements",
+      "GatherND",       "Greater",         "GreaterOrEqual",
+      "Identity",       "IsNaN",           "Less",
+      "LessOrEqual",    "NonZero",         "Pad",
+      "QuantizeLinear", "Reshape",         "ReverseSequence",
+      "Scatter",        "ScatterElements", "ScatterND",
+      "Slice",          "SpaceToDepth",    "Split",
+      "Squeeze",        "TensorScatter",   "Tile",
+      "TopK",           "Transpose",       "Trilu",
+      "Unique",         "Unsqueeze",       "Where",
   };
   return names;
 }
@@ -73,8 +47,8 @@ const Names& rearranged() {
 // What asks how its input is stored, or whose output's type is its own choice.
 const Names& kept() {
   static const Names names{
-      "Bernoulli", "BitCast", "Cast",  "CastLike",         "ConstantOfShape",   "EyeLike", "IsInf",
-      "IsNaN",     "Range",   "Shape", "RandomNormalLike", "RandomUniformLike", "Size",
+      "Bernoulli",        "BitCast",           "Cast",  "CastLike", "EyeLike", "IsInf",
+      "RandomNormalLike", "RandomUniformLike", "Shape", "Size",
   };
   return names;
 }
@@ -108,9 +82,11 @@ bool is_narrow(const Value* value) { return value != nullptr && value->tensor &&
 
 // Attention with keys and values from earlier calls, which stay as they are stored.
 bool has_past(const Node& node) {
-  if (node.is("Attention")) return node.in(4) != nullptr || node.in(5) != nullptr;
-  return false;
+  return node.is("Attention") && (node.in(4) != nullptr || node.in(5) != nullptr);
 }
+
+// Whether an attribute says which type the node computes with or makes.
+bool names_a_type(const Node& node) { return node.has("output_dtype") || node.has("precision"); }
 
 // A Cast to 16 bits from what holds more.
 bool narrows(const Node* node) {
@@ -161,7 +137,8 @@ class Widening {
   Kind kind(const Node& node) const {
     const bool own = node.domain.empty();
     if (!own && (node.domain != "com.microsoft" || contributed().count(node.type) == 0)) return Kind::kKept;
-    if (!node.subgraphs.empty() || has_past(node) || (own && kept().count(node.type) != 0)) {
+    if (!node.subgraphs.empty() || has_past(node) || names_a_type(node) ||
+        (own && kept().count(node.type) != 0)) {
       return Kind::kKept;
     }
     const bool tensors = std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* value) {

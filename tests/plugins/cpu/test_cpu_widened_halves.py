@@ -215,6 +215,38 @@ def test_caches_and_tables_stay_in_16_bits(cpu_plugin: Cpu, tmp_path: Path) -> N
     assert steps == ["Gather", "Cast", "MatMul", "Cast", "Concat", "Cast", "MatMul", "Cast"]
 
 
+def test_attention_that_looks_for_nan_is_one_operator(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    """As exporters write it where all keys of a query may be masked."""
+    nodes = [
+        node("MatMul", ["x", "wq"], ["q"]),
+        node("MatMul", ["x", "wk"], ["k"]),
+        node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "t"], ["scores"]),
+        node("Mul", ["scores", "scale"], ["scaled"]),
+        node("Add", ["scaled", "mask"], ["masked"]),
+        node("Softmax", ["masked"], ["s"]),
+        node("IsNaN", ["s"], ["n"]),
+        node("Where", ["n", "zero", "s"], ["w"]),
+        node("MatMul", ["w", "x"], ["y"]),
+    ]
+    feeds = {"x": halves(1, 2, 6, 8), "mask": np.zeros((6, 6), np.float16)}
+    feeds["mask"][2] = -np.inf
+    feeds["mask"][4, 3:] = -np.inf
+    constants = {
+        "wq": halves(8, 8, seed=1),
+        "wk": halves(8, 8, seed=2),
+        "scale": np.array(0.25, np.float16),
+        "zero": np.array(0, np.float16),
+    }
+    model = make_model(nodes, feeds, ["y"], constants)
+    steps = steps_of(cpu_plugin, model, feeds, tmp_path)
+    assert "Attention" in steps and "Softmax" not in steps and "IsNaN" not in steps, steps
+    (found,) = cpu_plugin.run(model, feeds)
+    (expected,) = by_onnxruntime(model, feeds)
+    assert (found[:, :, 2] == 0).all()
+    np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=5e-3, atol=5e-3)
+
+
 def test_a_large_matrix_of_halves_is_converted_once(cpu_plugin: Cpu, tmp_path: Path) -> None:
     """Not in each run, as what is too large to be folded is."""
     nodes = [
