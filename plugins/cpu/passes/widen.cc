@@ -101,6 +101,7 @@ class Widening {
   void run() {
     if (!is_worth_it()) return;
     make_casts_of_casts_like(&graph_);
+    look_at_readers();
     for (Node* node : std::vector<Node*>(graph_.nodes)) {
       if (node->is("Cast")) {
         read_wide_cast(node);
@@ -108,7 +109,7 @@ class Widening {
         if (const auto found = wide_.find(node->in(0)); found != wide_.end()) {
           graph_.set_input(node, 0, found->second);
         }
-      } else if (kind(*node) == Kind::kComputes || follows(*node)) {
+      } else if (seen_.at(node).kind == Kind::kComputes || follows(*node)) {
         widen(node);
       }
     }
@@ -161,9 +162,15 @@ class Widening {
     const auto widened = [&](const std::vector<Value*>& from, std::vector<Value*>* to) {
       for (Value* value : from) {
         if (is_narrow(value)) {
-          values.push_back(std::make_unique<Value>(*value));
-          value = values.back().get();
-          value->type = DType::kFloat;
+          auto as_wide = std::make_unique<Value>();  // Without its readers, which may be many.
+          as_wide->name = value->name;
+          as_wide->type = DType::kFloat;
+          as_wide->has_shape = value->has_shape;
+          as_wide->dims = value->dims;
+          as_wide->constant = value->constant;
+          as_wide->producer = value->producer;
+          value = as_wide.get();
+          values.push_back(std::move(as_wide));
         }
         to->push_back(value);
       }
@@ -173,9 +180,31 @@ class Widening {
     return Registry::get().find(wide) != nullptr;
   }
 
+  // From the end of the graph on: whether all who read what a node moves compute, or move it to such.
+  void look_at_readers() {
+    for (auto at = graph_.nodes.rbegin(); at != graph_.nodes.rend(); ++at) {
+      const Node* node = *at;
+      Seen& seen = seen_[node];
+      seen.kind = kind(*node);
+      if (seen.kind != Kind::kMoves || rearranged().count(node->type) == 0) continue;
+      bool any = false, all = true;
+      for (const Value* value : node->outputs) {
+        if (!is_narrow(value)) continue;
+        all = all && !value->is_output;
+        for (const Node* reader : value->consumers) {
+          const Seen& of = seen_.at(reader);
+          any = true;
+          all = all && (of.kind == Kind::kComputes || of.is_for_computation);
+        }
+      }
+      seen.is_for_computation = any && all;
+    }
+  }
+
   // Whether a node that moves elements has wide ones to move, or only those who want them so.
   bool follows(const Node& node) const {
-    if (kind(node) != Kind::kMoves) return false;
+    const Seen& seen = seen_.at(&node);
+    if (seen.kind != Kind::kMoves) return false;
     bool all = true, any = false;
     for (const Value* value : node.inputs) {
       if (!is_narrow(value) || is_known(*value)) continue;
@@ -183,26 +212,11 @@ class Widening {
       all = all && wide;
       any = any || wide;
     }
-    return (all && any) || (rearranged().count(node.type) != 0 && is_read_by_computation(node));
+    return (all && any) || seen.is_for_computation;
   }
   static bool is_known(const Value& value) {
     return value.constant != nullptr ||
            (narrows(value.producer) && value.producer->in(0)->constant != nullptr);
-  }
-  bool is_read_by_computation(const Node& node) const {
-    bool any = false;
-    for (const Value* value : node.outputs) {
-      if (!is_narrow(value)) continue;
-      if (value->is_output) return false;
-      for (const Node* reader : value->consumers) {
-        const Kind of = kind(*reader);
-        const bool computes = of == Kind::kComputes;
-        const bool moves = of == Kind::kMoves && rearranged().count(reader->type) != 0;
-        if (!computes && !(moves && is_read_by_computation(*reader))) return false;
-        any = true;
-      }
-    }
-    return any;
   }
 
   void widen(Node* node) {
@@ -274,7 +288,13 @@ class Widening {
     }
   }
 
+  struct Seen {
+    Kind kind = Kind::kKept;
+    bool is_for_computation = false;
+  };
+
   Graph& graph_;
+  std::unordered_map<const Node*, Seen> seen_;
   std::unordered_map<const Value*, Value*> wide_;
   std::vector<std::pair<Value*, Value*>> made_;  // What nodes of the graph had as outputs, and have.
 };
