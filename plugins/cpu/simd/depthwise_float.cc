@@ -11,34 +11,11 @@ namespace {
 
 #ifdef __AVX512F__
 typedef float Wide __attribute__((vector_size(64)));
-typedef float UnalignedWide __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr int kManyPixels = 14;  // Whose sums fit into the registers.
 #else
 typedef Vector Wide;
-typedef UnalignedVector UnalignedWide;
 constexpr int kManyPixels = 8;
 #endif
-
-template <typename V>
-struct Unaligned;
-template <>
-struct Unaligned<Vector> {
-  typedef UnalignedVector Type;
-};
-#ifdef __AVX512F__
-template <>
-struct Unaligned<Wide> {
-  typedef UnalignedWide Type;
-};
-#endif
-template <typename V>
-inline V get(const float* from) {
-  return *reinterpret_cast<const typename Unaligned<V>::Type*>(from);
-}
-template <typename V>
-inline void put(float* to, const V& vector) {
-  *reinterpret_cast<typename Unaligned<V>::Type*>(to) = vector;
-}
 
 // Of eight channels the j-th one of each group, at the places of all channels of that group.
 template <int group, int j>
@@ -78,7 +55,7 @@ inline void tile(const FloatDepthwiseBand& d, const BlockLine& b, int64_t at, in
   const int64_t stride = gap == 0 ? d.stride : gap, step = stride * kLane, tap = d.dilation * kLane;
   V sums[pixels];
 #pragma GCC unroll 16
-  for (int p = 0; p < pixels; ++p) sums[p] = get<V>(b.bias);
+  for (int p = 0; p < pixels; ++p) sums[p] = load_as<V>(b.bias);
   for (int64_t line = 0; line < d.depth * d.lines; ++line) {
     if (b.from[line] == nullptr) continue;
     const float* x = b.from[line] + at * step;
@@ -87,10 +64,10 @@ inline void tile(const FloatDepthwiseBand& d, const BlockLine& b, int64_t at, in
       static_assert(group == 1 && gap != 0);
       V weights[taps];
 #pragma GCC unroll 8
-      for (int t = 0; t < taps; ++t) weights[t] = get<V>(w + t * kLane);
+      for (int t = 0; t < taps; ++t) weights[t] = load_as<V>(w + t * kLane);
 #pragma GCC unroll 64
       for (int i = 0; i < (pixels - 1) * gap + taps; ++i) {
-        const V value = get<V>(x + i * kLane);
+        const V value = load_as<V>(x + i * kLane);
 #pragma GCC unroll 16
         for (int p = 0; p < pixels; ++p) {
           const int t = i - p * gap;
@@ -102,15 +79,15 @@ inline void tile(const FloatDepthwiseBand& d, const BlockLine& b, int64_t at, in
     for (int64_t t = 0; t < d.taps; ++t, x += tap, w += group * kLane) {
 #pragma GCC unroll 16
       for (int p = 0; p < pixels; ++p) {
-        for_inputs<group>(get<V>(x + p * step),
-                          [&](const V& value, int j) { sums[p] += get<V>(w + j * kLane) * value; });
+        for_inputs<group>(load_as<V>(x + p * step),
+                          [&](const V& value, int j) { sums[p] += load_as<V>(w + j * kLane) * value; });
       }
     }
   }
   float* const y = b.y + at * d.channels;
 #pragma GCC unroll 16
   for (int p = 0; p < pixels; ++p) {
-    if (p < kept) put(y + p * d.channels, sums[p]);
+    if (p < kept) store_as(y + p * d.channels, sums[p]);
   }
 }
 
@@ -141,13 +118,13 @@ void copy_line(const FloatDepthwiseBand& d, const float* from, int64_t pixel, in
   const int64_t inside = std::clamp<int64_t>(-pixel, 0, places),
                 outside = std::clamp<int64_t>(d.in_width - pixel, inside, places);
   int64_t i = 0;
-  for (; i < inside; ++i) put(to + i * kLane, V{});
+  for (; i < inside; ++i) store_as(to + i * kLane, V{});
   for (const float* x = from + (pixel + i) * d.channels; i < outside; ++i, x += d.channels) {
-    put(to + i * kLane, get<V>(x));
+    store_as(to + i * kLane, load_as<V>(x));
     __builtin_prefetch(x +
                        kLane);  // For the next block: pixels are too far apart for the processor to do so.
   }
-  for (; i < places; ++i) put(to + i * kLane, V{});
+  for (; i < places; ++i) store_as(to + i * kLane, V{});
 }
 
 // The channels from c on.
@@ -158,9 +135,9 @@ void block(const FloatDepthwiseBand& d, int64_t c) {
   float* const bias = d.room;
   float* const weights = bias + kLane;
   float* const copies = weights + lines * d.taps * group * kLane;
-  put(bias, d.bias == nullptr ? V{} : get<V>(d.bias + c));
+  store_as(bias, d.bias == nullptr ? V{} : load_as<V>(d.bias + c));
   for (int64_t i = 0; i < lines * d.taps * group; ++i) {
-    put(weights + i * kLane, get<V>(d.weights + i * d.channels + c));
+    store_as(weights + i * kLane, load_as<V>(d.weights + i * d.channels + c));
   }
   const float* from[kMostLines];
   BlockLine line{from, weights, bias, d.y + d.first * d.channels + c};

@@ -1,19 +1,19 @@
 // Convolutions of few input channels along rows of plain images; see engines/conv/planes.h.
 #include "cpu/simd/simd.h"
+#include "cpu/simd/vectors.h"
 
 namespace ephost::cpu::EPHOST_ISA {
 namespace {
 
 #ifdef __AVX512F__
-constexpr int kLanes = 16, kMostOutputs = 8;
+constexpr int kRowLanes = 16, kMostOutputs = 8;
 #else
-constexpr int kLanes = 8, kMostOutputs = 4;
+constexpr int kRowLanes = 8, kMostOutputs = 4;
 #endif
-typedef float Row __attribute__((vector_size(4 * kLanes)));
-typedef float UnalignedRow __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-static_assert(kLanes <= kPlaneWidth);
+typedef float Row __attribute__((vector_size(4 * kRowLanes)));
+static_assert(kRowLanes <= kPlaneWidth);
 
-// kLanes * vectors pixels of so many output channels, from pixel `at` of the row on.
+// kRowLanes * vectors pixels of so many output channels, from pixel `at` of the row on.
 template <int outputs, int vectors>
 inline void block(const PlaneRow& r, int64_t channel, int64_t at) {
   const float* weights = r.weights + channel * r.lines * r.taps;
@@ -31,7 +31,7 @@ inline void block(const PlaneRow& r, int64_t channel, int64_t at) {
     for (int64_t t = 0; t < r.taps; ++t, x += r.dilation) {
       Row values[vectors];
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) values[v] = *reinterpret_cast<const UnalignedRow*>(x + v * kLanes);
+      for (int v = 0; v < vectors; ++v) values[v] = load_as<Row>(x + v * kRowLanes);
 #pragma GCC unroll 8
       for (int o = 0; o < outputs; ++o) {
         const float weight = weights[o * step + t];
@@ -44,22 +44,22 @@ inline void block(const PlaneRow& r, int64_t channel, int64_t at) {
   for (int o = 0; o < outputs; ++o) {
     float* y = r.y + (channel + o) * r.plane + at;
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; ++v) *reinterpret_cast<UnalignedRow*>(y + v * kLanes) = sums[o][v];
+    for (int v = 0; v < vectors; ++v) store_as(y + v * kRowLanes, sums[o][v]);
   }
 }
 
 // Where less than a block is left, some pixels before it are done once more.
 template <int outputs, int vectors>
 inline void row(const PlaneRow& r, int64_t channel) {
-  constexpr int64_t kBlock = int64_t{kLanes} * vectors;
+  constexpr int64_t kBlock = int64_t{kRowLanes} * vectors;
   int64_t at = 0;
   for (; at + kBlock <= r.width; at += kBlock) block<outputs, vectors>(r, channel, at);
   // Two vectors rather than one: a sum waits for the one before.
   if constexpr (vectors > 2) {
-    for (; at + 2 * kLanes <= r.width; at += 2 * kLanes) block<outputs, 2>(r, channel, at);
+    for (; at + 2 * kRowLanes <= r.width; at += 2 * kRowLanes) block<outputs, 2>(r, channel, at);
   }
-  for (; at < r.width; at += kLanes) {
-    block<outputs, 1>(r, channel, at + kLanes <= r.width ? at : r.width - kLanes);
+  for (; at < r.width; at += kRowLanes) {
+    block<outputs, 1>(r, channel, at + kRowLanes <= r.width ? at : r.width - kRowLanes);
   }
 }
 
