@@ -53,6 +53,19 @@ def test_weights_are_standardised_before_they_are_rounded(kind: int, dtype: Any)
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=step, atol=1e-6)
 
 
+def test_lengths_are_counted_before_they_are_rounded() -> None:
+    """As kernels count where only the run knows the length."""
+    nodes = [
+        helper.make_node("Cast", ["n"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Div", ["h", "step"], ["d"]),
+        helper.make_node("Ceil", ["d"], ["c"]),
+        helper.make_node("Mul", ["c", "step"], ["whole"]),
+        helper.make_node("Sub", ["whole", "h"], ["y"]),
+    ]
+    constants = {"n": np.array([16001]), "step": np.array(320, np.float16)}
+    assert outcome(nodes, constants, TensorProto.FLOAT16).tolist() == [51 * 320 - 16001]
+
+
 def test_what_is_stored_in_16_bits_is_what_they_can_hold() -> None:
     """A Cast rounds, and IsInf sees what does not fit."""
     nodes = [

@@ -353,6 +353,10 @@ def _is_foldable(node: Node) -> bool:
     return True
 
 
+def _is_half(value: Value | None) -> bool:
+    return value is not None and isinstance(value.type, TensorType) and value.type.element_type in _HALVES
+
+
 class _Evaluator:
     """Has the reference operators compute nodes of constants.
 
@@ -364,12 +368,15 @@ class _Evaluator:
         self._model = model
         # To make one takes longer than to run it, and arithmetic of shapes is the same few operators.
         self._kernels: dict[Any, Callable[[list[Any]], list[Any]]] = {}
-        self._wide: dict[Value, np.ndarray] = {}  # what was rounded to 16 bits, before it was
+        # What was rounded to 16 bits, before it was: by a node that computes, and by a Cast in the model.
+        self._wide: dict[Value, np.ndarray] = {}
+        self._cast: dict[Value, np.ndarray] = {}
 
     def outcome(self, node: Node) -> list[_Constant | None] | None:
         """What they make of the node's inputs; None where it is left to the run."""
         try:
-            results = self._kernel(node)(self._inputs(node))
+            inputs = self._inputs(node)
+            results = self._kernel(node)(inputs)
         except Exception as error:  # whatever is wrong shows again, with its place, when the node runs
             _LOG.debug("node %s is not folded: %s", node.label, error)
             return None
@@ -382,28 +389,43 @@ class _Evaluator:
                 return None
             assert isinstance(value.type, TensorType)
             made.append((self._rounded(value, array), value.type.element_type))
+        if node.op_type == "Cast" and not node.domain:
+            self._remember_cast(node, inputs[0])
         return made
 
     def _inputs(self, node: Node) -> list[np.ndarray | None]:
-        """The inputs' data, in float32 in place of 16 bits where the node computes or continues a chain."""
+        """The inputs' data, in float32 in place of 16 bits where the node computes or continues a chain.
+
+        What computes takes what a Cast had before it rounded, as kernels do: converters count in float16,
+        where 16,001 is none. What moves elements, and another Cast, take what the model rounded.
+        """
         stored = [None if v is None else v.initializer for v in node.inputs]
-        halves = [
-            v is not None and isinstance(v.type, TensorType) and v.type.element_type in _HALVES
-            for v in node.inputs
-        ]
-        if node.domain or node.op_type in _AS_STORED or not any(halves):
+        if node.domain or node.op_type in _AS_STORED or not any(map(_is_half, node.inputs)):
             return stored
-        if node.op_type in _MOVES and not any(v in self._wide for v in node.inputs):
+        moves = node.op_type in _MOVES or node.op_type == "Cast"
+        if moves and not any(v in self._wide for v in node.inputs):
             return stored
-        return [
-            self._wide.get(v, a.astype(np.float32)) if half and v is not None and a is not None else a
-            for v, a, half in zip(node.inputs, stored, halves, strict=True)
-        ]
+        taken = []
+        for value, array in zip(node.inputs, stored, strict=True):
+            if value is not None and array is not None and _is_half(value):
+                wide = self._wide.get(value)
+                if wide is None and not moves:
+                    wide = self._cast.get(value)
+                array = array.astype(np.float32) if wide is None else wide
+            taken.append(array)
+        return taken
+
+    def _remember_cast(self, node: Node, data: np.ndarray | None) -> None:
+        value = node.outputs[0]
+        if value is None or data is None or not _is_half(value) or _is_half(node.inputs[0]):
+            return
+        if data.dtype.kind in "iufb":
+            self._cast[value] = data.astype(np.float32)
 
     def _rounded(self, value: Value, array: np.ndarray) -> np.ndarray:
         """A node's result as the model stores it."""
         assert isinstance(value.type, TensorType)
-        if array.dtype == np.float32 and value.type.element_type in _HALVES:
+        if array.dtype == np.float32 and _is_half(value):
             self._wide[value] = array
             with np.errstate(over="ignore"):
                 array = array.astype(numpy_dtype(value.type.element_type))
