@@ -2,7 +2,7 @@
 // packed.
 #include "cpu/program/constants.h"
 
-#include <unordered_set>
+#include <unordered_map>
 
 #include "cpu/program/program.h"
 
@@ -16,6 +16,16 @@ void let_go_of_packed(const Node& node) {
     }
   }
 }
+
+namespace {
+
+void free_original(Tensor* tensor) {
+  tensor->data = nullptr;
+  tensor->owner.reset();
+  tensor->file.reset();
+}
+
+}  // namespace
 
 std::vector<Program*> Program::with_bodies() {
   std::vector<Program*> found{this};
@@ -58,31 +68,41 @@ void Program::own_constants() {
 }
 
 void Program::free_packed() {
-  std::unordered_set<const Tensor*> packable;
-  for (const TensorPtr& tensor : packable_) {
-    packable.insert(tensor.get());
-  }
-  const auto packs = [&](const Value* value) {
-    return value != nullptr && packable.count(value->constant.get()) != 0;
+  std::unordered_map<const Tensor*, size_t> readers;  // That have not packed it yet.
+  for (const TensorPtr& tensor : packable_) readers.emplace(tensor.get(), 0);
+  // Calls use(count of its readers, constant) for each that the node reads.
+  const auto for_packable = [&](const Node& node, const auto& use) {
+    for (const Value* value : node.inputs) {
+      if (value == nullptr || value->constant == nullptr) continue;
+      const auto found = readers.find(value->constant.get());
+      if (found != readers.end()) use(&found->second, value->constant.get());
+    }
   };
-  for (const Program* program : with_bodies()) {
+  const std::vector<Program*> programs = with_bodies();
+  for (const Program* program : programs) {
+    for (const Node* node : program->graph_->nodes) {
+      for_packable(*node, [](size_t* left, Tensor*) { ++*left; });
+    }
+  }
+  // An original goes as soon as its last reader has packed it: otherwise all would be there twice.
+  for (const Program* program : programs) {
     for (size_t n = 0; n < program->graph_->nodes.size(); ++n) {
       const Node& node = *program->graph_->nodes[n];
       const Operator& op = *program->operators_[n];
-      if (op.pack != nullptr && std::any_of(node.inputs.begin(), node.inputs.end(), packs)) {
+      bool any = false;
+      for_packable(node, [&](size_t*, Tensor*) { any = true; });
+      if (!any) continue;
+      if (op.pack != nullptr) {
         op.pack(node);
         let_go_of_packed(node);
       }
+      for_packable(node, [](size_t* left, Tensor* constant) {
+        if (--*left == 0 && !constant->packed.empty()) free_original(constant);
+      });
     }
   }
   for (const TensorPtr& tensor : packable_) {
-    if (tensor->packed.empty()) {
-      tensor->own();  // Nobody could.
-    } else {
-      tensor->data = nullptr;
-      tensor->owner.reset();
-      tensor->file.reset();
-    }
+    if (tensor->packed.empty()) tensor->own();  // Nobody could.
   }
   packable_.clear();
 }
