@@ -1,14 +1,16 @@
-"""Makes models of bytes of those that bench/export_models.py wrote, for bench/cpu.py.
+"""Makes models of bytes, and of halves, of those that bench/export_models.py wrote, for bench/cpu.py.
 
 Needs ``onnxruntime``, whose quantization tools it uses. Statically, each operator between QuantizeLinear
 and DequantizeLinear, calibrated with numbers drawn at random: ``NAME_qdq.onnx`` has unsigned values and
 weights by channel, ``NAME_s8.onnx`` is what the tools do when nothing is asked for (signed values, one
 scale for each tensor). Dynamically (``NAME_int8.onnx``): inputs of matrix products are quantised in each run.
 With weights of four bits in blocks of 32 (``NAME_q4.onnx``, with ``onnx_ir``): products by constants are
-``MatMulNBits`` at accuracy level 4.
+``MatMulNBits`` at accuracy level 4. ``NAME_half.onnx`` is of float16, by its converter, with inputs and
+outputs of float32.
 
     python bench/quantize_models.py FOLDER [--static mobilenetv2,resnet18] [--signed mobilenetv2,resnet18]
                                            [--dynamic bert_base] [--four-bits llama_token,llama_prompt]
+                                           [--half gpt2_cached,vit_b16,whisper_tiny_encoder]
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 
 class Noise(CalibrationDataReader):
@@ -75,6 +78,15 @@ def quantize_weights(folder: Path, name: str) -> None:
     print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
 
 
+def halve(folder: Path, name: str) -> None:
+    """Write the model of float16 and its description beside the model."""
+    target = folder / f"{name}_half.onnx"
+    made = convert_float_to_float16(onnx.load(folder / f"{name}.onnx"), keep_io_types=True)
+    onnx.save(made, target)
+    shutil.copy(folder / f"{name}.json", target.with_suffix(".json"))
+    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+
+
 def main() -> None:
     """Quantise the models that are named and there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -83,12 +95,15 @@ def main() -> None:
     parser.add_argument("--signed", default="mobilenetv2,resnet18")
     parser.add_argument("--dynamic", default="bert_base")
     parser.add_argument("--four-bits", default="llama_token,llama_prompt")
+    parser.add_argument("--half", default="gpt2_cached,vit_b16,whisper_tiny_encoder")
     options = parser.parse_args()
     for names, form in ((options.static, "qdq"), (options.signed, "s8"), (options.dynamic, "int8")):
         for name in filter(None, names.split(",")):
             quantize(options.folder, name, form)
     for name in filter(None, options.four_bits.split(",")):
         quantize_weights(options.folder, name)
+    for name in filter(None, options.half.split(",")):
+        halve(options.folder, name)
 
 
 if __name__ == "__main__":
