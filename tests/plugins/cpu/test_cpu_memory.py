@@ -303,6 +303,7 @@ def test_weights_that_a_body_packs_are_there_once(tmp_path: Path, inside: bool) 
     assert 0.5 < times < 1.9
 
 
+@pytest.mark.resources
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_matrices_of_halves_are_not_all_there_in_three_forms(tmp_path: Path) -> None:
     """In 16 bits, in 32 and packed: what is converted goes when it is packed, one after the other."""
