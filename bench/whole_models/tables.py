@@ -10,9 +10,9 @@ from harness.report import AGAINST_LIMIT, geometric_mean
 from whole_models.measure import Result, ratio
 
 TOLERANCE = 2e-3
-# Models in which values are rounded to bytes (bench/quantize_models.py): the hosts round at other places, and
-# both are as far from the same model without rounding.
-ROUNDED_FORMS, ROUNDED_TOLERANCE = ("_int8", "_q4", "_qdq", "_s8"), 0.1
+# Models in which values are rounded, to bytes or to float16 (bench/quantize_models.py): the hosts round at other
+# places, and both are as far from the same model without rounding.
+ROUNDED = {"_half": 1e-2, "_int8": 0.1, "_q4": 0.1, "_qdq": 0.1, "_s8": 0.1}
 LIMITS = {"run": 0.9, "run of any": 1.2, "open": 1.0, "memory": 1.0, "claimed": 0.95}
 
 
@@ -23,8 +23,8 @@ def number(value: float, text: str = ".2f") -> str:
 
 def agrees(result: Result) -> bool:
     """Whether the hosts' outputs differ by no more than they may."""
-    rounded = result.name.endswith(ROUNDED_FORMS)
-    return result.error <= (ROUNDED_TOLERANCE if rounded else TOLERANCE)
+    allowed = next((most for form, most in ROUNDED.items() if result.name.endswith(form)), TOLERANCE)
+    return result.error <= allowed
 
 
 def table(results: Sequence[Result], names: Sequence[str]) -> str:
