@@ -46,6 +46,12 @@ class Noise(CalibrationDataReader):
         return next(self._feeds, None)
 
 
+def describe(described: Path, target: Path) -> None:
+    """Give a model that was made the description of the one that it was made of, and tell of it."""
+    shutil.copy(described, target.with_suffix(".json"))
+    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+
+
 def quantize(folder: Path, name: str, form: str) -> None:
     """Write the quantised model and its description beside the model."""
     source = folder / f"{name}.onnx"
@@ -60,8 +66,7 @@ def quantize(folder: Path, name: str, form: str) -> None:
             reader = Noise(json.loads(described.read_text()))
             unsigned = {"per_channel": True, "activation_type": QuantType.QUInt8} if form == "qdq" else {}
             quantize_static(str(prepared), str(target), reader, weight_type=QuantType.QInt8, **unsigned)
-    shutil.copy(described, target.with_suffix(".json"))
-    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+    describe(described, target)
 
 
 def quantize_weights(folder: Path, name: str) -> None:
@@ -74,8 +79,7 @@ def quantize_weights(folder: Path, name: str) -> None:
     )
     quantizer.process()
     quantizer.model.save_model_to_file(str(target))
-    shutil.copy(folder / f"{name}.json", target.with_suffix(".json"))
-    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+    describe(folder / f"{name}.json", target)
 
 
 def halve(folder: Path, name: str) -> None:
@@ -83,8 +87,7 @@ def halve(folder: Path, name: str) -> None:
     target = folder / f"{name}_half.onnx"
     made = convert_float_to_float16(onnx.load(folder / f"{name}.onnx"), keep_io_types=True)
     onnx.save(made, target)
-    shutil.copy(folder / f"{name}.json", target.with_suffix(".json"))
-    print(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB", flush=True)
+    describe(folder / f"{name}.json", target)
 
 
 def main() -> None:
