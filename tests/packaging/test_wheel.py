@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import re
@@ -103,10 +104,24 @@ pytestmark = pytest.mark.timeout(1800)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's wheel, built as an installer builds it."""
-    folder = tmp_path_factory.mktemp("wheel")
+    """The project's wheel, built as an installer builds it: once for all processes of a run."""
     if not (Path(sys.prefix) / ".installed").exists():
         pytest.skip("this is not the virtual environment that `make develop` makes")
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # of this run's processes
+    folder = shared / "wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list((folder / "dist").glob("*.whl")):
+            build_wheel(folder)
+    (found,) = (folder / "dist").iterdir()
+    return found
+
+
+def build_wheel(folder: Path) -> None:
+    """Makes `dist` in the folder, and the wheel in it."""
     # One architecture of GPUs in place of all: CUDA's compiler takes minutes for those.
     arguments = ["--config-settings=cmake.define.EPHOST_CUDA_ARCHITECTURES=90"]
     # Emptied, and as deep as the build of `make develop`: paths relative to the sources are the same there,
@@ -116,8 +131,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arguments.append(f"--config-settings=build-dir={build}")
     variables = (f"VENV={sys.prefix}", f"DIST={folder / 'dist'}", f"WHEEL_ARGS={' '.join(arguments)}")
     run("make", "-C", ROOT, "wheel", *variables, cwd=folder)
-    (found,) = (folder / "dist").iterdir()
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -179,6 +179,7 @@ def test_a_process_that_cannot_be_held_runs_no_plugin(
         ephost.register_execution_provider_library(NAME, bad, isolated={"writable": [os.fspath(gone)]})
 
 
+@pytest.mark.resources
 def test_limits_above_those_that_a_process_was_started_with_are_kept_to_those(tmp_path: Path) -> None:
     """None can raise what it was given: the worker could not be started."""
     program = tmp_path / "limited.py"
