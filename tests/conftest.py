@@ -4,8 +4,10 @@ import gc
 import importlib.util
 import os
 import sys
+import tempfile
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,17 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files_go_with_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Programs that tests kill leave their temporary folders behind: they stand in one, which is removed."""
+    tmp_path_factory.getbasetemp()  # pytest's own folders stay where they are
+    kept = tempfile.TemporaryDirectory(prefix="ephost-tests-", ignore_cleanup_errors=True)
+    with pytest.MonkeyPatch.context() as patch, kept as folder:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture
