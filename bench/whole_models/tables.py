@@ -11,8 +11,9 @@ from whole_models.measure import Result, ratio
 
 TOLERANCE = 2e-3
 # Models in which values are rounded, to bytes or to float16 (bench/quantize_models.py): the hosts round at
-# other places, and both are as far from the same model without rounding.
-ROUNDED = {"_half": 1e-2, "_int8": 0.1, "_q4": 0.1, "_qdq": 0.1, "_s8": 0.1}
+# other places, and both are as far from the same model without rounding: mobilenetv3 of signed bytes by 0.3
+# to 0.4.
+ROUNDED = {"_half": 1e-2, "_int8": 0.1, "_q4": 0.1, "_qdq": 0.2, "_s8": 0.2}
 LIMITS = {"run": 0.9, "run of any": 1.2, "open": 1.0, "memory": 1.0, "claimed": 0.95}
 
 
