@@ -243,9 +243,10 @@ struct Operator {
   std::function<void(Run&)> run{};
   // For operators that bring weights into a form of their own: whether `prepare` and its kernels read this
   // constant only in forms that Prepare::packed made. Such a constant's original is freed once `pack` has
-  // made the forms, which it does without knowing the shapes of inputs, unless they are there already.
+  // made the forms, which it does without knowing the shapes of inputs, unless they are there already; it
+  // says whether it could. Neither is there without the other.
   std::function<bool(const Node&, size_t i)> packs{};
-  std::function<void(const Node&)> pack{};
+  std::function<bool(const Node&)> pack{};
   // Element types that inputs and outputs may have, all of them.
   Types types = kAny;
   int min_version = 1, max_version = 1 << 20;

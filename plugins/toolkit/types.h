@@ -129,7 +129,11 @@ struct Tensor {
   // Forms of it that kernels made for themselves (packed weights), by a name of their choice. A kernel that
   // has packed what it needs of a constant never touches `data` again: see Prepare::packed.
   std::map<std::string, std::shared_ptr<void>, std::less<>> packed;
-  Mutex packed_mutex;
+  mutable Mutex packed_mutex;
+  bool is_packed() const {
+    const std::lock_guard lock(packed_mutex);
+    return !packed.empty();
+  }
 
   size_t bytes() const { return static_cast<size_t>(count(dims)) * size_of(type); }
   template <typename T>

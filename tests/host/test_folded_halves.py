@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import ephost
@@ -9,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from ephost.model import fold
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -23,7 +26,7 @@ def outcome(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], kind:
         [z],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=11)
     session = ephost.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {"x": np.zeros(1, helper.tensor_dtype_to_np_dtype(kind))})
     return np.asarray(found)
@@ -64,6 +67,53 @@ def test_lengths_are_counted_before_they_are_rounded() -> None:
     ]
     constants = {"n": np.array([16001]), "step": np.array(320, np.float16)}
     assert outcome(nodes, constants, TensorProto.FLOAT16).tolist() == [51 * 320 - 16001]
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+@pytest.mark.parametrize(
+    ("op", "output", "expected"),
+    [
+        ("Equal", 0, [1, 1, 1, 1]),
+        ("Greater", 0, [0, 0, 0, 0]),
+        ("LessOrEqual", 0, [1, 1, 1, 1]),
+        ("Max", 0, [1, 1, 1, 1]),
+        ("Where", 0, [1, 1, 1, 1]),
+        ("ArgMax", 0, [2]),
+        ("TopK", 1, [2, 3, 1, 0]),
+        ("Trilu", 0, [1, 1, 1, 1]),
+        ("NonZero", 0, [0, 1, 2, 3]),
+    ],
+)
+def test_what_is_compared_was_rounded(kind: int, op: str, output: int, expected: list[int]) -> None:
+    """0.3 and 0.3001 are one number then, and what is chosen is the number that it is compared with."""
+    floats = np.array([0.1, 0.2, 0.3, 0.3001], np.float32)
+    rounded = floats.astype(helper.tensor_dtype_to_np_dtype(kind))
+    if op == "NonZero":
+        floats[0] = 1e-42  # no number of either type is so small
+        expected = expected[1:]
+    constants = {"c": floats, "k": rounded, "choice": np.array([True, False] * 2), "four": np.array([4])}
+    constants["shape"] = np.array([1, 4])
+    taken = {"Where": ["choice", "h", "k"], "TopK": ["h", "four"], "Trilu": ["m"]}
+    taken |= {"ArgMax": ["h"], "NonZero": ["h"]}
+    nodes = [
+        helper.make_node("Cast", ["c"], ["h"], to=kind),
+        helper.make_node("Reshape", ["h", "shape"], ["m"]),
+        helper.make_node(op, taken.get(op, ["h", "k"]), ["values", "r"][1 - output :]),
+    ]
+    if op in ("Max", "Where", "Trilu"):
+        nodes.append(helper.make_node("Equal", ["r", "k"], ["same"]))
+    made = nodes[-1].output[-1]
+    nodes.append(helper.make_node("Cast", [made], ["y"], to=TensorProto.INT64))
+    assert outcome(nodes, constants, TensorProto.INT64).ravel().tolist() == expected
+
+
+def test_the_host_and_the_cpu_plugin_agree_on_what_moves_elements() -> None:
+    source = (Path(__file__).parents[2] / "plugins/cpu/passes/widen.cc").read_text()
+    listed = source.partition("const Names& movers()")[2].partition("return")[0]
+    movers = set(re.findall(r'"(\w+)"', listed))
+    # The host leaves what is stored to IsNaN, and computes with the scales of the other two.
+    assert movers - {"IsNaN", "QuantizeLinear", "DequantizeLinear"} <= fold._MOVES | fold._CHOOSES
+    assert movers >= fold._MOVES
 
 
 def test_what_is_stored_in_16_bits_is_what_they_can_hold() -> None:

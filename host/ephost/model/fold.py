@@ -49,22 +49,14 @@ _KEPT = {
 _AS_STORED = {"BitCast", "CastLike", "EyeLike", "IsInf", "IsNaN"}
 # What only moves elements: it is rounded like the inputs that it has.
 _MOVES = {
-    "Compress",
-    "Concat",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Identity",
-    "Pad",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
+    *("Compress", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad"),
+    *("Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+}
+# What chooses among elements, or compares them: it sees what a Cast before it has rounded.
+_CHOOSES = {
+    *("ArgMax", "ArgMin", "DepthToSpace", "Dropout", "Equal", "Greater", "GreaterOrEqual", "Hardmax", "Less"),
+    *("LessOrEqual", "Max", "Min", "NonZero", "OneHot", "ReverseSequence", "Scatter", "ScatterElements"),
+    *("ScatterND", "SpaceToDepth", "TensorScatter", "TopK", "Trilu", "Unique", "Where"),
 }
 _HALVES = (int(TensorProto.FLOAT16), int(TensorProto.BFLOAT16))
 _Constant = tuple[np.ndarray, int]  # data and element type
@@ -397,7 +389,7 @@ class _Evaluator:
         """The inputs' data, in float32 in place of 16 bits where the node computes or continues a chain.
 
         What computes takes what a Cast had before it rounded, as kernels do: converters count in float16,
-        where 16,001 is none. What moves elements, and another Cast, take what the model rounded.
+        where 16,001 is none. What moves or compares elements, and another Cast, take what the model rounded.
         """
         stored = [None if v is None else v.initializer for v in node.inputs]
         if node.domain or node.op_type in _AS_STORED or not any(map(_is_half, node.inputs)):
@@ -409,7 +401,7 @@ class _Evaluator:
         for value, array in zip(node.inputs, stored, strict=True):
             if value is not None and array is not None and _is_half(value):
                 wide = self._wide.get(value)
-                if wide is None and not moves:
+                if wide is None and not moves and node.op_type not in _CHOOSES:
                     wide = self._cast.get(value)
                 array = array.astype(np.float32) if wide is None else wide
             taken.append(array)

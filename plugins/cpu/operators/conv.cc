@@ -31,27 +31,31 @@ bool packs(const Node& node, size_t i) {
          w->constant->dims.size() <= 5 && count(w->constant->dims) > 0;
 }
 
-void pack(const Node& node) {
+bool pack(const Node& node) {
   const TensorPtr& w = node.in(1)->constant;
   const bool transposed = node.type == "ConvTranspose";
   const int64_t groups = node.i("group", 1);
-  if (groups < 1 || w->dims[0] % groups != 0) return;  // The run will say what is wrong.
-  // Images of a usual size, where nothing is known of them.
+  if (groups < 1 || w->dims[0] % groups != 0) return false;  // The run will say what is wrong.
+  // Images of a usual size, where nothing is known of them: larger than what the kernel spans.
   const Value& x = *node.inputs[0];
   Dims source = w->dims;
   source[0] = 1;
   source[1] = transposed ? w->dims[0] : w->dims[1] * groups;
+  const Dims gaps = node.ints("dilations", Dims(w->dims.size() - 2, 1));
   for (size_t i = 2; i < source.size(); ++i) {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const int64_t gap = i - 2 < gaps.size() ? std::clamp<int64_t>(gaps[i - 2], 1, kMost) : 1;
+    const int64_t span = std::min(w->dims[i], kMost) * gap;
     const bool known = x.has_shape && x.dims.size() == source.size() && x.dims[i] > 0;
-    source[i] = known ? x.dims[i] : 56 + 4 * w->dims[i];
+    source[i] = known ? x.dims[i] : 56 + 4 * span;
   }
   ConvProblem c;
   try {
     c = transposed ? transposed_convolution(node, source, w->dims) : convolution(node, source, w->dims);
   } catch (const Error&) {
-    return;  // The run will say what is wrong.
+    return false;  // The run will say what is wrong.
   }
-  pack_convolution(w, c, post_ops_of(node));
+  return pack_convolution(w, c, post_ops_of(node));
 }
 
 }  // namespace

@@ -80,13 +80,13 @@ bool packs(const Node& node, size_t b) {
   return value != nullptr && value->constant != nullptr && value->constant->dims.size() == 2;
 }
 
-void pack(const Node& node, size_t b) {
-  if (packs(node, b)) {
-    const TensorPtr& constant = node.in(b)->constant;
-    const bool transposed = node.type == "QGemm" && node.i("transB", 0) != 0;
-    const int64_t rows = constant->dims[0], columns = constant->dims[1];
-    packed_panels(constant, transposed ? columns : rows, transposed ? rows : columns, transposed);
-  }
+bool pack(const Node& node, size_t b) {
+  if (!packs(node, b)) return false;
+  const TensorPtr& constant = node.in(b)->constant;
+  const bool transposed = node.type == "QGemm" && node.i("transB", 0) != 0;
+  const int64_t rows = constant->dims[0], columns = constant->dims[1];
+  packed_panels(constant, transposed ? columns : rows, transposed ? rows : columns, transposed);
+  return true;
 }
 
 // The two factors of a product by the numbers of their inputs, -1 for zero points that are not there.
@@ -358,7 +358,7 @@ const Registration registration([](Registry* registry) {
                    .supports = [single](const Node& node) { return not_single(node, single); },
                    .prepare = std::move(prepare),
                    .packs = [b](const Node& node, size_t i) { return i == b && packs(node, b); },
-                   .pack = [b](const Node& node) { pack(node, b); },
+                   .pack = [b](const Node& node) { return pack(node, b); },
                    .types = kBytesAndSums});
   };
   add("", "MatMulInteger", matmul_integer, 1);

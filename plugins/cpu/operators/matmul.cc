@@ -170,7 +170,7 @@ bool packs(const Node& node, size_t i) {
   return i == 1 && b->type == DType::kFloat && b->constant != nullptr && !b->constant->dims.empty();
 }
 
-void pack(const Node& node) {
+bool pack(const Node& node) {
   const TensorPtr& b = node.in(1)->constant;
   Dims dims = b->dims;
   const bool transposed = node.i("transB", 0) != 0 && dims.size() > 1;
@@ -179,6 +179,7 @@ void pack(const Node& node) {
   }
   const int64_t before = dims[dims.size() - 2], last = dims.back();
   packed_matrices(b, transposed ? last : before, transposed ? before : last, transposed);
+  return true;
 }
 
 // What one thread does: some rows and panels of one matrix of the output.

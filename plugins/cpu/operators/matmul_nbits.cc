@@ -150,7 +150,9 @@ const Registration registration([](Registry* registry) {
                  .packs = [](const Node& node, size_t i) { return i == 1 && is_constant(node); },
                  .pack =
                      [](const Node& node) {
-                       if (is_constant(node)) weights_of(node, order_of(node).get());
+                       if (!is_constant(node)) return false;
+                       weights_of(node, order_of(node).get());
+                       return true;
                      },
                  .types = {DType::kFloat, DType::kFloat16, DType::kBFloat16, DType::kUint8, DType::kInt32}});
 });

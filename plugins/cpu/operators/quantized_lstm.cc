@@ -379,6 +379,7 @@ const Registration registration([](Registry* registry) {
                  .pack =
                      [](const Node& node) {
                        for (size_t i : {kW, kR}) pack(node.in(i)->constant);
+                       return true;
                      },
                  .types = kBytesAndSums});
 });

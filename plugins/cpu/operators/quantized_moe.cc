@@ -242,10 +242,11 @@ Kernel quantized_moe(Prepare& p) {
   };
 }
 
-void pack(const Node& node) {
+bool pack(const Node& node) {
   for (const Projection& of : {kUp, kDown, kGate}) {
     if (constant(node, of.codes) != nullptr) experts_of(node, of);
   }
+  return true;
 }
 
 }  // namespace

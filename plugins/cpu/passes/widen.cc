@@ -277,6 +277,7 @@ class Widening {
     return Prepare::packed<Tensor>(narrow, "widened", [&] {
       TensorPtr wide = make_tensor(DType::kFloat, narrow->dims);
       to_float(narrow->type, narrow->data, static_cast<float*>(mutable_data(wide)), count(narrow->dims));
+      narrow->let_go();
       return wide;
     });
   }

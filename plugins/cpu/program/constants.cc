@@ -2,18 +2,14 @@
 // packed.
 #include "cpu/program/constants.h"
 
-#include <unordered_map>
-
 #include "cpu/program/program.h"
 
 namespace ephost::cpu {
 
 void let_go_of_packed(const Node& node) {
   for (const Value* value : node.inputs) {
-    if (value != nullptr && value->constant != nullptr && value->constant->data != nullptr &&
-        !value->constant->packed.empty()) {
-      value->constant->let_go();
-    }
+    const Tensor* constant = value == nullptr ? nullptr : value->constant.get();
+    if (constant != nullptr && constant->file != nullptr && constant->is_packed()) constant->let_go();
   }
 }
 
@@ -27,84 +23,58 @@ void free_original(Tensor* tensor) {
 
 }  // namespace
 
-std::vector<Program*> Program::with_bodies() {
-  std::vector<Program*> found{this};
-  for (const auto& [graph, body] : subgraphs_) {
-    const std::vector<Program*> inner = body->with_bodies();
-    found.insert(found.end(), inner.begin(), inner.end());
-  }
-  return found;
-}
-
-void Program::own_constants() {
-  // Bodies read constants of the graphs around them, which are the same tensors there.
-  std::unordered_map<Tensor*, bool> packed;  // Whether each reader packs it.
-  std::vector<TensorPtr> read;
-  const auto reads = [&](const Value* value, bool packs) {
-    if (value == nullptr || value->constant == nullptr) return;
-    const auto [found, is_new] = packed.emplace(value->constant.get(), packs);
-    if (is_new) read.push_back(value->constant);
-    found->second = found->second && packs;
-  };
-  for (const Program* program : with_bodies()) {
-    for (const Value* value : program->graph_->outputs) {
-      reads(value, false);
+Originals::Originals(const std::vector<Program*>& programs) : programs_(programs) {
+  std::unordered_set<const Tensor*> copied;
+  const auto copy = [&](const Value* value) {
+    if (value != nullptr && value->constant != nullptr && copied.insert(value->constant.get()).second) {
+      value->constant->own();
     }
-    for (size_t n = 0; n < program->graph_->nodes.size(); ++n) {
-      const Node& node = *program->graph_->nodes[n];
-      const Operator& op = *program->operators_[n];
+  };
+  for (const Program* program : programs_) {
+    for (const Value* value : program->graph().outputs) {
+      copy(value);
+    }
+    program->for_each_node([&](const Node& node, const Operator& op) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        reads(node.inputs[i], op.packs != nullptr && op.packs(node, i));
+        if (op.packs == nullptr || !op.packs(node, i)) copy(node.inputs[i]);
       }
-    }
+    });
   }
-  for (const TensorPtr& tensor : read) {
-    if (packed[tensor.get()]) {
-      packable_.push_back(tensor);
-    } else {
-      tensor->own();
-    }
+  for (const Program* program : programs_) {
+    program->for_each_node([&](const Node& node, const Operator&) {
+      for (const Value* value : node.inputs) {
+        if (value == nullptr || value->constant == nullptr || copied.count(value->constant.get()) != 0) {
+          continue;
+        }
+        if (++readers_[value->constant.get()].left == 1) packable_.push_back(value->constant);
+      }
+    });
   }
 }
 
-void Program::free_packed() {
-  std::unordered_map<const Tensor*, size_t> readers;  // That have not packed it yet.
-  for (const TensorPtr& tensor : packable_) readers.emplace(tensor.get(), 0);
-  // Calls use(count of its readers, constant) for each that the node reads.
-  const auto for_packable = [&](const Node& node, const auto& use) {
-    for (const Value* value : node.inputs) {
-      if (value == nullptr || value->constant == nullptr) continue;
-      const auto found = readers.find(value->constant.get());
-      if (found != readers.end()) use(&found->second, value->constant.get());
-    }
+void Originals::pack(const Node& node, const Operator& op) {
+  const auto is_packable = [&](const Value* value) {
+    return value != nullptr && value->constant != nullptr && readers_.count(value->constant.get()) != 0;
   };
-  const std::vector<Program*> programs = with_bodies();
-  for (const Program* program : programs) {
-    for (const Node* node : program->graph_->nodes) {
-      for_packable(*node, [](size_t* left, Tensor*) { ++*left; });
-    }
+  if (!std::any_of(node.inputs.begin(), node.inputs.end(), is_packable) || !done_.insert(&node).second)
+    return;
+  const bool is_packed = op.pack(node);
+  let_go_of_packed(node);
+  for (const Value* value : node.inputs) {
+    if (!is_packable(value)) continue;
+    Reading& of = readers_[value->constant.get()];
+    of.all_pack = of.all_pack && is_packed;
+    if (--of.left == 0 && of.all_pack) free_original(value->constant.get());
   }
-  // An original goes as soon as its last reader has packed it: otherwise all would be there twice.
-  for (const Program* program : programs) {
-    for (size_t n = 0; n < program->graph_->nodes.size(); ++n) {
-      const Node& node = *program->graph_->nodes[n];
-      const Operator& op = *program->operators_[n];
-      bool any = false;
-      for_packable(node, [&](size_t*, Tensor*) { any = true; });
-      if (!any) continue;
-      if (op.pack != nullptr) {
-        op.pack(node);
-        let_go_of_packed(node);
-      }
-      for_packable(node, [](size_t* left, Tensor* constant) {
-        if (--*left == 0 && !constant->packed.empty()) free_original(constant);
-      });
-    }
+}
+
+void Originals::pack_rest() {
+  for (const Program* program : programs_) {
+    program->for_each_node([&](const Node& node, const Operator& op) { pack(node, op); });
   }
   for (const TensorPtr& tensor : packable_) {
-    if (tensor->packed.empty()) tensor->own();  // Nobody could.
+    if (!readers_[tensor.get()].all_pack) tensor->own();
   }
-  packable_.clear();
 }
 
 }  // namespace ephost::cpu

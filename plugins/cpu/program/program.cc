@@ -69,12 +69,24 @@ Program& Program::subgraph(const Graph* graph) {
 
 void Program::load() {
   make_bodies();
-  own_constants();
+  const std::vector<Program*> programs = with_bodies();
+  Originals originals(programs);
   const ThreadScope threads(options_.threads, options_.spin);
-  for (Program* program : with_bodies()) {
+  for (Program* program : programs) {
+    program->originals_ = &originals;
     program->plan_ahead();
+    program->originals_ = nullptr;
   }
-  free_packed();
+  originals.pack_rest();
+}
+
+std::vector<Program*> Program::with_bodies() {
+  std::vector<Program*> found{this};
+  for (const auto& [graph, body] : subgraphs_) {
+    const std::vector<Program*> inner = body->with_bodies();
+    found.insert(found.end(), inner.begin(), inner.end());
+  }
+  return found;
 }
 
 void Program::make_bodies() {

@@ -11,6 +11,7 @@
 
 #include "cpu/operator.h"
 #include "cpu/operators/signature.h"
+#include "cpu/program/constants.h"
 #include "cpu/program/planner_room.h"
 #include "cpu/runtime/recorder.h"
 #include "toolkit/mutex.h"
@@ -40,6 +41,12 @@ class Program final : public Subgraph {
 
   const Graph& graph() const override { return *graph_; }
   Program& subgraph(const Graph* graph);
+  template <typename Function>
+  void for_each_node(Function&& function) const {
+    for (size_t n = 0; n < operators_.size(); ++n) {
+      function(*graph_->nodes[n], *operators_[n]);
+    }
+  }
 
  private:
   friend class Plan;
@@ -53,14 +60,10 @@ class Program final : public Subgraph {
   void make_bodies();
   std::vector<Program*> with_bodies();  // This one first.
   void plan_ahead();
-  // Copies the host's constants, but for those that kernels pack; and frees the originals of these. Those of
-  // its bodies too.
-  void own_constants();
-  void free_packed();
 
   std::shared_ptr<Graph> graph_;
   Options options_;
-  std::vector<TensorPtr> packable_;           // Between those two.
+  Originals* originals_ = nullptr;            // While it is loaded.
   std::vector<const Signature*> signatures_;  // For each node; null for one that is not the standard's.
   std::vector<const Operator*> operators_;    // For each node.
   // By Value::index, the number of the node behind the last one that reads it; and the same with the end of

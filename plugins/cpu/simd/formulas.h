@@ -193,8 +193,9 @@ static inline float erf_of(float x) {
   q = q * t + 1.14555322e-1f;
   q = q * t + 5.03080428e-1f;
   q = q * t + 1.0f;
-  // From 3.92 on it is 1 in float, exactly so: what GELU makes of it must be zero.
-  return __builtin_fabsf(x) > 3.92f ? copy_sign(1.0f, x) : c * p / q;
+  const float quotient = __builtin_fabsf(c * p / q);
+  // From 3.92 on it is 1 in float, exactly so: what GELU makes of it must be zero. Nowhere is it more.
+  return copy_sign(((__builtin_fabsf(x) > 3.92f) | (quotient > 1.0f)) ? 1.0f : quotient, x);
 }
 static inline double erf_of(double x) { return ::erf(x); }
 

@@ -557,3 +557,26 @@ def test_no_convolution_runs_on_loops_for_reference(cpu_plugin: Cpu, tmp_path: P
     model = make_model([node], feeds, ["y"], constants)
     steps = traced(cpu_plugin, model, feeds, tmp_path)
     assert [step.get("method") for step in steps if "Conv" in step["op_name"]] == ["matrices"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "w"),
+    [
+        (("Conv", {"dilations": [64]}), ("ConvTranspose", {"dilations": [64]}), (16, 16, 3)),
+        (("Conv", {"dilations": [40]}), ("Conv", {"dilations": [40], "group": 2}), (16, 8, 7)),
+        (("Conv", {"dilations": [50, 1]}), ("ConvTranspose", {}), (16, 16, 3, 1)),
+    ],
+)
+def test_weights_that_two_convolutions_share_stay_until_both_have_them(
+    cpu_plugin: Cpu, first: tuple[str, Any], second: tuple[str, Any], w: tuple[int, ...]
+) -> None:
+    """Of an image of open size it was guessed that it has no room for such gaps, and nothing was packed."""
+    nodes = [
+        helper.make_node(first[0], ["x", "w"], ["a"], **first[1]),
+        helper.make_node(second[0], ["a", "w"], ["y"], **second[1]),
+    ]
+    feeds, constants = {"x": random(1, w[1], 700, *w[3:])}, {"w": random(*w, seed=1) / 5}
+    models = [make_model(nodes, feeds, ["y"], constants, open_shapes=is_open) for is_open in (False, True)]
+    expected, found = (cpu_plugin.run(model, feeds)[0] for model in models)
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)

@@ -114,6 +114,18 @@ def test_the_vector_functions_are_accurate_to_a_few_units_in_the_last_place(cpu_
         assert np.max(np.abs(found - expected) / np.abs(expected)) < 1e-6, op
 
 
+def test_no_function_leaves_its_range(cpu_plugin: Cpu) -> None:
+    """1 - Erf(x) has a root and a logarithm, and Gelu no sign of its own."""
+    x = np.linspace(-10, 10, 1_000_001, dtype=np.float32)
+    for op, low, high in (("Erf", -1, 1), ("Tanh", -1, 1), ("Sigmoid", 0, 1)):
+        model = make_model([helper.make_node(op, ["x"], ["y"])], {"x": x}, ["y"])
+        found = cpu_plugin.run(model, {"x": x})[0]
+        assert found.min() >= low, op
+        assert found.max() <= high, op
+    model = make_model([helper.make_node("Gelu", ["x"], ["y"])], {"x": x}, ["y"])
+    assert cpu_plugin.run(model, {"x": x})[0][x < 0].max() <= 0
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64])
 @pytest.mark.parametrize("op", BINARY)
 def test_arithmetic_agrees_for_all_types(cpu_plugin: Cpu, op: str, dtype: type) -> None:

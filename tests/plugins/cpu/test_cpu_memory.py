@@ -305,20 +305,21 @@ def test_weights_that_a_body_packs_are_there_once(tmp_path: Path, inside: bool) 
 
 @pytest.mark.resources
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_matrices_of_halves_are_not_all_there_in_three_forms(tmp_path: Path) -> None:
-    """In 16 bits, in 32 and packed: what is converted goes when it is packed, one after the other."""
+@pytest.mark.parametrize("open_shape", [False, True])
+def test_matrices_of_halves_are_not_all_there_in_two_forms(tmp_path: Path, open_shape: bool) -> None:
+    """In 16 bits, in 32 and packed: each goes as the next is made, one matrix after the other."""
     size, count = 1024, 24
     nodes = [helper.make_node("Cast", ["ids"], ["h"], to=onnx.TensorProto.FLOAT16)]
     nodes.append(helper.make_node("MatMul", ["h", "first"], ["p0"]))
     nodes += [helper.make_node("MatMul", [f"p{i}", f"w{i}"], [f"p{i + 1}"]) for i in range(count)]
     nodes.append(helper.make_node("ReduceMax", [f"p{count}"], ["y"]))
-    taken = helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["rows", 3])
+    taken = helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["rows" if open_shape else 1, 3])
     sizes = [
         {"first": np.ones((3, n), np.float16)} | {f"w{i}": np.eye(n, dtype=np.float16) for i in range(count)}
         for n in (8, size)
     ]
     times = growth(nodes, taken, sizes, tmp_path) / (count * size * size * 2 / 1024)
-    assert 2 < times < 4.2, times
+    assert 2 < times < 3.6, times
 
 
 @pytest.mark.resources

@@ -371,10 +371,11 @@ Kernel make_convolution(Prepare& p, const ConvProblem& problem, const PostOps& p
   fail(p.node.label() + ": no implementation makes a kernel");
 }
 
-void pack_convolution(const TensorPtr& weights, const ConvProblem& problem, const PostOps& post_ops) {
+bool pack_convolution(const TensorPtr& weights, const ConvProblem& problem, const PostOps& post_ops) {
   for (const ConvImplementation& each : kImplementations) {
-    if (each.fits(problem, post_ops) && each.pack(weights, problem)) return;
+    if (each.fits(problem, post_ops) && each.pack(weights, problem)) return true;
   }
+  return false;
 }
 
 }  // namespace ephost::cpu

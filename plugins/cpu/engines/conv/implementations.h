@@ -54,7 +54,7 @@ struct ConvImplementation {
 Kernel make_convolution(Prepare& p, const ConvProblem& problem, const PostOps& post_ops);
 // Brings the weights into the form in which the first one that fits wants them. What the problem says of
 // inputs' shapes is a guess.
-void pack_convolution(const TensorPtr& weights, const ConvProblem& problem, const PostOps& post_ops);
+bool pack_convolution(const TensorPtr& weights, const ConvProblem& problem, const PostOps& post_ops);
 
 }  // namespace ephost::cpu
 
