@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 
 #include "toolkit/context_io.h"
 #include "toolkit/text.h"
@@ -10,7 +11,20 @@
 namespace ephost {
 namespace {
 
-using Files = std::map<std::string, std::shared_ptr<MappedFile>>;
+struct Files {
+  std::filesystem::path model;  // Empty where it is in no file.
+  std::map<std::string, std::shared_ptr<MappedFile>> mapped;
+
+  std::shared_ptr<MappedFile> open(const std::string& path) {
+    const auto [entry, is_new] = mapped.try_emplace(path);
+    if (is_new) entry->second = MappedFile::open(path);
+    if (is_new && entry->second != nullptr) {
+      std::error_code none;
+      entry->second->lasts = model.empty() || !std::filesystem::equivalent(model, path, none);
+    }
+    return entry->second;
+  }
+};
 constexpr size_t kWorthMapping = size_t{1} << 16;  // Bytes; less is read through the host.
 
 std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent, Files* files);
@@ -104,11 +118,7 @@ struct Reader {
     const std::basic_string<ORTCHAR_T> wide = api.ort->ExternalInitializerInfo_GetFilePath(found);
     const std::string path(wide.begin(), wide.end());
     const int64_t offset = api.ort->ExternalInitializerInfo_GetFileOffset(found);
-    auto [entry, is_new] = files->try_emplace(path);
-    if (is_new) {
-      entry->second = MappedFile::open(path);
-    }
-    const std::shared_ptr<MappedFile>& file = entry->second;
+    const std::shared_ptr<MappedFile> file = files->open(path);
     // Hosts may name files that are not there (memory has such names in some), or give relative paths.
     if (file == nullptr || api.ort->ExternalInitializerInfo_GetByteSize(found) != bytes || offset < 0 ||
         static_cast<size_t>(offset) > file->bytes() || file->bytes() - static_cast<size_t>(offset) < bytes) {
@@ -291,6 +301,9 @@ struct Reader {
 
 std::unique_ptr<Graph> import_graph(const Api& api, const OrtGraph* origin, Graph* parent) {
   Files files;
+  const ORTCHAR_T* model = nullptr;
+  api.check(api.ort->Graph_GetModelPath(origin, &model));
+  if (model != nullptr) files.model = model;
   return import_graph(api, origin, parent, &files);
 }
 

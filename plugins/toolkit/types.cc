@@ -180,6 +180,13 @@ void Tensor::own() {
   }
 }
 
+void Tensor::own_or_stay() {
+  constexpr size_t kLarge = size_t{1} << 20;
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % std::max<size_t>(size_of(type), 1) == 0;
+  stays_ = file != nullptr && file->lasts && bytes() >= kLarge && aligned;
+  if (!stays_) own();
+}
+
 #if defined(__unix__) || defined(__APPLE__)
 std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -110,6 +110,9 @@ class MappedFile {
   size_t bytes() const { return bytes_; }
   // Says that a part will not be read soon: its pages no longer count as this process's.
   void let_go(const void* begin, size_t bytes) const;
+  // Whether it is of external data, which nobody changes while the model is open; not the model itself, which
+  // may be written anew.
+  bool lasts = false;
 
  private:
   MappedFile() = default;
@@ -142,10 +145,16 @@ struct Tensor {
   }
   // Copies what is not ours, so that it is aligned and the host's may go.
   void own();
+  // Likewise, but for what is large and may be read where it is, in a file that lasts: a run may need few
+  // rows of it, and other sessions and processes have the same pages.
+  void own_or_stay();
   // The content will not be read soon, as it was packed into another form.
   void let_go() const {
-    if (file != nullptr) file->let_go(data, bytes());
+    if (file != nullptr && !stays_) file->let_go(data, bytes());
   }
+
+ private:
+  bool stays_ = false;
 };
 using TensorPtr = std::shared_ptr<Tensor>;
 

@@ -27,7 +27,7 @@ Originals::Originals(const std::vector<Program*>& programs) : programs_(programs
   std::unordered_set<const Tensor*> copied;
   const auto copy = [&](const Value* value) {
     if (value != nullptr && value->constant != nullptr && copied.insert(value->constant.get()).second) {
-      value->constant->own();
+      value->constant->own_or_stay();
     }
   };
   for (const Program* program : programs_) {
@@ -73,7 +73,7 @@ void Originals::pack_rest() {
     program->for_each_node([&](const Node& node, const Operator& op) { pack(node, op); });
   }
   for (const TensorPtr& tensor : packable_) {
-    if (!readers_[tensor.get()].all_pack) tensor->own();
+    if (!readers_[tensor.get()].all_pack) tensor->own_or_stay();
   }
 }
 

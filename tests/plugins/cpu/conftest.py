@@ -102,12 +102,13 @@ class Cpu:
     def __init__(self, device: ephost.OrtEpDevice):
         self.device = device
 
-    def session(self, model: onnx.ModelProto, **options: object) -> ephost.InferenceSession:
+    def session(self, model: onnx.ModelProto | Path, **options: object) -> ephost.InferenceSession:
         session_options = ephost.SessionOptions()
         session_options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         session_options.graph_optimization_level = ephost.GraphOptimizationLevel.ORT_DISABLE_ALL
         session_options.add_provider_for_devices([self.device], {k: str(v) for k, v in options.items()})
-        return ephost.InferenceSession(model.SerializeToString(), session_options)
+        given = model if isinstance(model, Path) else model.SerializeToString()
+        return ephost.InferenceSession(given, session_options)
 
     def run(
         self, model: onnx.ModelProto, feeds: dict[str, np.ndarray], **options: object

@@ -13,7 +13,7 @@ import pytest
 from ephost.plugins import cpu
 from onnx import helper
 
-from tests.plugins.cpu.conftest import WITH_ONEDNN, make_model
+from tests.plugins.cpu.conftest import WITH_ONEDNN, Cpu, make_model
 
 # Runs a model, or loads a library, and prints where oneDNN's library is, if it is there, and KB of the pages
 # of its code that are in the process.
@@ -345,3 +345,79 @@ def test_a_stack_that_is_declared_larger_than_memory_costs_none_before_it_is_the
         )
         made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert made.returncode == 0, made.stderr
+
+
+def table(path: Path, external: str | None, offset: int = 0, rows: int = 8192) -> np.ndarray:
+    """Writes a model that takes rows of a table, in its own file or from this byte on in another."""
+    rng = np.random.default_rng(0)
+    values = np.tile(rng.standard_normal((64, 1024), dtype=np.float32), (rows // 64, 1))
+    tensor = onnx.numpy_helper.from_array(values, "table")
+    if external is not None:
+        (path.parent / external).write_bytes(bytes(offset) + tensor.raw_data)
+        onnx.external_data_helper.set_external_data(tensor, external, offset, values.nbytes)
+        tensor.ClearField("raw_data")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 1024])],
+        [tensor],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    return values
+
+
+ANONYMOUS = """
+import sys
+import ephost
+import numpy as np
+
+def anonymous():
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+def sessions(path):
+    made = [ephost.InferenceSession(path) for _ in range(3)]
+    for session in made:
+        assert session.run(None, {"ids": np.array([0, 63])})[0].shape == (2, 1024)
+    return made
+
+sessions(sys.argv[1])
+before = anonymous()
+kept = sessions(sys.argv[2])
+print(anonymous() - before)
+"""
+
+
+@pytest.mark.resources
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_table_in_a_file_of_its_own_stays_there(tmp_path: Path) -> None:
+    """32 MiB in each of three sessions, which need two rows."""
+    table(tmp_path / "small.onnx", "small.bin", rows=64)
+    table(tmp_path / "large.onnx", "large.bin", 4)
+    done = subprocess.run(
+        [sys.executable, "-c", ANONYMOUS, str(tmp_path / "small.onnx"), str(tmp_path / "large.onnx")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "EPHOST_CPU_PLUGIN": "1"},
+    )
+    assert int(done.stdout) < 8 << 10
+
+
+@pytest.mark.parametrize("offset", [0, 4, 2])
+def test_a_table_that_stays_in_its_file_is_read_there(cpu_plugin: Cpu, tmp_path: Path, offset: int) -> None:
+    """Also where no number begins at a multiple of its size."""
+    values = table(tmp_path / "m.onnx", "m.bin", offset, rows=512)
+    session = cpu_plugin.session(tmp_path / "m.onnx")
+    (found,) = session.run(None, {"ids": np.array([511, 3])})
+    np.testing.assert_array_equal(found, values[[511, 3]])
+
+
+def test_a_model_may_be_written_anew_while_it_is_open(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    values = table(tmp_path / "m.onnx", None, rows=512)
+    session = cpu_plugin.session(tmp_path / "m.onnx")
+    (tmp_path / "m.onnx").write_bytes(b"")
+    (found,) = session.run(None, {"ids": np.array([511, 3])})
+    np.testing.assert_array_equal(found, values[[511, 3]])
