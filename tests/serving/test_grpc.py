@@ -102,6 +102,31 @@ def test_tensors_may_be_lists_of_numbers(raw: Raw) -> None:
             assert not data[len(data) // 2 :].strip(b"\0")
 
 
+@pytest.mark.parametrize(
+    ("datatype", "field", "number"),
+    [("UINT8", "uint", 300), ("INT8", "int", -300), ("UINT16", "uint", 1 << 16), ("INT16", "int", 1 << 15)],
+)
+def test_numbers_beyond_the_range_are_refused(raw: Raw, datatype: str, field: str, number: int) -> None:
+    item = {
+        "name": "x",
+        "datatype": datatype,
+        "shape": [1, 2],
+        "contents": {f"{field}_contents": [1, number]},
+    }
+    status, text = raw.infer(model_name=f"same_{datatype}", inputs=[item])
+    assert status == "INVALID_ARGUMENT" and f"{number} out of bounds for {datatype.lower()}" in text
+
+
+def test_the_ends_of_ranges_are_taken(raw: Raw) -> None:
+    for datatype in (name for name in KINDS if "INT" in name):
+        limits = np.iinfo(datatype.lower())
+        name = LISTS.get(datatype, "uint" if datatype[0] == "U" else "int")
+        contents = {f"{name}_contents": [int(limits.min), int(limits.max)]}
+        item = {"name": "x", "datatype": datatype, "shape": [1, 2], "contents": contents}
+        answer = raw.infer(model_name=f"same_{datatype}", inputs=[item])
+        assert answer.raw_output_contents[0] == np.array([limits.min, limits.max], limits.dtype).tobytes()
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an input that is missing": ({}, "inputs are missing: x"),
     "another input": ({"inputs": [x(name="X")], "raw_input_contents": [FLOATS]}, "did you mean 'x'"),

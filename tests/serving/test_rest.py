@@ -150,6 +150,16 @@ def test_inputs_that_are_not_finite_have_no_json_either(server: Served, number: 
     assert status == 400 and answer["error"].startswith(("the request is no JSON", "input 'x' of FP32"))
 
 
+@pytest.mark.parametrize(
+    ("datatype", "number"),
+    [("UINT8", 300), ("UINT8", -1), ("INT8", -129), ("UINT64", -1), ("UINT64", 1 << 64), ("INT64", 1 << 63)],
+)
+def test_integers_beyond_the_range_are_refused(server: Served, datatype: str, number: int) -> None:
+    item = tensor([number], datatype=datatype, shape=[1, 1])
+    status, body = infer(server, f"same_{datatype}", item)
+    assert status == 400 and f"input 'x' of {datatype}: " in body["error"]
+
+
 def test_outputs_are_those_asked_for_in_that_order(server: Served) -> None:
     inputs = tensor([1, 2, 3, 4], "a"), tensor([4, 3, 2, 1], "b")
     _, body = infer(server, "two", *inputs, outputs=[{"name": "difference"}])
@@ -416,6 +426,8 @@ def test_the_head_of_a_request_has_an_end(server: Served, head: bytes) -> None:
 def test_compressed_requests_are_refused(server: Served) -> None:
     status, answer, _ = server.ask("/v2/models/versions/infer", b"x", {"Content-Encoding": "gzip"})
     assert status == 400 and "gzip" in answer["error"]
+    body = json.dumps({"inputs": [tensor([1, 2, 3, 4])]}).encode()
+    assert server.ask("/v2/models/versions/infer", body, {"Content-Encoding": "Identity"})[0] == 200
 
 
 def test_a_run_that_fails_is_an_error_that_names_the_node(server: Served) -> None:

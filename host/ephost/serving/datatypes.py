@@ -163,10 +163,29 @@ def from_numbers(name: str, datatype: str, shape: tuple[int, ...], items: Sequen
         raise BadRequest(f"input '{name}' of {datatype} has elements of the type {found}")
     try:
         with np.errstate(over="ignore"):
-            array = np.array(items, dtype=dtype)
+            array = _integers(items, dtype) if dtype.kind in "iu" else np.array(items, dtype=dtype)
     except (OverflowError, ValueError, TypeError) as error:
         raise BadRequest(f"input '{name}' of {datatype}: {error}") from None
     return _shaped(name, array, shape)
+
+
+def _integers(items: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
+    """Integers as an array. numpy would take those of protobuf's lists modulo the type's range, and before 2.0
+    Python's, too.
+
+    Raises:
+        OverflowError: one is beyond the range.
+    """
+    limits = np.iinfo(dtype)
+    if dtype == np.uint64:
+        low, high = min(items, default=0), 0
+        wide = np.array(items if low >= 0 else [], dtype=dtype)
+    else:
+        wide = np.array(items, dtype=np.int64)
+        low, high = (int(wide.min()), int(wide.max())) if wide.size else (0, 0)
+    if low < limits.min or high > limits.max:
+        raise OverflowError(f"integer {low if low < limits.min else high} out of bounds for {dtype}")
+    return wide.astype(dtype, copy=False)
 
 
 def from_json(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> np.ndarray:

@@ -107,7 +107,7 @@ def check_encoding(request: Request) -> None:
         BadRequest: it is compressed.
     """
     encoding = request.headers.get("content-encoding", "identity")
-    if encoding != "identity":
+    if encoding.lower() != "identity":
         raise BadRequest(f"requests are not taken in the Content-Encoding {encoding!r}")
 
 
