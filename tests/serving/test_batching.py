@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ephost.errors import InvalidArgument, PluginCrashed, PluginFault
+from ephost.errors import InvalidArgument, PluginCrashed, PluginFault, RuntimeException
 from ephost.serving.batching import Job, Scheduler, fit, runs_of
 from ephost.serving.config import Batching, Queue
 from ephost.serving.errors import BadRequest, Closed, DeadlineExceeded, QueueFull, RunFailed, Unavailable
@@ -25,9 +25,15 @@ class Session:
         self.entered = threading.Semaphore(0)
         self.closed = False
 
-    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
         self.entered.release()
-        assert self.go.wait(LONG)
+        until = time.monotonic() + LONG
+        while not self.go.wait(0.01):
+            assert time.monotonic() < until
+            if run_options.terminate:
+                raise RuntimeException("it was terminated")
         x = input_feed["x"]
         self.runs.append(x[:, 0].tolist())
         if (x == -2).any():
@@ -285,6 +291,48 @@ def test_what_was_taken_is_run_before_the_end(bench: Bench) -> None:
     closing.join(LONG)
     assert [answer(each) for each in jobs] == [[0], [2], [4]]
     assert bench.session.closed
+
+
+def test_a_run_ends_when_nobody_waits_for_any_of_its_requests(bench: Bench) -> None:
+    scheduler = bench.start(max_size=2)
+    first = held(bench, scheduler)
+    jobs = submitted(scheduler, job(1), job(2))
+    first.give_up()
+    with pytest.raises(RunFailed, match="terminated"):
+        first.future.result(LONG)
+    assert bench.session.entered.acquire(timeout=LONG)
+    jobs[0].give_up()
+    time.sleep(0.05)
+    assert not jobs[1].future.done()  # somebody waits for one
+    jobs[1].give_up()
+    for each in jobs:
+        with pytest.raises(RunFailed, match="terminated"):
+            each.future.result(LONG)
+    bench.session.go.set()
+    assert answer(submitted(scheduler, job(3))[0]) == [6]
+    assert bench.session.runs == [[3]]
+
+
+def test_a_request_that_is_given_up_before_its_run_is_known_ends_it(bench: Bench) -> None:
+    scheduler = bench.start()
+    bench.session.go.clear()
+    late = job(1)
+    late.give_up()
+    with pytest.raises(RunFailed, match="terminated"):
+        submitted(scheduler, late)[0].future.result(LONG)
+
+
+def test_a_stop_ends_runs_and_answers_what_waits(bench: Bench) -> None:
+    scheduler = bench.start()
+    jobs = [held(bench, scheduler), *submitted(scheduler, job(1), job(2))]
+    scheduler.stop()
+    for each in jobs:
+        with pytest.raises(Unavailable, match="the server ends"):
+            each.future.result(LONG)
+    with pytest.raises(Closed):
+        scheduler.submit(job(3))
+    scheduler.close()
+    assert bench.session.closed and bench.session.runs == []
 
 
 def test_requests_that_came_together_make_runs_of_one_group_and_few_rows() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -131,6 +132,53 @@ def test_requests_that_were_accepted_are_answered_when_the_server_ends(tmp_path:
             assert server.end() == 0
             assert [each.result(60)[0] for each in asking] == [200] * 5
     assert [each["event"] for each in server.logged if "event" in each] == ["ready", "draining", "ended"]
+
+
+def counting(rounds: int, **parameters: Any) -> dict[str, Any]:
+    item = {"name": "rounds", "shape": [1], "datatype": "INT64", "data": [rounds]}
+    return {"inputs": [item], "parameters": parameters}
+
+
+def test_a_run_whose_time_is_over_leaves_the_instance_to_others(tmp_path: Path) -> None:
+    save(tmp_path, "slow", endless())
+    with Served(tmp_path) as server:
+        # An hour's run.
+        assert server.ask("/v2/models/slow/infer", counting(1 << 40, timeout=200_000))[0] == 504
+        status, body, _ = server.ask("/v2/models/slow/infer", counting(7, timeout=30_000_000))
+        assert status == 200 and body["outputs"][0]["data"] == [7]
+
+
+def test_what_still_runs_when_the_time_to_drain_is_over_is_stopped(tmp_path: Path) -> None:
+    save(tmp_path, "slow", endless())
+    with Served(tmp_path, "--drain-seconds", "0.2") as server, ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(server.ask, "/v2/models/slow/infer", counting(1 << 40)) for _ in range(2)]
+        while 'ephost_queue_requests{model="slow",version="1"} 1.0' not in server.ask("/metrics")[1].decode():
+            time.sleep(0.01)
+        assert server.end() == 0
+        for each in asking:
+            status, body, _ = each.result(60)
+            assert status == 503 and "the server ends" in body["error"]
+    assert [each["event"] for each in server.logged if "event" in each] == ["ready", "draining", "ended"]
+
+
+def test_a_server_ends_while_it_loads(tmp_path: Path) -> None:
+    save(tmp_path, "a", scaled(2))
+    save(tmp_path, "b", scaled(2), config="[[warm_up]]\ncount = 1_000_000\nshapes.x = [100_000, 4]\n")
+    save(tmp_path, "c", scaled(2))
+    command = [sys.executable, "-m", "ephost", "serve", str(tmp_path), "--http-port", "0", "--grpc-port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            while "model 'a' version 1 is ready" not in (line := process.stderr.readline()):
+                assert line
+            process.terminate()
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    logged = [json.loads(line) for line in rest.splitlines()]
+    assert [each["event"] for each in logged if "event" in each] == ["draining", "ended"]
+    assert not [each for each in logged if each["level"] == "error" or each.get("model") == "c"]
 
 
 def test_a_token_is_asked_for_but_not_by_questions_of_health(tmp_path: Path) -> None:

@@ -1,18 +1,19 @@
 """Requests of one model on their way to its instances: a bounded queue, batches, deadlines.
 
 Each instance is a thread with a session of its own, which takes what waits and runs it, requests of one kind
-together along their first axis. A request that was cancelled or is out of time is not run. A batch that fails
-is run again request by request, so that one that the model cannot take fails alone; what ends an isolated
-plugin is not tried again.
+together along their first axis. A request that was cancelled or is out of time is not run, and a run for such
+requests alone is stopped. A batch that fails is run again request by request, so that one that the model
+cannot take fails alone; what ends an isolated plugin is not tried again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ephost.errors import InvalidArgument, OnnxRuntimeException, PluginFault
+from ephost.options import RunOptions
 from ephost.serving.config import Batching, Queue
 from ephost.serving.errors import (
     BadRequest,
@@ -35,6 +37,7 @@ from ephost.serving.signature import rows_of
 _LOG = logging.getLogger("ephost.serving")
 _LONGEST_PAUSE = 30.0  # seconds between tries to bring an instance back
 _FIRST_PAUSE = 0.5
+_ENDS = "the server ends, and the time for requests that it had accepted is over"
 
 Arrays = dict[str, np.ndarray]
 
@@ -42,7 +45,12 @@ Arrays = dict[str, np.ndarray]
 class Runnable(Protocol):
     """What an instance needs of a session."""
 
-    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
         """As :meth:`ephost.InferenceSession.run`."""
         ...
 
@@ -84,6 +92,14 @@ class Job:
     group: tuple[Any, ...] = ()  # what it has in common with those that it can share a run with
     arrived: float = field(default_factory=time.monotonic)
     future: Future[list[Any]] = field(default_factory=Future)
+    is_given_up: bool = False
+    under_way: _Run | None = None
+
+    def give_up(self) -> None:
+        """Nobody waits for the outputs, says any thread. A run for such requests alone is stopped."""
+        self.is_given_up = True
+        if (run := self.under_way) is not None:
+            run.stop_unless_wanted()
 
     def is_wanted(self) -> bool:
         """Whether to run it; a request that is out of time is told so. Then it cannot be cancelled."""
@@ -93,6 +109,31 @@ class Job:
             self.future.set_exception(DeadlineExceeded("the request's time was over before it was run"))
             return False
         return True
+
+
+class _Run:
+    """A run that can be stopped."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.options = RunOptions()
+        self._jobs = jobs
+        for job in jobs:
+            job.under_way = self
+        self.stop_unless_wanted()  # those that were given up before they could tell this run
+
+    def stop_unless_wanted(self) -> None:
+        """Stop, when nobody waits for any of the requests."""
+        if all(job.is_given_up for job in self._jobs):
+            self.stop()
+
+    def stop(self) -> None:
+        """End before the next node."""
+        self.options.terminate = True
+
+    def end(self) -> None:
+        """The run is over: its requests hold it no longer, nor it them by each other."""
+        for job in self._jobs:
+            job.under_way = None
 
 
 def fit(job: Job, max_size: int, label: str) -> None:
@@ -144,6 +185,8 @@ class Scheduler:
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
         self._closing = False
+        self._stopped = False
+        self._runs: set[_Run] = set()
         self._ended = threading.Event()
         self._alive = len(sessions)
         self._broken = ""  # why no instance can be opened again
@@ -196,6 +239,21 @@ class Scheduler:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+
+    def stop(self) -> None:
+        """Take no more requests, stop the runs, and answer those that wait with an error. Does not block."""
+        with self._changed:
+            self._closing = self._stopped = True
+            self._ended.set()
+            runs = list(self._runs)
+            lost, self._waiting = self._waiting, deque()
+            self._observer.taken(0)
+            self._changed.notify_all()
+        for run in runs:
+            run.stop()
+        for job in lost:
+            if job.is_wanted():
+                job.future.set_exception(Unavailable(_ENDS))
 
     # ---- batches; the lock is held ----
 
@@ -329,15 +387,18 @@ class Scheduler:
         """
         try:
             started = time.monotonic()
-            results = run_together(session, batch, self._label)
+            with self._stoppable(batch) as options:
+                results = run_together(session, batch, self._label, options)
             seconds = time.monotonic() - started
         except PluginFault as fault:
             for job in batch:
                 job.future.set_exception(RunFailed(str(fault)))
             raise
         except Exception as error:
-            if len(batch) == 1:
-                batch[0].future.set_exception(answer(error))
+            if len(batch) == 1 or self._stopped or all(job.is_given_up for job in batch):
+                why = Unavailable(_ENDS) if self._stopped else answer(error)
+                for job in batch:
+                    job.future.set_exception(why)
                 return
             _LOG.info("a batch of %d requests of %s is run one by one: %s", len(batch), self._label, error)
             for at, job in enumerate(batch):
@@ -353,6 +414,20 @@ class Scheduler:
         )
         for job, result in zip(batch, results, strict=True):
             job.future.set_result(result)
+
+    @contextlib.contextmanager
+    def _stoppable(self, batch: Sequence[Job]) -> Iterator[RunOptions]:
+        run = _Run(batch)
+        with self._changed:
+            self._runs.add(run)
+            if self._stopped:
+                run.stop()
+        try:
+            yield run.options
+        finally:
+            with self._changed:
+                self._runs.discard(run)
+            run.end()
 
 
 def runs_of(jobs: Sequence[Job], max_size: int) -> list[list[Job]]:
@@ -370,8 +445,16 @@ def runs_of(jobs: Sequence[Job], max_size: int) -> list[list[Job]]:
     return runs
 
 
-def run_together(session: Runnable, batch: Sequence[Job], label: str) -> list[list[Any]]:
+def run_together(
+    session: Runnable, batch: Sequence[Job], label: str, options: RunOptions | None = None
+) -> list[list[Any]]:
     """Run requests of one group as one along the first axis.
+
+    Args:
+        session: to run them on.
+        batch: the requests.
+        label: what messages call the model.
+        options: of the run.
 
     Returns:
         For each its outputs: views of the run's, where there are several.
@@ -382,10 +465,10 @@ def run_together(session: Runnable, batch: Sequence[Job], label: str) -> list[li
     """
     first = batch[0]
     if len(batch) == 1:
-        return [session.run(first.outputs, first.inputs)]
+        return [session.run(first.outputs, first.inputs, options)]
     names = list(dict.fromkeys(name for job in batch for name in job.outputs))
     feed = {name: np.concatenate([job.inputs[name] for job in batch]) for name in first.inputs}
-    made = dict(zip(names, session.run(names, feed), strict=True))
+    made = dict(zip(names, session.run(names, feed, options), strict=True))
     rows = sum(job.rows for job in batch)
     for name, value in made.items():
         if value.ndim == 0 or value.shape[0] != rows:

@@ -148,13 +148,15 @@ class Core:
 async def _within(deadline: float | None, job: Job) -> list[np.ndarray]:
     """A request's outputs. When its time is over it is waited for no more, and not run any more."""
     future = asyncio.wrap_future(job.future)
-    if deadline is None:
-        return await future
     try:
-        async with asyncio.timeout(deadline - time.monotonic()):
+        async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()):
             return await future
     except TimeoutError:
+        job.give_up()
         raise DeadlineExceeded("the request's time is over") from None
+    except asyncio.CancelledError:
+        job.give_up()
+        raise
 
 
 def described(name: str, versions: Sequence[str], signature: Signature) -> dict[str, Any]:

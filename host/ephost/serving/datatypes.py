@@ -170,8 +170,8 @@ def from_numbers(name: str, datatype: str, shape: tuple[int, ...], items: Sequen
 
 
 def _integers(items: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
-    """Integers as an array. numpy would take those of protobuf's lists modulo the type's range, and before 2.0
-    Python's, too.
+    """Integers as an array. numpy would take those of protobuf's lists modulo the type's range, and before
+    2.0 Python's, too.
 
     Raises:
         OverflowError: one is beyond the range.

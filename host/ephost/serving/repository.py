@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,10 @@ class Repository:
         self._entries: dict[str, Entry] = {}
         self._lock = threading.Lock()  # of the entries
         self._changing: dict[str, threading.Lock] = {}  # one load or unload of a model at a time
+        self._ends = False
+        self._openers: set[Opener] = set()
+        # Those that were replaced and still run what they have taken, too.
+        self._schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 
     def names(self) -> list[str]:
         """The names of the models that the folder has now.
@@ -116,6 +121,8 @@ class Repository:
         names = self.names()
         self._warn_of_what_is_none(names)
         for name in names:
+            if self._ends:
+                break
             try:
                 self.load(name)
             except Exception as error:
@@ -137,6 +144,7 @@ class Repository:
         Raises:
             UnknownModel: the folder has no such model.
             BadRequest: it cannot be loaded; what was loaded before goes on.
+            Unavailable: nothing is loaded any more.
         """
         with self._change_of(name):
             if name not in self.names():
@@ -149,16 +157,19 @@ class Repository:
                 config = read_config(self._folder / name / CONFIG_FILE)
                 for version in self._wanted(name, config):
                     opened[str(version)] = self._open(name, version, config)
+                with self._lock:
+                    self._check_not_ending()
+                    before, entry.versions = entry.versions, opened
+                    entry.state, entry.reason = READY, ""
             except Exception as error:
                 _close(opened)
                 with self._lock:
                     entry.state = READY if entry.versions else UNAVAILABLE
                     entry.reason = str(error)
+                if self._ends:
+                    self._check_not_ending()
                 _LOG.error("model '%s' cannot be loaded: %s", name, error, extra={"model": name})
                 raise BadRequest(f"model '{name}' cannot be loaded: {error}") from error
-            with self._lock:
-                before, entry.versions = entry.versions, opened
-                entry.state, entry.reason = READY, ""
             for version_name, loaded in opened.items():
                 _LOG.info(
                     "model '%s' version %s is ready on %s",
@@ -245,6 +256,26 @@ class Repository:
                     found.append(Indexed(name, version, state, entry.reason))
         return [each for each in found if not ready or each.state == READY]
 
+    def stop_loading(self) -> None:
+        """Load nothing any more, and end what is being loaded where it can. Does not block."""
+        with self._lock:
+            self._ends = True
+            openers = list(self._openers)
+        for opener in openers:
+            opener.cancel()
+
+    def stop(self) -> None:
+        """Load and run nothing any more: end loads and runs that are under way. Does not block."""
+        self.stop_loading()
+        with self._lock:
+            schedulers = list(self._schedulers)
+        for scheduler in schedulers:
+            scheduler.stop()
+
+    def _check_not_ending(self) -> None:
+        if self._ends:
+            raise Unavailable("the server is about to end, and loads nothing any more")
+
     def close(self) -> None:
         """Unload everything; blocks until what was taken is done."""
         with self._lock:
@@ -281,7 +312,14 @@ class Repository:
     def _open(self, name: str, version: int, config: ModelConfig) -> Version:
         path = self._folder / name / str(version) / MODEL_FILE
         opener = Opener(path, config, self._add_default)
-        sessions = opener.open_all()
+        with self._lock:
+            self._check_not_ending()
+            self._openers.add(opener)
+        try:
+            sessions = opener.open_all()
+        finally:
+            with self._lock:
+                self._openers.discard(opener)
         try:
             signature = Signature.of(sessions[0])
             if config.batching.max_size > 1 and (why := signature.unbatchable):
@@ -293,6 +331,8 @@ class Repository:
             raise
         label = f"model '{name}' version {version}"
         scheduler = Scheduler(sessions, opener.open, config.batching, config.queue, observer, label)
+        with self._lock:
+            self._schedulers.add(scheduler)
         return Version(name, str(version), config, signature, providers, scheduler)
 
 

@@ -28,6 +28,7 @@ from ephost.serving.rest import make_application
 from ephost.serving.sessions import DefaultProviders
 
 _LOG = logging.getLogger("ephost.serving")
+_LAST_ANSWERS = 1.0  # seconds in which runs that were stopped are answered
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Server:
             ends: list[Callable[[], Awaitable[None]]] = []
             if rpc is not None:
                 await rpc.start()
-                ends.append(partial(rpc.stop, settings.drain_seconds))
+                ends.append(partial(rpc.stop, settings.drain_seconds + _LAST_ANSWERS))
             if listening is not None:
                 http = _Http(self._http_config())
                 serving = asyncio.ensure_future(http.serve(sockets=[listening]))
@@ -130,17 +131,39 @@ class Server:
                 while not http.started and not serving.done():
                     await asyncio.sleep(0.01)
             # Both protocols end at once: neither accepts requests while the other answers its last.
-            stack.push_async_callback(_end_all, ends)
+            stack.push_async_callback(self._drain, ends)
             # The server lives, but is not ready, while it loads.
-            await asyncio.to_thread(self._repository.load_all)
-            self._core.is_loaded = True
-            shown = ", ".join(f"{name} on port {port}" for name, port in ports.items())
-            fields = {f"{name}_port": port for name, port in ports.items()}
-            _LOG.info("ready: %s", shown, extra={"event": "ready", **fields})
-            await self._stop.wait()
+            if await self._load_all():
+                self._core.is_loaded = True
+                shown = ", ".join(f"{name} on port {port}" for name, port in ports.items())
+                fields = {f"{name}_port": port for name, port in ports.items()}
+                _LOG.info("ready: %s", shown, extra={"event": "ready", **fields})
+                await self._stop.wait()
             self._core.is_draining = True
             _LOG.info("draining", extra={"event": "draining"})
         _LOG.info("ended", extra={"event": "ended"})
+
+    async def _load_all(self) -> bool:
+        """Load the models; whether that was done before the server was told to end."""
+        loading = asyncio.ensure_future(asyncio.to_thread(self._repository.load_all))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            self._repository.stop_loading()
+            return False
+        stopping.cancel()
+        loading.result()
+        return True
+
+    async def _drain(self, ends: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """Answer what was accepted. When the time for that is over, what still runs is stopped."""
+        seconds = self._settings.drain_seconds
+        timer = asyncio.get_running_loop().call_later(seconds, self._repository.stop)
+        try:
+            await _end_all(ends)
+        finally:
+            timer.cancel()
+            self._repository.stop()  # nobody waits for what runs now
 
     def _make_rpc(self, port: int) -> tuple[Any, int]:
         settings = self._settings
@@ -166,7 +189,7 @@ class Server:
             http=BoundedHeads,
             ws="none",
             server_header=False,
-            timeout_graceful_shutdown=max(1, math.ceil(settings.drain_seconds)),
+            timeout_graceful_shutdown=math.ceil(settings.drain_seconds + _LAST_ANSWERS),
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
         )

@@ -11,7 +11,7 @@ import numpy as np
 from ephost.enums import GraphOptimizationLevel, OrtExecutionProviderDevicePolicy
 from ephost.errors import InvalidArgument
 from ephost.model.prepack import PrepackedWeightsContainer
-from ephost.options import SessionOptions
+from ephost.options import RunOptions, SessionOptions
 from ephost.serving.config import ModelConfig, WarmUp
 from ephost.serving.datatypes import DATATYPES
 from ephost.serving.signature import Signature
@@ -53,6 +53,16 @@ class Opener:
         self._config = config
         self._add_default = add_default
         self._container = PrepackedWeightsContainer()
+        self._warming = RunOptions()
+        self._opening: SessionOptions | None = None
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End what is being opened before its next stage, or its warm-up's next node, says any thread."""
+        self._is_cancelled = True
+        self._warming.terminate = True
+        if self._opening is not None:
+            self._opening.set_load_cancellation_flag(True)
 
     def open(self) -> InferenceSession:
         """A session that has done its warm-up. What a plugin reports is raised, not fallen back from.
@@ -60,9 +70,11 @@ class Opener:
         Raises:
             What options, opening and running raise.
         """
+        options = self._opening = session_options(self._config, self._add_default)
+        options.set_load_cancellation_flag(self._is_cancelled)
         session = InferenceSession(
             str(self._path),
-            session_options(self._config, self._add_default),
+            options,
             prepacked_weights_container=self._container,
             enable_fallback=0,
         )
@@ -71,7 +83,7 @@ class Opener:
             for at, warm_up in enumerate(self._config.warm_up):
                 feed = warm_up_feed(signature, warm_up, f"warm_up[{at}]")
                 for _ in range(warm_up.count):
-                    session.run(None, feed)
+                    session.run(None, feed, self._warming)
         except BaseException:
             session.close()
             raise
