@@ -190,7 +190,7 @@ def test_a_replica_s_runs_have_no_more_rows_than_the_configuration_says(
     session, sizes = made._opened.session, []
     run = session.run
     monkeypatch.setattr(
-        session, "run", lambda names, feed: (sizes.append(len(feed["x"])), run(names, feed))[1]
+        session, "run", lambda names, feed, _=None: (sizes.append(len(feed["x"])), run(names, feed))[1]
     )
     results = made._run_all(jobs_of(made, 3, 2, 2, 4))
     assert sizes == [3, 4, 4] and [result[0][0, 0] for result in results] == [0, 1, 4, 9]

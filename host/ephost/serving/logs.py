@@ -6,7 +6,23 @@ import json
 import logging
 import time
 
+_LOG = logging.getLogger("ephost.serving")
 _FIELDS = ("model", "version", "event", "http_port", "grpc_port")
+
+
+class Sparing:
+    """A warning that is given once a minute at most, however often there is cause."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next = 0.0
+
+    def __call__(self, *arguments: object) -> None:
+        """There is cause."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + 60.0
+            _LOG.warning(self._text, *arguments)
 
 
 class JsonFormatter(logging.Formatter):

@@ -21,13 +21,16 @@ import uvicorn
 from ephost.errors import InvalidArgument
 from ephost.serving.core import Core
 from ephost.serving.grpc_service import make_server
-from ephost.serving.http_heads import BoundedHeads
+from ephost.serving.http_heads import BoundedHeads, most_connections
+from ephost.serving.logs import Sparing
 from ephost.serving.metrics import Metrics
 from ephost.serving.repository import Repository
 from ephost.serving.rest import make_application
 from ephost.serving.sessions import DefaultProviders
 
 _LOG = logging.getLogger("ephost.serving")
+_BACKLOG = 1024  # connections that wait to be accepted
+_warn_of_no_files = Sparing("connections cannot be accepted: %s")
 _LAST_ANSWERS = 1.0  # seconds in which runs that were stopped are answered
 
 
@@ -108,6 +111,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        loop.set_exception_handler(_handle)
         settings = self._settings
         async with contextlib.AsyncExitStack() as stack:  # the ports go first, the models last
             stack.push_async_callback(asyncio.to_thread, self._repository.close)
@@ -130,6 +134,8 @@ class Server:
                 ends.append(partial(_end, http, serving))
                 while not http.started and not serving.done():
                     await asyncio.sleep(0.01)
+                if http.started:
+                    listening.listen(_BACKLOG)
             # Both protocols end at once: neither accepts requests while the other answers its last.
             stack.push_async_callback(self._drain, ends)
             # The server lives, but is not ready, while it loads.
@@ -187,12 +193,23 @@ class Server:
             access_log=False,
             lifespan="off",
             http=BoundedHeads,
+            backlog=min(
+                128, max(1, (most_connections() or _BACKLOG) // 8)
+            ),  # asyncio accepts so many at once
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=math.ceil(settings.drain_seconds + _LAST_ANSWERS),
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
         )
+
+
+def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """asyncio's errors. Of those of one burst of connections there would be thousands."""
+    if "out of system resource" in context["message"]:
+        _warn_of_no_files(context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
 
 
 async def _end(http: _Http, serving: asyncio.Future[None]) -> None:
