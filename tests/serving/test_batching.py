@@ -1,5 +1,6 @@
 """The queue and its instances, on sessions that the tests hold by the hand."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ephost.errors import InvalidArgument, PluginCrashed, PluginFault, RuntimeException
+from ephost.serving import batching
 from ephost.serving.batching import Job, Scheduler, fit, runs_of
 from ephost.serving.config import Batching, Queue
 from ephost.serving.errors import BadRequest, Closed, DeadlineExceeded, QueueFull, RunFailed, Unavailable
@@ -24,6 +26,7 @@ class Session:
         self.runs: list[list[float]] = []
         self.entered = threading.Semaphore(0)
         self.closed = False
+        self.stops = True
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -32,7 +35,7 @@ class Session:
         until = time.monotonic() + LONG
         while not self.go.wait(0.01):
             assert time.monotonic() < until
-            if run_options.terminate:
+            if self.stops and run_options.terminate:
                 raise RuntimeException("it was terminated")
         x = input_feed["x"]
         self.runs.append(x[:, 0].tolist())
@@ -333,6 +336,25 @@ def test_a_stop_ends_runs_and_answers_what_waits(bench: Bench) -> None:
         scheduler.submit(job(3))
     scheduler.close()
     assert bench.session.closed and bench.session.runs == []
+
+
+def test_the_log_says_what_does_not_stop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(batching, "_PATIENCE", 0.05)
+    bench.session.stops = False
+    scheduler = bench.start()
+    first = held(bench, scheduler)
+    with caplog.at_level(logging.WARNING, "ephost.serving"):
+        scheduler.stop()
+        closing = threading.Thread(target=scheduler.close)
+        closing.start()
+        while not caplog.records:
+            time.sleep(0.01)
+        bench.session.go.set()
+        closing.join(LONG)
+    assert answer(first) == [0]
+    assert caplog.records[0].getMessage() == "a run of model 'm' does not stop, and is waited for"
 
 
 def test_requests_that_came_together_make_runs_of_one_group_and_few_rows() -> None:

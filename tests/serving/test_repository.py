@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -134,6 +135,11 @@ def test_requests_that_were_accepted_are_answered_when_the_server_ends(tmp_path:
     assert [each["event"] for each in server.logged if "event" in each] == ["ready", "draining", "ended"]
 
 
+def metrics(server: Served) -> str:
+    text: str = server.ask("/metrics")[1].decode()
+    return text
+
+
 def counting(rounds: int, **parameters: Any) -> dict[str, Any]:
     item = {"name": "rounds", "shape": [1], "datatype": "INT64", "data": [rounds]}
     return {"inputs": [item], "parameters": parameters}
@@ -148,11 +154,24 @@ def test_a_run_whose_time_is_over_leaves_the_instance_to_others(tmp_path: Path) 
         assert status == 200 and body["outputs"][0]["data"] == [7]
 
 
+def test_a_run_whose_client_has_gone_leaves_the_instance_to_others(tmp_path: Path) -> None:
+    save(tmp_path, "slow", endless())
+    with Served(tmp_path) as server:
+        body = json.dumps(counting(1 << 40)).encode()
+        with socket.create_connection(("127.0.0.1", server.http_port), 60) as connection:
+            head = b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(head + body)
+            while 'ephost_instances_busy{model="slow",version="1"} 1.0' not in metrics(server):
+                time.sleep(0.01)
+        status, answer, _ = server.ask("/v2/models/slow/infer", counting(7, timeout=30_000_000))
+        assert status == 200 and answer["outputs"][0]["data"] == [7]
+
+
 def test_what_still_runs_when_the_time_to_drain_is_over_is_stopped(tmp_path: Path) -> None:
     save(tmp_path, "slow", endless())
     with Served(tmp_path, "--drain-seconds", "0.2") as server, ThreadPoolExecutor(2) as pool:
         asking = [pool.submit(server.ask, "/v2/models/slow/infer", counting(1 << 40)) for _ in range(2)]
-        while 'ephost_queue_requests{model="slow",version="1"} 1.0' not in server.ask("/metrics")[1].decode():
+        while 'ephost_queue_requests{model="slow",version="1"} 1.0' not in metrics(server):
             time.sleep(0.01)
         assert server.end() == 0
         for each in asking:

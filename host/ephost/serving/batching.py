@@ -37,6 +37,7 @@ from ephost.serving.signature import rows_of
 _LOG = logging.getLogger("ephost.serving")
 _LONGEST_PAUSE = 30.0  # seconds between tries to bring an instance back
 _FIRST_PAUSE = 0.5
+_PATIENCE = 5.0  # with a run that was told to stop, before the log says so
 _ENDS = "the server ends, and the time for requests that it had accepted is over"
 
 Arrays = dict[str, np.ndarray]
@@ -238,7 +239,10 @@ class Scheduler:
             self._ended.set()
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_PATIENCE)
+                if thread.is_alive() and self._stopped:
+                    _LOG.warning("a run of %s does not stop, and is waited for", self._label)
 
     def stop(self) -> None:
         """Take no more requests, stop the runs, and answer those that wait with an error. Does not block."""
