@@ -33,6 +33,10 @@ def _executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="ephost-run")
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # its threads are the parent's
+
+
 class Session(Lifecycle):
     """What an open session does. Any number of threads may use it at once."""
 
@@ -184,7 +188,7 @@ class Session(Lifecycle):
             output_names: as for ``run``.
             input_feed: as for ``run``; its arrays must not change until the run is over.
             callback: called on that thread with the results, ``user_data`` and an error's text, "" for none.
-                What it raises is logged. It should not wait for other runs.
+                Whatever it raises is logged. It should not wait for other runs.
             user_data: anything.
             run_options: as for ``run``.
 
@@ -198,11 +202,11 @@ class Session(Lifecycle):
             message = ""
             try:
                 results = self.run(output_names, input_feed, run_options)
-            except Exception as error:
+            except BaseException as error:
                 message = str(error) or type(error).__name__
             try:
                 callback(results, user_data, message)
-            except Exception:
+            except BaseException:  # nobody else would hear of a SystemExit either
                 _LOG.exception("the callback of an asynchronous run of %s failed", self.description)
 
         _executor().submit(work)

@@ -5,13 +5,20 @@ providers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+import os
+import queue
+import signal
+import subprocess
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Any
 
@@ -388,6 +395,50 @@ def test_64_awaited_runs_all_answer_and_wait_for_none_on_the_event_loop(
 
     answers = asyncio.run(serve())
     assert [answer[0].tolist() for answer in answers] == [(S + number).tolist() for number in range(64)]
+
+
+FORKED = f"""
+import asyncio, os
+import ephost, numpy
+session = ephost.InferenceSession({add_and_relu()!r})
+feed = dict.fromkeys("xy", numpy.ones((2, 3), numpy.float32))
+asyncio.run(session.run_asyncio(None, feed))
+child = os.fork()
+if not child:
+    print(asyncio.run(session.run_asyncio(["s"], feed))[0][0, 0], flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_awaits_runs_as_its_parent_did() -> None:
+    script = [sys.executable, "-W", "ignore", "-c", FORKED]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, start_new_session=True) as started:
+        try:
+            assert started.communicate(timeout=100)[0].split() == [b"2.0"]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("raised", [ValueError, asyncio.CancelledError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_callback_raises_is_logged(
+    session: ephost.InferenceSession, raised: type[BaseException]
+) -> None:
+    logged: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+
+    def callback(*_: Any) -> None:
+        raise raised
+
+    handler = QueueHandler(logged)
+    logging.getLogger("ephost.session").addHandler(handler)
+    try:
+        session.run_async(["z"], {"x": X, "y": Y}, callback, None)
+        text = logged.get(timeout=100).getMessage()
+    finally:
+        logging.getLogger("ephost.session").removeHandler(handler)
+    assert "the callback of an asynchronous run" in text and raised.__name__ in text
 
 
 def long_runs() -> tuple[ephost.InferenceSession, dict[str, np.ndarray]]:
