@@ -1,4 +1,6 @@
-"""Tensors of other libraries on devices: DLPack, and what the CUDA array interface says."""
+"""Tensors of others: of other libraries on devices by DLPack, and what the CUDA array interface says; arrays
+whose bytes are in another order than the machine's.
+"""
 
 from __future__ import annotations
 
@@ -119,3 +121,14 @@ def _strides(shape: tuple[int, ...], itemsize: int) -> list[int]:
     for at in range(len(shape) - 1, 0, -1):
         strides[at - 1] = strides[at] * shape[at]
     return strides
+
+
+def in_native_order(value: Any) -> Any:
+    """An array with its bytes in the machine's order, or those of a list or dict; itself where they are."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
+    if isinstance(value, (list, tuple)):
+        return [in_native_order(item) for item in value]
+    if isinstance(value, dict):
+        return {key: in_native_order(item) for key, item in value.items()}
+    return value

@@ -107,6 +107,10 @@ class OrtValue:
         return cls(ffi.cast("OrtValue*", value))
 
     @classmethod
+    def _from_object(cls, value: Any) -> Self:
+        return cls._from_address(call.value_from_object(interchange.in_native_order(value)))
+
+    @classmethod
     def _on_device(cls, pointer: Any, memory: Transport, owner: Owner, keeps: Any = None) -> Self:
         """A native value, which is taken over, in a device's memory; its owner keeps that until it goes."""
         made = cls(pointer)
@@ -173,14 +177,14 @@ class OrtValue:
         vendor_id: int | OrtDeviceVendorId = -1,
     ) -> Self:
         """A tensor over an array's memory, which it keeps alive; a copy only when the array is not
-        contiguous, or the tensor is to be on a device.
+        contiguous or its bytes are in another order than the machine's, or the tensor is to be on a device.
 
         Raises:
             NotImplemented: a device that no registered execution provider has memory on.
             TypeError: an array of a dtype that ONNX has no type for.
         """
         device = _device(device_type, device_id, vendor_id)
-        value = cls._from_address(call.value_from_object(np.asarray(numpy_obj)))
+        value = cls._from_object(np.asarray(numpy_obj))
         return value if device._is_cpu() else value._to(device)
 
     @classmethod
@@ -198,6 +202,7 @@ class OrtValue:
                 "ONNX type "
                 f"{onnx_element_type}"
             )
+        data = interchange.in_native_order(data)
         return cls.ortvalue_from_numpy(np.ascontiguousarray(data).view(dtype))
 
     @classmethod
@@ -297,7 +302,7 @@ class OrtValue:
         Raises:
             TypeError: something that ONNX has no type for.
         """
-        return cls._from_address(call.value_from_object(value))
+        return cls._from_object(value)
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> Self:

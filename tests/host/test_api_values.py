@@ -43,6 +43,21 @@ def test_what_a_tensor_says_of_itself_is_what_onnxruntimes_says() -> None:
         assert said[0] == said[1]
 
 
+def test_arrays_in_the_other_order_of_bytes_keep_their_elements() -> None:
+    swapped = FLOATS.astype(FLOATS.dtype.newbyteorder("S"))
+    assert OrtValue.ortvalue_from_numpy(swapped).numpy().tolist() == FLOATS.tolist()
+    assert OrtValue.from_python(swapped).numpy().tolist() == FLOATS.tolist()
+    (item,) = OrtValue.from_python([swapped]).numpy()
+    assert item.tolist() == FLOATS.tolist()
+    value = OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+    value.update_inplace(swapped)
+    assert value.numpy().tolist() == FLOATS.tolist()
+    bits = FLOATS.astype(ml_dtypes.bfloat16).view(np.uint16)
+    bits = bits.astype(bits.dtype.newbyteorder("S"))
+    value = OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+    assert value.numpy().astype(np.float32).tolist() == FLOATS.tolist()
+
+
 def test_the_array_lives_as_long_as_its_value() -> None:
     array = np.ones(4, np.float32)
     gone = weakref.ref(array)
