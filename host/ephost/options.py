@@ -563,7 +563,17 @@ def _dimension(name: str, value: int) -> int:
 class RunOptions:
     """How one run is made. Runs may share it; ``terminate = True`` from any thread stops those under way."""
 
-    __slots__ = ("__weakref__", "_adapted", "_address", "_only_fetches", "_pointer", "_stream", "_terminate")
+    __slots__ = (
+        "__weakref__",
+        "_adapted",
+        "_address",
+        "_entries",
+        "_followers",
+        "_only_fetches",
+        "_pointer",
+        "_stream",
+        "_terminate",
+    )
 
     def __init__(self) -> None:
         out = ffi.new("OrtRunOptions**")
@@ -572,8 +582,31 @@ class RunOptions:
         self._address = _address(out[0])
         self._only_fetches = False
         self._adapted: dict[str, Any] = {}  # the tensors of active adapters
+        self._entries: dict[str, str] = {}
+        self._followers: dict[int, RunOptions] = {}  # by their addresses: what `terminate` is set on, too
         self._stream: OrtSyncStream | None = None
         self._terminate = False
+
+    def _follower(self) -> RunOptions:
+        """The same options for one run, which can be terminated alone. Setting ``terminate`` here sets it
+        there, until :meth:`_release`.
+        """
+        made = RunOptions()
+        made.only_execute_path_to_fetches = self._only_fetches
+        made.log_severity_level = self.log_severity_level
+        made.log_verbosity_level = self.log_verbosity_level
+        made.logid = self.logid
+        made.sync_stream = self._stream
+        made._adapted = self._adapted
+        for key, value in self._entries.copy().items():
+            check(api.AddRunConfigEntry(made._pointer, key.encode(), value.encode()))
+        self._followers[made._address] = made
+        if self._terminate:  # read when whoever sets it sees the follower
+            made.terminate = True
+        return made
+
+    def _release(self, follower: RunOptions) -> None:
+        del self._followers[follower._address]
 
     @property
     def only_execute_path_to_fetches(self) -> bool:
@@ -596,6 +629,8 @@ class RunOptions:
         check(
             (api.RunOptionsSetTerminate if self._terminate else api.RunOptionsUnsetTerminate)(self._pointer)
         )
+        for follower in list(self._followers.values()):
+            follower.terminate = value
 
     @property
     def sync_stream(self) -> OrtSyncStream | None:
@@ -654,6 +689,7 @@ class RunOptions:
             warn_of_run_key(name)
             check_run_value(name, content)
             check(api.AddRunConfigEntry(self._pointer, name.encode(), content.encode()))
+            self._entries[name] = content
 
     def add_active_adapter(self, adapter: Any) -> None:
         """Have runs take the tensors of a ``LoraAdapter`` for the inputs of their names, whatever the caller

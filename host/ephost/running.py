@@ -220,18 +220,24 @@ class Session(Lifecycle):
         """``run`` for asyncio: awaited, it leaves the event loop free. A name of ephost's own.
 
         When the awaiting task is cancelled, the run stops: before its next node, or within one where the EP
-        that computes it asks, as the bundled CPU plugin does.
+        that computes it asks, as the bundled CPU plugin does. Others with the same options go on.
+
+        Raises:
+            As ``run``.
         """
         import asyncio  # here, as it takes 2 MB, and who awaits this has it already
 
         self._check_feed(input_feed)
-        options = run_options or RunOptions()
+        shared = RunOptions() if run_options is None else as_run_options(run_options)
+        options = shared._follower()
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(_executor(), self.run, output_names, input_feed, options)
         except asyncio.CancelledError:
             options.terminate = True
             raise
+        finally:
+            shared._release(options)
 
     def _check_feed(self, feed: Mapping[str, Any]) -> None:
         interface = self._opened.interface

@@ -374,8 +374,10 @@ class Gate:
 
     def __init__(self, opened: threading.Event, array: np.ndarray) -> None:
         self._opened, self._array = opened, array
+        self.readers = 0
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        self.readers += 1
         assert self._opened.wait(200), "the event loop did not go on while runs were under way"
         return self._array
 
@@ -519,20 +521,69 @@ def test_long_work_on_values_lets_other_threads_have_their_turn(what: str, turns
     pytest.fail(f"no other thread had its turn while {what}")
 
 
-def test_cancelling_a_task_terminates_its_run(session: ephost.InferenceSession) -> None:
-    options = ephost.RunOptions()
+def test_cancelling_a_task_terminates_its_run_alone(
+    session: ephost.InferenceSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, opened, run = ephost.RunOptions(), threading.Event(), session.run
+    failed: queue.SimpleQueue[Fail] = queue.SimpleQueue()
 
-    async def cancel() -> None:
-        task = asyncio.create_task(session.run_asyncio(None, {"x": X, "y": Y}, options))
-        await asyncio.sleep(0)
-        task.cancel()
+    def noted(*arguments: Any) -> list[Any]:
+        try:
+            return run(*arguments)
+        except Fail as error:
+            failed.put(error)
+            raise
+
+    monkeypatch.setattr(session, "run", noted)
+
+    async def cancel() -> Any:
+        gate = Gate(opened, X)
+        feed = {"x": gate, "y": Y}
+        one, other = (asyncio.create_task(session.run_asyncio(["z"], feed, options)) for _ in range(2))
+        while gate.readers < 2:  # both runs have begun
+            await asyncio.sleep(0.001)
+        one.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await task
+            await one
+        opened.set()
+        return await other
 
-    asyncio.run(cancel())
-    assert options.terminate
-    with pytest.raises(Fail, match="terminat"):
-        session.run(None, {"x": X, "y": Y}, options)
+    assert asyncio.run(cancel())[0].tolist() == Z.tolist()
+    assert "terminat" in str(failed.get(timeout=100)) and failed.empty()
+    assert not options.terminate
+    assert session.run(["z"], {"x": X, "y": Y}, options)[0].tolist() == Z.tolist()
+
+
+def test_options_terminate_awaited_runs_too(session: ephost.InferenceSession) -> None:
+    options, opened = ephost.RunOptions(), threading.Event()
+
+    async def terminate() -> None:
+        task = asyncio.create_task(session.run_asyncio(None, {"x": Gate(opened, X), "y": Y}, options))
+        await asyncio.sleep(0)
+        options.terminate = True
+        opened.set()
+        with pytest.raises(Fail, match="terminat"):
+            await task
+        with pytest.raises(Fail, match="terminat"):
+            await session.run_asyncio(None, {"x": X, "y": Y}, options)
+        options.terminate = False
+        await session.run_asyncio(None, {"x": X, "y": Y}, options)
+
+    asyncio.run(terminate())
+
+
+def test_an_awaited_run_has_all_its_options() -> None:
+    options = ephost.RunOptions()
+    options.log_severity_level, options.log_verbosity_level, options.logid = 1, 4, "tag"
+    options.only_execute_path_to_fetches = True
+    options.add_run_config_entry("gpu_graph_id", "7")
+    followed = options._follower()
+    names = [
+        name for name in dir(options) if not name.startswith("_") and not callable(getattr(options, name))
+    ]
+    assert "logid" in names
+    assert [getattr(followed, name) for name in names] == [getattr(options, name) for name in names]
+    assert followed.get_run_config_entry("gpu_graph_id") == "7"
 
 
 # ---- profiling ----
