@@ -156,6 +156,7 @@ class Lifecycle(Described):
 
     def close(self) -> None:
         """Release what the session holds, now rather than with its last reference. No run may be under way.
+        A profile that was not ended is written.
 
         Raises:
             Fail: a run is under way.
@@ -165,5 +166,7 @@ class Lifecycle(Described):
         if not self._opened.runner.close():
             raise Fail(f"the session of {self.description} is running: it cannot be closed")
         self._closed = True
+        if self._profile is not None:
+            self._profile.leave()  # values on devices may keep the resources
         self._opened.resources.close()
         environment.forget_session(self)

@@ -366,6 +366,7 @@ class Opening:
 
             profile = Profile(plan, [a.ep for a in resources.assignments], self._timings, self._options)
             resources.profilers.append(profile.ep_profilers)
+            resources.profile = profile
             runner = ProfiledRunner(runner, profile)
         run: Callable[..., list[Any]] = runner.run
         if interface.sparse_outputs:

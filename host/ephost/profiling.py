@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,7 +27,7 @@ CATEGORIES = {0: "Session", 1: "Node", 2: "Kernel", 3: "Api"}
 
 
 class Profile:
-    """What is recorded from the moment a session began to open to its ``end_profiling``."""
+    """What is recorded from the moment a session began to open to its ``end_profiling``, or to its end."""
 
     def __init__(
         self,
@@ -56,6 +58,11 @@ class Profile:
         now = time.time()
         stamp = time.strftime("_%Y-%m-%d_%H-%M-%S", time.localtime(now))
         self._path = f"{options.profile_file_prefix}{stamp}_{int(now * 1000) % 1000:03}.json"
+        self._is_recording = True
+        self._trace = ""  # what is to be written, once nothing is recorded any more
+        self._leaving = os.getpid()  # the process that writes it at the latest; 0: it has tried to
+        self._lock = threading.RLock()
+        _unwritten.add(self)
 
     def timed(self, run: Callable[..., Any], *arguments: Any) -> Any:
         """Call what runs the model, and record that."""
@@ -63,21 +70,41 @@ class Profile:
         try:
             return run(*arguments)
         finally:
-            if self._path:
+            if self._is_recording:
                 self._runs.append((began, time.monotonic_ns() - began, threading.get_native_id()))
 
     def end(self) -> str:
-        """Stop, and write the trace; its path, "" when that was done before."""
-        if not self._path:
-            return ""
-        path, self._path = self._path, ""
-        for part in with_bodies(self._plan):
-            lib.ephost_plan_profile(part.pointer, False)
-        import json
+        """Stop, and write the trace; its path, "" when that was done before.
 
-        lines = [json.dumps(event) for event in self._events()]
-        write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
-        return path
+        Raises:
+            OSError: it cannot be written. The next call tries again.
+        """
+        with self._lock:
+            if self._is_recording:
+                self._is_recording = False
+                for part in with_bodies(self._plan):
+                    lib.ephost_plan_profile(part.pointer, False)
+                import json
+
+                lines = [json.dumps(event) for event in self._events()]
+                self._trace = "[\n" + ",\n".join(lines) + "\n]\n"
+            if not self._trace:
+                return ""
+            write_text(self._path, self._trace)
+            self._trace = ""
+            return self._path
+
+    def leave(self) -> None:
+        """End before the plan goes, unless that was done; where that fails it is a warning in the log. A
+        process that was forked leaves it to its parent.
+        """
+        if os.getpid() != self._leaving:
+            return
+        self._leaving = 0
+        try:
+            self.end()
+        except Exception as error:
+            _LOG.warning("the profile %s cannot be written: %s", self._path, error)
 
     def _events(self) -> Iterator[dict[str, Any]]:
         start = 0.0
@@ -92,6 +119,16 @@ class Profile:
         for part in with_bodies(self._plan):
             yield from step_events(part, self.start, inside)
         yield from told
+
+
+_unwritten: weakref.WeakSet[Profile] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all() -> None:
+    """At exit, before sessions are closed, or are gone with their modules when nothing can be imported."""
+    for profile in list(_unwritten):
+        profile.leave()
 
 
 def step_events(plan: Plan, start: int, inside: bool = False) -> Iterator[dict[str, Any]]:

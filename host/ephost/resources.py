@@ -14,7 +14,7 @@ from ephost.model.partition import Assignment
 from ephost.model.planning.steps import Plan
 
 if TYPE_CHECKING:
-    from ephost.profiling import EpProfilers
+    from ephost.profiling import EpProfilers, Profile
 
 
 class Resources:
@@ -25,6 +25,7 @@ class Resources:
         self.constants = Constants()
         self.host_kernels = HostKernels()
         self.profilers: list[EpProfilers] = []
+        self.profile: Profile | None = None
         self.callbacks: tuple[Any, ...] = ()  # that plugins may call; kept alive
         self.custom_ops: CustomOps | None = None  # it keeps libraries open
         self.plan: Plan | None = None
@@ -59,6 +60,8 @@ class Resources:
             self._free()
 
     def _free(self) -> None:
+        if self.profile is not None:
+            self.profile.leave()
         if self.plan is not None:
             self.plan.release()
         for profilers in self.profilers:

@@ -315,10 +315,14 @@ class Session(Lifecycle):
         return self._profile.start if self._profile is not None else 0
 
     def end_profiling(self) -> str:
-        """Stop profiling and write what was recorded as a Chrome trace.
+        """Stop profiling and write what was recorded as a Chrome trace. Without this it is written when the
+        session is closed or gone, or the process ends.
 
         Returns:
             The file's name: ``SessionOptions.profile_file_prefix``, the time, ``.json``. "" when profiling
             was not enabled, or has ended.
+
+        Raises:
+            OSError: the file cannot be written. The next call tries again.
         """
         return self._profile.end() if self._profile is not None else ""

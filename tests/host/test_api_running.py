@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -651,6 +652,60 @@ def test_a_trace_has_the_nodes_of_bodies(tmp_path: Path, sample_ep: str) -> None
     session = ephost.InferenceSession(model_bytes([loop], inputs, [tensor("z", 3)]), options, [sample_ep])
     session.run(None, {"trips": np.int64(4), "x": X[0]})
     assert names_run(session).count("inner") == 4
+
+
+def profiled(prefix: Path) -> ephost.InferenceSession:
+    options = ephost.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(prefix)
+    session = ephost.InferenceSession(add_and_relu(), options)
+    session.run(None, {"x": X, "y": Y})
+    return session
+
+
+@pytest.mark.parametrize("end", ["close", "collect", "set_providers"])
+def test_a_profile_that_nobody_ended_is_written_when_its_session_ends(end: str, tmp_path: Path) -> None:
+    session = profiled(tmp_path / "profile")
+    if end == "close":
+        session.close()
+        assert session.end_profiling() == ""
+    elif end == "set_providers":
+        session.set_providers()
+    else:
+        del session
+    gc.collect()
+    (path,) = tmp_path.iterdir()
+    assert [event["name"] for event in json.loads(path.read_text())].count("model_run") == 1
+
+
+def test_a_profile_that_nobody_ended_is_written_when_the_program_ends(tmp_path: Path) -> None:
+    script = f"""
+import ephost, numpy
+options = ephost.SessionOptions()
+options.enable_profiling, options.profile_file_prefix = True, {str(tmp_path / "profile")!r}
+session = ephost.InferenceSession({add_and_relu()!r}, options)
+session.run(None, dict.fromkeys("xy", numpy.ones((2, 3), numpy.float32)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    (path,) = tmp_path.iterdir()
+    assert [event["name"] for event in json.loads(path.read_text())].count("model_run") == 1
+    assert done.stderr == ""
+
+
+def test_a_profile_that_could_not_be_written_is_kept_for_another_try(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = profiled(tmp_path / "none" / "profile")
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="none"):
+            session.end_profiling()
+    session.close()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "the profile" in caplog.text and str(tmp_path / "none") in caplog.text
+    (tmp_path / "none").mkdir()
+    events = json.loads(Path(session.end_profiling()).read_text())
+    assert [event["name"] for event in events].count("model_run") == 1
+    assert session.end_profiling() == ""
 
 
 def test_without_profiling_there_is_no_file(session: ephost.InferenceSession) -> None:
