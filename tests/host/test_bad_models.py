@@ -281,6 +281,35 @@ def test_an_initializer_whose_data_does_not_fit(bad: TensorProto) -> None:
     refused(graph_model(nodes, constants=[bad]), errors.InvalidGraph, "'c'")
 
 
+@pytest.mark.parametrize("dims", [[1] * 70, [1] * 33, [1 << 40, 1 << 40, 0]])
+@pytest.mark.parametrize("kind", [FLOAT, TensorProto.INT4])
+@pytest.mark.parametrize("is_external", [False, True])
+def test_an_initializer_of_a_shape_that_no_array_has(
+    dims: list[int], kind: int, is_external: bool, tmp_path: Path
+) -> None:
+    data = bytes(4 if kind == FLOAT else 1) * (0 not in dims)
+    bad = TensorProto(name="c", data_type=kind, dims=dims)
+    if is_external:
+        (tmp_path / "data").write_bytes(data)
+        bad.data_location = TensorProto.EXTERNAL
+        bad.external_data.add(key="location", value="data")
+    else:
+        bad.raw_data = data
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Identity", ["c"], ["z"])]
+    (tmp_path / "m.onnx").write_bytes(graph_model(nodes, constants=[bad]).SerializeToString())
+    refused(tmp_path / "m.onnx", errors.InvalidGraph, "the initializer 'c'")
+
+
+def test_text_of_constant_that_is_not_utf_8_is_carried_as_it_is_in_inputs() -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["one"], value_string=b"\xff"),
+        helper.make_node("Constant", [], ["some"], value_strings=[b"\xff", b"a"]),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.STRING, None) for name in ("one", "some")]
+    one, some = ephost.InferenceSession(graph_model(nodes, [], outputs).SerializeToString()).run(None, {})
+    assert (one.tolist(), some.tolist()) == ("\udcff", ["\udcff", "a"])
+
+
 def test_an_opset_from_the_future() -> None:
     model = one_node_model("Neg", {"x": (FLOAT, [2])}, {"y": FLOAT}, opset=999)
     refused(model, errors.InvalidGraph, "999", "opset")

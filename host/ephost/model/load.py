@@ -66,6 +66,8 @@ _ELEMENT_TYPES = frozenset(TensorProto.DataType.values())
 _SMALLEST_MODEL = 1 << 20  # bytes; a file that is smaller is read, and nothing of it stays where it is
 _SMALLEST_TENSOR = 1 << 12
 _LARGEST_MESSAGE = (1 << 31) - 1
+_MAX_RANK = 32  # a tensor's on its way through numpy
+_MOST = 1 << 58  # elements of an array, those of its parts without any included
 _LAST_OPSET = (1 << 31) - 1  # that onnx can look for
 # Of these domains a model need not say which opset it means: onnxruntime has their operators.
 _IMPLIED: dict[str, Callable[[], int]] = {
@@ -593,9 +595,9 @@ class Linker:
             if attribute.name == "value_ints":
                 return np.asarray(attribute.ints, dtype=np.int64), TensorProto.INT64, None
             if attribute.name == "value_string":
-                return np.asarray(attribute.s.decode(), dtype=object), _STRING, None
+                return np.asarray(_text(attribute.s), dtype=object), _STRING, None
             if attribute.name == "value_strings":
-                return np.asarray([s.decode() for s in attribute.strings], dtype=object), _STRING, None
+                return np.asarray([_text(s) for s in attribute.strings], dtype=object), _STRING, None
         raise InvalidGraph(f"{what} has no value")
 
     def tensor(self, proto: TensorProto, what: str = "") -> tuple[np.ndarray, External | None]:
@@ -604,6 +606,10 @@ class Linker:
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise InvalidGraph(f"{what} has a negative dimension: {list(shape)}")
+        if len(shape) > _MAX_RANK:
+            raise InvalidGraph(f"{what} has {len(shape)} dimensions: the highest rank is {_MAX_RANK}")
+        if 0 in shape and math.prod(dim or 1 for dim in shape) >= _MOST:
+            raise InvalidGraph(f"{what} is of shape {list(shape)}, which no array can have")
         if proto.data_location == _EXTERNAL:
             return self._external(proto, shape, what)
         if proto.HasField("raw_data") and proto.data_type not in PACKED and proto.data_type != _STRING:
@@ -684,6 +690,11 @@ class Linker:
             return DataFiles([self.folder or os.getcwd()])
         # A cache of downloads has the model as a link, to a folder where its data is too.
         return DataFiles([os.path.dirname(path), os.path.dirname(os.path.realpath(path))])
+
+
+def _text(content: bytes) -> str:
+    """Text of a tensor; what is no UTF-8 is carried as it is in inputs."""
+    return content.decode("utf-8", "surrogateescape")
 
 
 def _is_number(text: str) -> bool:
