@@ -10,7 +10,7 @@ import numpy as np
 from ephost.devices import OrtDevice
 from ephost.errors import InvalidArgument
 from ephost.options import RunOptions, as_run_options
-from ephost.values import OrtValue, OrtValueVector, memory_on, over_memory
+from ephost.values import OrtValue, OrtValueVector, memory_on, over_memory, writable
 
 if TYPE_CHECKING:
     from ephost.opening import Opened
@@ -92,12 +92,13 @@ class SessionIOBinding:
         """Have an output written into a value's memory.
 
         Raises:
-            InvalidArgument: the model has no such output.
+            InvalidArgument: the model has no such output, or the value is over an array that is read-only.
             TypeError: it is no OrtValue.
         """
         self._session._opened.interface.check_output_name(name)
+        target = writable(_ort_value(value))
         self._bound = None
-        self._outputs[name] = _ort_value(value)
+        self._outputs[name] = target
 
     def synchronize_inputs(self) -> None:
         """Wait until what was queued on the devices of the session's execution providers is done.

@@ -17,7 +17,7 @@ from ephost.host_log import HostLog
 from ephost.io_binding import IOBinding, Target, into_bound, targets_of
 from ephost.lifecycle import Lifecycle
 from ephost.options import RunOptions, as_run_options
-from ephost.values import OrtValue
+from ephost.values import OrtValue, writable
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -144,7 +144,8 @@ class Session(Lifecycle):
             fetch_devices: where each output is wanted.
 
         Raises:
-            InvalidArgument: lengths that do not fit each other, and as ``run``.
+            InvalidArgument: lengths that do not fit each other, a value to be written that is over a
+                read-only array, and as ``run``.
             NotImplemented: a device that no registered execution provider has memory on.
         """
         if len(feed_names) != len(feeds) or (fetches and len(fetches) != len(fetch_names)):
@@ -153,7 +154,7 @@ class Session(Lifecycle):
                 f"{len(fetches)} fetches"
             )
         devices = [*fetch_devices, *[cpu_device()] * (len(fetch_names) - len(fetch_devices))]
-        given: Sequence[Target] = fetches or devices
+        given: Sequence[Target] = [writable(value) for value in fetches] or devices
         feed = dict(zip(feed_names, feeds, strict=True))
         outputs = dict(zip(fetch_names, given, strict=True))
         made = self._values(feed, targets_of(outputs), run_options)

@@ -91,10 +91,12 @@ class OrtValue:
         """
         self._memory: Transport | None = None  # where the value is, when that is a device's memory
         self._sparse: SparseTensor | None = None  # what the value stands for, when that is one
+        self._is_read_only = False  # it shares the memory of an array that is
         if isinstance(ortvalue, OrtValue):
             self._pointer: Any = ortvalue._pointer
             self._memory = ortvalue._memory
             self._sparse = ortvalue._sparse
+            self._is_read_only = ortvalue._is_read_only
         elif isinstance(ortvalue, ffi.CData):
             self._pointer = ffi.gc(ortvalue, api.ReleaseValue)
         else:
@@ -108,7 +110,10 @@ class OrtValue:
 
     @classmethod
     def _from_object(cls, value: Any) -> Self:
-        return cls._from_address(call.value_from_object(interchange.in_native_order(value)))
+        made = cls._from_address(call.value_from_object(interchange.in_native_order(value)))
+        if isinstance(value, np.ndarray) and not value.flags.writeable and value.dtype.kind not in "OUST":
+            made._is_read_only = np.may_share_memory(call.value_to_object(made._address), value)
+        return made
 
     @classmethod
     def _on_device(cls, pointer: Any, memory: Transport, owner: Owner, keeps: Any = None) -> Self:
@@ -178,6 +183,7 @@ class OrtValue:
     ) -> Self:
         """A tensor over an array's memory, which it keeps alive; a copy only when the array is not
         contiguous or its bytes are in another order than the machine's, or the tensor is to be on a device.
+        Over an array that is read-only nothing writes to it.
 
         Raises:
             NotImplemented: a device that no registered execution provider has memory on.
@@ -447,7 +453,7 @@ class OrtValue:
 
     def numpy(self) -> Any:
         """The value as numpy has it: an array, a list, a dict, or None. An array shares memory on the CPU,
-        and is a copy of what is on a device.
+        and is a copy of what is on a device. Over an array that is read-only it is read-only.
 
         Raises:
             InvalidArgument: it is a sparse tensor.
@@ -455,7 +461,11 @@ class OrtValue:
         if self._sparse is not None:
             raise InvalidArgument("a sparse tensor is no array: take as_sparse_tensor()")
         here = self._on_cpu()  # alive until its memory is shared
-        return call.value_to_object(here._address)
+        found = call.value_to_object(here._address)
+        if self._is_read_only:
+            found = found.view()
+            found.flags.writeable = False
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if not self.is_tensor():
@@ -561,7 +571,9 @@ class OrtValue:
                 pass  # numpy has no type for it (bfloat16 and its like), or knows no versions of DLPack
             else:
                 is_bool = is_bool_tensor and array.dtype == np.uint8
-                return cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool else array)
+                made = cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool else array)
+                made._is_read_only &= isinstance(data, np.ndarray)  # of others numpy makes it up
+                return made
         try:
             taken = interchange.take(data)
         except BufferError as error:
@@ -600,7 +612,7 @@ class OrtValue:
         """Overwrite a tensor's elements; its memory stays where it is.
 
         Raises:
-            InvalidArgument: another shape or dtype.
+            InvalidArgument: another shape or dtype, or the value is over an array that is read-only.
             TypeError: neither an array nor an OrtValue.
         """
         if isinstance(data, np.ndarray):
@@ -655,8 +667,19 @@ def _of_cpu(value: OrtValue) -> OrtValue:
     )
 
 
+def writable(value: OrtValue) -> OrtValue:
+    """The value, unless it is over an array that is read-only.
+
+    Raises:
+        InvalidArgument: it is.
+    """
+    if value._is_read_only:
+        raise InvalidArgument(f"{value!r} is over an array that is read-only: it cannot be written to")
+    return value
+
+
 def _copy(source: OrtValue, target: OrtValue, stream: Any) -> None:
-    source, target = _of_cpu(source), _of_cpu(target)
+    source, target = _of_cpu(source), _of_cpu(writable(target))
     here, there = source._memory, target._memory
     if not source.tensor_size_in_bytes():
         return

@@ -5,17 +5,21 @@ from __future__ import annotations
 import ctypes
 import gc
 import weakref
+from pathlib import Path
 
 import ephost
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from api_models import model_bytes, tensor
+from ephost import InferenceSession
 from ephost.capi.onnxruntime_pybind11_state import OrtValueVector
 from ephost.devices import OrtDevice, cpu_device
 from ephost.errors import InvalidArgument, NotImplemented
-from ephost.values import OrtValue, over_memory
+from ephost.values import OrtValue, copy_tensors, over_memory
 from host_state import needs_newest_onnx, needs_numpy_2
+from onnx import helper
 
 FLOATS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -131,6 +135,40 @@ def test_update_inplace_writes_where_the_value_is() -> None:
         value.update_inplace(np.zeros((2, 3)))
     with pytest.raises(TypeError):
         value.update_inplace([1, 2])
+
+
+def test_a_value_over_a_read_only_array_is_never_written_to(tmp_path: Path) -> None:
+    zeros, ones = np.zeros(2, np.float32), np.ones(2, np.float32)
+    zeros.tofile(tmp_path / "zeros")
+    content = zeros.tobytes()
+    session = InferenceSession(
+        model_bytes([helper.make_node("Neg", ["x"], ["y"])], [tensor("x", 2)], [tensor("y", 2)])
+    )
+    for array in (np.frombuffer(content, np.float32), np.memmap(tmp_path / "zeros", np.float32, "r")):
+        made = OrtValue.ortvalue_from_numpy(array)
+        for value in (made, OrtValue(made), OrtValue.from_python(array)):
+            assert value.data_ptr() == array.ctypes.data
+            assert not value.numpy().flags.writeable
+            with pytest.raises(InvalidArgument, match="read-only"):
+                value.update_inplace(ones)
+            with pytest.raises(InvalidArgument, match="read-only"):
+                copy_tensors([OrtValue.ortvalue_from_numpy(ones)], [value])
+            with pytest.raises(InvalidArgument, match="read-only"):
+                session.io_binding().bind_ortvalue_output("y", value)
+            fed = OrtValue.ortvalue_from_numpy(ones)
+            with pytest.raises(InvalidArgument, match="read-only"):
+                session.run_with_ortvaluevector(None, ["x"], [fed], ["y"], [value], [])
+            assert session.run(None, {"x": value})[0].tolist() == [0, 0]
+    assert content == zeros.tobytes()
+
+
+def test_what_is_copied_of_a_read_only_array_is_written_to() -> None:
+    array = np.frombuffer(bytes(16), np.float32)
+    for copied in (array[::2], array[:2].astype(">f4")):
+        copied.flags.writeable = False
+        value = OrtValue.ortvalue_from_numpy(copied)
+        value.update_inplace(np.ones(2, np.float32))
+        assert value.numpy().tolist() == [1, 1] and value.numpy().flags.writeable
 
 
 def test_copy_tensors_copies_pairwise() -> None:
