@@ -8,6 +8,7 @@ have a syntax of their own and that the host does not read.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from math import inf, isfinite
 
@@ -42,6 +43,16 @@ def _real(most: float = inf) -> _Check:
     return holds, f"a number from 0 {'on' if most == inf else f'to {most:g}'}"
 
 
+def _leading() -> _Check:
+    """A number as C reads one: what follows it does not count."""
+
+    def holds(text: str) -> bool:
+        found = re.match(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", text)
+        return found is not None and -_INT32 - 1 <= int(found[1]) <= _INT32
+
+    return holds, "an int of 32 bits"
+
+
 def _or(other: str, check: _Check) -> _Check:
     return (lambda text: text == other or check[0](text)), f"{other or 'empty'}, or {check[1]}"
 
@@ -55,6 +66,7 @@ _VALUES: dict[str, _Check] = {
     "ephost.offer_subgraphs": _SWITCH,
     "ephost.record_refusals": _SWITCH,
     "optimization.minimal_build_optimizations": _one_of("", "save", "apply"),
+    "session.dynamic_block_base": _leading(),
     "session.enable_moe_expert_counting": _SWITCH,
     "session.enable_moe_expert_statistics": _SWITCH,
     "session.external_data_loader.chunk_bytes": _whole(4096, 1 << 26, 4096),
@@ -64,6 +76,7 @@ _VALUES: dict[str, _Check] = {
     "session.function_expansion_byte_limit": _whole(1),
     "session.function_expansion_node_limit": _whole(1),
     "session.gqa_value_layout": _one_of("BNSH", "BNHS"),
+    "session.graph_optimizations_loop_level": _leading(),
     "session.kernel_dispatch_policy": _one_of("", "auto", "latency", "memory", "safe"),
     f"{_MOE}allow_file_backing": _one_of("0", "1", "false", "true"),
     f"{_MOE}async_max_tokens": _COUNT,
@@ -86,6 +99,7 @@ _VALUES: dict[str, _Check] = {
     "session.qdq_matmulnbits_accuracy_level": _whole(0, 4),
     "session.qdq_matmulnbits_block_size": _whole(-(2**63), 2**63 - 1),
 }
+_AFFINITIES = "session.intra_op_thread_affinities"
 _RUN_VALUES: dict[str, _Check] = {"gpu_graph_id": _or("", _whole(-(2**31), _INT32))}
 
 
@@ -112,6 +126,41 @@ def check_values(entries: Mapping[str, str]) -> None:
         InvalidArgument: the text names the entry, and says what its values are.
     """
     _check("session", entries, _VALUES)
+
+
+def check_affinities(entries: Mapping[str, str], wanted: int, threads: int) -> None:
+    """Refuse processors for the threads of a session that are none, or not for as many threads as it has.
+
+    Args:
+        entries: of the session.
+        wanted: how many threads the user wants; 0: as many as there are processors, by whoever's count.
+        threads: how many there are.
+
+    Raises:
+        InvalidArgument: the text names the entry, and says what its values are.
+    """
+    text = entries.get(_AFFINITIES)
+    if text is None or (text and threads == 1):
+        return
+    lists = [part for part in text.split(";") if part]
+    if not (text and all(map(_are_processors, lists))):
+        raise InvalidArgument(
+            f"the session entry {_AFFINITIES} is processors from 1 on for each thread but the first, such as "
+            f"1,2;3-4, not {text!r:.100}"
+        )
+    if wanted and len(lists) != wanted - 1:
+        raise InvalidArgument(
+            f"the session entry {_AFFINITIES} is for {len(lists)} threads; it is wanted for {wanted - 1}: "
+            f"each of intra_op_num_threads={wanted} but the first"
+        )
+
+
+def _are_processors(text: str) -> bool:
+    interval = [part for part in text.split("-") if part] if "-" in text else []
+    numbers = interval if len(interval) == 2 else [part for part in text.split(",") if part]
+    if not all(map(_whole(1, _INT32)[0], numbers)):
+        return False
+    return numbers is not interval or int(numbers[0]) <= int(numbers[1])
 
 
 def check_run_value(key: str, value: str) -> None:

@@ -22,7 +22,7 @@ from ephost._bindings import (
 )
 from ephost.collector import RestingCollector
 from ephost.config_keys import warn_of_session_keys
-from ephost.config_values import check_values
+from ephost.config_values import check_affinities, check_values
 from ephost.context_data import EMBED_MODE, READS, WRITES, hand_over
 from ephost.enums import GraphOptimizationLevel
 from ephost.ep_memory import DeviceMemory, own_memory
@@ -517,6 +517,8 @@ def effective_options(source: Any, given: SessionOptions | None, from_model: Any
     if int(os.environ.get(CONFIG_FROM_MODEL) == "1" if from_model is None else from_model) == 1:
         options = options_of_model(parse(source)[0], options)
     check_values(options._config)
+    if options.use_per_session_threads:
+        check_affinities(options._config, options.intra_op_num_threads, thread_count(options))
     options._explain()
     return options
 

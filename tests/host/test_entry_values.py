@@ -20,6 +20,10 @@ CPU = ["CPUExecutionProvider"]
 KEYS = sorted(key for key in config_values._VALUES if not key.startswith("ephost."))
 # Of these onnxruntime makes a number; no one writes them.
 TEXTS = ("", "0", "1", "2", "-1", "x", "1.5", "4096", "4097", "99999999999999999999", "auto", "save", "Safe")
+PROCESSORS = (
+    "", "1", "foo", "1;2", "1;2;3", "1-2", "1,2", "1,2;1-2", "1;foo", " 1;2", "1;;2", ";1;2;", ";", ",", "0",
+    "-1", "2-1", "1-", "1--2", "1-2-", "1-2-3", "1-2,3", "0-1", "1,0", "+1", "01", "999", "2147483648",
+)  # fmt: skip
 # It is taken only with what this build of onnxruntime cannot do with this model.
 ELSEWHERE = {("optimization.minimal_build_optimizations", "save")}
 
@@ -54,6 +58,30 @@ def test_values_that_onnxruntime_refuses_are_refused(key: str, capfd: pytest.Cap
         assert refused(session_entry, ephost, key, value) == wrong, (value, wrong)
 
 
+@pytest.mark.parametrize("value", [" 1", "1 ", "+1x", "- 1", "2147483647", "2147483648", "-2147483648"])
+def test_a_number_that_more_follows_is_one_where_it_is_in_onnxruntime(
+    value: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for key in ("session.dynamic_block_base", "session.graph_optimizations_loop_level"):
+        wrong = refused(session_entry, onnxruntime, key, value)
+        assert refused(session_entry, ephost, key, value) == wrong
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_processors_that_onnxruntime_refuses_are_refused(
+    threads: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def open_with(api: Any, value: str) -> None:
+        options = api.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, threads
+        options.add_session_config_entry("session.intra_op_thread_affinities", value)
+        api.InferenceSession(MODEL, options, providers=CPU)
+
+    for value in PROCESSORS:
+        wrong = refused(open_with, onnxruntime, value)
+        assert refused(open_with, ephost, value) == wrong, (value, wrong)
+
+
 @pytest.mark.parametrize("value", ["", "0", "7", "-1", "x", "1.5", "99999999999999999999"])
 def test_the_number_of_a_recording_is_one(value: str) -> None:
     wrong = refused(run_entry, onnxruntime, "gpu_graph_id", value)
@@ -65,6 +93,7 @@ def test_the_error_names_the_entry_and_what_it_can_be() -> None:
         ("ephost.enable_fallback", "x", "0 or 1"),
         ("session.gqa_value_layout", "x", "BNSH or BNHS"),
         ("session.external_data_loader.threads", "65", "a whole number from 0 to 64"),
+        ("session.dynamic_block_base", "abc", "an int of 32 bits"),
     ):
         with pytest.raises(InvalidArgument, match=f"^the session entry {key} is {what}, not '{value}'$"):
             session_entry(ephost, key, value)
