@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ephost import environment
 from ephost._bindings import lib
-from ephost.arguments import of_type
+from ephost.arguments import integer, of_type
 from ephost.device_memory import device_numbers
 from ephost.devices import OrtArenaCfg, OrtMemoryInfo
 from ephost.enums import ArenaExtendStrategy, OrtDeviceMemoryType
@@ -62,12 +62,11 @@ def set_default_logger_verbosity(level: int) -> None:
     """Accepted: verbose messages have one level here.
 
     Raises:
+        TypeError: it is no int.
         InvalidArgument: a negative level.
     """
     global _verbosity
-    if level < 0:
-        raise InvalidArgument(f"a logger's verbosity cannot be {level}")
-    _verbosity = level
+    _verbosity = integer("a logger's verbosity", level, 0)
 
 
 def enable_telemetry_events() -> None:

@@ -20,6 +20,7 @@ from ephost._bindings import (
     member,
     new_key_values,
 )
+from ephost.arguments import integer
 from ephost.collector import RestingCollector
 from ephost.config_keys import warn_of_session_keys
 from ephost.config_values import check_affinities, check_values
@@ -509,13 +510,14 @@ def effective_options(source: Any, given: SessionOptions | None, from_model: Any
 
     Raises:
         TypeError: they are no options.
-        InvalidArgument: an entry has a value that its key cannot have.
+        InvalidArgument: an entry has a value that its key cannot have, or there is no such severity.
     """
     if given is not None and not isinstance(given, SessionOptions):
         raise TypeError(f"the options of a session are a SessionOptions, not {given!r}")
     options = given or SessionOptions()
     if int(os.environ.get(CONFIG_FROM_MODEL) == "1" if from_model is None else from_model) == 1:
         options = options_of_model(parse(source)[0], options)
+    integer("SessionOptions.log_severity_level", options.log_severity_level, -1, 4)
     check_values(options._config)
     if options.use_per_session_threads:
         check_affinities(options._config, options.intra_op_num_threads, thread_count(options))

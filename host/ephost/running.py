@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -144,10 +144,20 @@ class Session(Lifecycle):
             fetch_devices: where each output is wanted.
 
         Raises:
+            TypeError: something in place of names, values or devices.
             InvalidArgument: lengths that do not fit each other, a value to be written that is over a
                 read-only array, and as ``run``.
             NotImplemented: a device that no registered execution provider has memory on.
         """
+        given_for = {
+            "feed_names": feed_names,
+            "feeds": feeds,
+            "fetch_names": fetch_names,
+            "fetches": fetches,
+            "fetch_devices": fetch_devices,
+        }
+        for what, value in given_for.items():
+            of_type(what, value, Collection)  # type: ignore[type-abstract]
         if len(feed_names) != len(feeds) or (fetches and len(fetches) != len(fetch_names)):
             raise InvalidArgument(
                 f"there are {len(feed_names)} names for {len(feeds)} feeds, and {len(fetch_names)} names for "

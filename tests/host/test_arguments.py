@@ -71,7 +71,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "provider_options": lambda value: ephost.provider_options(value),
     "run_with_iobinding": lambda value: session().run_with_iobinding(value),
+    "run_with_ortvaluevector": lambda value: session().run_with_ortvaluevector(None, [], value, [], [], []),
     "set_default_logger_severity": ephost.set_default_logger_severity,
+    "set_default_logger_verbosity": ephost.set_default_logger_verbosity,
     "set_ep_dynamic_options": lambda value: session().set_ep_dynamic_options({"key": value}),
     "set_ep_dynamic_options, all": lambda value: session().set_ep_dynamic_options(value),
 }
@@ -93,3 +95,25 @@ def test_a_pool_has_a_number_of_threads() -> None:
     for value in (-1, 10**40, "x", None, 1.5):
         with pytest.raises((TypeError, OnnxRuntimeException), match="the number of threads of a pool is"):
             ephost.set_global_thread_pool_sizes(value)
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_what_is_no_list_of_names_values_or_devices_is_told_by_name(at: int) -> None:
+    names = ("feed_names", "feeds", "fetch_names", "fetches", "fetch_devices")
+    arguments: list[Any] = [None, [], [], ["y"], [], []]
+    arguments[at] = None
+    with pytest.raises(TypeError, match=f"^{names[at - 1]} is a Collection, not NoneType$"):
+        session().run_with_ortvaluevector(*arguments)
+
+
+def test_a_verbosity_is_a_number() -> None:
+    with pytest.raises(TypeError, match=r"^a logger's verbosity is an int, not str$"):
+        ephost.set_default_logger_verbosity("x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("severity", [-2, 5, 99])
+def test_a_session_is_opened_with_a_severity_that_there_is(severity: int) -> None:
+    options = ephost.SessionOptions()
+    options.log_severity_level = severity
+    with pytest.raises(OnnxRuntimeException, match=r"log_severity_level is a number from -1 to 4, not"):
+        ephost.InferenceSession(MODEL, options)
