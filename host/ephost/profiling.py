@@ -99,6 +99,7 @@ class Profile:
         process that was forked leaves it to its parent.
         """
         if os.getpid() != self._leaving:
+            self._is_recording = False  # nor does it look at the plan any more
             return
         self._leaving = 0
         try:

@@ -401,11 +401,12 @@ def test_64_awaited_runs_all_answer_and_wait_for_none_on_the_event_loop(
 
 
 FORKED = f"""
-import asyncio, os
+import asyncio, os, time
 import ephost, numpy
 session = ephost.InferenceSession({add_and_relu()!r})
 feed = dict.fromkeys("xy", numpy.ones((2, 3), numpy.float32))
 asyncio.run(session.run_asyncio(None, feed))
+time.sleep(0.1)  # the thread waits for more
 child = os.fork()
 if not child:
     print(asyncio.run(session.run_asyncio(["s"], feed))[0][0, 0], flush=True)
