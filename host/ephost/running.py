@@ -239,8 +239,8 @@ class Session(Lifecycle):
         import asyncio  # here, as it takes 2 MB, and who awaits this has it already
 
         self._check_feed(input_feed)
-        shared = RunOptions() if run_options is None else as_run_options(run_options)
-        options = shared._follower()
+        shared = None if run_options is None else as_run_options(run_options)
+        options = RunOptions() if shared is None else shared._follower()
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(_executor(), self.run, output_names, input_feed, options)
@@ -248,7 +248,8 @@ class Session(Lifecycle):
             options.terminate = True
             raise
         finally:
-            shared._release(options)
+            if shared is not None:
+                shared._release(options)
 
     def _check_feed(self, feed: Mapping[str, Any]) -> None:
         interface = self._opened.interface
