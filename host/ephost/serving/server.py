@@ -193,9 +193,8 @@ class Server:
             access_log=False,
             lifespan="off",
             http=BoundedHeads,
-            backlog=min(
-                128, max(1, (most_connections() or _BACKLOG) // 8)
-            ),  # asyncio accepts so many at once
+            # asyncio accepts so many at once.
+            backlog=min(128, max(1, (most_connections() or _BACKLOG) // 8)),
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=math.ceil(settings.drain_seconds + _LAST_ANSWERS),
