@@ -6,14 +6,16 @@
 
 namespace ephost::cpu {
 
+namespace {
+
+// What a node has packed of constants in a mapped file is not read there again soon: their pages leave
+// memory, so that the file and the packed forms of a whole model are never in memory together.
 void let_go_of_packed(const Node& node) {
   for (const Value* value : node.inputs) {
     const Tensor* constant = value == nullptr ? nullptr : value->constant.get();
     if (constant != nullptr && constant->file != nullptr && constant->is_packed()) constant->let_go();
   }
 }
-
-namespace {
 
 void free_original(Tensor* tensor) {
   tensor->data = nullptr;

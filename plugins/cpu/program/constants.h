@@ -12,10 +12,6 @@ namespace ephost::cpu {
 
 class Program;
 
-// What a node has packed of constants in a mapped file is not read there again soon: their pages leave
-// memory, so that the file and the packed forms of a whole model are never in memory together.
-void let_go_of_packed(const Node& node);
-
 // The constants of a program and its bodies while they are loaded. Those that kernels pack stay where the
 // host has them until their last reader has packed them, and go then; the others are copied. So hardly more
 // than one constant is there in both forms at a time.

@@ -275,7 +275,6 @@ bool Planner::plan_node(size_t n) {
   try {
     kernel = op.prepare(prepare);
     if (program_.originals_ != nullptr) program_.originals_->pack(node, op);
-    let_go_of_packed(node);
   } catch (const NeedsContent& needs) {
     stop(n, op.run != nullptr ? nullptr : node.inputs[static_cast<size_t>(needs.input)]);
     return false;
