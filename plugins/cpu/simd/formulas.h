@@ -193,9 +193,9 @@ static inline float erf_of(float x) {
   q = q * t + 1.14555322e-1f;
   q = q * t + 5.03080428e-1f;
   q = q * t + 1.0f;
-  const float quotient = __builtin_fabsf(c * p / q);
+  const float quotient = __builtin_fabsf(c * p / q), within = quotient > 1.0f ? 1.0f : quotient;
   // From 3.92 on it is 1 in float, exactly so: what GELU makes of it must be zero. Nowhere is it more.
-  return copy_sign(((__builtin_fabsf(x) > 3.92f) | (quotient > 1.0f)) ? 1.0f : quotient, x);
+  return copy_sign(__builtin_fabsf(x) > 3.92f ? 1.0f : within, x);
 }
 static inline double erf_of(double x) { return ::erf(x); }
 
