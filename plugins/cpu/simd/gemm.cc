@@ -48,7 +48,10 @@ inline void store_some(float* to, const Vector& values, int) { store(to) = value
 // Rows [0, kCount) of one panel, or of the vector that it begins with. Few sums do not keep the multipliers
 // busy: there are several of each, for every second or fourth p. Meanwhile it asks for `lines` of `next` for
 // every kAhead of p, which need not be memory that can be read.
-template <int kCount, int kVectors>
+//
+// `kInLine`: a row of a and a panel of b lie element by element, as nearly all do. Their places are then
+// numbers within unrolled instructions. It is the instructions that count where two threads share a core.
+template <int kCount, int kVectors, bool kInLine>
 void tile(const GemmBlock& g, const float* a, const float* b, float* c, int columns, const float* bias,
           const float* next, int64_t lines) {
   constexpr int kSums = kCount * kVectors;
@@ -83,7 +86,7 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
       }
     }
   }
-  const int64_t a_row = g.a_row, a_step = g.a_step, b_step = g.b_step;
+  const int64_t a_row = g.a_row, a_step = kInLine ? 1 : g.a_step, b_step = kInLine ? kPanel : g.b_step;
   const auto multiply = [&]() __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int chain = 0; chain < kChains; ++chain) {
@@ -103,8 +106,13 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
     for (; p + kAhead <= g.k; p += kAhead) {
       for (const float* const end = next + lines * kLine; next != end; next += kLine)
         __builtin_prefetch(next, 0, 2);
+      if constexpr (kInLine) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kAhead; i += kChains) multiply();
+      } else {
 #pragma GCC unroll 1
-      for (int i = 0; i < kAhead; i += kChains) multiply();
+        for (int i = 0; i < kAhead; i += kChains) multiply();
+      }
     }
     for (; p + kChains <= g.k; p += kChains) multiply();
     for (; p < g.k; ++p, a += a_step, b += b_step) {
@@ -136,10 +144,17 @@ void tile(const GemmBlock& g, const float* a, const float* b, float* c, int colu
 
 using Tile = void (*)(const GemmBlock&, const float*, const float*, float*, int, const float*, const float*,
                       int64_t);
-constexpr Tile kTiles[2][kRows] = {
-    {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>},
-    {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
-};
+template <int kVectors, bool kInLine>
+constexpr Tile kTilesOf[kRows] = {tile<1, kVectors, kInLine>, tile<2, kVectors, kInLine>,
+                                  tile<3, kVectors, kInLine>, tile<4, kVectors, kInLine>,
+                                  tile<5, kVectors, kInLine>, tile<6, kVectors, kInLine>};
+
+// Those for so many columns of a panel, by the number of rows less one.
+inline const Tile* tiles_for(const GemmBlock& g, int columns) {
+  const bool in_line = g.a_step == 1 && g.b_step == kPanel;
+  if (columns <= kLanes) return in_line ? kTilesOf<1, true> : kTilesOf<1, false>;
+  return in_line ? kTilesOf<2, true> : kTilesOf<2, false>;
+}
 
 // Of this many rows that are left, the tile that takes the first ones: two halves rather than a whole and a
 // remainder of one or two rows.
@@ -153,9 +168,9 @@ void gemm_by_rows(const GemmBlock& g) {
     const int64_t rows = rows_of_tile(g.m - i);
     for (int64_t j = 0; j < g.n; j += kPanel) {
       const int columns = static_cast<int>(g.n - j < kPanel ? g.n - j : kPanel);
-      kTiles[columns <= kLanes ? 0 : 1][rows - 1](g, g.a + i * g.a_row, g.b + j / kPanel * g.b_panel,
-                                                  g.c + i * g.c_row + j, columns,
-                                                  g.bias == nullptr ? nullptr : g.bias + j, g.b, 0);
+      tiles_for(g, columns)[rows - 1](g, g.a + i * g.a_row, g.b + j / kPanel * g.b_panel,
+                                      g.c + i * g.c_row + j, columns,
+                                      g.bias == nullptr ? nullptr : g.bias + j, g.b, 0);
     }
     i += rows;
   }
@@ -172,7 +187,7 @@ void gemm(const GemmBlock& g) {
   for (int64_t j = 0; j < g.n; j += kPanel) {
     const float* b = g.b + j / kPanel * g.b_panel;
     const int columns = static_cast<int>(g.n - j < kPanel ? g.n - j : kPanel);
-    const Tile* const tiles_of = kTiles[columns <= kLanes ? 0 : 1];
+    const Tile* const tiles_of = tiles_for(g, columns);
     const float* bias = g.bias == nullptr ? nullptr : g.bias + j;
     // The panel on the right; behind the last one the first one's rows further down, which the next call may
     // be about.
