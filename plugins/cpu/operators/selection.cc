@@ -84,11 +84,27 @@ void compress(Run& run) {
   to[flat ? 0 : at] = static_cast<int64_t>(chosen.size());
   char* y = static_cast<char*>(run.out(0, in.type, to));
   const char* x = run.as<char>(0);
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i : chosen) {
-      if (bytes > 0) std::memcpy(y, x + static_cast<size_t>(o * n + i) * bytes, bytes);
-      y += bytes;
+  const auto copy = [&](size_t size) __attribute__((always_inline)) {
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t i : chosen) {
+        std::memcpy(y, x + static_cast<size_t>(o * n + i) * size, size);
+        y += size;
+      }
     }
+  };
+  switch (bytes) {  // A number that the compiler knows is moved without a call.
+    case 0:
+      return;
+    case 1:
+      return copy(1);
+    case 2:
+      return copy(2);
+    case 4:
+      return copy(4);
+    case 8:
+      return copy(8);
+    default:
+      return copy(bytes);
   }
 }
 
