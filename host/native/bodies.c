@@ -289,7 +289,7 @@ static OrtStatus* add_to_stack(Stack* stack, OrtValue* value, size_t runs, bool 
   }
   const size_t at = stack->track->backwards ? stack->room - 1 - stack->filled : stack->filled;
   const size_t size = element_size(stack->element_type);
-  for (size_t row = 0; status == NULL && row < stack->rows; ++row) {
+  for (size_t row = 0; status == NULL && stack->columns > 0 && row < stack->rows; ++row) {
     char* to = (char*)stack->buffer->data + (row * stack->room + at) * stack->columns * size;
     const char* from = (const char*)value->data + row * stack->columns * size;
     if (!copy_elements(stack->element_type, to, from, stack->columns)) status = status_no_memory();

@@ -102,8 +102,18 @@ static void capsule_drop_buffer(PyObject* capsule) {
   buffer_release(PyCapsule_GetPointer(capsule, BUFFER_CAPSULE));
 }
 
+/* Whether an array can have the value's rank; else with an exception set. */
+static bool array_has_rank(const OrtValue* value) {
+  if (value->rank <= MAX_RANK) return true;
+  raise_status(status_new(ORT_INVALID_ARGUMENT,
+                          "a tensor of rank %zu has no numpy array: the highest rank is %d", value->rank,
+                          MAX_RANK));
+  return false;
+}
+
 static PyObject* strings_to_array(const OrtValue* value) {
-  npy_intp dims[NPY_MAXDIMS > 32 ? 32 : NPY_MAXDIMS];
+  npy_intp dims[MAX_RANK];
+  if (!array_has_rank(value)) return NULL;
   for (size_t i = 0; i < value->rank; ++i) dims[i] = (npy_intp)value->dims[i];
   Py_INCREF(call_state.object_dtype);
   PyObject* array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr*)call_state.object_dtype,
@@ -190,12 +200,9 @@ PyArray_Descr* dtype_of(int element_type) {
 /* A new array of the value's shape; with `data` over that memory, kept alive by `base` (a reference is taken
  * over). */
 static PyObject* new_array(const OrtValue* value, void* data, PyObject* base, bool writable) {
-  npy_intp dims[32];
-  if (value->rank > 32) {
+  npy_intp dims[MAX_RANK];
+  if (!array_has_rank(value)) {
     Py_XDECREF(base);
-    raise_status(status_new(ORT_INVALID_ARGUMENT,
-                            "a tensor of rank %zu has no numpy array: the highest rank is %d", value->rank,
-                            MAX_RANK));
     return NULL;
   }
   for (size_t i = 0; i < value->rank; ++i) dims[i] = (npy_intp)value->dims[i];

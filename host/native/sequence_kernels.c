@@ -366,7 +366,7 @@ static OrtStatus* run_concat(const HostKernel* kernel, const Step* step, Frame* 
   for (size_t i = 0; status == NULL && i < sequence->item_count; ++i) {
     const OrtValue* item = sequence->items[i];
     const size_t columns = rows > 0 ? item->element_count / rows : 0;
-    for (size_t k = 0; status == NULL && k < rows; ++k) {
+    for (size_t k = 0; status == NULL && columns > 0 && k < rows; ++k) {
       if (!copy_elements(first->element_type, (char*)made->data + (k * row + begin) * size,
                          (const char*)item->data + k * columns * size, columns)) {
         status = status_no_memory();

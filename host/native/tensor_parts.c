@@ -50,7 +50,8 @@ bool tensor_part(OrtValue* to, const OrtValue* tensor, size_t axis, size_t begin
     made = value_init_tensor(to, tensor->element_type, dims, rank, NULL, (void*)data, tensor->memory_info);
   } else {
     made = value_alloc_tensor(to, tensor->element_type, dims, rank, NULL);
-    for (size_t row = 0; made && row < rows; ++row) {
+    /* Of what has no elements there may be rows beyond counting. */
+    for (size_t row = 0; made && to->element_count > 0 && row < rows; ++row) {
       made = copy_elements(tensor->element_type, (char*)to->data + row * length * columns * size,
                            data + row * all * columns * size, length * columns);
     }

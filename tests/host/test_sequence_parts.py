@@ -233,3 +233,37 @@ def test_each_allocation_may_fail(op: str) -> None:
         if count > failed + 5:
             break
     assert failed > 0
+
+
+def session_of(nodes: list[Any], kind: Any) -> ephost.InferenceSession:
+    """A model of an input x and an output y, tensors of one type."""
+    made = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(kind)), None)
+    graph = helper.make_graph(nodes, "g", *([helper.make_value_info(name, made)] for name in "xy"))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return ephost.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.parametrize("kind", [np.object_, np.float32])
+@pytest.mark.parametrize("more", [1, 20])
+def test_a_tensor_of_more_dimensions_than_an_array_may_have_is_none(kind: Any, more: int) -> None:
+    nodes = []
+    for at in range(more):
+        nodes.append(helper.make_node("SequenceConstruct", ["x" if at == 0 else f"y{at}"], [f"s{at}"]))
+        made = "y" if at == more - 1 else f"y{at + 1}"
+        nodes.append(helper.make_node("ConcatFromSequence", [f"s{at}"], [made], axis=0, new_axis=1))
+    session = session_of(nodes, kind)
+    with pytest.raises(errors.InvalidArgument, match=f"rank {32 + more} has no numpy array.*is 32"):
+        session.run(None, {"x": numbers(kind, *[1] * 32)})
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("new_axis", [0, 1])
+def test_rows_without_elements_are_not_counted(new_axis: int) -> None:
+    shape = (1 << 40, 0)
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["parts"], axis=1),
+        helper.make_node("SequenceInsert", ["parts", "x"], ["s"]),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=1, new_axis=new_axis),
+    ]
+    (y,) = session_of(nodes, np.float32).run(None, {"x": np.zeros(shape, np.float32)})
+    assert y.shape == ((1 << 40, 1, 0) if new_axis else shape)
