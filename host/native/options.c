@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "abi.h"
+#include "graph.h"
 #include "heap.h"
 #include "key_values.h"
 #include "lock.h"
@@ -31,10 +32,12 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, CloneSessionOptions)(const OrtSessionOption
   if (copy == NULL) return status_no_memory();
   copy->config = key_values_copy(in_options->config);
   copy->domains = NULL;
-  if (in_options->domain_count > 0) {
-    copy->domains = host_memdup(in_options->domains, in_options->domain_count * sizeof *copy->domains);
-  }
-  if (copy->config == NULL || (in_options->domain_count > 0 && copy->domains == NULL)) {
+  copy->domain_count = 0;
+  bool whole = copy->config != NULL;
+  /* One by one, which leaves the room that pushing another counts on. */
+  for (size_t i = 0; whole && i < in_options->domain_count; i++)
+    whole = pointers_push(&copy->domains, &copy->domain_count, in_options->domains[i]);
+  if (!whole) {
     key_values_free(copy->config);
     host_free(copy->domains);
     host_free(copy);

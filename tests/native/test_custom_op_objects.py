@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -250,3 +252,25 @@ def test_making_each_may_fail(node: Any) -> None:
 
     op = Op(CreateKernel=lambda *_: ffi.NULL, KernelCompute=lambda *_: None)
     assert walk_failures(lambda: kernel_of(op), lambda kernel: kernel.Release(kernel)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks glibc how large a block is")
+@pytest.mark.parametrize("count", [3, 7])
+def test_clones_of_options_have_room_for_more_domains(count: int) -> None:
+    usable_size = ctypes.CDLL(None).malloc_usable_size
+    usable_size.argtypes, usable_size.restype = [ctypes.c_void_p], ctypes.c_size_t
+    options = out("OrtSessionOptions*", api.CreateSessionOptions)
+    made = [out("OrtCustomOpDomain*", api.CreateCustomOpDomain, b"com.x") for _ in range(count + 1)]
+    for domain in made[:-1]:
+        check(api.AddCustomOpDomain(options, domain))
+    clone = out("OrtSessionOptions*", api.CloneSessionOptions, options)
+    domains = ffi.new("OrtCustomOpDomain* const**")
+    assert lib.ephost_session_options_domains(clone, domains) == count
+    assert usable_size(int(ffi.cast("uintptr_t", domains[0]))) >= (count + 1) * ffi.sizeof("void*")
+    check(api.AddCustomOpDomain(clone, made[-1]))
+    assert lib.ephost_session_options_domains(clone, domains) == count + 1
+    assert [domains[0][at] for at in range(count + 1)] == made
+    for each in (options, clone):
+        api.ReleaseSessionOptions(each)
+    for domain in made:
+        api.ReleaseCustomOpDomain(domain)
