@@ -223,17 +223,23 @@ static bool reads(const OrtNode* node, const OrtValueInfo* value) {
   return false;
 }
 
+static void drop_consumers(const OrtGraph* graph) {
+  for (size_t i = 0; i < graph->value_count; ++i) {
+    graph->values[i]->consumers = NULL;
+    graph->values[i]->consumer_count = 0;
+  }
+}
+
 OrtStatus* graph_resolve(OrtGraph* graph) {
   if (graph->from_editor && graph->view_of == NULL) {
     OrtStatus* status = editor_connect(graph);
     if (status != NULL) return status;
   }
+  drop_consumers(graph);
   for (size_t i = 0; i < graph->value_count; ++i) {
     OrtValueInfo* value = graph->values[i];
     value->producer = NULL;
     value->producer_output = 0;
-    value->consumers = NULL;
-    value->consumer_count = 0;
     value->is_required_input = false;
     value->is_optional_input = value->is_initializer && !value->is_constant_initializer;
     value->is_graph_output = false;
@@ -258,6 +264,7 @@ OrtStatus* graph_resolve(OrtGraph* graph) {
       bool given = value->is_initializer || value->is_from_outer_scope;
       /* A value that is an input of a view may be produced by a node outside of it, but not by one inside. */
       if (value->producer != NULL || given || value->is_required_input) {
+        drop_consumers(graph); /* those that were counted are nowhere */
         return status_new(ORT_INVALID_GRAPH,
                           "graph '%s': value '%s' is an output of node '%s' (%s), but is %s", graph->name,
                           value->name, node->name, node->op_type,
@@ -281,7 +288,7 @@ OrtStatus* graph_resolve(OrtGraph* graph) {
   host_free(graph->consumer_block);
   graph->consumer_block = host_malloc(total * sizeof(Consumer));
   if (graph->consumer_block == NULL) {
-    for (size_t i = 0; i < graph->value_count; ++i) graph->values[i]->consumer_count = 0;
+    drop_consumers(graph);
     return status_no_memory();
   }
   Consumer* next = graph->consumer_block;

@@ -646,11 +646,15 @@ def test_an_editors_graph_that_makes_a_value_twice_is_refused_and_stays_the_plug
     graph, model = ffi.new("OrtGraph**"), ffi.new("OrtModel**")
     check(editor.CreateGraph(graph))
     for name in (b"one", b"two"):
-        check(editor.AddNodeToGraph(graph[0], editor_node(name, [], [b"y"])))
+        check(editor.AddNodeToGraph(graph[0], editor_node(name, [b"x"], [b"y"])))
     check(editor.CreateModel(ffi.NULL, ffi.NULL, 0, model))
+    inputs = ffi.new("OrtValueInfo*[]", [editor_value(b"x")])
+    x = inputs[0]
+    check(editor.SetGraphInputs(graph[0], inputs, 1))
     with pytest.raises(Refused, match=r"'y'.*'two'") as error:
         check(editor.AddGraphToModel(model[0], graph[0]))
     assert error.value.code == INVALID_GRAPH
+    assert consumers_of(x) == []  # nobody knows yet who reads it
     api.ReleaseGraph(graph[0])
     api.ReleaseModel(model[0])
 
