@@ -51,7 +51,7 @@ class Message:
     _codec: Any
     _lists: dict[str, Any]  # a repeated field's kind of container, or a message's class
     _oneof: tuple[str, ...] = ()
-    _unknown: bytes
+    _unknown: bytes | bytearray
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)

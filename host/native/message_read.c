@@ -502,9 +502,16 @@ static bool finish(Reading* reading) {
   if (reading->unknown.size == 0) return true;
   PyObject* before = present(reading->message, message_names.unknown);
   if (before == NULL && PyErr_Occurred() != NULL) return false;
-  PyObject* all = PyBytes_FromStringAndSize(reading->unknown.data, (Py_ssize_t)reading->unknown.size);
+  const Bytes* unknown = &reading->unknown;
+  if (before != NULL && PyByteArray_Check(before)) {
+    char* to = grown(before, unknown->size, 1);
+    if (to != NULL) memcpy(to, unknown->data, unknown->size);
+    return to != NULL;
+  }
+  /* There may be any number of parts: from the second one on they are put behind the others. */
+  PyObject* all = PyBytes_FromStringAndSize(unknown->data, (Py_ssize_t)unknown->size);
   if (all != NULL && before != NULL) {
-    PyObject* joined = PySequence_Concat(before, all);
+    PyObject* joined = PyByteArray_Concat(before, all);
     Py_DECREF(all);
     all = joined;
   }

@@ -83,6 +83,14 @@ static bool write_text(Writer* writer, const MessageField* field, PyObject* text
   return done;
 }
 
+static bool write_as_it_is(Writer* writer, PyObject* bytes) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(bytes, &buffer, PyBUF_SIMPLE) < 0) return false;
+  const bool done = write_bytes(writer, buffer.buf, (size_t)buffer.len);
+  PyBuffer_Release(&buffer);
+  return done;
+}
+
 static bool write_buffer(Writer* writer, const MessageField* field, PyObject* object) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(object, &buffer, PyBUF_SIMPLE) < 0) return false;
@@ -209,7 +217,7 @@ static bool write_fields(Writer* writer, const MessageType* type, PyObject* mess
   }
   PyObject* unknown = done ? PyDict_GetItemWithError(fields, message_names.unknown) : NULL;
   if (unknown != NULL) {
-    done = write_bytes(writer, PyBytes_AsString(unknown), (size_t)PyBytes_Size(unknown));
+    done = write_as_it_is(writer, unknown);
   } else if (PyErr_Occurred() != NULL) {
     done = false;
   }

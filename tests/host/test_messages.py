@@ -204,6 +204,14 @@ def test_a_message_in_two_parts_is_merged() -> None:
         assert found.WhichOneof("value") == expected.WhichOneof("value")
 
 
+@pytest.mark.timeout(60)
+def test_a_message_in_any_number_of_parts_is_merged_at_once() -> None:
+    part = b"\x3a\x03\xf0\x01\x07"  # a graph with the unknown field 30
+    found = messages.ModelProto.FromString(part * 1_000_000)
+    assert found.graph.SerializeToString() == part[2:] * 1_000_000
+    assert found.copied() == found
+
+
 def test_numbers_of_a_tensor_may_be_packed_or_not() -> None:
     for tag, rest in ((b"\x22\x08" + bytes(8), b"\x25" + bytes(4)), (b"\x3a\x02\x05\x06", b"\x38\x07")):
         for data in (tag + rest, rest + tag, rest + rest, tag + tag):
