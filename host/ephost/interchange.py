@@ -64,6 +64,29 @@ def device_of(kind: int, number: int) -> OrtDevice:
     return OrtDevice(*next(iter(found)))
 
 
+def give(value: Any, where: tuple[int, int], versioned: bool) -> Any:
+    """A DLPack capsule of an OrtValue.
+
+    Args:
+        value: a tensor.
+        where: what DLPack calls its device.
+        versioned: whether the consumer knows version 1, which can say that a tensor is read-only.
+
+    Raises:
+        BufferError: it is over an array that is read-only, and the consumer does not know version 1.
+        NotImplemented: DLPack has no type for its elements.
+    """
+    if value._is_read_only and not versioned:
+        raise BufferError(
+            f"{value!r} is over an array that is read-only, which DLPack before version 1 cannot say: ask "
+            "for version 1 (max_version=(1, 0)), or take a copy"
+        )
+    try:
+        return call.dlpack_export(value._address, value, *where, versioned, value._is_read_only)
+    except BufferError:
+        raise NotImplemented(f"{value.data_type()} has no DLPack form: take numpy()") from None
+
+
 def take(data: Any) -> Taken:
     """The tensor of a DLPack capsule, or of an object with ``__dlpack__``, which is asked for one.
 

@@ -502,11 +502,7 @@ class OrtValue:
         elif copy:
             value = OrtValue.ortvalue_from_shape_and_type(self.shape(), self.element_type(), self._device())
             copy_tensors([self], [value])
-        versioned = max_version is not None and max_version[0] >= 1
-        try:
-            return call.dlpack_export(value._address, value, *here, versioned)
-        except BufferError:
-            raise NotImplemented(f"{self.data_type()} has no DLPack form: take numpy()") from None
+        return interchange.give(value, here, max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self._tensor_view("DLPack form")
@@ -572,7 +568,8 @@ class OrtValue:
             else:
                 is_bool = is_bool_tensor and array.dtype == np.uint8
                 made = cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool else array)
-                made._is_read_only &= isinstance(data, np.ndarray)  # of others numpy makes it up
+                # Of others numpy makes it up.
+                made._is_read_only &= isinstance(data, (np.ndarray, OrtValue))
                 return made
         try:
             taken = interchange.take(data)

@@ -146,7 +146,7 @@ static PyMethodDef module_methods[] = {
     {"value_from_object", call_value_from_object, METH_O, "value_from_object(object)"},
     {"value_keep", call_value_keep, METH_VARARGS, "value_keep(address, object)"},
     {"dlpack_export", call_dlpack_export, METH_VARARGS,
-     "dlpack_export(address, owner, device_type, device_number, versioned) -> capsule"},
+     "dlpack_export(address, owner, device_type, device_number, versioned, read_only) -> capsule"},
     {"dlpack_device", call_dlpack_device, METH_O, "dlpack_device(capsule) -> (type, number)"},
     {"dlpack_is_uint8", call_dlpack_is_uint8, METH_O, "dlpack_is_uint8(capsule) -> bool"},
     {"dlpack_take", call_dlpack_take, METH_O,

@@ -38,6 +38,8 @@ typedef struct DlVersioned {
   DlTensor tensor;
 } DlVersioned;
 
+enum { DL_READ_ONLY = 1 }; /* a flag */
+
 #define PLAIN_NAME "dltensor"
 #define VERSIONED_NAME "dltensor_versioned"
 #define OWNER_NAME "ephost.dlpack_owner"
@@ -108,12 +110,14 @@ static void drop_export(PyObject* capsule) {
   }
 }
 
-/* dlpack_export(address of a native value, owner, device type, device number, versioned) -> capsule */
+/* dlpack_export(address of a native value, owner, device type, device number, versioned, read_only) ->
+ * capsule. That the tensor is only to be read a capsule without a version cannot say. */
 PyObject* call_dlpack_export(PyObject* module, PyObject* args) {
   (void)module;
   PyObject *address, *owner;
-  int type, number, versioned;
-  if (!PyArg_ParseTuple(args, "OOiip", &address, &owner, &type, &number, &versioned)) return NULL;
+  int type, number, versioned, read_only;
+  if (!PyArg_ParseTuple(args, "OOiipp", &address, &owner, &type, &number, &versioned, &read_only))
+    return NULL;
   const OrtValue* value = PyLong_AsVoidPtr(address);
   if (value == NULL) {
     if (PyErr_Occurred() == NULL) PyErr_SetString(PyExc_ValueError, "no value");
@@ -141,8 +145,12 @@ PyObject* call_dlpack_export(PyObject* module, PyObject* args) {
   out->owner = Py_NewRef(owner);
   PyObject* capsule;
   if (versioned) {
-    out->as.versioned =
-        (DlVersioned){.major = 1, .minor = 1, .context = out, .deleter = delete_versioned, .tensor = tensor};
+    out->as.versioned = (DlVersioned){.major = 1,
+                                      .minor = 1,
+                                      .context = out,
+                                      .deleter = delete_versioned,
+                                      .flags = read_only ? DL_READ_ONLY : 0,
+                                      .tensor = tensor};
     capsule = PyCapsule_New(&out->as.versioned, VERSIONED_NAME, drop_export);
   } else {
     out->as.plain = (DlManaged){.tensor = tensor, .context = out, .deleter = delete_plain};

@@ -162,6 +162,20 @@ def test_a_value_over_a_read_only_array_is_never_written_to(tmp_path: Path) -> N
     assert content == zeros.tobytes()
 
 
+def test_dlpack_says_that_a_value_is_read_only() -> None:
+    array = np.frombuffer(bytes(8), np.float32)
+    value = OrtValue.ortvalue_from_numpy(array)
+    out = np.from_dlpack(value)
+    assert np.shares_memory(out, array) and not out.flags.writeable
+    again = OrtValue.from_dlpack(value)
+    with pytest.raises(InvalidArgument, match="read-only"):
+        again.update_inplace(np.ones(2, np.float32))
+    for without_version in (value.to_dlpack, value.__dlpack__):
+        with pytest.raises(BufferError, match=r"shape=\[2\].*read-only"):
+            without_version()
+    assert np.from_dlpack(OrtValue.from_dlpack(value.__dlpack__(copy=True))).flags.writeable
+
+
 def test_what_is_copied_of_a_read_only_array_is_written_to() -> None:
     array = np.frombuffer(bytes(16), np.float32)
     for copied in (array[::2], array[:2].astype(">f4")):
