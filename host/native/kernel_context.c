@@ -46,9 +46,26 @@ OrtStatus* ORT_API_CALL SLOT(OrtApi, KernelContext_GetInput)(const OrtKernelCont
   return NULL;
 }
 
-static OrtStatus* wrong_shape(const Step* step, size_t index, const char* why) {
-  return status_new(ORT_INVALID_ARGUMENT, "output %zu of %s '%s' was asked for with another shape than %s",
-                    index, NODES_OF(step), why);
+/* The dimensions as "[2,3]", for messages; cut where they do not fit. */
+enum { DIMS_TEXT = 128 };
+static const char* dims_text(const int64_t* dims, size_t rank, char text[DIMS_TEXT]) {
+  size_t used = 0;
+  text[used++] = '[';
+  for (size_t i = 0; i < rank && used < DIMS_TEXT - 24; ++i) {
+    used += (size_t)snprintf(text + used, DIMS_TEXT - used, i ? ",%lld" : "%lld", (long long)dims[i]);
+  }
+  text[used] = ']';
+  text[used + 1] = '\0';
+  return text;
+}
+
+/* `found` is what the output has already. */
+static OrtStatus* wrong_shape(const Step* step, size_t index, const int64_t* dims, size_t rank,
+                              const OrtValue* found, const char* what) {
+  char asked[DIMS_TEXT], has[DIMS_TEXT];
+  return status_new(ORT_INVALID_ARGUMENT, "output %zu of %s '%s' was asked for with the shape %s, but %s %s",
+                    index, NODES_OF(step), dims_text(dims, rank, asked), what,
+                    dims_text(found->dims, found->rank, has));
 }
 
 /* The memory of an input that the kernel may write the output to, with a reference of its own; NULL for none.
@@ -70,19 +87,6 @@ static Buffer* reusable(Frame* frame, const Step* step, size_t index, size_t nby
   }
   buffer_retain(buffer);
   return buffer;
-}
-
-/* The dimensions as "[2,3]", for messages; cut where they do not fit. */
-enum { DIMS_TEXT = 128 };
-static const char* dims_text(const int64_t* dims, size_t rank, char text[DIMS_TEXT]) {
-  size_t used = 0;
-  text[used++] = '[';
-  for (size_t i = 0; i < rank && used < DIMS_TEXT - 24; ++i) {
-    used += (size_t)snprintf(text + used, DIMS_TEXT - used, i ? ",%lld" : "%lld", (long long)dims[i]);
-  }
-  text[used] = ']';
-  text[used + 1] = '\0';
-  return text;
 }
 
 /* Says once that an output has another shape than the model, or what was inferred of it, says. It may go on:
@@ -107,9 +111,10 @@ OrtStatus* frame_output(Frame* frame, const Step* step, size_t index, ONNXTensor
       return NULL;
     }
     if (frame->preallocated[slot] & PREALLOCATED_BOUND) {
-      return wrong_shape(step, index, "that of the value bound to it");
+      return wrong_shape(step, index, dims, rank, value, "the value that is bound to it has the shape");
     }
-    if (frame->preallocated[slot] != PREALLOCATED_GUESS) return wrong_shape(step, index, "before");
+    if (frame->preallocated[slot] != PREALLOCATED_GUESS)
+      return wrong_shape(step, index, dims, rank, value, "before with");
     frame->preallocated[slot] = 0;
     value_clear(value);
   }
