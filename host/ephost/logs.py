@@ -7,6 +7,7 @@ level that :func:`set_default_logger_severity` sets is dropped in C, before any 
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -66,6 +67,8 @@ def deliver(level: int, name: str, message: str, file: str, line: int, function:
 
 _on_log_callback = ffi.callback("void(int, const char*, const char*, const char*, int, const char*)", _on_log)
 lib.ephost_set_log_callback(_on_log_callback)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lib.ephost_log_after_fork)
 
 
 @atexit.register

@@ -138,7 +138,8 @@ OrtStatus* lane_open(Remote* remote, Lane** out);
 void lane_free(Remote* remote, Lane* lane);
 OrtStatus* remote_fault(const Remote* remote, bool timed_out, const char* what); /* never NULL */
 OrtStatus* lane_error(const LaneBlock* block, int32_t code);                     /* what a worker answered */
-int64_t remote_timeout(const Remote* remote);                                    /* ns; negative: none */
+void lane_write_message(LaneBlock* block, const char* message); /* as much as there is room for */
+int64_t remote_timeout(const Remote* remote);                   /* ns; negative: none */
 SharedPool* remote_pool(const Remote* remote);
 /* An error in a process that the worker is not of: a child of the host's. */
 OrtStatus* remote_check_owner(const Remote* remote);

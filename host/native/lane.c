@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #ifdef __linux__
 #include <linux/futex.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 #endif
 
+#include "status.h"
 #include "threads.h"
 
 enum {
@@ -161,6 +163,11 @@ Waited lane_wait(LaneBlock* lane, LaneTurn mine, LaneSide* side, int64_t timeout
   int64_t took = clock_ns() - start;
   side->usual_ns += ((took < MOST_USUAL_NS ? took : MOST_USUAL_NS) - side->usual_ns) / 4;
   return waited;
+}
+
+void lane_write_message(LaneBlock* block, const char* message) {
+  const int length = snprintf(block->message, sizeof block->message, "%s", message);
+  if (length >= (int)sizeof block->message) end_at_character(block->message);
 }
 
 void lane_pass(LaneBlock* lane, LaneTurn to, const LaneSide* side) {

@@ -31,6 +31,8 @@ void ephost_set_log_callback(void (*callback)(int level, const char* logger, con
   while (atomic_load(&calls_under_way) > own_calls_under_way) host_yield();
 }
 
+void ephost_log_after_fork(void) { atomic_store(&calls_under_way, own_calls_under_way); }
+
 void ephost_set_log_level(int level) { atomic_store(&host_level, level); }
 
 #ifdef _WIN32
@@ -72,6 +74,7 @@ void host_log(OrtLoggingLevel level, const char* format, ...) {
   va_start(arguments, format);
   int length = vsnprintf(message, sizeof(message), format, arguments);
   va_end(arguments);
+  if (length >= (int)sizeof(message)) end_at_character(message);
   if (length >= 0) deliver(level, "ephost", message, "", 0, "");
 }
 

@@ -147,14 +147,16 @@ static OrtStatus* take_tensor(Words* words, ONNXTensorElementDataType type, OrtV
 
 static bool is_list(const OrtValue* value) { return value->type == ONNX_TYPE_TENSOR && value->rank == 1; }
 
-/* What is read of such a value without a further look: value_unzip, and who asks for a map's keys. */
+/* What is read of such a value without a further look: value_unzip, and who asks for a map's keys. What is
+ * zipped has the types that ZipMap gives. */
 static bool holds_together(const OrtValue* value) {
   if (!value->is_zipped && value->type != ONNX_TYPE_MAP) return true;
   if (value->item_count != 2 || !is_list(value->items[0])) return false;
   const OrtValue *keys = value->items[0], *values = value->items[1];
   if (!value->is_zipped) return is_list(values) && values->element_count == keys->element_count;
   return value->type == ONNX_TYPE_SEQUENCE && values->type == ONNX_TYPE_TENSOR && values->rank == 2 &&
-         !has_strings(values) && element_type_bits(values->element_type) >= 8 &&
+         values->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT &&
+         (has_strings(keys) || keys->element_type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64) &&
          (uint64_t)values->dims[1] == keys->element_count;
 }
 

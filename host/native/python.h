@@ -48,6 +48,7 @@ OrtStatus* ephost_take_thrown(void);
 
 void ephost_set_log_callback(void (*callback)(int level, const char* logger, const char* message,
                                               const char* file, int line, const char* function));
+void ephost_log_after_fork(void); /* in the child, whose one thread is in no other's messages */
 void ephost_set_log_level(int level);
 OrtLogger* ephost_logger_new(const char* name, OrtLoggingLevel level);
 void ephost_logger_set_level(OrtLogger* logger, OrtLoggingLevel level);

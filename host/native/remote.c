@@ -356,6 +356,18 @@ static OrtStatus* put_outputs(Run* run) {
   return NULL;
 }
 
+/* Whoever reads an output takes it for what the plan says. */
+static bool may_have_type(const Run* run, size_t index, ONNXTensorElementDataType type) {
+  const Plan* plan = run->context->frame->plan;
+  const ONNXTensorElementDataType wanted = plan->slots[run->context->step->outputs[index]].element_type;
+  return wanted == ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED || wanted == type;
+}
+
+static OrtStatus* wrong_type(const Step* step, size_t index) {
+  return status_new(ORT_EP_FAIL, "a worker gives output %zu of %s '%s' a type that it cannot have", index,
+                    NODES_OF(step));
+}
+
 /* The worker asks for the memory of an output. Its error is the answer, and comes back as the run's. */
 static void answer_output(Run* run) {
   LaneBlock* block = run->lane->block;
@@ -370,6 +382,8 @@ static void answer_output(Run* run) {
       type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || type <= ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED) {
     status =
         status_new(ORT_EP_FAIL, "a worker asks for an output that %s '%s' does not have", NODES_OF(step));
+  } else if (!may_have_type(run, index, type)) {
+    status = wrong_type(step, index);
   } else {
     memcpy(dims, block->dims, rank * sizeof *dims);
     /* A copy of what was offered in another shape must not be taken for the output in the end. */
@@ -385,7 +399,7 @@ static void answer_output(Run* run) {
   block->memory_code = 0;
   if (status == NULL) return;
   block->memory_code = (uint32_t)status->code;
-  (void)snprintf(block->message, sizeof block->message, "%s", status->message);
+  lane_write_message(block, status->message);
   ephost_api.ReleaseStatus(status);
 }
 
@@ -415,15 +429,11 @@ static OrtStatus* take_packed(Run* run, size_t index) {
   const Step* step = run->context->step;
   Frame* frame = run->context->frame;
   int32_t at = step->outputs[index];
-  ONNXTensorElementDataType wanted = frame->plan->slots[at].element_type;
   OrtValue made = {.type = ONNX_TYPE_UNKNOWN}, *value = NULL;
   OrtStatus* status = ephost_unpack_value(run->offers[index].packed, run->offers[index].packed_words, &made);
   if (status != NULL) return status;
-  if (made.type != ONNX_TYPE_TENSOR || !has_strings(&made) ||
-      (wanted != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && wanted != made.element_type)) {
-    status = status_new(ORT_EP_FAIL, "a worker gives output %zu of %s '%s' a type that it cannot have", index,
-                        NODES_OF(step));
-  }
+  if (made.type != ONNX_TYPE_TENSOR || !has_strings(&made) || !may_have_type(run, index, made.element_type))
+    status = wrong_type(step, index);
   if (status == NULL) {
     status = frame_output(frame, step, index, made.element_type, made.dims, made.rank, &value);
   }

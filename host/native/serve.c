@@ -422,7 +422,7 @@ static void answer(LaneBlock* lane, OrtStatus* status) {
   lane->code = 0;
   if (status != NULL) {
     lane->code = (int32_t)status->code > 0 ? (int32_t)status->code : ORT_FAIL;
-    (void)snprintf(lane->message, sizeof lane->message, "%s", status->message);
+    lane_write_message(lane, status->message);
     ephost_api.ReleaseStatus(status);
   }
   lane->answer = ANSWER_DONE;

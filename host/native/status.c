@@ -78,6 +78,15 @@ OrtStatus* sized_out(const char* function, const void* source, size_t count, siz
   return NULL;
 }
 
+void end_at_character(char* text) {
+  const size_t end = strlen(text);
+  size_t at = end;
+  while (at > 0 && end - at < 3 && ((unsigned char)text[at - 1] & 0xC0) == 0x80) --at;
+  const unsigned char lead = at > 0 ? (unsigned char)text[at - 1] : 0;
+  const size_t size = lead < 0xC0 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (size > end - at + 1) text[at - 1] = '\0';
+}
+
 OrtStatus* text_out(const char* function, const char* text, char* out, size_t* size) {
   return sized_out(function, text, strlen(text) + 1, 1, out, size);
 }

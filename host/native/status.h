@@ -38,6 +38,7 @@ OrtStatus* status_beyond(const char* table, unsigned slot);
  * asked for, else *size says first for how many there is room, and too little of it is an error. */
 OrtStatus* sized_out(const char* function, const void* source, size_t count, size_t element_size, void* out,
                      size_t* size);
+void end_at_character(char* text); /* of a text that was cut: drops what is left of a character in UTF-8 */
 OrtStatus* text_out(const char* function, const char* text, char* out, size_t* size); /* with its NUL */
 
 /* For the argument checks at the top of a slot. */

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import onnx
 import pytest
+from ephost._bindings import lib
 from ephost.host_log import HostLog
 from onnx import TensorProto, helper
 
@@ -62,3 +64,45 @@ def test_what_nobody_asked_for_is_not_logged(caplog: pytest.LogCaptureFixture) -
         log.info("nothing")
         log.warning("something")
     assert [r.getMessage() for r in caplog.records] == ["something"]
+
+
+@pytest.mark.parametrize("character", ["a", "\u00e9", "\u2013", "\U0001f600"])
+@pytest.mark.parametrize("before", range(4))
+def test_a_long_message_is_cut_between_characters(
+    character: str, before: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "." * before + character * 1100
+    lib.ephost_log(3, text.encode())
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert text.startswith(said) and 1020 <= len(said.encode()) <= 1023
+
+
+FORK = """
+import logging, os, signal, sys, threading
+import ephost
+from ephost._bindings import lib
+
+inside, seen = threading.Event(), threading.Event()
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        inside.set()
+        seen.wait()
+
+logging.getLogger("ephost").addHandler(Slow())
+threading.Thread(target=lib.ephost_log, args=(3, b"from another thread")).start()
+inside.wait()
+if (child := os.fork()) == 0:
+    signal.alarm(20)
+    sys.exit(7)
+_, status = os.waitpid(child, 0)
+seen.set()
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_ends_that_was_forked_while_another_thread_logged() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr

@@ -120,3 +120,21 @@ def test_damaged_words_are_refused_or_are_another_value() -> None:
                 assert "damaged" in str(refused)
     api.ReleaseValue(value)
     api.ReleaseValue(texts)
+
+
+INT32, INT64 = lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, lib.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "is_one"), [(INT64, FLOAT, True), (INT32, FLOAT, False), (INT64, INT32, False)]
+)
+def test_maps_that_are_zipped_have_the_types_that_those_of_the_host_have(
+    keys: int, values: int, is_one: bool
+) -> None:
+    tensor = lib.ONNX_TYPE_TENSOR
+    words = [lib.ONNX_TYPE_SEQUENCE, 0, 1, 2, tensor, keys, 1, 1, 5, tensor, values, 2, 1, 1, 0]
+    if is_one:
+        api.ReleaseValue(unpacked(words))
+        return
+    with pytest.raises(Refused, match="damaged"):
+        unpacked(words)
