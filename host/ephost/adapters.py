@@ -97,7 +97,13 @@ class AdapterFormat:
         return self._model_version
 
     def set_parameters(self, params: dict[str, OrtValue]) -> None:
-        """Set the adapter's tensors."""
+        """Set the adapter's tensors.
+
+        Raises:
+            TypeError: a value is no OrtValue.
+        """
+        for name, value in params.items():
+            of_type(f"the parameter {name!r} of an adapter", value, OrtValue)
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:

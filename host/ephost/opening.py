@@ -215,6 +215,7 @@ class Opening:
                 free_denotations=options._free_denotations,
                 initializers=options._initializers,
                 files_in_memory=options._external_files,
+                wanted_format=config.get("session.load_model_format", ""),
             )
         chosen: Sequence[Chosen] = ()
         if not self._default_only:

@@ -670,7 +670,8 @@ class RunOptions:
 
     @log_severity_level.setter
     def log_severity_level(self, value: int) -> None:
-        check(api.RunOptionsSetRunLogSeverityLevel(self._pointer, integer("log_severity_level", value)))
+        severity = integer("log_severity_level", value, -1, 4)
+        check(api.RunOptionsSetRunLogSeverityLevel(self._pointer, severity))
 
     @property
     def log_verbosity_level(self) -> int:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import stat
 
-from ephost.errors import Fail
+from ephost.errors import Fail, NoSuchFile
 
 _LONGEST_SHOWN, _SHOWN = 1000, 200  # characters
 
 
 def refuse_special(path: str | os.PathLike[str], what: str) -> None:
-    """Raise Fail where a path is that of a pipe, since to open it is to wait for its other end, maybe for
-    ever, or of a device, which may have no end. A pipe that has no name of its own, as a shell's
-    ``/dev/stdin`` or ``<(...)``, is read.
+    """Raise NoSuchFile where a path has a NUL, and Fail where it is that of a pipe, since to open it is to
+    wait for its other end, maybe for ever, or of a device, which may have no end. A pipe that has no name of
+    its own, as a shell's ``/dev/stdin`` or ``<(...)``, is read.
 
     Args:
         path: of what is to be read.
         what: it is, in the message.
     """
+    if "\0" in (name := os.fsdecode(path)):
+        raise NoSuchFile(f"{what} {shown(name)!r} has a NUL in its name, as no file has")
     try:
         mode = os.stat(path).st_mode
         is_pipe = stat.S_ISFIFO(mode) and os.path.exists(os.path.realpath(path))

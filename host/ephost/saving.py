@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         OSError: it cannot be written; the error names the file.
     """
     name = os.fspath(path)
+    if "\0" in os.fsdecode(name):
+        raise OSError(errno.EINVAL, "no file has a NUL in its name", name)
     try:
         with _opened(os.path.realpath(name)) as file:
             yield file

@@ -200,3 +200,10 @@ def test_a_default_without_elements_gives_way_to_an_adapters_tensor(tmp_path: Pa
     options.add_active_adapter(loaded)
     expected = (x @ weights["a"] @ weights["b"]).tolist()
     assert session.run(None, {"x": x}, options)[0].tolist() == expected
+
+
+def test_what_is_no_value_is_no_parameter() -> None:
+    made = adapter(TENSORS)
+    with pytest.raises(TypeError, match="the parameter 'w' of an adapter is an OrtValue, not int"):
+        made.set_parameters({"w": 3})  # type: ignore[dict-item]
+    assert set(made.get_parameters()) == set(TENSORS)

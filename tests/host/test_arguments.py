@@ -117,3 +117,5 @@ def test_a_session_is_opened_with_a_severity_that_there_is(severity: int) -> Non
     options.log_severity_level = severity
     with pytest.raises(OnnxRuntimeException, match=r"log_severity_level is a number from -1 to 4, not"):
         ephost.InferenceSession(MODEL, options)
+    with pytest.raises(OnnxRuntimeException, match=r"log_severity_level is a number from -1 to 4, not"):
+        ephost.RunOptions().log_severity_level = severity

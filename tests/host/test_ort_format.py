@@ -10,7 +10,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from ephost.errors import InvalidProtobuf, NotImplemented, OnnxRuntimeException
+from ephost.errors import Fail, InvalidProtobuf, NotImplemented, OnnxRuntimeException
 from ephost.model.load import load
 from host_state import needs_newest_onnx
 from onnx import TensorProto, helper, numpy_helper, parser
@@ -196,3 +196,20 @@ def test_whatever_a_file_points_to_is_read_or_refused(write: Write) -> None:
         except OnnxRuntimeException as error:
             outcomes.add(type(error).__name__)
     assert {"read", "InvalidProtobuf"} <= outcomes
+
+
+def test_a_model_is_in_the_format_that_it_is_said_to_be_in(write: Write, tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "model.onnx")
+    ort_format, onnxs = str(write(network())), str(tmp_path / "model.onnx")
+
+    def opened(path: str, wanted: str) -> ephost.InferenceSession:
+        options = ephost.SessionOptions()
+        options.add_session_config_entry("session.load_model_format", wanted)
+        return ephost.InferenceSession(path, options)
+
+    for path, wanted in ((ort_format, "ORT"), (onnxs, "ONNX"), (onnxs, ""), (ort_format, "")):
+        opened(path, wanted)
+    with pytest.raises(Fail, match=r"model\.onnx is no model in ONNX Runtime's format, .*load_model_format"):
+        opened(onnxs, "ORT")
+    with pytest.raises(InvalidProtobuf, match=r"model\.ort is no ONNX model"):
+        opened(ort_format, "ONNX")

@@ -9,7 +9,7 @@ from pathlib import Path
 import ephost
 import pytest
 from ephost.bisection.slicing import Sliced
-from ephost.errors import Fail
+from ephost.errors import Fail, NoSuchFile
 from ephost.layers.findings import read_findings
 from ephost.layers.trace import TraceFile
 from onnx import parser
@@ -51,3 +51,11 @@ def test_a_model_comes_through_a_pipe_of_the_shells() -> None:
         assert ephost.InferenceSession(f"/dev/fd/{source}").get_inputs()[0].name == "x"
     finally:
         os.close(source)
+
+
+def test_no_file_has_a_name_with_a_nul(tmp_path: Path) -> None:
+    for read in READERS:
+        with pytest.raises(NoSuchFile, match=r"^the [\w ]+ '.*a\\x00b' has a NUL in its name"):
+            read(f"{tmp_path}/a\0b")
+    with pytest.raises(OSError, match=r"a NUL in its name: '.*a\\x00b'"):
+        ephost.AdapterFormat().export_adapter(tmp_path / "a\0b")

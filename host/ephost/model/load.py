@@ -86,6 +86,7 @@ def load(
     free_denotations: Mapping[str, int] | None = None,
     initializers: Mapping[str, np.ndarray] | None = None,
     files_in_memory: Mapping[str, np.ndarray] | None = None,
+    wanted_format: str = "",
 ) -> Model:
     """Read and link a model.
 
@@ -97,15 +98,17 @@ def load(
         free_denotations: values for dimensions of the inputs by their denotation.
         initializers: arrays to take in place of the main graph's initializers of these names.
         files_in_memory: bytes to take in place of the files of external data of these names.
+        wanted_format: "ORT", or "ONNX" and whatever else, where the model has to be in that format.
 
     Raises:
+        Fail: it is not in ONNX Runtime's format, which it has to be in.
         InvalidArgument: the model is empty or has no graph, or an array that replaces an initializer has
             another type or shape.
         NoSuchFile: the model's file, or a file of external data, does not exist.
         InvalidProtobuf: the file or buffer holds no ONNX model.
         InvalidGraph: a link is broken, a name is defined twice, there is a cycle, or external data is short.
     """
-    proto, path, mapped = _parse(source)
+    proto, path, mapped = _parse(source, wanted_format)
     if not proto.HasField("graph"):
         raise InvalidArgument(
             f"{path or 'the buffer'} holds no graph: it is no ONNX model, or it is cut short"
@@ -174,10 +177,16 @@ def parse(source: Any) -> tuple[ModelProto, str | None]:
     return proto, path
 
 
-def _parse(source: Any) -> tuple[ModelProto, str | None, bool]:
+def _parse(source: Any, wanted_format: str = "") -> tuple[ModelProto, str | None, bool]:
     """As :func:`parse`, and whether large initializers lie in the file, mapped."""
     data, path = _read(source)
-    if data[4:8] == _ORT_FORMAT:
+    is_ort = data[4:8] == _ORT_FORMAT
+    if wanted_format == "ORT" and not is_ort:
+        raise Fail(
+            f"{path or 'the buffer'} is no model in ONNX Runtime's format, as session.load_model_format says "
+            "that it is"
+        )
+    if is_ort and wanted_format in ("", "ORT"):
         from ephost.model import ort_format
 
         return ort_format.read(data, path or "the buffer"), path, not isinstance(data, bytes)
