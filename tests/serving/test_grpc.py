@@ -1,5 +1,6 @@
 """The gRPC protocol: calls that a client library would never make, and tritonclient's, written by others."""
 
+import asyncio
 import queue
 import struct
 import threading
@@ -16,6 +17,8 @@ from google.protobuf import json_format
 from served import KINDS, Served, endless, save, scaled
 
 grpc = pytest.importorskip("grpc", reason="the extra ephost[serve] is not installed")
+from ephost.serving import grpc_service  # noqa: E402
+from ephost.serving.core import Core  # noqa: E402
 from ephost.serving.grpc_messages import MESSAGES, SERVICE  # noqa: E402
 
 SECONDS = 60.0
@@ -187,6 +190,42 @@ def test_what_is_not_there_is_not_found_and_what_is_too_large_is_refused(raw: Ra
     assert raw.call("RepositoryModelLoad", load)[0] == "INVALID_ARGUMENT"
     assert raw.infer(model_name="versions", raw_input_contents=[bytes(100001)])[0] == "RESOURCE_EXHAUSTED"
     assert is_well(raw)
+
+
+@pytest.mark.parametrize("character", ["a", "%", "\u2013"])
+def test_a_long_error_keeps_its_status(raw: Raw, character: str) -> None:
+    status, text = raw.infer(model_name=character * 20_000)
+    assert status == "NOT_FOUND"
+    assert text.startswith(f"there is no model '{character * 400}") and text.endswith(f"{character}...")
+    assert is_well(raw)
+
+
+def test_connections_that_carry_nothing_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_service, "_HANDSHAKE_SECONDS", 1)
+    monkeypatch.setattr(grpc_service, "_IDLE_SECONDS", 1)
+
+    async def test() -> None:
+        server, port = grpc_service.make_server(
+            Core(None, None),  # type: ignore[arg-type]
+            max_request_bytes=1 << 20,
+            token=None,
+            certificate=None,
+            address="127.0.0.1:0",
+        )
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while await asyncio.wait_for(reader.read(1 << 10), 20):
+            pass  # what a server of HTTP/2 begins with
+        writer.close()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            ask = channel.unary_unary(f"/{SERVICE}/ServerLive")
+            assert await ask(b"")
+            assert channel.get_state() == grpc.ChannelConnectivity.READY
+            await asyncio.wait_for(channel.wait_for_state_change(grpc.ChannelConnectivity.READY), 20)
+            assert await ask(b"")  # on another connection
+        await server.stop(None)
+
+    asyncio.run(test())
 
 
 def test_a_full_queue_a_deadline_and_a_cancelled_call(tmp_path: Path) -> None:

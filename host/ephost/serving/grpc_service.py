@@ -24,6 +24,10 @@ _LOG = logging.getLogger("ephost.serving.grpc")
 _LARGE = 1 << 20
 # Likewise, of a request's lists of numbers, whose elements are looked at one by one.
 _LARGE_LISTS = 64 << 10
+# In which a connection has to say that it is HTTP/2, and in which it has to carry a request. Clients that are
+# told that theirs ends open another one when they have one to send.
+_HANDSHAKE_SECONDS, _IDLE_SECONDS = 30, 300
+_MOST_DETAILS = 4 << 10  # bytes of an error's text
 # What questions of health need no token for.
 _OPEN = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 
@@ -68,6 +72,8 @@ def make_server(
             ("grpc.max_receive_message_length", max_request_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", 1000 * _HANDSHAKE_SECONDS),
+            ("grpc.max_connection_idle_ms", 1000 * _IDLE_SECONDS),
         ]
     )
     server.add_generic_rpc_handlers([_handlers(core, token)])
@@ -126,9 +132,22 @@ def _answering(name: str, method: Method, token: str | None) -> Callable[[bytes,
         except ServingError as error:
             if error.http_status >= 500:
                 _LOG.warning("%s: %s", name, error)
-            await context.abort(grpc.StatusCode[error.grpc_code], str(error))
+            await context.abort(grpc.StatusCode[error.grpc_code], _details(error))
 
     return handle
+
+
+def _details(error: ServingError) -> str:
+    """An error's text, cut to what clients take: it is a part of the metadata, in which all but visible ASCII
+    is written in three bytes, and of which more than 8 KiB is an error of its own.
+    """
+    text, left = str(error), _MOST_DETAILS
+    for at, character in enumerate(text):
+        is_plain = " " <= character <= "~" and character != "%"
+        left -= 1 if is_plain else 3 * len(character.encode("utf-8", "surrogatepass"))
+        if left < 0:
+            return text[:at] + "..."
+    return text
 
 
 def _streaming(service: _Service, token: str | None) -> Callable[[Any, Any], AsyncIterator[Any]]:
@@ -140,7 +159,7 @@ def _streaming(service: _Service, token: str | None) -> Callable[[Any, Any], Asy
             if token is not None:
                 _check_token(context, token)
         except ServingError as error:
-            await context.abort(grpc.StatusCode[error.grpc_code], str(error))
+            await context.abort(grpc.StatusCode[error.grpc_code], _details(error))
         async for data in requests:
             message = None
             try:
@@ -236,4 +255,4 @@ class _Service:
         # Triton's config and files in a request are not taken: what is served is the folder's.
         if others := set(request.parameters) - {"unload_dependents"}:
             raise BadRequest(f"these parameters are not taken: {', '.join(sorted(others))}")
-        await asyncio.to_thread(change, request.model_name)
+        await self._core.change(change, request.model_name)
