@@ -17,6 +17,7 @@ from ephost.serving.server import _handle  # noqa: E402
 from uvicorn.server import ServerState  # noqa: E402
 
 SECONDS = 60.0
+LARGE = 8 << 20
 BODY = json.dumps({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]})
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
 
@@ -189,3 +190,59 @@ def test_there_is_one_warning_of_connections_that_cannot_be_accepted(
     finally:
         loop.close()
     assert [each.getMessage() for each in caplog.records] == ["not accepted: full", "another"]
+
+
+def test_an_answer_that_the_client_does_not_take_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_heads, "WAIT_SECONDS", 0.4)
+    gone = asyncio.Event()
+
+    class Watched(http_heads.BoundedHeads):
+        def connection_lost(self, exc: Exception | None) -> None:
+            gone.set()
+            super().connection_lost(exc)
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        length = b"%d" % LARGE
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+        await send({"type": "http.response.body", "body": bytes(LARGE)})
+
+    monkeypatch.setattr(http_heads, "BoundedHeads", Watched)
+    monkeypatch.setitem(globals(), "echo", large)
+
+    async def test(port: int) -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as slow,
+            socket.create_connection(("127.0.0.1", port)) as silent,
+        ):
+            for each in (slow, silent):
+                each.setblocking(False)
+                each.sendall(LIVE)
+            loop, got = asyncio.get_running_loop(), 0
+            while len(part := await loop.sock_recv(slow, LARGE // 16)) > 0 and got + len(part) < LARGE:
+                got += len(part)
+                await asyncio.sleep(0.1)  # slowly, but for longer than the others may wait
+            assert got + len(part) >= LARGE
+            await asyncio.wait_for(gone.wait(), 10)
+
+    run(test, timeout_keep_alive=3600)
+
+
+def test_connections_are_counted_before_tls_is_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_heads, "most_connections", lambda: 2)
+    with http_heads.BoundedSocket(socket.AF_INET, socket.SOCK_STREAM) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def connected() -> socket.socket:
+            return socket.create_connection(listening.getsockname(), 10)
+
+        with connected(), connected(), connected() as third:
+            kept = [listening.accept()[0] for _ in range(2)]
+            with pytest.raises(ConnectionAbortedError):
+                listening.accept()
+            assert third.recv(1) == b""
+            kept[0].close()
+            with connected():
+                kept.append(listening.accept()[0])
+        for each in kept:
+            each.close()

@@ -473,3 +473,25 @@ def test_both_protocols_end_at_once() -> None:
         await asyncio.wait_for(_end_all([end, end]), 60)
 
     asyncio.run(end_both())
+
+
+def test_loads_that_take_long_do_not_hold_up_what_else_threads_do() -> None:
+    async def test() -> None:
+        from ephost.serving.core import Core
+
+        ends = threading.Event()
+
+        def load(name: str) -> None:
+            ends.wait(60)
+
+        core = Core(None, None)  # type: ignore[arg-type]
+        changes = [asyncio.ensure_future(core.change(load, "m")) for _ in range(64)]
+        try:
+            await asyncio.sleep(0)
+            assert await asyncio.wait_for(asyncio.to_thread(int, "7"), 10) == 7
+            assert not any(each.done() for each in changes)
+        finally:
+            ends.set()
+        await asyncio.gather(*changes)
+
+    asyncio.run(test())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from ephost.serving.signature import Signature
 
 NAME = "ephost"
 PLATFORM = "onnx_onnxv1"
+_CHANGES_AT_ONCE = 4  # more wait
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Core:
         self.repository = repository
         self.metrics = metrics
         self.repository_control = repository_control
+        # Threads of their own: what is being loaded for long must not hold requests up that others convert.
+        self._changing = ThreadPoolExecutor(_CHANGES_AT_ONCE, "ephost-repository")
         self.is_loaded = False  # whether what the folder had at the start was loaded, or could not be
         self.is_draining = False
 
@@ -65,6 +69,18 @@ class Core:
         """The extensions of the protocol that the server has."""
         found = ["binary_tensor_data", "model_configuration", "statistics"]
         return [*found, "model_repository"] if self.repository_control else found
+
+    async def change(self, change: Callable[[str], None], name: str) -> None:
+        """Load or unload a model.
+
+        Args:
+            change: that method of the repository.
+            name: of the model.
+
+        Raises:
+            What the method raises.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._changing, change, name)
 
     def loaded(self, name: str, version: str) -> list[Version]:
         """The versions that are loaded: one, all of a model, or all there are.

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import sys
 from typing import Any
 
 import httptools
@@ -34,9 +36,51 @@ def most_connections() -> int | None:
     return None if files == resource.RLIM_INFINITY else files // 2
 
 
+class BoundedSocket(socket.socket):
+    """A listening socket that closes connections beyond :func:`most_connections` before TLS is spoken on
+    them: asyncio calls ``connection_made`` behind that.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._accepted: list[socket.socket] = []
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection.
+
+        Raises:
+            ConnectionAbortedError: there are too many, and it was closed.
+        """
+        made, address = super().accept()
+        most = most_connections()
+        if most is not None and len(self._accepted) >= most:
+            self._accepted = [each for each in self._accepted if each.fileno() >= 0]  # the others are closed
+            if len(self._accepted) >= most:
+                _warn_of_many(most)
+                made.close()
+                raise ConnectionAbortedError
+        self._accepted.append(made)
+        return made, address
+
+
+def _untaken_by(transport: asyncio.Transport) -> int:
+    """Bytes that were written to a connection, and that the client has not confirmed."""
+    untaken = transport.get_write_buffer_size()
+    try:
+        import fcntl
+        import termios
+
+        of_system = bytearray(4)
+        fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, of_system)
+    except (ImportError, OSError, ValueError):  # Windows; a socket that is closed
+        return untaken
+    return untaken + int.from_bytes(of_system, sys.byteorder)
+
+
 class BoundedHeads(HttpToolsProtocol):
     """uvicorn's protocol, which answers 431 to a head of more than :data:`MOST_BYTES`, and closes. It closes
-    also when a client lets it wait for :data:`WAIT_SECONDS`, and ignores a wish for another protocol.
+    also when a client lets it wait for :data:`WAIT_SECONDS`, or takes nothing of an answer for so long, and
+    ignores a wish for another protocol.
     """
 
     _heads = 0  # that have begun
@@ -45,6 +89,7 @@ class BoundedHeads(HttpToolsProtocol):
     _ignores_upgrade = False
     _waits_since: float | None = None  # for the client
     _timer: asyncio.TimerHandle | None = None
+    _untaken: tuple[int, float] = 0, 0.0  # bytes of answers that the client has not taken, and since when
 
     def connection_made(self, transport: Any) -> None:
         """A client has connected."""
@@ -66,14 +111,20 @@ class BoundedHeads(HttpToolsProtocol):
 
     def _check_time(self) -> None:
         now = self.loop.time()
+        untaken, since = _untaken_by(self.transport), self._untaken[1]
+        if untaken == 0 or untaken != self._untaken[0]:
+            self._untaken = untaken, now
+        elif since + 0.9 * WAIT_SECONDS <= now:  # timers may be early
+            self.transport.abort()  # to close it would wait for the client
+            return
         if self._waits_since is not None and self.flow.read_paused:
             self._waits_since = now  # the client is not let send
         since = now if self._waits_since is None else self._waits_since
         left = since + WAIT_SECONDS - now
-        if left > 0:
-            self._timer = self.loop.call_later(left, self._check_time)
-        else:
+        if left <= 0:
             self.transport.close()
+            left = WAIT_SECONDS  # for what the client has not taken yet
+        self._timer = self.loop.call_later(left, self._check_time)
 
     def on_message_begin(self) -> None:
         """A request begins."""

@@ -196,7 +196,7 @@ class _Rest:
         # Triton's config and files in a request are not taken: what is served is the folder's.
         if others := set(parameters) - {"unload_dependents"}:
             raise BadRequest(f"these parameters are not taken: {', '.join(sorted(others))}")
-        await asyncio.to_thread(change, request.path_params["model"])
+        await self._core.change(change, request.path_params["model"])
         return Response(status_code=200)
 
     async def infer(self, request: Request) -> Response:

@@ -21,7 +21,7 @@ import uvicorn
 from ephost.errors import InvalidArgument
 from ephost.serving.core import Core
 from ephost.serving.grpc_service import make_server
-from ephost.serving.http_heads import BoundedHeads, most_connections
+from ephost.serving.http_heads import WAIT_SECONDS, BoundedHeads, BoundedSocket, most_connections
 from ephost.serving.logs import Sparing
 from ephost.serving.metrics import Metrics
 from ephost.serving.repository import Repository
@@ -113,6 +113,10 @@ class Server:
             loop.add_signal_handler(number, self._stop.set)
         loop.set_exception_handler(_handle)
         settings = self._settings
+        if settings.certificate is not None:  # uvicorn has no setting for it
+            loop.create_server = partial(  # type: ignore[method-assign]
+                loop.create_server, ssl_handshake_timeout=WAIT_SECONDS
+            )
         async with contextlib.AsyncExitStack() as stack:  # the ports go first, the models last
             stack.push_async_callback(asyncio.to_thread, self._repository.close)
             # Ports before models: what cannot be had is known at once.
@@ -224,7 +228,7 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named: asyncio lets small packets go at once (TCP_NODELAY) on such sockets alone, and
     # an answer of two of them waited for the client's delayed acknowledgement, 40 ms.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = BoundedSocket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
