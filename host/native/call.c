@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "fallback.h"
+#include "forks.h"
 #include "graph_attributes.h"
 #include "graph_load.h"
 #include "graph_nodes.h"
@@ -219,6 +220,7 @@ PyMODINIT_FUNC PyInit__call(void) {
   Py_DECREF(runner);
   Py_DECREF(binding);
   if (!fallback_install()) Py_CLEAR(module);
+  forks_setup();
 #ifdef Py_GIL_DISABLED
   if (module != NULL && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0) Py_CLEAR(module);
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "forks.h"
 #include "lock.h"
 #include "options.h"
 #include "python_values.h"
@@ -34,6 +35,8 @@ static SpinLock stoppables_lock = ATOMIC_FLAG_INIT;
 static atomic_int stoppable_count; /* how many there are */
 static PyObject* terminated_type;  /* what is raised: no Exception, which operators catch to go on */
 static PyObject* no_code;          /* does nothing, and so gives what is waiting a place to be raised at */
+
+void fallback_hold(bool hold) { spin_hold(&stoppables_lock, hold); }
 
 /* Whoever has the lock may have to wait until all threads have stopped: one that waits for it lets itself be
  * stopped. */

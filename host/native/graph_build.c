@@ -1,11 +1,13 @@
 /* How Python builds the graphs that plugins see, and what it reads of those that plugins make. */
-#include <stdatomic.h>
+#define _GNU_SOURCE
 #include <string.h>
 
 #include "abi.h"
 #include "attribute.h"
+#include "forks.h"
 #include "graph.h"
 #include "heap.h"
+#include "lock.h"
 #include "maps.h"
 #include "python.h"
 #include "status.h"
@@ -14,12 +16,15 @@
 /* ---- what Python calls to build a graph ---- */
 
 /* Names of EPs are few and live as long as the process: nodes and views share them. */
+static SpinLock interning = ATOMIC_FLAG_INIT;
+
+void interned_hold(bool hold) { spin_hold(&interning, hold); }
+
 static const char* intern(const char* text) {
-  static atomic_flag busy = ATOMIC_FLAG_INIT;
   static char** names;
   static size_t count;
   if (text == NULL || text[0] == '\0') return "";
-  while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) continue;
+  spin_lock(&interning);
   const char* found = NULL;
   for (size_t i = 0; i < count && found == NULL; ++i) {
     if (strcmp(names[i], text) == 0) found = names[i];
@@ -32,7 +37,7 @@ static const char* intern(const char* text) {
       host_free(copy);
     }
   }
-  atomic_flag_clear_explicit(&busy, memory_order_release);
+  spin_unlock(&interning);
   return found;
 }
 

@@ -23,5 +23,12 @@ static inline void spin_lock(SpinLock* lock) {
   while (!spin_try_lock(lock)) host_yield();
 }
 static inline void spin_unlock(SpinLock* lock) { atomic_flag_clear_explicit(lock, memory_order_release); }
+static inline void spin_hold(SpinLock* lock, bool hold) {
+  if (hold) {
+    spin_lock(lock);
+  } else {
+    spin_unlock(lock);
+  }
+}
 
 #endif

@@ -1,4 +1,5 @@
 /* Memory infos, memory devices, the process-wide CPU allocator, and the allocator slots. */
+#define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "abi.h"
 #include "exceptions.h"
+#include "forks.h"
 #include "heap.h"
 #include "key_values.h"
 #include "lock.h"
@@ -254,6 +256,10 @@ static struct SizeClass {
   SpinLock lock;
   BlockHeader* first;
 } classes[CLASS_COUNT];
+
+void memory_hold(bool hold) {
+  for (size_t i = 0; i < CLASS_COUNT; i++) spin_hold(&classes[i].lock, hold);
+}
 
 static atomic_size_t cache_limit = (size_t)256 << 20;
 static struct {

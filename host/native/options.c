@@ -1,9 +1,11 @@
 /* Session options and run options as a plugin sees them, and the environment's settings. What they mean is
  * Python's business: here they are only kept. */
+#define _GNU_SOURCE
 #include <stdatomic.h>
 #include <string.h>
 
 #include "abi.h"
+#include "forks.h"
 #include "graph.h"
 #include "heap.h"
 #include "key_values.h"
@@ -336,6 +338,11 @@ OrtStatus* ephost_env_config_set(const char* key, const char* value) {
   spin_unlock(&environment_lock);
   key_values_free(emptied);
   return status;
+}
+
+void options_hold(bool hold) {
+  spin_hold(&watch_lock, hold);
+  spin_hold(&environment_lock, hold);
 }
 
 /* A copy, the caller's to release. */

@@ -50,6 +50,8 @@ Plan* ephost_plan_new(size_t slot_count, ThreadPool* threads, const OrtLogger* l
   mutex_init(&plan->exclusive_lock);
   mutex_init(&plan->frames_lock);
   mutex_init(&plan->profile_lock);
+  fork_watch(&plan->frames_watch, &plan->frames_lock);
+  fork_watch(&plan->profile_watch, &plan->profile_lock);
   handle_count(HANDLE_PLAN, 1);
   return plan;
 }
@@ -102,6 +104,8 @@ void ephost_plan_free(Plan* plan) {
   host_free(plan->releases);
   host_free(plan->times);
   host_free(plan->profilers);
+  fork_unwatch(&plan->frames_watch);
+  fork_unwatch(&plan->profile_watch);
   mutex_destroy(&plan->exclusive_lock);
   mutex_destroy(&plan->frames_lock);
   mutex_destroy(&plan->profile_lock);

@@ -2,6 +2,7 @@
 #ifndef EPHOST_PLAN_H_
 #define EPHOST_PLAN_H_
 
+#include "forks.h"
 #include "options.h"
 #include "platform.h"
 #include "python.h"
@@ -96,6 +97,7 @@ typedef struct Plan {
   Mutex exclusive_lock;
   _Atomic(Frame*) spare_frame; /* taken and given back without the lock; NULL: a run has it */
   Mutex frames_lock;
+  ForkWatch frames_watch, profile_watch;
   Frame* free_frames;    /* further ones, of runs at the same time */
   atomic_bool profiling; /* relaxed where a run reads it: a step more or less may be seen */
   Mutex profile_lock;

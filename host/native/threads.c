@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "exceptions.h"
+#include "forks.h"
 #include "heap.h"
 #include "logger.h"
 #include "platform.h"
@@ -26,6 +27,7 @@ typedef struct Job {
 
 struct ThreadPool {
   Mutex lock;
+  ForkWatch watch;
   Condition work; /* a job was added, or the pool stops */
   Condition left; /* a worker left a job */
   Job* jobs;
@@ -86,6 +88,7 @@ ThreadPool* ephost_thread_pool_new(int threads) {
   if (pool == NULL) return NULL;
   pool->helpers = helpers;
   mutex_init(&pool->lock);
+  fork_watch(&pool->watch, &pool->lock);
   condition_init(&pool->work);
   condition_init(&pool->left);
   return pool;
@@ -114,6 +117,7 @@ void ephost_thread_pool_free(ThreadPool* pool) {
   for (int i = 0; i < pool->thread_count; ++i) thread_join(pool->threads[i]);
   condition_destroy(&pool->left);
   condition_destroy(&pool->work);
+  fork_unwatch(&pool->watch);
   mutex_destroy(&pool->lock);
   host_free(pool);
 }

@@ -1,0 +1,58 @@
+/* Before the process forks its one thread that goes on takes all of these locks, and both sides give them
+ * back. */
+#define _GNU_SOURCE
+#include "forks.h"
+
+#ifndef _WIN32
+#include <pthread.h>
+
+#include "lock.h"
+
+static SpinLock watches_lock = ATOMIC_FLAG_INIT;
+static ForkWatch* first_watch;
+
+void fork_watch(ForkWatch* watch, Mutex* mutex) {
+  spin_lock(&watches_lock);
+  *watch = (ForkWatch){.mutex = mutex, .next = first_watch};
+  if (first_watch != NULL) first_watch->previous = watch;
+  first_watch = watch;
+  spin_unlock(&watches_lock);
+}
+
+void fork_unwatch(ForkWatch* watch) {
+  spin_lock(&watches_lock);
+  if (watch->next != NULL) watch->next->previous = watch->previous;
+  if (watch->previous != NULL) {
+    watch->previous->next = watch->next;
+  } else {
+    first_watch = watch->next;
+  }
+  spin_unlock(&watches_lock);
+}
+
+static void hold_others(bool hold) {
+  fallback_hold(hold);
+  interned_hold(hold);
+  memory_hold(hold);
+  options_hold(hold);
+}
+
+static void before_fork(void) {
+  spin_lock(&watches_lock);
+  for (ForkWatch* watch = first_watch; watch != NULL; watch = watch->next) mutex_lock(watch->mutex);
+  hold_others(true);
+}
+
+static void after_fork(void) {
+  hold_others(false);
+  for (ForkWatch* watch = first_watch; watch != NULL; watch = watch->next) mutex_unlock(watch->mutex);
+  spin_unlock(&watches_lock);
+}
+
+/* Without memory for it the process forks as it did before. */
+void forks_setup(void) { (void)pthread_atfork(before_fork, after_fork, after_fork); }
+#else
+void fork_watch(ForkWatch* watch, Mutex* mutex) { watch->mutex = mutex; }
+void fork_unwatch(ForkWatch* watch) { (void)watch; }
+void forks_setup(void) {}
+#endif
