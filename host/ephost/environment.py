@@ -226,28 +226,26 @@ def _open_library(
     logger: Any,
     entry_points: tuple[Any, Any] | None,
     isolation: Isolation | None,
-    layers: Iterable[str | Layer] | None,
+    layers: Sequence[Layer],
 ) -> Library | IsolatedLibrary:
     if isolation is not None:
         from ephost.isolation.proxy import IsolatedLibrary  # few programs want it
 
-        return IsolatedLibrary(
-            name, path, _severity, devices, isolation, _layers(layers), virtual=_virtual_allowed
-        )
-    if not (chosen := _layers(layers)):
+        return IsolatedLibrary(name, path, _severity, devices, isolation, layers, virtual=_virtual_allowed)
+    if not layers:
         return Library(name, path, logger, entry_points)
     from ephost.layers import standing_for
 
-    with standing_for(path, name, chosen) as stand_in:
+    with standing_for(path, name, layers) as stand_in:
         return Library(name, path, logger, entry_points, stand_in)
 
 
-def _layers(layers: Iterable[str | Layer] | None) -> Sequence[Layer]:
+def _layers(layers: Iterable[str | Layer] | None, name: str) -> Sequence[Layer]:
     if layers == () or (layers is None and not os.environ.get("EPHOST_LAYERS")):
         return ()
-    from ephost.layers import wanted  # few programs want it
+    from ephost.layers import apart, wanted  # few programs want it
 
-    return wanted(layers)
+    return apart(wanted(layers), name, {each.name: each.layers for each in _registrations.values()})
 
 
 class Registration:
@@ -270,10 +268,11 @@ class Registration:
         self._ep_names: list[str] = []
         self._uses = 0  # EPs that its factories made; a session may be gone before its EPs are
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.layers = _layers(layers, name)
         self.logger = lib.ephost_logger_new(name.encode(), _severity)
         try:
             self.library: Library | IsolatedLibrary = _open_library(
-                name, path, devices, self.logger, entry_points, isolation, layers
+                name, path, devices, self.logger, entry_points, isolation, self.layers
             )
         except BaseException:
             lib.ephost_logger_free(self.logger)

@@ -378,6 +378,56 @@ def test_a_plugin_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
         )
 
 
+def test_a_layer_is_never_written_over_the_plugin(
+    plugin_library: Callable[[str], Path], tmp_path: Path
+) -> None:
+    library, link = tmp_path / "libown.so", tmp_path / "liblink.so"
+    library.write_bytes(plugin_library("sample_kernels").read_bytes())
+    link.symlink_to(library)
+    before = library.read_bytes()
+    wrapped = tmp_path / "libwrapped.so"
+    for words in (
+        [library, "-o", library],
+        [library, "-o", link],
+        [link, "-o", library],
+        [library, "-o", wrapped, "--trace", link],
+        [library, "-o", wrapped, "--trace", wrapped],
+        [library, "-o", wrapped, "--validate", "--findings", f"{wrapped}.layer"],
+    ):
+        done = CliRunner().invoke(main, ["layer", "wrap", *map(str, words)])
+        assert done.exit_code == 1 and "would be written over" in done.output
+        assert library.read_bytes() == before and link.is_symlink() and not wrapped.exists()
+    with pytest.raises(Exception, match="trace would be written over the plugin"):
+        ephost.register_execution_provider_library("own", library, layers=[f"trace={link}"])
+    assert library.read_bytes() == before
+
+
+def test_each_of_several_libraries_has_a_trace_of_its_own(
+    plugin_library: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"one": "sample_kernels", "a/b": "sample_compiler", "a_b": "sample_compiler"}
+    try:
+        for name, plugin in names.items():
+            path = plugin_library(plugin)
+            ephost.register_execution_provider_library(name, path, layers=["trace=all.trace"])
+    finally:
+        for name in list(ephost.environment.registrations()):
+            ephost.unregister_execution_provider_library(name)
+    for file in ("all.trace", "all-a_b.trace", "all-a_b-a_b.trace"):
+        made = [call.function.name for call in traces.TraceFile(tmp_path / file).calls]
+        assert made[0] == "CreateEpFactories" and made.count("OrtEpFactory.GetSupportedDevices") == 1
+    assert f"the trace of 'a/b' goes to {tmp_path / 'all-a_b.trace'}" in caplog.text
+    # One that is registered alone has the file that was named, and "/" is no part of a file's name.
+    for asked, file in (("trace=all.trace", "all.trace"), ("trace", f"ephost-a_b-{os.getpid()}.trace")):
+        ephost.register_execution_provider_library("a/b", plugin_library("sample_kernels"), layers=[asked])
+        ephost.unregister_execution_provider_library("a/b")
+        assert traces.TraceFile(tmp_path / file).calls
+
+
 def test_what_a_trace_is_told_as(plugin_library: Callable[[str], Path], tmp_path: Path) -> None:
     library, file = str(plugin_library("sample_kernels")), tmp_path / "told.trace"
     wrapped = tmp_path / "libtold.so"

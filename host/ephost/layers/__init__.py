@@ -6,9 +6,11 @@ A layer is registered in the plugin's place and passes on what the host and the 
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +32,7 @@ __all__ = [
     "Rule",
     "Trace",
     "Validate",
+    "apart",
     "parse_layer",
     "read_findings",
     "standing_for",
@@ -39,6 +42,7 @@ __all__ = [
 ENVIRONMENT = "EPHOST_LAYERS"  # layers for each library that is registered, separated by commas
 _LIBRARY = Path(__file__).with_name("libephost_layer.so")
 _MOST_MEGABYTES = 1024 * 1024
+_LOG = logging.getLogger("ephost.layers")
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,21 @@ class Trace:
         stem, suffix = os.path.splitext(os.fspath(self.file))
         return replace(self, file=f"{stem}-{process}{suffix}")
 
+    def of_library(self, name: str) -> Trace:
+        """The same with a library's name in its file's name, which another library writes."""
+        if self.file is None:
+            return self  # it has the name anyway
+        stem, suffix = os.path.splitext(os.fspath(self.file))
+        return replace(self, file=f"{stem}-{_in_a_file_name(name)}{suffix}")
+
     def settings(self, name: str) -> dict[str, str]:
         """What the layer's library is told, for a plugin of that name.
 
         Raises:
             InvalidArgument: a value that cannot be said to it.
         """
-        file = os.fspath(self.file) if self.file is not None else f"ephost-{name}-{os.getpid()}.trace"
+        usual = f"ephost-{_in_a_file_name(name)}-{os.getpid()}.trace"
+        file = os.fspath(self.file) if self.file is not None else usual
         patterns = list(self.only)
         if any("," in pattern or not pattern for pattern in patterns):
             raise InvalidArgument(f"a pattern of functions has no comma, and is not empty: {patterns!r}")
@@ -127,6 +139,10 @@ class Validate:
         }
 
 
+def _in_a_file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
 Layer = Trace | Validate
 _NAMES = ("trace", "validate")
 
@@ -166,6 +182,36 @@ def wanted(layers: Iterable[str | Layer] | str | None) -> list[Layer]:
     return found
 
 
+def apart(layers: Iterable[Layer], name: str, others: Mapping[str, Iterable[Layer]]) -> list[Layer]:
+    """The layers of a library that is to be registered beside others, whose traces it leaves alone: a file
+    that one of them writes is another for it, with its name.
+
+    Args:
+        layers: the library's.
+        name: that it is registered under.
+        others: those of the libraries that are registered, by name; as this function gave them.
+    """
+    taken = {
+        os.path.realpath(layer.file): other
+        for other, of in others.items()
+        for layer in of
+        if isinstance(layer, Trace) and layer.file is not None
+    }
+    found: list[Layer] = []
+    for layer in layers:
+        if isinstance(layer, Trace) and layer.file is not None:
+            made = layer = layer.in_folder(os.getcwd())
+            while os.path.realpath(made.file or "") in taken:
+                made = made.of_library(name)
+            if made is not layer:
+                whose = taken[os.path.realpath(layer.file or "")]
+                told = "the trace of '%s' goes to %s: '%s' is traced to the file that was named"
+                _LOG.warning(told, name, made.file, whose)
+            layer = made
+        found.append(layer)
+    return found
+
+
 def wrap(
     plugin: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -181,7 +227,7 @@ def wrap(
 
     Raises:
         NoSuchFile, Fail: the plugin is no library of this machine, or the output cannot be written.
-        InvalidArgument: see :func:`parse_layer`.
+        InvalidArgument: see :func:`parse_layer`; something would be written over the plugin.
         NotImplemented: this system has no layers yet.
     """
     path = os.path.abspath(plugin)
@@ -193,6 +239,7 @@ def _write(target: str, path: str, name: str, layers: Sequence[Layer]) -> None:
     settings = {"plugin": path}
     for layer in layers:
         settings |= layer.settings(name)
+    _spare_libraries(target, settings)
     if not _LIBRARY.exists():
         raise NotImplemented("this build of ephost has no layers: they are built on Linux and macOS")
     for key, value in settings.items():
@@ -207,6 +254,26 @@ def _write(target: str, path: str, name: str, layers: Sequence[Layer]) -> None:
         write_bytes(target, _LIBRARY.read_bytes())
     except OSError as error:
         raise Fail(f"the layer cannot be written to {target}: {error.strerror}") from error
+
+
+def _spare_libraries(target: str, settings: Mapping[str, str]) -> None:
+    """Raise InvalidArgument where what is written would replace the plugin or the layer's own files."""
+    path = settings["plugin"]
+    written = [("layer", target), ("layer's settings", f"{target}.layer")]
+    for what, file in written:
+        if _is_same_file(file, path):
+            raise InvalidArgument(f"the {what} would be written over the plugin {path}, which it stands for")
+    for key in ("trace", "findings"):
+        for what, file in (("plugin", path), *written):
+            if settings.get(key) and _is_same_file(settings[key], file):
+                raise InvalidArgument(f"the layer's {key} would be written over the {what} {file}")
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 @contextmanager
