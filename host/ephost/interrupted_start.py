@@ -13,7 +13,7 @@ _quiet = False
 def end_quietly() -> None:
     """Leave Ctrl-C to the system if this process is the command, until :func:`begin`."""
     global _quiet
-    if not _is_command():
+    if not is_command():
         return
     import signal
     import threading
@@ -35,10 +35,11 @@ def begin() -> None:
         _quiet = False
 
 
-def _is_command() -> bool:
+def is_command() -> bool:
     """Whether the process was started as ``ephost``, or ``python -m ephost``."""
     start: str = (getattr(sys, "argv", None) or [""])[0]
-    if start != "-m":  # as Python has it while it looks for the module
-        return start.replace("\\", "/").rpartition("/")[2].removesuffix(".exe") == "ephost"
+    name = start.replace("\\", "/").rpartition("/")[2]
+    if name not in ("-m", "__main__.py"):  # as Python has it while it looks for the module, and then
+        return name.removesuffix(".exe") == "ephost"
     given = sys.orig_argv
     return "-m" in given and given[given.index("-m") + 1 :][:1] == ["ephost"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from ephost.errors import OnnxRuntimeException, PluginFault
+from ephost.interrupted_start import is_command
 from ephost.tables import Table, printable
 
 # What JSON takes as it is, and a terminal obeys or UTF-8 has no bytes for.
@@ -45,6 +48,30 @@ def show_json(data: Any) -> None:
     click.echo(_NOT_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+@contextmanager
+def _nothing_else_on_stdout() -> Iterator[None]:
+    """Lead to stderr what plugins, and processes that are started, print: stdout is for the JSON."""
+    try:
+        is_real = sys.stdout.fileno() == 1
+    except (OSError, ValueError):  # a stream of the caller's
+        is_real = False
+    if not is_real:
+        yield
+        return
+    stream = sys.stdout
+    stream.flush()
+    file = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = open(file, "w", encoding=stream.encoding, errors=stream.errors)  # noqa: SIM115
+    try:
+        yield
+    finally:
+        if not is_command():  # whose process ends now, where plugins may have last words
+            os.dup2(file, 1)
+            sys.stdout.close()
+            sys.stdout = stream
+
+
 def fail(error: BaseException) -> click.ClickException:
     """The failure of a model, a plugin or a file: a message, no traceback of Python's, exit code 1."""
     message = printable(str(error)) or type(error).__name__
@@ -55,7 +82,8 @@ def fail(error: BaseException) -> click.ClickException:
 
 
 def reports_failures(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Turn what models, plugins and files may raise into a message and exit code 1.
+    """Turn what models, plugins and files may raise into a message and exit code 1; and keep what plugins
+    print from what is printed as JSON (``as_json``).
 
     Anything else is a bug of the host and keeps its traceback.
     """
@@ -63,6 +91,9 @@ def reports_failures(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(function)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
+            if kwargs.get("as_json"):
+                with _nothing_else_on_stdout():
+                    return function(*args, **kwargs)
             return function(*args, **kwargs)
         except (OnnxRuntimeException, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError):
