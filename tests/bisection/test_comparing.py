@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import ephost
+import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from ephost.bisection.comparing import Comparison, Distances
 from ephost.bisection.targets import Library, Target, named_target, plugin_target
+from ephost.cli.inputs import describe
 from ephost.errors import InvalidArgument
 from ephost.plugins import sample_kernels
 from plugin_harness import python_path
@@ -55,6 +59,24 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     assert told["inputs"] == 3
     assert [output["name"] for output in told["outputs"]] == ["v3"]
     assert "v3: errors" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_largest_and_smallest_numbers_have_distances_that_json_can_hold() -> None:
+    made = Distances("y")
+    made.add(np.array([1.7e308, 1e200]), np.array([1.7e308, 1e200]))
+    made.add(np.array([1.7e308, 0.0]), np.array([-1.7e308, 0.0]))
+    made.add(np.array([1e-300, 2e-300]), np.array([1e-300, -2e-300]))
+    made.add(np.array([1.7e308, 1.0]), np.array([1e-310, 1.0e-310]))
+    assert made.largest == [0, 2, 2, math.inf]
+    np.testing.assert_allclose(made.cosine[:3], [1, -1, -0.6])
+    told = json.dumps(Comparison("m", "a", "b", 4, [made]).to_dict(), allow_nan=False)
+    assert json.loads(told)["outputs"][0]["largest"] == [0, 2, 2, "inf"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_mean_of_the_largest_numbers_is_one() -> None:
+    assert describe(np.full(3, 1.7e308))["mean"] == pytest.approx(1.7e308)
 
 
 def test_texts_are_compared_and_the_largest_is_looked_for_where_there_is_more_than_one() -> None:

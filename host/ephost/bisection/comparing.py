@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,29 @@ class Distances:
         a, b = got.astype(wide), want.astype(wide)
         fine = np.isfinite(a) & np.isfinite(b)
         self.not_finite += int(bool(((~fine) & ~((a == b) | (np.isnan(a) & np.isnan(b)))).any()))
-        size = float(np.abs(b[fine]).max(initial=0.0)) or 1.0
-        errors = np.abs(a[fine] - b[fine]) / size
+        a, b = a[fine], b[fine]
+        size = _largest(b)
+        with np.errstate(over="ignore"):
+            errors = np.abs(a / 2 - b / 2) / size * 2  # of two numbers whose difference may be none
         self.largest.append(float(errors.max(initial=0.0)))
         self.mean.append(float(errors.mean()) if errors.size else 0.0)
-        norm = float(np.linalg.norm(a[fine]) * np.linalg.norm(b[fine]))
-        self.cosine.append(float(np.vdot(a[fine], b[fine]).real) / norm if norm else 1.0)
+        # What is large has no square, and what is small has none but 0.
+        mine, theirs = a / _largest(a), b / size
+        norm = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
+        self.cosine.append(float(np.vdot(mine, theirs).real) / norm if norm else 1.0)
         long = [axis for axis, size in enumerate(want.shape) if size > 1]
         if long and want.size and want.dtype.kind != "c":
-            same = np.argmax(a, long[-1]) == np.argmax(b, long[-1])
+            same = np.argmax(got.astype(wide), long[-1]) == np.argmax(want.astype(wide), long[-1])
             self.agreed.append(float(np.mean(same)))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinities."""
+    return [each if isfinite(each) else str(each) for each in value] if isinstance(value, list) else value
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.abs(values).max(initial=0.0)) or 1.0
 
 
 @dataclass
@@ -98,7 +112,8 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as dicts, lists and numbers."""
-        return {**vars(self), "outputs": [vars(each) for each in self.outputs]}
+        outputs = [{key: _finite(value) for key, value in vars(each).items()} for each in self.outputs]
+        return {**vars(self), "outputs": outputs}
 
     def __str__(self) -> str:
         return "\n\n".join([self.headline(), self.table().plain(), *self.remarks()])

@@ -162,6 +162,10 @@ def describe(value: Any) -> dict[str, Any]:
         numbers = value.astype(np.float64)
         finite = numbers[np.isfinite(numbers)]
         if finite.size:
-            found.update(min=float(finite.min()), max=float(finite.max()), mean=float(finite.mean()))
+            with np.errstate(over="ignore"):
+                mean = float(finite.mean())
+            if not np.isfinite(mean):  # their sum is more than a number can be
+                mean = float((finite / finite.size).sum())
+            found.update(min=float(finite.min()), max=float(finite.max()), mean=mean)
         found["not_finite"] = int(numbers.size - finite.size)
     return found
