@@ -8,16 +8,15 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from ephost.bisection.targets import Target
 from ephost.errors import Fail
+from ephost.own_processes import module_command, module_environment
 
 _TELLING = re.compile("assert|error|fail|abort|terminat|fatal|exception", re.IGNORECASE)
 _STARTING = 120.0  # seconds in which a process has to have registered its plugins
@@ -176,12 +175,10 @@ class Worker:
     def _start(self) -> Verdict | None:
         mine, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        environment = {**os.environ, **self.target.environment}
-        root = str(Path(__file__).parents[2])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH", ""))))
+        environment = {**module_environment(), **self.target.environment}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ephost.bisection.worker", str(theirs.fileno()), str(os.getpid())],
+                module_command("ephost.bisection.worker", str(theirs.fileno()), str(os.getpid())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import signal
@@ -13,13 +14,13 @@ import tempfile
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from ephost.checking.registry import Check
 from ephost.checking.subject import Given
 from ephost.checking.verdicts import CRASHED, FAILED, TIMED_OUT, Outcome
 from ephost.errors import Fail
+from ephost.own_processes import module_command, module_environment
 
 _STARTING = 120.0  # seconds in which a server has to answer at all
 _LEAVING = 15.0  # in which a process has to end that has told its verdict
@@ -74,13 +75,13 @@ class Server:
         if self._socket is not None:
             return self._socket
         require_processes()
+        if importlib.util.find_spec(self.host) is None:
+            raise Fail(f"there is no {self.host} to check the plugin in: it is not installed")
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
-        root = str(Path(__file__).parents[2])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH", ""))))
+        environment = {**module_environment(), "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ephost.checking.server", str(theirs.fileno()), self.host],
+                module_command("ephost.checking.server", str(theirs.fileno()), self.host),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environment,
@@ -134,17 +135,22 @@ class Server:
     ) -> dict[str, Any]:
         connection = self._start()
         known = {key: value for key, value in facts.items() if key != "log"}
-        request = json.dumps(
-            {"check": name, "given": given.to_dict(), "facts": known, "seed": seed, "cases": cases}
-        ).encode()
+        request = {"check": name, "given": given.to_dict(), "facts": known, "seed": seed, "cases": cases}
         answer: dict[str, Any] = {"stage": "starting", "verdict": None, "hung": False, "facts": [], "code": 0}
         mine, theirs = socket.socketpair()
         began = time.monotonic()
-        with tempfile.TemporaryFile() as log, Connection(mine.detach()) as told:
+        with (
+            tempfile.TemporaryFile() as log,
+            tempfile.TemporaryFile() as asked,  # a packet has no room for what a plugin may say
+            Connection(mine.detach()) as told,
+        ):
+            asked.write(json.dumps(request).encode())
+            asked.flush()
+            descriptors = [theirs.fileno(), log.fileno(), asked.fileno()]
             try:
-                socket.send_fds(connection, [request], [theirs.fileno(), log.fileno()])
+                socket.send_fds(connection, [b"?"], descriptors)
             except OSError as error:
-                raise Fail(f"the process that starts checks has ended: {error}") from error
+                raise Fail(self._gone()) from error
             theirs.close()
             pid = self._listen(told, answer, began, limit)
             if pid is not None and answer["hung"]:
@@ -187,7 +193,7 @@ class Server:
     ) -> int:
         connection.settimeout(min(patience, _LONGEST))
         try:
-            data = connection.recv(1 << 12)
+            data = self._receive(connection)
         except TimeoutError:
             answer["hung"] = True
             if pid is None:
@@ -195,11 +201,22 @@ class Server:
                 return 0
             _kill(pid)
             connection.settimeout(None)
-            data = connection.recv(1 << 12)
+            data = self._receive(connection)
         connection.settimeout(None)
         if not data:
-            raise Fail("the process that starts checks has ended")
+            raise Fail(self._gone())
         return int(json.loads(data)["code"])
+
+    @staticmethod
+    def _receive(connection: socket.socket) -> bytes:
+        try:
+            return connection.recv(1 << 12)
+        except ConnectionResetError:
+            return b""
+
+    def _gone(self) -> str:
+        """What to say where the process has ended. What it printed says why."""
+        return f"the process that starts checks in {self.host} has ended"
 
 
 def _kill(pid: int) -> None:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from ephost.checking.settings import Settings
 from ephost.checking.subject import Given
 from ephost.checking.verdicts import PASS, SKIPPED, TIMED_OUT, WARNING, WRONG, Outcome
 from ephost.errors import InvalidArgument
+from ephost.own_processes import module_command, module_environment
 from ephost.suggestions import did_you_mean
 
 FUZZ = "fuzz.model"
@@ -84,7 +84,8 @@ class _Cases:
         self._lock = threading.Lock()
         if self._folder is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ephost.checking.cases", self._folder.name],
+                module_command("ephost.checking.cases", self._folder.name),
+                env=module_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

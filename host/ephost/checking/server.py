@@ -2,7 +2,8 @@
 
 It imports what checks need, and never loads the plugin: for each check it forks a process, which has all
 that ready and shares nothing with other checks. A packet on the socket at that file descriptor is a request,
-with two more descriptors: where the check talks to, and where what it prints goes.
+with three more descriptors: where the check talks to, where what it prints goes, and a file with what is
+asked for.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ from ephost.checking.probing import probe
 from ephost.checking.registry import Check, all_checks
 from ephost.checking.subject import Given, Subject
 from ephost.checking.verdicts import FAILED, PASS, SKIPPED, WARNING, Failure, Skip
+from ephost.own_processes import module_command
 from ephost.reference.operators import load_package
-
-LARGEST = 1 << 16  # bytes of a request
 
 
 def perform(made: Check, subject: Subject) -> dict[str, Any]:
@@ -83,9 +83,18 @@ def subject_of(request: dict[str, Any], stage: Any) -> Subject:
     return Subject(given, request["facts"], request["seed"], stage, request["cases"])
 
 
-def _child(request: dict[str, Any], channel: int, log: int) -> bool:
+def _read(file: int) -> dict[str, Any]:
+    """The request that a file is."""
+    with open(file, "rb", closefd=False) as asked:
+        asked.seek(0)
+        request: dict[str, Any] = json.load(asked)
+    return request
+
+
+def _child(channel: int, log: int, file: int) -> bool:
     """Do what is asked for; whether the process is to end as a program does."""
     os.setsid()
+    request = _read(file)
     os.dup2(log, 1)
     os.dup2(log, 2)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -95,24 +104,26 @@ def _child(request: dict[str, Any], channel: int, log: int) -> bool:
     told = Connection(channel)
     told.send(("pid", os.getpid()))
     if request["check"] == "":
+        os.close(file)
         settle(request["given"]["host"])
         probe(subject_of(request, lambda text: told.send(("stage", text))), told.send)
         return False
     made = all_checks()[request["check"]]
     os.environ.update(made.environment)
     if made.exits and request["given"]["host"] != "ephost":
-        _begin_anew(request, channel)
+        _begin_anew(request["given"]["host"], channel, file)
+    os.close(file)
     return _told(made, request, told)
 
 
-def _begin_anew(request: dict[str, Any], channel: int) -> None:
+def _begin_anew(host: str, channel: int, file: int) -> None:
     """Go on in this process with an interpreter that starts from nothing.
 
     onnxruntime starts threads when it is imported; a fork has none of them, and waits for them as it ends.
     """
-    os.set_inheritable(channel, True)
-    arguments = [sys.executable, "-m", "ephost.checking.server", str(channel), request["given"]["host"]]
-    os.execv(sys.executable, [*arguments, json.dumps(request)])
+    for kept in (channel, file):
+        os.set_inheritable(kept, True)
+    os.execv(sys.executable, module_command("ephost.checking.server", str(channel), host, str(file)))
 
 
 def _told(made: Check, request: dict[str, Any], told: Connection) -> bool:
@@ -140,18 +151,17 @@ def _ends_while_asked(process: int, connection: socket.socket) -> bool:
 
 def _serve(connection: socket.socket) -> None:
     while True:
-        data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, 2)
+        data, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
         if not data:
             return
-        channel, log = descriptors
         process = os.fork()
         if process == 0:
             connection.close()
-            if _child(json.loads(data), channel, log):
+            if _child(*descriptors):
                 return  # to the end of the interpreter
             os._exit(0)
-        os.close(channel)
-        os.close(log)
+        for descriptor in descriptors:
+            os.close(descriptor)
         if not _ends_while_asked(process, connection):
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
@@ -172,7 +182,9 @@ def _alone(channel: int, request: dict[str, Any]) -> None:
 def main() -> None:
     """Serve one connection until it ends; or, where a request is given, do what it asks for."""
     if len(sys.argv) > 3:
-        _alone(int(sys.argv[1]), json.loads(sys.argv[3]))
+        request = _read(int(sys.argv[3]))
+        os.close(int(sys.argv[3]))
+        _alone(int(sys.argv[1]), request)
         return
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
