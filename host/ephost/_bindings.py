@@ -228,5 +228,6 @@ def new_key_values(entries: dict[str, str]) -> Any:
     out = ffi.new("OrtKeyValuePairs**")
     api.CreateKeyValuePairs(out)
     for key, value in entries.items():
-        api.AddKeyValuePair(out[0], key.encode(), value.encode())
+        # A value may be a path, which is any bytes.
+        api.AddKeyValuePair(out[0], key.encode(), value.encode("utf-8", "surrogateescape"))
     return out[0]

@@ -220,7 +220,7 @@ def native_session_options(entries: Mapping[str, str]) -> Any:
     check(api.CreateSessionOptions(out))
     try:
         for key, value in entries.items():
-            check(api.AddSessionConfigEntry(out[0], key.encode(), value.encode()))
+            check(api.AddSessionConfigEntry(out[0], key.encode(), value.encode("utf-8", "surrogateescape")))
     except BaseException:
         api.ReleaseSessionOptions(out[0])
         raise

@@ -164,14 +164,14 @@ class Page:
         data = [{"part": type(part).__name__, **_plain(vars(part))} for part in self.parts]
         # "<" ends the element that holds the data, whatever else it is a part of.
         text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-        text = text.encode("utf-8", "replace").decode("utf-8")
         folder = files("ephost.page_files")
-        return _FRAME.format(
+        page = _FRAME.format(
             title=html.escape(self.title),
             style=(folder / "page.css").read_text(encoding="utf-8"),
             script="\n".join((folder / name).read_text(encoding="utf-8") for name in self._scripts()),
             data=text,
         )
+        return page.encode("utf-8", "replace").decode("utf-8")  # a path may be any bytes
 
     def _scripts(self) -> list[str]:
         """The graph's script only where there is one: most pages are mailed without."""

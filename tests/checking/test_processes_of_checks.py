@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import ephost
 import pytest
 from ephost.checking.processes import Server
 from ephost.checking.registry import all_checks
@@ -60,6 +65,45 @@ def test_modules_of_the_working_directory_are_not_pythons(command: list[str], tm
     )
     assert done.returncode == 0, done.stderr
     assert "skipped" not in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a path is text there")
+def test_reports_of_a_plugin_with_any_name_can_be_read(tmp_path: Path) -> None:
+    odd = os.fsdecode("lib\ufffe".encode() + b"\xff.so")
+    shutil.copyfile(sample_kernels.get_library_path(), tmp_path / odd)
+    for plugin, name in ((odd, "\\ufffe?"), (f"a\x01b={odd}", "a\\x01b")):
+        words = [plugin, "--only", "sessions.run", "--json", "c.json", "--junit", "c.xml", "--html", "c.html"]
+        done = subprocess.run(
+            [sys.executable, "-m", "ephost", "check", *words],
+            capture_output=True,
+            timeout=100,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(ephost.__file__).parents[1])},
+        )
+        assert done.returncode == 0, done.stderr
+        root = ElementTree.parse(tmp_path / "c.xml").getroot()
+        assert root.get("name") == f"ephost check {name}"
+        (check,) = json.loads((tmp_path / "c.json").read_text())["checks"]
+        assert check["status"] == "pass"
+        assert "</html>" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a path is text there")
+def test_a_page_of_a_model_with_any_name_is_written(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"odd\xff.onnx")
+    (tmp_path / odd).write_bytes(parser.parse_model(MODEL).SerializeToString())
+    for words in (["explain", odd], ["compare", odd, "cpu", "reference", "--count", "1"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ephost", *words, "--html", "page.html"],
+            capture_output=True,
+            timeout=100,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(ephost.__file__).parents[1])},
+        )
+        assert done.returncode == 0, done.stderr
+        assert "</html>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_host_that_is_not_there_is_named() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from ephost.cli.compile import _files as files_beside
 from ephost.cli.plugins import parse_plugin
 from ephost.plugins import sample_kernels
 from ephost.tables import Table, bytes_text, time_text
@@ -462,6 +463,36 @@ def test_compile_writes_a_model_that_opens_on_the_same_plugin(
     np.save(x, np.arange(4, dtype=np.float32))
     run = json.loads(ephost("run", target, "--ep", ep, "--input", f"x={x}", "--json").stdout)
     assert (run["outputs"]["y"]["min"], run["outputs"]["y"]["max"]) == (20.0, 83.0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such files are POSIX's")
+def test_a_compiled_model_goes_to_a_file_of_any_name_and_to_a_pipe(
+    model: Callable[[str], Path], context_plugin: Path, tmp_path: Path
+) -> None:
+    path = model(ADDS)
+    odd = os.fsdecode(b"odd\xff.onnx")
+    path.rename(tmp_path / odd)
+    for name in ("out.json", "out.textproto", odd.replace("odd", "new")):
+        done = ephost("compile", tmp_path / odd, "--ep", context_plugin, "-o", tmp_path / name)
+        assert "2 EPContext node(s) (context_plugin); 1 node(s) as they were" in done.stdout
+    assert ephost("run", tmp_path / odd.replace("odd", "new"), "--ep", context_plugin)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        done = ephost("compile", tmp_path / odd, "--ep", context_plugin, "-o", pipe, "--force")
+        assert onnx.load_from_string(reader.communicate(timeout=60)[0]).graph.node
+    assert f"{pipe}: written" in done.stdout
+
+
+def test_files_that_go_while_they_are_looked_at_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone:
+        def is_file(self) -> bool:
+            raise FileNotFoundError
+
+    monkeypatch.setattr(os, "scandir", lambda folder: [Gone()])
+    assert files_beside(str(tmp_path / "out.onnx")) == {}
 
 
 def test_compile_replaces_a_file_when_told_to(model: Callable[[str], Path], context_plugin: Path) -> None:

@@ -212,4 +212,4 @@ def write_repro(
         runs=2000 if symptom.kind == "leak" else 0,
         tolerances={name: (each.relative, each.scaled, each.steps) for name, each in tolerances.items()},
     )
-    (folder / "repro.py").write_text(text, encoding="utf-8")
+    (folder / "repro.py").write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -77,7 +77,8 @@ def _key(device: Any) -> tuple[str, str, str]:
 
 def _is_of(device: Any, path: str, before: set[tuple[str, str, str]]) -> bool:
     told = dict(device.ep_metadata).get("library_path")
-    return os.path.realpath(told) == path if told else _key(device) not in before
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")  # as metadata has bytes that are no text
+    return told == shown or os.path.realpath(told) == path if told else _key(device) not in before
 
 
 def attempt(prepared: Prepared, trial: dict[str, Any], told: _Told) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from ephost.checking.subject import Given
 from ephost.checking.verdicts import FAILED, PARTS, SKIPPED, VERDICTS, WARNING, WRONG, Outcome
 from ephost.tables import Table, printable, time_text
 
+_NO_XML = re.compile("[\ufffe\uffff]")
 SCHEMA = 1  # of the JSON; it changes where a reader of the old one would go wrong
 
 
@@ -166,7 +168,7 @@ class Report:
 
     def junit(self) -> str:
         """The same as JUnit's XML: a suite for each group and host."""
-        root = ElementTree.Element("testsuites", name=f"ephost check {self.given.name}")
+        root = ElementTree.Element("testsuites", name=_in_xml(f"ephost check {self.given.name}"))
         for host in self.hosts:
             for group in GROUPS:
                 there = [o for o in self.outcomes if o.host == host and o.group == group]
@@ -195,16 +197,21 @@ class Report:
                 name=outcome.check,
                 time=f"{outcome.seconds:.3f}",
             )
-            message = printable(outcome.message)
+            message = _in_xml(outcome.message)
             if outcome.is_wrong:
                 kind = "failure" if outcome.status == FAILED else "error"
                 made = ElementTree.SubElement(case, kind, message=message, type=outcome.status)
-                made.text = printable(outcome.log)
+                made.text = _in_xml(outcome.log)
             elif outcome.status == SKIPPED or outcome.expected:
-                ElementTree.SubElement(case, "skipped", message=printable(outcome.expected) or message)
+                ElementTree.SubElement(case, "skipped", message=_in_xml(outcome.expected) or message)
             elif outcome.notes:
-                ElementTree.SubElement(case, "system-out").text = printable("\n".join(outcome.notes))
+                ElementTree.SubElement(case, "system-out").text = _in_xml("\n".join(outcome.notes))
         return suite
+
+
+def _in_xml(text: str) -> str:
+    """A text without the characters that no XML has."""
+    return _NO_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", printable(text))
 
 
 def _is_one_sided(statuses: Iterable[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from ephost.cli.plugins import Plugin
 from ephost.cli.progress import shown_progress
 from ephost.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ephost.errors import Fail
+from ephost.saving import is_special
 from ephost.tables import Table, bytes_text
 
 _LEVELS = {
@@ -94,7 +96,10 @@ def compile_model(
         )
         before = _files(target)
         compiler.compile_to_file(target)
-    graph = onnx.load(target, load_external_data=False).graph
+    if is_special(target):  # a pipe or a device, which cannot be read again
+        graph = onnx.GraphProto()
+    else:  # whatever onnx makes of the ending of its name
+        graph = onnx.load(target, "protobuf", load_external_data=False).graph
     compiled = Counter(_source(node) for node in graph.node if node.op_type == "EPContext")
     left = Counter(node.op_type for node in graph.node if node.op_type != "EPContext")
     after = _files(target)
@@ -104,7 +109,9 @@ def compile_model(
         return
     table = Table("Written", ("file", "size"), right=frozenset({"size"}))
     table.rows.extend((name, bytes_text(size)) for name, size in sorted(files.items()))
-    parts = [f"{sum(compiled.values())} EPContext node(s) ({', '.join(compiled)})"]
+    parts = (
+        [f"{sum(compiled.values())} EPContext node(s) ({', '.join(compiled)})"] if compiled else ["written"]
+    )
     if left:
         listed = ", ".join(f"{number} {name}" for name, number in left.most_common(8))
         parts.append(
@@ -125,7 +132,8 @@ def _files(target: str) -> dict[str, tuple[int, int]]:
         return {}
     found = {}
     for entry in os.scandir(folder):
-        if entry.is_file():
-            about = entry.stat()
-            found[entry.name] = about.st_size, about.st_mtime_ns
+        with suppress(FileNotFoundError):  # what others write there may go again
+            if entry.is_file():
+                about = entry.stat()
+                found[entry.name] = about.st_size, about.st_mtime_ns
     return found
