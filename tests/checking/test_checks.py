@@ -494,8 +494,11 @@ def test_what_the_fuzzer_finds_is_done_again_by_its_seed(built: Callable[..., Pa
     assert [outcome.message for outcome in again.wrong] == [report.wrong[0].message]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("ignored", [False, True], ids=["in front", "in the background"])
-def test_a_check_that_is_terminated_leaves_no_folder_behind(ignored: bool, tmp_path: Path) -> None:
+def test_a_check_that_is_terminated_leaves_no_folder_behind(
+    ignored: bool, number: signal.Signals, tmp_path: Path
+) -> None:
     action = "SIG_IGN" if ignored else "default_int_handler"
     program = (
         f"import signal; signal.signal(signal.SIGINT, signal.{action}); from ephost.cli import main; main()"
@@ -512,9 +515,9 @@ def test_a_check_that_is_terminated_leaves_no_folder_behind(ignored: bool, tmp_p
         while time.monotonic() < until and not list(tmp_path.glob("ephost-check-*")):
             time.sleep(0.02)
         time.sleep(0.3)
-        process.terminate()
+        process.send_signal(number)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM and "Traceback" not in said, said
+    assert process.returncode == -number and "Traceback" not in said, said
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -36,32 +36,35 @@ from ephost.interrupted_start import begin
 _SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
 
 
+_ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+
 @contextmanager
-def _cleaning_up_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does, so that its processes and temporary files go, and then the
-    process, by that signal.
+def _cleaning_up_at_the_end() -> Iterator[None]:
+    """SIGTERM, and the end of the terminal, end a command as Ctrl-C does, so that its processes and temporary
+    files go, and then the process, by that signal.
     """
     ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    came = False
+    taken = [each for each in _ENDING if ours and signal.getsignal(each) is signal.SIG_DFL]
+    came: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
+        came.append(number)
         if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL, None):
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
-    signal.signal(signal.SIGTERM, end)
+    for each in taken:
+        signal.signal(each, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
         if came:
-            sys.stderr.flush()
-            signal.raise_signal(signal.SIGTERM)
+            with suppress(OSError):  # the terminal may be gone
+                sys.stderr.flush()
+            signal.raise_signal(came[0])
 
 
 def _open_streams() -> None:
@@ -84,7 +87,7 @@ class _Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         begin()
         _open_streams()
-        with _cleaning_up_on_sigterm():
+        with _cleaning_up_at_the_end():
             return super().main(*args, **extra)
 
 
