@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ephost.cli.model import SECONDS, pairs
-from ephost.cli.output import reports_failures, say, show, show_json
+from ephost.cli.output import reports_failures, require_folders, say, show, show_json
 from ephost.cli.plugins import parse_plugin
 from ephost.errors import InvalidArgument
 from ephost.tables import Table
 
 if TYPE_CHECKING:
+    from ephost.checking.report import Report
     from ephost.checking.running import Plan, Told
     from ephost.checking.verdicts import Outcome
 
@@ -174,7 +175,6 @@ def check(
     line is wrong.
     """
     from ephost.checking.registry import HOSTS, all_checks
-    from ephost.checking.report import write_text
     from ephost.checking.running import Plan, check_plugin
     from ephost.checking.settings import Settings, read_settings
     from ephost.checking.subject import Given
@@ -187,6 +187,7 @@ def check(
         if not plugin:
             raise click.UsageError("Missing argument 'PLUGIN'.")
         found = parse_plugin(plugin)
+        require_folders(junit, html, None if json_file == "-" else json_file)
         if not os.path.exists(found.path):
             raise click.UsageError(f"there is no library {found.path}")
         given = Given(
@@ -213,18 +214,33 @@ def check(
             report = check_plugin(plan, told)
     except InvalidArgument as error:
         raise click.UsageError(str(error)) from None
-    data = report.to_dict()
+    # The files come first: whoever reads what is printed may stop.
+    failed = _written(report, json_file, junit, html)
     if json_file == "-":
-        show_json(data)
+        show_json(report.to_dict())
     else:
         show([*report.tables(), report.headline()])
-    if json_file and json_file != "-":
-        write_text(json_file, json.dumps(data, indent=1))
-    if junit:
-        write_text(junit, report.junit())
-    if html:
-        from ephost.checking.page import page_of
-
-        write_text(html, page_of(report).html())
+    if failed is not None:
+        raise failed
     if report.wrong:
         raise click.exceptions.Exit(1)
+
+
+def _written(report: Report, json_file: str | None, junit: str | None, html: str | None) -> OSError | None:
+    """Write the reports that are wanted, and give the error of the first that cannot be."""
+    from ephost.checking.page import page_of
+    from ephost.checking.report import write_text
+
+    failed: OSError | None = None
+    made: list[tuple[str | None, Callable[[], str]]] = [
+        (json_file, lambda: json.dumps(report.to_dict(), indent=1)),
+        (junit, report.junit),
+        (html, lambda: page_of(report).html()),
+    ]
+    for path, text in made:
+        if path and path != "-":
+            try:
+                write_text(path, text())
+            except OSError as error:
+                failed = failed or error
+    return failed

@@ -9,7 +9,7 @@ import click
 
 from ephost.cli.bisect import parse_target, sizes_of, steps_shown
 from ephost.cli.model import SECONDS, config_option, pairs
-from ephost.cli.output import reports_failures, show, show_json
+from ephost.cli.output import reports_failures, require_folders, show, show_json
 from ephost.saving import write_text
 
 
@@ -62,6 +62,7 @@ def compare(
     """
     from ephost.bisection.comparing import compare as measure
 
+    require_folders(html)
     entries = dict(config)
     with steps_shown() as told:
         found = measure(

@@ -10,7 +10,7 @@ import click
 
 from ephost.cli.feeding import feed_options, guessed, make_feed
 from ephost.cli.model import Dimensions, model_options, open_session
-from ephost.cli.output import reports_failures, show, show_json
+from ephost.cli.output import reports_failures, require_folders, show, show_json
 from ephost.errors import OnnxRuntimeException
 from ephost.saving import write_text
 
@@ -57,6 +57,7 @@ def explain(
 
     if files and not profile:
         raise click.UsageError("--input is for --profile: nothing is run without it")
+    require_folders(page)
     session = open_session(dimensions=dimensions, **model)
     if profile:
         _run(session, files, dimensions, seed, repeat)

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from ephost.errors import OnnxRuntimeException, PluginFault
+from ephost.errors import Fail, OnnxRuntimeException, PluginFault
 from ephost.interrupted_start import is_command
 from ephost.tables import Table, printable
 
@@ -70,6 +70,18 @@ def _nothing_else_on_stdout() -> Iterator[None]:
             os.dup2(file, 1)
             sys.stdout.close()
             sys.stdout = stream
+
+
+def require_folders(*files: str | os.PathLike[str] | None) -> None:
+    """Look whether files can be written where they are wanted, before something is done that takes long.
+
+    Raises:
+        Fail: there is no folder for one.
+    """
+    for file in files:
+        folder = os.path.dirname(os.path.abspath(file)) if file is not None else ""
+        if folder and not os.path.isdir(folder):
+            raise Fail(f"{file} cannot be written: there is no folder {folder}")
 
 
 def fail(error: BaseException) -> click.ClickException:
