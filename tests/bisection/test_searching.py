@@ -14,8 +14,11 @@ import ephost
 import numpy as np
 import onnx
 import pytest
+from ephost.bisection.judging import Memory
 from ephost.bisection.measuring import Tolerance, compare, tolerance
+from ephost.bisection.processes import Trial, Worker
 from ephost.bisection.targets import Library, Target
+from ephost.errors import Fail
 from plugin_harness import python_path
 from searched_models import chain_model, saved, target_of
 
@@ -125,6 +128,47 @@ def test_an_interrupted_search_goes_on_where_it_was(
     assert [fault.nodes for fault in result.faults] == [("n200",)]
     whole = ephost.bisect(model, target_of(faulty_plugin), shrink=False)
     assert result.tries <= whole.tries - 4
+
+
+def test_a_folder_has_what_its_last_search_found(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, output = saved(tmp_path, chain_model(4)), tmp_path / "found"
+    monkeypatch.setenv("EPHOST_FAULT", "scaled@n2")
+    assert ephost.bisect(model, target_of(faulty_plugin), output=output, probes=False).found
+    (output / "fault1" / "inputs2.npz").write_bytes(b"of a search with two feeds")
+    (output / "fault2").mkdir()
+    (output / "fault2" / "notes").write_text("the user's own")
+    assert ephost.bisect(model, target_of(faulty_plugin), output=output, probes=False).found
+    assert not (output / "fault1" / "inputs2.npz").exists()
+    monkeypatch.delenv("EPHOST_FAULT")
+    assert not ephost.bisect(model, target_of(faulty_plugin), output=output, probes=False).found
+    assert not (output / "fault1").exists()
+    assert [path.name for path in (output / "fault2").iterdir()] == ["notes"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks are POSIX's")
+def test_two_searches_do_not_share_a_folder(faulty_plugin: Path, tmp_path: Path) -> None:
+    model, output = saved(tmp_path, chain_model(4)), tmp_path / "found"
+    (output / "state").mkdir(parents=True)
+    memory = Memory(output / "state" / "judged.jsonl", resume=False)
+    memory.keep("key", 1)
+    for resume in (False, True):
+        with pytest.raises(Fail, match=f"another search is at work in {output}"):
+            ephost.bisect(model, target_of(faulty_plugin), output=output, resume=resume)
+    assert memory.path is not None and memory.path.read_text() == '["key", 1]\n'
+    assert not (output / "result.json").exists()
+    memory.close()
+    assert not ephost.bisect(model, target_of(faulty_plugin), output=output, probes=False).found
+
+
+def test_a_process_may_end_by_any_signal() -> None:
+    with Worker(Target("none")) as worker:
+        assert worker.attempt(Trial(b"", []), 60).status == "error"
+        assert worker._process is not None
+        worker._process.send_signal(signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGTERM)
+        verdict = worker.attempt(Trial(b"", []), 60)
+    assert verdict.status == "crash" and verdict.message.startswith(("signal 39", "SIG"))
 
 
 def test_what_is_not_there_is_said(faulty_plugin: Path, tmp_path: Path) -> None:

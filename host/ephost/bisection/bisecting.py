@@ -17,7 +17,7 @@ from ephost.bisection.judging import SYMPTOMS, Clock, Judge, Memory
 from ephost.bisection.locating import Part, turned
 from ephost.bisection.packing import Packer
 from ephost.bisection.page import page_of
-from ephost.bisection.repro import write_repro
+from ephost.bisection.repro import remove_repro, write_repro
 from ephost.bisection.results import Bisection, Fault, NodeError, Repro
 from ephost.bisection.searching import Search, Settings
 from ephost.bisection.shrinking import Case, Shrinker
@@ -117,6 +117,9 @@ def bisect(
         if resume and not (folder / "judged.jsonl").exists():
             result.notes.append(f"{output} holds no search to go on with: this one began anew.")
         judged = Memory(folder / "judged.jsonl" if output is not None else None, resume)
+        if output is not None and not resume:
+            for old in Path(output).glob("fault[1-9]*"):
+                remove_repro(old)
         models = Packer(folder / "models")
         judge = Judge(here, there, judged, timeout, models)
         settings = Settings(everything, symptom, memory, probes=probes)

@@ -6,11 +6,12 @@ import difflib
 import hashlib
 import json
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import onnx
@@ -29,6 +30,7 @@ from ephost.bisection.processes import Trial, Verdict, Worker, require_usable
 from ephost.bisection.slicing import Lineage, lineages
 from ephost.bisection.targets import Target
 from ephost.bisection.worker import read_value
+from ephost.errors import Fail
 
 SYMPTOMS = ("numbers", "error", "crash", "hang", "leak", "slow")
 _LEAKED = 24.0  # bytes a run, of what malloc has given out
@@ -151,7 +153,11 @@ class Judgement:
 
 
 class Memory:
-    """The judgements that were made, in a file: a search that was interrupted goes on by asking it."""
+    """The judgements that were made, in a file: a search that was interrupted goes on by asking it.
+
+    Raises:
+        Fail: another search writes that file now.
+    """
 
     def __init__(self, path: Path | None, resume: bool) -> None:
         self.path = path
@@ -163,7 +169,9 @@ class Memory:
                 except ValueError:
                     continue  # the line that was being written
                 self.known[key] = value
-        self._file = None if path is None else open(path, "a" if resume else "w", encoding="utf-8")  # noqa: SIM115
+        self._file = None if path is None else _taken(path)
+        if self._file is not None and not resume:
+            self._file.truncate(0)
 
     def keep(self, key: str, value: Any) -> None:
         """Remember something, at once and for good."""
@@ -176,6 +184,24 @@ class Memory:
         """Close the file."""
         if self._file is not None:
             self._file.close()
+
+
+def _taken(path: Path) -> IO[str]:
+    """A file to add to that no other process has taken like this; it is free when it is closed."""
+    file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+    if sys.platform != "win32":
+        import fcntl  # not on every system
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise Fail(
+                f"another search is at work in {path.parent.parent}: give this one a folder of its own"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+    return file
 
 
 def digest(*parts: Any) -> str:

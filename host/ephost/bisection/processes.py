@@ -218,7 +218,7 @@ class Worker:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         code = process.returncode
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        how = _signal_name(-code) if code < 0 else f"exit code {code}"
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - 2000))
         said = self._log.read().decode("utf-8", "replace").strip()
@@ -226,6 +226,13 @@ class Worker:
         lines = said.splitlines()
         telling = [line for line in lines if _TELLING.search(line)] or lines
         return f"{how}: {telling[-1][:400]}" if telling else how
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one for real time
+        return f"signal {number}"
 
 
 def require_usable(verdict: Verdict, target: Target) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,15 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
                 np.lib.format.write_array(member, value, allow_pickle=False)
 
 
+def remove_repro(folder: Path) -> None:
+    """Take away what :func:`write_repro` wrote there before, and the folder if it has nothing else."""
+    for pattern in ("repro.*", "inputs*.npz", "expected*.npz"):
+        for path in folder.glob(pattern):
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
 def write_repro(
     folder: Path,
     case: Case,
@@ -191,6 +201,7 @@ def write_repro(
     seconds: float = 0.0,
 ) -> None:
     """Write ``repro.onnx``, ``inputs.npz``, ``expected.npz`` and ``repro.py``."""
+    remove_repro(folder)  # more inputs, from a search before this one
     folder.mkdir(parents=True, exist_ok=True)
     save(case.model, folder / "repro.onnx")
     for number, (feed, outputs) in enumerate(zip(feeds, expected, strict=True)):
