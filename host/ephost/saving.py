@@ -26,6 +26,8 @@ def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.filename is not None and not _is_part(error.filename):
             raise
+        if error.errno is None:  # numpy's, of a file that cannot take all of an array
+            raise OSError(f"{name}: {error}") from None
         raise type(error)(error.errno, error.strerror, name) from None
 
 

@@ -194,3 +194,10 @@ def test_initializers_replace_no_folder_and_no_device(tmp_path: Path) -> None:
     with pytest.raises(ephost.errors.InvalidArgument, match=r"out\.data is no file"):
         apart(tmp_path)
     assert list(tmp_path.iterdir()) == [tmp_path / "out.data"]
+
+
+def test_an_error_without_a_number_has_its_words(tmp_path: Path) -> None:
+    path = tmp_path / "y.npy"
+    with pytest.raises(OSError, match=f"{path}: 4000000 requested and 3968 written"), written(path):
+        raise OSError("4000000 requested and 3968 written")
+    assert list(tmp_path.iterdir()) == []
