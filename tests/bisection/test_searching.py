@@ -162,6 +162,19 @@ def test_two_searches_do_not_share_a_folder(faulty_plugin: Path, tmp_path: Path)
     assert not ephost.bisect(model, target_of(faulty_plugin), output=output, probes=False).found
 
 
+@pytest.mark.parametrize("number", [0, 99])
+def test_elements_of_no_type_are_refused_by_name(number: int, tmp_path: Path) -> None:
+    given, weight = chain_model(2), chain_model(2)
+    given.graph.input[0].type.tensor_type.elem_type = number
+    weight.graph.initializer[0].data_type = number
+    for model, who in (
+        (given, f"input '{given.graph.input[0].name}'"),
+        (weight, f"initializer '{weight.graph.initializer[0].name}'"),
+    ):
+        with pytest.raises(Fail, match=f"the {who} has elements of the type {number}: there is none"):
+            ephost.bisect(model, Target("none"), against="reference")
+
+
 def test_a_process_may_end_by_any_signal() -> None:
     with Worker(Target("none")) as worker:
         assert worker.attempt(Trial(b"", []), 60).status == "error"

@@ -68,6 +68,19 @@ def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
             value.name = names.get(value.name, value.name)
 
 
+def _require_types(graph: onnx.GraphProto) -> None:
+    """Raise Fail for an input or an initializer of elements that there are not."""
+    typed = [(f"input '{i.name}'", i.type.tensor_type.elem_type) for i in graph.input if _is_tensor(i)]
+    typed += [(f"initializer '{tensor.name}'", tensor.data_type) for tensor in graph.initializer]
+    for who, element in typed:
+        if element == onnx.TensorProto.UNDEFINED or element not in onnx.TensorProto.DataType.values():
+            raise Fail(f"the {who} has elements of the type {element}: there is none")
+
+
+def _is_tensor(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.WhichOneof("value") == "tensor_type")
+
+
 class Sliced:
     """A model that parts are cut out of. Each of its nodes has a name of its own, and a number."""
 
@@ -126,6 +139,7 @@ class Sliced:
             ) from None
         if not made.graph.node:
             raise Fail("the model has no nodes: there is nothing to search")
+        _require_types(made.graph)
         return cls(made, constant_inputs)
 
     def _types(self) -> dict[str, onnx.TypeProto]:
