@@ -325,6 +325,12 @@ def test_a_library_named_from_here_is_found_by_both_hosts_and_by_the_program_for
     (fault,) = json.loads(done.stdout)["faults"]
     assert fault["repro"]["hosts"] == ["ephost", "onnxruntime"]
     assert str(tmp_path / "libfaulty.so") in Path("found", "fault1", "repro.py").read_text()
+    Path("libfaulty.so").rename("libother.so")  # the program's user has it elsewhere, and mended
+    monkeypatch.delenv("EPHOST_FAULT")
+    for host in fault["repro"]["hosts"]:
+        words = [sys.executable, "found/fault1/repro.py", "--host", host, "--library", "libother.so"]
+        made = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert made.returncode == 0 and "nothing wrong" in made.stdout, made.stdout + made.stderr
 
 
 def test_a_layer_stands_before_the_plugin_in_every_try(

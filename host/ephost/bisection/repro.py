@@ -58,6 +58,11 @@ def load(path):
     return found
 
 
+def is_of(device, path, before):
+    told = dict(device.ep_metadata).get("library_path")
+    return os.path.realpath(told) == os.path.realpath(path) if told else device.ep_name not in before
+
+
 def open_session(host, library):
     options = host.SessionOptions()
     for key, value in ENTRIES.items():
@@ -66,8 +71,9 @@ def open_session(host, library):
         options.graph_optimization_level = host.GraphOptimizationLevel.ORT_DISABLE_ALL
     for name, path, given in LIBRARIES:
         before = {{device.ep_name for device in host.get_ep_devices()}}
-        host.register_execution_provider_library(name, library or path)
-        devices = [device for device in host.get_ep_devices() if device.ep_name not in before]
+        path = os.path.abspath(library or path)  # onnxruntime looks for others beside itself
+        host.register_execution_provider_library(name, path)
+        devices = [device for device in host.get_ep_devices() if is_of(device, path, before)]
         for ep_name in dict.fromkeys(device.ep_name for device in devices):
             options.add_provider_for_devices([d for d in devices if d.ep_name == ep_name], given)
     return host.InferenceSession(str(HERE / "repro.onnx"), options, enable_fallback=0)
