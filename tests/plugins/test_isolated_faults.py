@@ -7,7 +7,9 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import pickle
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -21,6 +23,10 @@ import numpy as np
 import pytest
 from ephost import environment
 from ephost.errors import EPFail
+from ephost.isolation import channel
+from ephost.isolation.process import Worker
+from ephost.isolation.settings import Isolation
+from ephost.plugins import sample_kernels
 from plugin_harness import ROOT
 from plugin_models import model, node
 
@@ -530,3 +536,12 @@ def _is_running(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_a_worker_whose_host_has_gone_ends_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    worker = Worker("gone", sample_kernels.get_library_path(), Isolation())
+    channel.send(worker._connection, pickle.dumps((1, "none", {}, b"")), [])
+    worker._connection.shutdown(socket.SHUT_RDWR)  # before there is an answer
+    assert worker.process.wait(30) == -signal.SIGKILL
+    worker._close()
+    assert "Traceback" not in capfd.readouterr().err

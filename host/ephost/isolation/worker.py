@@ -10,7 +10,7 @@ import pickle
 import signal
 import socket
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from ephost._bindings import ffi, lib
 from ephost.errors import OnnxRuntimeException
@@ -66,8 +66,11 @@ def serve(start: dict[str, Any], problem: str) -> None:
 
     def send(answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()
-        with lock:
-            channel.send(connection, data)
+        try:
+            with lock:
+                channel.send(connection, data)
+        except (BrokenPipeError, ConnectionResetError):
+            _leave()
 
     logger = logging.getLogger("ephost")
     logger.setLevel(logging.DEBUG)
@@ -89,7 +92,11 @@ def serve(start: dict[str, Any], problem: str) -> None:
             # Nothing that Python's own end would still call can be anybody's fault but the host's.
             lib.ephost_worker_report(-1, ffi.NULL)
             os._exit(0)
-    # The host has gone. As the thread that watches for it: with what the plugin has started.
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """The host has gone. As the thread that watches for it: with what the plugin has started."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
