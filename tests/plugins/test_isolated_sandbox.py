@@ -151,6 +151,8 @@ def test_settings_that_cannot_be_are_refused(bad: Path, settings: dict[str, obje
         ({"network": "off"}, "is 0 or 1, not 'off'"),
         ({"writable": "/does/not/exist"}, "which does not exist"),
         ({"memory_limit_bytes": "1.5"}, "a whole number from 0 on"),
+        ({"memory_limit_bytes": str(2**70)}, "a whole number below"),
+        ({"run_timeout_seconds": "inf"}, "at most 1000000 seconds"),
     ],
 )
 def test_entries_that_cannot_be_are_refused(bad: Path, entries: dict[str, str], said: str) -> None:

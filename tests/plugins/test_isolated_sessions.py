@@ -459,6 +459,13 @@ def test_a_worker_without_memory_is_an_error() -> None:
         ({"restart": "sometimes"}, "one of never, on_demand, always"),
         ({"run_timeout_seconds": -1}, "a number from 0 on"),
         ({"run_timeout_seconds": "1"}, "a number from 0 on"),
+        ({"register_timeout_seconds": 1e12}, "at most 1000000 seconds, or 0 for no limit"),
+        ({"run_timeout_seconds": float("inf")}, "at most 1000000 seconds, or 0 for no limit"),
+        ({"shared_bytes": 1.5}, "a whole number below"),
+        ({"memory_limit_bytes": 2**70}, "a whole number below"),
+        ({"environment": {"A": 1}}, "'A': 1 is not"),
+        ({"environment": {"A\0": "b"}}, "texts, which"),
+        ({"environment": "A=b"}, "a dict of variables"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(bad: Path, settings: dict[str, object], said: str) -> None:

@@ -25,6 +25,8 @@ ENTRIES = (
     PREFIX + "writable",
     ON_CRASH,
 )
+_WHOLE = ("memory_limit_bytes", "processor_seconds", "shared_bytes")
+_LONGEST = 10**6  # seconds; the system takes milliseconds of 32 bits
 _SWITCHES = {"0": False, "1": True}
 
 
@@ -84,6 +86,10 @@ def isolation_of(given: bool | Mapping[str, Any] | Isolation | None) -> Isolatio
         value = getattr(settings, key)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
             raise InvalidArgument(f"the isolation's {key} is a number from 0 on, not {value!r}")
+        if wrong := _unfit(key, value):
+            raise InvalidArgument(f"the isolation's {key} is {wrong}, not {value!r}")
+    if settings.environment is not None:
+        _require_environment(settings.environment)
     if settings.restart not in RESTARTS:
         raise InvalidArgument(
             f"the isolation's restart is one of {', '.join(RESTARTS)}, not {settings.restart!r}"
@@ -95,11 +101,33 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.fspath(path))
 
 
+def _unfit(name: str, value: float) -> str:
+    """What a setting is that cannot have this number; "" where it can."""
+    if name in _WHOLE:
+        return "" if isinstance(value, int) and value < 1 << 63 else "a whole number below 2**63"
+    return "" if value <= _LONGEST else f"at most {_LONGEST} seconds, or 0 for no limit"
+
+
+def _require_environment(given: Any) -> None:
+    """Raise InvalidArgument for what can be no environment of a process."""
+    pairs = given.items() if isinstance(given, Mapping) else [(given, "")]
+    for key, value in pairs:
+        texts = isinstance(key, str) and isinstance(value, str)
+        if not texts or not key or "=" in key or "\0" in key + value:
+            raise InvalidArgument(
+                "the isolation's environment is a dict of variables and their texts, which "
+                f"{key!r}: {value!r} is not"
+            )
+
+
 def _number(key: str, value: str, kind: type[int] | type[float]) -> int | float:
     try:
         number = kind(value)
     except ValueError:
         number = -1
+    name = key.removeprefix(PREFIX)
+    if number >= 0 and (wrong := _unfit(name, number)):
+        raise InvalidArgument(f"the session entry {key} is {wrong}, not {value!r}")
     if not number >= 0:
         what = "a whole number" if kind is int else "a number of seconds"
         raise InvalidArgument(f"the session entry {key} is {what} from 0 on, not {value!r}")
@@ -124,6 +152,5 @@ def with_entries(settings: Isolation, entries: Mapping[str, str]) -> Isolation:
         elif name == "writable":
             changes[name] = tuple(_absolute(path) for path in value.split(os.pathsep) if path)
         else:
-            whole = name in ("memory_limit_bytes", "processor_seconds")
-            changes[name] = _number(key, value, int if whole else float)
+            changes[name] = _number(key, value, int if name in _WHOLE else float)
     return replaced(settings, **changes) if changes else settings
