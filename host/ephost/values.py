@@ -209,7 +209,7 @@ class OrtValue:
                 f"{onnx_element_type}"
             )
         data = interchange.in_native_order(data)
-        return cls.ortvalue_from_numpy(np.ascontiguousarray(data).view(dtype))
+        return cls.ortvalue_from_numpy(np.asarray(data, order="C").view(dtype))
 
     @classmethod
     def ortvalue_from_shape_and_type(

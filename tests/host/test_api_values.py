@@ -118,6 +118,9 @@ def test_bytes_can_be_read_as_a_type_that_numpy_lacks() -> None:
     )
     assert value.data_type() == "tensor(bfloat16)"
     assert value.numpy().astype(np.float32).tolist() == [1.0]
+    scalar = np.array(0x3F80, np.uint16)
+    value = OrtValue.ortvalue_from_numpy_with_onnx_type(scalar, onnx.TensorProto.BFLOAT16)
+    assert value.shape() == []
     with pytest.raises(InvalidArgument, match="1 bytes an element"):
         OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(1, np.uint8), onnx.TensorProto.BFLOAT16)
 

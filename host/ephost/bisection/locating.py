@@ -216,7 +216,7 @@ def trembling(feed: Mapping[str, Any]) -> dict[str, Any]:
 def turned(feed: Mapping[str, Any]) -> dict[str, Any]:
     """The same numbers in the reverse order, of inputs of floating-point numbers."""
     return {
-        name: np.ascontiguousarray(value.ravel()[::-1].reshape(value.shape))
+        name: np.asarray(value.ravel()[::-1].reshape(value.shape), order="C")
         if isinstance(value, np.ndarray) and value.dtype.kind == "f"
         else value
         for name, value in feed.items()

@@ -175,7 +175,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         elif value.dtype.num < _OWN_TYPES:
             held[name] = value
         else:
-            held[f"{name}|{value.dtype.name}"] = np.ascontiguousarray(value).view(
+            held[f"{name}|{value.dtype.name}"] = np.asarray(value, order="C").view(
                 np.dtype(f"u{value.dtype.itemsize}")
             )
     # numpy.savez cannot take arrays of any name, such as its own arguments'.

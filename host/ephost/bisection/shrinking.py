@@ -59,7 +59,7 @@ class Case:
         for tensor in model.graph.initializer:
             if tensor.name in arrays:
                 tensor.CopyFrom(
-                    numpy_helper.from_array(np.ascontiguousarray(arrays[tensor.name]), tensor.name)
+                    numpy_helper.from_array(np.asarray(arrays[tensor.name], order="C"), tensor.name)
                 )
         for value in model.graph.input:
             if value.name in arrays and value.type.HasField("tensor_type"):
