@@ -111,14 +111,11 @@ class ModelCompiler:
             raise TypeError(f"no function to place initializers: {get_initializer_location_func!r}")
         self._source = source
         self._options = copy.copy(of_type("sess_options", sess_options, SessionOptions))
-        self._options._config = {
-            **sess_options._config,
+        self._options._config |= {
             CONTEXT_ENABLE: "1",
             EMBED_MODE: "1" if embed_compiled_data_into_model else "0",
             DISABLE_COMPILING: "0",
         }
-        self._options._fields = dict(sess_options._fields)
-        self._options._providers = list(sess_options._providers)
         self._options.graph_optimization_level = graph_optimization_level
         external = external_initializers_file_path
         self._external = os.fspath(external) if external else None

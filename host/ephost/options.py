@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -236,6 +236,14 @@ class SessionOptions:
         self._progress: ProgressFunction | None = None
         self._context_reader: Reader | None = None
         self._context_writer: Writer | None = None  # ModelCompiler's
+
+    def __copy__(self) -> Self:
+        """The same options; what is changed of the one from then on is not changed of the other."""
+        made = type(self).__new__(type(self))
+        fields = {name: getattr(self, name) for name in SessionOptions.__slots__ if name != "__weakref__"}
+        for name, value in {**fields, **getattr(self, "__dict__", {})}.items():
+            setattr(made, name, value.copy() if isinstance(value, (dict, list)) else value)
+        return made
 
     # ---- options by key ----
 
@@ -524,7 +532,6 @@ def options_of_model(proto: ModelProto, given: SessionOptions) -> SessionOptions
     if text is None:
         return given
     made = copy.copy(given)
-    made._fields = dict(given._fields)
     try:
         import json
 
@@ -587,19 +594,26 @@ class RunOptions:
         self._stream: OrtSyncStream | None = None
         self._terminate = False
 
-    def _follower(self) -> RunOptions:
-        """The same options for one run, which can be terminated alone. Setting ``terminate`` here sets it
-        there, until :meth:`_release`.
-        """
+    def __copy__(self) -> RunOptions:
+        """The same options, which are set and terminated by themselves."""
         made = RunOptions()
         made.only_execute_path_to_fetches = self._only_fetches
         made.log_severity_level = self.log_severity_level
         made.log_verbosity_level = self.log_verbosity_level
         made.logid = self.logid
         made.sync_stream = self._stream
+        made.terminate = self._terminate
         made._adapted = self._adapted
-        for key, value in self._entries.copy().items():
+        made._entries = self._entries.copy()
+        for key, value in made._entries.items():
             check(api.AddRunConfigEntry(made._pointer, key.encode(), value.encode()))
+        return made
+
+    def _follower(self) -> RunOptions:
+        """The same options for one run, which can be terminated alone. Setting ``terminate`` here sets it
+        there, until :meth:`_release`.
+        """
+        made = copy.copy(self)
         self._followers[made._address] = made
         if self._terminate:  # read when whoever sets it sees the follower
             made.terminate = True

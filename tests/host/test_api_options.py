@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from pathlib import Path
 from typing import Any
@@ -398,3 +399,34 @@ def test_entries_that_no_plugin_could_be_told_are_refused(key: str, value: str, 
         assert len(str(caught.value)) < 300
     with pytest.raises(InvalidArgument, match=says):
         options.add_provider("CPUExecutionProvider", {key: value})
+
+
+def test_copies_of_options_change_by_themselves() -> None:
+    options = ephost.SessionOptions()
+    options.intra_op_num_threads = 3
+    options.add_session_config_entry("a.b", "1")
+    options.add_free_dimension_override_by_name("n", 4)
+    made = copy.copy(options)
+    assert fields(made) == fields(options)
+    made.intra_op_num_threads = 5
+    made.add_session_config_entry("a.b", "2")
+    made.add_initializer("w", ephost.OrtValue.ortvalue_from_numpy(X))
+    made.add_free_dimension_override_by_name("n", 5)
+    assert options.intra_op_num_threads == 3
+    assert options.get_session_config_entry("a.b") == "1"
+    options.add_initializer("w", ephost.OrtValue.ortvalue_from_numpy(X))  # was not given before
+    assert options._free_dimensions == {"n": 4}
+
+    run_options = ephost.RunOptions()
+    run_options.logid = "one"
+    run_options.add_run_config_entry("a.b", "1")
+    again = copy.copy(run_options)
+    again.logid = "two"
+    again.terminate = True
+    again.add_run_config_entry("c.d", "2")
+    assert (run_options.logid, again.logid) == ("one", "two")
+    assert again.get_run_config_entry("a.b") == "1"
+    with pytest.raises(RuntimeException):
+        run_options.get_run_config_entry("c.d")
+    session = ephost.InferenceSession(add_and_relu())
+    session.run(None, {"x": X, "y": X}, run_options)  # is not terminated

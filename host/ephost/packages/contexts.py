@@ -211,7 +211,6 @@ class ModelPackageComponentContext:
     def _complete(self, given: SessionOptions) -> SessionOptions:
         """A caller's options, with what they need of the package's."""
         options = copy.copy(given)
-        options._config = dict(given._config)
         for key in PATH_OPTIONS:
             if key in self._variant.session_options:
                 options._config.setdefault(key, self._variant.session_options[key])
