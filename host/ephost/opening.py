@@ -72,6 +72,7 @@ from ephost.records import Record, replaced
 from ephost.resources import Resources
 from ephost.selection import choose
 from ephost.sparse import SparseTensor
+from ephost.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from ephost.model.context import ContextTarget
@@ -217,6 +218,8 @@ class Opening:
                 files_in_memory=options._external_files,
                 wanted_format=config.get("session.load_model_format", ""),
             )
+            if options._must_replace:
+                _check_replaced(options._must_replace, model)
         chosen: Sequence[Chosen] = ()
         if not self._default_only:
             chosen = choose(options, providers, provider_options, lambda: _metadata_texts(model.metadata))
@@ -524,6 +527,16 @@ def effective_options(source: Any, given: SessionOptions | None, from_model: Any
         check_affinities(options._config, options.intra_op_num_threads, thread_count(options))
     options._explain()
     return options
+
+
+def _check_replaced(names: Collection[str], model: Model) -> None:
+    """Raise Fail for a name that is no initializer's."""
+    known = [value.name for value in model.graph.values.values() if value.initializer is not None]
+    for name in sorted(set(names).difference(known)):
+        raise Fail(
+            f"{model.path or 'the model from memory'} has no initializer '{name}', for which "
+            f"add_external_initializers was given a value{did_you_mean(name, known)}"
+        )
 
 
 def _ep_options(entry: Chosen, config: Mapping[str, str]) -> dict[str, str]:

@@ -216,6 +216,7 @@ class SessionOptions:
         "_free_dimensions",
         "_host_only",
         "_initializers",
+        "_must_replace",
         "_policy",
         "_progress",
         "_providers",
@@ -231,6 +232,7 @@ class SessionOptions:
         self._host_only = False  # add_provider("CPUExecutionProvider") says so
         self._policy: OrtExecutionProviderDevicePolicy | PolicyDelegate | None = None
         self._initializers: dict[str, np.ndarray] = {}
+        self._must_replace: set[str] = set()  # those that each session's model has to have
         self._external_files: dict[str, np.ndarray] = {}
         self._cancelled = False
         self._progress: ProgressFunction | None = None
@@ -242,7 +244,7 @@ class SessionOptions:
         made = type(self).__new__(type(self))
         fields = {name: getattr(self, name) for name in SessionOptions.__slots__ if name != "__weakref__"}
         for name, value in {**fields, **getattr(self, "__dict__", {})}.items():
-            setattr(made, name, value.copy() if isinstance(value, (dict, list)) else value)
+            setattr(made, name, value.copy() if isinstance(value, (dict, list, set)) else value)
         return made
 
     # ---- options by key ----
@@ -278,13 +280,14 @@ class SessionOptions:
         self._free_denotations[denotation] = _dimension(denotation, value)
 
     def add_initializer(self, name: str, ort_value: Any) -> None:
-        """Use a value in place of the model's initializer of that name; its memory is shared, not copied.
+        """Use a value in place of the model's initializer of that name; its memory is shared, not copied. A
+        model without one goes without.
 
         Raises:
             TypeError: it is no tensor in an OrtValue.
             InvalidArgument: the name was given before.
         """
-        self.add_external_initializers([name], [ort_value])
+        self._replace([name], [ort_value])
 
     def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
         """Use values in place of the model's initializers, whose external data need not exist then.
@@ -292,22 +295,27 @@ class SessionOptions:
         Raises:
             TypeError: a value that is no tensor in an OrtValue.
             InvalidArgument: more names than values or fewer, or a name given before.
+            Where a session opens a model that has no such initializer, Fail.
         """
+        self._replace(names, ort_values)
+        self._must_replace.update(names)
+
+    def _replace(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
         if len(names) != len(ort_values):
             raise InvalidArgument(
                 f"there are {len(names)} names of initializers and {len(ort_values)} values"
             )
-        arrays = []
+        arrays: dict[str, np.ndarray] = {}
         for name, value in zip(names, ort_values, strict=True):
             array = value.numpy() if getattr(value, "is_tensor", bool)() else None
             if not isinstance(array, np.ndarray):
                 raise TypeError(
                     f"the initializer '{name}' is a tensor in an OrtValue, not {type(value).__name__}"
                 )
-            if name in self._initializers:
+            if name in self._initializers or name in arrays:
                 raise InvalidArgument(f"the initializer '{name}' was given before")
-            arrays.append(array)
-        self._initializers.update(zip(names, arrays, strict=True))
+            arrays[name] = array
+        self._initializers.update(arrays)
 
     def add_external_initializers_from_files_in_memory(
         self, file_names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]

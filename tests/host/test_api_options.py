@@ -289,6 +289,28 @@ def test_an_initializer_of_another_shape_is_refused(tmp_path: Path) -> None:
         options.add_initializer("v", np.zeros(3))
 
 
+def test_an_external_initializer_that_a_model_lacks_is_refused(tmp_path: Path) -> None:
+    value = ephost.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))
+    options = ephost.SessionOptions()
+    with pytest.raises(InvalidArgument, match="'w' was given before"):
+        options.add_external_initializers(["w", "w"], [value, value])
+    options.add_external_initializers(["w1"], [value])
+    with pytest.raises(Fail, match=r"model.onnx has no initializer 'w1'"):
+        ephost.InferenceSession(external_model(tmp_path), options)
+
+
+def test_a_dimension_that_is_to_have_two_sizes_is_refused() -> None:
+    model = onnx.load_from_string(add_and_relu())
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options = ephost.SessionOptions()
+    options.add_free_dimension_override_by_name("N", 2)
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 2)
+    ephost.InferenceSession(model, options)
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 3)
+    with pytest.raises(InvalidArgument, match="'N' is to be 2 by its name, and 3 by its denotation"):
+        ephost.InferenceSession(model, options)
+
+
 def test_opening_can_be_cancelled() -> None:
     options = ephost.SessionOptions()
     options.set_load_cancellation_flag(True)

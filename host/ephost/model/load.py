@@ -278,9 +278,14 @@ def _dimension_override(
         return None
 
     def override(dim: Dimension) -> int | None:
-        if dim.dim_param in names:
-            return names[dim.dim_param]
-        return denotations.get(dim.denotation) if dim.denotation else None
+        named = names.get(dim.dim_param)
+        denoted = denotations.get(dim.denotation) if dim.denotation else None
+        if named is not None and denoted is not None and named != denoted:
+            raise InvalidArgument(
+                f"the dimension '{dim.dim_param}' is to be {named} by its name, and {denoted} by its "
+                f"denotation '{dim.denotation}'"
+            )
+        return denoted if named is None else named
 
     return override
 
