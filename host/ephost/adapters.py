@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ephost._bindings import abi_element_type, ffi
-from ephost.arguments import of_type
+from ephost.arguments import integer, of_type
 from ephost.devices import cpu_device
-from ephost.errors import InvalidArgument, NoSuchFile
+from ephost.errors import Fail, InvalidArgument, NoSuchFile
 from ephost.messages import TensorProto
 from ephost.reading import refuse_special
 from ephost.saving import write_bytes
@@ -48,7 +48,7 @@ class AdapterFormat:
 
         Raises:
             NoSuchFile: there is none.
-            Fail: it is a pipe.
+            Fail: it is a pipe or a folder, or cannot be read otherwise.
             InvalidArgument: it is no adapter, or cut short, or of a version that is not known.
         """
         path = os.fspath(file_path)
@@ -61,6 +61,8 @@ class AdapterFormat:
                 )
         except FileNotFoundError:
             raise NoSuchFile(f"there is no adapter file {path}") from None
+        except OSError as error:
+            raise Fail(f"the adapter file {path} cannot be read: {error.strerror}") from None
         try:
             _read(_File(data), made)
         except InvalidArgument as error:
@@ -81,16 +83,24 @@ class AdapterFormat:
         return self._format_version
 
     def set_adapter_version(self, adapter_version: int) -> None:
-        """Set the adapter's version."""
-        self._adapter_version = adapter_version
+        """Set the adapter's version.
+
+        Raises:
+            TypeError, InvalidArgument: it is no int of 32 bits.
+        """
+        self._adapter_version = integer("the adapter_version", adapter_version)
 
     def get_adapter_version(self) -> int:
         """The adapter's version."""
         return self._adapter_version
 
     def set_model_version(self, model_version: int) -> None:
-        """Set the version of the model that the adapter is for."""
-        self._model_version = model_version
+        """Set the version of the model that the adapter is for.
+
+        Raises:
+            TypeError, InvalidArgument: it is no int of 32 bits.
+        """
+        self._model_version = integer("the model_version", model_version)
 
     def get_model_version(self) -> int:
         """The version of the model that the adapter is for."""
@@ -100,9 +110,10 @@ class AdapterFormat:
         """Set the adapter's tensors.
 
         Raises:
-            TypeError: a value is no OrtValue.
+            TypeError: it is no dict of OrtValues by their names.
         """
-        for name, value in params.items():
+        for name, value in of_type("params", params, Mapping).items():  # type: ignore[type-abstract]
+            of_type("the name of a parameter", name, str)
             of_type(f"the parameter {name!r} of an adapter", value, OrtValue)
         self._parameters = dict(params)
 

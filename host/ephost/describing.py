@@ -29,6 +29,9 @@ class NodeArg(Record, frozen=True):
     type: str
     shape: list[int | str | None]
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.type, tuple(self.shape)))
+
 
 class ModelMetadata(Record, frozen=True):
     """What a model says of itself."""
@@ -40,6 +43,9 @@ class ModelMetadata(Record, frozen=True):
     graph_description: str
     version: int
     custom_metadata_map: dict[str, str]
+
+    def __hash__(self) -> int:
+        return hash((self.graph_name, self.version))
 
 
 class OrtEpAssignedNode(Record, frozen=True):

@@ -42,7 +42,8 @@ class _RecordType(type):
         defaults = {field: namespace.pop(field) for field in own if field in namespace}
         namespace["__slots__"] = tuple(own)
         if frozen:
-            namespace.update(__setattr__=_refused, __delattr__=_refused, __eq__=_equals, __hash__=_hash)
+            namespace.update(__setattr__=_refused, __delattr__=_refused, __eq__=_equals)
+            namespace.setdefault("__hash__", _hash)  # what has lists says itself what it is hashed by
         cls = super().__new__(mcs, name, bases, namespace)
         above = [base for base in bases if isinstance(base, _RecordType)]
         cls._fields = tuple(field for base in above for field in base._fields) + tuple(own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
@@ -205,8 +206,7 @@ class OrtValue:
         if dtype is None or onnx_element_type in _PACKED or dtype.itemsize != data.dtype.itemsize:
             raise InvalidArgument(
                 f"an array of {data.dtype} ({data.dtype.itemsize} bytes an element) cannot be read as the "
-                "ONNX type "
-                f"{onnx_element_type}"
+                f"ONNX type {onnx_element_type}"
             )
         data = interchange.in_native_order(data)
         return cls.ortvalue_from_numpy(np.asarray(data, order="C").view(dtype))
@@ -255,7 +255,8 @@ class OrtValue:
         else:
             kind = np.dtype(element_type)
             is_string = kind.kind in "OUST"
-        if kind is None or any(d < 0 for d in shape):
+        elements = math.prod(int(d) or 1 for d in shape)
+        if kind is None or any(d < 0 for d in shape) or elements * kind.itemsize >= 1 << 63:
             raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {list(shape)}")
         if not device._is_cpu():
             example = cls.ortvalue_from_numpy(np.empty(0, kind))

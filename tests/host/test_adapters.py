@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from api_models import model_bytes, tensor
-from ephost.errors import InvalidArgument, NoSuchFile
+from ephost.errors import Fail, InvalidArgument, NoSuchFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
@@ -72,6 +72,19 @@ def test_tensors_that_onnxruntime_does_not_read_come_through(tmp_path: Path) -> 
         assert (value.shape(), value.numpy().tolist()) == ([*arrays[name].shape], arrays[name].tolist())
 
 
+def test_what_no_adapter_has_is_refused_as_it_is_set() -> None:
+    adapter = ephost.AdapterFormat()
+    for setter in (adapter.set_adapter_version, adapter.set_model_version):
+        with pytest.raises(TypeError, match="version is an int, not str"):
+            setter("1")
+        with pytest.raises(InvalidArgument, match="version is a number from"):
+            setter(2**40)
+    with pytest.raises(TypeError, match="'a' of an adapter is an OrtValue, not ndarray"):
+        adapter.set_parameters({"a": np.ones(2)})
+    with pytest.raises(TypeError, match="params is a Mapping, not NoneType"):
+        adapter.set_parameters(None)
+
+
 def test_tensors_keep_their_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     adapter({"w": np.arange(10000)}).export_adapter(path)
@@ -84,6 +97,8 @@ def test_tensors_keep_their_file(tmp_path: Path) -> None:
 def test_what_is_no_adapter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoSuchFile, match="nowhere"):
         ephost.LoraAdapter().Load(str(tmp_path / "nowhere"))
+    with pytest.raises(Fail, match="cannot be read: Is a directory"):
+        ephost.LoraAdapter().Load(str(tmp_path))
     path = tmp_path / "file"
     for content in (b"", b"x" * 100):
         path.write_bytes(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import weakref
 from pathlib import Path
 
@@ -329,6 +330,13 @@ def test_memory_of_others_makes_a_tensor_and_null_does_not() -> None:
     assert value.data_ptr() == FLOATS.ctypes.data
     with pytest.raises(InvalidArgument, match="address 0"):
         over_memory(0, np.float32, [1], cpu_device())
+
+
+@pytest.mark.parametrize("shape", [[2**40, 2**40], [0, 2**62, 2**62]])
+def test_a_shape_that_no_array_has_is_refused(shape: list[int]) -> None:
+    for element_type in (np.float32, onnx.TensorProto.STRING):
+        with pytest.raises(InvalidArgument, match=re.escape(str(shape))):
+            OrtValue.ortvalue_from_shape_and_type(shape, element_type)
 
 
 def test_what_is_no_tensor_has_no_shape_size_or_address() -> None:

@@ -58,6 +58,7 @@ def test_what_is_kept_beside_it_is_what_the_methods_give(session: ephost.Inferen
             session.get_overridable_initializers(),
             session.get_modelmeta(),
         ]
+        assert len({*found[0], *session.get_inputs(), found[3], session.get_modelmeta()}) == 1 + len(found[0])
     assert session._providers == session.get_providers()
     assert session._provider_options == session.get_provider_options()
     assert session._sess_options is session.get_session_options()
