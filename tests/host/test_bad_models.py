@@ -730,6 +730,36 @@ def test_a_function_that_does_not_make_its_output() -> None:
     refused(function_model(call("F", helper.make_node("Neg", ["a"], ["c"]))), errors.InvalidGraph, "'b'")
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "said"),
+    [(["x", "x"], ["y"], "2 inputs, its function 1"), (["x"], ["y", "z"], "2 outputs, its function 1")],
+)
+def test_a_call_with_more_than_its_function_has(inputs: list, outputs: list, said: str) -> None:
+    model = function_model(call("F", helper.make_node("Neg", ["a"], ["b"])))
+    model.graph.node[0].input[:] = inputs
+    model.graph.node[0].output[:] = outputs
+    refused(model, errors.InvalidGraph, "'call' (my.F)", said)
+
+
+def test_a_function_whose_body_reads_its_callers_values() -> None:
+    nodes = [
+        helper.make_node("ReduceMax", ["a"], ["m"], keepdims=0),
+        helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+        helper.make_node(
+            "If",
+            ["c"],
+            ["b"],
+            name="if",
+            then_branch=body(helper.make_node("Neg", ["x"], ["t"], name="inner")),
+            else_branch=body(helper.make_node("Neg", ["a"], ["t"])),
+        ),
+    ]
+    refused(function_model(call("F", *nodes)), errors.InvalidGraph, "'inner'", "my.F", "'x'")
+    nodes[-1].attribute[0].g.node[0].input[0] = "a"
+    nodes[-1].attribute[0].g.output[0].name = "x"
+    refused(function_model(call("F", *nodes)), errors.InvalidGraph, "'if'", "my.F", "'x'")
+
+
 def conditional(then: onnx.GraphProto, **more) -> onnx.ModelProto:
     branch = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["e"])], "else", [], [helper.make_tensor_value_info("e", FLOAT, [2])]

@@ -6,7 +6,7 @@ Asked once for each operator (or operator with input types), so that a node cost
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -75,6 +75,8 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
     Raises:
         InvalidGraph: naming the node and what is wrong.
     """
+    if functions and (called := functions.get((node.domain, node.op_type, node.message.overload))):
+        _check_call(node, called)
     rules = _rules(node.op_type, node.domain, opset) if opset is not None else None
     if rules is None:
         if opset is not None and is_contrib(node.proto, opset):
@@ -104,6 +106,17 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
             )
     if proto.attribute or rules.required:
         _check_attributes(node, rules)
+
+
+def _check_call(node: Node, function: FunctionProto) -> None:
+    """What a function has no name for would be passed over, and what it does not make would be nothing."""
+    message = node.message
+    for what, given, known in (
+        ("inputs", message.input, function.input),
+        ("outputs", message.output, function.output),
+    ):
+        if any(given[len(known) :]):
+            raise InvalidGraph(f"node {node.label} has {len(given)} {what}, its function {len(known)}")
 
 
 def _wrong_count(node: Node, what: str, count: int, allowed: tuple[int, int]) -> InvalidGraph:
@@ -243,10 +256,11 @@ def check_functions(functions: Functions) -> None:
     for (domain, name, _), function in functions.items():
         made = {"", *function.input}
         for node in function.node:
-            if lacking := [value for value in node.input if value not in made]:
+            if lacking := next(_unmade([node], made), None):
+                reader, value = lacking
                 raise InvalidGraph(
-                    f"the node '{node.name}' ({node.op_type}) of the function {domain}.{name} reads "
-                    f"'{lacking[0]}', which is no input and no output of a node before it"
+                    f"the node '{reader.name}' ({reader.op_type}) of the function {domain}.{name} reads "
+                    f"'{value}', which is no input and no output of a node before it"
                 )
             made.update(node.output)
         for node in _all_nodes(function.node):
@@ -299,6 +313,22 @@ def _check_expansion(calls: Mapping[tuple[str, str, str], Sequence[tuple[str, st
                 f"the function {key[0]}.{key[1]} calls functions that call functions: {nodes[key]} nodes in "
                 f"all, where {MOST_NODES_OF_A_FUNCTION} are the most that are inlined"
             )
+
+
+def _unmade(nodes: Iterable[NodeProto], *made: set[str]) -> Iterator[tuple[NodeProto, str]]:
+    """What nodes read that is in none of the sets, in bodies too, each with its reader. The caller's values
+    would take the place of what a body lacks once it is in the call's place.
+    """
+    for node in nodes:
+        yield from ((node, name) for name in node.input if not any(name in each for each in made))
+        for attribute in node.attribute:
+            for graph in attribute.bodies():
+                own = {name for inner in graph.node for name in inner.output}
+                own |= {each.name for each in (*graph.input, *graph.initializer)}
+                own |= {each.values.name for each in graph.sparse_initializer}
+                yield from _unmade(graph.node, own, *made)
+                given = [output.name for output in graph.output]
+                yield from ((node, name) for name in given if not any(name in each for each in (own, *made)))
 
 
 def _all_nodes(nodes: Iterable[NodeProto]) -> list[NodeProto]:
