@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ephost import InferenceSession
 from ephost.errors import InvalidGraph
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Model
 from ephost.model.infer import infer
 from ephost.model.inline import all_graphs, function_of, inline_calls, inline_decided_ifs, restore
 from graphs import assert_linked, evaluate, model_of
+from onnx.parser import parse_model
 
 X = np.array([-1.0, 2.0], np.float32)
 # y = relu(-x) * 3 by a function that calls another, whose inner names are the caller's too.
@@ -300,6 +302,29 @@ def test_a_decided_if_inside_a_body_is_replaced_there() -> None:
     then = model.graph.nodes[0].subgraphs["then_branch"]
     assert [node.op_type for node in then.nodes] == ["Neg"]
     assert [v.name for v in then.outputs] == ["o"]
+
+
+@pytest.mark.parametrize("around", ["Loop", "If"])
+def test_what_only_the_other_branch_read_is_captured_no_more(around: str) -> None:
+    inner = """d = If (no) <then_branch = tt () => (int64 q) { q = SequenceLength(s) },
+                            else_branch = te () => (int64 w) { w = Constant <value_int = 1> () }>
+               f = Cast <to = 1> (d)"""
+    node = {
+        "Loop": f"""y = Loop (m, "", x) <body = b (int64 i, bool k, float[2] v) => (bool g, float[2] u)
+                    {{ g = Identity(k) {inner} u = Add(v, f) }}>""",
+        "If": f"""y = If (c) <then_branch = t () => (float[2] u) {{ {inner} u = Add(x, f) }},
+                              else_branch = e () => (float[2] p) {{ p = Exp(x) }}>""",
+    }[around]
+    source = f"""g (float[2] x, bool c, int64 m, seq(float[2]) s) => (float[2] y) <bool no = {{0}}>
+        {{ {node} }}"""
+    model = model_of(source)
+    simplify(model)
+    assert [value.name for value in model.graph.nodes[-1].implicit_inputs if value.name == "s"] == []
+    assert_linked(model)
+    # The bundled plugin has the node, which takes no sequence.
+    session = InferenceSession(parse_model('<ir_version: 10, opset_import: ["": 21]>' + source))
+    feed = {"x": X, "c": np.array(True), "m": np.array(1), "s": [X]}
+    assert session.run(None, feed)[0].tolist() == (X + 1).tolist()
 
 
 @pytest.mark.parametrize("opset", [12, 13, 14, 17, 21, 23])

@@ -528,6 +528,17 @@ class Graph(Record):
         """Take back a value that was forgotten."""
         self.values[value.name] = value
 
+    def forget_captured(self, node: Node) -> None:
+        """Let a node read no more of the values around it than its subgraphs do by now, of which branches
+        may have gone.
+        """
+        read = {id(value) for body in node.subgraphs.values() for value in captured_values(body)}
+        gone = [value for value in node.implicit_inputs if id(value) not in read]
+        if gone:
+            node.implicit_inputs = [value for value in node.implicit_inputs if id(value) in read]
+            for value in filter(self.owns, gone):
+                value.forget_reader(node)
+
     def sort(self) -> None:
         """Bring the nodes into topological order."""
         self.nodes = topological_order(self.nodes)

@@ -311,6 +311,9 @@ def inline_decided_ifs(model: Model) -> bool:
                 substituting.put(made, (node.index,))
                 changed = True
         substituting.settle()
+        for node in graph.nodes if changed else ():
+            if node.subgraphs:
+                graph.forget_captured(node)  # what only the other branches read
     return changed
 
 
