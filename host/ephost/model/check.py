@@ -256,8 +256,8 @@ def check_functions(functions: Functions) -> None:
     for (domain, name, _), function in functions.items():
         made = {"", *function.input}
         for node in function.node:
-            if lacking := next(_unmade([node], made), None):
-                reader, value = lacking
+            if found := next(_unmade([node], made), None):
+                reader, value = found
                 raise InvalidGraph(
                     f"the node '{reader.name}' ({reader.op_type}) of the function {domain}.{name} reads "
                     f"'{value}', which is no input and no output of a node before it"
