@@ -50,7 +50,7 @@ from ephost.model.graph import (
     tensor_type,
     type_proto,
 )
-from ephost.model.load import listed_type
+from ephost.model.load import element_types, listed_type
 from ephost.model.propagation import is_bounded, is_unambiguous
 from ephost.model.type_rules import find_types
 from ephost.model.unasked import asked_of_function, blind_nodes, carriers, is_blind
@@ -68,7 +68,10 @@ _WITH_INFERRED_BODIES = frozenset(("If", "Loop", "Scan"))
 _REFUSED = r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError\] (.*)"
 _IN_A_BODY = r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
 # The last is what onnx says that propagates contents: it takes what Unsqueeze makes for a list.
-_UNTOLD = r"existing|already exists|instead is null|Inference error\(s\)|Invalid rank for \w+ broadcasting"
+_UNTOLD = (
+    r"existing|already exists|instead is null|Type info is expected|Inference error\(s\)|"
+    r"Invalid rank for \w+ broadcasting"
+)
 _O = TypeVar("_O", FunctionProto, GraphProto)
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
@@ -527,6 +530,8 @@ def _take(graph: Graph, proto: TypesOfGraph | TypesOfBody, names: NamesOfDimensi
                 raise InvalidGraph(
                     f"{by} '{info.name}' of the element type {found.element_type}: there is none"
                 )
+            if found is not None and not isinstance(found, TensorType) and None in element_types(found):
+                continue  # as much as no type
             if found is not None:
                 value.type = merge(value.type, names.of_model(found))
     if isinstance(proto, TypesOfGraph):

@@ -331,7 +331,7 @@ def _existing(kind: TensorType | TypeProto | None, name: str, where: str) -> Ten
     """
     if kind is None or (isinstance(kind, TensorType) and kind.element_type in _ELEMENT_TYPES):
         return kind
-    found = {kind.element_type} if isinstance(kind, TensorType) else _element_types(kind)
+    found = {kind.element_type} if isinstance(kind, TensorType) else element_types(kind)
     if None in found:
         return None  # a list of nothing that is said: as much as no type
     for unknown in found - _ELEMENT_TYPES:
@@ -339,7 +339,7 @@ def _existing(kind: TensorType | TypeProto | None, name: str, where: str) -> Ten
     return kind
 
 
-def _element_types(kind: TypeProto) -> set[int | None]:
+def element_types(kind: TypeProto) -> set[int | None]:
     """All that a type is made of; None for a part that says nothing."""
     match kind.WhichOneof("value"):
         case "tensor_type":
@@ -347,11 +347,11 @@ def _element_types(kind: TypeProto) -> set[int | None]:
         case "sparse_tensor_type":
             return {kind.sparse_tensor_type.elem_type}
         case "sequence_type":
-            return _element_types(kind.sequence_type.elem_type)
+            return element_types(kind.sequence_type.elem_type)
         case "optional_type":
-            return _element_types(kind.optional_type.elem_type)
+            return element_types(kind.optional_type.elem_type)
         case "map_type":
-            return {kind.map_type.key_type, *_element_types(kind.map_type.value_type)}
+            return {kind.map_type.key_type, *element_types(kind.map_type.value_type)}
         case None:
             return {None}
         case _:

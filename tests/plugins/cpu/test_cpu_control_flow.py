@@ -449,3 +449,37 @@ def test_whole_nodes_run_inside_onnxruntime_too(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["same"] * len(cases)
+
+
+def beside_the_fallback(cpu_plugin: Cpu, model: onnx.ModelProto) -> ephost.InferenceSession:
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices([cpu_plugin.device], {})
+    return ephost.InferenceSession(model, options)
+
+
+def test_a_sequence_of_what_onnx_finds_no_type_for_is_shown_to_plugins(cpu_plugin: Cpu) -> None:
+    """What a body gives of the values around it."""
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> g (seq(float[n]) s, bool[1] x) => (int64 length) {
+        q = Not(x)
+        y = SequenceMap(s) <body = b (float[n] v) => (bool[1] q) { }>
+        length = SequenceLength(y) }"""
+    )
+    session = beside_the_fallback(cpu_plugin, model)
+    assert session.run(None, {"s": [np.ones(3, np.float32)] * 2, "x": np.array([True])})[0] == 2
+
+
+def test_a_node_with_a_body_gets_no_sequence_that_only_a_dropped_branch_read(cpu_plugin: Cpu) -> None:
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> g (seq(float[n]) s, float[n] x) => (float[n] y)
+        <int64 trips = {2}, bool no = {0}> {
+        y = Loop (trips, "", x) <body = b (int64 i, bool k, float[n] v) => (bool on, float[n] u) {
+            on = Identity(k)
+            d = If (no) <then_branch = t () => (int64 a) { a = SequenceLength(s) },
+                         else_branch = e () => (int64 c) { c = Constant <value_int = 1> () }>
+            f = Cast <to = 1> (d)
+            u = Add(v, f) }> }"""
+    )
+    session = beside_the_fallback(cpu_plugin, model)
+    x = np.ones(3, np.float32)
+    assert session.run(None, {"s": [x], "x": x})[0].tolist() == [3, 3, 3]
