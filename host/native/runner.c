@@ -274,7 +274,9 @@ static int bind_dict(Runner* runner, Frame* frame, PyObject* feed) {
     const int there = dict_get(feed, runner->inputs[i].name, &object);
     if (there < 0) return -1;
     if (there > 0) {
-      int result = runner_bind_feed(runner, frame, i, object);
+      const InputSpec* const spec = &runner->inputs[i];
+      const bool left_out = object == Py_None && !spec->required && !spec->may_be_nothing;
+      int result = left_out ? 0 : runner_bind_feed(runner, frame, i, object);
       Py_DECREF(object);
       if (result < 0) return -1;
       ++found;

@@ -582,3 +582,17 @@ def test_a_feed_that_changes_the_dict_while_it_is_converted_is_held(opened: Open
 
     feed.update(x=Leaving(), y=ONES)
     assert session.run(["s"], feed)[0].tolist() == (5 * ONES).tolist()
+
+
+def test_none_leaves_an_input_to_its_default(opened: Open) -> None:
+    weight = numpy_helper.from_array(np.full((2, 3), 4, np.float32), "w")
+    inputs = [tensor("x", 2, 3), tensor("w", 2, 3)]
+    session = opened(model_bytes([node("Add", ["x", "w"], ["y"])], inputs, [tensor("y", 2, 3)], [weight]))
+    (y,) = session.run(None, {"x": ONES, "w": None})
+    assert (y == 5).all()
+    (y,) = session.run(None, {"x": ONES, "w": ONES})
+    assert (y == 2).all()
+    with pytest.raises(errors.InvalidArgument, match="'x'"):
+        session.run(None, {"x": None, "w": ONES})
+    with pytest.raises(errors.InvalidArgument, match="input name: v"):
+        session.run(None, {"x": ONES, "v": None})

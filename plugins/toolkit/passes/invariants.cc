@@ -41,6 +41,7 @@ void take_out(Graph* graph, Node* node, Graph* body, const States& states, size_
     node->implicit.push_back(outside);
     outside->consumers.push_back(node);
   }
+  if (node->is("Loop")) node->version = std::max(node->version, 11);  // Before, each had a state at least.
   graph->set_input(node, states.first + s, nullptr);
   node->inputs.erase(node->inputs.begin() + static_cast<ptrdiff_t>(states.first + s));
   if (s < node->outputs.size()) {

@@ -483,3 +483,21 @@ def test_a_node_with_a_body_gets_no_sequence_that_only_a_dropped_branch_read(cpu
     session = beside_the_fallback(cpu_plugin, model)
     x = np.ones(3, np.float32)
     assert session.run(None, {"s": [x], "x": x})[0].tolist() == [3, 3, 3]
+
+
+def test_an_old_loop_may_hand_on_its_only_state(cpu_plugin: Cpu) -> None:
+    model = parser.parse_model(
+        """<ir_version: 4, opset_import: ["" : 9]>
+        old (float[2] x) => (int64[1] kept, float[n, 2] y) <int64[1] most = {3}> {
+          kept, y = Loop (most, "", most) <body = body (int64 i, bool on, int64[1] state)
+              => (bool still, int64[1] state_out, float[2] part) <int64 last = {8}> {
+            still = Less (i, last)
+            state_out = Identity (state)
+            part = Neg (x)
+          }>
+        }"""
+    )
+    x = np.array([1, -2], np.float32)
+    kept, y = cpu_plugin.run(model, {"x": x})
+    np.testing.assert_array_equal(kept, [3])
+    np.testing.assert_array_equal(y, np.repeat(-x[None], 3, 0))
