@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ephost.errors import InvalidGraph
+from ephost.model.eliminate import eliminate
 from ephost.model.fold import drop_unused_initializers, simplify
 from ephost.model.graph import Model
 from ephost.model.infer import infer
@@ -300,6 +301,51 @@ def test_a_decided_if_inside_a_body_is_replaced_there() -> None:
     then = model.graph.nodes[0].subgraphs["then_branch"]
     assert [node.op_type for node in then.nodes] == ["Neg"]
     assert [v.name for v in then.outputs] == ["o"]
+
+
+def test_bodies_in_a_branch_are_taken_as_they_are_by_then() -> None:
+    """Nodes of theirs have gone, and others have constants of their own."""
+    model = model_of(
+        """g (float[2, 2] x, bool c) => (float[2, 2] y)
+        <bool yes = {1}, float[2, 2] w = {1, 2, 3, 4}, float[2] b = {5, 6}>
+        { y = If (yes) <
+            then_branch = t () => (float[2, 2] u) {
+              v = If (c) <
+                then_branch = tt () => (float[2, 2] o) { m = MatMul(x, w) n = Identity(m) o = Add(n, b) },
+                else_branch = te () => (float[2, 2] p) { e = Neg(x) p = Identity(e) }>
+              u = Abs(v) },
+            else_branch = e () => (float[2, 2] q) { q = Exp(x) }> }"""
+    )
+    for graph in all_graphs(model.graph):
+        eliminate(graph)
+    for graph in all_graphs(model.graph):
+        for node in graph.nodes:
+            assert node.proto.output  # somebody asks for the messages in between
+    assert inline_decided_ifs(model)
+    assert_linked(model)
+    assert sorted(operators(model)) == ["Abs", "Add", "If", "MatMul", "Neg"]
+    x = np.ones((2, 2), np.float32)
+    assert evaluate(model, x=x, c=np.array(True))[0].tolist() == [[9, 12], [9, 12]]
+    assert evaluate(model, x=x, c=np.array(False))[0].tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_body_that_a_sequence_is_mapped_by_is_taken_as_it_is_by_then() -> None:
+    model = model_of(
+        """g (seq(float[2]) s, bool c) => (seq(float[2]) y)
+        { y = SequenceMap (s) <body = b (float[2] v) => (float[2] u)
+            { u = If (c) <then_branch = t () => (float[2] o) { m = Abs(v) o = Identity(m) },
+                          else_branch = e () => (float[2] p) { n = Neg(v) p = Identity(n) }> }> }""",
+        opset=17,
+    )
+    for graph in all_graphs(model.graph):
+        eliminate(graph)
+    for graph in all_graphs(model.graph):
+        for node in graph.nodes:
+            assert node.proto.output
+    assert len(inline_all(model)) == 1
+    assert_linked(model)
+    branches = next(node for graph in all_graphs(model.graph) for node in graph.nodes if node.op_type == "If")
+    assert [[n.op_type for n in body.nodes] for body in branches.subgraphs.values()] == [["Abs"], ["Neg"]]
 
 
 @pytest.mark.parametrize("around", ["Loop", "If"])

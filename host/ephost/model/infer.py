@@ -348,13 +348,13 @@ def _known(graph: Graph, nodes: list[NodeProto]) -> GraphProto:
     constants = dict.fromkeys(value for value in values if _may_matter(value))
     # A constant that is listed as an input is none of the model's. A body has as many as its node gives it.
     inputs = graph.inputs if graph.parent is not None else [v for v in graph.inputs if v not in constants]
-    proto.initializer = [_small_tensor(value) for value in constants]
-    proto.input = [_value_info(value) for value in inputs]
-    proto.output = [_value_info(value) for value in graph.outputs]
+    proto.initializer = [tensor_of(value) for value in constants]
+    proto.input = [value_info_of(value) for value in inputs]
+    proto.output = [value_info_of(value) for value in graph.outputs]
     own = {*graph.inputs, *graph.outputs}
     for value in values:
         if value.type is not None and value not in own and value not in constants:
-            proto.value_info.append(_listed_info(value))
+            proto.value_info.append(listed_info_of(value))
     return proto
 
 
@@ -481,7 +481,8 @@ def _may_matter(value: Value) -> bool:
     return array.size <= (_SMALL_INTEGERS if array.dtype.kind == "i" else _SMALL_OTHERS)
 
 
-def _small_tensor(value: Value) -> TensorProto:
+def tensor_of(value: Value) -> TensorProto:
+    """The message of a constant."""
     array = value.initializer
     assert array is not None and isinstance(value.type, TensorType)
     if array.dtype.kind in "if" and array.dtype == dtype_of(value.type.element_type):
@@ -494,7 +495,8 @@ def _small_tensor(value: Value) -> TensorProto:
     return from_array(array, value.name)
 
 
-def _value_info(value: Value) -> ValueInfoProto:
+def value_info_of(value: Value) -> ValueInfoProto:
+    """A value's name and type."""
     info = ValueInfoProto(name=value.name)
     if isinstance(value.type, TensorType):
         info.type = type_proto(value.type.element_type, value.type.dims)
@@ -503,7 +505,8 @@ def _value_info(value: Value) -> ValueInfoProto:
     return info
 
 
-def _listed_info(value: Value) -> ListedInfo:
+def listed_info_of(value: Value) -> ListedInfo:
+    """A value's name and type, as a graph lists them."""
     if isinstance(value.type, TensorType):
         return ListedInfo(name=value.name, type=_encoded(value.type.element_type, value.type.dims))
     return ListedInfo(name=value.name, type=b"" if value.type is None else value.type.SerializeToString())

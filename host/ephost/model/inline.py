@@ -24,6 +24,7 @@ from ephost.model.graph import (
     since_version,
     type_proto,
 )
+from ephost.model.infer import listed_info_of, tensor_of, value_info_of
 from ephost.model.load import Linker
 from ephost.onnx_schema import default_of, newest_opset
 from ephost.records import Record
@@ -211,7 +212,7 @@ def _context_function(model: Model, node: Node, schema: Any) -> FunctionProto | 
             return None
     try:
         text = schema.get_context_dependent_function_with_opset_version(
-            max(versions), node.proto.SerializeToString(), types
+            max(versions), _as_it_is(node).SerializeToString(), types
         )
     except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidGraph(f"the function of node {node.label} cannot be written out: {error}") from error
@@ -256,7 +257,7 @@ def _replace(model: Model, graph: Graph, node: Node, function: FunctionProto) ->
         defaults = map(default_of, schema.attributes.values())
         bindings.update({a.name: a for a in defaults if a is not None})
     bindings.update({a.name: a for a in function.attribute_proto})
-    bindings.update({a.name: a for a in node.proto.attribute})
+    bindings.update({a.name: a for a in _as_it_is(node).attribute})
     prefix = f"_inlfunc_{node.op_type}_{node.index}_"
     nodes = body_nodes(function, [value is not None for value in node.inputs])
     made = {name for inner in nodes if inner.op_type == "Constant" for name in inner.output}
@@ -344,10 +345,65 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> list[
         names.setdefault(name, prefix + name)
     protos = []
     for inner in branch.nodes:
-        protos.append(_renamed(inner.proto, names, prefix))
+        protos.append(_renamed(_as_it_is(inner), names, prefix))
     for source, target in passed:
         protos.append(make_node("Identity", [source], [target]))
     return _splice(model, graph, node, protos, f"the branch of node {node.label}")
+
+
+def _as_it_is(node: Node) -> NodeProto:
+    """The node's message with its bodies as they are by now: nodes may have gone from them, and others read
+    what the message knows nothing of.
+    """
+    message = node.proto
+    if not node.subgraphs:
+        return message
+    attributes = []
+    for attribute in message.attribute:
+        body = node.subgraphs.get(attribute.name) if attribute.type == AttributeProto.GRAPH else None
+        if body is not None and not _is_as_read(body, attribute.g):
+            attribute = attribute.with_fields(g=_message_of(body))
+        attributes.append(attribute)
+    return message.with_fields(attribute=attributes)
+
+
+def _is_as_read(body: Graph, message: GraphProto) -> bool:
+    """Whether a body is what its message says, whose nodes are the messages of the body's."""
+    constants = {each.name for each in (*message.input, *message.initializer)}
+    constants |= {each.values.name for each in message.sparse_initializer}
+    read = set()
+    for node in message.node:
+        if node.op_type == "Constant" and not node.domain:
+            constants.update(node.output)
+        else:
+            read.add(id(node))
+    return (
+        read == {id(node.message) for node in body.nodes}
+        and all(value.name in constants for value in body.initializers)
+        and not any(node.is_edited for node in body.nodes)
+        and all(
+            _is_as_read(inner, attribute.g)
+            for node in body.nodes
+            for attribute in node.message.attribute
+            if (inner := node.subgraphs.get(attribute.name)) is not None
+        )
+    )
+
+
+def _message_of(body: Graph) -> GraphProto:
+    held = {*body.inputs, *body.outputs}
+    return GraphProto(
+        name=body.name,
+        node=[_as_it_is(node) for node in body.nodes],
+        initializer=[tensor_of(value) for value in body.initializers],
+        input=[value_info_of(value) for value in body.inputs],
+        output=[value_info_of(value) for value in body.outputs],
+        value_info=[
+            listed_info_of(value)
+            for value in body.values.values()
+            if value.type is not None and value not in held and value.initializer is None
+        ],
+    )
 
 
 def _renamed_all(node: NodeProto, names: dict[str, str], prefix: str) -> NodeProto:
