@@ -353,10 +353,11 @@ def _take_branch(model: Model, graph: Graph, node: Node, branch: Graph) -> list[
 
 def _as_it_is(node: Node) -> NodeProto:
     """The node's message with its bodies as they are by now: nodes may have gone from them, and others read
-    what the message knows nothing of.
+    what the message knows nothing of. Where an EP has claimed a part of them, they are as they were read:
+    no message says what it has made of that part.
     """
     message = node.proto
-    if not node.subgraphs:
+    if not node.subgraphs or node.has_claims:
         return message
     attributes = []
     for attribute in message.attribute:
