@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from ephost._bindings import lib, text
 from ephost.host_log import HostLog
@@ -123,6 +123,12 @@ def run_keys() -> frozenset[str]:
     return frozenset(key for key, constant in _published().items() if constant.startswith(_RUN))
 
 
+@lru_cache(maxsize=1 << 10)  # a program has few keys of its own, and gives them again and again
+def _meant(key: str, of_run: bool = False) -> str | None:
+    """The known key that another one is nearly."""
+    return closest(key, run_keys() if of_run else session_keys(), _ALIKE)
+
+
 def warn_of_session_keys(keys: Iterable[str], ep_prefixes: Iterable[str]) -> None:
     """Log a warning, once in a process, of each key that seems to be a mistake.
 
@@ -137,7 +143,7 @@ def warn_of_session_keys(keys: Iterable[str], ep_prefixes: Iterable[str]) -> Non
     for key in keys:
         if key in known or key.startswith(prefixes) or key in _told:
             continue
-        meant = closest(key, known, _ALIKE)
+        meant = _meant(key)
         head, _, option = key.removeprefix("ep.").partition(".")
         if meant is None and key.startswith("ep.") and option:
             prefix = closest(f"ep.{head}.", prefixes, _ALIKE)
@@ -150,7 +156,7 @@ def warn_of_session_keys(keys: Iterable[str], ep_prefixes: Iterable[str]) -> Non
 
 def warn_of_run_key(key: str) -> None:
     """The same of an entry of run options; those of plugins begin as they like."""
-    if key not in run_keys() and key not in _told and (meant := closest(key, run_keys(), _ALIKE)):
+    if key not in run_keys() and key not in _told and (meant := _meant(key, of_run=True)):
         _tell("run", key, f": did you mean '{meant}'?")
 
 

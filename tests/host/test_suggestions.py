@@ -91,3 +91,12 @@ def test_every_key_of_the_headers_is_known() -> None:
     assert {"session.disable_cpu_ep_fallback", "ep.context_file_path"} <= config_keys.session_keys()
     assert "gpu_graph_id" in config_keys.run_keys()
     assert not config_keys.session_keys() & config_keys.run_keys()
+
+
+def test_a_key_of_a_plugin_is_compared_with_known_ones_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(config_keys, "closest", lambda word, known, cutoff: asked.append(word))
+    for _ in range(3):
+        ephost.RunOptions().add_run_config_entry("vendor.asked_once", "1")
+        config_keys.warn_of_session_keys(["vendor.asked_once"], [])
+    assert asked == ["vendor.asked_once"] * 2  # one for runs, one for sessions
