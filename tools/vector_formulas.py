@@ -20,7 +20,7 @@ SOURCES = ("cpu/simd/functions.cc", "cpu/simd/elements.cc")
 _FUNCTION = re.compile(r"^(_Z\w+):$")
 _ARITHMETIC = re.compile(r"^\tv?(?:mul|add|sub|div|sqrt|min|max|fn?m(?:add|sub)\d+)(?P<form>[ps][sd])\t")
 _CALL = re.compile(r"^\t(?:call|jmp)\t\*?[A-Za-z_]")
-_TILE = re.compile(r"(?P<kind>unary|binary)_tile<(?P<formula>[^,]+), (?P<type>float|double), ")
+_TILE = re.compile(r"(?:unary|binary)_tile<(?P<formula>[^,]+), (?P<type>float|double), ")
 
 
 def assembly(command: list[str], folder: str) -> dict[str, list[str]]:
@@ -42,10 +42,15 @@ def assembly(command: list[str], folder: str) -> dict[str, list[str]]:
     return dict(zip(names, functions.values(), strict=True))
 
 
+def _tile(name: str) -> re.Match[str] | None:
+    """The formula, and its type, that a function computes, if it is one of those."""
+    return _TILE.search(re.sub(r"ephost::cpu::isa_\w+::", "", name))
+
+
 def faults(functions: dict[str, list[str]]) -> Iterator[str]:
     """The formulas of floating-point numbers that are computed one by one."""
     for name, lines in functions.items():
-        tile = _TILE.search(re.sub(r"ephost::cpu::isa_\w+::", "", name))
+        tile = _tile(name)
         if tile is None or any(_CALL.match(line) for line in lines):
             continue
         forms = {found["form"] for line in lines if (found := _ARITHMETIC.match(line))}
@@ -64,9 +69,7 @@ def main() -> int:
         command = shlex.split(entry["command"])
         functions = assembly(command, entry["directory"])
         march = next(each for each in command if each.startswith("-march="))
-        seen += sum(
-            _TILE.search(re.sub(r"ephost::cpu::isa_\w+::", "", name)) is not None for name in functions
-        )
+        seen += sum(_tile(name) is not None for name in functions)
         for fault in faults(functions):
             print(f"{entry['file']}: {fault} is computed one by one with {march}")
             status = 1
