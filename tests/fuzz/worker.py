@@ -30,7 +30,7 @@ from tests.fuzz.cases import Case
 from tests.vendor.compare import ONNX_TYPE_OF, run_in_onnxruntime
 
 NAME = "CpuFuzzed"
-SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 MEMORY = 4 << 30  # bytes of address space beside what a host has: what asks for more must fail cleanly
 TIME = 60 if SANITIZED else 20  # seconds of processor time for one case; what takes longer is a hang
 PATIENCE = 4.0  # seconds after which a run is told to stop: some cases are a loop of 2^62 trips

@@ -181,9 +181,7 @@ def attempt(model: bytes, config: dict, ep_options: dict, devices: list) -> str:
 def main() -> None:
     """See the module's docstring."""
     tries, folder, plugin, seed = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-    if "libasan" not in os.environ.get(
-        "LD_PRELOAD", ""
-    ):  # which reserves terabytes, and has a limit of its own
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which reserves terabytes, and has a limit of its own
         resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     devices: list = []
     if plugin != "none":

@@ -974,7 +974,7 @@ HUGE = 1 << 40
 LIMITED = """
 import os, resource, sys, time
 import ephost
-if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # which reserves terabytes, and has a limit of its own
+if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which reserves terabytes, and has a limit of its own
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 started = time.process_time()
 try:

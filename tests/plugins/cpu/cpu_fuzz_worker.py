@@ -34,7 +34,7 @@ from tests.vendor.compare import node_cases
 NAME = "CpuFuzzed"
 ROOM = 6 << 30  # bytes of address space: what asks for more must fail cleanly
 TIME = 60  # seconds of processor time for one try; what takes longer is a hang
-SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 # AddressSanitizer ends the process where `new` would throw.
 HUGE = [] if SANITIZED else [1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63)]
 NUMBERS = [-1000, -3, -2, -1, 0, 0, 1, 1, 2, 3, 4, 5, 7, 8, 16, 33, 100, 1000, *HUGE]
