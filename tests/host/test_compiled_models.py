@@ -308,6 +308,57 @@ def test_compiling_can_be_forbidden(path: Path, options: Options) -> None:
     assert run(data, forbidden).tolist() == EXPECTED.tolist()
 
 
+def test_the_cpu_plugin_of_the_host_is_not_forbidden_to_compile(path: Path, options: Options) -> None:
+    entry = "session.disable_model_compile"
+    plain = ephost.SessionOptions()
+    plain.add_session_config_entry(entry, "1")
+    assert run(path, plain).tolist() == EXPECTED.tolist()
+    data = ephost.ModelCompiler(options(), path, True).compile_to_bytes()
+    forbidden = options(**{entry: "1"})
+    session = ephost.InferenceSession(data, forbidden, enable_fallback=0)
+    assert session.run(None, {"x": X})[0].tolist() == EXPECTED.tolist()
+
+
+@pytest.mark.parametrize(
+    ("model", "initializers", "message"),
+    [
+        ("a\0b.onnx", None, r"the compiled model.*a\\x00b\.onnx.*NUL"),
+        ("out.onnx", "a\0b", r"the initializers.*a\\x00b.*NUL"),
+        ("out.onnx", "out.onnx", r"the initializers.*out\.onnx.*the compiled model itself"),
+        ("out.onnx", "./x/../out.onnx", r"the initializers.*out\.onnx.*the compiled model itself"),
+        ("out.onnx", "none/w", r"the initializers.*none/w'.*there is no folder"),
+        ("out.onnx", "folder", r"the initializers.*folder'.*that is a folder"),
+        ("out.onnx", "../w", r"the initializers.*own folder"),
+        (None, "none/w", r"the initializers.*none/w'.*there is no folder"),
+    ],
+)
+def test_paths_that_cannot_be_are_refused_before_anything_is_written(
+    path: Path, options: Options, model: str | None, initializers: str | None, message: str
+) -> None:
+    for name in ("folder", "x"):
+        (path.parent / name).mkdir()
+    before = sorted(path.parent.iterdir())
+    compiler = ephost.ModelCompiler(
+        options(),
+        path,
+        external_initializers_file_path=initializers,
+        external_initializers_size_threshold=0,
+    )
+    with pytest.raises(InvalidArgument, match=message):
+        if model is None:
+            compiler.compile_to_bytes()
+        else:
+            compiler.compile_to_file(model)
+    assert sorted(path.parent.iterdir()) == before
+
+
+def test_a_name_that_is_too_long_is_told_without_that_of_a_part(path: Path, options: Options) -> None:
+    name = "x" * 300
+    with pytest.raises(OSError, match="too long") as raised:
+        ephost.ModelCompiler(options(), path, True).compile_to_file(name)
+    assert (raised.value.filename, raised.value.filename2) == (name, None)
+
+
 def test_options_of_a_compiler_are_its_own(path: Path, options: Options) -> None:
     given = options()
     compiler = ephost.ModelCompiler(given, path, True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from ephost.model.partition import (
     is_context,
 )
 from ephost.model.save import as_onnx, in_utf8, initializer_proto, model_proto, node_proto, value_info
-from ephost.saving import is_special
+from ephost.saving import written
 
 _LOG = HostLog("ephost.context")
 
@@ -64,11 +64,17 @@ class ContextTarget:
         """Find out before anything is compiled what would forbid to write the model.
 
         Raises:
-            InvalidArgument: the path is a folder, or in no folder.
+            InvalidArgument: the path, or that of the initializers, is a folder, or in none, or no file's.
             Fail: the file exists and must not.
         """
+        if self.external_file is not None:
+            self._check_external()
         if self.path is None:
             return
+        if "\0" in self.path:
+            raise InvalidArgument(
+                f"the compiled model cannot be written to {self.path!r}: no file has a NUL in its name"
+            )
         if os.path.isdir(self.path) or not os.path.basename(self.path):
             raise InvalidArgument(f"the compiled model cannot be written to {self.path}: that is a folder")
         folder = os.path.dirname(os.path.abspath(self.path))
@@ -78,6 +84,31 @@ class ContextTarget:
             )
         if self.error_if_exists and os.path.exists(self.path):
             raise Fail(f"the compiled model {self.path} exists already: remove it to compile again")
+
+    def _check_external(self) -> None:
+        path = self.external_path
+        refused = f"the initializers cannot be written to {path!r}: "
+        if "\0" in path:
+            raise InvalidArgument(refused + "no file has a NUL in its name")
+        if self.path is not None:
+            folder = os.path.dirname(os.path.abspath(self.path))
+            if os.path.relpath(path, folder).startswith(os.pardir):
+                raise InvalidArgument(
+                    f"{refused}a model's external data is in its own folder ({folder}) or below"
+                )
+            if os.path.realpath(path) == os.path.realpath(self.path):
+                raise InvalidArgument(refused + "the compiled model itself goes there")
+        if os.path.isdir(path):
+            raise InvalidArgument(refused + "that is a folder")
+        if not os.path.isdir(os.path.dirname(path)):
+            raise InvalidArgument(f"{refused}there is no folder {os.path.dirname(path)}")
+
+    @property
+    def external_path(self) -> str:
+        """Where the large initializers go."""
+        assert self.external_file is not None
+        folder = os.path.dirname(os.path.abspath(self.path)) if self.path else os.getcwd()
+        return os.path.join(folder, self.external_file)
 
 
 def default_path(model_path: str) -> str:
@@ -332,31 +363,20 @@ class _Files:
 
     def __init__(self, target: ContextTarget) -> None:
         self._target = target
-        self._temporary: list[tuple[str, str]] = []  # from, to
 
     def write(self, proto: onnx.ModelProto, initializers: Sequence[Value]) -> None:
         target = self._target
-        try:
+        # Files are there whole once the stack ends: the initializers' first, which the model names.
+        with ExitStack() as stack:
+            file = stack.enter_context(written(target.path)) if target.path is not None else None
             if target.external_file:
-                self._external(proto, initializers)
+                self._external(stack, proto, initializers)
             else:
                 for value in initializers:
                     self._place(proto, value)
             data = self._serialized(proto)
-            if target.path is not None:
-                with self._open(target.path) as file:
-                    file.write(data)
-            while self._temporary:
-                os.replace(*self._temporary[0])
-                del self._temporary[0]
-        except OSError as error:
-            if target.path is None or error.filename is not None:
-                raise
-            raise type(error)(error.errno, error.strerror, target.path) from None
-        finally:
-            for temporary, _ in self._temporary:
-                with suppress(OSError):
-                    os.unlink(temporary)
+            if file is not None:
+                file.write(data)
         if target.write is not None:
             target.write(data)
 
@@ -372,19 +392,6 @@ class _Files:
             )
         return data
 
-    def _open(self, path: str) -> Any:
-        """A new file that takes the place of the one of that path once all is written; a pipe or device is
-        written.
-        """
-        target = os.path.realpath(path)
-        if is_special(target):
-            return open(target, "wb")
-        folder, base = os.path.split(target)
-        temporary = os.path.join(folder, f".{base[:64]}.{os.urandom(6).hex()}")
-        file = open(temporary, "xb")  # noqa: SIM115 - the caller closes it
-        self._temporary.append((temporary, target))
-        return file
-
     def _place(self, proto: onnx.ModelProto, value: Value) -> None:
         placed = self._target.place(value) if self._target.place is not None else None
         if placed is None:
@@ -392,18 +399,13 @@ class _Files:
         else:
             proto.graph.initializer.append(_external_proto(value, *placed))
 
-    def _external(self, proto: onnx.ModelProto, initializers: Sequence[Value]) -> None:
+    def _external(self, stack: ExitStack, proto: onnx.ModelProto, initializers: Sequence[Value]) -> None:
         """Large initializers go, one after the other, into a file beside the model."""
         target = self._target
-        assert target.external_file is not None
-        folder = os.path.dirname(os.path.abspath(target.path)) if target.path else os.getcwd()
-        path = os.path.join(folder, target.external_file)
-        location = os.path.relpath(path, folder)
-        if target.path is not None and location.startswith(os.pardir):
-            raise InvalidArgument(
-                f"the initializers cannot be in {path}: a model's external data is in its own folder "
-                f"({folder}) or below"
-            )
+        path = target.external_path
+        location = os.path.relpath(
+            path, os.path.dirname(os.path.abspath(target.path)) if target.path else None
+        )
         large = [v for v in initializers if _external_size(v) > target.external_threshold]
         with_file = {id(v) for v in large}
         for value in initializers:
@@ -411,12 +413,12 @@ class _Files:
                 proto.graph.initializer.append(initializer_proto(value))
         if not large:
             return
-        with self._open(path) as file:
-            for value in large:
-                file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-                offset, raw = file.tell(), initializer_proto(value).raw_data
-                file.write(raw)
-                proto.graph.initializer.append(_external_proto(value, location, offset, len(raw)))
+        file = stack.enter_context(written(path))
+        for value in large:
+            file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+            offset, raw = file.tell(), initializer_proto(value).raw_data
+            file.write(raw)
+            proto.graph.initializer.append(_external_proto(value, location, offset, len(raw)))
 
 
 def _external_size(value: Value) -> int:

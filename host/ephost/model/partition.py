@@ -446,7 +446,8 @@ class Partitioner:
         self, assignment: Assignment, native: NativeGraph, graph: Graph, groups: list[Group]
     ) -> None:
         ep = assignment.ep
-        if not self.compiling:
+        # The rest, which the CPU plugin runs, is compiled by nobody in onnxruntime.
+        if not self.compiling and ep.name != DEFAULT_PROVIDER:
             for group in groups:
                 if wanting := [node for node in group.nodes if not is_context(node)]:
                     raise ModelRequiresCompilation(
