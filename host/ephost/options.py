@@ -325,7 +325,7 @@ class SessionOptions:
         The buffers are not copied, and stay alive with the options and their sessions.
 
         Raises:
-            InvalidArgument: not as many of each, or a length beyond its buffer.
+            InvalidArgument: not as many of each, a name twice, or a length beyond its buffer.
         """
         if not len(file_names) == len(buffers) == len(lengths):
             raise InvalidArgument(
@@ -334,6 +334,8 @@ class SessionOptions:
         files = {}
         for name, buffer, length in zip(file_names, buffers, lengths, strict=True):
             data = np.frombuffer(buffer, dtype=np.uint8)
+            if name in files:
+                raise InvalidArgument(f"the file '{name}' is given twice")
             if not 0 <= length <= data.size:
                 raise InvalidArgument(f"the buffer for '{name}' has {data.size} bytes, not {length}")
             files[name] = data[:length]

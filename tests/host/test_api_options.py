@@ -277,6 +277,41 @@ def test_given_initializers_replace_the_models_files_unread(tmp_path: Path) -> N
         options.add_external_initializers_from_files_in_memory(["weights.bin"], [data], [1000])
 
 
+def test_a_file_in_memory_is_found_under_another_spelling_of_its_path(tmp_path: Path) -> None:
+    model = onnx.load(external_model(tmp_path), load_external_data=False)
+    data = np.array([7, 8, 9], np.float32).tobytes()
+    for given, location in [("weights.bin", "./weights.bin"), ("a/../weights.bin", "weights.bin")]:
+        model.graph.initializer[0].external_data[0].value = location
+        onnx.save(model, tmp_path / "model.onnx")
+        options = ephost.SessionOptions()
+        options.add_external_initializers_from_files_in_memory([given], [data], [len(data)])
+        session = ephost.InferenceSession(tmp_path / "model.onnx", options)
+        assert session.run(None, {"x": np.ones(3, np.float32)})[0].tolist() == [7, 8, 9]
+    with pytest.raises(InvalidArgument, match=r"'w\.bin' is given twice"):
+        options.add_external_initializers_from_files_in_memory(["w.bin"] * 2, [data] * 2, [len(data)] * 2)
+
+
+def test_a_sparse_initializer_is_replaced_too() -> None:
+    values = numpy_helper.from_array(np.array([5], np.float32), "w")
+    indices = numpy_helper.from_array(np.array([2], np.int64), "w_indices")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy")
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
+    sparse = helper.make_sparse_tensor(values, indices, [3])
+    model = helper.make_model(
+        helper.make_graph(nodes, "sparse", [x], [y], sparse_initializer=[sparse]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    ).SerializeToString()
+    options = ephost.SessionOptions()
+    options.add_initializer("w", ephost.OrtValue.ortvalue_from_numpy(np.array([4, 5, 6], np.float32)))
+    session = ephost.InferenceSession(model, options)
+    assert session.run(None, {"x": np.ones(3, np.float32)})[0].tolist() == [4, 5, 6]
+    options = ephost.SessionOptions()
+    options.add_initializer("w", ephost.OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32)))
+    with pytest.raises(InvalidArgument, match=r"'w'.*\[3\].*\[1\]"):
+        ephost.InferenceSession(model, options)
+
+
 def test_an_initializer_of_another_shape_is_refused(tmp_path: Path) -> None:
     options = ephost.SessionOptions()
     value = ephost.OrtValue.ortvalue_from_numpy(np.zeros(4, np.float32))

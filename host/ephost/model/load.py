@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -418,7 +418,7 @@ class Linker:
         self.model = model
         self.folder = folder  # where external data lies; None: beside the model
         self.initializers = initializers or {}
-        self.files = files or {}
+        self.files = {os.path.normpath(name): data for name, data in (files or {}).items()}
         self._operators: dict[str, dict[str, tuple[Any, ...] | None]] = {}  # by domain and name
 
     def graph(
@@ -455,11 +455,13 @@ class Linker:
             if not name:
                 raise InvalidGraph(f"{where} has an initializer without a name")
             if name in replaced:
-                hold(tensor, self._replacement(tensor), None)
+                hold(tensor, self._replacement(tensor, tensor.dims), None)
             else:
                 hold(tensor, *self.tensor(tensor))
         for sparse in proto.sparse_initializer:
-            hold(sparse.values, _dense(sparse), None)
+            is_replaced = sparse.values.name in replaced
+            dense = self._replacement(sparse.values, sparse.dims) if is_replaced else _dense(sparse)
+            hold(sparse.values, dense, None)
         nodes = self.nodes(proto.node, values, outer, where, constants)
         for entry in proto.value_info:
             try:
@@ -645,13 +647,12 @@ class Linker:
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise InvalidGraph(f"{what} cannot be read: {error}") from error
 
-    def _replacement(self, proto: TensorProto) -> np.ndarray:
+    def _replacement(self, proto: TensorProto, dims: Sequence[int]) -> np.ndarray:
         array = self.initializers[proto.name]
         dtype = np.dtype(object) if proto.data_type == _STRING else dtype_of(proto.data_type)
-        if array.dtype != dtype or array.shape != tuple(proto.dims):
+        if array.dtype != dtype or array.shape != tuple(dims):
             raise InvalidArgument(
-                f"the initializer '{proto.name}' is {dtype} of shape {list(proto.dims)}; what was given for "
-                "it is "
+                f"the initializer '{proto.name}' is {dtype} of shape {list(dims)}; what was given for it is "
                 f"{array.dtype} of shape {list(array.shape)}"
             )
         return array
@@ -662,7 +663,7 @@ class Linker:
         info = {entry.key: entry.value for entry in proto.external_data}
         location = info.get("location", "")
         what = f"the external data of {what}"
-        memory = self.files.get(location)
+        memory = self.files.get(os.path.normpath(location)) if location else None
         if "\0" in location and memory is None:
             raise InvalidData(f"{what} is in {location!r}, which is no path")
         if not location:
