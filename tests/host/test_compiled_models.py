@@ -308,15 +308,26 @@ def test_compiling_can_be_forbidden(path: Path, options: Options) -> None:
     assert run(data, forbidden).tolist() == EXPECTED.tolist()
 
 
-def test_the_cpu_plugin_of_the_host_is_not_forbidden_to_compile(path: Path, options: Options) -> None:
-    entry = "session.disable_model_compile"
-    plain = ephost.SessionOptions()
-    plain.add_session_config_entry(entry, "1")
-    assert run(path, plain).tolist() == EXPECTED.tolist()
-    data = ephost.ModelCompiler(options(), path, True).compile_to_bytes()
-    forbidden = options(**{entry: "1"})
-    session = ephost.InferenceSession(data, forbidden, enable_fallback=0)
-    assert session.run(None, {"x": X})[0].tolist() == EXPECTED.tolist()
+@pytest.mark.usefixtures("cpu_plugin_as_default")
+def test_the_cpu_plugin_of_the_host_is_not_forbidden_to_compile(
+    path: Path, options: Options, library: Path
+) -> None:
+    compiled = path.with_name("out.onnx")
+    ephost.ModelCompiler(options(), path).compile_to_file(compiled)
+    code = f"""
+import ephost, numpy
+ephost.register_execution_provider_library("context", {str(library)!r})
+options = ephost.SessionOptions()
+options.add_session_config_entry("session.disable_model_compile", "1")
+x = numpy.arange(4, dtype=numpy.float32)
+for path in ({str(path)!r}, {str(compiled)!r}):
+    session = ephost.InferenceSession(path, options)
+    print(session.get_providers()[-1], session.run(None, {{"x": x}})[0].tolist())
+    options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.ep_name == "context_plugin"], {{}})
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout.splitlines() == [f"CPUExecutionProvider {EXPECTED.tolist()}"] * 2, done.stderr
 
 
 @pytest.mark.parametrize(
