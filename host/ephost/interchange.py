@@ -29,6 +29,7 @@ class Taken(NamedTuple):
     element_type: int  # the ABI's number
     shape: tuple[int, ...]
     owner: Any  # keeps the memory
+    is_read_only: bool
 
 
 def dlpack_device(device: OrtDevice) -> tuple[int, int]:
@@ -103,8 +104,9 @@ def take(data: Any) -> Taken:
             capsule = data.__dlpack__()
     else:
         device = device_of(*call.dlpack_device(data))
+    is_read_only = call.dlpack_is_read_only(capsule)
     address, element_type, shape, owner = call.dlpack_take(capsule)
-    return Taken(device, address, element_type, shape, (owner, data))
+    return Taken(device, address, element_type, shape, (owner, data), is_read_only)
 
 
 def is_capsule(data: Any) -> bool:
@@ -136,7 +138,8 @@ def cuda_array(data: Any, device_id: int) -> Taken:
             + (" and a mask" if described.get("mask") is not None else "")
         )
     device = OrtDevice(_GPU, 0, int(OrtDeviceVendorId.NVIDIA), device_id)
-    return Taken(device, int(described["data"][0]), element_type, shape, data)
+    address, is_read_only = described["data"]
+    return Taken(device, int(address), element_type, shape, data, bool(is_read_only))
 
 
 def _strides(shape: tuple[int, ...], itemsize: int) -> list[int]:

@@ -557,29 +557,33 @@ class OrtValue:
         """
         is_capsule = interchange.is_capsule(data)
         if not is_capsule and not (hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__")):
-            raise TypeError(
-                f"from_dlpack takes an object with __dlpack__, or a capsule, not {type(data).__name__}"
-            )
+            kind = type(data).__name__
+            raise TypeError(f"from_dlpack takes an object with __dlpack__, or a capsule, not {kind}")
         where = call.dlpack_device(data) if is_capsule else data.__dlpack_device__()
         if where[0] in interchange.REACHABLE:
             try:
+                is_read_only = is_capsule and call.dlpack_is_read_only(data)
                 array = np.from_dlpack(_Capsule(data) if is_capsule else data)
             except (BufferError, RuntimeError, ValueError):
                 pass  # numpy has no type for it (bfloat16 and its like), or knows no versions of DLPack
             else:
                 is_bool = is_bool_tensor and array.dtype == np.uint8
                 made = cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool else array)
-                # Of others numpy makes it up.
-                made._is_read_only &= isinstance(data, (np.ndarray, OrtValue))
+                if not is_read_only and not isinstance(data, (np.ndarray, OrtValue)):
+                    made._is_read_only = False  # numpy made it up
                 return made
         try:
             taken = interchange.take(data)
         except BufferError as error:
             raise NotImplemented(f"there is no tensor over this DLPack tensor: {error}") from error
-        is_bool = is_bool_tensor and taken.element_type == _UINT8
-        return cls._over(
-            taken.address, _BOOL if is_bool else taken.element_type, taken.shape, taken.device, taken.owner
-        )
+        return cls._taken(taken, is_bool_tensor)
+
+    @classmethod
+    def _taken(cls, taken: interchange.Taken, is_bool_tensor: bool = False) -> Self:
+        element_type = _BOOL if is_bool_tensor and taken.element_type == _UINT8 else taken.element_type
+        made = cls._over(taken.address, element_type, taken.shape, taken.device, taken.owner)
+        made._is_read_only = taken.is_read_only
+        return made
 
     @classmethod
     def from_cuda_array_interface(cls, data: Any, device_id: int = 0) -> Self:
@@ -596,8 +600,7 @@ class OrtValue:
             InvalidArgument: it is masked, not contiguous, or ONNX has no type for its elements.
             NotImplemented: no registered execution provider has memory on that GPU.
         """
-        taken = interchange.cuda_array(data, device_id)
-        return cls._over(taken.address, taken.element_type, taken.shape, taken.device, taken.owner)
+        return cls._taken(interchange.cuda_array(data, device_id))
 
     @classmethod
     def _of_device(cls, data: Any) -> Self | None:

@@ -150,6 +150,7 @@ static PyMethodDef module_methods[] = {
      "dlpack_export(address, owner, device_type, device_number, versioned, read_only) -> capsule"},
     {"dlpack_device", call_dlpack_device, METH_O, "dlpack_device(capsule) -> (type, number)"},
     {"dlpack_is_uint8", call_dlpack_is_uint8, METH_O, "dlpack_is_uint8(capsule) -> bool"},
+    {"dlpack_is_read_only", call_dlpack_is_read_only, METH_O, "dlpack_is_read_only(capsule) -> bool"},
     {"dlpack_take", call_dlpack_take, METH_O,
      "dlpack_take(capsule) -> (address, element_type, shape, owner)"},
     {"object_address", call_object_address, METH_O, "object_address(object)"},

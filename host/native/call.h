@@ -45,6 +45,7 @@ bool intern_names(const InternedName* names, size_t count); /* false with an exc
 PyObject* call_dlpack_export(PyObject* module, PyObject* args);
 PyObject* call_dlpack_device(PyObject* module, PyObject* capsule);
 PyObject* call_dlpack_is_uint8(PyObject* module, PyObject* capsule);
+PyObject* call_dlpack_is_read_only(PyObject* module, PyObject* capsule);
 PyObject* call_dlpack_take(PyObject* module, PyObject* capsule);
 
 #endif

@@ -196,6 +196,16 @@ PyObject* call_dlpack_is_uint8(PyObject* module, PyObject* capsule) {
                         : NULL;
 }
 
+/* dlpack_is_read_only(capsule) -> whether it says that nobody may write; one without a version cannot. */
+PyObject* call_dlpack_is_read_only(PyObject* module, PyObject* capsule) {
+  (void)module;
+  bool versioned;
+  if (peek(capsule, &versioned) == NULL) return NULL;
+  return PyBool_FromLong(
+      versioned &&
+      (((const DlVersioned*)PyCapsule_GetPointer(capsule, VERSIONED_NAME))->flags & DL_READ_ONLY) != 0);
+}
+
 static void drop_owner(PyObject* capsule) {
   void* managed = PyCapsule_GetPointer(capsule, OWNER_NAME);
   if (PyCapsule_GetContext(capsule) != NULL) {

@@ -180,6 +180,25 @@ def test_dlpack_says_that_a_value_is_read_only() -> None:
     assert np.from_dlpack(OrtValue.from_dlpack(value.__dlpack__(copy=True))).flags.writeable
 
 
+@needs_numpy_2
+def test_a_capsule_says_whether_its_tensor_is_read_only() -> None:
+    array = np.frombuffer(bytes(8), np.float32)
+    bfloats = OrtValue.ortvalue_from_numpy(np.frombuffer(bytes(4), ml_dtypes.bfloat16))
+    for capsule in (
+        array.__dlpack__(max_version=(1, 0)),
+        OrtValue.ortvalue_from_numpy(array).__dlpack__(max_version=(1, 0)),
+        bfloats.__dlpack__(max_version=(1, 0)),  # numpy has no such type
+        bfloats,
+    ):
+        value = OrtValue.from_dlpack(capsule)
+        with pytest.raises(InvalidArgument, match="read-only"):
+            value.update_inplace(np.ones(2, value.numpy().dtype))
+    for version in (None, (1, 0)):
+        value = OrtValue.from_dlpack(np.zeros(2, np.float32).__dlpack__(max_version=version))
+        value.update_inplace(np.ones(2, np.float32))
+        assert value.numpy().tolist() == [1, 1]
+
+
 def test_what_is_copied_of_a_read_only_array_is_written_to() -> None:
     array = np.frombuffer(bytes(16), np.float32)
     for copied in (array[::2], array[:2].astype(">f4")):
