@@ -660,6 +660,12 @@ def test_a_number_may_come_as_a_scalar_or_a_list_of_one(
     assert_like_onnxruntime(op_type, given)
 
 
+@pytest.mark.parametrize("left_out", [(2,), (3,), (4,), (2, 3), (3, 4), (2, 3, 4)], ids=str)
+def test_boxes_are_chosen_without_the_numbers_that_are_left_out(left_out: tuple[int, ...]) -> None:
+    inputs = [None if at in left_out else value for at, value in enumerate(NUMBERS[-1][1])]
+    assert_like_onnxruntime("NonMaxSuppression", inputs)
+
+
 def test_a_cumulative_product_takes_its_axis_as_a_list_of_one() -> None:
     (got,) = ours("CumProd", [np.arange(1, 7).reshape(2, 3), np.array([1])], opset=26)
     assert got.tolist() == [[1, 2, 6], [4, 20, 120]]

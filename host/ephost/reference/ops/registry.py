@@ -10,6 +10,7 @@ from typing import Any
 from ephost.records import Record
 
 DECLARED = {
+    "boxes": ("NonMaxSuppression",),
     "cached_attention": ("DecoderMaskedMultiHeadAttention", "MultiHeadAttention"),
     "contrib": (
         *("QuantizeLinear", "DequantizeLinear", "QLinearWhere", "MatMulBnb4", "GatherBlockQuantized"),
