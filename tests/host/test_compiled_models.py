@@ -323,7 +323,7 @@ x = numpy.arange(4, dtype=numpy.float32)
 for path in ({str(path)!r}, {str(compiled)!r}):
     session = ephost.InferenceSession(path, options)
     print(session.get_providers()[-1], session.run(None, {{"x": x}})[0].tolist())
-    options.add_provider_for_devices([d for d in ephost.get_ep_devices() if d.ep_name == "context_plugin"], {{}})
+    options.add_provider("context_plugin", {{}})
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
