@@ -367,7 +367,14 @@ def test_parts_of_a_value_outlive_the_memory_that_it_was_made_in() -> None:
     ]
 
 
-def test_elements_of_a_sequence_need_not_have_a_type() -> None:
+@pytest.mark.parametrize(
+    "made",
+    [
+        "[named] s = SequenceConstruct(one, last, more)",
+        "c = SequenceConstruct(one, more) [named] s = SequenceInsert(c, last)",
+    ],
+)
+def test_elements_of_a_sequence_need_not_have_a_type(made: str) -> None:
     model = parser.parse_model(
         """<ir_version: 9, opset_import: ["": 14]>
         g (float x, float[2, 3] rows, bool[k] flags) => (int64 length)
@@ -375,8 +382,9 @@ def test_elements_of_a_sequence_need_not_have_a_type() -> None:
         q = Gather <axis = 0> (flags, at)
         last, all = Scan <num_scan_inputs = 1, scan_output_axes = [1], scan_output_directions = [1],
             body = b (float[] state, float[3] row) => (float state, bool[1] q) { }>(x, rows)
-        [named] s = SequenceConstruct(one, last, more)
-        length = SequenceLength(s) }"""
+        """
+        + made
+        + " length = SequenceLength(s) }"
     )
     feed = {"x": np.array(1, np.float32), "rows": np.ones((2, 3), np.float32), "flags": np.array([True])}
     assert ephost.InferenceSession(model).run(None, feed)[0] == 3

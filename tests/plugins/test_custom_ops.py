@@ -203,6 +203,8 @@ WRONG = {
     "two inputs": made([custom("Twice", "x x", "y", "t")]),
     "three outputs": made([custom("Blend", "x", "y p q", "t")]),
     "another type": made([custom("Twice", "x", "y", "t")], types={"x": DOUBLE, "y": DOUBLE}),
+    "another type of output": made([custom("Twice", "x", "y", "t")], types={"y": DOUBLE}),
+    "its input's type": made([custom("Blend", "x", "y", "t")], types={"y": DOUBLE}),
     "two types": made([custom("Blend", "x d", "y", "t")], inputs="x d", types={"d": DOUBLE}),
 }
 

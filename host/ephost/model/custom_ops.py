@@ -153,6 +153,9 @@ class CustomOps:
 
         Returns:
             Whether anything was found.
+
+        Raises:
+            InvalidGraph: an operator makes another element type than the model declares, or cannot tell.
         """
         found = False
         for graph in all_graphs(model.graph):
@@ -174,8 +177,12 @@ class CustomOps:
         for value, formal, kind in zip(node.outputs, op.formals(False, len(told)), told, strict=True):
             if value is None:
                 continue
-            element_type = formal.element_type or (kind.element_type if kind else 0) or next(iter(free), 0)
-            if element_type:
+            own = formal.element_type or (kind.element_type if kind else 0)
+            if not own and len(set(free)) == 1:
+                own = free[0]  # as onnxruntime has it
+            if own:
+                _refuse_another(node, value, own)
+            if element_type := own or next(iter(free), 0):
                 changed = _refine(value, tensor_type(element_type, kind.dims if kind else None)) or changed
         return changed
 
@@ -219,6 +226,19 @@ def infer_outputs(model: Model, node: Node, kinds: Sequence[TensorType | None]) 
         lib.ephost_infer_context_free(context)
         native.release()
         constants.release()
+
+
+def _refuse_another(node: Node, value: Value, element_type: int) -> None:
+    # The kernel would write elements of its own type into memory for those that are declared.
+    declared = value.type
+    if declared is None or (isinstance(declared, TensorType) and not declared.element_type):
+        return
+    if not isinstance(declared, TensorType) or declared.element_type != element_type:
+        raise InvalidGraph(
+            f"the output '{value.name}' of node {node.label} is declared as "
+            f"{declared if isinstance(declared, TensorType) else 'no tensor'}, but its operator makes "
+            f"{tensor_type(element_type, None)}"
+        )
 
 
 def _type_of(info: Any) -> TensorType | None:

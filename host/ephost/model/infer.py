@@ -69,7 +69,7 @@ _REFUSED = r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError
 _IN_A_BODY = r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
 # The last is what onnx says that propagates contents: it takes what Unsqueeze makes for a list.
 _UNTOLD = (
-    r"existing|already exists|instead is null|Type info is expected|Inference error\(s\)|"
+    r"existing|already exists|\bis null\b|Type info is expected|to have type info|Inference error\(s\)|"
     r"Invalid rank for \w+ broadcasting"
 )
 _O = TypeVar("_O", FunctionProto, GraphProto)
