@@ -212,7 +212,7 @@ def _context_function(model: Model, node: Node, schema: Any) -> FunctionProto | 
             return None
     try:
         text = schema.get_context_dependent_function_with_opset_version(
-            max(versions), _as_it_is(node).SerializeToString(), types
+            max(versions), _with_types_of_outputs(node).SerializeToString(), types
         )
     except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidGraph(f"the function of node {node.label} cannot be written out: {error}") from error
@@ -366,6 +366,24 @@ def _as_it_is(node: Node) -> NodeProto:
             attribute = attribute.with_fields(g=_message_of(body))
         attributes.append(attribute)
     return message.with_fields(attribute=attributes)
+
+
+def _with_types_of_outputs(node: Node) -> NodeProto:
+    """The node's message with bodies that say what they make: the function of SequenceMap begins with an
+    empty sequence of that, and the message may have been read without.
+    """
+    message = _as_it_is(node)
+    attributes = []
+    for attribute in message.attribute:
+        body = node.subgraphs.get(attribute.name) if attribute.type == AttributeProto.GRAPH else None
+        if body is not None:
+            told = [
+                info if info.type.WhichOneof("value") else info.with_fields(type=value_info_of(value).type)
+                for info, value in zip(attribute.g.output, body.outputs, strict=True)
+            ]
+            attribute = attribute.with_fields(g=attribute.g.with_fields(output=told))
+        attributes.append(attribute)
+    return message.with_fields(attribute=attributes) if node.subgraphs else message
 
 
 def _is_as_read(body: Graph, message: GraphProto) -> bool:

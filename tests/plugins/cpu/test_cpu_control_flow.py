@@ -469,6 +469,24 @@ def test_a_sequence_of_what_onnx_finds_no_type_for_is_shown_to_plugins(cpu_plugi
     assert session.run(None, {"s": [np.ones(3, np.float32)] * 2, "x": np.array([True])})[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("body", "element_type"),
+    [("o = Neg(i)", np.float32), ("o = Cast<to = 7>(i)", np.int64), ("o = Shape(i)", np.int64)],
+)
+@pytest.mark.parametrize("in_a_function", [False, True])
+def test_a_body_of_sequence_map_need_not_say_what_it_makes(
+    cpu_plugin: Cpu, body: str, element_type: type, in_a_function: bool
+) -> None:
+    mapped = f"SequenceMap(x) <body = b (i) => (o) {{ {body} }}>"
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17, "own": 1]>'
+        f"g (seq(float[n]) x) => (z) {{ y = {'own.f(x)' if in_a_function else mapped} z = Identity(y) }}"
+        f'<domain: "own", opset_import: ["": 17]> f (x) => (z) {{ z = {mapped} }}'
+    )
+    (made,) = beside_the_fallback(cpu_plugin, model).run(None, {"x": [np.ones(2, np.float32)] * 3})
+    assert [value.dtype.type for value in made] == [element_type] * 3
+
+
 def test_a_node_with_a_body_gets_no_sequence_that_only_a_dropped_branch_read(cpu_plugin: Cpu) -> None:
     model = parser.parse_model(
         """<ir_version: 10, opset_import: ["": 21]> g (seq(float[n]) s, float[n] x) => (float[n] y)
