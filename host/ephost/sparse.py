@@ -140,7 +140,7 @@ class SparseTensor:
             dense_shape: rows and columns.
             values: [N], of any type.
             inner_indices: int64 [N], the column of each value.
-            outer_indices: int64 [rows + 1], where the values of each row begin.
+            outer_indices: int64 [rows + 1], where the values of each row begin; or [0], where there are none.
             ort_device: the CPU.
 
         Raises:
@@ -149,11 +149,15 @@ class SparseTensor:
         """
         inner, outer = np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64)
         made = cls._of(OrtSparseFormat.ORT_SPARSE_CSRC, dense_shape, values, [inner, outer], ort_device)
-        if len(made._shape) != 2 or inner.shape != values.shape or outer.shape != (made._shape[0] + 1,):
+        is_empty = not values.size and outer.shape == (0,)  # as onnxruntime takes it
+        rows = None if len(made._shape) != 2 else made._shape[0]
+        if rows is None or inner.shape != values.shape or (outer.shape != (rows + 1,) and not is_empty):
             raise InvalidArgument(
-                f"a matrix of shape {list(dense_shape)} and {values.size} values has the indices "
+                f"a matrix of shape {list(made._shape)} and {values.size} values has the indices "
                 f"{list(inner.shape)} and {list(outer.shape)}"
             )
+        if is_empty:
+            return made
         made._check(inner, made._shape[1], "a row")
         if outer[0] != 0 or outer[-1] != values.size or (np.diff(outer) < 0).any():
             raise InvalidArgument("the rows of a sparse matrix begin at 0, end with the values, and ascend")
@@ -224,6 +228,8 @@ class SparseTensor:
             dense.reshape(-1)[self._flat_indices()] = self._values
         elif self._format == OrtSparseFormat.ORT_SPARSE_CSRC:
             inner, outer = self._indices
+            if not inner.size:
+                return dense
             dense[np.repeat(np.arange(self._shape[0]), np.diff(outer)), inner] = self._values
         else:
             height, width = self._values.shape[1:]

@@ -86,6 +86,20 @@ def test_rows_that_do_not_fit_are_refused(inner: list[int], outer: list[int]) ->
         SparseTensor.sparse_csr_from_numpy([3, 3], VALUES, np.array(inner), np.array(outer), CPU)
 
 
+def test_a_matrix_of_nothing_needs_no_rows() -> None:
+    for outer in ([], [0, 0, 0, 0]):
+        made = SparseTensor.sparse_csr_from_numpy(
+            [3, 3], np.zeros(0, np.float32), np.zeros(0, np.int64), np.array(outer, np.int64), CPU
+        )
+        assert made.as_csrc_view().outer().tolist() == outer
+        value = OrtValue.ort_value_from_sparse_tensor(made)
+        assert value.as_sparse_tensor()._dense().tolist() == np.zeros((3, 3)).tolist()
+    with pytest.raises(InvalidArgument, match=r"shape \[3, 3\] and 1 values has the indices \[1\] and \[0\]"):
+        SparseTensor.sparse_csr_from_numpy(
+            np.array([3, 3]), np.ones(1, np.float32), np.zeros(1, np.int64), np.zeros(0, np.int64), CPU
+        )
+
+
 def test_other_devices_are_refused() -> None:
     with pytest.raises(NotImplemented):
         by_position().to_cuda(OrtDevice.make("cuda", 0))
