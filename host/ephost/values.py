@@ -303,8 +303,7 @@ class OrtValue:
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
-        """A value of any kind: an array makes a tensor, a list a sequence, a dict a map, None an empty
-        optional.
+        """A value: an array makes a tensor, a list a sequence, a dict a map, None an empty optional.
 
         Raises:
             TypeError: something that ONNX has no type for.
@@ -613,11 +612,13 @@ class OrtValue:
         """Overwrite a tensor's elements; its memory stays where it is.
 
         Raises:
-            InvalidArgument: another shape or dtype, or the value is over an array that is read-only.
+            InvalidArgument: another dtype or shape (of an array: another number of elements), or the value is
+                over an array that is read-only.
             TypeError: neither an array nor an OrtValue.
         """
         if isinstance(data, np.ndarray):
-            data = OrtValue.ortvalue_from_numpy(data)
+            fits = self.is_tensor() and data.size == math.prod(self.shape())
+            data = OrtValue.ortvalue_from_numpy(data.reshape(self.shape()) if fits else data)
         elif not isinstance(data, OrtValue):
             raise TypeError("data must be a numpy.ndarray or an OrtValue.")
         if not (self.is_tensor() and data.is_tensor() and _alike(self, data)):
@@ -630,8 +631,7 @@ class OrtValue:
         return self.data_type() + (f" of shape {self.shape()}" if self.is_tensor() else "")
 
     def __repr__(self) -> str:
-        shape = f", shape={self.shape()}" if self.is_tensor() else ""
-        return f"OrtValue({self.data_type()}{shape})"
+        return f"OrtValue({self.data_type()}{f', shape={self.shape()}' if self.is_tensor() else ''})"
 
 
 call.set_value_type(OrtValue)

@@ -133,6 +133,10 @@ def test_update_inplace_writes_where_the_value_is() -> None:
     assert array.tolist() == [[7] * 3] * 2
     value.update_inplace(OrtValue.ortvalue_from_numpy(FLOATS))
     assert array.tolist() == FLOATS.tolist()
+    value.update_inplace(
+        np.arange(6, 0, -1, dtype=np.float32)
+    )  # as many elements: onnxruntime looks no further
+    assert array.tolist() == [[6, 5, 4], [3, 2, 1]]
     with pytest.raises(InvalidArgument, match=r"shape \[2, 3\].*shape \[2, 2\]"):
         value.update_inplace(np.zeros((2, 2), np.float32))
     with pytest.raises(InvalidArgument, match="double"):
