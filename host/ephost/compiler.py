@@ -172,13 +172,17 @@ class ModelCompiler:
 
         Raises:
             TypeError: one of the two is no text.
-            InvalidArgument: one of the two is empty, or the directory is none.
+            InvalidArgument: one of the two is empty or has a NUL, or the directory is none.
         """
         directory = os.fspath(output_directory)
         if not isinstance(directory, str) or not isinstance(model_name, str):
             raise TypeError(f"a directory and a model's name are texts, not {directory!r} and {model_name!r}")
         if not directory or not model_name:
             raise InvalidArgument("the directory or the model's name is empty")
+        if "\0" in directory + model_name:
+            raise InvalidArgument(
+                f"{directory!r} or the model's name {model_name!r} has a NUL, as no file has"
+            )
         last = os.path.basename(directory)
         if last and not os.path.isdir(directory) and not os.path.splitext(last)[1]:
             raise InvalidArgument(f"'{directory}' is no directory: one that is to be made ends in '{os.sep}'")

@@ -300,3 +300,10 @@ def test_a_directory_for_compiled_data_is_one(host: Any, path: Path, directory: 
     with pytest.raises(Exception, match=r"empty|director") as raised:
         compiler.set_ep_context_binary_information(directory, name)
     assert type(raised.value).__name__ == "InvalidArgument"
+
+
+@pytest.mark.parametrize(("directory", "name"), [("a\0b/", "model.onnx"), ("folder/", "a\0b")])
+def test_a_nul_in_where_a_plugin_is_to_put_its_files_is_refused(directory: str, name: str) -> None:
+    compiler = ephost.ModelCompiler(ephost.SessionOptions(), b"model")
+    with pytest.raises(ephost.errors.InvalidArgument, match=r"a\\x00b.*has a NUL"):
+        compiler.set_ep_context_binary_information(directory, name)
