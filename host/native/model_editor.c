@@ -52,7 +52,14 @@ OrtStatus* ORT_API_CALL SLOT(OrtModelEditorApi,
       return status_new(ORT_INVALID_ARGUMENT, "CreateNode: a name of node '%s' is NULL", node_name);
     text_size += strlen(name) + 1;
   }
-  for (size_t i = 0; i < attribs_len; ++i) REQUIRE_ARG(attributes[i] != NULL);
+  for (size_t i = 0; i < attribs_len; ++i) {
+    REQUIRE_ARG(attributes[i] != NULL);
+    for (size_t k = 0; k < i; ++k) {
+      if (attributes[k] != attributes[i]) continue;
+      return status_new(ORT_INVALID_ARGUMENT, "CreateNode: attribute %zu of node '%s' is there twice", i,
+                        node_name);
+    }
+  }
 
   OrtOpAttr** taken = NULL;
   size_t taken_count = 0;

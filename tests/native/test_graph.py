@@ -589,6 +589,17 @@ def test_an_editors_model_can_be_read_back() -> None:
     api.ReleaseModel(model[0])
 
 
+def test_an_editors_node_takes_an_attribute_once() -> None:
+    made, twice = ffi.new("OrtOpAttr*[1]"), ffi.new("OrtOpAttr*[2]")
+    check(api.CreateOpAttr(b"note", b"hi", 2, STRING, made))
+    twice[0] = twice[1] = made[0]
+    with pytest.raises(Refused, match="attribute 1 of node 'n' is there twice") as error:
+        editor_node(b"n", [], [b"y"], twice)
+    assert error.value.code == INVALID_ARGUMENT
+    assert twice[0] == twice[1] == made[0]  # nothing was taken over
+    api.ReleaseOpAttr(made[0])
+
+
 def test_an_editors_lone_node_has_names_and_no_values() -> None:
     node = editor_node(b"lone", [b"a", b""], [b"b"])
     assert get(api.Node_GetNumInputs, node, "size_t") == 2
