@@ -28,7 +28,8 @@ def feed_options(function: _F) -> _F:
             multiple=True,
             callback=pairs,
             metavar="NAME=FILE",
-            help="A .npy file, or a .pb file with a TensorProto, for an input. The others get random values.",
+            help="A .npy file, or a .pb file with a TensorProto (of sequences a SequenceProto, of optionals "
+            "an OptionalProto), for an input. The others get random values.",
         ),
     ):
         function = decorate(function)
