@@ -29,6 +29,8 @@ _FORMAT_VERSION = 1
 _TABLE = struct.Struct("<HHHHHH")  # a vtable of four fields of 4 bytes, which all our tables have
 _VTABLE = _TABLE.pack(_TABLE.size, 20, 4, 8, 12, 16)
 _ALIGNMENT = 8
+_LAST_TABLE = 2**31 - 1  # the way from a table to its vtable has 32 bits and a sign
+_LONGEST = 2**32 - 1  # items of a vector
 
 
 class AdapterFormat:
@@ -73,7 +75,7 @@ class AdapterFormat:
         """Write a file.
 
         Raises:
-            InvalidArgument: a parameter is no tensor of numbers.
+            InvalidArgument: a parameter is no tensor of numbers, or there is more than a file can hold.
             OSError: the file cannot be written.
         """
         write_bytes(file_path, _written(self))
@@ -224,8 +226,16 @@ def _written(adapter: AdapterFormat) -> bytes:
             )
         value = value._on_cpu()
         size, shape = value.tensor_size_in_bytes(), value.shape()
+        if size > _LONGEST:
+            raise InvalidArgument(
+                f"the parameter '{name}' has {size} bytes: an adapter has at most {_LONGEST} in one"
+            )
         _pad(out, 4, 0)
         table = len(out)
+        if table > _LAST_TABLE:
+            raise InvalidArgument(
+                f"the parameter '{name}' lies beyond the 2 GiB that an adapter file reaches"
+            )
         struct.pack_into("<I", out, listed + 4 * number, table - (listed + 4 * number))
         out += struct.pack("<iIIiI", table - shared, 0, 0, value.element_type(), 0)
         contents = bytes(ffi.buffer(ffi.cast("char*", value.data_ptr()), size)) if size else b""

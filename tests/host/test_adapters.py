@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from api_models import model_bytes, tensor
+from ephost import adapters
 from ephost.errors import Fail, InvalidArgument, NoSuchFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,3 +223,15 @@ def test_what_is_no_value_is_no_parameter() -> None:
     with pytest.raises(TypeError, match="the parameter 'w' of an adapter is an OrtValue, not int"):
         made.set_parameters({"w": 3})  # type: ignore[dict-item]
     assert set(made.get_parameters()) == set(TENSORS)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "name"), [("_LAST_TABLE", 300, "half"), ("_LONGEST", 100, "a longer name")]
+)
+def test_what_is_more_than_a_file_can_hold_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, name: str
+) -> None:
+    monkeypatch.setattr(adapters, limit, value)
+    with pytest.raises(InvalidArgument, match=f"the parameter '{name}'"):
+        adapter(TENSORS).export_adapter(tmp_path / "a.onnx_adapter")
+    assert list(tmp_path.iterdir()) == []
