@@ -13,7 +13,7 @@ from ephost.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ephost.errors import Fail, InvalidArgument
 from ephost.model.context import FILE_PATH, ContextTarget, default_path
 from ephost.model.graph import Value
-from ephost.opening import CONTEXT_ENABLE, DISABLE_COMPILING, Opening, effective_options
+from ephost.opening import CONTEXT_ENABLE, DISABLE_COMPILING, EXTERNAL_FOLDER, Opening, effective_options
 from ephost.options import SessionOptions
 from ephost.values import OrtValue
 
@@ -147,7 +147,9 @@ class ModelCompiler:
     def _place(self, value: Value) -> tuple[str, int, int] | None:
         assert self._locate is not None and value.initializer is not None
         lies = None if value.external is None or value.external.in_model else value.external
-        before = OrtExternalInitializerInfo(lies.path, lies.offset, lies.nbytes) if lies is not None else None
+        before = None
+        if lies is not None:
+            before = OrtExternalInitializerInfo(self._named(lies.path), lies.offset, lies.nbytes)
         found = self._locate(value.name, OrtValue.from_python(value.initializer), before)
         if found is None:
             return None
@@ -156,6 +158,15 @@ class ModelCompiler:
                 f"get_initializer_location_func gives an OrtExternalInitializerInfo or None, not {found!r}"
             )
         return found.filepath, found.file_offset, found.byte_size
+
+    def _named(self, path: str) -> str:
+        """A file of weights as the model names it: from the folder where its weights lie."""
+        model = self._source if isinstance(self._source, str) else ""
+        folder = self._options._config.get(EXTERNAL_FOLDER) or os.path.dirname(model) or "."
+        # A model that is a link may have its weights where that leads.
+        behind = os.path.dirname(os.path.realpath(model)) if model else folder
+        names = [os.path.relpath(path, each) for each in (folder, behind)]
+        return next((name for name in names if not name.startswith(os.pardir)), path)
 
     def set_ep_context_binary_information(
         self, output_directory: str | os.PathLike[str], model_name: str

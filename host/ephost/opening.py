@@ -83,6 +83,7 @@ _STAGES = 5  # load, infer, fold, partition; then plan, or write
 DISABLE_FALLBACK = "session.disable_cpu_ep_fallback"
 CONTEXT_ENABLE = "ep.context_enable"
 DISABLE_COMPILING = "session.disable_model_compile"
+EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 RECORD_MESSAGES = (
     "ephost.record_refusals"  # "1": for explain, keep what EPs say of nodes that they do not claim
 )
@@ -211,7 +212,7 @@ class Opening:
         with self._timed("load"):
             model = self._model = load(
                 self._source,
-                external_data_folder=config.get("session.model_external_initializers_file_folder_path"),
+                external_data_folder=config.get(EXTERNAL_FOLDER),
                 free_dimensions=options._free_dimensions,
                 free_denotations=options._free_denotations,
                 initializers=options._initializers,

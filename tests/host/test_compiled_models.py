@@ -24,6 +24,8 @@ from ephost.errors import (
     ModelRequiresCompilation,
     NotImplemented,
 )
+from ephost.model import context
+from google.protobuf.message import EncodeError
 from onnx import TensorProto, helper, numpy_helper
 from plugin_harness import ROOT, build_plugin
 
@@ -429,6 +431,39 @@ def test_a_function_places_initializers(path: Path, options: Options) -> None:
         ephost.ModelCompiler(
             options(), path, get_initializer_location_func=lambda *_: "k.bin"
         ).compile_to_bytes()
+
+
+def test_an_initializer_that_protobuf_cannot_hold_is_told_as_too_large(
+    path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> None:
+        raise EncodeError("Failed to serialize proto")  # as of more than 2 GiB
+
+    monkeypatch.setattr(context, "initializer_proto", fail)
+    with pytest.raises(Fail, match=r"too large for one file \(.*out\.onnx\)"):
+        ephost.ModelCompiler(options(), path, True).compile_to_file(path.with_name("out.onnx"))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_function_may_leave_initializers_where_the_model_has_them(
+    path: Path, options: Options, tmp_path: Path
+) -> None:
+    (tmp_path / "weights").mkdir()
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights/all", size_threshold=0)
+    seen = []
+
+    def stay(name: str, value: ephost.OrtValue, lies: Any) -> ephost.OrtExternalInitializerInfo:
+        seen.append((name, lies.filepath, lies.byte_size))
+        return lies
+
+    target = path.with_name("out.onnx")
+    source = str(path)
+    for given in (source, path.read_bytes(), path.name):
+        ephost.ModelCompiler(options(), given, True, get_initializer_location_func=stay).compile_to_file(
+            target
+        )
+        assert run(target, options()).tolist() == EXPECTED.tolist()
+    assert seen == [("k", "weights/all", LARGE.nbytes)] * 3
 
 
 def test_defaults_of_inputs_stay_and_initializers_of_old_models_are_no_inputs(options: Options) -> None:

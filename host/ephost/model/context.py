@@ -369,11 +369,14 @@ class _Files:
         # Files are there whole once the stack ends: the initializers' first, which the model names.
         with ExitStack() as stack:
             file = stack.enter_context(written(target.path)) if target.path is not None else None
-            if target.external_file:
-                self._external(stack, proto, initializers)
-            else:
-                for value in initializers:
-                    self._place(proto, value)
+            try:
+                if target.external_file:
+                    self._external(stack, proto, initializers)
+                else:
+                    for value in initializers:
+                        self._place(proto, value)
+            except EncodeError:  # of one that is too large by itself
+                raise self._too_large() from None
             data = self._serialized(proto)
             if file is not None:
                 file.write(data)
@@ -386,11 +389,14 @@ class _Files:
         except (EncodeError, ValueError):
             data = b""
         if not data or len(data) > _LARGEST:
-            raise Fail(
-                f"the compiled model is too large for one file ({self._target.path or 'in memory'}): do not "
-                "embed the compiled code, and put the initializers into a file of their own"
-            )
+            raise self._too_large()
         return data
+
+    def _too_large(self) -> Fail:
+        return Fail(
+            f"the compiled model is too large for one file ({self._target.path or 'in memory'}): do not "
+            "embed the compiled code, and put the initializers into a file of their own"
+        )
 
     def _place(self, proto: onnx.ModelProto, value: Value) -> None:
         placed = self._target.place(value) if self._target.place is not None else None
