@@ -99,6 +99,7 @@ def test_the_large_weights_of_the_optimized_model_may_have_a_file(tmp_path: Path
     assert sorted(p.name for p in tmp_path.iterdir()) == (
         ["weights.bin", "written.onnx"] if smallest == "64" else ["written.onnx"]
     )
+    onnx.checker.check_model(path)
     for _ in range(2):  # the second time into the file that it reads
         assert ephost.InferenceSession(path, options).run(None, feed)[0].tolist() == expected.tolist()
     if smallest == "64":
@@ -107,7 +108,12 @@ def test_the_large_weights_of_the_optimized_model_may_have_a_file(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "size", "message"),
-    [("../w.bin", "1", "not in the folder"), ("no/w.bin", "1", "no folder"), ("w.bin", "few", "few")],
+    [
+        ("../w.bin", "1", "not in the folder"),
+        ("no/w.bin", "1", "no folder"),
+        ("w.bin", "few", "few"),
+        ("written.onnx", "1", "the optimized model itself"),
+    ],
 )
 def test_a_file_for_weights_that_cannot_be_is_refused(
     tmp_path: Path, name: str, size: str, message: str
@@ -120,6 +126,27 @@ def test_a_file_for_weights_that_cannot_be_is_refused(
     with pytest.raises(InvalidArgument, match=message):
         ephost.InferenceSession(add_and_relu(), options)
     assert not list(tmp_path.iterdir())
+
+
+def test_weights_of_bodies_stay_in_the_optimized_model(tmp_path: Path) -> None:
+    weights = np.arange(300, dtype=np.float32)
+    bodies = []
+    for name in ("then", "else"):
+        node = helper.make_node("Add", ["x", f"w_{name}"], [name], name=name)
+        held = numpy_helper.from_array(weights, f"w_{name}")
+        bodies.append(helper.make_graph([node], name, [], [tensor(name, 300)], [held]))
+    branch = helper.make_node("If", ["c"], ["m"], then_branch=bodies[0], else_branch=bodies[1])
+    last = helper.make_node("Mul", ["m", "k"], ["y"])
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    factor = numpy_helper.from_array(np.full(300, 2, np.float32), "k")
+    model = model_bytes([branch, last], [tensor("x", 300), condition], [tensor("y", 300)], [factor])
+    options = ephost.SessionOptions()
+    options.optimized_model_filepath = path = tmp_path / "written.onnx"
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
+    ephost.InferenceSession(model, options)
+    assert (tmp_path / "weights.bin").stat().st_size == weights.nbytes
+    feed = {"x": np.zeros(300, np.float32), "c": np.array(True)}
+    assert ephost.InferenceSession(path).run(None, feed)[0].tolist() == (2 * weights).tolist()
 
 
 @pytest.mark.parametrize("apart", [False, True])

@@ -17,12 +17,12 @@ from typing import Any
 import onnx
 from google.protobuf.message import EncodeError
 
-from ephost._bindings import api, check, dtype_of, ffi, text
+from ephost._bindings import api, check, ffi, text
 from ephost.enums import OrtCompiledModelCompatibility
 from ephost.errors import EPFail, Fail, InvalidArgument, ModelRequiresCompilation, NotImplemented
 from ephost.execution_provider import ExecutionProvider
 from ephost.host_log import HostLog
-from ephost.model.graph import NHWC_DOMAIN, Graph, Model, Node, TensorType, Value
+from ephost.model.graph import NHWC_DOMAIN, Graph, Model, Node, Value
 from ephost.model.native_graph import CONTEXT_DOMAIN, Constants, NativeGraph
 from ephost.model.partition import (
     COMPATIBILITY_PREFIX,
@@ -31,7 +31,17 @@ from ephost.model.partition import (
     group_values,
     is_context,
 )
-from ephost.model.save import as_onnx, in_utf8, initializer_proto, model_proto, node_proto, value_info
+from ephost.model.save import (
+    ALIGNMENT,
+    as_onnx,
+    external_proto,
+    external_size,
+    in_utf8,
+    initializer_proto,
+    model_proto,
+    node_proto,
+    value_info,
+)
 from ephost.saving import written
 
 _LOG = HostLog("ephost.context")
@@ -40,7 +50,6 @@ FILE_PATH = "ep.context_file_path"
 EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"
 FAIL_ON_SUBOPTIMAL = "session.fail_on_suboptimal_compiled_model"
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
-_ALIGNMENT = 64  # of initializers in a file of their own
 
 # Says where the data of an initializer lies that the caller has put into a file: its path, offset and size;
 # None for one that is to lie in the model.
@@ -403,7 +412,7 @@ class _Files:
         if placed is None:
             proto.graph.initializer.append(initializer_proto(value))
         else:
-            proto.graph.initializer.append(_external_proto(value, *placed))
+            proto.graph.initializer.append(external_proto(value, *placed))
 
     def _external(self, stack: ExitStack, proto: onnx.ModelProto, initializers: Sequence[Value]) -> None:
         """Large initializers go, one after the other, into a file beside the model."""
@@ -412,7 +421,7 @@ class _Files:
         location = os.path.relpath(
             path, os.path.dirname(os.path.abspath(target.path)) if target.path else None
         )
-        large = [v for v in initializers if _external_size(v) > target.external_threshold]
+        large = [v for v in initializers if external_size(v) > target.external_threshold]
         with_file = {id(v) for v in large}
         for value in initializers:
             if id(value) not in with_file:
@@ -421,33 +430,7 @@ class _Files:
             return
         file = stack.enter_context(written(path))
         for value in large:
-            file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+            file.write(b"\0" * (-file.tell() % ALIGNMENT))
             offset, raw = file.tell(), initializer_proto(value).raw_data
             file.write(raw)
-            proto.graph.initializer.append(_external_proto(value, location, offset, len(raw)))
-
-
-def _external_size(value: Value) -> int:
-    """The bytes of an initializer that may be in a file; 0 for text, which may not."""
-    array = value.initializer
-    assert array is not None
-    if (
-        not isinstance(value.type, TensorType)
-        or dtype_of(value.type.element_type) is None
-        or array.dtype == object
-    ):
-        return 0
-    return int(array.nbytes)
-
-
-def _external_proto(value: Value, location: str, offset: int, size: int) -> onnx.TensorProto:
-    assert isinstance(value.type, TensorType) and value.initializer is not None
-    proto = onnx.TensorProto(
-        name=value.name,
-        data_type=value.type.element_type,
-        dims=value.initializer.shape,
-        data_location=onnx.TensorProto.EXTERNAL,
-    )
-    for key, content in (("location", location), ("offset", str(offset)), ("length", str(size))):
-        proto.external_data.add(key=key, value=content)
-    return proto
+            proto.graph.initializer.append(external_proto(value, location, offset, len(raw)))

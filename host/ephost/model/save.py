@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import onnx
 
+from ephost._bindings import dtype_of
 from ephost.errors import Fail, InvalidArgument
 from ephost.messages import Message
 from ephost.model.graph import NO_VERSION, Graph, Model, Node, TensorType, Value, told, type_proto
-from ephost.saving import is_special, write_bytes
+from ephost.saving import is_special, write_bytes, written
 
 _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # A session's entries: the name of a file beside the optimized model, and the bytes from which an initializer
 # is in it.
 EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
 EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
+ALIGNMENT = 64  # of initializers in a file of their own
 SAVE_FORMAT = "session.save_model_format"  # ORT or ONNX
 
 
-def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
-    """The model, as it is now, as ONNX writes it, weights inside; with ``graph=False`` all but the graph."""
+def model_proto(
+    model: Model, *, graph: bool = True, place: Callable[[Value], onnx.TensorProto] | None = None
+) -> onnx.ModelProto:
+    """The model, as it is now, as ONNX writes it, weights inside, where ``place`` makes none of another kind
+    of the main graph's; with ``graph=False`` all but the graph.
+    """
     about = model.metadata
     proto = onnx.ModelProto(
         ir_version=model.ir_version,
@@ -39,7 +44,7 @@ def model_proto(model: Model, *, graph: bool = True) -> onnx.ModelProto:
     )
     onnx.helper.set_model_props(proto, about.custom)
     if graph:
-        proto.graph.CopyFrom(graph_proto(model.graph))
+        proto.graph.CopyFrom(graph_proto(model.graph, place))
         if about.graph_description:
             proto.graph.doc_string = about.graph_description
     return proto
@@ -64,7 +69,7 @@ def as_onnx(kind: Any, message: Message) -> Any:
     return kind.FromString(message.SerializeToString())
 
 
-def graph_proto(graph: Graph) -> onnx.GraphProto:
+def graph_proto(graph: Graph, place: Callable[[Value], onnx.TensorProto] | None = None) -> onnx.GraphProto:
     """A graph with its nodes and initializers, and the types of the inner values that the model lists, as
     onnxruntime writes it.
     """
@@ -72,7 +77,7 @@ def graph_proto(graph: Graph) -> onnx.GraphProto:
     return onnx.GraphProto(
         name=graph.name,
         node=[node_proto(node, graph_proto) for node in graph.nodes],
-        initializer=[initializer_proto(value) for value in graph.initializers],
+        initializer=[(place or initializer_proto)(value) for value in graph.initializers],
         input=[value_info(value) for value in graph.inputs],
         output=[value_info(value) for value in graph.outputs],
         value_info=[
@@ -114,6 +119,33 @@ def initializer_proto(value: Value) -> onnx.TensorProto:
     array = value.initializer
     assert array is not None
     return onnx.numpy_helper.from_array(np.asarray(array), value.name)
+
+
+def external_size(value: Value) -> int:
+    """The bytes of an initializer that may be in a file; 0 for text, which may not."""
+    array = value.initializer
+    assert array is not None
+    if (
+        not isinstance(value.type, TensorType)
+        or dtype_of(value.type.element_type) is None
+        or array.dtype == object
+    ):
+        return 0
+    return int(array.nbytes)
+
+
+def external_proto(value: Value, location: str, offset: int, size: int) -> onnx.TensorProto:
+    """An initializer whose data lies in a file."""
+    assert isinstance(value.type, TensorType) and value.initializer is not None
+    proto = onnx.TensorProto(
+        name=value.name,
+        data_type=value.type.element_type,
+        dims=value.initializer.shape,
+        data_location=onnx.TensorProto.EXTERNAL,
+    )
+    for key, content in (("location", location), ("offset", str(offset)), ("length", str(size))):
+        proto.external_data.add(key=key, value=content)
+    return proto
 
 
 def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> None:
@@ -159,25 +191,21 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
         raise InvalidArgument(f"{EXTERNAL_FILE}: {data} is no file")
     if not os.path.isdir(os.path.dirname(data)):
         raise InvalidArgument(f"{EXTERNAL_FILE}: there is no folder {os.path.dirname(data)}")
+    if os.path.realpath(data) == os.path.realpath(path):
+        raise InvalidArgument(f"{EXTERNAL_FILE}: the optimized model itself goes to {path}")
+    least = max(int(smallest), 1)
+    if all(external_size(value) < least for value in model.graph.initializers):
+        write_bytes(path, in_utf8(lambda: model_proto(model)).SerializeToString())
+        return
     # The arrays may lie in the very file that is written: what is made anew takes its place at the end.
-    temporary = f"{location}.{os.getpid()}.part"
-    unfinished = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.part")
-    try:
-        proto = in_utf8(lambda: model_proto(model))
-        try:
-            size = int(smallest)
-            onnx.save(proto, unfinished, save_as_external_data=True, location=temporary, size_threshold=size)
-        except OSError as error:
-            raise type(error)(error.errno, error.strerror, data) from None
-        for tensor in proto.graph.initializer:
-            for entry in tensor.external_data:
-                if entry.key == "location":
-                    entry.value = location
-        written = os.path.join(folder, temporary)
-        if os.path.exists(written):
-            os.replace(written, data)
-        write_bytes(path, proto.SerializeToString())
-    finally:
-        for left in (os.path.join(folder, temporary), unfinished):
-            with suppress(OSError):
-                os.unlink(left)
+    with written(path) as file, written(data) as weights:
+
+        def place(value: Value) -> onnx.TensorProto:
+            if external_size(value) < least:
+                return initializer_proto(value)
+            weights.write(b"\0" * (-weights.tell() % ALIGNMENT))
+            offset, raw = weights.tell(), initializer_proto(value).raw_data
+            weights.write(raw)
+            return external_proto(value, location, offset, len(raw))
+
+        file.write(in_utf8(lambda: model_proto(model, place=place)).SerializeToString())
