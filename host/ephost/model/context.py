@@ -375,9 +375,7 @@ class _Files:
 
     def write(self, proto: onnx.ModelProto, initializers: Sequence[Value]) -> None:
         target = self._target
-        # Files are there whole once the stack ends: the initializers' first, which the model names.
         with ExitStack() as stack:
-            file = stack.enter_context(written(target.path)) if target.path is not None else None
             try:
                 if target.external_file:
                     self._external(stack, proto, initializers)
@@ -387,8 +385,12 @@ class _Files:
             except EncodeError:  # of one that is too large by itself
                 raise self._too_large() from None
             data = self._serialized(proto)
-            if file is not None:
-                file.write(data)
+            # Not opened before: it may be the file that the initializers are read from.
+            if target.path is not None:
+                with written(target.path) as file:
+                    file.write(data)
+                    file.flush()  # a full disk is told here
+                    stack.close()  # the file of initializers takes its place first: the model names it
         if target.write is not None:
             target.write(data)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -198,7 +199,8 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
         write_bytes(path, in_utf8(lambda: model_proto(model)).SerializeToString())
         return
     # The arrays may lie in the very file that is written: what is made anew takes its place at the end.
-    with written(path) as file, written(data) as weights:
+    with ExitStack() as stack:
+        weights = stack.enter_context(written(data))
 
         def place(value: Value) -> onnx.TensorProto:
             if external_size(value) < least:
@@ -208,4 +210,8 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
             weights.write(raw)
             return external_proto(value, location, offset, len(raw))
 
-        file.write(in_utf8(lambda: model_proto(model, place=place)).SerializeToString())
+        serialized = in_utf8(lambda: model_proto(model, place=place)).SerializeToString()
+        with written(path) as file:
+            file.write(serialized)
+            file.flush()  # a full disk is told here
+            stack.close()  # the weights take their place first: the model names them
