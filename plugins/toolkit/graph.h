@@ -58,6 +58,8 @@ class Attributes {
   std::vector<Entry>::const_iterator find(std::string_view name) const;
   const Attribute& at(std::string_view name) const;
   Attribute& operator[](std::string_view name);  // Made if it is not there.
+  // One that is not there yet: nothing is looked for, which matters where a node has thousands.
+  void add(std::string name, Attribute value) { entries_.emplace_back(std::move(name), std::move(value)); }
   void erase(std::string_view name);
   void clear() { entries_.clear(); }
   void reserve(size_t count) { entries_.reserve(count); }

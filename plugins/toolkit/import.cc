@@ -179,7 +179,7 @@ struct Reader {
     OrtOpAttrType type = ORT_OP_ATTR_UNDEFINED;
     api.check(api.ort->OpAttr_GetName(attribute, &key));
     api.check(api.ort->OpAttr_GetType(attribute, &type));
-    Attribute& out = node->attributes[key];
+    Attribute out;
     size_t bytes = 0;
     switch (type) {
       case ORT_OP_ATTR_INT: {
@@ -213,10 +213,7 @@ struct Reader {
         api.check(api.ort->OpAttr_GetTensorAttributeAsOrtValue(attribute, &content));
         const std::unique_ptr<OrtValue, void(ORT_API_CALL*)(OrtValue*)> held(content, api.ort->ReleaseValue);
         TensorPtr tensor = import_tensor(api, content);
-        if (tensor == nullptr) {
-          node->attributes.erase(key);
-          break;
-        }
+        if (tensor == nullptr) return;
         tensor->own();
         out = tensor;
         break;
@@ -231,9 +228,9 @@ struct Reader {
         break;
       }
       default:  // Graphs (read as subgraphs), and types that no operator of ours has.
-        node->attributes.erase(key);
-        break;
+        return;
     }
+    node->attributes.add(key, std::move(out));
   }
 
   void read_node(Graph* graph, const OrtNode* origin) {

@@ -1,6 +1,7 @@
 // If, Loop and Scan: their subgraphs are compiled ones, run from here with the outer values that they read.
 #include <cstring>
 #include <numeric>
+#include <unordered_map>
 
 #include "cpu/engines/strided.h"
 #include "cpu/operator.h"
@@ -21,18 +22,28 @@ class BodyIo : public Io {
  public:
   BodyIo(const Run& run, const Subgraph& body) : inputs_(body.num_inputs()) {
     const Graph& graph = body.graph();
+    const std::vector<Value*>& implicit = run.node.implicit;
+    std::unordered_map<const Value*, size_t> places;  // Made where the two lists are in another order.
+    size_t next = 0;
     for (size_t i = 0; i < graph.outer.size(); ++i) {
       const Value* value = graph.outer[i];
-      const auto& implicit = run.node.implicit;
-      const auto found = std::find(implicit.begin(), implicit.end(), value->outer);
       if (value->constant != nullptr) {
         continue;
       }
-      if (value->outer == nullptr || found == implicit.end()) {
-        run.invalid("its subgraph reads '" + value->name + "', which is not there");
+      if (next >= implicit.size() || implicit[next] != value->outer) {
+        if (places.empty()) {
+          for (size_t k = 0; k < implicit.size(); ++k) {
+            places.emplace(implicit[k], k);
+          }
+        }
+        const auto found = places.find(value->outer);
+        if (value->outer == nullptr || found == places.end()) {
+          run.invalid("its subgraph reads '" + value->name + "', which is not there");
+        }
+        next = found->second;
       }
-      const size_t k = static_cast<size_t>(found - implicit.begin());
-      inputs_[graph.inputs.size() + i] = {run.outer(k), run.outer_data(k)};
+      inputs_[graph.inputs.size() + i] = {run.outer(next), run.outer_data(next)};
+      ++next;
     }
   }
   const Desc& input(size_t i) override { return inputs_[i].desc; }

@@ -51,6 +51,21 @@ def processor_time(function: Callable[[], object]) -> float:
     return min(times)
 
 
+def branches(cpu: Cpu, length: int) -> ephost.InferenceSession:
+    """An If whose branches read as many values of the graph around them, one of them last to first."""
+    names = [f"v{i}" for i in range(length)]
+    kind = helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [4, 4])
+    then, other = (
+        helper.make_graph([helper.make_node("Sum", read, ["z"])], "branch", [], [kind])
+        for read in (names, names[::-1])
+    )
+    nodes = [helper.make_node("Softmax", ["x"], [name]) for name in names]
+    nodes.append(helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0))
+    nodes.append(helper.make_node("Cast", ["sum"], ["condition"], to=onnx.TensorProto.BOOL))
+    nodes.append(helper.make_node("If", ["condition"], ["y"], then_branch=then, else_branch=other))
+    return session(cpu, nodes, ["y"], {})
+
+
 @pytest.mark.parametrize("make", [additions, products])
 def test_a_run_takes_time_in_proportion_to_the_nodes(
     cpu_plugin: Cpu, make: Callable[[Cpu, int], ephost.InferenceSession]
@@ -63,6 +78,19 @@ def test_a_run_takes_time_in_proportion_to_the_nodes(
         times[length] = processor_time(lambda opened=opened: opened.run(None, feeds))
     # 12 times the nodes: what grows with the square of their number takes 144 times as long.
     assert times[6_000] < 50 * times[500]
+
+
+def test_a_run_takes_time_in_proportion_to_what_a_branch_reads_from_outside(cpu_plugin: Cpu) -> None:
+    times = {}
+    for length in (2_000, 24_000):
+        opened = branches(cpu_plugin, length)
+        for sign in (0, 1):
+            feeds = {"x": np.full((4, 4), sign, np.float32)}
+            np.testing.assert_allclose(opened.run(None, feeds)[0], np.full((4, 4), length / 4), rtol=1e-5)
+            times[length, sign] = processor_time(lambda given=feeds, s=opened: s.run(None, given))
+    for sign in (0, 1):
+        # 12 times the values: what grows with the square of their number takes 144 times as long.
+        assert times[24_000, sign] < 36 * times[2_000, sign]
 
 
 def test_opening_takes_time_in_proportion_to_the_nodes(cpu_plugin: Cpu) -> None:
@@ -79,6 +107,21 @@ def test_opening_takes_time_in_proportion_to_how_often_a_node_reads_one_value(cp
 
     few, many = (processor_time(lambda length=length: opened(length)) for length in (10_000, 60_000))
     assert many < 16 * few  # what grows with the square takes 36 times as long
+
+
+def test_opening_takes_time_in_proportion_to_the_attributes_of_a_node(cpu_plugin: Cpu) -> None:
+    def refused(count: int) -> None:
+        model = make_model([helper.make_node("Neg", ["x"], ["t"])], {"x": np.zeros(4, np.float32)}, ["t"])
+        node = helper.make_node("F", ["t"], ["y"], domain="own", **{f"a{i}": i for i in range(count)})
+        model.graph.node.append(node)
+        model.graph.output[0].name = "y"
+        model.opset_import.append(helper.make_opsetid("own", 1))
+        with pytest.raises(ephost.errors.Fail, match="own"):
+            cpu_plugin.session(model)
+
+    refused(10)
+    few, many = (processor_time(lambda count=count: refused(count)) for count in (4_000, 32_000))
+    assert many < 16 * few  # what grows with the square takes 64 times as long
 
 
 def test_thousands_of_values_of_different_size_and_life_share_memory(cpu_plugin: Cpu) -> None:
