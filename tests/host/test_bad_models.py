@@ -370,6 +370,19 @@ def test_attributes_that_are_missing_wrong_or_unknown(attributes: dict, text: st
 
 
 @pytest.mark.parametrize(
+    ("domain", "op_type"), [("", "Softmax"), ("own", "F"), ("com.microsoft", "FastGelu")]
+)
+def test_an_attribute_that_is_there_twice(domain: str, op_type: str) -> None:
+    node = helper.make_node(op_type, ["x"], ["y"], "node", domain=domain, axis=0)
+    node.attribute.append(helper.make_attribute("axis", 1))
+    model = graph_model([node])
+    model.opset_import.extend([helper.make_opsetid(domain, 1)] if domain else [])
+    refused(
+        model, errors.InvalidGraph, "node 'node' (", f"{op_type}) has the attribute 'axis' more than once"
+    )
+
+
+@pytest.mark.parametrize(
     ("fields", "text"),
     [
         ({"type": 0}, "'axis' of node 'node' (Softmax) has no type"),

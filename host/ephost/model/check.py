@@ -6,6 +6,7 @@ Asked once for each operator (or operator with input types), so that a node cost
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -77,6 +78,9 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
     """
     if functions and (called := functions.get((node.domain, node.op_type, node.message.overload))):
         _check_call(node, called)
+    if len(names := [attribute.name for attribute in node.message.attribute]) != len(set(names)):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidGraph(f"node {node.label} has the attribute '{twice}' more than once")
     rules = _rules(node.op_type, node.domain, opset) if opset is not None else None
     if rules is None:
         if opset is not None and is_contrib(node.proto, opset):
