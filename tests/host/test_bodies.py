@@ -12,6 +12,7 @@ import ephost
 import numpy as np
 import pytest
 from ephost import errors
+from ephost.model import partition
 from ephost.model.load import load
 from graphs import evaluate
 from host_state import with_failing_allocations
@@ -377,3 +378,35 @@ def test_runs_at_the_same_time_are_apart(opened: Opener) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_plugin_that_has_nodes_of_many_bodies_is_shown_the_model_once_for_all(
+    sample_kernels: list[ephost.OrtEpDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them was kept: the memory grew with the square of their number."""
+    made: list[partition.NativeGraph] = []
+
+    class Counted(partition.NativeGraph):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            made.append(self)
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(partition, "NativeGraph", Counted)
+    steps = "".join(
+        f"""v{at + 1} = If (c) <
+          then_branch = t{at} () => (float[2] a{at}) {{ a{at} = Mul (v{at}, x) }},
+          else_branch = e{at} () => (float[2] b{at}) {{ b{at} = Add (v{at}, x) }}>
+        """
+        for at in range(20)
+    )
+    content = model(f"(float[2] x, bool c) => (float[2] v20) {{ v0 = Neg (x) {steps} }}")
+    options = ephost.SessionOptions()
+    options.add_provider_for_devices(sample_kernels, {})
+    session = ephost.InferenceSession(content, options)
+    assert len(made) < 8
+    x = np.array([1, 2], np.float32)
+    (y,) = session.run(None, {"x": x, "c": np.array(False)})
+    np.testing.assert_array_equal(y, 19 * x)
+    (y,) = session.run(None, {"x": x, "c": np.array(True)})
+    np.testing.assert_array_equal(y, -(x**21))
+    made.clear()

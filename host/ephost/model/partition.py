@@ -159,7 +159,7 @@ class Partitioner:
         self._incapable: set[str] = set()
         # What the last EP that was asked saw and claimed nothing of, which is among its assignment's graphs,
         # and the EP's kernel registry.
-        self._unchanged: tuple[NativeGraph, Any] | None = None
+        self._unchanged: tuple[NativeGraph, Any, bool] | None = None
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -237,8 +237,13 @@ class Partitioner:
         # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph, and
         # it is asked once for its registry.
         unchanged, self._unchanged = self._unchanged, None
+        is_kept = (
+            False  # kernels were made of nodes of the graph that it sees, which names no owner of theirs
+        )
+        if unchanged is not None and unchanged[2] and any(node.subgraphs for node in graph.nodes):
+            unchanged = None
         if unchanged is not None:
-            native, registry = unchanged
+            native, registry, is_kept = unchanged
         else:
             try:
                 registry = ep.kernel_registry()
@@ -250,15 +255,17 @@ class Partitioner:
         claims = self.ask(assignment, native, graph, registry)
         if not claims:
             assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
-            self._unchanged = native, registry
+            self._unchanged = native, registry, is_kept
             return
         converted: list[Node] = []
         if prefers_nhwc(ep):
             claimed = [n for nodes, _, _ in claims for n in nodes if not n.ep_name and not n.left_to_host]
             converted = self._convert(ep, graph, claimed)
         if converted:
-            assignment.graphs.remove(native)
-            native.release()
+            if not is_kept:
+                assignment.graphs.remove(native)
+                native.release()
+            is_kept = False
             native = self._shown_to(assignment)
             claims = self.ask(assignment, native, graph, registry)
         kernels = len(assignment.kernels)
@@ -270,7 +277,11 @@ class Partitioner:
         if groups:
             self._compile(assignment, native, graph, groups)
         self.create_kernels(assignment, native, registry, singles)
-        if len(assignment.kernels) == kernels:
+        is_kept = is_kept or len(assignment.kernels) > kernels
+        if not groups and not converted:
+            # A graph for each body of which it gets single nodes would be as many copies of the model.
+            self._unchanged = native, registry, is_kept
+        elif not is_kept:
             assignment.graphs.remove(native)
             native.release()
         if converted:
@@ -288,9 +299,10 @@ class Partitioner:
 
     def _forget_unchanged(self, assignment: Assignment) -> None:
         if self._unchanged is not None:
-            native, _ = self._unchanged
-            assignment.graphs.remove(native)
-            native.release()
+            native, _, is_kept = self._unchanged
+            if not is_kept:
+                assignment.graphs.remove(native)
+                native.release()
             self._unchanged = None
 
     def _convert(self, ep: ExecutionProvider, graph: Graph, claimed: Sequence[Node]) -> list[Node]:
