@@ -237,9 +237,8 @@ class Partitioner:
         # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph, and
         # it is asked once for its registry.
         unchanged, self._unchanged = self._unchanged, None
-        is_kept = (
-            False  # kernels were made of nodes of the graph that it sees, which names no owner of theirs
-        )
+        # Whether kernels were made of the graph that it sees, which does not name the owners of their nodes.
+        is_kept = False
         if unchanged is not None and unchanged[2] and any(node.subgraphs for node in graph.nodes):
             unchanged = None
         if unchanged is not None:
