@@ -71,9 +71,10 @@ def test_memory_that_goes_back_to_the_system_takes_none_of_its_neighbours_along(
     source, library = tmp_path / "kernel.c", tmp_path / "libkernel.so"
     source.write_text(KERNEL)
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
+    preload = f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()  # a sanitizer wants to be the first
     done = subprocess.run(
         [sys.executable, "-c", SHARE_MEMORY],
-        env={**os.environ, "LD_PRELOAD": str(library)},
+        env={**os.environ, "LD_PRELOAD": preload},
         capture_output=True,
         text=True,
     )
