@@ -32,7 +32,7 @@ from ephost.model.partition import (
     is_context,
 )
 from ephost.model.save import (
-    ALIGNMENT,
+    appended,
     as_onnx,
     external_proto,
     external_size,
@@ -432,7 +432,4 @@ class _Files:
             return
         file = stack.enter_context(written(path))
         for value in large:
-            file.write(b"\0" * (-file.tell() % ALIGNMENT))
-            offset, raw = file.tell(), initializer_proto(value).raw_data
-            file.write(raw)
-            proto.graph.initializer.append(external_proto(value, location, offset, len(raw)))
+            proto.graph.initializer.append(appended(file, value, location))

@@ -157,8 +157,8 @@ class Partitioner:
         self.incapable = incapable
         self.telling = telling  # gets the name of each EP before that is offered the model
         self._incapable: set[str] = set()
-        # What the last EP that was asked saw and claimed nothing of, which is among its assignment's graphs,
-        # and the EP's kernel registry.
+        # What the last EP that was asked saw, which is among its assignment's graphs and still what the model
+        # is; the EP's kernel registry; and whether kernels were made of that graph, so that it has to stay.
         self._unchanged: tuple[NativeGraph, Any, bool] | None = None
         self._counter = 0
         self._hash = _model_hash(model)
@@ -234,10 +234,10 @@ class Partitioner:
 
     def _assign(self, assignment: Assignment, graph: Graph) -> None:
         ep = assignment.ep
-        # An EP that waits for the node around them claims nothing in a hundred bodies: all see one graph, and
-        # it is asked once for its registry.
+        # An EP that claims nothing in a hundred bodies, or single nodes: all see one graph, and it is asked
+        # once for its registry. One of which kernels were made does not name the owners of their nodes, which
+        # an EP may look for in the bodies of this graph.
         unchanged, self._unchanged = self._unchanged, None
-        # Whether kernels were made of the graph that it sees, which does not name the owners of their nodes.
         is_kept = False
         if unchanged is not None and unchanged[2] and any(node.subgraphs for node in graph.nodes):
             unchanged = None
@@ -262,8 +262,7 @@ class Partitioner:
             converted = self._convert(ep, graph, claimed)
         if converted:
             if not is_kept:
-                assignment.graphs.remove(native)
-                native.release()
+                _release(assignment, native)
             is_kept = False
             native = self._shown_to(assignment)
             claims = self.ask(assignment, native, graph, registry)
@@ -281,8 +280,7 @@ class Partitioner:
             # A graph for each body of which it gets single nodes would be as many copies of the model.
             self._unchanged = native, registry, is_kept
         elif not is_kept:
-            assignment.graphs.remove(native)
-            native.release()
+            _release(assignment, native)
         if converted:
             LayoutConverter(self.model, graph).convert_back([n for n in graph.nodes if not n.ep_name])
 
@@ -300,8 +298,7 @@ class Partitioner:
         if self._unchanged is not None:
             native, _, is_kept = self._unchanged
             if not is_kept:
-                assignment.graphs.remove(native)
-                native.release()
+                _release(assignment, native)
             self._unchanged = None
 
     def _convert(self, ep: ExecutionProvider, graph: Graph, claimed: Sequence[Node]) -> list[Node]:
@@ -521,6 +518,11 @@ class Partitioner:
         if assignment.memory is None or on_cpu:
             return self.constants.get(value)
         return assignment.memory.upload(value, self.constants.get(value, in_file=True))
+
+
+def _release(assignment: Assignment, native: NativeGraph) -> None:
+    assignment.graphs.remove(native)
+    native.release()
 
 
 def _is_typed(node: Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import onnx
@@ -21,7 +21,7 @@ _LARGEST = (1 << 31) - 1  # bytes that protobuf can hold
 # is in it.
 EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
 EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
-ALIGNMENT = 64  # of initializers in a file of their own
+_ALIGNMENT = 64  # of initializers in a file of their own
 SAVE_FORMAT = "session.save_model_format"  # ORT or ONNX
 
 
@@ -149,6 +149,14 @@ def external_proto(value: Value, location: str, offset: int, size: int) -> onnx.
     return proto
 
 
+def appended(file: IO[bytes], value: Value, location: str) -> onnx.TensorProto:
+    """Write an initializer's data to the end of a file; the initializer of a model that names it so."""
+    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+    offset, raw = file.tell(), initializer_proto(value).raw_data
+    file.write(raw)
+    return external_proto(value, location, offset, len(raw))
+
+
 def save(model: Model, path: str, config: Mapping[str, str] | None = None) -> None:
     """Write the model.
 
@@ -205,10 +213,7 @@ def _save_apart(model: Model, path: str, location: str, smallest: str) -> None:
         def place(value: Value) -> onnx.TensorProto:
             if external_size(value) < least:
                 return initializer_proto(value)
-            weights.write(b"\0" * (-weights.tell() % ALIGNMENT))
-            offset, raw = weights.tell(), initializer_proto(value).raw_data
-            weights.write(raw)
-            return external_proto(value, location, offset, len(raw))
+            return appended(weights, value, location)
 
         serialized = in_utf8(lambda: model_proto(model, place=place)).SerializeToString()
         with written(path) as file:
