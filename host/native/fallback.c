@@ -258,8 +258,17 @@ static PyObject* step_input(Frame* frame, const Step* step, size_t index) {
 static THREAD_LOCAL bool is_inside; /* this thread is in a step */
 
 static OrtStatus* python_step(const Step* step, Frame* frame) {
-  if (python_is_leaving()) return status_new(ORT_FAIL, "the interpreter is shutting down");
-  PyGILState_STATE gil = PyGILState_Ensure();
+  /* A thread that comes back while Python leaves may be ended there. So it would be at the end of the run,
+   * too, unless there are functions of a plugin in between: they have to return. */
+  PyThreadState* own = frame->python_thread;
+  PyGILState_STATE gil = PyGILState_UNLOCKED;
+  if (own != NULL) {
+    PyEval_RestoreThread(own);
+  } else if (python_is_leaving()) {
+    return status_new(ORT_FAIL, "the interpreter is shutting down");
+  } else {
+    gil = PyGILState_Ensure();
+  }
   const OrtRunOptions* outer_options = inherited_options;
   inherited_options = frame->options;
   bool is_inner = is_inside;
@@ -291,7 +300,11 @@ done:
   Py_XDECREF(results);
   is_inside = is_inner;
   inherited_options = outer_options;
-  PyGILState_Release(gil);
+  if (own != NULL) {
+    PyEval_SaveThread();
+  } else {
+    PyGILState_Release(gil);
+  }
   return status;
 }
 

@@ -162,7 +162,10 @@ struct Frame {
   OrtStatus* (*provide)(Frame* frame, int32_t slot, ONNXTensorElementDataType element_type,
                         const int64_t* dims, size_t rank, void** data);
   void* provider;
-  void** held; /* one for each input: the Python object whose memory the run borrows; call.c's alone */
+  void** held; /* one for each input: the Python object whose memory the run borrows; runner.c's alone */
+  /* The PyThreadState of the thread that runs it for Python's code and has left Python for that, with nothing
+   * of a plugin in between. NULL: it is run by others. */
+  void* python_thread;
   OrtValue storage[];
 };
 

@@ -378,9 +378,11 @@ int runner_execute(Runner* runner, Frame* frame, PyObject* options, const int32_
   OrtStatus* status;
   const bool is_outermost = !runner->plan->is_body;
   const SignalWatch before = is_outermost ? watch_signals() : (SignalWatch){0, false};
-  Py_BEGIN_ALLOW_THREADS
+  PyThreadState* thread = PyEval_SaveThread();
+  frame->python_thread = thread;
   status = plan_execute(frame, run_options);
-  Py_END_ALLOW_THREADS
+  frame->python_thread = NULL;
+  PyEval_RestoreThread(thread);
   if (is_outermost) unwatch_signals(before);
   if (PyErr_Occurred() != NULL || fallback_raise_passing()) {
     if (status != NULL) ephost_api.ReleaseStatus(status);

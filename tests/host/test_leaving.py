@@ -8,6 +8,8 @@ import pytest
 
 PRELUDE = """
 import sys, threading, atexit, gc
+before_the_host = []  # what is to be called at exit when the host's own functions have been
+atexit.register(lambda: [each() for each in before_the_host])
 import numpy as np, onnx
 from onnx import helper, TensorProto
 from host_state import adds_model
@@ -82,6 +84,23 @@ def last():
     except Exception:
         pass
 atexit.register(last)
+""",
+    "sessions that are used at exit when the host has left": """
+def last():
+    assert session(None).run(None, {"x": X})[0].tolist() == expected
+    go_on.clear(); worker.join(60)
+    assert not worker.is_alive() and not failed
+expected = session(None).run(None, {"x": X})[0].tolist()
+before_the_host.append(last)
+go_on, failed, s = threading.Event(), [], session(None)
+def work():
+    try:
+        while go_on.is_set():
+            s.run(None, {"x": X})
+    except Exception as error:
+        failed.append(error)
+        raise
+go_on.set(); worker = threading.Thread(target=work, daemon=True); worker.start()
 """,
     "a session that is deleted at exit": """
 libraries(); alive = [session("kernels")]; atexit.register(alive.clear)
