@@ -1,9 +1,12 @@
-"""Ctrl-C while native things are made: it waits for a place where nothing is half made."""
+"""Ctrl-C where KeyboardInterrupt alone does not do: it waits for what is half made, and is not lost."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 try:
     # The functions of the module signal make enums of what these take and give.
@@ -15,6 +18,51 @@ try:
     )
 except ImportError:
     from signal import SIGINT, default_int_handler, getsignal, signal
+
+
+class _Kept:
+    """Python's handler, and whether it was called."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        default_int_handler(number, frame)
+
+
+def _handler() -> Any:
+    """The handler of SIGINT if it is Python's and this is the thread that it is called on, or None."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    handler = getsignal(SIGINT)
+    return handler if handler is default_int_handler or isinstance(handler, _Kept) else None
+
+
+@contextlib.contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Ctrl-C ends the block as KeyboardInterrupt, also where a library puts an error of its own in its place.
+
+    numpy's reading of files does: it asks in C whether a file is a path, and takes an exception for a no.
+    """
+    if _handler() is not default_int_handler:
+        yield
+        return
+    kept = _Kept()
+    try:
+        signal(SIGINT, kept)
+    except ValueError:  # the main thread of another interpreter
+        yield
+        return
+    try:
+        yield
+    except Exception as error:
+        if kept.came:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if getsignal(SIGINT) is kept:
+            signal(SIGINT, default_int_handler)
 
 
 class Interrupts:
@@ -29,14 +77,16 @@ class Interrupts:
     def __init__(self) -> None:
         self._is_held = False
         self._came = False
+        self._before: Any = default_int_handler
 
     def hold(self) -> None:
         """From here on one waits."""
-        if threading.current_thread() is threading.main_thread() and getsignal(SIGINT) is default_int_handler:
+        if (before := _handler()) is not None:
             try:
                 signal(SIGINT, self._note)
             except ValueError:  # the main thread of another interpreter
                 return
+            self._before = before
             self._is_held = True
 
     def check(self) -> None:
@@ -47,7 +97,7 @@ class Interrupts:
         """
         if self._came:
             self._came = False
-            raise KeyboardInterrupt
+            self._before(SIGINT, None)
 
     def let_go(self) -> None:
         """From here on they are raised where they come.
@@ -57,7 +107,7 @@ class Interrupts:
         """
         if self._is_held:
             self._is_held = False
-            signal(SIGINT, default_int_handler)
+            signal(SIGINT, self._before)
         self.check()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,15 +10,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import ephost
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from ephost.bisection.judging import Memory
 from ephost.bisection.measuring import Tolerance, compare, tolerance
 from ephost.bisection.processes import Trial, Worker
 from ephost.bisection.targets import Library, Target
+from ephost.cli import main
 from ephost.errors import Fail
 from plugin_harness import python_path
 from searched_models import chain_model, saved, target_of
@@ -128,6 +132,29 @@ def test_an_interrupted_search_goes_on_where_it_was(
     assert [fault.nodes for fault in result.faults] == [("n200",)]
     whole = ephost.bisect(model, target_of(faulty_plugin), shrink=False)
     assert result.tries <= whole.tries - 4
+
+
+def test_an_interrupt_in_whose_place_a_library_puts_another_error_is_one(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replaced(*args: Any) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise TypeError("expected str, bytes or os.PathLike object, not BufferedReader")
+
+    model, output = saved(tmp_path, chain_model(4)), tmp_path / "found"
+    monkeypatch.setattr("ephost.bisection.searching.Search.recognise", replaced)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ephost.bisect(model, target_of(faulty_plugin), output=output)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        done = CliRunner().invoke(
+            main, ["bisect", str(model), "--ep", f"faulty={faulty_plugin}", "-o", str(output)]
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.exit_code == 1 and "--resume goes on there" in done.output
 
 
 def test_a_folder_has_what_its_last_search_found(

@@ -24,6 +24,7 @@ from ephost.bisection.shrinking import Case, Shrinker
 from ephost.bisection.slicing import Sliced, lineages
 from ephost.bisection.targets import HOSTS, Library, Target, named_target, plugin_target, told_apart
 from ephost.errors import InvalidArgument
+from ephost.interrupts import interrupts_kept
 from ephost.saving import write_text
 from ephost.suggestions import did_you_mean
 
@@ -35,6 +36,7 @@ _HANG = (
 )
 
 
+@interrupts_kept()
 def bisect(
     model: Any,
     target: Target | str,
