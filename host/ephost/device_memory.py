@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from ephost._bindings import NULL, api, check, ep_api, ffi, guarded, lib, member, new_key_values
 from ephost.errors import EPFail, naming
-
-if TYPE_CHECKING:
-    pass
 
 _CPU = 0  # OrtMemoryInfoDeviceType_CPU
 _HOST_ACCESSIBLE = 5  # OrtDeviceMemoryType_HOST_ACCESSIBLE
@@ -192,3 +189,27 @@ class SharedMemory(Transport):
         transfer, allocator = self.transfer, self.allocator
         self.transfer = self.allocator = NULL
         release_pair(self._factory, transfer, allocator)
+
+
+class Owner(Protocol):
+    """What a device's memory belongs to: it lives while somebody has acquired it."""
+
+    def acquire(self) -> None:
+        """Keep the memory."""
+
+    def release(self) -> None:
+        """The end of an ``acquire``."""
+
+
+class Lease:
+    """Keeps what a device's memory belongs to, until the last value in that memory is gone."""
+
+    def __init__(self, owner: Owner, keeps: Any) -> None:
+        self._release: Callable[[], None] | None = None
+        self._keeps = keeps
+        owner.acquire()
+        self._release = owner.release
+
+    def __del__(self) -> None:
+        if self._release is not None:
+            self._release()

@@ -10,7 +10,8 @@ import numpy as np
 from ephost.devices import OrtDevice
 from ephost.errors import InvalidArgument
 from ephost.options import RunOptions, as_run_options
-from ephost.values import OrtValue, OrtValueVector, memory_on, over_memory, writable
+from ephost.value_vectors import OrtValueVector
+from ephost.values import OrtValue, memory_on, over_memory, writable
 
 if TYPE_CHECKING:
     from ephost.opening import Opened

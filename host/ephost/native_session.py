@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ephost.options import RunOptions, SessionOptions
-from ephost.values import OrtValue, OrtValueVector
+from ephost.value_vectors import OrtValueVector
+from ephost.values import OrtValue
 
 
 class NativeSession:

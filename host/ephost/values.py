@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ephost._bindings import (
     text,
 )
 from ephost.arguments import of_type
-from ephost.device_memory import SharedMemory, Transport, device_numbers, is_cpus
+from ephost.device_memory import Lease, Owner, SharedMemory, Transport, device_numbers, is_cpus
 from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device, device_name
 from ephost.enums import OrtDeviceVendorId
 from ephost.errors import InvalidArgument, NotImplemented
@@ -40,30 +40,6 @@ _PACKED = {21, 22, 23, 25, 26}  # onnx's element types of less than a byte
 def type_name(element_type: int) -> str:
     """What onnxruntime calls an ``onnx.TensorProto.DataType``: ``float``, ``int64``, ``string``, ..."""
     return str(TensorProto.DataType.Name(element_type)).lower()
-
-
-class Owner(Protocol):
-    """What a device's memory belongs to: it lives while somebody has acquired it."""
-
-    def acquire(self) -> None:
-        """Keep the memory."""
-
-    def release(self) -> None:
-        """The end of an ``acquire``."""
-
-
-class _Lease:
-    """Keeps what a device's memory belongs to, until the last value in that memory is gone."""
-
-    def __init__(self, owner: Owner, keeps: Any) -> None:
-        self._release: Callable[[], None] | None = None
-        self._keeps = keeps
-        owner.acquire()
-        self._release = owner.release
-
-    def __del__(self) -> None:
-        if self._release is not None:
-            self._release()
 
 
 class _Capsule:
@@ -120,7 +96,7 @@ class OrtValue:
     def _on_device(cls, pointer: Any, memory: Transport, owner: Owner, keeps: Any = None) -> Self:
         """A native value, which is taken over, in a device's memory; its owner keeps that until it goes."""
         made = cls(pointer)
-        call.value_keep(made._address, _Lease(owner, keeps))
+        call.value_keep(made._address, Lease(owner, keeps))
         if not memory.is_on_host:
             made._memory = memory
         return made
@@ -722,55 +698,6 @@ def copy_tensors(
             _copy(source, target, stream._pointer)
         else:
             raise InvalidArgument(f"copy_tensors cannot copy {source!r} into {target!r}")
-
-
-class OrtValueVector(list[OrtValue]):
-    """A list of values, with the methods of onnxruntime's native vector."""
-
-    def push_back(self, value: Any, is_bool_tensor: bool = False) -> None:
-        """Append an OrtValue, or the tensor of a DLPack capsule."""
-        self.append(value if isinstance(value, OrtValue) else OrtValue.from_dlpack(value, is_bool_tensor))
-
-    def push_back_batch(
-        self,
-        torch_tensors: Sequence[Any],
-        data_ptrs: Sequence[int],
-        element_types: Sequence[Any],
-        shapes: Sequence[Sequence[int]],
-        devices: Sequence[OrtDevice],
-    ) -> None:
-        """Append tensors over memory of others; ``torch_tensors`` own it and are kept alive.
-
-        Raises:
-            NotImplemented: no registered execution provider has memory on one of the devices.
-        """
-        rows = zip(torch_tensors, data_ptrs, element_types, shapes, devices, strict=True)
-        for owner, pointer, element_type, shape, device in rows:
-            value = over_memory(pointer, element_type, shape, device)
-            self.append(OrtValue(value, owner))
-
-    def reserve(self, count: int) -> None:
-        """Nothing to do: a list grows by itself."""
-
-    def shrink_to_fit(self) -> None:
-        """Nothing to do."""
-
-    def bool_tensor_indices(self) -> list[int]:
-        """Which of the values are tensors of booleans."""
-        return [at for at, value in enumerate(self) if value.data_type() == "tensor(bool)"]
-
-    def element_type_at(self, idx: int) -> int:
-        """The ``onnx.TensorProto.DataType`` of a value's elements."""
-        return self[idx].element_type()
-
-    def dlpack_at(self, idx: int) -> Any:
-        """A value's DLPack capsule."""
-        return self[idx].to_dlpack()
-
-    def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None) -> list[Any]:
-        """The capsules of all values, or what ``to_tensor`` makes of them."""
-        capsules: Iterable[Any] = (value.to_dlpack() for value in self)
-        return [to_tensor(capsule) if to_tensor else capsule for capsule in capsules]
 
 
 def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: OrtDevice) -> OrtValue:

@@ -86,7 +86,8 @@ from ephost.packages.authoring import ModelPackage
 from ephost.packages.contexts import ModelPackageComponentContext, ModelPackageContext, ModelPackageOptions
 from ephost.session import InferenceSession, ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
 from ephost.sparse import SparseBlockSparseView, SparseCooView, SparseCsrView, SparseTensor
-from ephost.values import OrtValue, OrtValueVector, copy_tensors
+from ephost.value_vectors import OrtValueVector
+from ephost.values import OrtValue, copy_tensors
 
 kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's name
 kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
