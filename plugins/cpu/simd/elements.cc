@@ -30,13 +30,21 @@ auto integer(T x, T y) {
   } else if constexpr (op == Op::kMul) {
     return static_cast<T>(u * v);
   } else if constexpr (op == Op::kDiv || op == Op::kFmod || op == Op::kMod) {
-    if constexpr (op == Op::kDiv && sizeof(T) < 8 && !std::is_same_v<T, uint32_t>) {
+    if constexpr (sizeof(T) < 8 && !std::is_same_v<T, uint32_t>) {
       // There are no vector instructions for it, but for numbers that are wide enough to round no quotient up
-      // to an integer. The lowest number by -1 is what does not fit T, but fits Whole.
+      // to an integer. The lowest number has no quotient by -1.
       using Real = std::conditional_t<sizeof(T) == 4, double, float>;
-      using Whole = std::conditional_t<sizeof(T) == 4, int64_t, int32_t>;
-      const Real quotient = static_cast<Real>(x) / static_cast<Real>(y == 0 ? T{1} : y);
-      return static_cast<T>(y == 0 ? Whole{0} : static_cast<Whole>(quotient));
+      const bool is_minus_one = std::is_signed_v<T> && y == static_cast<T>(-1);
+      const T divisor = y == 0 || is_minus_one ? T{1} : y;
+      const T quotient =
+          static_cast<T>(static_cast<int32_t>(static_cast<Real>(x) / static_cast<Real>(divisor)));
+      if constexpr (op == Op::kDiv) {
+        return y == 0 ? T{0} : is_minus_one ? static_cast<T>(Wide{0} - u) : quotient;
+      } else {
+        const T r = static_cast<T>(u - static_cast<Wide>(static_cast<Unsigned<T>>(quotient)) *
+                                           static_cast<Wide>(static_cast<Unsigned<T>>(divisor)));
+        return op == Op::kMod && r != 0 && (r < 0) != (y < 0) ? static_cast<T>(r + y) : r;
+      }
     }
     if (y == 0) {
       return T{0};
@@ -251,10 +259,38 @@ To cast(From x) {
   }
 }
 
+// AVX2 converts between floating-point numbers and integers of 32 bits with a sign alone.
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+constexpr bool kOnlyInt32 = true;
+#else
+constexpr bool kOnlyInt32 = false;
+#endif
+template <typename T>
+constexpr bool kHasNoConversion = kOnlyInt32&& std::is_integral_v<T> &&
+                                  (sizeof(T) == 8 || std::is_same_v<T, uint32_t>);
+
+template <typename From>
+bool fits_int32(From x) {
+  if constexpr (std::is_floating_point_v<From>) {
+    return (x > From{-2147483648.0}) & (x < From{2147483648.0});
+  } else if constexpr (std::is_signed_v<From>) {
+    return static_cast<uint64_t>(x) + 0x80000000u <= 0xffffffffu;
+  } else {
+    return x <= 0x7fffffffu;
+  }
+}
+
 template <typename From, typename To>
 void cast_tile_of(const void* const* in, void* out, int64_t n, const float*) {
   const From* x = static_cast<const From*>(in[0]);
   To* y = static_cast<To*>(out);
+  if constexpr ((std::is_floating_point_v<From> && kHasNoConversion<To>) ||
+                (kHasNoConversion<From> && sizeof(From) == 8 && std::is_floating_point_v<To>)) {
+    if (all_hold<From>(n, [&](int64_t i) { return fits_int32(x[i]); })) {
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<int32_t>(x[i]));
+      return;
+    }
+  }
   for (int64_t i = 0; i < n; ++i) y[i] = cast<From, To>(x[i]);
 }
 

@@ -163,6 +163,10 @@ def test_quotients_of_integers_are_cut_off(cpu_plugin: Cpu, dtype: type) -> None
     cut_off = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
     wrapped = [(each - limits.min) % 2**limits.bits + limits.min for each in cut_off]
     np.testing.assert_array_equal(run(cpu_plugin, "Div", x, y), np.array(wrapped, dtype))
+    rests = np.array([a - q * b for (a, b), q in zip(pairs, cut_off, strict=True)], dtype)
+    np.testing.assert_array_equal(run(cpu_plugin, "Mod", x, y, fmod=1), rests)
+    floors = np.array([a % b for a, b in pairs], dtype)
+    np.testing.assert_array_equal(run(cpu_plugin, "Mod", x, y), floors)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float64])
@@ -225,6 +229,24 @@ def test_casts_keep_what_fits(cpu_plugin: Cpu, of: type, to: type) -> None:
         x += of(0.75)
     got = run(cpu_plugin, "Cast", x, to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
     np.testing.assert_array_equal(got, x.astype(to))
+
+
+@pytest.mark.parametrize("kept", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_casts_of_numbers_beyond_31_bits(cpu_plugin: Cpu, real: type, kept: type) -> None:
+    limits, random = np.iinfo(kept), np.random.default_rng(0)
+    whole = random.integers(limits.min, limits.max, 3000, kept)
+    whole[:1024] >>= kept(limits.bits // 2)  # what is computed at once has large numbers, small ones, or both
+    whole[2048::97] //= kept(1 << 20)
+    ends = [limits.min, limits.max, 2**31 - 1, 0, 1, *([-(2**31), -1] if limits.min < 0 else [])]
+    whole[-len(ends) :] = ends
+    type_of = helper.np_dtype_to_tensor_dtype
+    got = run(cpu_plugin, "Cast", whole, to=type_of(np.dtype(real)))
+    np.testing.assert_array_equal(got, whole.astype(real))
+    x = got[(got >= limits.min) & (got < real(2.0**limits.bits) + real(limits.min))]
+    x += (np.abs(x) < 1e6).astype(real) * real(0.75) * np.sign(x)
+    wanted = np.array([int(each) for each in x], kept)
+    np.testing.assert_array_equal(run(cpu_plugin, "Cast", x, to=type_of(np.dtype(kept))), wanted)
 
 
 def test_norms_along_axes_that_are_not_neighbours(cpu_plugin: Cpu) -> None:
