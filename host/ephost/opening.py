@@ -234,9 +234,8 @@ class Opening:
             if entry.ep_name == DEFAULT_PROVIDER:  # Named by the user it is told the same.
                 config.setdefault(prefix + "intra_op_num_threads", str(thread_count(options)))
         graph = resources.graph = model.graph
-        if custom := self._custom_ops(chosen):
-            resources.custom_ops = custom
-            custom.attach(model)
+        resources.custom_ops = self._custom_ops(chosen)
+        resources.custom_ops.attach_all(model)
         self.description = model.path or f"the model '{graph.name}' from memory"
         target = self._target(config, target)
         if target is not None:

@@ -348,6 +348,19 @@ bool ephost_op_schema_set_constraint(OrtOpSchema* schema, size_t index, const ch
                                      const char* const* types, size_t type_count);
 bool ephost_op_schema_add_formal(OrtOpSchema* schema, bool is_input, const char* name, int constraint);
 
+/* Operators that kernels call, from any of their threads: what makes one, and gives it a number; what runs it
+ * on values, the outputs' memory being there already; what ends it. NULL: nobody makes any. The functions
+ * stay as long as they are set. */
+typedef struct EphostOpCalls {
+  OrtStatus* (*create)(const char* name, const char* domain, int version, const char** constraints,
+                       const ONNXTensorElementDataType* types, size_t constraint_count,
+                       const OrtOpAttr* const* attributes, size_t attribute_count, size_t input_count,
+                       size_t output_count, size_t* made);
+  OrtStatus* (*invoke)(size_t made, const OrtValue* const* inputs, OrtValue* const* outputs);
+  void (*release)(size_t made);
+} EphostOpCalls;
+void ephost_set_op_calls(const EphostOpCalls* calls);
+
 /* What EPs' profilers leave. An event is lent, as are its arguments. */
 OrtProfilingEventsContainer* ephost_events_new(void); /* NULL without memory */
 void ephost_events_free(OrtProfilingEventsContainer* container);

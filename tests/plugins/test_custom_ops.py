@@ -18,6 +18,11 @@ STRING = TensorProto.STRING
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))
+
+
 def custom(op_type: str, inputs: str, outputs: str, name: str, **attributes: Any) -> onnx.NodeProto:
     return helper.make_node(op_type, inputs.split(), outputs.split(), name=name, domain=DOMAIN, **attributes)
 
@@ -265,6 +270,75 @@ def test_an_ep_may_claim_what_a_library_brings(host: str, traced: Tracer) -> Non
 def test_a_library_comes_before_the_plugins_operators(host: str, traced: Tracer) -> None:
     _, session = traced(host, ["register", opened("twice.onnx", custom=True)], "custom_ops", FILES)
     assert session.only("CreateKernel", "Twice: Create") == ["CreateKernel 'twice'", "CreateKernel 'add'"]
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_a_librarys_operators_may_be_in_onnxs_domain(host: str, domain: str, traced: Tracer) -> None:
+    twice = helper.make_node("Twice", ["x"], ["a"], name="twice", domain=domain)
+    actions = [opened(on=False, custom=True), "shapes", RUN, opened(on=False)]
+    _, shapes, ran, without = traced(host, actions, "ops_of_onnx", {**FILES, "m.onnx": made([twice, ADD])})
+    assert shapes.value == [["y", "tensor(float)", ["n", 3]]]
+    assert ran.only("Twice") == ["Twice: KernelCompute"]
+    assert ran.value == [(4 * X).tolist()]
+    assert without.error == "InvalidGraph" and "Twice" in without.message
+
+
+def test_a_librarys_operator_stands_for_onnxs_of_its_name(host: str, traced: Tracer) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(X)),
+        helper.make_node("Neg", ["c"], ["t"], name="of a constant"),
+        *[helper.make_node("Neg", ["x"], [f"{n}"], name=f"{n}") for n in ("a", "b")],
+        helper.make_node("Sum", ["t", "a", "b"], ["y"]),
+    ]
+    actions = [opened(on=False, custom=True), RUN]
+    _, ran = traced(host, actions, "ops_of_onnx twice_is_neg", {**FILES, "m.onnx": made(nodes)})
+    assert ran.value == [(6 * X).tolist()]
+
+
+BORROWED = {
+    "ONNX's": ("Add", "", 14, "T", 2, -100, 2 * X),
+    "ONNX's, by its long name": ("Softmax", "ai.onnx", 13, "T", 1, 0, softmax(X, 0)),
+}
+
+
+def borrowing(op: str, domain: str, version: int, of: str, inputs: int, axis: int) -> onnx.ModelProto:
+    asked = {"op": op, "in_domain": domain, "version": version, "of": of, "number": inputs, "axis": axis}
+    return made([custom("Borrow", "x", "y", "borrow", **asked)])
+
+
+@pytest.mark.parametrize("what", BORROWED)
+def test_a_kernel_calls_an_operator_of_the_host(host: str, what: str, traced: Tracer) -> None:
+    *asked, wanted = BORROWED[what]
+    actions = [opened(on=False, custom=True), RUN, RUN, ("close", {})]
+    session, ran, again, closed = traced(host, actions, "", {**FILES, "m.onnx": borrowing(*asked)})
+    assert session.only("Borrow") == ["Borrow: made"], session.message
+    np.testing.assert_allclose(ran.value[0], wanted, rtol=1e-5)
+    assert again.value == ran.value
+    assert closed.only("Borrow") == ["Borrow: gone"]
+
+
+WRONG_CALLS = {
+    "no such operator": (("Adding", "", 14, "T", 2, -100), "Adding"),
+    "no such type": (("Add", "", 14, "U", 2, -100), ""),
+    "no such attribute": (("Add", "", 14, "T", 2, 1), ""),
+    "too many inputs": (("Relu", "", 14, "T", 2, -100), ""),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_CALLS)
+def test_a_call_of_an_operator_that_cannot_be_is_an_error(what: str, traced: Tracer) -> None:
+    asked, named = WRONG_CALLS[what]
+    (session,) = traced("ephost", [opened(on=False, custom=True)], "", {**FILES, "m.onnx": borrowing(*asked)})
+    assert session.error and named in session.message and asked[0] in session.message
+
+
+def test_what_a_called_operator_makes_has_to_fit(traced: Tracer) -> None:
+    # Borrow gives memory of its input's shape for it.
+    model = borrowing("GlobalAveragePool", "", 1, "T", 1, -100)
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, [1, 2, "n"]))
+    files = {**FILES, "m.onnx": model, "x.npz": {"x": X.reshape(1, 2, 3)}}
+    _, ran = traced("ephost", [opened(on=False, custom=True), RUN], "", files)
+    assert ran.error and "[1, 2, 1]" in ran.message and "[1, 2, 3]" in ran.message
 
 
 def test_a_library_that_fails_to_register_says_why(host: str, traced: Tracer) -> None:

@@ -22,7 +22,7 @@ def giving_status(function: Callable[..., None]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         try:
             function(*arguments)
-        except Exception as error:
+        except BaseException as error:  # of Ctrl-C, too: NULL would say that all is done
             return status_of(error)
         return NULL
 

@@ -65,13 +65,21 @@ def plain_counts(op_type: str, domain: str, opset: int | None) -> tuple[int, int
     return (1, 0, 1, 0) if rules is None or rules.required else (*rules.inputs, *rules.outputs)
 
 
-def check_node(node: Node, opset: int | None, functions: Functions) -> None:
+def unknown_operator(node: Node, opset: int | None) -> InvalidGraph:
+    """The error over a node in ONNX's domain that is of none of ONNX's operators."""
+    return InvalidGraph(f"node {node.label}: ONNX has no operator {node.op_type} at opset {opset}")
+
+
+def check_node(node: Node, opset: int | None, functions: Functions) -> bool:
     """Look at one node's operator, attributes and counts.
 
     Args:
         node: before its inputs are linked.
         opset: the version of its domain that the model imports; None when it imports none.
         functions: the model's own, which stand for operators.
+
+    Returns:
+        False where it has to be a custom operator: it is in ONNX's domain, and ONNX has none of that name.
 
     Raises:
         InvalidGraph: naming the node and what is wrong.
@@ -85,14 +93,12 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
     if rules is None:
         if opset is not None and is_contrib(node.proto, opset):
             _check_values(node)
-            return
-        if node.domain == "" and not any((d, n) == ("", node.op_type) for d, n, _ in functions):
-            raise InvalidGraph(
-                f"node {node.label}: the model imports no opset of ai.onnx"
-                if opset is None
-                else f"node {node.label}: ONNX has no operator {node.op_type} at opset {opset}"
-            )
-        return
+            return True
+        if node.domain or any((d, n) == ("", node.op_type) for d, n, _ in functions):
+            return True
+        if opset is None:
+            raise InvalidGraph(f"node {node.label}: the model imports no opset of ai.onnx")
+        return False
     proto = node.message
     if not rules.inputs[0] <= len(proto.input) <= rules.inputs[1]:
         raise _wrong_count(node, "input", len(proto.input), rules.inputs)
@@ -110,6 +116,7 @@ def check_node(node: Node, opset: int | None, functions: Functions) -> None:
             )
     if proto.attribute or rules.required:
         _check_attributes(node, rules)
+    return True
 
 
 def _check_call(node: Node, function: FunctionProto) -> None:

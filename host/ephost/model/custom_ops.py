@@ -16,6 +16,7 @@ from ephost.errors import Fail, InvalidGraph, OnnxRuntimeException, naming
 from ephost.host_log import HostLog
 from ephost.library import absolute, assume_version
 from ephost.library_files import check_path, explain_open_error
+from ephost.model.check import unknown_operator
 from ephost.model.custom_op import CustomOp, op_member, read_operator
 from ephost.model.graph import Graph, Model, Node, TensorType, Value, all_graphs, tensor_type
 from ephost.model.infer import merge
@@ -130,23 +131,28 @@ class CustomOps:
         known = [op for op in self._ops.get((domain, op_type), ()) if op.since_version <= opset]
         return max(known, key=lambda op: op.since_version) if known else None
 
-    def attach(self, model: Model) -> None:
-        """Let the nodes of a model that was loaded know what they are.
+    def attach(self, model: Model, nodes: Iterable[Node]) -> None:
+        """Let nodes of a model know what they are.
 
         Raises:
-            InvalidGraph: a node has too few or too many inputs or outputs.
+            InvalidGraph: a node has too few or too many inputs or outputs, or an operator that nobody has.
         """
-        model.custom_ops = self
-        for graph in all_graphs(model.graph):
-            for node in graph.nodes:
-                self.attach_node(model, node)
+        for node in nodes:
+            op = self.find(node.op_type, node.domain, model.opsets.get(node.domain, 1))
+            if op is not None:
+                node.custom, node.since_version = op, op.since_version
+                op.check(node.label, node.inputs, node.outputs)
+        for node in model.unknown:
+            if node.custom is None:
+                raise unknown_operator(node, model.opsets.get(node.domain))
+        model.unknown.clear()
 
-    def attach_node(self, model: Model, node: Node) -> None:
-        """The same for one node."""
-        op = self.find(node.op_type, node.domain, model.opsets.get(node.domain, 1))
-        if op is not None:
-            node.custom, node.since_version = op, op.since_version
-            op.check(node.label, node.inputs, node.outputs)
+    def attach_all(self, model: Model) -> None:
+        """The same for all nodes of a model that was loaded, and for those that it will get."""
+        model.custom_ops = self
+        self.attach(
+            model, (node for graph in all_graphs(model.graph) for node in graph.nodes) if self else ()
+        )
 
     def infer(self, model: Model) -> bool:
         """Find the types of their outputs where the types of the inputs are known.

@@ -56,7 +56,7 @@ def eliminate(graph: Graph, disabled: Collection[str] = ()) -> bool:
 
 def passes_on(node: Node) -> Value | None:
     """The input that the node gives on unchanged, or None."""
-    if node.domain or not node.inputs or node.inputs[0] is None or node.ep_name:
+    if node.domain or not node.inputs or node.inputs[0] is None or node.ep_name or node.custom is not None:
         return None
     if node.op_type == "Identity":
         return node.inputs[0]

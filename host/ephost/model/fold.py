@@ -154,7 +154,11 @@ def fill(model: Model) -> None:
     model's declarations, or is not plain, is left for inference to see.
     """
     graph = model.graph
-    nodes = [node for node in graph.nodes if node.op_type == "ConstantOfShape" and not node.domain]
+    nodes = [
+        node
+        for node in graph.nodes
+        if node.op_type == "ConstantOfShape" and not node.domain and node.custom is None
+    ]
     if not nodes:
         return
     budget = _Budget(graph)
@@ -259,7 +263,7 @@ def _informs(constant: Value, retyped: bool) -> bool:
 
 def _known_shape(node: Node) -> list[_Constant | None] | None:
     """What Shape makes of a tensor whose shape is known."""
-    if node.domain or len(node.outputs) != 1 or node.ep_name:
+    if node.domain or len(node.outputs) != 1 or node.ep_name or node.custom is not None:
         return None
     source, out = node.inputs[0], node.outputs[0]
     if source is None or out is None or out.is_output or not isinstance(source.type, TensorType):
@@ -332,7 +336,7 @@ def _is_foldable(node: Node) -> bool:
     for value in node.inputs:
         if value is not None and not (value.is_constant and value.initializer is not None):
             return False
-    if node.subgraphs or node.op_type in _KEPT or not node.inputs or node.ep_name:
+    if node.subgraphs or node.op_type in _KEPT or not node.inputs or node.ep_name or node.custom is not None:
         return False
     for value in node.outputs:
         if value is None:

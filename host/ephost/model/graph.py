@@ -208,8 +208,8 @@ class Value(call.GraphValue):  # type: ignore[misc]
 class CustomOperators(Protocol):
     """What the plugins and libraries of a session bring of operators."""
 
-    def attach_node(self, model: Model, node: Node) -> None:
-        """Give a node its operator, if it is one of these."""
+    def attach(self, model: Model, nodes: Iterable[Node]) -> None:
+        """Give nodes their operators, where they are of these; InvalidGraph where nobody has it."""
 
     def infer(self, model: Model) -> bool:
         """Find types of what these make; whether there were any."""
@@ -597,6 +597,7 @@ class Model(Record):
     is_mapped: bool = False  # raw data that is a view lies in its file
     next_index: int = 0
     custom_ops: CustomOperators | None = None  # once it is known who the session's plugins are
+    unknown: list[Node] = made_by(default_factory=list)  # nodes that are to be theirs, or are wrong
     sparse_outputs: frozenset[str] = frozenset()  # that callers get as sparse tensors; here they are dense
     # For ephost.model.unseen alone: how many times inference has gone through the graph or a part of it, and
     # what it knew of what each node reads when it went through that last.

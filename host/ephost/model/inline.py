@@ -58,7 +58,8 @@ class Call(Record):
 def _is_call(model: Model, node: Node) -> bool:
     if (node.domain, node.op_type, node.message.overload) in model.functions:
         return True
-    return node.domain == "" and node.op_type in _SHORTHAND and function_of(model, node) is not None
+    is_onnxs = node.domain == "" and node.custom is None
+    return is_onnxs and node.op_type in _SHORTHAND and function_of(model, node) is not None
 
 
 def inline_calls(model: Model, graph: Graph, depths: dict[int, int]) -> list[Call]:

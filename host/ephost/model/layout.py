@@ -93,7 +93,8 @@ class LayoutConverter:
         changed = []
         for node in nodes:
             rank = _rank(node.inputs[0]) if node.inputs else None
-            if node.domain != "" or rank is None or rank < 3 or not wanted(node) or not node.outputs:
+            is_onnxs = node.domain == "" and node.custom is None
+            if not is_onnxs or rank is None or rank < 3 or not wanted(node) or not node.outputs:
                 continue
             if any(v is not None for v in node.outputs[1:]) and node.op_type != "BatchNormalization":
                 continue  # MaxPool's indices count channels second

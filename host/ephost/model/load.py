@@ -520,7 +520,7 @@ class Linker:
             self._operator,
             lambda proto: self._define_constant(proto, values, where, constants),
             lambda name: define(values, name, where),
-            lambda node: check_node(node, model.opsets.get(node.domain), model.functions),
+            self._check,
         )
         model.next_index += len(made)
         if _LONG_DOMAIN in self._operators:
@@ -533,8 +533,7 @@ class Linker:
                 "which is no input, no initializer and no node's output"
             )
         if model.custom_ops is not None:
-            for node in made:
-                model.custom_ops.attach_node(model, node)
+            model.custom_ops.attach(model, made)
         for node in carriers:
             for attribute in node.message.attribute:
                 if attribute.type in _GRAPHS:
@@ -547,6 +546,11 @@ class Linker:
                 if not outer or values.get(value.name) is value:
                     value.note_reader(node)
         return made
+
+    def _check(self, node: Node) -> None:
+        model = self.model
+        if not check_node(node, model.opsets.get(node.domain), model.functions):
+            model.unknown.append(node)
 
     def _operator(self, domain: str, op_type: str) -> tuple[Any, ...] | None:
         """What ``call.make_nodes`` asks of an operator, by its domain and name in messages."""

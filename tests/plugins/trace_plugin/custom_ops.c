@@ -4,7 +4,7 @@
 
 static const char* ORT_API_CALL twice_name(const OrtCustomOp* op) {
   (void)op;
-  return "Twice";
+  return mode("twice_is_neg") ? "Neg" : "Twice";
 }
 
 static const char* ORT_API_CALL op_ep(const OrtCustomOp* op) { return ((const CustomOp*)op)->ep_name; }

@@ -1,4 +1,5 @@
-/* Operators of trace_plugin's own: "test.trace" Twice, Blend and Shout. */
+/* Operators of trace_plugin's own: "test.trace" Twice, Blend, Shout and Borrow; in ONNX's domain with the
+ * mode ops_of_onnx, and Twice under the name of one of ONNX's operators with twice_is_neg. */
 #ifndef TRACE_PLUGIN_CUSTOM_OPS_H_
 #define TRACE_PLUGIN_CUSTOM_OPS_H_
 
@@ -11,7 +12,7 @@ typedef struct CustomOp {
 } CustomOp;
 
 typedef struct CustomOps {
-  CustomOp twice, blend, shout;
+  CustomOp twice, blend, shout, borrow;
 } CustomOps;
 
 /* Twice: y = 2 x, float, by the functions that cannot fail. For the EP with that name; NULL: the CPU. */
@@ -26,5 +27,8 @@ void blend_init(CustomOp* op, const OrtApi* api);
  * its last dimension: so long as the host's texts may be). For the EP with that name; NULL: the CPU. */
 void shout_init(CustomOp* op, const OrtApi* api, const char* ep_name);
 OrtStatus* shout(const OrtApi* api, OrtKernelContext* context);
+
+/* Borrow: what the operator of the host makes of a float x that its attributes name. For the CPU. */
+void borrow_init(CustomOp* op, const OrtApi* api);
 
 #endif

@@ -119,8 +119,10 @@ class Rule(Record, frozen=True):
 
 
 def is_free(node: Node) -> bool:
-    """Whether the node may still be changed: no EP has it, and it has not been left to the host."""
-    return not node.ep_name and not node.left_to_host
+    """Whether the node may still be changed: no EP has it, it has not been left to the host, and its operator
+    is none that a library brings under one of ONNX's names.
+    """
+    return not node.ep_name and not node.left_to_host and node.custom is None
 
 
 def input_at(node: Node, at: int) -> Value | None:

@@ -1,0 +1,187 @@
+"""Operators of the host that kernels call (CreateOp, InvokeOp of OrtApi): for each a session of one node."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ephost._bindings import NULL, address, api, call, check, ffi, lib, onnx_element_type, text
+from ephost.errors import InvalidArgument, NotImplemented
+from ephost.isolation.tables import giving_status
+from ephost.message_helpers import make_node, tensor_type_proto
+from ephost.messages import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    OperatorSetIdProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
+from ephost.model.graph import schema_of
+from ephost.model.native_graph import read_attribute
+from ephost.onnx_schema import VARIADIC
+
+_IR_VERSION = 10
+_open_session: Callable[[bytes], Any] | None = None
+_sessions: dict[int, tuple[str, Any]] = {}  # by number: what the operator is called, and who runs it
+_numbers = count(1)
+
+
+def model_of(
+    op_type: str,
+    domain: str,
+    version: int,
+    types: Mapping[str, int],
+    attributes: Sequence[AttributeProto],
+    inputs: int,
+    outputs: int,
+) -> ModelProto:
+    """A model of one node, whose inputs and outputs are x0, x1, ... and y0, y1, ...
+
+    Args:
+        op_type: the operator.
+        domain: "" or "ai.onnx" for ONNX's own.
+        version: an opset version of the domain.
+        types: an ``onnx.TensorProto.DataType`` for each of the operator's type parameters. Of an operator
+            that has no schema, one says what all values are.
+        attributes: the node's.
+        inputs: how many inputs the node has.
+        outputs: how many outputs.
+
+    Raises:
+        InvalidArgument: the operator has no such opset or parameter, or not as many inputs or outputs, or one
+            of its parameters is missing.
+        NotImplemented: nobody knows what types its values have.
+    """
+    domain = "" if domain == "ai.onnx" else domain
+    label = f"the operator {domain or 'ai.onnx'}.{op_type} of opset {version}"
+    schema: Any = schema_of(op_type, domain, version) if version > 0 else None
+    if schema is None and not domain:
+        raise InvalidArgument(f"{label}: there is none")
+    if schema is None and len(set(types.values())) != 1:
+        raise NotImplemented(
+            f"{label} has no schema: its values have to be of one type, and that has to be given"
+        )
+    if schema is not None:
+        known = {constraint.type_param_str for constraint in schema.type_constraints}
+        if strange := sorted(set(types) - known):
+            raise InvalidArgument(
+                f"{label} has no type parameter '{strange[0]}': it has {', '.join(sorted(known))}"
+            )
+
+    def kinds(formals: Sequence[Any] | None, number: int, what: str) -> list[TypeProto]:
+        if formals is None:
+            return [tensor_type_proto(next(iter(types.values())), None)] * number
+        if number > len(formals) and not (formals and formals[-1].option.value == VARIADIC):
+            raise InvalidArgument(f"{label} has {len(formals)} {what}s, not {number}")
+        return [kind(formals[min(at, len(formals) - 1)], f"its {what} {at}") for at in range(number)]
+
+    def kind(formal: Any, what: str) -> TypeProto:
+        if (given := types.get(formal.type_str)) is not None:
+            return tensor_type_proto(given, None)
+        name = formal.type_str.removeprefix("tensor(").removesuffix(")")
+        if f"tensor({name})" != formal.type_str:
+            raise InvalidArgument(
+                f"{label}: its type parameter '{formal.type_str}', which {what} has, is missing"
+            )
+        return tensor_type_proto(int(getattr(TensorProto, name.upper())), None)
+
+    given = kinds(None if schema is None else list(schema.inputs), inputs, "input")
+    made = kinds(None if schema is None else list(schema.outputs), outputs, "output")
+    read, written = [f"x{at}" for at in range(inputs)], [f"y{at}" for at in range(outputs)]
+    node = make_node(op_type, read, written, name=op_type, domain=domain)
+    node.attribute.extend(attributes)
+    return ModelProto(
+        ir_version=_IR_VERSION,
+        opset_import=[OperatorSetIdProto(domain=domain, version=version)],
+        graph=GraphProto(
+            name=op_type,
+            node=[node],
+            input=[ValueInfoProto(name=n, type=t) for n, t in zip(read, given, strict=True)],
+            output=[ValueInfoProto(name=n, type=t) for n, t in zip(written, made, strict=True)],
+        ),
+    )
+
+
+def _create(
+    name: Any,
+    domain: Any,
+    version: int,
+    constraints: Any,
+    types: Any,
+    constraint_count: int,
+    attributes: Any,
+    attribute_count: int,
+    inputs: int,
+    outputs: int,
+    made: Any,
+) -> None:
+    assert _open_session is not None
+    model = model_of(
+        text(name),
+        text(domain),
+        version,
+        {text(constraints[at]): onnx_element_type(int(types[at])) for at in range(constraint_count)},
+        [read_attribute(attributes[at]) for at in range(attribute_count)],
+        inputs,
+        outputs,
+    )
+    session = _open_session(model.SerializeToString())
+    number = next(_numbers)
+    _sessions[number] = (f"{text(domain) or 'ai.onnx'}.{text(name)}", session)
+    made[0] = number
+
+
+def _invoke(number: int, inputs: Any, outputs: Any) -> None:
+    label, session = _sessions[number]
+    names = [each.name for each in session.get_inputs()]
+    feed = {name: call.value_to_object(address(inputs[at])) for at, name in enumerate(names)}
+    for at, result in enumerate(session.run(None, feed)):
+        _write(outputs[at], result, f"the output {at} of {label}")
+
+
+def _write(value: Any, result: Any, what: str) -> None:
+    """Put an array into a value of a kernel's, which has its type and shape."""
+    there = call.value_to_object(address(value))
+    if not isinstance(there, np.ndarray) or there.dtype != result.dtype or there.shape != result.shape:
+        is_there = f"{there.dtype} {list(there.shape)}" if isinstance(there, np.ndarray) else "no tensor"
+        raise InvalidArgument(
+            f"{what} is {result.dtype} {list(result.shape)}, and what was given for it {is_there}"
+        )
+    if result.dtype != object:
+        there[...] = result
+        return
+    texts = [ffi.new("char[]", each.encode("utf-8", "surrogateescape")) for each in result.ravel()]
+    check(api.FillStringTensor(value, ffi.new("char*[]", texts) if texts else NULL, len(texts)))
+
+
+def _release(number: int) -> None:
+    _sessions.pop(number, None)
+
+
+_members = {
+    name: ffi.callback(dict(ffi.typeof("EphostOpCalls").fields)[name].type, function)
+    for name, function in (
+        ("create", giving_status(_create)),
+        ("invoke", giving_status(_invoke)),
+        ("release", _release),
+    )
+}
+_calls = ffi.new("EphostOpCalls*", _members)
+
+
+def offer_operators(open_session: Callable[[bytes], Any]) -> None:
+    """Let kernels call operators, until the process ends.
+
+    Args:
+        open_session: opens a session, on the host's own provider, of a serialised model.
+    """
+    global _open_session
+    _open_session = open_session
+    lib.ephost_set_op_calls(_calls)
+    atexit.register(lib.ephost_set_op_calls, NULL)
