@@ -1,9 +1,12 @@
-"""Operators of the host that kernels call (CreateOp, InvokeOp of OrtApi): for each a session of one node."""
+"""Operators of the host that kernels call (CreateOp, InvokeOp of OrtApi): for each a session of one node.
+
+C imports this module when the first kernel asks for one.
+"""
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -25,10 +28,12 @@ from ephost.messages import (
 from ephost.model.graph import schema_of
 from ephost.model.native_graph import read_attribute
 from ephost.onnx_schema import VARIADIC
+from ephost.session import InferenceSession
 
 _IR_VERSION = 10
-_open_session: Callable[[bytes], Any] | None = None
-_sessions: dict[int, tuple[str, Any]] = {}  # by number: what the operator is called, and who runs it
+_sessions: dict[
+    int, tuple[str, InferenceSession]
+] = {}  # by number: what the operator is called, and who runs it
 _numbers = count(1)
 
 
@@ -121,7 +126,6 @@ def _create(
     outputs: int,
     made: Any,
 ) -> None:
-    assert _open_session is not None
     model = model_of(
         text(name),
         text(domain),
@@ -131,7 +135,7 @@ def _create(
         inputs,
         outputs,
     )
-    session = _open_session(model.SerializeToString())
+    session = InferenceSession(model.SerializeToString())
     number = next(_numbers)
     _sessions[number] = (f"{text(domain) or 'ai.onnx'}.{text(name)}", session)
     made[0] = number
@@ -173,15 +177,5 @@ _members = {
     )
 }
 _calls = ffi.new("EphostOpCalls*", _members)
-
-
-def offer_operators(open_session: Callable[[bytes], Any]) -> None:
-    """Let kernels call operators, until the process ends.
-
-    Args:
-        open_session: opens a session, on the host's own provider, of a serialised model.
-    """
-    global _open_session
-    _open_session = open_session
-    lib.ephost_set_op_calls(_calls)
-    atexit.register(lib.ephost_set_op_calls, NULL)
+lib.ephost_set_op_calls(_calls)
+atexit.register(lib.ephost_set_op_calls, NULL)

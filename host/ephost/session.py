@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ephost.called_operators import offer_operators
 from ephost.describing import ModelMetadata, NodeArg, OrtEpAssignedNode, OrtEpAssignedSubgraph
 from ephost.errors import warn_of_argument
 from ephost.model.prepack import PrepackedWeightsContainer
@@ -83,6 +82,3 @@ class InferenceSession(Session):
         # set_providers opens on all that it names, or not at all.
         strict = config.get(DISABLE_FALLBACK) == "1" or config.get(CONTEXT_ENABLE) == "1"
         self._open(providers, provider_options, tolerant=fallback and not strict)
-
-
-offer_operators(InferenceSession)

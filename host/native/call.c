@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "abi.h"
+#include "called_ops.h"
 #include "fallback.h"
 #include "forks.h"
 #include "graph_attributes.h"
@@ -60,6 +61,16 @@ static PyObject* call_set_value_type(PyObject* module, PyObject* type) {
   call_state.value_type = (PyTypeObject*)Py_NewRef(type);
   Py_XDECREF((PyObject*)before);
   Py_RETURN_NONE;
+}
+
+/* Few kernels ask for it, and it takes a while. */
+static void load_called_operators(void) {
+  if (python_is_leaving()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject* module = PyImport_ImportModule("ephost.called_operators");
+  if (module == NULL) PyErr_WriteUnraisable(NULL);
+  Py_XDECREF(module);
+  PyGILState_Release(gil);
 }
 
 /* finalize(): from now on threads of plugins leave Python alone */
@@ -221,6 +232,7 @@ PyMODINIT_FUNC PyInit__call(void) {
   Py_DECREF(runner);
   Py_DECREF(binding);
   if (!fallback_install()) Py_CLEAR(module);
+  called_ops_load = load_called_operators;
   forks_setup();
 #ifdef Py_GIL_DISABLED
   if (module != NULL && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0) Py_CLEAR(module);

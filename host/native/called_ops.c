@@ -1,5 +1,7 @@
 /* OrtOp: operators of the host that kernels call. Python makes them, each a session of one node, and runs
  * them, through callbacks. */
+#include "called_ops.h"
+
 #include <stdatomic.h>
 
 #include "abi.h"
@@ -15,12 +17,17 @@ struct OrtOp {
 
 static _Atomic(const EphostOpCalls*) op_calls;
 
+void (*called_ops_load)(void);
+
 void ephost_set_op_calls(const EphostOpCalls* calls) { atomic_store(&op_calls, calls); }
 
 static OrtStatus* calls_now(const char* function, const EphostOpCalls** out) {
   *out = atomic_load(&op_calls);
-  if (*out != NULL) return NULL;
-  return status_new(ORT_FAIL, "%s: this process opens no sessions, or is shutting down", function);
+  if (*out == NULL && called_ops_load != NULL) {
+    called_ops_load();
+    *out = atomic_load(&op_calls);
+  }
+  return *out != NULL ? NULL : status_new(ORT_FAIL, "%s: the host is not ready, or shutting down", function);
 }
 
 OrtStatus* ORT_API_CALL SLOT(OrtApi,
