@@ -283,7 +283,11 @@ def test_a_librarys_operators_may_be_in_onnxs_domain(host: str, domain: str, tra
     assert without.error == "InvalidGraph" and "Twice" in without.message
 
 
-def test_a_librarys_operator_stands_for_onnxs_of_its_name(host: str, traced: Tracer) -> None:
+@pytest.mark.parametrize("beside", ["the CPU plugin", "the fallback"])
+def test_a_librarys_operator_stands_for_onnxs_of_its_name(
+    host: str, beside: str, traced: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_CPU_PLUGIN", str(int(beside == "the CPU plugin")))
     nodes = [
         helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(X)),
         helper.make_node("Neg", ["c"], ["t"], name="of a constant"),

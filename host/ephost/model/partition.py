@@ -171,23 +171,23 @@ class Partitioner:
         """
         if not self.assignments:
             return
-        for part in all_graphs(self.model.graph):
-            for node in part.nodes:
-                node.left_to_host = node.is_hosts
         *others, last = self.assignments
-        if others and last.ep.name == DEFAULT_PROVIDER:
+        if last.ep.name == DEFAULT_PROVIDER:
             # It takes most operators, calls of functions too: others see first what these hold.
-            self._share_out(others)
-            for part in all_graphs(self.model.graph):
-                for node in part.nodes:
-                    node.left_to_host = node.is_hosts
-            self._share_out([last])
+            if others:
+                self._share_out(others, _is_hosts)
+            self._share_out([last], _is_hosts_or_a_librarys)
         else:
-            self._share_out(self.assignments)
+            self._share_out(self.assignments, _is_hosts)
 
-    def _share_out(self, assignments: Sequence[Assignment]) -> None:
-        """Let these claim what they want of what nobody has, in order, then in bodies of functions."""
+    def _share_out(self, assignments: Sequence[Assignment], is_hosts: Callable[[Node], bool]) -> None:
+        """Let these claim what they want of what nobody has, and not the host, in order, then in bodies of
+        functions.
+        """
         graph = self.model.graph
+        for part in all_graphs(graph):
+            for node in part.nodes:
+                node.left_to_host = is_hosts(node)
         for assignment in assignments:
             self._offer(assignment, graph)
         calls: list[Call] = []
@@ -199,7 +199,7 @@ class Partitioner:
             offered = {node.index for call in replaced for node in call.body}
             for part in all_graphs(graph):
                 for node in part.nodes:
-                    is_offered = (node.index in offered or not _is_typed(node)) and not node.is_hosts
+                    is_offered = (node.index in offered or not _is_typed(node)) and not is_hosts(node)
                     node.left_to_host = not node.ep_name and not is_offered
             infer_again(self.model)
             if self.unwanted is not None:
@@ -523,6 +523,15 @@ class Partitioner:
 def _release(assignment: Assignment, native: NativeGraph) -> None:
     assignment.graphs.remove(native)
     native.release()
+
+
+def _is_hosts(node: Node) -> bool:
+    return node.is_hosts
+
+
+def _is_hosts_or_a_librarys(node: Node) -> bool:
+    """Where the host's own plugin is asked, which has what it knows by ONNX's names."""
+    return node.is_hosts or (node.custom is not None and node.custom.is_hosts)
 
 
 def _is_typed(node: Node) -> bool:

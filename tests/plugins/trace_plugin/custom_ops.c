@@ -80,6 +80,16 @@ static OrtStatus* ORT_API_CALL twice_infer(const OrtCustomOp* op, OrtShapeInferC
   return NULL;
 }
 
+static int ORT_API_CALL twice_begins(const OrtCustomOp* op) {
+  (void)op;
+  return mode("twice_is_neg") ? 13 : 1; /* ONNX's Neg is from 13 on what it is */
+}
+
+static int ORT_API_CALL twice_ends(const OrtCustomOp* op) {
+  (void)op;
+  return INT32_MAX;
+}
+
 void twice_init(CustomOp* op, const OrtApi* api, const char* ep_name) {
   memset(op, 0, sizeof *op);
   op->api = api;
@@ -98,6 +108,8 @@ void twice_init(CustomOp* op, const OrtApi* api, const char* ep_name) {
   op->base.GetOutputCharacteristic = required;
   op->base.GetInputMemoryType = default_memory;
   op->base.InferOutputShapeFn = twice_infer;
+  op->base.GetStartVersion = twice_begins;
+  op->base.GetEndVersion = twice_ends;
 }
 
 /* ---- Blend --------------------------------------------------------------------------------------------- */
