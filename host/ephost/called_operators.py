@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from ephost._bindings import NULL, address, api, call, check, ffi, lib, onnx_element_type, text
+from ephost.device_memory import is_cpus
 from ephost.errors import InvalidArgument, NotImplemented
 from ephost.isolation.tables import giving_status
 from ephost.message_helpers import make_node, tensor_type_proto
@@ -149,19 +148,34 @@ def _invoke(number: int, inputs: Any, outputs: Any) -> None:
         _write(outputs[at], result, f"the output {at} of {label}")
 
 
+def _described(value: Any) -> tuple[str, list[int]]:
+    """A tensor's element type and shape."""
+    kind, dims, rank = ffi.new("ONNXTensorElementDataType*"), ffi.new("int64_t**"), ffi.new("size_t*")
+    check(api.GetTensorElementTypeAndShapeDataReference(value, kind, dims, rank))
+    name = TensorProto.DataType.Name(onnx_element_type(int(kind[0]))).lower()
+    return name, list(ffi.unpack(dims[0], int(rank[0]))) if rank[0] else []
+
+
 def _write(value: Any, result: Any, what: str) -> None:
-    """Put an array into a value of a kernel's, which has its type and shape."""
-    there = call.value_to_object(address(value))
-    if not isinstance(there, np.ndarray) or there.dtype != result.dtype or there.shape != result.shape:
-        is_there = f"{there.dtype} {list(there.shape)}" if isinstance(there, np.ndarray) else "no tensor"
+    """Put a result into the memory of a kernel's value, which has its type and shape."""
+    source = ffi.gc(ffi.cast("OrtValue*", call.value_from_object(result)), api.ReleaseValue)
+    made, there = _described(source), _described(value)
+    if made != there:
         raise InvalidArgument(
-            f"{what} is {result.dtype} {list(result.shape)}, and what was given for it {is_there}"
+            f"{what} is {made[0]} {made[1]}, and what was given for it {there[0]} {there[1]}"
         )
-    if result.dtype != object:
-        there[...] = result
+    if not is_cpus(value):
+        raise InvalidArgument(f"{what} is on the CPU, and what was given for it on a device")
+    if made[0] == "string":
+        texts = [ffi.new("char[]", each.encode("utf-8", "surrogateescape")) for each in result.ravel()]
+        check(api.FillStringTensor(value, ffi.new("char*[]", texts) if texts else NULL, len(texts)))
         return
-    texts = [ffi.new("char[]", each.encode("utf-8", "surrogateescape")) for each in result.ravel()]
-    check(api.FillStringTensor(value, ffi.new("char*[]", texts) if texts else NULL, len(texts)))
+    size, data = ffi.new("size_t*"), ffi.new("void*[2]")
+    check(api.GetTensorSizeInBytes(source, size))
+    for at, each in enumerate((source, value)):
+        check(api.GetTensorMutableData(each, data + at))
+    if size[0]:
+        ffi.memmove(data[1], data[0], size[0])
 
 
 def _release(number: int) -> None:

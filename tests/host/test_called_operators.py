@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import ephost
+import ml_dtypes
 import numpy as np
 import pytest
-from ephost.called_operators import model_of
+from ephost.called_operators import _write, model_of
 from ephost.errors import InvalidArgument, NotImplemented
 from ephost.message_helpers import make_attribute
 from onnx import TensorProto
@@ -57,3 +58,25 @@ def test_without_a_schema_all_values_have_the_one_type() -> None:
 def test_what_cannot_be_is_told(asked: Any, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         model_of(*asked)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.array(["", "ü", "a" * 50], object),
+        np.array([1, -3, 7], ml_dtypes.int4),
+        np.array([[1.5], [2]], np.float32).T,
+        np.zeros((0, 3)),
+    ],
+    ids=["texts", "four bits", "another order", "nothing"],
+)
+def test_what_is_made_goes_into_the_memory_that_is_given(made: np.ndarray) -> None:
+    there = ephost.OrtValue.ortvalue_from_numpy(np.zeros_like(made) if made.dtype != object else made[::-1])
+    _write(there._pointer, made, "it")
+    assert there.numpy().tolist() == made.tolist()
+
+
+def test_what_is_made_has_the_type_that_is_given() -> None:
+    there = ephost.OrtValue.ortvalue_from_numpy(np.zeros(3, np.int32))
+    with pytest.raises(InvalidArgument, match=r"it is float \[3\], and what was given for it int32 \[3\]"):
+        _write(there._pointer, np.ones(3, np.float32), "it")

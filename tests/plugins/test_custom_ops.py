@@ -321,6 +321,13 @@ def test_a_kernel_calls_an_operator_of_the_host(host: str, what: str, traced: Tr
     assert closed.only("Borrow") == ["Borrow: gone"]
 
 
+def test_a_kernel_of_a_plugins_calls_one_too(host: str, traced: Tracer) -> None:
+    nodes = [*borrowing("Add", "", 14, "T", 2, -100).graph.node, custom("Twice", "y", "z", "twice")]
+    actions = ["register", opened(), RUN]
+    _, _, ran = traced(host, actions, "custom_ops", {**FILES, "m.onnx": made(nodes, "z")})
+    assert ran.value == [(4 * X).tolist()]
+
+
 WRONG_CALLS = {
     "no such operator": (("Adding", "", 14, "T", 2, -100), "Adding"),
     "no such type": (("Add", "", 14, "U", 2, -100), ""),
