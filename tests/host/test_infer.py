@@ -12,7 +12,7 @@ import ephost
 import numpy as np
 import onnx
 import pytest
-from ephost.errors import InvalidGraph
+from ephost.errors import Fail, InvalidGraph
 from ephost.model.graph import Model, tensor_type
 from ephost.model.infer import infer
 from ephost.model.load import load
@@ -241,6 +241,28 @@ def test_another_element_type_than_the_operators_is_refused() -> None:
         InvalidGraph, match=r"'y' of node .*Relu.* is declared as int32\[2,3\], .* makes float"
     ):
         inferred(declared(None, (2, 3), element=TensorProto.INT32))
+
+
+@pytest.mark.parametrize("name", ["", "n"])
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ("y = Reshape(x, minus_two)", "Invalid dimension value: -2"),
+        ("y = AveragePool<kernel_shape = [1, -1]>(x)", "must only contain positive"),
+        ("y = Conv<strides = [1, -2]>(x, w)", "must only contain positive"),
+    ],
+)
+def test_nodes_that_cannot_be_are_refused_by_name_or_place(node: str, why: str, name: str) -> None:
+    """onnx words it otherwise where a node has no field for its name; two without are told apart."""
+    source = f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, 1, 2, 3] x) => (y)
+        <float[1, 1, 1, 1] w = {{1}}, int64[1] minus_two = {{-2}}, int64[1] six = {{6}}>
+        {{ {node} a = Reshape(x, six) b = AveragePool<kernel_shape = [1, 1]>(x) c = Conv(x, w) }}"""
+    model = onnx.parser.parse_model(source)
+    for each in model.graph.node if name else ():
+        each.name = name
+    label = f"'{name}'" if name else "#0"
+    with pytest.raises(Fail, match=rf"^node {label} \(\w+\): .*{why}"):
+        infer(load(model))
 
 
 def test_of_other_domains_operators_another_type_of_another_rank_may_be_declared() -> None:

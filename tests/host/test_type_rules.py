@@ -215,6 +215,21 @@ def test_numbers_that_overflow_are_not_known() -> None:
     assert isinstance((dims(model, "y") or ())[0], str)
 
 
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [((0, 10, 3), 4), ((5, 5, 1), 0), ((10, 0, -3), 4), ((0, 10, -1), 0), ((-5, 2**63 - 1, 2**62), 3)],
+)
+def test_a_range_has_as_many_numbers_as_fit(ends: tuple[int, int, int], expected: int) -> None:
+    constants = ", ".join(f"int64 {name} = {{{end}}}" for name, end in zip("abc", ends, strict=True))
+    assert dims(of("y = Range(a, b, c)", constants=constants), "y") == (expected,)
+
+
+def test_a_range_of_more_numbers_than_can_be_counted_is_for_onnx_to_judge() -> None:
+    constants = f"int64 a = {{{-(2**63)}}}, int64 b = {{{2**63 - 1}}}, int64 one = {{1}}"
+    model = of("y = Range(a, b, one)", constants=constants)
+    assert find_types(model.graph, model.graph) is None
+
+
 def test_dimensions_that_nobody_knows_have_names_of_their_own() -> None:
     model = of(
         "a = NonZero(x)  b = NonZero(w)  y = Concat<axis = 1>(a, b)", inputs="float[unk__0] x, float[3] w"

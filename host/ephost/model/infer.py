@@ -13,7 +13,8 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,7 +66,7 @@ _STANDARD = frozenset(("", "ai.onnx", "ai.onnx.ml"))
 # The operators of which onnx looks into the bodies. In others we start from what the bodies' inputs declare.
 _WITH_INFERRED_BODIES = frozenset(("If", "Loop", "Scan"))
 # How onnx words what is wrong with a node, line by line; what is wrong in a body comes after the body's node.
-_REFUSED = r"\(op_type:(\w+), node name: (.*?)\): \[(?:Shape|Type)InferenceError\] (.*)"
+_REFUSED = r"\(op_type:(\w+)(?:, node name: (.*?))?\): \[(?:Shape|Type)InferenceError\] (.*)"
 _IN_A_BODY = r"op_type:.*InferenceError\] (?:Inference error\(s\)|Graph attribute inferencing failed)"
 # The last is what onnx says that propagates contents: it takes what Unsqueeze makes for a list.
 _UNTOLD = (
@@ -236,7 +237,8 @@ def _ask_onnx(model: Model, graph: Graph, loaded: bool) -> None:
         try:
             inferred = compiled.shape_inference.infer_shapes(serialized, False, True, with_contents)
         except compiled.shape_inference.InferenceError as error:
-            _refuse_impossible(graph, str(error))
+            said_of_outputs = partial(_said_of_outputs, compiled, proto, with_contents)
+            _refuse_impossible(graph, str(error), said_of_outputs)
         except (MemoryError, RuntimeError, ValueError, compiled.checker.ValidationError):
             pass  # what more is wrong comes again below
     try:
@@ -390,23 +392,47 @@ def _of_body(model: Model, body: Graph) -> Model:
     return Model(body, model.opsets, model.ir_version, model.functions, model.path, model.metadata)
 
 
-def _refuse_impossible(graph: Graph, said: str) -> None:
+def _said_of_outputs(compiled: Any, proto: ModelProto, with_contents: bool) -> str:
+    """What onnx's inference says against a model whose nodes have the names of what they make first."""
+    nodes = [node.with_fields(name=next(filter(None, node.output), "")) for node in proto.graph.node]
+    named = proto.with_fields(graph=proto.graph.with_fields(node=nodes)).SerializeToString()
+    try:
+        compiled.shape_inference.infer_shapes(named, False, True, with_contents)
+    except compiled.shape_inference.InferenceError as error:
+        return str(error)
+    return ""
+
+
+def _refuse_impossible(graph: Graph, said: str, said_of_outputs: Callable[[], str]) -> None:
     """Raise what an operator of ONNX says against its inputs and attributes, among all that inference says.
 
     The rest is let pass: what the model declares (the caller weighs that against what follows from the
     operators), bodies (a branch that nobody takes may be of shapes that it could not run with), and what
     is not known for an error before.
 
+    Args:
+        graph: whose nodes inference went through.
+        said: what is wrong with nodes, by their names.
+        said_of_outputs: says the same by what nodes make, for those that share a name or have none.
+
     Raises:
         Fail: a node cannot have such inputs or attributes.
     """
     if re.search(_IN_A_BODY, said):
         return
-    nodes = {(n.op_type, n.name): n for n in graph.nodes if n.domain in _STANDARD and not n.subgraphs}
+    nodes: dict[tuple[str, str], list[Node]] = {}
+    for node in graph.nodes:
+        if node.domain in _STANDARD and not node.subgraphs:
+            nodes.setdefault((node.op_type, node.name), []).append(node)
     for kind, name, message in re.findall(_REFUSED, said):
-        node = nodes.get((kind, name))
-        if node is not None and not re.search(_UNTOLD, message):
-            raise Fail(f"node {node.label}: {message}")
+        of_name = nodes.get((kind, name), ())
+        if not of_name or re.search(_UNTOLD, message):
+            continue
+        at_fault = of_name[0]
+        if len(of_name) > 1:
+            made = {output for _, output, why in re.findall(_REFUSED, said_of_outputs()) if why == message}
+            at_fault = next((n for n in of_name if any(v and v.name in made for v in n.outputs)), at_fault)
+        raise Fail(f"node {at_fault.label}: {message}")
 
 
 def _without_hidden_axes(ranks: _Ranks, nodes: Iterable[NodeProto]) -> list[NodeProto]:

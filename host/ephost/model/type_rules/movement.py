@@ -327,7 +327,9 @@ def _range(node: Node, types: Types, known: Knowledge) -> Made:
     if len(bounds) == 3 and all(numbers is not None and len(numbers) == 1 for numbers in bounds):
         start, limit, step = (numbers[0] for numbers in bounds if numbers is not None)
         if isinstance(step, int) and step != 0 and isinstance(start, int) and isinstance(limit, int):
-            length = len(range(start, limit, step))
+            length = max(-((start - limit) // step), 0)
+            if length >= 1 << 63:
+                raise Unsure
         elif start == 0 and step == 1:
             length = limit
     return [same(kind, (length,))]
