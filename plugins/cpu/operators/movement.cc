@@ -78,10 +78,24 @@ Kernel channel_shuffle(Prepare& p) {
                            {image, groups * channel, channel, pixel}});
 }
 
-Kernel depth_to_space(Prepare& p) {
+// The blocksize of a node whose input has images. Where those have no elements it may be as large as an
+// integer.
+int64_t block_size(Prepare& p) {
   const Dims& dims = p.dims(0);
   const int64_t block = p.node.i("blocksize", 0);
   p.expect(dims.size() == 4 && block > 0, "the input must have 4 dimensions, and blocksize be positive");
+  int64_t made;
+  bool is_large = __builtin_mul_overflow(block, block, &made) || __builtin_mul_overflow(made, dims[1], &made);
+  for (const int64_t places : {dims[2], dims[3]}) {
+    is_large = is_large || __builtin_mul_overflow(block, places, &made);
+  }
+  p.expect(!is_large, "blocksize is too large");
+  return block;
+}
+
+Kernel depth_to_space(Prepare& p) {
+  const Dims& dims = p.dims(0);
+  const int64_t block = block_size(p);
   p.expect(dims[1] % (block * block) == 0, "the channels are not a multiple of blocksize squared");
   const int64_t n = dims[0], c = dims[1] / (block * block), h = dims[2], w = dims[3];
   p.out(0, p.type(0), {n, c, h * block, w * block});
@@ -94,8 +108,7 @@ Kernel depth_to_space(Prepare& p) {
 
 Kernel space_to_depth(Prepare& p) {
   const Dims& dims = p.dims(0);
-  const int64_t block = p.node.i("blocksize", 0);
-  p.expect(dims.size() == 4 && block > 0, "the input must have 4 dimensions, and blocksize be positive");
+  const int64_t block = block_size(p);
   p.expect(dims[2] % block == 0 && dims[3] % block == 0, "height and width are not multiples of blocksize");
   const int64_t n = dims[0], c = dims[1], h = dims[2] / block, w = dims[3] / block;
   p.out(0, p.type(0), {n, c * block * block, h, w});

@@ -270,6 +270,19 @@ def test_depth_to_space_and_back(cpu_plugin: Cpu, mode: str) -> None:
     cpu_plugin.check(node, {"x": numbered((2, 4, 6, 9))})
 
 
+@pytest.mark.parametrize("operator", ["DepthToSpace", "SpaceToDepth"])
+@pytest.mark.parametrize("size", [2**32, 2**62])
+@pytest.mark.parametrize("shape", [(1, 4, 2, 2), (1, 0, 2, 2), (1, 4, 0, 0)])
+def test_blocks_whose_size_overflows_are_refused(
+    cpu_plugin: Cpu, operator: str, size: int, shape: tuple[int, ...]
+) -> None:
+    """Its square is 0 in 64 bits, which the process divided by."""
+    x = numbered(shape)
+    node = helper.make_node(operator, ["x"], ["y"], blocksize=size)
+    with pytest.raises(InvalidArgument, match=f"{operator} 'y': blocksize is too large|not multiples"):
+        cpu_plugin.run(make_model([node], {"x": x}, ["y"], open_shapes=True), {"x": x})
+
+
 def test_views_share_memory_and_the_copies_around_them_stay_right(cpu_plugin: Cpu) -> None:
     """Parts along the outermost axis are aliases: what is computed in place must not change them."""
     nodes = [
