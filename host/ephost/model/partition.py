@@ -113,6 +113,15 @@ class Assignment(Record):
             self.memory = None
 
 
+class _Shown(Record):
+    """The model as the last EP that was asked saw it, which is among its assignment's graphs."""
+
+    native: NativeGraph
+    registry: Any  # the EP's kernels
+    is_kept: bool = False  # kernels were made of it, so that it has to stay
+    is_stale: bool = False  # something was claimed since: whose nodes those are it does not say
+
+
 class Partitioner:
     """Asks EPs one after the other and rewrites the graph by what they claim.
 
@@ -157,9 +166,7 @@ class Partitioner:
         self.incapable = incapable
         self.telling = telling  # gets the name of each EP before that is offered the model
         self._incapable: set[str] = set()
-        # What the last EP that was asked saw, which is among its assignment's graphs and still what the model
-        # is; the EP's kernel registry; and whether kernels were made of that graph, so that it has to stay.
-        self._unchanged: tuple[NativeGraph, Any, bool] | None = None
+        self._shown: _Shown | None = None
         self._counter = 0
         self._hash = _model_hash(model)
 
@@ -212,7 +219,7 @@ class Partitioner:
         if self.telling is not None:
             self.telling(assignment.ep.name)
         self._ask_all(assignment, graph)
-        self._forget_unchanged(assignment)
+        self._forget_shown(assignment)
 
     def _ask_all(self, assignment: Assignment, graph: Graph) -> None:
         """Subgraphs first, innermost first: their nodes are claimed before the node that they belong to."""
@@ -234,38 +241,32 @@ class Partitioner:
 
     def _assign(self, assignment: Assignment, graph: Graph) -> None:
         ep = assignment.ep
-        # An EP that claims nothing in a hundred bodies, or single nodes: all see one graph, and it is asked
-        # once for its registry. One of which kernels were made does not name the owners of their nodes, which
-        # an EP may look for in the bodies of this graph.
-        unchanged, self._unchanged = self._unchanged, None
-        is_kept = False
-        if unchanged is not None and unchanged[2] and any(node.subgraphs for node in graph.nodes):
-            unchanged = None
-        if unchanged is not None:
-            native, registry, is_kept = unchanged
-        else:
+        # A hundred bodies are seen in one graph, and the EP is asked once for its registry: a graph for each
+        # would be as many times the model. What was claimed in one body is nothing to the next, but an EP may
+        # look for it in the bodies of this graph.
+        if self._shown is not None and self._shown.is_stale and any(node.subgraphs for node in graph.nodes):
+            self._forget_shown(assignment)
+        shown = self._shown
+        if shown is None:
             try:
                 registry = ep.kernel_registry()
             except OnnxRuntimeException as error:
                 if not self._leave_out(ep, error):
                     raise
                 return
-            native = self._shown_to(assignment)
-        claims = self.ask(assignment, native, graph, registry)
+            shown = self._show(assignment, registry)
+        claims = self.ask(assignment, shown.native, graph, shown.registry)
         if not claims:
             assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
-            self._unchanged = native, registry, is_kept
             return
         converted: list[Node] = []
         if prefers_nhwc(ep):
             claimed = [n for nodes, _, _ in claims for n in nodes if not n.ep_name and not n.left_to_host]
             converted = self._convert(ep, graph, claimed)
         if converted:
-            if not is_kept:
-                _release(assignment, native)
-            is_kept = False
-            native = self._shown_to(assignment)
-            claims = self.ask(assignment, native, graph, registry)
+            self._forget_shown(assignment)
+            shown = self._show(assignment, shown.registry)
+            claims = self.ask(assignment, shown.native, graph, shown.registry)
         kernels = len(assignment.kernels)
         singles, candidates = self.sort_claims(assignment, claims)
         assignment.refused.extend(ep.refused_elsewhere(graph.nodes))
@@ -273,16 +274,18 @@ class Partitioner:
         groups = [g for nodes, drops in candidates if (g := self._fuse(assignment, fusing, nodes, drops))]
         fusing.settle()
         if groups:
-            self._compile(assignment, native, graph, groups)
-        self.create_kernels(assignment, native, registry, singles)
-        is_kept = is_kept or len(assignment.kernels) > kernels
-        if not groups and not converted:
-            # A graph for each body of which it gets single nodes would be as many copies of the model.
-            self._unchanged = native, registry, is_kept
-        elif not is_kept:
-            _release(assignment, native)
+            self._compile(assignment, shown.native, graph, groups)
+        self.create_kernels(assignment, shown.native, shown.registry, singles)
+        has_kernels = len(assignment.kernels) > kernels
+        shown.is_kept = shown.is_kept or has_kernels
+        shown.is_stale = shown.is_stale or has_kernels or bool(groups)
         if converted:
+            self._forget_shown(assignment)
             LayoutConverter(self.model, graph).convert_back([n for n in graph.nodes if not n.ep_name])
+
+    def _show(self, assignment: Assignment, registry: Any) -> _Shown:
+        self._shown = _Shown(self._shown_to(assignment), registry)
+        return self._shown
 
     def _shown_to(self, assignment: Assignment) -> NativeGraph:
         """The model's graph as an EP sees it, which is among its assignment's."""
@@ -294,12 +297,11 @@ class Partitioner:
         assignment.graphs.append(native)
         return native
 
-    def _forget_unchanged(self, assignment: Assignment) -> None:
-        if self._unchanged is not None:
-            native, _, is_kept = self._unchanged
-            if not is_kept:
-                _release(assignment, native)
-            self._unchanged = None
+    def _forget_shown(self, assignment: Assignment) -> None:
+        if self._shown is not None:
+            if not self._shown.is_kept:
+                _release(assignment, self._shown.native)
+            self._shown = None
 
     def _convert(self, ep: ExecutionProvider, graph: Graph, claimed: Sequence[Node]) -> list[Node]:
         """Make what the EP has claimed channels last where it wants that; returns the nodes that are."""
