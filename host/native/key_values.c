@@ -5,7 +5,10 @@
 #include "heap.h"
 #include "key_values.h"
 #include "logger.h"
+#include "maps.h"
 #include "status.h"
+
+#define FEW 16 /* keys are compared one by one */
 
 OrtKeyValuePairs* key_values_new(void) {
   OrtKeyValuePairs* pairs = host_calloc(1, sizeof(*pairs));
@@ -21,6 +24,7 @@ void key_values_free(OrtKeyValuePairs* pairs) {
   }
   host_free(pairs->keys);
   host_free(pairs->values);
+  host_free(pairs->places);
   handle_count(HANDLE_KEY_VALUE_PAIRS, -1);
   host_free(pairs);
 }
@@ -37,8 +41,32 @@ OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source) {
   return copy;
 }
 
+/* Where the key is among the places, or would be. */
+static size_t* place_of(const OrtKeyValuePairs* pairs, const char* key) {
+  size_t at = (size_t)name_hash(key);
+  while (true) {
+    size_t* place = &pairs->places[at++ & (pairs->place_count - 1)];
+    if (*place == 0 || strcmp(pairs->keys[*place - 1], key) == 0) return place;
+  }
+}
+
+/* Take up the key at `index`; of a key that is there twice the first counts. */
+static void take_up(OrtKeyValuePairs* pairs, size_t index) {
+  size_t* place = place_of(pairs, pairs->keys[index]);
+  if (*place == 0) *place = index + 1;
+}
+
+static void take_up_all(OrtKeyValuePairs* pairs) {
+  memset(pairs->places, 0, pairs->place_count * sizeof(*pairs->places));
+  for (size_t i = 0; i < pairs->count; i++) take_up(pairs, i);
+}
+
 /* The key's index, or the count when there is none. */
 static size_t find(const OrtKeyValuePairs* pairs, const char* key) {
+  if (pairs->places != NULL) {
+    size_t place = *place_of(pairs, key);
+    return place > 0 ? place - 1 : pairs->count;
+  }
   size_t i = 0;
   while (i < pairs->count && strcmp(pairs->keys[i], key) != 0) i++;
   return i;
@@ -53,6 +81,13 @@ static bool reserve_one(OrtKeyValuePairs* pairs) {
   const char** values = host_realloc(pairs->values, capacity * sizeof(*values));
   if (values == NULL) return false;
   pairs->values = values;
+  if (capacity > FEW) {
+    size_t* places = host_realloc(pairs->places, 2 * capacity * sizeof(*places));
+    if (places == NULL) return false;
+    pairs->places = places;
+    pairs->place_count = 2 * capacity;
+    take_up_all(pairs);
+  }
   pairs->capacity = capacity;
   return true;
 }
@@ -66,7 +101,9 @@ bool key_values_append(OrtKeyValuePairs* pairs, const char* key, const char* val
     return false;
   }
   pairs->keys[pairs->count] = key_copy;
-  pairs->values[pairs->count++] = value_copy;
+  pairs->values[pairs->count] = value_copy;
+  if (pairs->places != NULL) take_up(pairs, pairs->count);
+  pairs->count++;
   return true;
 }
 
@@ -93,6 +130,7 @@ void key_values_remove(OrtKeyValuePairs* pairs, const char* key) {
   pairs->count--;
   memmove(&pairs->keys[index], &pairs->keys[index + 1], (pairs->count - index) * sizeof(*pairs->keys));
   memmove(&pairs->values[index], &pairs->values[index + 1], (pairs->count - index) * sizeof(*pairs->values));
+  if (pairs->places != NULL) take_up_all(pairs);
 }
 
 /* *out is NULL without memory: the slot has no other way to say so. */

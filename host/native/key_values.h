@@ -10,6 +10,8 @@ struct OrtKeyValuePairs {
   const char** values;
   size_t count;
   size_t capacity;
+  size_t* places;     /* indices + 1 by the keys' hashes, 0 where there is none; NULL of a few keys */
+  size_t place_count; /* a power of two, at least twice the count */
 };
 OrtKeyValuePairs* key_values_new(void);                            /* NULL without memory */
 OrtKeyValuePairs* key_values_copy(const OrtKeyValuePairs* source); /* NULL source gives an empty one */

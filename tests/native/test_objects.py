@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -79,6 +81,37 @@ def test_pairs_keep_order_replace_and_remove() -> None:
     assert text(api.GetKeyValue(pairs, b"key19")) == "19"
     assert api.GetKeyValue(pairs, b"key0") == ffi.NULL
     api.ReleaseKeyValuePairs(pairs)
+
+
+def test_many_pairs_are_found_after_others_were_removed() -> None:
+    expected = {f"key{i}": str(i) for i in range(1000)}
+    pairs = new_pairs(expected)
+    for i in range(0, 1000, 7):
+        api.RemoveKeyValuePair(pairs, f"key{i}".encode())
+        del expected[f"key{i}"]
+    for i in range(0, 1000, 14):
+        api.AddKeyValuePair(pairs, f"key{i}".encode(), b"again")
+        expected[f"key{i}"] = "again"
+    assert list(pairs_of(pairs).items()) == list(expected.items())
+    for i in range(1001):
+        found = api.GetKeyValue(pairs, f"key{i}".encode())
+        assert (text(found) if found else None) == expected.get(f"key{i}")
+    api.ReleaseKeyValuePairs(pairs)
+
+
+def test_the_time_for_many_pairs_does_not_grow_with_their_square() -> None:
+    """Each new key was compared with all before it: minutes for so many, which now take a second."""
+    program = """if True:
+        import resource
+        from ephost._bindings import api, ffi
+        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+        place = ffi.new("OrtKeyValuePairs**")
+        api.CreateKeyValuePairs(place)
+        for i in range(300000):
+            api.AddKeyValuePair(place[0], b"%d" % i, b"")
+        assert api.GetKeyValue(place[0], b"299999")
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_an_empty_key_or_a_missing_value_adds_nothing() -> None:
