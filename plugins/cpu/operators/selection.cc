@@ -1,4 +1,5 @@
 // Operators that choose elements by what they are.
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -52,6 +53,9 @@ void non_zero(Run& run) {
   });
 }
 
+// Conditions that are looked at together.
+constexpr int64_t kConditions = 4096;
+
 void compress(Run& run) {
   const Desc in = run.in(0);
   const bool flat = !run.node.has("axis");
@@ -67,29 +71,38 @@ void compress(Run& run) {
   const uint8_t* condition = run.as<uint8_t>(1);  // Callers may have other bytes than 0 and 1.
   const int64_t conditions = std::min(n, run.in(1).count());
   const auto wanted = static_cast<size_t>(conditions - std::count(condition, condition + conditions, 0));
-  std::vector<int64_t> chosen(wanted + 1);
-  size_t found = 0;
-  for (int64_t i = 0; found < wanted;) {
-    uint64_t next = 1;
-    if (i + 8 <= conditions) std::memcpy(&next, condition + i, sizeof next);
-    const int64_t stop = std::min(i + 8, conditions);
-    if (next == 0) i = stop;
-    for (; i < stop; ++i) {  // Without a branch, which nobody could foretell.
-      chosen[found] = i;
-      found += condition[i] != 0;
-    }
-  }
-  chosen.resize(found);
   Dims to = flat ? Dims{0} : in.dims;
-  to[flat ? 0 : at] = static_cast<int64_t>(chosen.size());
+  to[flat ? 0 : at] = static_cast<int64_t>(wanted);
   char* y = static_cast<char*>(run.out(0, in.type, to));
   const char* x = run.as<char>(0);
-  const auto copy = [&](size_t size) __attribute__((always_inline)) {
-    for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i : chosen) {
-        std::memcpy(y, x + static_cast<size_t>(o * n + i) * size, size);
-        y += size;
+  // A list of all that are chosen may be several times as large as the input.
+  std::array<int64_t, kConditions> chosen;
+  const auto choose = [&](int64_t begin, int64_t end) {
+    size_t found = 0;
+    for (int64_t i = begin; i < end;) {
+      uint64_t next = 1;
+      if (i + 8 <= end) std::memcpy(&next, condition + i, sizeof next);
+      const int64_t stop = std::min(i + 8, end);
+      if (next == 0) i = stop;
+      for (; i < stop; ++i) {  // Without a branch, which nobody could foretell.
+        chosen[found] = i;
+        found += condition[i] != 0;
       }
+    }
+    return found;
+  };
+  const auto copy = [&](size_t size) __attribute__((always_inline)) {
+    size_t before = 0;
+    for (int64_t begin = 0; before < wanted; begin += kConditions) {
+      const size_t found = choose(begin, std::min(begin + kConditions, conditions));
+      for (int64_t o = 0; o < outer; ++o) {
+        char* into = y + (static_cast<size_t>(o) * wanted + before) * size;
+        for (size_t k = 0; k < found; ++k) {
+          std::memcpy(into, x + static_cast<size_t>(o * n + chosen[k]) * size, size);
+          into += size;
+        }
+      }
+      before += found;
     }
   };
   switch (bytes) {  // A number that the compiler knows is moved without a call.

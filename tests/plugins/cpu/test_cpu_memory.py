@@ -322,6 +322,20 @@ def test_matrices_of_halves_are_not_all_there_in_two_forms(tmp_path: Path, open_
     assert 2 < times < 3.6, times
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.resources
+def test_choosing_bytes_takes_no_list_of_their_places(tmp_path: Path) -> None:
+    """Eight bytes for each that was chosen."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["c2"], to=onnx.TensorProto.BOOL),
+        helper.make_node("Squeeze", ["c2"], ["c"]),
+        helper.make_node("Compress", ["x", "c"], ["y"], axis=1),
+    ]
+    x = [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [1, n]) for n in (100, 32 << 20)]
+    paths = [saved(nodes, each, {}, tmp_path / f"{at}.onnx") for at, each in enumerate(x)]
+    assert peak(paths) < 200 << 10  # of which the input, the condition and the output are 96 MB
+
+
 @pytest.mark.resources
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no process's addresses this way")
 def test_a_stack_that_is_declared_larger_than_memory_costs_none_before_it_is_there(tmp_path: Path) -> None:

@@ -192,6 +192,13 @@ def test_compress_by_many_conditions(cpu_plugin: Cpu, length: int, share: float)
     np.testing.assert_array_equal(y, np.flatnonzero(condition.view(np.uint8)))
 
 
+@pytest.mark.parametrize("shape", [(3, 9000), (2, 4097, 3), (4, 4096)])
+def test_compress_of_an_axis_by_many_conditions(cpu_plugin: Cpu, shape: tuple[int, ...]) -> None:
+    condition = np.random.default_rng(1).random(shape[1] - 1) < 0.4
+    node = helper.make_node("Compress", ["x", "c"], ["y"], axis=1)
+    cpu_plugin.check(node, {"x": some(shape), "c": condition})
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize("order", [0, 1])
 def test_unique_of_many(cpu_plugin: Cpu, dtype: type, order: int) -> None:
