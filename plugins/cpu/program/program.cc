@@ -151,7 +151,11 @@ std::shared_ptr<Plan> Program::root_for(Io& io) {
     std::vector<Desc> inputs;
     for (size_t i = 0; i < n; ++i) {
       inputs.push_back(io.input(i));
-      count(inputs.back().dims);  // Refuses what kernels could not count.
+      try {
+        count(inputs.back().dims);  // Refuses what kernels could not count.
+      } catch (const Error& error) {
+        throw Error(error.code(), "the input '" + input(i)->name + "': " + error.what());
+      }
     }
     return Planner(this, inputs, passing).build();
   };

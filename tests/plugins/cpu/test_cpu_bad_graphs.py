@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from ephost.errors import InvalidArgument
 from onnx import TensorProto, helper
@@ -122,3 +123,11 @@ def test_a_shape_of_no_tensor_is_refused(cpu_plugin: Cpu, shape: list[int]) -> N
     feeds = {"x": np.ones((2, 3, 4), np.float32), "shape": np.array(shape)}
     with pytest.raises(InvalidArgument, match=r"negative dimension|more elements"):
         cpu_plugin.run(make_model([node], feeds, ["y"]), feeds)
+
+
+@pytest.mark.parametrize("size", [2**62, 2**63 - 1])
+def test_an_input_of_no_size_that_can_be_is_named(cpu_plugin: Cpu, size: int) -> None:
+    source = f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[2] a, float[3, {size}] huge) => (y, z) {{ y = Neg(huge) z = Neg(a) }}"""
+    with pytest.raises(InvalidArgument, match=f"the input 'huge': a tensor of shape .3, {size}. cannot be"):
+        cpu_plugin.session(onnx.parser.parse_model(source))
