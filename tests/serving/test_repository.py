@@ -66,6 +66,20 @@ def test_a_model_is_loaded_unloaded_and_loaded_again(tmp_path: Path) -> None:
         assert server.ask("/v2/repository/models/nothing/unload", {})[0] == 404
 
 
+def test_to_load_a_model_looks_into_no_other_models_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(30):
+        save(tmp_path, f"m{at}", scaled(at))
+    listed: list[str] = []
+    of_system = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(str(path)) or of_system(path))
+    loaded = repository(tmp_path)
+    assert loaded.load_all() == {}
+    loaded.close()
+    assert all(listed.count(str(tmp_path / f"m{at}")) <= 5 for at in range(30))
+
+
 def test_what_cannot_be_loaded_leaves_the_rest_and_what_was_there(tmp_path: Path) -> None:
     save(tmp_path, "m", scaled(2))
     (tmp_path / "broken" / "1").mkdir(parents=True)

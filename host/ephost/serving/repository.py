@@ -105,11 +105,19 @@ class Repository:
         return sorted(each.name for each in self._folders() if versions_in(each))
 
     def _folders(self) -> list[Path]:
+        found = [self._folder / name for name in sorted(self._listed()) if not name.startswith(".")]
+        return [each for each in found if os.path.isdir(each)]
+
+    def _listed(self) -> list[str]:
         try:
-            found = sorted(self._folder.iterdir())
+            return os.listdir(self._folder)
         except OSError as error:
             raise Unavailable(f"the folder of models cannot be read: {error.strerror}") from None
-        return [each for each in found if not each.name.startswith(".") and os.path.isdir(each)]
+
+    def _check_there(self, name: str) -> None:
+        """That the folder has a model now. It looks into no other's: as many as there are may be loaded."""
+        if name.startswith(".") or name not in self._listed() or not versions_in(self._folder / name):
+            raise UnknownModel(f"there is no model '{name}'{did_you_mean(name, self.names())}")
 
     def load_all(self) -> dict[str, str]:
         """Load every model of the folder.
@@ -147,8 +155,7 @@ class Repository:
             Unavailable: nothing is loaded any more.
         """
         with self._change_of(name):
-            if name not in self.names():
-                raise UnknownModel(f"there is no model '{name}'{did_you_mean(name, self.names())}")
+            self._check_there(name)
             with self._lock:
                 entry = self._entries.setdefault(name, Entry())
                 entry.state, entry.reason = LOADING, ""
@@ -291,8 +298,8 @@ class Repository:
         with self._lock:
             # Only names that the folder has get a lock: what requests name must not fill memory.
             known = name in self._changing or name in self._entries
-        if not known and name not in self.names():
-            raise UnknownModel(f"there is no model '{name}'{did_you_mean(name, self.names())}")
+        if not known:
+            self._check_there(name)
         with self._lock:
             return self._changing.setdefault(name, threading.Lock())
 
