@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -509,3 +510,29 @@ def test_loads_that_take_long_do_not_hold_up_what_else_threads_do() -> None:
         await asyncio.gather(*changes)
 
     asyncio.run(test())
+
+
+def test_counters_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ephost.serving.core import Core
+    from ephost.serving.grpc_messages import MESSAGES
+    from ephost.serving.grpc_service import _Service
+    from ephost.serving.metrics import Metrics
+    from ephost.serving.rest import _Rest
+    from prometheus_client import CollectorRegistry
+
+    readers: list[threading.Thread] = []
+    collect = CollectorRegistry.collect
+
+    def read(registry: Any) -> Any:
+        readers.append(threading.current_thread())
+        return collect(registry)
+
+    monkeypatch.setattr(CollectorRegistry, "collect", read)
+    core = Core(repository(tmp_path), Metrics())
+    rest, service = _Rest(core, 1), _Service(core)
+    request: Any = SimpleNamespace(path_params={})
+    asked = MESSAGES["ModelStatisticsRequest"]()
+    asyncio.run(rest.metrics(request))
+    asyncio.run(rest.statistics(request))
+    asyncio.run(service.model_statistics(asked, request))
+    assert len(readers) == 3 and threading.main_thread() not in readers

@@ -217,8 +217,8 @@ class _Service:
 
     async def model_statistics(self, request: Any, call: _Call) -> Any:
         found = self._core.loaded(request.name, request.version)
-        made = statistics(self._core.metrics.counts(), found)
-        return MESSAGES["ModelStatisticsResponse"](model_stats=made)
+        counts = await asyncio.to_thread(self._core.metrics.counts)
+        return MESSAGES["ModelStatisticsResponse"](model_stats=statistics(counts, found))
 
     async def model_infer(self, request: Any, call: _Call) -> Any:
         started = time.monotonic()

@@ -164,7 +164,8 @@ class _Rest:
         found = self._core.loaded(
             request.path_params.get("model", ""), request.path_params.get("version", "")
         )
-        return JSONResponse({"model_stats": statistics(self._core.metrics.counts(), found)})
+        counts = await asyncio.to_thread(self._core.metrics.counts)
+        return JSONResponse({"model_stats": statistics(counts, found)})
 
     async def model_ready(self, request: Request) -> Response:
         name, version = _version_of(request)
@@ -172,7 +173,8 @@ class _Rest:
         return JSONResponse({"name": name, "ready": is_ready}, 200 if is_ready else 503)
 
     async def metrics(self, request: Request) -> Response:
-        return Response(self._core.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        text = await asyncio.to_thread(self._core.metrics.text)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def index(self, request: Request) -> Response:
         body = await self._body(request)
