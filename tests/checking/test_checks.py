@@ -232,6 +232,23 @@ def test_a_check_that_does_not_end_is_stopped(checker: Any, built: Callable[...,
     assert found["sessions.run"].message == "not done within 1 s while running"
 
 
+@pytest.mark.parametrize("fault", ["child", "daemon"])
+def test_a_process_that_a_plugin_leaves_is_not_waited_for_and_is_ended(
+    fault: str, checker: Any, built: Callable[..., Path]
+) -> None:
+    library = built("bad_plugin")
+    found = checker(library, ["sessions.run"], {"EPHOST_FAULT": f"{fault}:Compute"}, timeout=20)
+    assert found["sessions.run"].status == "pass"
+
+    def is_used(process: Path) -> bool:
+        try:
+            return str(library) in (process / "maps").read_text()
+        except OSError:
+            return False
+
+    wait_until(lambda: not any(map(is_used, Path("/proc").glob("[0-9]*"))))
+
+
 def test_a_check_that_does_not_end_does_not_outlive_who_asked_for_it(
     built: Callable[..., Path], tmp_path: Path
 ) -> None:

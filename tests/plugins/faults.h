@@ -12,10 +12,12 @@
 #ifdef _WIN32
 #include <windows.h>
 static inline bool fork_child(void) { return false; } /* there are no such children */
+static inline void leave_session(void) {}
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
 #else
 #include <unistd.h>
 static inline bool fork_child(void) { return fork() == 0; }
+static inline void leave_session(void) { (void)setsid(); }
 static inline void wait_for_ever(void) { (void)pause(); }
 #endif
 
@@ -43,9 +45,11 @@ static inline void fault(const char* where) {
     free(memory);
   }
   if (strcmp(kind, "overflow") == 0) (void)overflow_stack(0);
-  /* A child that goes on and has all descriptors, and the end or not of who made it. */
-  if (strcmp(kind, "child") == 0 || strcmp(kind, "orphan") == 0) {
+  /* A child that goes on and has all descriptors, in a session of its own or not, and the end or not of who
+   * made it. */
+  if (strcmp(kind, "child") == 0 || strcmp(kind, "daemon") == 0 || strcmp(kind, "orphan") == 0) {
     bool is_child = fork_child();
+    if (is_child && strcmp(kind, "daemon") == 0) leave_session();
     while (is_child) wait_for_ever();
   }
   if (strcmp(kind, "orphan") == 0) (void)raise(9);

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ephost.checking.registry import Check
@@ -152,7 +152,7 @@ class Server:
             except OSError as error:
                 raise Fail(self._gone()) from error
             theirs.close()
-            pid = self._listen(told, answer, began, limit)
+            pid = self._listen(told, connection, answer, began, limit)
             if pid is not None and answer["hung"]:
                 _kill(pid)
             ended = self._ended(connection, pid, _DYING if answer["hung"] else _LEAVING, answer)
@@ -162,21 +162,28 @@ class Server:
             log.seek(max(0, log.tell() - _LOG))
             answer["log"] = log.read().decode("utf-8", "replace").strip()
         if pid is not None:
-            _kill(pid)  # what it started itself
+            _kill(pid)  # what it started itself, where the server could not
         return answer
 
-    def _listen(self, told: Connection, answer: dict[str, Any], began: float, limit: float) -> int | None:
-        """Hear a check out; its process' number."""
+    def _listen(
+        self, told: Connection, connection: socket.socket, answer: dict[str, Any], began: float, limit: float
+    ) -> int | None:
+        """Hear a check out; its process' number. What the process has started may keep its end of the channel
+        open: it is heard out when the server says that it has ended, too.
+        """
         pid: int | None = None
         try:
-            if not told.poll(_STARTING):
+            if not wait([told, connection], _STARTING):
                 answer["hung"] = True
                 return None
             began = time.monotonic()  # the server's start is not the check's
             while True:
                 left = limit - (time.monotonic() - began)
-                if left <= 0 or not told.poll(left):
+                ready = wait([told, connection], left) if left > 0 else []
+                if not ready:
                     answer["hung"] = True
+                    return pid
+                if told not in ready:
                     return pid
                 kind, value = told.recv()
                 if kind == "pid":

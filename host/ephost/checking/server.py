@@ -8,6 +8,8 @@ asked for.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
 import gc
 import importlib
@@ -22,6 +24,7 @@ import time
 import traceback
 import warnings
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from ephost.checking.probing import probe
@@ -30,6 +33,8 @@ from ephost.checking.subject import Given, Subject
 from ephost.checking.verdicts import FAILED, PASS, SKIPPED, WARNING, Failure, Skip
 from ephost.own_processes import module_command
 from ephost.reference.operators import load_package
+
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def perform(made: Check, subject: Subject) -> dict[str, Any]:
@@ -149,6 +154,16 @@ def _ends_while_asked(process: int, connection: socket.socket) -> bool:
         os.close(end)
 
 
+def _end_what_it_started() -> None:
+    """End the processes of a check that has ended: they are this one's by now, in whatever session."""
+    left = Path(f"/proc/self/task/{os.getpid()}/children")
+    with contextlib.suppress(FileNotFoundError):  # a kernel that does not tell
+        while orphans := left.read_text().split():
+            for each in map(int, orphans):
+                os.kill(each, signal.SIGKILL)
+                os.waitpid(each, 0)
+
+
 def _serve(connection: socket.socket) -> None:
     while True:
         data, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
@@ -165,8 +180,10 @@ def _serve(connection: socket.socket) -> None:
         if not _ends_while_asked(process, connection):
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
+            _end_what_it_started()
             return
         _, status = os.waitpid(process, 0)
+        _end_what_it_started()
         try:
             connection.send(json.dumps({"pid": process, "code": os.waitstatus_to_exitcode(status)}).encode())
         except BrokenPipeError:  # whoever asked has ended
@@ -188,6 +205,7 @@ def main() -> None:
         return
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     all_checks()
     for name in ("onnx.numpy_helper", "ephost.hardware", "ephost.plugins.cpu", "ephost.bisection.measuring"):
         importlib.import_module(name)
