@@ -23,7 +23,7 @@ from ephost.bisection.processes import Trial, Worker
 from ephost.bisection.targets import Library, Target
 from ephost.cli import main
 from ephost.errors import Fail
-from plugin_harness import python_path
+from plugin_harness import build_plugin, python_path
 from searched_models import chain_model, saved, target_of
 
 pytestmark = [pytest.mark.usefixtures("cpu_plugin_as_default")]
@@ -209,6 +209,29 @@ def test_a_process_may_end_by_any_signal() -> None:
         worker._process.send_signal(signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGTERM)
         verdict = worker.attempt(Trial(b"", []), 60)
     assert verdict.status == "crash" and verdict.message.startswith(("signal 39", "SIG"))
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="a process' end is heard of on Linux")
+def test_a_crash_is_one_where_the_plugin_leaves_a_process_which_is_ended(tmp_path: Path) -> None:
+    library = build_plugin(Path(__file__).parents[1] / "plugins" / "bad_plugin", tmp_path)
+    sample = "m (float[2] x) => (float[2] y) { y = Add(x, x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {sample}').SerializeToString()
+    environment = {"EPHOST_FAULT": "orphan:Compute"}
+    target = Target("bad", libraries=(Library("bad", str(library), {}),), environment=environment)
+    with Worker(target) as worker:
+        verdict = worker.attempt(Trial(model, [{"x": np.ones(2, np.float32)}]), 20)
+    assert (verdict.status, verdict.stage) == ("crash", "run 1") and verdict.message.startswith("SIGKILL")
+
+    def is_used(process: Path) -> bool:
+        try:
+            return str(library) in (process / "maps").read_text()
+        except OSError:
+            return False
+
+    until = time.monotonic() + 60
+    while any(map(is_used, Path("/proc").glob("[0-9]*"))):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_what_is_not_there_is_said(faulty_plugin: Path, tmp_path: Path) -> None:

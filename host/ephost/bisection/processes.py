@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ephost.bisection.targets import Target
@@ -89,6 +89,7 @@ class Worker:
         self.slowest = 0.0  # seconds that a try took which ended
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self._pidfd: int | None = None  # readable when the process has ended; None where there are none
         self._log: Any = None
 
     def __enter__(self) -> Worker:
@@ -122,7 +123,7 @@ class Worker:
             self._connection.send(vars(trial))
             while True:
                 left = limit - (time.monotonic() - stage_began)
-                if left <= 0 or not self._connection.poll(left):
+                if left <= 0 or not self._hears(self._connection, left):
                     self._end()
                     return Verdict(
                         "hang", stage, f"not done with {stage} within {limit:.3g} s", time.monotonic() - began
@@ -159,18 +160,16 @@ class Worker:
             return ""
         with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
             self._connection.send(None)
-            if not self._connection.poll(_LEAVING):
+            if not self._hears(self._connection, _LEAVING):
                 self._end()
                 return "does not end"
             self._connection.recv()
-        try:
-            self._process.wait(_LEAVING)
-        except subprocess.TimeoutExpired:
+        process = self._process
+        if not self._waits_for_end(process, _LEAVING):
             self._end()
             return "does not end"
-        code = self._process.returncode
         said = self._end()
-        return said if code else ""
+        return said if process.returncode else ""
 
     def _start(self) -> Verdict | None:
         mine, theirs = socket.socketpair()
@@ -187,10 +186,12 @@ class Worker:
                 start_new_session=True,  # Ctrl-C is the search's to take
             )
         self._connection = Connection(mine.detach())
+        with contextlib.suppress(AttributeError, OSError):
+            self._pidfd = os.pidfd_open(self._process.pid)
         stage = "registering"
         try:
             self._connection.send(self.target.to_dict())
-            if not self._connection.poll(_STARTING):
+            if not self._hears(self._connection, _STARTING):
                 self._end()
                 return Verdict("hang", stage, f"not done with {stage} within {_STARTING:.0f} s")
             kind, told = self._connection.recv()
@@ -204,6 +205,25 @@ class Worker:
             return Verdict("unusable", stage, told)
         return None
 
+    def _hears(self, connection: Connection, seconds: float) -> bool:
+        """Whether the process says something within so many seconds.
+
+        Raises:
+            EOFError: it has ended. What it has started may keep its end of the connection open.
+        """
+        ready = wait([connection] if self._pidfd is None else [connection, self._pidfd], seconds)
+        if ready and connection not in ready:
+            raise EOFError
+        return bool(ready)
+
+    def _waits_for_end(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
+        """Whether it ends within so many seconds."""
+        if self._pidfd is not None:
+            return bool(wait([self._pidfd], seconds))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.poll() is not None
+
     def _end(self, patience: float = 0.0) -> str:
         """Make sure that the process is gone; say how it ended and what it printed last."""
         process, connection = self._process, self._connection
@@ -211,12 +231,13 @@ class Worker:
         if process is None or connection is None:
             return ""
         connection.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        self._waits_for_end(process, patience)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # also what it has started itself
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
         code = process.returncode
         how = _signal_name(-code) if code < 0 else f"exit code {code}"
         self._log.seek(0, os.SEEK_END)
