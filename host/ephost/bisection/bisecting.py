@@ -199,8 +199,8 @@ def _write(
 ) -> None:
     feeds = [case.feed, turned(case.feed)] if case.mode.threads > 1 else [case.feed]
     expected = judge.expected(case.model, feeds) or [{} for _ in feeds]
-    shapes = {key: value.shape for key, value in expected[0].items() if isinstance(value, np.ndarray)}
-    made = lineages(case.model, {**shapes, **{k: np.shape(v) for k, v in case.feed.items()}})
+    known = [*expected[0].items(), *case.feed.items()]
+    made = lineages(case.model, {name: each.shape for name, each in known if isinstance(each, np.ndarray)})
     tolerances = {key: judge.allowed(made[key], value) for key, value in expected[0].items() if key in made}
     write_repro(
         folder,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ephost.bisection.judging import Symptom
 from ephost.bisection.measuring import Tolerance
 from ephost.bisection.packing import save
 from ephost.bisection.shrinking import Case
+from ephost.errors import Fail
 
 _OWN_TYPES = 256  # numpy's own types have numbers below it
 _PROGRAM = '''"""{headline}
@@ -42,19 +43,31 @@ HERE = Path(__file__).parent
 
 
 def load(path):
-    """Arrays by name; a type that numpy lacks is said behind a bar."""
-    found = {{}}
+    """Values by name. What numpy has no type for, and what is no array, is said behind a bar."""
     with np.load(path, allow_pickle=False) as held:
-        for key in held.files:
-            name, _, kind = key.partition("|")
-            array = held[key]
-            if kind == "text":
-                array = array.astype(object)
-            elif kind:
-                import ml_dtypes
+        parts = [(*key.rpartition("|")[::2], held[key]) for key in held.files if "|" in key]
+        found = {{key: held[key] for key in held.files if "|" not in key}}
+    left = {{name: (kind, array) for name, kind, array in parts}}
 
-                array = array.view(getattr(ml_dtypes, kind))
-            found[name] = array
+    def take(name):
+        kind, array = left.pop(name)
+        if kind == "text":
+            return array.astype(object)
+        if kind == "none":
+            return None
+        if kind == "list":
+            return [take(f"{{name}}|{{at}}") for at in range(array)]
+        if kind == "map":
+            return dict(zip(take(f"{{name}}|keys").tolist(), take(f"{{name}}|values").tolist()))
+        if kind:
+            import ml_dtypes
+
+            return array.view(getattr(ml_dtypes, kind))
+        return array
+
+    while left:  # what is in a list lies behind it
+        name = next(iter(left))
+        found[name] = take(name)
     return found
 
 
@@ -87,27 +100,36 @@ def resident():
 def wrong(got, expected):
     """What is wrong with the outputs of a run; "" for nothing."""
     for name, value in got.items():
-        if name not in expected:
-            continue
-        want = expected[name]
-        if value.shape != want.shape or value.dtype != want.dtype:
-            return f"{{name}} is {{value.dtype}} of {{value.shape}}, not {{want.dtype}} of {{want.shape}}"
-        if want.dtype.kind in "OSU":
-            if (value != want).any():
-                return f"{{name}} is not what it should be"
-            continue
-        relative, scaled, steps = TOLERANCES.get(name, (0, 0, 0))
-        a, b = value.astype(np.float64), want.astype(np.float64)
-        with np.errstate(all="ignore"):
-            largest = np.abs(b[np.isfinite(b)]).max(initial=0)
-            off = ~(np.abs(a - b) <= relative * np.abs(b) + scaled * largest + steps)
-            off &= ~((a == b) | (np.isnan(a) & np.isnan(b)))
-        if off.any():
-            at = tuple(np.argwhere(off)[0])
-            where = list(map(int, at))
-            wrong = f"{{off.sum()}} of {{off.size}} are wrong"
-            return f"{{name}}{{where}} is {{value[at]}}, not {{want[at]}}; {{wrong}}"
+        allowed = TOLERANCES.get(name, (0, 0, 0))
+        if name in expected and (text := differs(name, value, expected[name], allowed)):
+            return text
     return ""
+
+
+def differs(name, value, want, tolerance):
+    if isinstance(value, list) and isinstance(want, list):
+        if len(value) != len(want):
+            return f"{{name}} has {{len(value)}} elements, not {{len(want)}}"
+        pairs = enumerate(zip(value, want))
+        return next(filter(None, (differs(f"{{name}}[{{at}}]", a, b, tolerance) for at, (a, b) in pairs)), "")
+    if not (isinstance(value, np.ndarray) and isinstance(want, np.ndarray)):
+        return "" if repr(value) == repr(want) else f"{{name}} is {{value!r:.80}}, not {{want!r:.80}}"
+    if value.shape != want.shape or value.dtype != want.dtype:
+        return f"{{name}} is {{value.dtype}} of {{value.shape}}, not {{want.dtype}} of {{want.shape}}"
+    if want.dtype.kind in "OSU":
+        return f"{{name}} is not what it should be" if (value != want).any() else ""
+    relative, scaled, steps = tolerance
+    a, b = value.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        largest = np.abs(b[np.isfinite(b)]).max(initial=0)
+        off = ~(np.abs(a - b) <= relative * np.abs(b) + scaled * largest + steps)
+        off &= ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    if not off.any():
+        return ""
+    at = tuple(np.argwhere(off)[0])
+    where = list(map(int, at))
+    wrong = f"{{off.sum()}} of {{off.size}} are wrong"
+    return f"{{name}}{{where}} is {{value[at]}}, not {{want[at]}}; {{wrong}}"
 
 
 def main():
@@ -164,25 +186,39 @@ main()
 '''
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Arrays in numpy's format; of a type that it lacks the bytes."""
-    held = {}
-    for name, value in arrays.items():
-        if not isinstance(value, np.ndarray):
-            continue
-        if value.dtype.kind in "OSU":
-            held[f"{name}|text"] = value.astype(str)
-        elif value.dtype.num < _OWN_TYPES:
-            held[name] = value
-        else:
-            held[f"{name}|{value.dtype.name}"] = np.asarray(value, order="C").view(
-                np.dtype(f"u{value.dtype.itemsize}")
-            )
+def write_arrays(path: Path, values: Mapping[str, Any]) -> None:
+    """Values in numpy's format: of a type that it lacks the bytes, of sequences and maps what is in them.
+
+    Behind a bar in an array's name stands what it is.
+    """
+    held = dict(entry for name, value in values.items() for entry in _entries(name, value))
     # numpy.savez cannot take arrays of any name, such as its own arguments'.
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
         for name, value in held.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, value, allow_pickle=False)
+
+
+def _entries(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    if isinstance(value, list | tuple):
+        yield f"{name}|list", np.array(len(value))
+        for at, each in enumerate(value):
+            yield from _entries(f"{name}|{at}", each)
+    elif isinstance(value, Mapping):
+        yield f"{name}|map", np.array(len(value))
+        for part, items in (("keys", value.keys()), ("values", value.values())):
+            yield from _entries(f"{name}|{part}", np.array(list(items)))
+    elif value is None:
+        yield f"{name}|none", np.array(0)
+    elif not isinstance(value, np.ndarray):
+        raise Fail(f"the value '{name}' cannot be written for a vendor: it is of {type(value).__name__}")
+    elif value.dtype.kind in "OSU":
+        yield f"{name}|text", value.astype(str)
+    elif value.dtype.num < _OWN_TYPES:
+        yield f"{name}|" if "|" in name else name, value
+    else:
+        whole = np.dtype(f"u{value.dtype.itemsize}")
+        yield f"{name}|{value.dtype.name}", np.asarray(value, order="C").view(whole)
 
 
 def remove_repro(folder: Path) -> None:
