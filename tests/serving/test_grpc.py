@@ -228,6 +228,36 @@ def test_connections_that_carry_nothing_end(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(test())
 
 
+def test_connections_beyond_a_bound_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_service, "most_connections", lambda: 8)
+
+    async def test() -> None:
+        server, port = grpc_service.make_server(
+            Core(None, None),  # type: ignore[arg-type]
+            max_request_bytes=4 << 30,  # more than grpcio's number holds
+            token=None,
+            certificate=None,
+            address="127.0.0.1:0",
+        )
+        await server.start()
+        writers, is_open = [], []
+        for _ in range(8):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writers.append(writer)
+            try:
+                is_open.append(bool(await asyncio.wait_for(reader.read(1), 20)))
+            except ConnectionResetError:
+                is_open.append(False)
+        assert is_open == [True] * 4 + [False] * 4
+        for writer in writers:
+            writer.close()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            assert await channel.unary_unary(f"/{SERVICE}/ServerLive")(b"", wait_for_ready=True, timeout=20)
+        await server.stop(None)
+
+    asyncio.run(test())
+
+
 def test_a_full_queue_a_deadline_and_a_cancelled_call(tmp_path: Path) -> None:
     save(tmp_path, "slow", endless(), config="[queue]\nsize = 1\n")
     with Served(tmp_path) as server, grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:

@@ -17,6 +17,7 @@ from ephost.serving.core import NAME, Core, described
 from ephost.serving.errors import BadRequest, Forbidden, ServingError, Unauthorized
 from ephost.serving.grpc_bodies import parse, read_request, write_response
 from ephost.serving.grpc_messages import MESSAGES, SERVICE
+from ephost.serving.http_heads import most_connections
 from ephost.serving.triton import configured, statistics
 
 _LOG = logging.getLogger("ephost.serving.grpc")
@@ -27,6 +28,7 @@ _LARGE_LISTS = 64 << 10
 # In which a connection has to say that it is HTTP/2, and in which it has to carry a request. Clients that are
 # told that theirs ends open another one when they have one to send.
 _HANDSHAKE_SECONDS, _IDLE_SECONDS = 30, 300
+_LARGEST = (1 << 31) - 1  # bytes of a message, in protobuf and in grpcio's options
 _MOST_DETAILS = 4 << 10  # bytes of an error's text
 # What questions of health need no token for.
 _OPEN = frozenset({"ServerLive", "ServerReady", "ModelReady"})
@@ -67,9 +69,11 @@ def make_server(
     Raises:
         OSError: the port cannot be had.
     """
+    most = (most_connections() or _LARGEST) // 2  # half of HTTP's: files are left for what else there is
     server = grpc.aio.server(
         options=[
-            ("grpc.max_receive_message_length", max_request_bytes),
+            ("grpc.max_allowed_incoming_connections", max(1, min(most, _LARGEST))),
+            ("grpc.max_receive_message_length", min(max_request_bytes, _LARGEST)),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", 1000 * _HANDSHAKE_SECONDS),
