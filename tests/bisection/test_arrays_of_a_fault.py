@@ -12,11 +12,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from ephost.bisection.judging import Mode, Symptom
+from ephost.bisection.judging import Mode, Symptom, digest
 from ephost.bisection.locating import turned
 from ephost.bisection.repro import write_arrays, write_repro
 from ephost.bisection.shrinking import Case
 from ephost.bisection.targets import Target
+from ephost.bisection.worker import same_value
 from ephost.errors import Fail
 from onnx import TensorProto, helper, parser
 
@@ -122,3 +123,13 @@ def test_the_program_feeds_and_compares_sequences_maps_and_nothing(tmp_path: Pat
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(Fail, match="the value 's' cannot be written for a vendor: it is of object"):
         write_arrays(tmp_path / "inputs.npz", {"s": object()})
+
+
+def test_sequences_that_differ_in_the_middle_of_a_large_array_are_not_the_same() -> None:
+    first, second = (np.zeros(5000, np.float32) for _ in range(2))
+    second[2500] = 1
+    assert repr([first]) == repr([second])
+    assert digest({"s": [first]}) != digest({"s": [second]})
+    assert digest({"s": [first]}) == digest({"s": [first.copy()]})
+    assert not same_value([first], [second]) and same_value([first], [first.copy()])
+    assert not same_value([first], [first, first])

@@ -216,6 +216,8 @@ def digest(*parts: Any) -> str:
         elif isinstance(part, Mapping):
             for key in sorted(part):
                 made.update(digest(str(key), part[key]).encode())
+        elif isinstance(part, list | tuple):  # in words numpy leaves out the middle of large arrays
+            made.update(digest(type(part).__name__, *part).encode())
         else:
             made.update(repr(part).encode())
         made.update(b"|")

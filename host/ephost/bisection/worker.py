@@ -213,6 +213,8 @@ def same_value(a: Any, b: Any) -> bool:
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
         return bool((a == b).all()) if a.dtype.kind == "O" else a.tobytes() == b.tobytes()
+    if isinstance(a, list) and isinstance(b, list):  # in words numpy leaves out the middle of large arrays
+        return len(a) == len(b) and _same(a, b)
     return repr(a) == repr(b)
 
 
