@@ -211,6 +211,33 @@ def test_a_process_may_end_by_any_signal() -> None:
     assert verdict.status == "crash" and verdict.message.startswith(("signal 39", "SIG"))
 
 
+def test_what_was_found_is_told_where_it_cannot_be_written(
+    faulty_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPHOST_FAULT", "scaled@n3")
+    (tmp_path / "found" / "index.html").mkdir(parents=True)
+    (tmp_path / "found" / "fault1").write_bytes(b"")
+    words = [saved(tmp_path, chain_model(6)), "--ep", faulty_plugin, "-o", tmp_path / "found", "--no-probes"]
+    told = CliRunner().invoke(main, ["bisect", *map(str, words)])
+    assert told.exit_code == 1
+    assert "1 fault" in told.stdout
+    said = " ".join(told.stdout.split())
+    for name, why in (("index.html", "Is a directory"), ("fault1", "File exists")):
+        assert f"{tmp_path / 'found' / name} cannot be written: {why}" in said
+    assert json.loads((tmp_path / "found" / "result.json").read_text())["faults"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+def test_a_state_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "judged.jsonl", resume=False)
+    assert memory._file is not None
+    memory._file.close()
+    memory._file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115
+    with pytest.raises(Fail, match=r"cannot be written to .*judged\.jsonl: No space left"):
+        memory.keep("key", "value")
+    memory.close()
+
+
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="a process' end is heard of on Linux")
 def test_a_crash_is_one_where_the_plugin_leaves_a_process_which_is_ended(tmp_path: Path) -> None:
     library = build_plugin(Path(__file__).parents[1] / "plugins" / "bad_plugin", tmp_path)

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def bisect(
                 for number, (fault, part) in enumerate(search.parts):
                     if number == 0 or everything:
                         where = None if output is None else Path(output, f"fault{number + 1}")
-                        fault.repro = _reduced(judge, search, fault, part, where, say)
+                        fault.repro = _reduced(judge, search, fault, part, where, say, result)
         finally:
             search.close()
             judge.close()
@@ -147,11 +148,21 @@ def bisect(
             result.loading_seconds = judge.target.loading_seconds + judge.against.loading_seconds
             result.tries, result.node_runs = judge.tries, judge.node_runs
             if output is not None:  # also of a search that is interrupted
-                write_text(Path(output, "index.html"), page_of(result).html())
-                write_text(
-                    Path(output, "result.json"), json.dumps(result.to_dict(), indent=1, default=str) + "\n"
-                )
+                with _told(result, page := Path(output, "index.html")):
+                    write_text(page, page_of(result).html())
+                with _told(result, found := Path(output, "result.json")):
+                    write_text(found, json.dumps(result.to_dict(), indent=1, default=str) + "\n")
     return result
+
+
+@contextmanager
+def _told(result: Bisection, path: Path) -> Iterator[None]:
+    """Have the result say what cannot be written: what was found took longer than that, and is not lost."""
+    try:
+        yield
+    except OSError as error:
+        result.is_written = False
+        result.notes.append(f"{path} cannot be written: {error.strerror or error}")
 
 
 def _target(given: Target | str) -> Target:
@@ -163,7 +174,13 @@ def _target(given: Target | str) -> Target:
 
 
 def _reduced(
-    judge: Judge, search: Search, fault: Fault, part: Part, folder: Path | None, told: Callable[[str], None]
+    judge: Judge,
+    search: Search,
+    fault: Fault,
+    part: Part,
+    folder: Path | None,
+    told: Callable[[str], None],
+    result: Bisection,
 ) -> Repro | None:
     """The least that shows a fault, written into a folder if there is one."""
     shrinker = Shrinker(judge, fault.symptom, _SHRINKING, told)
@@ -183,7 +200,10 @@ def _reduced(
             if fault.symptom.shown_by(judgement, elsewhere=True):
                 hosts.append(host)
     if folder is not None:
-        _write(judge, fault, case, tuple(hosts), folder, seconds)
+        wanted, folder = folder, None
+        with _told(result, wanted):
+            _write(judge, fault, case, tuple(hosts), wanted, seconds)
+            folder = wanted
     return Repro(
         len(case.model.graph.node),
         tuple(node.op_type for node in case.model.graph.node),

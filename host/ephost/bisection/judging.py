@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -177,13 +178,19 @@ class Memory:
         """Remember something, at once and for good."""
         self.known[key] = value
         if self._file is not None:
-            self._file.write(json.dumps([key, value]) + "\n")
-            self._file.flush()
+            try:
+                self._file.write(json.dumps([key, value]) + "\n")
+                self._file.flush()
+            except OSError as error:
+                raise Fail(
+                    f"the state of the search cannot be written to {self.path}: {error.strerror}"
+                ) from None
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of what could not be written, which was said
+                self._file.close()
 
 
 def _taken(path: Path) -> IO[str]:

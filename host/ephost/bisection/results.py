@@ -95,6 +95,7 @@ class Bisection:
     notes: list[str] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
     folder: Path | None = None
+    is_written: bool = True  # whether the folder has all of it; a note says what it lacks
     seconds: float = 0.0
     run_seconds: float = 0.0
     loading_seconds: float = 0.0  # of starting processes, and of opening models

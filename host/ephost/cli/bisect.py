@@ -169,7 +169,7 @@ def bisect(
     reduced to the smallest model that still shows it, and left in a folder with inputs and a program for the
     vendor.
 
-    Exit code 0: nothing is wrong. 1: a fault was found, or the search failed.
+    Exit code 0: nothing is wrong. 1: a fault was found, or the search failed, or could not be written.
     """
     from ephost.bisection.bisecting import bisect as search
 
@@ -206,5 +206,5 @@ def bisect(
         show_json(result.to_dict())
     else:
         show([result.headline(), *result.tables(), *result.footer()])
-    if result.found:
+    if result.found or not result.is_written:
         raise click.exceptions.Exit(1)
