@@ -445,3 +445,20 @@ def test_metrics_count_requests_by_model(server: Served) -> None:
     before = count()
     assert is_well(server)
     assert count() == before + 1
+
+
+def test_large_outputs_become_json_in_pieces_between_which_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ephost.serving.datatypes import to_json
+
+    sizes: list[int] = []
+    dumps = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value, **how: sizes.append(len(value)) or dumps(value, **how))
+    numbers = np.arange(100_000, dtype=np.float32).reshape(2, -1) / 3
+    texts = np.array([f'"{at}\u2013' for at in range(40_000)], object)
+    assert json.loads(to_json("y", "FP32", numbers)) == numbers.ravel().tolist()
+    assert json.loads(to_json("y", "BYTES", texts)) == texts.tolist()
+    assert to_json("y", "INT8", np.empty((0, 3), np.int8)) == "[]"
+    assert to_json("y", "BOOL", np.array(True)) == "[true]"
+    assert max(sizes) <= 1 << 14

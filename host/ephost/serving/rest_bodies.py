@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from ephost.serving.core import Result
-from ephost.serving.datatypes import BINARY_ONLY, check_shape, from_bytes, from_json, to_bytes, to_json
+from ephost.serving.datatypes import (
+    BINARY_ONLY,
+    check_shape,
+    from_bytes,
+    from_json,
+    json_text,
+    to_bytes,
+    to_json,
+)
 from ephost.serving.errors import BadRequest
 from ephost.serving.signature import Signature
 
@@ -188,7 +196,7 @@ def write_response(request: Request, result: Result) -> tuple[bytes, int | None]
         BadRequest: an output is wanted as JSON that has no form there.
             Values that are not finite have none, either.
     """
-    outputs: list[dict[str, Any]] = []
+    outputs: list[str] = []
     parts: list[bytes] = []
     for output in result.outputs:
         item: dict[str, Any] = {
@@ -202,16 +210,15 @@ def write_response(request: Request, result: Result) -> tuple[bytes, int | None]
             data = to_bytes(output.array)
             item["parameters"] = {"binary_data_size": len(data)}
             parts.append(data)
+            outputs.append(json_text(item))
         else:
-            item["data"] = to_json(output.name, output.datatype, output.array)
-        outputs.append(item)
+            elements = to_json(output.name, output.datatype, output.array)
+            outputs.append(f'{json_text(item)[:-1]},"data":{elements}}}')
     response: dict[str, Any] = {"model_name": result.model, "model_version": result.version}
     if request.id is not None:
         response["id"] = request.id
-    response["outputs"] = outputs
-    header = json.dumps(response, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "backslashreplace"
-    )
+    text = f'{json_text(response)[:-1]},"outputs":[{",".join(outputs)}]}}'
+    header = text.encode("utf-8", "backslashreplace")
     if not parts:
         return header, None
     return b"".join((header, *parts)), len(header)
