@@ -205,8 +205,11 @@ class Session(Lifecycle):
 
         Raises:
             ValueError: inputs are missing.
+            TypeError: the callback is no function: nobody would hear of the results.
         """
         self._check_feed(input_feed)
+        if not callable(callback):
+            raise TypeError(f"callback has to be a function, not {type(callback).__name__}")
 
         def work() -> None:
             results: list[Any] = []

@@ -347,6 +347,9 @@ def test_an_asynchronous_run_calls_back_with_results_or_an_error(session: ephost
     assert "index: 1 Got: 2 Expected: 3" in calls[0][2]
     with pytest.raises(ValueError, match=r"\['y'\]"):
         session.run_async(None, {"x": X}, callback, None)
+    for nobody in (None, "callback"):
+        with pytest.raises(TypeError, match="callback has to be a function"):
+            session.run_async(["z"], {"x": X, "y": Y}, nobody, None)  # type: ignore[arg-type]
 
 
 class Metered:
