@@ -462,6 +462,7 @@ def test_a_worker_without_memory_is_an_error() -> None:
         ({"register_timeout_seconds": 1e12}, "at most 1000000 seconds, or 0 for no limit"),
         ({"run_timeout_seconds": float("inf")}, "at most 1000000 seconds, or 0 for no limit"),
         ({"shared_bytes": 1.5}, "a whole number below"),
+        ({"shared_bytes": 0}, "at least 65536, not 0"),
         ({"memory_limit_bytes": 2**70}, "a whole number below"),
         ({"environment": {"A": 1}}, "'A': 1 is not"),
         ({"environment": {"A\0": "b"}}, "texts, which"),

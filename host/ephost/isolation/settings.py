@@ -26,6 +26,7 @@ ENTRIES = (
     ON_CRASH,
 )
 _WHOLE = ("memory_limit_bytes", "processor_seconds", "shared_bytes")
+_LEAST_SHARED = 1 << 16  # bytes; 0 is no lack of a limit there
 _LONGEST = 10**6  # seconds; the system takes milliseconds of 32 bits
 _SWITCHES = {"0": False, "1": True}
 
@@ -103,8 +104,12 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 def _unfit(name: str, value: float) -> str:
     """What a setting is that cannot have this number; "" where it can."""
+    if name in _WHOLE and not (isinstance(value, int) and value < 1 << 63):
+        return "a whole number below 2**63"
+    if name == "shared_bytes" and value < _LEAST_SHARED:
+        return f"at least {_LEAST_SHARED}"
     if name in _WHOLE:
-        return "" if isinstance(value, int) and value < 1 << 63 else "a whole number below 2**63"
+        return ""
     return "" if value <= _LONGEST else f"at most {_LONGEST} seconds, or 0 for no limit"
 
 
