@@ -170,6 +170,7 @@ def test_a_value_over_a_read_only_array_is_never_written_to(tmp_path: Path) -> N
     assert content == zeros.tobytes()
 
 
+@needs_numpy_2
 def test_dlpack_says_that_a_value_is_read_only() -> None:
     array = np.frombuffer(bytes(8), np.float32)
     value = OrtValue.ortvalue_from_numpy(array)

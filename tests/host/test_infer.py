@@ -248,8 +248,12 @@ def test_another_element_type_than_the_operators_is_refused() -> None:
     ("node", "why"),
     [
         ("y = Reshape(x, minus_two)", "Invalid dimension value: -2"),
-        ("y = AveragePool<kernel_shape = [1, -1]>(x)", "must only contain positive"),
-        ("y = Conv<strides = [1, -2]>(x, w)", "must only contain positive"),
+        pytest.param(
+            "y = AveragePool<kernel_shape = [1, -1]>(x)",
+            "only contain positive",
+            marks=needs_newest_onnx,
+        ),
+        pytest.param("y = Conv<strides = [1, -2]>(x, w)", "only contain positive", marks=needs_newest_onnx),
     ],
 )
 def test_nodes_that_cannot_be_are_refused_by_name_or_place(node: str, why: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from ephost._bindings import call, packed
-from ephost.errors import InvalidGraph, InvalidProtobuf
+from ephost.errors import Fail, InvalidGraph, InvalidProtobuf
 from ephost.messages import NodeProto
 from ephost.model import infer as infer_module
 from ephost.model.data_files import DataFiles
@@ -177,8 +178,8 @@ def test_what_needs_more_imports_is_there_when_asked_for() -> None:
     [
         (1024, "y = MatMul (x, turned)", True),
         (64, "y = MatMul (x, turned)", False),
-        (1024, "z = MatMul (x, turned) \n y = Add (z, turned)", False),
-        (1024, "y = Add (x, turned)", False),
+        (1024, "z = MatMul (x, turned) \n y = Concat <axis = 0> (z, turned)", False),
+        (1024, "y = MatMul (turned, x)", False),
     ],
 )
 def test_large_matrices_stay_as_they_are_for_products_that_take_them_transposed(
@@ -348,7 +349,8 @@ def asked_of_onnx(monkeypatch: pytest.MonkeyPatch, made: Model) -> bool:
     """Whether types are found by onnx's inference."""
     asked = []
     monkeypatch.setattr(infer_module, "is_bounded", lambda model, _: not asked.append(model))
-    infer(made)
+    with contextlib.suppress(Fail):  # what onnx says against a node
+        infer(made)
     return bool(asked)
 
 
