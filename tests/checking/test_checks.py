@@ -517,8 +517,10 @@ def test_a_check_that_is_terminated_leaves_no_folder_behind(
     ignored: bool, number: signal.Signals, tmp_path: Path
 ) -> None:
     action = "SIG_IGN" if ignored else "default_int_handler"
+    # Started by nohup, these tests and their children ignore SIGHUP.
     program = (
-        f"import signal; signal.signal(signal.SIGINT, signal.{action}); from ephost.cli import main; main()"
+        f"import signal; signal.signal(signal.SIGINT, signal.{action}); "
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); from ephost.cli import main; main()"
     )
     words = [sys.executable, "-c", program, "check", sample_kernels.get_library_path(), "--only", "numbers"]
     with subprocess.Popen(

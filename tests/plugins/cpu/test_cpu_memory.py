@@ -307,7 +307,7 @@ def test_weights_that_a_body_packs_are_there_once(tmp_path: Path, inside: bool) 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("open_shape", [False, True])
 def test_matrices_of_halves_are_not_all_there_in_two_forms(tmp_path: Path, open_shape: bool) -> None:
-    """In 16 bits, in 32 and packed: each goes as the next is made, one matrix after the other."""
+    """In 16 bits, in 32 and packed: 5 times. Each goes as the next is made, one matrix after the other."""
     size, count = 1024, 24
     nodes = [helper.make_node("Cast", ["ids"], ["h"], to=onnx.TensorProto.FLOAT16)]
     nodes.append(helper.make_node("MatMul", ["h", "first"], ["p0"]))
@@ -319,7 +319,7 @@ def test_matrices_of_halves_are_not_all_there_in_two_forms(tmp_path: Path, open_
         for n in (8, size)
     ]
     times = growth(nodes, taken, sizes, tmp_path) / (count * size * size * 2 / 1024)
-    assert 2 < times < 3.6, times
+    assert 2 < times < 4, times
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
