@@ -30,9 +30,8 @@ from ephost.onnx_schema import VARIADIC
 from ephost.session import InferenceSession
 
 _IR_VERSION = 10
-_sessions: dict[
-    int, tuple[str, InferenceSession]
-] = {}  # by number: what the operator is called, and who runs it
+# By number: what the operator is called, and who runs it.
+_sessions: dict[int, tuple[str, InferenceSession]] = {}
 _numbers = count(1)
 
 
