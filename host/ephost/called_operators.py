@@ -13,7 +13,7 @@ from typing import Any
 from ephost._bindings import NULL, address, api, call, check, ffi, lib, onnx_element_type, text
 from ephost.device_memory import is_cpus
 from ephost.errors import InvalidArgument, NotImplemented
-from ephost.isolation.tables import giving_status
+from ephost.isolation.tables import functions_of
 from ephost.message_helpers import make_node, tensor_type_proto
 from ephost.messages import (
     AttributeProto,
@@ -30,8 +30,8 @@ from ephost.onnx_schema import VARIADIC
 from ephost.session import InferenceSession
 
 _IR_VERSION = 10
-# By number: what the operator is called, and who runs it.
-_sessions: dict[int, tuple[str, InferenceSession]] = {}
+# By number: what the operator is called, what its inputs are, and who runs it.
+_sessions: dict[int, tuple[str, list[str], InferenceSession]] = {}
 _numbers = count(1)
 
 
@@ -64,38 +64,23 @@ def model_of(
     domain = "" if domain == "ai.onnx" else domain
     label = f"the operator {domain or 'ai.onnx'}.{op_type} of opset {version}"
     schema: Any = schema_of(op_type, domain, version) if version > 0 else None
-    if schema is None and not domain:
-        raise InvalidArgument(f"{label}: there is none")
-    if schema is None and len(set(types.values())) != 1:
-        raise NotImplemented(
-            f"{label} has no schema: its values have to be of one type, and that has to be given"
-        )
-    if schema is not None:
+    if schema is None:
+        if not domain:
+            raise InvalidArgument(f"{label}: there is none")
+        if len(set(types.values())) != 1:
+            raise NotImplemented(
+                f"{label} has no schema: its values have to be of one type, and that has to be given"
+            )
+        one = tensor_type_proto(next(iter(types.values())), None)
+        given, made = [one] * inputs, [one] * outputs
+    else:
         known = {constraint.type_param_str for constraint in schema.type_constraints}
         if strange := sorted(set(types) - known):
             raise InvalidArgument(
                 f"{label} has no type parameter '{strange[0]}': it has {', '.join(sorted(known))}"
             )
-
-    def kinds(formals: Sequence[Any] | None, number: int, what: str) -> list[TypeProto]:
-        if formals is None:
-            return [tensor_type_proto(next(iter(types.values())), None)] * number
-        if number > len(formals) and not (formals and formals[-1].option.value == VARIADIC):
-            raise InvalidArgument(f"{label} has {len(formals)} {what}s, not {number}")
-        return [kind(formals[min(at, len(formals) - 1)], f"its {what} {at}") for at in range(number)]
-
-    def kind(formal: Any, what: str) -> TypeProto:
-        if (given := types.get(formal.type_str)) is not None:
-            return tensor_type_proto(given, None)
-        name = formal.type_str.removeprefix("tensor(").removesuffix(")")
-        if f"tensor({name})" != formal.type_str:
-            raise InvalidArgument(
-                f"{label}: its type parameter '{formal.type_str}', which {what} has, is missing"
-            )
-        return tensor_type_proto(int(getattr(TensorProto, name.upper())), None)
-
-    given = kinds(None if schema is None else list(schema.inputs), inputs, "input")
-    made = kinds(None if schema is None else list(schema.outputs), outputs, "output")
+        given = _types(schema.inputs, inputs, types, label, "input")
+        made = _types(schema.outputs, outputs, types, label, "output")
     read, written = [f"x{at}" for at in range(inputs)], [f"y{at}" for at in range(outputs)]
     node = make_node(op_type, read, written, name=op_type, domain=domain)
     node.attribute.extend(attributes)
@@ -109,6 +94,27 @@ def model_of(
             output=[ValueInfoProto(name=n, type=t) for n, t in zip(written, made, strict=True)],
         ),
     )
+
+
+def _types(
+    formals: Sequence[Any], number: int, types: Mapping[str, int], label: str, what: str
+) -> list[TypeProto]:
+    """The types of so many inputs or outputs."""
+    if number > len(formals) and not (formals and formals[-1].option.value == VARIADIC):
+        raise InvalidArgument(f"{label} has {len(formals)} {what}s, not {number}")
+    made = []
+    for at in range(number):
+        kind = formals[min(at, len(formals) - 1)].type_str
+        name = kind.removeprefix("tensor(").removesuffix(")")
+        if kind in types:
+            made.append(tensor_type_proto(types[kind], None))
+        elif kind == f"tensor({name})":
+            made.append(tensor_type_proto(int(getattr(TensorProto, name.upper())), None))
+        else:
+            raise InvalidArgument(
+                f"{label}: its type parameter '{kind}', which its {what} {at} has, is missing"
+            )
+    return made
 
 
 def _create(
@@ -135,13 +141,13 @@ def _create(
     )
     session = InferenceSession(model.SerializeToString())
     number = next(_numbers)
-    _sessions[number] = (f"{text(domain) or 'ai.onnx'}.{text(name)}", session)
+    names = [each.name for each in model.graph.input]
+    _sessions[number] = (f"{text(domain) or 'ai.onnx'}.{text(name)}", names, session)
     made[0] = number
 
 
 def _invoke(number: int, inputs: Any, outputs: Any) -> None:
-    label, session = _sessions[number]
-    names = [each.name for each in session.get_inputs()]
+    label, names, session = _sessions[number]
     feed = {name: call.value_to_object(address(inputs[at])) for at, name in enumerate(names)}
     for at, result in enumerate(session.run(None, feed)):
         _write(outputs[at], result, f"the output {at} of {label}")
@@ -181,14 +187,9 @@ def _release(number: int) -> None:
     _sessions.pop(number, None)
 
 
-_members = {
-    name: ffi.callback(dict(ffi.typeof("EphostOpCalls").fields)[name].type, function)
-    for name, function in (
-        ("create", giving_status(_create)),
-        ("invoke", giving_status(_invoke)),
-        ("release", _release),
-    )
-}
-_calls = ffi.new("EphostOpCalls*", _members)
+_calls = ffi.new(
+    "EphostOpCalls*",
+    _functions := functions_of("EphostOpCalls", {"create": _create, "invoke": _invoke, "release": _release}),
+)
 lib.ephost_set_op_calls(_calls)
 atexit.register(lib.ephost_set_op_calls, NULL)

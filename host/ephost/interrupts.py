@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -31,12 +31,22 @@ class _Kept:
         default_int_handler(number, frame)
 
 
-def _handler() -> Any:
-    """The handler of SIGINT if it is Python's and this is the thread that it is called on, or None."""
+def _take_over(handler: Callable[[int, FrameType | None], None]) -> Any:
+    """Put a handler of SIGINT in the place of Python's.
+
+    Returns:
+        What was there; None where that is not Python's, or this is not the thread that it is called on.
+    """
     if threading.current_thread() is not threading.main_thread():
         return None
-    handler = getsignal(SIGINT)
-    return handler if handler is default_int_handler or isinstance(handler, _Kept) else None
+    before = getsignal(SIGINT)
+    if before is not default_int_handler and not isinstance(before, _Kept):
+        return None
+    try:
+        signal(SIGINT, handler)
+    except ValueError:  # the main thread of another interpreter
+        return None
+    return before
 
 
 @contextlib.contextmanager
@@ -45,15 +55,8 @@ def interrupts_kept() -> Iterator[None]:
 
     numpy's reading of files does: it asks in C whether a file is a path, and takes an exception for a no.
     """
-    if _handler() is not default_int_handler:
-        yield
-        return
     kept = _Kept()
-    try:
-        signal(SIGINT, kept)
-    except ValueError:  # the main thread of another interpreter
-        yield
-        return
+    before = _take_over(kept)
     try:
         yield
     except Exception as error:
@@ -61,8 +64,8 @@ def interrupts_kept() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        if getsignal(SIGINT) is kept:
-            signal(SIGINT, default_int_handler)
+        if before is not None and getsignal(SIGINT) is kept:
+            signal(SIGINT, before)
 
 
 class Interrupts:
@@ -81,11 +84,7 @@ class Interrupts:
 
     def hold(self) -> None:
         """From here on one waits."""
-        if (before := _handler()) is not None:
-            try:
-                signal(SIGINT, self._note)
-            except ValueError:  # the main thread of another interpreter
-                return
+        if (before := _take_over(self._note)) is not None:
             self._before = before
             self._is_held = True
 

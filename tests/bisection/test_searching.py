@@ -23,7 +23,7 @@ from ephost.bisection.processes import Trial, Worker
 from ephost.bisection.targets import Library, Target
 from ephost.cli import main
 from ephost.errors import Fail
-from plugin_harness import build_plugin, python_path
+from plugin_harness import build_plugin, is_mapped, python_path
 from searched_models import chain_model, saved, target_of
 
 pytestmark = [pytest.mark.usefixtures("cpu_plugin_as_default")]
@@ -248,15 +248,8 @@ def test_a_crash_is_one_where_the_plugin_leaves_a_process_which_is_ended(tmp_pat
     with Worker(target) as worker:
         verdict = worker.attempt(Trial(model, [{"x": np.ones(2, np.float32)}]), 20)
     assert (verdict.status, verdict.stage) == ("crash", "run 1") and verdict.message.startswith("SIGKILL")
-
-    def is_used(process: Path) -> bool:
-        try:
-            return str(library) in (process / "maps").read_text()
-        except OSError:
-            return False
-
     until = time.monotonic() + 60
-    while any(map(is_used, Path("/proc").glob("[0-9]*"))):
+    while is_mapped(library):
         assert time.monotonic() < until
         time.sleep(0.05)
 

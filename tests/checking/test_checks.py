@@ -30,6 +30,7 @@ from ephost.checking.verdicts import Outcome
 from ephost.cli import main
 from ephost.errors import InvalidArgument
 from ephost.plugins import sample_compiler, sample_kernels
+from plugin_harness import is_mapped
 
 QUICK = ("file", "registration.succeeds", "sessions.run")
 
@@ -239,14 +240,7 @@ def test_a_process_that_a_plugin_leaves_is_not_waited_for_and_is_ended(
     library = built("bad_plugin")
     found = checker(library, ["sessions.run"], {"EPHOST_FAULT": f"{fault}:Compute"}, timeout=20)
     assert found["sessions.run"].status == "pass"
-
-    def is_used(process: Path) -> bool:
-        try:
-            return str(library) in (process / "maps").read_text()
-        except OSError:
-            return False
-
-    wait_until(lambda: not any(map(is_used, Path("/proc").glob("[0-9]*"))))
+    wait_until(lambda: not is_mapped(library))
 
 
 def test_a_check_that_does_not_end_does_not_outlive_who_asked_for_it(

@@ -100,7 +100,7 @@ def test_many_pairs_are_found_after_others_were_removed() -> None:
 
 
 @pytest.mark.resources
-@pytest.mark.skipif(sys.platform == "win32", reason="limits a process's time")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no process's time this way")
 def test_the_time_for_many_pairs_does_not_grow_with_their_square() -> None:
     """Each new key was compared with all before it: minutes for so many, which now take a second."""
     program = """if True:

@@ -191,6 +191,18 @@ def build_plugin(folder: Path, target: Path, *flags: str, include: Path = ROOT /
     return library
 
 
+def is_mapped(library: Path) -> bool:
+    """Whether any process has the library: one that it was loaded in, or that such a process has made."""
+
+    def has(process: Path) -> bool:
+        try:
+            return str(library) in (process / "maps").read_text()
+        except OSError:
+            return False
+
+    return any(map(has, Path("/proc").glob("[0-9]*")))
+
+
 def bad_modes() -> dict[str, str]:
     """The modes of tests/plugins/bad_plugin: what EPHOST_BAD may say, and what the plugin then does."""
     source = (ROOT / "tests" / "plugins" / "bad_plugin" / "bad_plugin.c").read_text()

@@ -104,13 +104,11 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 def _unfit(name: str, value: float) -> str:
     """What a setting is that cannot have this number; "" where it can."""
-    if name in _WHOLE and not (isinstance(value, int) and value < 1 << 63):
+    if name not in _WHOLE:
+        return "" if value <= _LONGEST else f"at most {_LONGEST} seconds, or 0 for no limit"
+    if not (isinstance(value, int) and value < 1 << 63):
         return "a whole number below 2**63"
-    if name == "shared_bytes" and value < _LEAST_SHARED:
-        return f"at least {_LEAST_SHARED}"
-    if name in _WHOLE:
-        return ""
-    return "" if value <= _LONGEST else f"at most {_LONGEST} seconds, or 0 for no limit"
+    return f"at least {_LEAST_SHARED}" if name == "shared_bytes" and value < _LEAST_SHARED else ""
 
 
 def _require_environment(given: Any) -> None:

@@ -137,7 +137,7 @@ class CustomOps:
         Raises:
             InvalidGraph: a node has too few or too many inputs or outputs, or an operator that nobody has.
         """
-        for node in nodes:
+        for node in nodes if self else ():
             op = self.find(node.op_type, node.domain, model.opsets.get(node.domain, 1))
             if op is not None:
                 node.custom, node.since_version = op, op.since_version
@@ -150,9 +150,7 @@ class CustomOps:
     def attach_all(self, model: Model) -> None:
         """The same for all nodes of a model that was loaded, and for those that it will get."""
         model.custom_ops = self
-        self.attach(
-            model, (node for graph in all_graphs(model.graph) for node in graph.nodes) if self else ()
-        )
+        self.attach(model, (node for graph in all_graphs(model.graph) for node in graph.nodes))
 
     def infer(self, model: Model) -> bool:
         """Find the types of their outputs where the types of the inputs are known.

@@ -378,3 +378,105 @@ void shout_init(CustomOp* op, const OrtApi* api, const char* ep_name) {
   op->base.KernelDestroy = shout_destroy;
   op->base.InferOutputShapeFn = twice_infer;
 }
+
+/* ---- Borrow -------------------------------------------------------------------------------------------- */
+
+typedef struct BorrowKernel {
+  const OrtApi* api;
+  OrtOp* op;
+  int64_t inputs;
+} BorrowKernel;
+
+static const char* ORT_API_CALL borrow_name(const OrtCustomOp* op) {
+  (void)op;
+  return "Borrow";
+}
+
+static OrtStatus* read_text(const OrtApi* api, const OrtKernelInfo* info, const char* name, char* text,
+                            size_t room) {
+  return api->KernelInfoGetAttribute_string(info, name, text, &room);
+}
+
+/* Attributes: op, in_domain and of (the name of a type parameter) are texts; version, number (of inputs), and
+ * axis, which the operator gets where it is not -100. */
+static OrtStatus* make_op(BorrowKernel* made, const OrtKernelInfo* info) {
+  const OrtApi* api = made->api;
+  char op[64], domain[64], of[64];
+  int64_t version = 0, axis = 0;
+  TRY(read_text(api, info, "op", op, sizeof op));
+  TRY(read_text(api, info, "in_domain", domain, sizeof domain));
+  TRY(read_text(api, info, "of", of, sizeof of));
+  TRY(api->KernelInfoGetAttribute_int64(info, "version", &version));
+  TRY(api->KernelInfoGetAttribute_int64(info, "number", &made->inputs));
+  TRY(api->KernelInfoGetAttribute_int64(info, "axis", &axis));
+  const char* parameters[] = {of};
+  const ONNXTensorElementDataType types[] = {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT};
+  OrtOpAttr* attribute = NULL;
+  if (axis != -100) TRY(api->CreateOpAttr("axis", &axis, 1, ORT_OP_ATTR_INT, &attribute));
+  const OrtOpAttr* const attributes[] = {attribute};
+  OrtStatus* status = api->CreateOp(info, op, domain, (int)version, parameters, types, 1, attributes,
+                                    attribute != NULL, (int)made->inputs, 1, &made->op);
+  api->ReleaseOpAttr(attribute);
+  return status;
+}
+
+static OrtStatus* ORT_API_CALL borrow_create(const OrtCustomOp* op, const OrtApi* api,
+                                             const OrtKernelInfo* info, void** kernel) {
+  (void)op;
+  *kernel = NULL;
+  BorrowKernel* made = (BorrowKernel*)calloc(1, sizeof *made);
+  if (made == NULL) {
+    return out_of_memory(api);
+  }
+  made->api = api;
+  OrtStatus* status = make_op(made, info);
+  if (status != NULL) {
+    free(made);
+    return status;
+  }
+  trace("Borrow: made");
+  *kernel = made;
+  return NULL;
+}
+
+/* y = op(x), or op(x, x); of x's shape. */
+static OrtStatus* ORT_API_CALL borrow_compute(void* op_kernel, OrtKernelContext* context) {
+  const BorrowKernel* kernel = (const BorrowKernel*)op_kernel;
+  const OrtApi* api = kernel->api;
+  const OrtValue* x = NULL;
+  OrtValue* y = NULL;
+  ONNXTensorElementDataType type;
+  const int64_t* dims = NULL;
+  size_t rank = 0;
+  TRY(api->KernelContext_GetInput(context, 0, &x));
+  TRY(api->GetTensorElementTypeAndShapeDataReference(x, &type, &dims, &rank));
+  TRY(api->KernelContext_GetOutput(context, 0, dims, rank, &y));
+  const OrtValue* const inputs[] = {x, x};
+  OrtValue* const outputs[] = {y};
+  return api->InvokeOp(context, kernel->op, inputs, (int)kernel->inputs, outputs, 1);
+}
+
+static void ORT_API_CALL borrow_destroy(void* op_kernel) {
+  BorrowKernel* kernel = (BorrowKernel*)op_kernel;
+  kernel->api->ReleaseOp(kernel->op);
+  trace("Borrow: gone");
+  free(kernel);
+}
+
+void borrow_init(CustomOp* op, const OrtApi* api) {
+  memset(op, 0, sizeof *op);
+  op->api = api;
+  op->base.version = API_VERSION;
+  op->base.GetName = borrow_name;
+  op->base.GetExecutionProviderType = op_ep;
+  op->base.GetInputType = float_type;
+  op->base.GetInputTypeCount = one;
+  op->base.GetOutputType = float_type;
+  op->base.GetOutputTypeCount = one;
+  op->base.GetInputCharacteristic = required;
+  op->base.GetOutputCharacteristic = required;
+  op->base.GetInputMemoryType = default_memory;
+  op->base.CreateKernelV2 = borrow_create;
+  op->base.KernelComputeV2 = borrow_compute;
+  op->base.KernelDestroy = borrow_destroy;
+}
