@@ -154,7 +154,11 @@ def set_seed(seed: int) -> None:
     """Seed the random operators of the reference fallback that have no seed of their own.
 
     Plugins have generators of their own, which the ABI has no way to seed.
+
+    Raises:
+        TypeError: it is no int.
+        InvalidArgument: it has more than 64 bits.
     """
     from ephost.reference.ops import random
 
-    random.set_seed(seed)
+    random.set_seed(integer("a seed", seed, -(2**63), 2**63 - 1))

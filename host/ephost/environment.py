@@ -38,7 +38,7 @@ from ephost.errors import (
 from ephost.host_log import HostLog
 from ephost.isolation.settings import Isolation, isolation_of
 from ephost.library import Library, absolute, entry_point
-from ephost.logs import check_severity
+from ephost.logs import as_severity
 from ephost.providers import DEFAULT_PROVIDER
 from ephost.schemas import offer_schemas
 from ephost.suggestions import did_you_mean
@@ -385,14 +385,14 @@ def set_default_logger_severity(severity: int) -> None:
     """Which messages reach Python's logging: 0 verbose and up, 1 info, 2 warning, 3 error, 4 fatal.
 
     Raises:
+        TypeError: it is no int.
         InvalidArgument: the severity is none of these.
     """
     global _severity
-    check_severity(severity)
-    _severity = severity
-    lib.ephost_set_log_level(severity)
+    _severity = as_severity(severity)
+    lib.ephost_set_log_level(_severity)
     for registration in _registrations.values():
-        lib.ephost_logger_set_level(registration.logger, severity)
+        lib.ephost_logger_set_level(registration.logger, _severity)
 
 
 def default_logger_severity() -> int:

@@ -116,12 +116,18 @@ class SessionIOBinding:
         self.synchronize_inputs()
 
     def get_outputs(self) -> OrtValueVector:
-        """The outputs of the last run, in the order in which they were bound."""
-        return OrtValueVector(self._results)
+        """The outputs of the last run, in the order in which they were bound. Before the first, the values
+        that they are bound to, where all are bound to some.
+        """
+        return OrtValueVector(self._there())
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """Copies of the outputs of the last run, as arrays."""
-        return [_copied(value.numpy()) for value in self._results]
+        """Copies of what :meth:`get_outputs` gives, as arrays."""
+        return [_copied(value.numpy()) for value in self._there()]
+
+    def _there(self) -> list[OrtValue]:
+        bound = [value for value in self._outputs.values() if isinstance(value, OrtValue)]
+        return self._results or (bound if len(bound) == len(self._outputs) else [])
 
     def clear_binding_inputs(self) -> None:
         """Forget what is bound to the inputs."""

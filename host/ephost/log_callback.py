@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ephost.environment import set_default_logger_severity
-from ephost.logs import LEVELS, PLUGIN_PREFIX, check_severity
+from ephost.logs import LEVELS, PLUGIN_PREFIX, as_severity
 
 # severity, category, logid, code location, message
 LogCallback = Callable[[int, str, str, str, str], Any]
@@ -89,11 +89,11 @@ def set_default_logger_callback(callback: LogCallback | None, severity: int = 2)
             runs' own hold besides it.
 
     Raises:
-        TypeError: the callback is no function.
+        TypeError: the callback is no function, or the severity no int.
         InvalidArgument: the severity is none of 0 to 4.
     """
     global _installed, _before
-    check_severity(severity)
+    severity = as_severity(severity)
     if callback is not None and not callable(callback):
         raise TypeError(f"the callback for log messages is a function or None, not {callback!r}")
     with _changing:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ephost._bindings import ffi, lib, text
+from ephost.arguments import integer
 from ephost.errors import InvalidArgument
 from ephost.host_log import CRITICAL, DEBUG, ERROR, INFO, WARNING, HostLog
 
@@ -25,10 +26,17 @@ PLUGIN_PREFIX = "ephost.plugin."
 _listeners: dict[str, list[str]] = {}  # by the plugin's registration name
 
 
-def check_severity(severity: int) -> None:
-    """Raise InvalidArgument for a severity that the ABI does not have."""
-    if not isinstance(severity, int) or severity not in LEVELS:
-        raise InvalidArgument(f"severity {severity!r} is none of 0 (verbose) to 4 (fatal)")
+def as_severity(severity: int) -> int:
+    """A severity of the ABI, of an integer of Python or numpy.
+
+    Raises:
+        TypeError: it is none.
+        InvalidArgument: the ABI has no such severity.
+    """
+    number = integer("a severity", severity)
+    if number not in LEVELS:
+        raise InvalidArgument(f"severity {number} is none of 0 (verbose) to 4 (fatal)")
+    return number
 
 
 @contextmanager

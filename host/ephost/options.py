@@ -272,11 +272,23 @@ class SessionOptions:
     # ---- what the model is given ----
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Fix the dimensions of the model's inputs that bear this name."""
+        """Fix the dimensions of the model's inputs that bear this name.
+
+        Raises:
+            TypeError: a name that is no text.
+            InvalidArgument: a value that no dimension has.
+        """
+        name = _as_text("the name of a dimension", name)
         self._free_dimensions[name] = _dimension(name, value)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Fix the dimensions of the model's inputs that have this denotation."""
+        """Fix the dimensions of the model's inputs that have this denotation.
+
+        Raises:
+            TypeError: a denotation that is no text.
+            InvalidArgument: a value that no dimension has.
+        """
+        denotation = _as_text("the denotation of a dimension", denotation)
         self._free_denotations[denotation] = _dimension(denotation, value)
 
     def add_initializer(self, name: str, ort_value: Any) -> None:

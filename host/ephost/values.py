@@ -317,9 +317,7 @@ class OrtValue:
     # ---- what it is ----
 
     def _view(self) -> Any:
-        out = ffi.new("EphostValueView*")
-        lib.ephost_value_view(self._pointer, out)
-        return out
+        return _view_of(self._pointer)
 
     def _tensor_view(self, what: str) -> Any:
         view = self._view()
@@ -337,7 +335,8 @@ class OrtValue:
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence of tensors."""
-        return int(self._view().type) == _SEQUENCE
+        view = self._view()
+        return int(view.type) == _SEQUENCE and not view.key_type
 
     def is_sparse_tensor(self) -> bool:
         """Whether it is a sparse tensor."""
@@ -360,32 +359,18 @@ class OrtValue:
         """
         view = self._view()
         if int(view.type) == _SEQUENCE:
-            return self._item_type(0) if view.item_count else onnx_element_type(int(view.element_type))
+            if view.key_type:
+                raise InvalidArgument("a sequence of maps has no element type")
+            if view.item_count:
+                view = _view_of(lib.ephost_value_item(self._pointer, 0))
+            return onnx_element_type(int(view.element_type))
         return onnx_element_type(int(self._tensor_view("element type").element_type))
-
-    def _item_type(self, index: int) -> int:
-        item = lib.ephost_value_item(self._pointer, index)
-        if not item:
-            return 0
-        view = ffi.new("EphostValueView*")
-        lib.ephost_value_view(item, view)
-        return onnx_element_type(int(view.element_type))
 
     def data_type(self) -> str:
         """The type as onnxruntime writes it: ``tensor(float)``, ``seq(tensor(int64))``,
-        ``map(string,tensor(float))``.
+        ``map(string,tensor(float))``, ``seq(map(int64,tensor(float)))``.
         """
-        if self._sparse is not None:
-            return self._sparse.data_type()
-        kind = int(self._view().type)
-        if kind == _TENSOR:
-            return f"tensor({type_name(self.element_type())})"
-        if kind == _SEQUENCE:
-            element_type = self.element_type()
-            return f"seq(tensor({type_name(element_type)}))" if element_type else "seq"
-        if kind == _MAP:
-            return f"map({type_name(self._item_type(0))},tensor({type_name(self._item_type(1))}))"
-        return _KINDS[kind]
+        return self._sparse.data_type() if self._sparse is not None else _type_text(self._pointer)
 
     def data_ptr(self) -> int:
         """The address of the first element.
@@ -611,6 +596,30 @@ class OrtValue:
 
 
 call.set_value_type(OrtValue)
+
+
+def _view_of(pointer: Any) -> Any:
+    """What the host tells of a value at an address: ``EphostValueView``."""
+    out = ffi.new("EphostValueView*")
+    lib.ephost_value_view(pointer, out)
+    return out
+
+
+def _type_text(pointer: Any) -> str:
+    """The type of a value at an address as onnxruntime writes it."""
+    view = _view_of(pointer)
+    kind = int(view.type)
+    if view.key_type:
+        key, mapped = (type_name(onnx_element_type(int(each))) for each in (view.key_type, view.mapped_type))
+        return f"map({key},tensor({mapped}))" if kind == _MAP else f"seq(map({key},tensor({mapped})))"
+    if kind == _SEQUENCE:
+        if view.item_count:
+            return f"seq({_type_text(lib.ephost_value_item(pointer, 0))})"
+        element_type = onnx_element_type(int(view.element_type))
+        return f"seq(tensor({type_name(element_type)}))" if element_type else "seq"
+    if kind == _TENSOR:
+        return f"tensor({type_name(onnx_element_type(int(view.element_type)))})"
+    return _KINDS[kind]
 
 
 def _device(device: str | OrtDevice, device_id: int, vendor_id: int) -> OrtDevice:

@@ -62,7 +62,17 @@ static void binding_dealloc(PyObject* self) {
   Py_DECREF((PyObject*)type);
 }
 
-/* Puts what is fed for the inputs into the binding. */
+/* Whether a step or the caller takes a value. */
+static bool is_read(const Plan* plan, int32_t slot) {
+  for (size_t i = 0; i < plan->step_count; ++i)
+    for (size_t j = 0; j < plan->steps[i].input_count; ++j)
+      if (plan->steps[i].inputs[j] == slot) return true;
+  for (size_t i = 0; i < plan->output_count; ++i)
+    if (plan->outputs[i] == slot || plan->device_outputs[i] == slot) return true;
+  return false;
+}
+
+/* Puts what is fed for the inputs into the binding. As in onnxruntime, what nobody reads need not be bound. */
 static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
   Py_ssize_t found = 0;
   bool missing = false;
@@ -71,7 +81,7 @@ static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
     const int there = dict_get(feed, runner->inputs[i].name, &object);
     if (there < 0) return -1;
     if (there == 0) {
-      missing = missing || runner->inputs[i].required;
+      missing = missing || (runner->inputs[i].required && is_read(runner->plan, runner->plan->inputs[i]));
       if (!runner->inputs[i].may_be_nothing) continue;
       object = Py_NewRef(Py_None);
     } else {

@@ -99,6 +99,7 @@ typedef struct EphostValueView {
   void* data;
   size_t nbytes;
   size_t item_count;
+  int key_type, mapped_type; /* element types of a map, or of the maps of a sequence; 0: it holds none */
   const OrtMemoryInfo* memory_info;
 } EphostValueView;
 void ephost_value_view(const OrtValue* value, EphostValueView* out);

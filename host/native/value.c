@@ -645,7 +645,16 @@ OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out) {
   return NULL;
 }
 
+/* A map with the keys and values of all that are in a value; NULL: it holds none. */
+static const OrtValue* map_in(const OrtValue* value) {
+  if (value->type == ONNX_TYPE_MAP || value->is_zipped) return value;
+  const bool is_of_maps = value->type == ONNX_TYPE_SEQUENCE && value->item_count > 0 &&
+                          value->items[0]->type == ONNX_TYPE_MAP;
+  return is_of_maps ? value->items[0] : NULL;
+}
+
 void ephost_value_view(const OrtValue* value, EphostValueView* out) {
+  const OrtValue* map = map_in(value);
   *out = (EphostValueView){
       .type = (int)value->type,
       .element_type = (int)value->element_type,
@@ -655,6 +664,8 @@ void ephost_value_view(const OrtValue* value, EphostValueView* out) {
       .data = value->data,
       .nbytes = value->nbytes,
       .item_count = value_item_count(value),
+      .key_type = map == NULL ? 0 : (int)map->items[0]->element_type,
+      .mapped_type = map == NULL ? 0 : (int)map->items[1]->element_type,
       .memory_info = value->memory_info,
   };
 }

@@ -78,6 +78,16 @@ def compiled() -> Callable[..., Path]:
     return compile_text
 
 
+@pytest.fixture
+def sample_ep() -> Iterator[str]:
+    """The name of an EP that is there for the test: the sample plugin of kernels."""
+    from ephost.plugins import sample_kernels
+
+    ephost.register_execution_provider_library("api-sample", sample_kernels.get_library_path())
+    yield sample_kernels.get_ep_name()
+    ephost.unregister_execution_provider_library("api-sample")
+
+
 def run_python(*arguments: str, timeout: float = 250, **env: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter that finds this ephost and the helpers of these tests."""
     package = str(Path(ephost.__file__).parents[1])

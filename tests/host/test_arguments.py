@@ -72,7 +72,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "provider_options": lambda value: ephost.provider_options(value),
     "run_with_iobinding": lambda value: session().run_with_iobinding(value),
     "run_with_ortvaluevector": lambda value: session().run_with_ortvaluevector(None, [], value, [], [], []),
+    "SessionOptions.add_free_dimension_override_by_denotation": lambda value: (
+        ephost.SessionOptions().add_free_dimension_override_by_denotation(value, "n")  # type: ignore[arg-type]
+    ),
+    "SessionOptions.add_free_dimension_override_by_name": lambda value: (
+        ephost.SessionOptions().add_free_dimension_override_by_name(value, "n")  # type: ignore[arg-type]
+    ),
     "set_default_logger_severity": ephost.set_default_logger_severity,
+    "set_seed": lambda value: ephost.set_seed(value or "x"),  # type: ignore[arg-type]
     "set_default_logger_verbosity": ephost.set_default_logger_verbosity,
     "set_ep_dynamic_options": lambda value: session().set_ep_dynamic_options({"key": value}),
     "set_ep_dynamic_options, all": lambda value: session().set_ep_dynamic_options(value),

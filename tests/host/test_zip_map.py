@@ -68,7 +68,10 @@ def test_what_a_run_gave_does_not_change_with_the_next() -> None:
 def test_maps_that_stay_native_are_taken_again() -> None:
     session = open_model(zip_model(classlabels_int64s=[3, 4]))
     (value,) = session.run_with_ort_values(None, {"x": ephost.OrtValue.ortvalue_from_numpy(SCORES[:2])})
-    assert (value.is_tensor(), value.data_type()) == (False, "seq")
+    assert (value.is_tensor(), value.is_tensor_sequence()) == (False, False)
+    assert value.data_type() == "seq(map(int64,tensor(float)))"
+    with pytest.raises(errors.InvalidArgument, match="a sequence of maps has no element type"):
+        value.element_type()
     assert value.numpy() == [{3: 0.25, 4: 0.75}, {3: 1.0, 4: 0.0}]
 
 
