@@ -648,8 +648,8 @@ OrtStatus* ephost_value_share(const OrtValue* value, OrtValue** out) {
 /* A map with the keys and values of all that are in a value; NULL: it holds none. */
 static const OrtValue* map_in(const OrtValue* value) {
   if (value->type == ONNX_TYPE_MAP || value->is_zipped) return value;
-  const bool is_of_maps = value->type == ONNX_TYPE_SEQUENCE && value->item_count > 0 &&
-                          value->items[0]->type == ONNX_TYPE_MAP;
+  const bool is_of_maps =
+      value->type == ONNX_TYPE_SEQUENCE && value->item_count > 0 && value->items[0]->type == ONNX_TYPE_MAP;
   return is_of_maps ? value->items[0] : NULL;
 }
 
