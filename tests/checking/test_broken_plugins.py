@@ -54,6 +54,12 @@ BAD = [
     ("segv:ReleaseEpFactory", "registration.ends", "crashed", "SIGSEGV while unregistering"),
     ("segv:unload", "unload.after-use", "crashed", "SIGSEGV while unregistering"),
     ("twice:ReleaseEp", "sessions.one-after-the-other", "crashed", "SIGABRT.*double free"),
+    ("no_stdin:load", "registration.keeps-streams", "failed", "stdin: .* -> closed"),
+    ("no_stdout:load", "registration.keeps-streams", "failed", "stdout: .* -> closed"),
+    ("nonblocking:load", "registration.keeps-streams", "failed", "stderr: .*, which does not block"),
+    ("default_segv:load", "registration.keeps-signals", "failed", "no longer handles SIGSEGV"),
+    ("nice:load", "registration.keeps-place", "failed", "niceness: .* -> "),
+    ("child:CreateEpFactories", "registration.keeps-place", "failed", r"child processes: \[\] -> \['"),
     ("hang:CreateEpFactories", "registration.succeeds", "timed out", "while registering"),
 ]
 

@@ -542,3 +542,21 @@ def test_little_memory_is_checked_below_a_limit_that_was_there() -> None:
         ["sh", "-c", 'ulimit -v 8000000; "$@"', "sh", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's functions")
+def test_traps_of_arithmetic_are_seen() -> None:
+    import ctypes
+
+    from ephost.checking import process_state
+
+    libm = ctypes.CDLL("libm.so.6")
+    assert process_state.floating_point()["traps"] is False
+    if libm.feenableexcept(4) < 0:  # FE_DIVBYZERO on x86-64
+        pytest.skip("this processor has no such traps")
+    try:
+        traps = libm.fegetexcept()
+        seen = process_state.floating_point()["traps"]
+    finally:
+        libm.fedisableexcept(4)
+    assert seen is bool(traps)

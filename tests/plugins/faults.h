@@ -15,6 +15,7 @@ static inline bool fork_child(void) { return false; } /* there are no such child
 static inline void leave_session(void) {}
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
 #else
+#include <fcntl.h>
 #include <unistd.h>
 static inline bool fork_child(void) { return fork() == 0; }
 static inline void leave_session(void) { (void)setsid(); }
@@ -53,6 +54,13 @@ static inline void fault(const char* where) {
     while (is_child) wait_for_ever();
   }
   if (strcmp(kind, "orphan") == 0) (void)raise(9);
+#ifndef _WIN32 /* What belongs to the process, and not to the plugin. */
+  if (strcmp(kind, "no_stdin") == 0) (void)close(0);
+  if (strcmp(kind, "no_stdout") == 0) (void)close(1);
+  if (strcmp(kind, "nonblocking") == 0) (void)fcntl(2, F_SETFL, fcntl(2, F_GETFL) | O_NONBLOCK);
+  if (strcmp(kind, "default_segv") == 0) (void)signal(SIGSEGV, SIG_DFL);
+  if (strcmp(kind, "nice") == 0) (void)!nice(1);
+#endif
   while (strcmp(kind, "hang") == 0) wait_for_ever();
 }
 

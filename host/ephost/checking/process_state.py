@@ -88,11 +88,42 @@ def limits() -> dict[str, tuple[int, int]]:
     return {name: resource.getrlimit(getattr(resource, name)) for name in names}
 
 
+def standard_streams() -> dict[str, str]:
+    """What the three standard streams are, and whether they wait for what they read and write."""
+    found = {}
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            waits = "" if os.get_blocking(number) else ", which does not block"
+            found[name] = os.readlink(f"/proc/self/fd/{number}") + waits
+        except OSError:
+            found[name] = "closed"
+    return found
+
+
+def place() -> dict[str, Any]:
+    """The process' session, group, priority and processors, and the children that it has."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    return {
+        "session": os.getsid(0),
+        "process group": os.getpgid(0),
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+        "processors": sorted(os.sched_getaffinity(0)),
+        "child processes": children.read_text().split() if children.exists() else [],
+    }
+
+
+def _traps() -> bool:
+    """Whether an invalid operation or a division by zero is a signal; glibc tells."""
+    with contextlib.suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL("libm.so.6").fegetexcept() > 0)
+    return False
+
+
 def floating_point() -> dict[str, bool]:
-    """Whether arithmetic has denormal numbers, and rounds to nearest."""
+    """Whether arithmetic has denormal numbers, rounds to nearest, and ends the process by SIGFPE."""
     tiny = ctypes.c_double(5e-324)
     third = ctypes.c_double(1.0)
-    return {"denormals": tiny.value * 1.0 != 0.0, "nearest": third.value + 2.0**-53 == 1.0}
+    return {"denormals": tiny.value * 1.0 != 0.0, "nearest": third.value + 2.0**-53 == 1.0, "traps": _traps()}
 
 
 def locale_text() -> str:

@@ -120,7 +120,7 @@ def _unchanged(subject: Subject, what: str, look: Callable[[], dict[Any, Any]]) 
 
 @check("registration.keeps-signals", 5)
 def _keeps_signals(subject: Subject) -> None:
-    """It installs no signal handlers, and blocks no signals."""
+    """It installs no signal handlers, removes none, and blocks no signals."""
     before = state.signals()
     subject.register()
     after = state.signals()
@@ -128,11 +128,15 @@ def _keeps_signals(subject: Subject) -> None:
         more = set(state.signal_names(after[key])) - set(state.signal_names(before[key]))
         if more:
             raise Failure(f"after registering it the process {what} {', '.join(sorted(more))}")
+    for key, what in (("SigCgt", "handles"), ("SigIgn", "ignores")):
+        less = set(state.signal_names(before[key])) - set(state.signal_names(after[key]))
+        if less:
+            raise Failure(f"after registering it the process no longer {what} {', '.join(sorted(less))}")
 
 
 @check("registration.keeps-floating-point", 5)
 def _keeps_floating_point(subject: Subject) -> None:
-    """It leaves the rounding mode and denormal numbers of the calling thread alone."""
+    """It leaves the rounding mode, denormal numbers and traps of the calling thread alone."""
     _unchanged(subject, "arithmetic", state.floating_point)
 
 
@@ -161,6 +165,18 @@ def _keeps_folder(subject: Subject) -> None:
         return {"working folder": os.getcwd(), "umask": mask}
 
     _unchanged(subject, "state", look)
+
+
+@check("registration.keeps-streams", 4)
+def _keeps_streams(subject: Subject) -> None:
+    """It leaves the standard streams open, where they lead, and blocking."""
+    _unchanged(subject, "standard streams", state.standard_streams)
+
+
+@check("registration.keeps-place", 6)
+def _keeps_place(subject: Subject) -> None:
+    """It leaves session, group, priority and processors alone, and no child processes."""
+    _unchanged(subject, "place in the system", state.place)
 
 
 @check("registration.keeps-limits", 6)
