@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "toolkit/half.h"
 
@@ -27,17 +28,53 @@ const std::vector<T>& list(const Node& node, std::string_view name) {
   return attribute(node, name, none);
 }
 
-void drop_use(Value* value, Node* node) {
+void drop_use(Value* value, const Node* node) {
   if (value != nullptr) {
-    auto& uses = value->consumers;
-    const auto found = std::find(uses.begin(), uses.end(), node);
-    if (found != uses.end()) {
-      uses.erase(found);
-    }
+    value->consumers.remove(node, 1);
   }
 }
 
+// Lists of uses up to here are searched, which is quicker than to note what goes.
+constexpr size_t kShort = 64;
+
+void erase_first(std::vector<Node*>& list, const Node* node, size_t count) {
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [&](const Node* use) { return use == node && count != 0 && count-- != 0; }),
+             list.end());
+}
+
 }  // namespace
+
+void Uses::remove(const Node* node, size_t count) {
+  if (gone_ == nullptr && list_.size() <= kShort) {
+    erase_first(list_, node, count);
+    return;
+  }
+  if (gone_ == nullptr) {
+    gone_ = std::make_unique<std::unordered_map<const Node*, size_t>>();
+  }
+  (*gone_)[node] += count;
+  gone_count_ += count;
+}
+
+std::vector<Node*> Uses::take() {
+  read();
+  return std::exchange(list_, {});
+}
+
+const std::vector<Node*>& Uses::read() const {
+  if (gone_ != nullptr) {
+    list_.erase(std::remove_if(list_.begin(), list_.end(),
+                               [&](const Node* use) {
+                                 const auto found = gone_->find(use);
+                                 return found != gone_->end() && found->second != 0 && found->second-- != 0;
+                               }),
+                list_.end());
+    gone_.reset();
+    gone_count_ = 0;
+  }
+  return list_;
+}
 
 std::vector<Attributes::Entry>::const_iterator Attributes::find(std::string_view name) const {
   return std::find_if(entries_.begin(), entries_.end(),
@@ -181,8 +218,7 @@ void Graph::steal_output(Node* node, size_t i, Value* value) {
 }
 
 void Graph::replace_uses(Value* from, Value* to) {
-  const std::vector<Node*> uses = std::move(from->consumers);
-  from->consumers.clear();
+  const std::vector<Node*> uses = from->consumers.take();
   for (Node* node : uses) {
     for (std::vector<Value*>* list : {&node->inputs, &node->implicit}) {
       for (Value*& value : *list) {
@@ -208,12 +244,12 @@ void Graph::remove(Node* node) {
   std::vector<Value*> read = node->inputs;
   read.insert(read.end(), node->implicit.begin(), node->implicit.end());
   std::sort(read.begin(), read.end(), std::less<>());
-  read.erase(std::unique(read.begin(), read.end()), read.end());
-  for (Value* value : read) {
-    if (value != nullptr) {
-      auto& uses = value->consumers;
-      uses.erase(std::remove(uses.begin(), uses.end(), node), uses.end());
+  for (auto value = read.begin(); value != read.end();) {
+    const auto next = std::find_if(value, read.end(), [&](const Value* other) { return other != *value; });
+    if (*value != nullptr) {
+      (*value)->consumers.remove(node, static_cast<size_t>(next - value));
     }
+    value = next;
   }
   for (Value* value : node->outputs) {
     if (value != nullptr && value->producer == node) {

@@ -22,6 +22,30 @@ namespace ephost {
 struct Graph;
 struct Node;
 
+// Who reads a value, once for each use, in the order in which the uses came. Removing a use costs the same
+// however many there are: in a long list it is only noted, and goes when the list is next read.
+class Uses {
+ public:
+  size_t size() const { return list_.size() - gone_count_; }
+  bool empty() const { return size() == 0; }
+  Node* operator[](size_t i) const { return read()[i]; }
+  std::vector<Node*>::const_iterator begin() const { return read().begin(); }
+  std::vector<Node*>::const_iterator end() const { return read().end(); }
+  void push_back(Node* node) { list_.push_back(node); }
+  // The first `count` uses by `node`, which are there.
+  void remove(const Node* node, size_t count);
+  // All of them; none is left.
+  std::vector<Node*> take();
+
+ private:
+  const std::vector<Node*>& read() const;
+
+  mutable std::vector<Node*> list_;
+  mutable std::unique_ptr<std::unordered_map<const Node*, size_t>>
+      gone_;  // Uses in `list_` that are none any more.
+  mutable size_t gone_count_ = 0;
+};
+
 struct Value {
   std::string name;
   DType type = DType::kUndefined;  // kUndefined too where it is not a tensor: see `tensor`.
@@ -30,7 +54,7 @@ struct Value {
   Dims dims;                       // -1: not known.
   TensorPtr constant;              // Null unless its content is known.
   Node* producer = nullptr;
-  std::vector<Node*> consumers;  // Once for each use, uses by subgraphs (Node::implicit) included.
+  Uses consumers;  // Once for each use, uses by subgraphs (Node::implicit) included.
   bool is_input = false;
   bool is_output = false;  // Of the graph: such a value must keep its content.
   bool is_outer = false;   // Of an outer graph.

@@ -152,3 +152,14 @@ def test_thousands_of_values_of_different_size_and_life_share_memory(cpu_plugin:
     for _ in range(2):
         for name, found in zip(outputs, opened.run(None, {"x": x}), strict=True):
             np.testing.assert_array_equal(found, values[name], err_msg=name)
+
+
+def test_a_value_with_many_readers_loses_them_one_by_one(cpu_plugin: Cpu) -> None:
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    nodes = [helper.make_node("LeakyRelu", ["x"], [f"a{i}"], alpha=i / 512) for i in range(512)]
+    for i in range(511):
+        nodes.append(helper.make_node("Add", [f"s{i}" if i else "a0", f"a{i + 1}"], [f"s{i + 1}"]))
+    model = make_model(nodes, {"x": x}, ["s511"])
+    (result,) = cpu_plugin.run(model, {"x": x})
+    expected = sum(np.where(x < 0, x * np.float32(i / 512), x) for i in range(512))
+    np.testing.assert_allclose(result, expected, rtol=1e-4)
