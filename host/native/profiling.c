@@ -131,12 +131,13 @@ void ephost_events_free(OrtProfilingEventsContainer* container) {
 
 size_t ephost_events_count(const OrtProfilingEventsContainer* container) { return container->count; }
 
-const OrtProfilingEvent* ephost_events_at(const OrtProfilingEventsContainer* container, size_t index,
-                                          int* process_id, int* thread_id,
-                                          const OrtKeyValuePairs** arguments) {
-  const OrtProfilingEvent* event = container->events[index];
-  *process_id = event->process_id;
-  *thread_id = event->thread_id;
-  *arguments = event->arguments;
-  return event;
+void ephost_events_get(const OrtProfilingEventsContainer* container, size_t first, size_t count,
+                       EphostEvent* out) {
+  for (size_t i = 0; i < count; ++i) {
+    const OrtProfilingEvent* event = container->events[first + i];
+    EphostEvent told = {event->category,        event->process_id,        event->thread_id,
+                        event->timestamp_us,    event->duration_us,       event->name,
+                        event->arguments->keys, event->arguments->values, event->arguments->count};
+    out[i] = told;
+  }
 }

@@ -362,13 +362,23 @@ typedef struct EphostOpCalls {
 } EphostOpCalls;
 void ephost_set_op_calls(const EphostOpCalls* calls);
 
-/* What EPs' profilers leave. An event is lent, as are its arguments. */
+/* What EPs' profilers leave. What an event points to is lent by the container. */
+typedef struct EphostEvent {
+  OrtProfilingEventCategory category;
+  int32_t process_id;
+  int32_t thread_id;
+  int64_t start_us;
+  int64_t duration_us;
+  const char* name;
+  const char* const* keys; /* of its arguments */
+  const char* const* values;
+  size_t argument_count;
+} EphostEvent;
 OrtProfilingEventsContainer* ephost_events_new(void); /* NULL without memory */
 void ephost_events_free(OrtProfilingEventsContainer* container);
 size_t ephost_events_count(const OrtProfilingEventsContainer* container);
-const OrtProfilingEvent* ephost_events_at(const OrtProfilingEventsContainer* container, size_t index,
-                                          int* process_id, int* thread_id,
-                                          const OrtKeyValuePairs** arguments);
+void ephost_events_get(const OrtProfilingEventsContainer* container, size_t first, size_t count,
+                       EphostEvent* out);
 
 /* ---- libraries ---- */
 

@@ -117,3 +117,17 @@ def test_steps_say_which_implementation_computes_them(cpu_plugin: Cpu, tmp_path:
         "floats": "packed in the run",
         "channels alone": "lines",
     }
+
+
+def test_an_event_is_a_line_whatever_its_node_is_called(cpu_plugin: Cpu, tmp_path: Path) -> None:
+    x = np.ones(4, np.float32)
+    name = 'a}, {"b'
+    model = make_model([helper.make_node("Relu", ["x"], ["y"], name=name)], {"x": x}, ["y"])
+    session = ephost.InferenceSession(
+        model.SerializeToString(), _options(ephost, cpu_plugin.device, tmp_path)
+    )
+    session.run(None, {"x": x})
+    text = Path(session.end_profiling()).read_text()
+    lines = text.splitlines()[1:-1]
+    assert [json.loads(line.removesuffix(",")) for line in lines] == json.loads(text)
+    assert any(name in json.loads(line.removesuffix(","))["name"] for line in lines)
