@@ -16,6 +16,7 @@ static inline void leave_session(void) {}
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
 #else
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 static inline bool fork_child(void) { return fork() == 0; }
 static inline void leave_session(void) { (void)setsid(); }
@@ -59,7 +60,7 @@ static inline void fault(const char* where) {
   if (strcmp(kind, "no_stdout") == 0) (void)close(1);
   if (strcmp(kind, "nonblocking") == 0) (void)fcntl(2, F_SETFL, fcntl(2, F_GETFL) | O_NONBLOCK);
   if (strcmp(kind, "default_segv") == 0) (void)signal(SIGSEGV, SIG_DFL);
-  if (strcmp(kind, "nice") == 0) (void)!nice(1);
+  if (strcmp(kind, "nice") == 0) (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1);
 #endif
   while (strcmp(kind, "hang") == 0) wait_for_ever();
 }
