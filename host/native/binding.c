@@ -72,8 +72,7 @@ static bool is_read(const Plan* plan, int32_t slot) {
   return false;
 }
 
-/* Puts what is fed for the inputs into the binding. As in onnxruntime, what nobody reads need not be bound.
- */
+/* Puts what is fed for the inputs into the binding. What nobody reads may be left out. */
 static int bind_inputs(Runner* runner, Binding* binding, PyObject* feed) {
   Py_ssize_t found = 0;
   bool missing = false;

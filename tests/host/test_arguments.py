@@ -79,7 +79,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         ephost.SessionOptions().add_free_dimension_override_by_name(value, "n")  # type: ignore[arg-type]
     ),
     "set_default_logger_severity": ephost.set_default_logger_severity,
-    "set_seed": lambda value: ephost.set_seed(value or "x"),  # type: ignore[arg-type]
+    "set_seed": ephost.set_seed,
     "set_default_logger_verbosity": ephost.set_default_logger_verbosity,
     "set_ep_dynamic_options": lambda value: session().set_ep_dynamic_options({"key": value}),
     "set_ep_dynamic_options, all": lambda value: session().set_ep_dynamic_options(value),
