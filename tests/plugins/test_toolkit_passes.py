@@ -1,9 +1,10 @@
-"""What passes of plugins/toolkit leave behind is checked in debug and sanitizer builds."""
+"""Passes of plugins/toolkit: what they leave is checked in debug and sanitizer builds; what changes cost."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from plugin_harness import ROOT
 Run = Callable[[str], str]
 
 
-def build(target: Path, *flags: str) -> Run:
+def load(target: Path, *flags: str) -> ctypes.CDLL:
     toolkit = ROOT / "plugins" / "toolkit"
     sources = [
         ROOT / "tests/plugins/toolkit_units/units.cc",
@@ -25,6 +26,13 @@ def build(target: Path, *flags: str) -> Run:
     assert done.returncode == 0, done.stderr
     library = ctypes.CDLL(str(target))
     library.run.restype = ctypes.c_char_p
+    library.remove_readers.argtypes = [ctypes.c_size_t]
+    library.remove_readers.restype = ctypes.c_size_t
+    return library
+
+
+def build(target: Path, *flags: str) -> Run:
+    library = load(target, *flags)
     return lambda which: library.run(which.encode()).decode()
 
 
@@ -53,3 +61,15 @@ def test_a_pass_that_keeps_the_rules_passes(checked: Run, which: str) -> None:
 
 def test_release_builds_do_not_look(tmp_path: Path) -> None:
     assert build(tmp_path / "libunits.so")("forget_a_use") == ""
+
+
+def test_removing_readers_takes_time_in_proportion_to_their_number(tmp_path: Path) -> None:
+    library = load(tmp_path / "libunits.so", "-O2")
+
+    def processor_time(count: int) -> float:
+        start = time.process_time()
+        assert library.remove_readers(count) == count // 2
+        return time.process_time() - start
+
+    few, many = (min(processor_time(count) for _ in range(3)) for count in (4_000, 64_000))
+    assert many < 64 * max(few, 1e-3)  # 16 times the readers: the square is 256 times as much

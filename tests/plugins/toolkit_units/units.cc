@@ -54,3 +54,14 @@ EXPORT const char* run(const char* which) {
   }
   return said.c_str();
 }
+
+// The readers that a value of so many has when every second one is removed.
+EXPORT size_t remove_readers(size_t count) {
+  Graph graph;
+  Value* x = graph.add_value("x");
+  x->is_input = true;
+  graph.inputs = {x};
+  for (size_t i = 0; i < count; ++i) graph.add_node("", "Abs", {x}, {graph.add_like(x)}, "");
+  for (size_t i = 0; i < count; i += 2) graph.remove(graph.nodes[i]);
+  return x->consumers.size();
+}
