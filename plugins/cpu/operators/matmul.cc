@@ -370,7 +370,8 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
         finish(part.row, part.rows, first, g.n);
         return;
       }
-      const float* from_b = b + sb * k * n;
+      // Null where the weights are packed: nothing keeps the original then.
+      const float* from_b = b == nullptr ? nullptr : b + sb * k * n;
       // Adds the products of `depth` of b's rows from p0 on; `panels` are those of the first of them and of
       // these columns.
       const auto multiply = [&](int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t p0,
@@ -410,13 +411,14 @@ Kernel float_product(Prepare& p, const Product& given, const PostOps& post_ops, 
         return;
       }
       // Panels are multiplied where they lie, but for the last one if it is not full.
-      const float* panels = from_b + first;
+      const float* panels = nullptr;
       int64_t full = end, step = n, panel = width;
       if (packed_b != nullptr) {
         panels = packed_b + sb * static_cast<int64_t>(packed_bytes / sizeof(float)) + part.panel * width * k;
         step = width;
         panel = width * k;
       } else {
+        panels = from_b + first;
         full = first + (end - first) / width * width;
       }
       for (int64_t column = first; column < full; column += kBlockColumns) {
