@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ephost._bindings import abi_element_type, ffi
+from ephost.arguments import file_path as file_path_of
 from ephost.arguments import integer, of_type
 from ephost.devices import cpu_device
 from ephost.errors import Fail, InvalidArgument, NoSuchFile
@@ -39,7 +40,7 @@ class AdapterFormat:
     def __init__(self, adapter: AdapterFormat | None = None) -> None:
         if adapter is not None:
             of_type("adapter", adapter, AdapterFormat)
-        self._format_version: int = 0 if adapter is None else adapter._format_version
+        self._format_version: int = _FORMAT_VERSION if adapter is None else adapter._format_version
         self._adapter_version: int = 0 if adapter is None else adapter._adapter_version
         self._model_version: int = 0 if adapter is None else adapter._model_version
         self._parameters: dict[str, OrtValue] = {} if adapter is None else dict(adapter._parameters)
@@ -53,7 +54,7 @@ class AdapterFormat:
             Fail: it is a pipe or a folder, or cannot be read otherwise.
             InvalidArgument: it is no adapter, or cut short, or of a version that is not known.
         """
-        path = os.fspath(file_path)
+        path = file_path_of("the adapter file", file_path)
         made = AdapterFormat()
         refuse_special(path, "the adapter file")
         try:

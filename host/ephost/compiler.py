@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ephost.arguments import integer, of_type
+from ephost.arguments import boolean, file_path, integer, of_type
 from ephost.context_data import EMBED_MODE, OrtEpContextData, Writer
 from ephost.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ephost.errors import Fail, InvalidArgument
@@ -97,7 +97,7 @@ class ModelCompiler:
         if not isinstance(source, (str, os.PathLike, bytes)):
             raise TypeError(f"Unable to load from type '{type(source)}'")
         if not isinstance(source, bytes):
-            source = os.fspath(source)
+            source = file_path("the input model", source)
         if not source:
             raise ValueError("the input model is empty")
         if not isinstance(source, bytes) and not os.path.exists(source):
@@ -113,12 +113,14 @@ class ModelCompiler:
         self._options = copy.copy(of_type("sess_options", sess_options, SessionOptions))
         self._options._config |= {
             CONTEXT_ENABLE: "1",
-            EMBED_MODE: "1" if embed_compiled_data_into_model else "0",
+            EMBED_MODE: "1"
+            if boolean("embed_compiled_data_into_model", embed_compiled_data_into_model)
+            else "0",
             DISABLE_COMPILING: "0",
         }
         self._options.graph_optimization_level = graph_optimization_level
         external = external_initializers_file_path
-        self._external = os.fspath(external) if external else None
+        self._external = file_path("the external_initializers_file_path", external) if external else None
         self._threshold = integer(
             "the external_initializers_size_threshold", external_initializers_size_threshold, 0, 2**63 - 1
         )
@@ -185,9 +187,8 @@ class ModelCompiler:
             TypeError: one of the two is no text.
             InvalidArgument: one of the two is empty or has a NUL, or the directory is none.
         """
-        directory = os.fspath(output_directory)
-        if not isinstance(directory, str) or not isinstance(model_name, str):
-            raise TypeError(f"a directory and a model's name are texts, not {directory!r} and {model_name!r}")
+        directory = file_path("the output_directory", output_directory)
+        of_type("the model_name", model_name, str)
         if not directory or not model_name:
             raise InvalidArgument("the directory or the model's name is empty")
         if "\0" in directory + model_name:

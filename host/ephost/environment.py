@@ -22,7 +22,7 @@ from ephost._bindings import (
     new_key_values,
     text,
 )
-from ephost.arguments import characters, integer
+from ephost.arguments import characters, integer, of_type
 from ephost.config_values import switched
 from ephost.device_memory import SharedMemory, device_numbers, host_accessible_memory_of, memory_of
 from ephost.devices import OrtMemoryInfo, OrtSyncStream
@@ -623,13 +623,14 @@ def unregister_execution_provider_library(registration_name: str) -> None:
         Fail: no library has that name, or a session still uses it (the message says which).
         PluginFault: an isolated one ended its process over it; it is unregistered in any case.
     """
+    of_type("the registration_name", registration_name, str)
     with _lock:
         registration = _registrations.get(registration_name)
         if registration is None:
             known = ", ".join(sorted(_registrations)) or "none"
             raise Fail(
                 f"Execution provider library: {registration_name} was not registered"
-                f"{did_you_mean(str(registration_name), _registrations)}. Registered libraries: {known}"
+                f"{did_you_mean(registration_name, _registrations)}. Registered libraries: {known}"
             )
         if registration.is_used:
             users = list(registration.sessions)

@@ -60,12 +60,12 @@ class Interface:
 
     def check_input_name(self, name: str) -> None:
         """Raise InvalidArgument for a name that is no input."""
-        if name not in self._index:
-            raise self.feed_error(dict.fromkeys([*self._index, name]))
+        if not isinstance(name, str) or name not in self._index:
+            raise self._unknown_input(name)
 
     def check_output_name(self, name: str) -> None:
         """Raise InvalidArgument for a name that is no output."""
-        if name not in self.output_index:
+        if not isinstance(name, str) or name not in self.output_index:
             raise self.feed_error(name)
 
     def feed_error(self, feed: Any) -> Exception:
@@ -75,15 +75,16 @@ class Interface:
                 f"Invalid output name: {feed}. The model's outputs are {self.output_names}"
             )
         names = list(feed)
-        known = [value.name for value in self.inputs]
         missing = [name for name in self.must_be_fed if name not in feed]
         if missing:
             return ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
         unknown = [name for name in names if name not in self._index]
         unknown.sort(key=lambda name: feed[name] is None)  # which is fed under any name
-        return InvalidArgument(
-            f"Invalid input name: {unknown[0] if unknown else '?'}. The model's inputs are {known}"
-        )
+        return self._unknown_input(unknown[0] if unknown else "?")
+
+    def _unknown_input(self, name: Any) -> Exception:
+        known = [value.name for value in self.inputs]
+        return InvalidArgument(f"Invalid input name: {name}. The model's inputs are {known}")
 
 
 def _is_optional(value: Value) -> bool:

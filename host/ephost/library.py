@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ephost._bindings import NULL, address, api, check, ffi, guarded, lib, text
+from ephost.arguments import file_path
 from ephost.errors import EPFail, Fail, InvalidArgument, OnnxRuntimeException, PluginFault
 from ephost.host_log import HostLog
 from ephost.library_files import CREATE as _CREATE
@@ -247,7 +248,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
     Raises:
         InvalidArgument: it is empty.
     """
-    given = os.fspath(path)
+    given = file_path("the path of a library", path)
     if not given:
         raise InvalidArgument("the path of the plugin library is empty")
     if os.path.isabs(given) and os.path.normpath(given) == given:

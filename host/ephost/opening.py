@@ -268,7 +268,9 @@ class Opening:
             resources.callbacks = (options._context_reader, options._context_writer)
             hand_over(resources.options, *resources.callbacks)
         resources.config = new_key_values(config)
-        resources.logger = lib.ephost_logger_new((options.logid or "session").encode(), severity)
+        resources.logger = lib.ephost_logger_new(
+            (options.logid or "session").encode("utf-8", "backslashreplace"), severity
+        )
         threads = self._threads(options)
         if options.use_per_session_threads:
             resources.threads = threads

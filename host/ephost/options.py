@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ephost._bindings import NULL, api, check, ffi, lib, text
-from ephost.arguments import characters, integer, of_type
+from ephost.arguments import (
+    boolean,
+    characters,
+    file_path,
+    integer,
+    of_type,
+    several,
+    short,
+)
 from ephost.config_keys import warn_of_run_key
 from ephost.config_values import check_run_value
 from ephost.devices import OrtSyncStream
@@ -44,39 +52,39 @@ _LOG = HostLog("ephost.options")
 _LONGEST_KEY, _LONGEST_VALUE = 1024, 8192  # bytes, as in onnxruntime
 
 
-def _short(value: object) -> str:
-    """A value in an error, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:80]}... ({len(text)} characters)"
-
-
 def checked_entries(pairs: Mapping[str, Any] | None, what: str) -> dict[str, str]:
-    """Entries of session, run or provider options, as onnxruntime takes them.
+    """Entries of provider options, as onnxruntime takes them.
+
+    Raises:
+        TypeError: no mapping, or an entry as in :func:`_check_entry`.
+        InvalidArgument: an entry as there.
+    """
+    entries = dict(of_type(what, {} if pairs is None else pairs, Mapping))  # type: ignore[type-abstract]
+    for key, value in entries.items():
+        _check_entry(key, value, what)
+    return entries
+
+
+def _check_entry(key: Any, value: Any, what: str) -> None:
+    """Check an entry of session, run or provider options.
 
     Raises:
         TypeError: a key or value that is no str.
         InvalidArgument: one that is empty, too long or no text.
     """
-    checked = {}
-    for key, value in of_type(what, pairs or {}, Mapping).items():  # type: ignore[type-abstract]
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"{what}: keys and values are str, not {_short(key)}: {_short(value)}")
-        if not key or "\0" in key or "\0" in value:
-            raise InvalidArgument(
-                f"{what}: the entry {_short(key)}: {_short(value)} has an empty key, or a NUL"
-            )
-        try:
-            sizes = len(key.encode()), len(value.encode())
-        except UnicodeEncodeError:
-            raise InvalidArgument(
-                f"{what}: the entry {_short(key)}: {_short(value)} is nothing that UTF-8 has"
-            ) from None
-        if sizes[0] > _LONGEST_KEY:
-            raise InvalidArgument(f"{what}: the key {_short(key)} is longer than {_LONGEST_KEY} bytes")
-        if sizes[1] > _LONGEST_VALUE:
-            raise InvalidArgument(f"{what}: the value of {_short(key)} is longer than {_LONGEST_VALUE} bytes")
-        checked[key] = value
-    return checked
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError(f"{what}: keys and values are str, not {short(key)}: {short(value)}")
+    entry = f"{what}: the entry {short(key)}: {short(value)}"
+    if not key or "\0" in key or "\0" in value:
+        raise InvalidArgument(f"{entry} has an empty key, or a NUL")
+    try:
+        sizes = len(key.encode()), len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{entry} is nothing that UTF-8 has") from None
+    if sizes[0] > _LONGEST_KEY:
+        raise InvalidArgument(f"{what}: the key {short(key)} is longer than {_LONGEST_KEY} bytes")
+    if sizes[1] > _LONGEST_VALUE:
+        raise InvalidArgument(f"{what}: the value of {short(key)} is longer than {_LONGEST_VALUE} bytes")
 
 
 def _as_integer(value: Any, least: int, most: int) -> int | None:
@@ -85,26 +93,16 @@ def _as_integer(value: Any, least: int, most: int) -> int | None:
     return int(value) if taken and least <= int(value) <= most else None
 
 
-def _as_bool(what: str, value: Any) -> bool:
-    """A boolean, as onnxruntime takes them: numbers of Python and numpy too, and None for False.
-
-    Raises:
-        TypeError: something else.
-    """
-    if not (value is None or isinstance(value, (int, float, np.generic))) or isinstance(value, np.flexible):
-        raise TypeError(f"{what} is a bool, not {value!r}")
-    return bool(value)
-
-
 def _as_text(what: str, value: Any) -> str:
     """A text, or bytes or a path that are one.
 
     Raises:
         TypeError: something else.
+        InvalidArgument: it cannot be written in UTF-8.
     """
     if not isinstance(value, (str, bytes, os.PathLike)):
-        raise TypeError(f"{what} is a str, not {value!r}")
-    return os.fsdecode(value)
+        raise TypeError(f"{what} is a str, not {short(value)}")
+    return file_path(what, value)
 
 
 class _Option:
@@ -127,7 +125,7 @@ class _Option:
         if kind is str:
             made = _as_text(what, value)
         elif kind is bool:
-            made = _as_bool(what, value)
+            made = boolean(what, value)
         elif kind is int:
             made = _as_integer(value, -(2**31), 2**31 - 1)
         else:
@@ -257,7 +255,8 @@ class SessionOptions:
             TypeError: a key or value that is no str.
             InvalidArgument: an empty key.
         """
-        self._config.update(checked_entries({key: value}, "add_session_config_entry"))
+        _check_entry(key, value, "add_session_config_entry")
+        self._config[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
         """The value of an option.
@@ -265,7 +264,7 @@ class SessionOptions:
         Raises:
             RuntimeException: it was not set.
         """
-        if key not in self._config:
+        if of_type("the key of a session's option", key, str) not in self._config:
             raise RuntimeException(f"SessionOptions does not have configuration with key: {key}")
         return self._config[key]
 
@@ -309,8 +308,9 @@ class SessionOptions:
             InvalidArgument: more names than values or fewer, or a name given before.
             Where a session opens a model that has no such initializer, Fail.
         """
-        self._replace(names, ort_values)
-        self._must_replace.update(names)
+        given = several("the names of initializers", names)
+        self._replace(given, several("the values of initializers", ort_values))
+        self._must_replace.update(given)
 
     def _replace(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
         if len(names) != len(ort_values):
@@ -319,6 +319,7 @@ class SessionOptions:
             )
         arrays: dict[str, np.ndarray] = {}
         for name, value in zip(names, ort_values, strict=True):
+            of_type("the name of an initializer", name, str)
             array = value.numpy() if getattr(value, "is_tensor", bool)() else None
             if not isinstance(array, np.ndarray):
                 raise TypeError(
@@ -337,18 +338,25 @@ class SessionOptions:
         The buffers are not copied, and stay alive with the options and their sessions.
 
         Raises:
+            TypeError: a name that is no str, a buffer that is none, a length that is no int.
             InvalidArgument: not as many of each, a name twice, or a length beyond its buffer.
         """
+        file_names = several("the names of files", file_names)
+        buffers, lengths = several("the buffers", buffers), several("their lengths", lengths)
         if not len(file_names) == len(buffers) == len(lengths):
             raise InvalidArgument(
                 f"there are {len(file_names)} file names, {len(buffers)} buffers and {len(lengths)} lengths"
             )
         files = {}
         for name, buffer, length in zip(file_names, buffers, lengths, strict=True):
-            data = np.frombuffer(buffer, dtype=np.uint8)
+            of_type("the name of a file", name, str)
+            try:
+                data = np.frombuffer(buffer, dtype=np.uint8)
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"the buffer for '{name}' has no bytes: {error}") from None
             if name in files:
                 raise InvalidArgument(f"the file '{name}' is given twice")
-            if not 0 <= length <= data.size:
+            if not 0 <= integer(f"the length of '{name}'", length, -(2**63), 2**63 - 1) <= data.size:
                 raise InvalidArgument(f"the buffer for '{name}' has {data.size} bytes, not {length}")
             files[name] = data[:length]
         self._external_files.update(files)
@@ -412,7 +420,7 @@ class SessionOptions:
 
     def set_load_cancellation_flag(self, value: bool) -> None:
         """True, from any thread, stops the opening of sessions with these options before its next stage."""
-        self._cancelled = bool(value)
+        self._cancelled = boolean("the load cancellation flag", value)
 
     # ---- who runs the model ----
 
@@ -436,7 +444,7 @@ class SessionOptions:
             InvalidArgument: no device, devices of several EPs, or a device whose library is gone.
             TypeError: an option that is no str.
         """
-        devices = list(ep_devices)
+        devices = several("ep_devices", ep_devices)
         if not devices:
             raise InvalidArgument("Must provide one or more OrtEpDevice instances.")
         for device in devices:
@@ -651,7 +659,7 @@ class RunOptions:
 
     @only_execute_path_to_fetches.setter
     def only_execute_path_to_fetches(self, value: bool) -> None:
-        self._only_fetches = _as_bool("RunOptions.only_execute_path_to_fetches", value)
+        self._only_fetches = boolean("RunOptions.only_execute_path_to_fetches", value)
         lib.ephost_run_options_only_fetches(self._pointer, self._only_fetches)
 
     @property
@@ -661,7 +669,7 @@ class RunOptions:
 
     @terminate.setter
     def terminate(self, value: bool) -> None:
-        self._terminate = _as_bool("RunOptions.terminate", value)
+        self._terminate = boolean("RunOptions.terminate", value)
         check(
             (api.RunOptionsSetTerminate if self._terminate else api.RunOptionsUnsetTerminate)(self._pointer)
         )
@@ -695,7 +703,8 @@ class RunOptions:
 
     @logid.setter
     def logid(self, value: str) -> None:
-        check(api.RunOptionsSetRunTag(self._pointer, _as_text("RunOptions.logid", value).encode()))
+        tag = characters("RunOptions.logid", _as_text("RunOptions.logid", value))
+        check(api.RunOptionsSetRunTag(self._pointer, tag))
 
     @property
     def log_severity_level(self) -> int:
@@ -722,11 +731,11 @@ class RunOptions:
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Set an option of the run by its string key; plugins see it."""
-        for name, content in checked_entries({key: value}, "add_run_config_entry").items():
-            warn_of_run_key(name)
-            check_run_value(name, content)
-            check(api.AddRunConfigEntry(self._pointer, name.encode(), content.encode()))
-            self._entries[name] = content
+        _check_entry(key, value, "add_run_config_entry")
+        warn_of_run_key(key)
+        check_run_value(key, value)
+        check(api.AddRunConfigEntry(self._pointer, key.encode(), value.encode()))
+        self._entries[key] = value
 
     def add_active_adapter(self, adapter: Any) -> None:
         """Have runs take the tensors of a ``LoraAdapter`` for the inputs of their names, whatever the caller

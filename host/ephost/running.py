@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ephost._bindings import ffi
-from ephost.arguments import characters, of_type
+from ephost.arguments import characters, of_type, several
 from ephost.device_memory import is_cpus
 from ephost.devices import OrtDevice, cpu_device
 from ephost.enums import OrtDeviceVendorId
@@ -78,7 +78,10 @@ class Session(Lifecycle):
             return self.run(output_names, input_feed, run_options)
 
     def _names(self, output_names: Sequence[str] | None) -> Sequence[str]:
-        return output_names or self._opened.interface.output_names
+        names = [] if output_names is None else several("output names", output_names)
+        for name in names:
+            self._opened.interface.check_output_name(name)
+        return names or self._opened.interface.output_names
 
     def _values(
         self, feed: Mapping[str, Any], targets: list[tuple[str, Any]], options: RunOptions | None
@@ -149,15 +152,12 @@ class Session(Lifecycle):
                 read-only array, and as ``run``.
             NotImplemented: a device that no registered execution provider has memory on.
         """
-        given_for = {
-            "feed_names": feed_names,
-            "feeds": feeds,
-            "fetch_names": fetch_names,
-            "fetches": fetches,
-            "fetch_devices": fetch_devices,
-        }
-        for what, value in given_for.items():
-            of_type(what, value, Collection)  # type: ignore[type-abstract]
+        feed_names, feeds = several("feed_names", feed_names), several("feeds", feeds)
+        fetch_names, fetch_devices = (
+            several("fetch_names", fetch_names),
+            several("fetch_devices", fetch_devices),
+        )
+        several("fetches", fetches)
         if len(feed_names) != len(feeds) or (fetches and len(fetches) != len(fetch_names)):
             raise InvalidArgument(
                 f"there are {len(feed_names)} names for {len(feeds)} feeds, and {len(fetch_names)} names for "
@@ -299,9 +299,10 @@ class Session(Lifecycle):
         """Refused, unless there are none.
 
         Raises:
+            TypeError: they are no list.
             NotImplemented: results are given.
         """
-        if results:
+        if several("the tuning results", results):
             raise NotImplemented("tuning results belong to kernels inside ONNX Runtime")
 
     def create_ortvalue_from_shape_and_type(

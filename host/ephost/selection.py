@@ -140,9 +140,9 @@ def normalize(
         return []
     if isinstance(providers, str) or not isinstance(providers, Sequence):
         raise ValueError("'providers' should be a sequence.")
-    if provider_options is not None:
-        if not isinstance(provider_options, Sequence):
-            raise ValueError("'provider_options' should be a sequence.")
+    if provider_options is not None and not isinstance(provider_options, Sequence):
+        raise ValueError("'provider_options' should be a sequence.")
+    if provider_options:
         if len(providers) != len(provider_options):
             raise ValueError(
                 "'providers' and 'provider_options' should be the same length if both are given."
@@ -275,7 +275,7 @@ def choose(
         ValueError: ``providers`` or ``provider_options`` are not as they should be.
         Fail: the options' delegate failed.
     """
-    if providers:
+    if providers is not None and (not isinstance(providers, Sequence) or providers):
         if options.has_providers():
             warn_of_argument(
                 "execution providers are given both in the session options and as 'providers': the latter "

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ephost.arguments import integer, of_type
+from ephost.arguments import dimensions, integer, of_type, short
 from ephost.devices import OrtDevice
 from ephost.enums import OrtSparseFormat
 from ephost.errors import InvalidArgument, InvalidGraph, NotImplemented
@@ -91,10 +91,9 @@ class SparseTensor:
             raise NotImplemented("sparse tensors are only on the CPU")
         made = cls.__new__(cls)
         made._format = kind
-        of_type("the values of a sparse tensor", values, np.ndarray)
-        made._shape = tuple(integer("a dimension of a sparse tensor", d, 0, 2**63 - 1) for d in shape)
-        is_text = values.dtype.kind in "OUST"
-        made._values = _read_only(values.astype(object) if is_text else values)
+        dims = dimensions("the dimensions of a sparse tensor", shape)
+        made._shape = tuple(integer("a dimension of a sparse tensor", d, 0, 2**63 - 1) for d in dims)
+        made._values = _read_only(_of_elements(values))
         made._indices = tuple(_read_only(array) for array in indices)
         return made
 
@@ -115,12 +114,17 @@ class SparseTensor:
             InvalidArgument: not as many of the one as of the other, or an index beyond the shape.
             NotImplemented: another device.
         """
-        indices = np.asarray(coo_indices, np.int64)
+        indices, shape = _positions("coo_indices", coo_indices), dimensions("the dense_shape", dense_shape)
         of_type("the values of a sparse tensor", values, np.ndarray)
-        if indices.ndim == 1 and len(dense_shape) == 2 and indices.size == 2 * values.size != 0:
+        if indices.ndim == 1 and len(shape) == 2 and indices.size == 2 * values.size != 0:
             indices = indices.reshape(-1, 2)
-        made = cls._of(OrtSparseFormat.ORT_SPARSE_COO, dense_shape, values, [indices], ort_device)
-        if values.ndim != 1 or len(indices) != len(values) or indices.shape[1:] not in ((), (2,)):
+        made = cls._of(OrtSparseFormat.ORT_SPARSE_COO, shape, values, [indices], ort_device)
+        if (
+            values.ndim != 1
+            or not indices.ndim
+            or len(indices) != len(values)
+            or indices.shape[1:] not in ((), (2,))
+        ):
             raise InvalidArgument(f"{values.size} values have the indices {list(indices.shape)}")
         made._check(made._flat_indices(), math.prod(made._shape), "the tensor")
         return made
@@ -147,7 +151,8 @@ class SparseTensor:
             InvalidArgument: shapes that do not fit each other, or an index beyond the shape.
             NotImplemented: another device.
         """
-        inner, outer = np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64)
+        inner = _positions("inner_indices", inner_indices)
+        outer = _positions("outer_indices", outer_indices)
         made = cls._of(OrtSparseFormat.ORT_SPARSE_CSRC, dense_shape, values, [inner, outer], ort_device)
         is_empty = not values.size and outer.shape == (0,)  # as onnxruntime takes it
         rows = None if len(made._shape) != 2 else made._shape[0]
@@ -183,7 +188,7 @@ class SparseTensor:
             InvalidArgument: shapes that do not fit each other.
             NotImplemented: another device.
         """
-        indices = np.asarray(block_indices, np.int32)
+        indices = _positions("block_indices", block_indices)
         made = cls._of(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, dense_shape, values, [indices], ort_device)
         if len(made._shape) != 2 or values.ndim != 3 or indices.shape != (2, len(values)):
             raise InvalidArgument(
@@ -191,6 +196,7 @@ class SparseTensor:
             )
         for axis in range(2):
             made._check(indices[axis], made._shape[axis] // max(values.shape[1 + axis], 1), "the matrix")
+        made._indices = (_read_only(indices.astype(np.int32)),)
         return made
 
     @classmethod
@@ -216,6 +222,8 @@ class SparseTensor:
         indices = self._indices[0]
         if indices.ndim == 1:
             return indices
+        if len(self._shape) != 2:
+            raise InvalidArgument(f"rows and columns are of a matrix, not of the shape {list(self._shape)}")
         rows, columns = indices[:, 0], indices[:, 1]
         self._check(columns, self._shape[-1], "a row")
         return np.asarray(rows * self._shape[-1] + columns)
@@ -303,6 +311,30 @@ class SparseTensor:
 
     def __repr__(self) -> str:
         return f"SparseTensor({self.data_type()}, {self._values.size} values of {self.dense_shape()})"
+
+
+def _of_elements(values: Any) -> np.ndarray:
+    """Values of a sparse tensor, of which each is an element of a tensor; texts as objects."""
+    array = of_type("the values of a sparse tensor", values, np.ndarray)
+    if array.dtype.kind == "S":
+        array = array.astype(str)
+    if array.dtype.kind in "OUT":
+        for text in (array := array.astype(object)).flat:
+            of_type("a value of a sparse tensor of objects", text, str)
+        return array
+    try:
+        element_type_of(array.dtype)
+    except (KeyError, ValueError):
+        raise TypeError(f"ONNX has no type for the values of a sparse tensor of {array.dtype}") from None
+    return array
+
+
+def _positions(what: str, indices: Any) -> np.ndarray:
+    """Indices as an array of int64."""
+    try:
+        return np.asarray(indices, np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{what} are an array of integers, not {short(indices)}") from None
 
 
 def _read_only(array: Any) -> np.ndarray:

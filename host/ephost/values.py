@@ -23,7 +23,7 @@ from ephost._bindings import (
     onnx_element_type,
     text,
 )
-from ephost.arguments import of_type
+from ephost.arguments import dimensions, element_dtype, integer, of_type, several
 from ephost.device_memory import Lease, Owner, SharedMemory, Transport, device_numbers, is_cpus
 from ephost.devices import OrtDevice, OrtMemoryInfo, OrtSyncStream, cpu_device, device_name
 from ephost.enums import OrtDeviceVendorId
@@ -165,9 +165,14 @@ class OrtValue:
         Raises:
             NotImplemented: a device that no registered execution provider has memory on.
             TypeError: an array of a dtype that ONNX has no type for.
+            ValueError: lists of different lengths, which are no array.
         """
         device = _device(device_type, device_id, vendor_id)
-        value = cls._from_object(np.asarray(numpy_obj))
+        try:
+            array = np.asarray(numpy_obj)
+        except ValueError as error:
+            raise ValueError(f"numpy_obj is no array: {error}") from None
+        value = cls._from_object(array)
         return value if device._is_cpu() else value._to(device)
 
     @classmethod
@@ -176,10 +181,18 @@ class OrtValue:
         uint16).
 
         Raises:
-            InvalidArgument: no such type, or one of another size.
+            TypeError: no array, or a type that is no number.
+            InvalidArgument: no such type, or one of another size, or an array of objects.
         """
-        dtype = dtype_of(onnx_element_type)
-        if dtype is None or onnx_element_type in _PACKED or dtype.itemsize != data.dtype.itemsize:
+        of_type("the data", data, np.ndarray)
+        number = integer("the onnx_element_type", onnx_element_type)
+        dtype = dtype_of(number)
+        if (
+            dtype is None
+            or data.dtype.hasobject
+            or number in _PACKED
+            or dtype.itemsize != data.dtype.itemsize
+        ):
             raise InvalidArgument(
                 f"an array of {data.dtype} ({data.dtype.itemsize} bytes an element) cannot be read as the "
                 f"ONNX type {onnx_element_type}"
@@ -208,6 +221,7 @@ class OrtValue:
             memory_info: where the memory is, in place of these three.
 
         Raises:
+            TypeError: a shape that is no list of ints, or a type that is neither of the two.
             InvalidArgument: an impossible shape or type.
             NotImplemented: a device that no registered execution provider has memory on.
         """
@@ -225,19 +239,14 @@ class OrtValue:
             )
         else:
             device = _device(device_type, device_id, vendor_id)
-        if isinstance(element_type, int):
-            is_string = element_type == TensorProto.STRING
-            kind = np.dtype(object) if is_string else dtype_of(element_type)
-        else:
-            kind = np.dtype(element_type)
-            is_string = kind.kind in "OUST"
-        elements = math.prod(int(d) or 1 for d in shape)
-        if kind is None or any(d < 0 for d in shape) or elements * kind.itemsize >= 1 << 63:
-            raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {list(shape)}")
+        kind, dims = element_dtype("the element type", element_type), dimensions("the dimensions", shape)
+        is_string = kind.kind in "OUST"
+        if min(dims, default=0) < 0 or math.prod(d or 1 for d in dims) * kind.itemsize >= 1 << 63:
+            raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {dims}")
         if not device._is_cpu():
             example = cls.ortvalue_from_numpy(np.empty(0, kind))
-            return cls._allocate(shape, example.element_type(), device)
-        made = np.full(tuple(shape), "", dtype=object) if is_string else np.empty(tuple(shape), dtype=kind)
+            return cls._allocate(dims, example.element_type(), device)
+        made = np.full(dims, "", dtype=object) if is_string else np.empty(dims, dtype=kind)
         return cls.ortvalue_from_numpy(made)
 
     @classmethod
@@ -694,6 +703,7 @@ def copy_tensors(
         InvalidArgument: not as many of the one as of the other, or a pair that does not fit.
         EPFail and others: the plugin's error.
     """
+    src, dst = several("the sources", src), several("the destinations", dst)
     if len(src) != len(dst):
         raise InvalidArgument(f"copy_tensors has {len(src)} sources and {len(dst)} destinations")
     if stream is not None:
@@ -722,14 +732,11 @@ def over_memory(pointer: int, element_type: Any, shape: Sequence[int], device: O
         InvalidArgument: an impossible type or shape, or NULL for a tensor that has elements.
         NotImplemented: no registered execution provider has memory on that device.
     """
-    dtype = dtype_of(element_type) if isinstance(element_type, int) else np.dtype(element_type)
-    if dtype is None or dtype.kind in "OUST" or not all(0 <= d < 1 << 63 for d in shape):
-        raise InvalidArgument(
-            f"there is no tensor of type {element_type!r} and shape {list(shape)} over memory"
-        )
-    count = int(np.prod(shape, dtype=object))
-    if not count:
-        return OrtValue.ortvalue_from_numpy(np.empty(tuple(shape), dtype), device)
+    dtype, shape = element_dtype("the element type", element_type), dimensions("the dimensions", shape)
+    if dtype.kind in "OUST" or not all(0 <= d < 1 << 63 for d in shape):
+        raise InvalidArgument(f"there is no tensor of type {element_type!r} and shape {shape} over memory")
+    if 0 in shape:
+        return OrtValue.ortvalue_from_numpy(np.empty(shape, dtype), device)
     if not pointer:
         raise InvalidArgument("the memory of a tensor cannot be at address 0")
     example = OrtValue.ortvalue_from_numpy(np.empty(0, dtype))

@@ -414,12 +414,15 @@ static PyObject* fetch(Frame* frame, int32_t slot) {
 
 /* The index of the output with this name, -1 with an exception set when there is none. */
 Py_ssize_t runner_output_index(Runner* runner, PyObject* name) {
-  PyObject* index = PyDict_GetItemWithError(runner->output_index, name);
-  if (index != NULL) return PyLong_AsSsize_t(index);
-  if (PyErr_Occurred() == NULL) {
-    PyObject* error = PyObject_CallFunction(runner->feed_error, "O", name);
-    if (error != NULL) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
-    Py_XDECREF(error);
+  if (PyUnicode_Check(name)) {
+    PyObject* index = PyDict_GetItemWithError(runner->output_index, name);
+    if (index != NULL) return PyLong_AsSsize_t(index);
+  }
+  /* As text, whatever it is: a mapping would be a feed there. */
+  PyObject* text = PyErr_Occurred() == NULL ? PyObject_Str(name) : NULL;
+  if (text != NULL) {
+    runner_raise_feed_error(runner, text);
+    Py_DECREF(text);
   }
   return -1;
 }

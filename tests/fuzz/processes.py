@@ -30,7 +30,7 @@ class Worker:
         """Say what it runs.
 
         Args:
-            cases: "operators" or "models": which fuzzer makes the cases.
+            cases: "operators", "models" or "programs": which fuzzer makes the cases.
             host: what opens them.
             seed: of all cases.
             file: what cases are made of, pickled.
@@ -77,7 +77,8 @@ class Worker:
         return "" if code == 0 else f"{ending(code)} at the end of a batch: {self._said()}"
 
     def _start(self) -> None:
-        given = {**os.environ, "EPHOST_CPU_PLUGIN": "0", "PYTHONFAULTHANDLER": "1"}
+        plugin = "1" if self._host == "default" else "0"
+        given = {**os.environ, "EPHOST_CPU_PLUGIN": plugin, "PYTHONFAULTHANDLER": "1"}
         # numpy's threads would look for work beside the plugin's: matrices are small here.
         given["OPENBLAS_NUM_THREADS"] = "1"
         # A report ends the process, so that it has a case.

@@ -1,6 +1,8 @@
 """Runs cases of the fuzzer in one process, which a fault may end.
 
-usage: worker.py {operators|models} {cpu|cuda|sample_compiler|sample_kernels|reference|onnxruntime} SEED FILE
+usage: worker.py {operators|models|programs} HOST SEED FILE
+
+HOST is cpu, cuda, sample_compiler, sample_kernels, reference, onnxruntime or default: ephost as it is.
 
 FILE is what cases are made of, by the first half of their names; the starting process has pickled it. A line
 on standard input names a case; a line of JSON says how it ended. What the runs gave is in the file that the
@@ -27,6 +29,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.cases import Case
+from tests.fuzz.performing import FAULT, UNTOLD, Outcome, perform
+from tests.fuzz.programs import Program
 from tests.vendor.compare import ONNX_TYPE_OF, run_in_onnxruntime
 
 NAME = "CpuFuzzed"
@@ -70,6 +74,14 @@ class Host:
                 raise SystemExit(
                     "plugins/cuda offers no device: tests/plugins/cuda_harness.py has a driver for it"
                 )
+
+    def perform(self, program: Program) -> tuple[dict[str, Any], list[Outcome]]:
+        """What each step of a program of calls came to: what a record says of it, and all."""
+        self.module.set_default_logger_severity(4)  # whatever the one before it made of it
+        untold = None if self.which == "onnxruntime" else UNTOLD
+        outcomes = perform(self.module, program, (*self.errors, TypeError, ValueError), untold)
+        fault = next((f"step {at}: {text}" for at, (how, text) in enumerate(outcomes) if how == FAULT), None)
+        return {"ended": [how for how, _ in outcomes]} | ({"fault": fault} if fault else {}), outcomes
 
     def run(self, case: Case) -> list[Any]:
         """What each run gave: a list of outputs, or the error's text."""
@@ -129,9 +141,8 @@ def _pickled(made: list[Any]) -> bytes:
 def main() -> None:
     """See the module's docstring."""
     kind, which, seed, path = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
-    make_case = importlib.import_module(
-        "tests.fuzz.cases" if kind == "operators" else "tests.fuzz.mutants"
-    ).make_case
+    makes = {"operators": "cases", "models": "mutants", "programs": "programs"}
+    make_case = importlib.import_module(f"tests.fuzz.{makes[kind]}").make_case
     warnings.simplefilter("ignore")
     # A host's library may print: its own standard output is where its errors go.
     told = os.fdopen(os.dup(1), "w")
@@ -150,8 +161,12 @@ def main() -> None:
         record: dict[str, Any] = {"case": name, "changes": case.changes}
         made: list[Any] = []
         try:
-            made = host.run(case)
-            record["ended"] = [each if isinstance(each, str) else "ran" for each in made]
+            if kind == "programs":
+                about, made = host.perform(case)
+                record |= about
+            else:
+                made = host.run(case)
+                record["ended"] = [each if isinstance(each, str) else "ran" for each in made]
         except BaseException as error:  # none of the host's: a fault, told with its place
             frames = traceback.extract_tb(error.__traceback__)
             where = next((f for f in reversed(frames) if "ephost" in f.filename), frames[-1])

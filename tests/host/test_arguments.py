@@ -78,6 +78,54 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "SessionOptions.add_free_dimension_override_by_name": lambda value: (
         ephost.SessionOptions().add_free_dimension_override_by_name(value, "n")  # type: ignore[arg-type]
     ),
+    "AdapterFormat.read_adapter": ephost.AdapterFormat.read_adapter,
+    "InferenceSession, provider_options": lambda value: ephost.InferenceSession(
+        MODEL, providers=["CPUExecutionProvider"], provider_options=value
+    ),
+    "InferenceSession, providers": lambda value: ephost.InferenceSession(MODEL, providers=value),
+    "OrtValue.ortvalue_from_numpy_with_onnx_type": lambda value: (
+        ephost.OrtValue.ortvalue_from_numpy_with_onnx_type(X, value)
+    ),
+    "OrtValue.ortvalue_from_numpy_with_onnx_type, data": lambda value: (
+        ephost.OrtValue.ortvalue_from_numpy_with_onnx_type(value, 1)
+    ),
+    "OrtValue.ortvalue_from_shape_and_type": lambda value: ephost.OrtValue.ortvalue_from_shape_and_type(
+        [2], value
+    ),
+    "OrtValue.ortvalue_from_shape_and_type, shape": lambda value: (
+        ephost.OrtValue.ortvalue_from_shape_and_type(value, np.float32)
+    ),
+    "RunOptions.add_run_config_entry": lambda value: ephost.RunOptions().add_run_config_entry(value, "1"),
+    "RunOptions.logid": lambda value: setattr(ephost.RunOptions(), "logid", value),
+    "SessionOptions.add_external_initializers": lambda value: (
+        ephost.SessionOptions().add_external_initializers(value, value)
+    ),
+    "SessionOptions.add_external_initializers_from_files_in_memory": lambda value: (
+        ephost.SessionOptions().add_external_initializers_from_files_in_memory(["file"], [value], [1])
+    ),
+    "SessionOptions.add_provider_for_devices": lambda value: ephost.SessionOptions().add_provider_for_devices(
+        value, {}
+    ),
+    "SessionOptions.add_session_config_entry": lambda value: ephost.SessionOptions().add_session_config_entry(
+        value, "1"
+    ),
+    "SessionOptions.get_session_config_entry": lambda value: ephost.SessionOptions().get_session_config_entry(
+        value
+    ),
+    "SessionOptions.set_load_cancellation_flag": lambda value: (
+        ephost.SessionOptions().set_load_cancellation_flag(value)
+    ),
+    "SparseTensor, indices": lambda value: ephost.SparseTensor.sparse_coo_from_numpy([3], X, value, CPU),
+    "SparseTensor, rows and columns": lambda value: ephost.SparseTensor.sparse_coo_from_numpy(
+        value, X, np.zeros((2, 2), int), CPU
+    ),
+    "bind_input": lambda value: session().io_binding().bind_cpu_input(value, X),
+    "bind_output": lambda value: session().io_binding().bind_output(value),
+    "copy_tensors, all": lambda value: ephost.copy_tensors(value, value),
+    "register_execution_provider_library": lambda value: ephost.register_execution_provider_library(
+        "name", value
+    ),
+    "run_with_ort_values": lambda value: session().run_with_ort_values(value, {}),
     "set_default_logger_severity": ephost.set_default_logger_severity,
     "set_seed": ephost.set_seed,
     "set_default_logger_verbosity": ephost.set_default_logger_verbosity,
@@ -93,7 +141,8 @@ def test_what_no_call_takes_is_an_error_of_its_own(name: str) -> None:
             CALLS[name](value)
         except (TypeError, ValueError, OnnxRuntimeException) as error:
             said = str(error)
-            inner = ("cdata", "ctype", "codec", "object has no", "unhashable", "initializer for")
+            inner = ("cdata", "ctype", "codec", "object has no", "unhashable", "initializer for", "unsized")
+            inner += ("interpreted", "not iterable", "truth value", "int() ", "data type", "data-type")
             assert said and not any(part in said for part in inner), (value, said)
             assert not isinstance(error, UnicodeError), (value, said)
 
@@ -109,7 +158,7 @@ def test_what_is_no_list_of_names_values_or_devices_is_told_by_name(at: int) -> 
     names = ("feed_names", "feeds", "fetch_names", "fetches", "fetch_devices")
     arguments: list[Any] = [None, [], [], ["y"], [], []]
     arguments[at] = None
-    with pytest.raises(TypeError, match=f"^{names[at - 1]} is a Collection, not NoneType$"):
+    with pytest.raises(TypeError, match=f"^{names[at - 1]} are a list, not None$"):
         session().run_with_ortvaluevector(*arguments)
 
 
@@ -126,3 +175,76 @@ def test_a_session_is_opened_with_a_severity_that_there_is(severity: int) -> Non
         ephost.InferenceSession(MODEL, options)
     with pytest.raises(OnnxRuntimeException, match=r"log_severity_level is a number from -1 to 4, not"):
         ephost.RunOptions().log_severity_level = severity
+
+
+OPTIONS = ephost.SessionOptions()
+EMPTY = np.zeros(1, object)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: ephost.OrtValue.ortvalue_from_shape_and_type([2.0], np.float32),
+            r"the dimensions are a list of ints, not \[2.0\]",
+        ),
+        (
+            lambda: ephost.OrtValue.ortvalue_from_shape_and_type([2], None),
+            r"the element type is a numpy dtype or an onnx.TensorProto.DataType, not None",
+        ),
+        (
+            lambda: ephost.OrtValue.ortvalue_from_shape_and_type([2], 99),
+            "the element type 99 is no number of an ONNX type",
+        ),
+        (
+            lambda: ephost.OrtValue.ortvalue_from_numpy_with_onnx_type(EMPTY, 7),
+            r"an array of object \(8 bytes an element\) cannot be read as the ONNX type 7",
+        ),
+        (lambda: ephost.OrtValue.ortvalue_from_numpy([[1], [1, 2]]), "numpy_obj is no array: "),
+        (lambda: setattr(OPTIONS, "logid", "\ud800"), "SessionOptions.logid is '.ud800', which"),
+        (lambda: OPTIONS.add_initializer(None, 1), "the name of an initializer is a str, not NoneType"),
+        (
+            lambda: OPTIONS.add_external_initializers("w", [1]),
+            "the names of initializers are a list, not 'w'",
+        ),
+        (
+            lambda: OPTIONS.add_external_initializers_from_files_in_memory(["file"], ["text"], [1]),
+            "the buffer for 'file' has no bytes: ",
+        ),
+        (lambda: OPTIONS.set_load_cancellation_flag("no"), "the load cancellation flag is a bool, not 'no'"),
+        (lambda: ephost.ModelCompiler(OPTIONS, MODEL, "no"), "embed_compiled_data_into_model is a bool, not"),
+        (lambda: ephost.InferenceSession("\ud800"), "the model is '.ud800', which the file system has no"),
+        (
+            lambda: ephost.SparseTensor.sparse_coo_from_numpy([3], X, np.zeros((2, 2), int), CPU),
+            r"rows and columns are of a matrix, not of the shape \[3\]",
+        ),
+        (
+            lambda: ephost.SparseTensor.sparse_coo_from_numpy([3], X.astype("M8[s]"), np.arange(2), CPU),
+            r"ONNX has no type for the values of a sparse tensor of datetime64\[s\]",
+        ),
+        (
+            lambda: ephost.SparseTensor.sparse_coo_from_numpy([3], EMPTY, np.arange(1), CPU),
+            "a value of a sparse tensor of objects is a str, not int",
+        ),
+        (lambda: session().run_with_ort_values([1], {}), r"Invalid output name: 1. The model's outputs are"),
+    ],
+)
+def test_an_error_names_the_argument(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises((TypeError, ValueError, OnnxRuntimeException), match=f"^{said}"):
+        call()
+
+
+def test_options_of_no_provider_are_none() -> None:
+    made = ephost.InferenceSession(MODEL, providers=["CPUExecutionProvider"], provider_options=[])
+    assert made.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_what_is_no_utf8_is_shown_in_the_name_of_a_session() -> None:
+    options = ephost.SessionOptions()
+    options.logid = b"\xff"
+    ephost.InferenceSession(MODEL, options)
+
+
+def test_text_of_bytes_in_a_sparse_tensor_is_text() -> None:
+    made = ephost.SparseTensor.sparse_coo_from_numpy([3], np.array([b"a", b"b"]), np.arange(2), CPU)
+    assert made.values().tolist() == ["a", "b"]

@@ -17,6 +17,7 @@ import numpy as np
 
 from ephost import schema_table
 from ephost._bindings import call, dtype_of
+from ephost.arguments import file_path
 from ephost.errors import Fail, InvalidArgument, InvalidData, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ephost.host_log import HostLog
 from ephost.message_helpers import PACKED, to_array
@@ -206,7 +207,7 @@ def _read(source: Any) -> tuple[bytes | mmap, str | None]:
     path: str | None = None
     data: bytes | mmap
     if isinstance(source, (str, os.PathLike)):
-        path = os.path.abspath(os.fspath(source))
+        path = os.path.abspath(file_path("the model", source))
         refuse_special(path, "the model")
         try:
             with open(path, "rb", buffering=0) as file:
