@@ -124,7 +124,7 @@ def _tensor(name: str, kind: TensorType, value: Any) -> Any:
         dtype = dtype_of(kind.element_type)
         if array.dtype != dtype:
             if array.dtype.newbyteorder("=") != dtype:
-                raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
+                raise _wrong_type(name, kind, _described(array))
             array = array.astype(dtype)
     _check_shape(name, kind, array.shape)
     return array
@@ -161,7 +161,7 @@ def _strings(name: str, kind: TensorType, array: np.ndarray) -> np.ndarray:
     Of numbers, lists of words, and what pandas has for missing text it is what str() says, as in onnxruntime.
     """
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
-        raise _wrong_type(name, kind, f"tensor({_ONNX_NAMES.get(str(array.dtype), array.dtype)})")
+        raise _wrong_type(name, kind, _described(array))
     if array.dtype.kind == "V":
         # Raw bytes, of which none is there to fill up.
         texts = [item.tobytes() for item in array.ravel()]
@@ -237,7 +237,8 @@ def _check_shape(name: str, kind: TensorType, shape: tuple[int, ...]) -> None:
 
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"tensor({_ONNX_NAMES.get(str(value.dtype), value.dtype)})"
+        name = "string" if value.dtype.kind in "UST" else _ONNX_NAMES.get(str(value.dtype), value.dtype)
+        return f"tensor({name})"
     return "None" if value is None else type(value).__name__
 
 

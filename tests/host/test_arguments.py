@@ -226,6 +226,10 @@ EMPTY = np.zeros(1, object)
             lambda: ephost.SparseTensor.sparse_coo_from_numpy([3], EMPTY, np.arange(1), CPU),
             "a value of a sparse tensor of objects is a str, not int",
         ),
+        (
+            lambda: session().run(None, {"x": np.array(["a", "b"])}),
+            r"Unexpected input data type for input 'x'. Actual: \(tensor\(string\)\) , expected: ",
+        ),
         (lambda: session().run_with_ort_values([1], {}), r"Invalid output name: 1. The model's outputs are"),
     ],
 )
